@@ -1,0 +1,145 @@
+"""Sparse matrices kept in the log domain, row by row.
+
+Every matrix here is a Z-matrix `M` (off-diagonals <= 0): `R - P`, its transpose, its symmetric
+part. Row s is divided by `exp(-r(s)/lam)`, so that nothing overflows whatever `lam`, and is kept as
+
+- the logs of its off-diagonals with the sign turned, `w = -M(s, s')`;
+- its diagonal *and* its sum, each to full relative precision (`expm1`, however small `r/lam` is).
+
+For a vector in logs, `(M e)(s) / e(s)` is `diagonal(s) - sum_s' w(s, s') exp(v(s') - v(s))` and
+also `total(s) - sum_s' w(s, s') expm1(v(s') - v(s))`: at any scale, one of the two has no
+cancellation beyond what the answer itself has.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.sparse as sp
+from jaxtyping import Float, Int
+
+from drogo.mdp import MDP
+
+TERMINAL_FORMULATIONS = ("absorbing", "zero-row")
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A square Z-matrix; `row`, `column`, `log_weight` list its off-diagonals, sorted by row."""
+
+    row: Int[np.ndarray, " entries"]
+    column: Int[np.ndarray, " entries"]
+    log_weight: Float[np.ndarray, " entries"]
+    diagonal: Float[np.ndarray, " n"]
+    total: Float[np.ndarray, " n"]
+    """Row sums."""
+    log_scale: Float[np.ndarray, " n"]
+    """What each row was multiplied by: r(s)/lam."""
+
+    @property
+    def n(self) -> int:
+        return self.total.size
+
+    def scaled_weight(self, v: Float[np.ndarray, " n"]) -> Float[np.ndarray, " entries"]:
+        """Off-diagonals of `diag(exp(-v)) M diag(exp(v))`, sign turned."""
+        return np.exp(self.log_weight + v[self.column] - v[self.row])
+
+    def ratio(self, v: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+        """`(M exp(v)) / exp(v)`, entry by entry."""
+        flow = self.scaled_weight(v)
+        step = v[self.column] - v[self.row]
+        near = np.abs(step) < 1
+        change = np.where(
+            near,
+            np.exp(self.log_weight) * np.expm1(np.where(near, step, 0.0)),
+            flow - np.exp(self.log_weight),
+        )
+        arriving = np.bincount(self.row, flow, self.n)
+        changing, moved = (np.bincount(self.row, part, self.n) for part in (change, np.abs(change)))
+        by_total = np.abs(self.total) + moved < np.abs(self.diagonal) + arriving
+        return np.where(by_total, self.total - changing, self.diagonal - arriving)
+
+    def minus(self, shift: float) -> Rows:
+        """`M - shift I`, before the rows were scaled."""
+        amount = shift * np.exp(self.log_scale)
+        return replace(self, diagonal=self.diagonal - amount, total=self.total - amount)
+
+
+def default_rows(mdp: MDP, lam: float, terminal: str, delta: float) -> Rows:
+    """`R - P`; a terminal state absorbs at reward `-delta`, or has a zero row and its reward."""
+    check_parameters(lam, terminal, delta)
+    at_end = np.full(mdp.n_states, -delta) if terminal == "absorbing" else mdp.reward
+    log_scale = np.where(mdp.terminal, at_end, mdp.reward) / lam
+    total = -np.expm1(log_scale)
+    if terminal == "zero-row":
+        total[mdp.terminal] = 1.0
+    entries = _off_diagonals(mdp.P, log_scale)
+    return Rows(*entries, total + _row_sums(entries, total.size), total, log_scale)
+
+
+def successor_rows(mdp: MDP, discount: float) -> Rows:
+    """`I - discount P`, terminal rows of `P` zero."""
+    if not 0 <= discount < 1:
+        raise ValueError(f"discount is {discount}; it must lie in [0, 1).")
+    total = np.where(mdp.terminal, 1.0, 1.0 - discount)
+    unscaled = np.zeros(mdp.n_states)
+    entries = _off_diagonals(sp.csr_array(mdp.P * discount), unscaled)
+    return Rows(*entries, total + _row_sums(entries, total.size), total, unscaled)
+
+
+def transpose(rows: Rows) -> Rows:
+    """The transposed matrix, its rows scaled like the original's."""
+    log_weight = rows.log_weight - rows.log_scale[rows.row] + rows.log_scale[rows.column]
+    order = np.argsort(rows.column, kind="stable")
+    entries = rows.column[order], rows.row[order], log_weight[order]
+    total = rows.diagonal - _row_sums(entries, rows.n)
+    return Rows(*entries, rows.diagonal, total, rows.log_scale)
+
+
+def symmetric_part(rows: Rows) -> Rows:
+    """`(M + M^T) / 2`."""
+    half = np.exp(rows.log_weight - rows.log_scale[rows.row]) / 2
+    ends = np.concatenate([rows.row, rows.column]), np.concatenate([rows.column, rows.row])
+    both = sp.csr_array(sp.coo_array((np.concatenate([half, half]), ends), shape=(rows.n,) * 2))
+    total = rows.total + (transpose(rows).total - rows.total) / 2
+    entries = _off_diagonals(both, rows.log_scale)
+    return Rows(*entries, rows.diagonal, total, rows.log_scale)
+
+
+def block(first: Rows, second: Rows) -> Rows:
+    """The block-diagonal matrix of two."""
+    return Rows(
+        np.concatenate([first.row, second.row + first.n]),
+        np.concatenate([first.column, second.column + first.n]),
+        np.concatenate([first.log_weight, second.log_weight]),
+        np.concatenate([first.diagonal, second.diagonal]),
+        np.concatenate([first.total, second.total]),
+        np.concatenate([first.log_scale, second.log_scale]),
+    )
+
+
+def check_parameters(lam: float, terminal: str, delta: float) -> None:
+    if not (np.isfinite(lam) and lam > 0):
+        raise ValueError(f"lam is {lam}; it must be a positive number.")
+    if terminal not in TERMINAL_FORMULATIONS:
+        raise ValueError(
+            f"terminal is {terminal!r}; choose one of {', '.join(TERMINAL_FORMULATIONS)}."
+        )
+    if not (np.isfinite(delta) and delta > 0):
+        raise ValueError(f"delta is {delta}; it must be a positive number (the paper's is 0.001).")
+
+
+Entries = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""Row, column and log weight of each off-diagonal, sorted by row."""
+
+
+def _off_diagonals(P: sp.csr_array, log_scale: np.ndarray) -> Entries:
+    entries = P.tocoo()
+    off = (entries.row != entries.col) & (entries.data > 0)
+    row, column = entries.row[off].astype(np.int64), entries.col[off].astype(np.int64)
+    return row, column, np.log(entries.data[off]) + log_scale[row]
+
+
+def _row_sums(entries: Entries, n: int) -> np.ndarray:
+    return np.bincount(entries[0], np.exp(entries[2]), n)

@@ -1,0 +1,106 @@
+"""Breadth-first search over copies of a deterministic Gymnasium environment."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from drogo.mdp.checks import MDPError
+from drogo.mdp.tabular import Outcome, Table
+
+
+def as_key(observation: Any) -> Hashable:
+    """An observation as nested tuples, so that it can be looked up and read."""
+    if isinstance(observation, dict):
+        return tuple((name, as_key(part)) for name, part in sorted(observation.items()))
+    if isinstance(observation, list | tuple):
+        return tuple(as_key(part) for part in observation)
+    if isinstance(observation, np.ndarray):
+        return as_key(observation.tolist())
+    return observation.item() if isinstance(observation, np.generic) else observation
+
+
+def explore(
+    env: gymnasium.Env,
+    *,
+    state: Callable[[gymnasium.Env], Hashable] | None,
+    max_states: int,
+    seed: int,
+) -> Table:
+    """Every state that can be reached from `env.reset(seed=seed)`.
+
+    Truncation is ignored: a time limit is not a property of a state. A state that is reached in a
+    second way is expanded from there too and the outcomes are compared (once a state), which
+    finds most environments that are stochastic or whose key does not determine the state.
+    """
+    space = env.action_space
+    if not isinstance(space, gymnasium.spaces.Discrete):
+        raise MDPError(f"a search needs a Discrete action space; this one is {space}.")
+    actions = range(int(space.start), int(space.start + space.n))
+
+    def expand(node: gymnasium.Env) -> tuple[list[list[Outcome]], list[gymnasium.Env]]:
+        row: list[list[Outcome]] = []
+        nodes: list[gymnasium.Env] = []
+        for action in actions:
+            following = copy.deepcopy(node)
+            observation, reward, terminated, _, _ = following.step(action)
+            key = as_key(observation) if state is None else state(following)
+            row.append([(1.0, key, float(reward), bool(terminated))])
+            nodes.append(following)
+        return row, nodes
+
+    root = copy.deepcopy(env)
+    observation, _ = root.reset(seed=seed)
+    first = as_key(observation) if state is None else state(root)
+    states: list[Hashable] = [first]
+    waiting: dict[Hashable, gymnasium.Env] = {first: root}
+    outcomes: dict[Hashable, list[list[Outcome]]] = {}
+    second_way: dict[Hashable, gymnasium.Env | None] = {}
+    ended: set[Hashable] = set()
+    for key in states:  # grows while it is walked
+        node = waiting.pop(key)
+        if key in ended:
+            outcomes[key] = []
+            continue
+        outcomes[key], nodes = expand(node)
+        rival = second_way.get(key)
+        if rival is not None:
+            _check_same(key, outcomes[key], expand(rival)[0])
+            second_way[key] = None
+        for ((_, following, _, terminated),), copied in zip(outcomes[key], nodes, strict=True):
+            if terminated:
+                ended.add(following)
+            if following not in outcomes and following not in waiting:
+                _check_limit(len(states), max_states)
+                states.append(following)
+                waiting[following] = copied
+            elif following not in second_way:
+                if outcomes.get(following):
+                    _check_same(following, outcomes[following], expand(copied)[0])
+                    second_way[following] = None
+                else:
+                    second_way[following] = copied
+    return Table(states, [outcomes[key] for key in states], np.eye(1, len(states))[0])
+
+
+def _check_limit(found: int, max_states: int) -> None:
+    if found >= max_states:
+        raise MDPError(
+            f"the search found more than max_states = {max_states} states. Raise the limit, or "
+            "give a coarser state= (a continuous environment has no finite MDP)."
+        )
+
+
+def _check_same(key: Hashable, before: list[list[Outcome]], now: list[list[Outcome]]) -> None:
+    for action, (old, new) in enumerate(zip(before, now, strict=True)):
+        if old != new:
+            raise MDPError(
+                f"state {key!r} was reached in two ways, and action number {action} then led to "
+                f"{old[0][1:]} (next state, reward, terminated) and to {new[0][1:]}. Either the "
+                "environment is stochastic, which a search cannot handle, or the observation does "
+                "not determine the state: give state=, a function from the environment to a key."
+            )

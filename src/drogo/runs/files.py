@@ -1,0 +1,61 @@
+"""Files that are whole or absent, and are never replaced unasked."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+
+def write_file(path: Path, content: bytes, *, overwrite: bool = False) -> None:
+    """Write all of `content` or nothing; `FileExistsError` if the file is there already."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+    part = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        part.chmod(0o644)
+        if overwrite:
+            part.replace(path)
+        else:
+            try:
+                os.link(part, path)  # unlike a rename, fails if another process was first
+            except FileExistsError:
+                raise FileExistsError(f"{path} exists and was left as it is.") from None
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def write_array_file(
+    path: Path,
+    arrays: Mapping[str, np.ndarray],
+    settings: Mapping[str, Any],
+    *,
+    overwrite: bool = False,
+) -> None:
+    """An `.npz` without objects; `settings` goes in as JSON, so that the file explains itself."""
+    stream = io.BytesIO()
+    text = json.dumps(settings, sort_keys=True, allow_nan=False)
+    np.savez_compressed(stream, allow_pickle=False, settings=np.array(text), **arrays)
+    write_file(path, stream.getvalue(), overwrite=overwrite)
+
+
+def read_array_file(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Arrays and settings; `ValueError` that names the file if it is not what was written."""
+    content = io.BytesIO(path.read_bytes())
+    try:
+        with np.load(content, allow_pickle=False) as stored:
+            arrays = {name: stored[name] for name in stored.files}
+        settings = json.loads(str(arrays.pop("settings")))
+    except Exception as error:
+        raise ValueError(f"{path} is not a drogo result, or is damaged: {error}") from error
+    return arrays, settings

@@ -1,0 +1,117 @@
+"""`MDP.from_gymnasium` on Gymnasium's own environments and on awkward ones."""
+
+import gymnasium
+import numpy as np
+import pytest
+
+from drogo import MDP, GridWorld, MDPError, exact
+
+
+def newest(name):
+    """Old versions warn, and warnings are errors here."""
+    return max(key for key in gymnasium.registry if key.startswith(f"{name}-v"))
+
+
+def test_frozen_lake():
+    env = gymnasium.make("FrozenLake-v1", is_slippery=True)
+    with pytest.raises(MDPError, match="not a function of the state that is left"):
+        MDP.from_gymnasium(env)
+    hole = {5, 7, 11, 12}
+    mdp = MDP.from_gymnasium(env, reward=lambda s: -50.0 if s in hole else -1.0 * (s != 15))
+    assert mdp.n_states == 16
+    assert {mdp.states[i] for i in np.flatnonzero(mdp.terminal)} == hole | {15}
+    # Slippery: from state 14, action 2 (right) goes up, right or down, a third each.
+    row = mdp.transitions[2][[mdp.states.index(14)]].toarray()[0]
+    assert {mdp.states[i]: round(p, 6) for i, p in enumerate(row) if p} == {
+        10: 0.333333,
+        15: 0.333333,
+        14: 0.333333,
+    }
+    v = exact.log_column(mdp, 5.0)
+    assert v[mdp.states.index(15)] == 0
+    assert v[mdp.states.index(5)] == -10
+    assert v[mdp.states.index(14)] > v[mdp.states.index(4)]
+
+
+def test_taxi_keeps_what_a_start_can_reach():
+    mdp = MDP.from_gymnasium(gymnasium.make(newest("Taxi")), reward=-1.0)
+    assert mdp.n_states == 404
+    assert mdp.terminal.sum() == 4
+    assert mdp.start.sum() == pytest.approx(1)
+    assert np.count_nonzero(mdp.start) == 300
+    assert exact.solve(mdp, 20.0).status == "converged"
+
+
+def test_cliff_walking():
+    env = gymnasium.make(newest("CliffWalking"))
+    with pytest.raises(MDPError, match=r"action \d can give -1.* and action \d -100"):
+        MDP.from_gymnasium(env)
+    mdp = MDP.from_gymnasium(env, reward=-1.0)
+    assert [mdp.states[i] for i in np.flatnonzero(mdp.terminal)] == [47]
+    assert mdp.states[int(mdp.start.argmax())] == 36
+
+
+@pytest.mark.parametrize("observation", ["state", "coordinates", "one-hot"])
+def test_search_finds_our_own_worlds(observation):
+    """The MDP found by walking the environment is the one read off the map."""
+    world = GridWorld.load("four-rooms")
+    env = gymnasium.make("drogo/FourRooms-v0", observation=observation)
+    found = MDP.from_gymnasium(env, state=lambda e: e.unwrapped.state)
+    order = np.array(found.states)
+    assert found.n_states == world.n_states
+    for a in range(4):
+        walked = found.transitions[a].toarray()
+        assert np.array_equal(walked, world.mdp.transitions[a].toarray()[np.ix_(order, order)])
+    assert np.array_equal(found.reward, world.reward[order])
+    assert np.allclose(exact.log_column(found, 20.0), exact.log_column(world.mdp, 20.0)[order])
+    assert world.mdp.start[found.states[0]] == 1
+
+
+def test_search_by_observation():
+    found = MDP.from_gymnasium(gymnasium.make("drogo/GridTask-v0"))
+    coordinates = GridWorld.load("grid-task").observations("coordinates")
+    assert {tuple(row) for row in coordinates.tolist()} == set(found.states)
+
+
+class Line(gymnasium.Env):
+    """Six cells; `alias` hides a bit of the state, `noise` makes moves random."""
+
+    observation_space = gymnasium.spaces.Dict({"cell": gymnasium.spaces.Discrete(6)})
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def __init__(self, alias=False, noise=False, end=5):
+        self.alias, self.noise, self.end = alias, noise, end
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.cell, self.visits = 0, 0
+        return {"cell": 0}, {}
+
+    def step(self, action):
+        self.visits += 1
+        move = 1 if action == 1 else -1
+        if self.noise and self.np_random.random() < 0.5:
+            move = -move
+        if self.alias and self.cell == 3 and self.visits > 4:
+            move = 0
+        self.cell = int(np.clip(self.cell + move, 0, 5))
+        return {"cell": self.cell}, -1.0, self.cell == self.end, False, {}
+
+
+def test_dictionary_observations_become_keys():
+    mdp = MDP.from_gymnasium(Line())
+    assert mdp.states[0] == (("cell", 0),)
+    assert mdp.n_states == 6
+
+
+def test_what_a_search_cannot_do():
+    with pytest.raises(MDPError, match=r"more than max_states = 3 states"):
+        MDP.from_gymnasium(Line(), max_states=3)
+    with pytest.raises(MDPError, match="reached in two ways"):
+        MDP.from_gymnasium(Line(alias=True))
+    with pytest.raises(MDPError, match="reached in two ways"):
+        MDP.from_gymnasium(Line(noise=True))
+    with pytest.raises(MDPError, match="none of the 6 reachable states ends the episode"):
+        MDP.from_gymnasium(Line(end=99))
+    with pytest.raises(MDPError, match="needs a Discrete action space"):
+        MDP.from_gymnasium(gymnasium.make("Pendulum-v1"))

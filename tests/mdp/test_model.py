@@ -1,0 +1,110 @@
+"""`MDP.from_arrays`: what it keeps, and what it refuses."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+
+from drogo import MDP, MDPError
+from random_mdps import random_mdp, recipes
+
+CHAIN = np.array([[0.5, 0.5, 0.0], [0.5, 0.0, 0.5], [0.0, 0.0, 1.0]])
+COSTS = [-1.0, -2.0, 0.0]
+
+
+def test_dense_sparse_and_per_action_agree():
+    one = MDP.from_arrays(CHAIN, COSTS, [2])
+    sparse = MDP.from_arrays(sp.csc_matrix(CHAIN), np.array(COSTS), np.array([False, False, True]))
+    stacked = MDP.from_arrays(np.stack([CHAIN, CHAIN]), COSTS, [2])
+    listed = MDP.from_arrays([sp.coo_array(CHAIN), CHAIN], COSTS, [2])
+    nested = MDP.from_arrays(CHAIN.tolist(), COSTS, [2])
+    for mdp in (one, sparse, stacked, listed, nested):
+        assert np.array_equal(mdp.P.toarray()[:2], CHAIN[:2])
+        assert mdp.P[[2]].nnz == 0  # an end has no way on
+    assert stacked.n_actions == 2
+    assert repr(stacked) == "MDP(3 states, 2 action(s), 1 terminal)"
+
+
+def test_default_policy_weighs_the_actions():
+    right = np.array([[0.0, 1.0], [0.0, 0.0]])
+    stay = np.eye(2)
+    mdp = MDP.from_arrays([right, stay], [-1.0, 0.0], [1], default_policy=[[0.25, 0.75], [0, 0]])
+    assert np.allclose(mdp.P.toarray(), [[0.75, 0.25], [0, 0]])
+    assert np.allclose(MDP.from_arrays([right, stay], [-1.0, 0.0], [1]).P.toarray()[0], 0.5)
+
+
+def test_start():
+    assert np.allclose(MDP.from_arrays(CHAIN, COSTS, [2]).start, [0.5, 0.5, 0])
+    assert np.allclose(MDP.from_arrays(CHAIN, COSTS, [2], start=1).start, [0, 1, 0])
+    assert np.allclose(MDP.from_arrays(CHAIN, COSTS, [2], start=[0.2, 0.8, 0]).start, [0.2, 0.8, 0])
+
+
+def test_nothing_can_be_changed_afterwards():
+    r = np.array(COSTS)
+    mdp = MDP.from_arrays(CHAIN, r, [2])
+    r[0] = 7.0
+    assert mdp.reward[0] == -1.0
+    for array in (mdp.reward, mdp.terminal, mdp.start, mdp.P.data, mdp.transitions[0].data):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 0
+
+
+@given(recipes())
+def test_rows_are_distributions(recipe):
+    mdp = random_mdp(**recipe)
+    sums = mdp.P.sum(axis=1)
+    assert np.allclose(sums[~mdp.terminal], 1)
+    assert np.allclose(sums[mdp.terminal], 0)
+
+
+def changed(i, j, value):
+    P = CHAIN.copy()
+    P[i, j] = value
+    return P
+
+
+BROKEN = {
+    "row sum": ((changed(1, 0, 0.3), COSTS, [2]), r"the row of state 1 does not sum to 1 .*0\.8\)"),
+    "negative": (([[1.5, -0.5, 0], *CHAIN[1:].tolist()], COSTS, [2]), r"P\[0, 1\] = -0.5 is neg"),
+    "nan in P": ((changed(0, 0, np.nan), COSTS, [2]), r"P\[0, 0\] = nan is not finite"),
+    "reward": ((CHAIN, [-1.0, 0.0, 0.0], [2]), r"r\(s\) >= 0 in state 1 .*needs r\(s\) < 0"),
+    "nan in r": ((CHAIN, [np.nan, -1.0, 0.0], [2]), "r is nan in state 0"),
+    "no end": ((CHAIN, COSTS, []), "there is no terminal state"),
+    "no way": ((changed(1, 0, 1.0) - changed(1, 0, 0.0) * 0, COSTS, [2]), "does not sum"),
+    "stuck": ((np.eye(3), COSTS, [2]), r"2 non-terminal state\(s\) cannot reach.*states 0, 1"),
+    "short r": ((CHAIN, [-1.0, 0.0], [2]), r"r has shape \(2,\), but there are 3 states"),
+    "not square": ((CHAIN[:2], COSTS, [2]), r"P\[0\] has shape \(2, 3\); expected square"),
+    "sizes": (([CHAIN, np.eye(2)], COSTS, [2]), r"P\[1\] has shape \(2, 2\)"),
+    "no such end": ((CHAIN, COSTS, [3]), "terminal names state 3"),
+    "float ends": ((CHAIN, COSTS, [0.0, 0.0, 1.0]), "boolean mask or a list of state indices"),
+    "short mask": ((CHAIN, COSTS, [True, False]), r"terminal has shape \(2,\)"),
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_broken_mdps_say_what_is_wrong(kind):
+    arguments, message = BROKEN[kind]
+    with pytest.raises(MDPError, match=message):
+        MDP.from_arrays(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"start": 5}, "start = 5, but states run from 0 to 2"),
+        ({"start": [0.5, 0.2, 0.0]}, "start must sum to 1; it sums to 0.7"),
+        ({"start": [1.5, -0.5, 0.0]}, "negative or NaN"),
+        ({"default_policy": [[0.5, 0.5]] * 3}, r"shape \(3, 2\); expected \(states, actions\)"),
+        ({"default_policy": [[0.5]] * 3}, "default_policy: the row of states 0, 1 does not sum"),
+        ({"default_policy": [[-1.0]] * 3}, "negative or not finite"),
+        ({"states": ["a"]}, "1 labels for 3 states"),
+    ],
+)
+def test_broken_options(options, message):
+    with pytest.raises(MDPError, match=message):
+        MDP.from_arrays(CHAIN, COSTS, [2], **options)
+
+
+def test_many_states_are_not_all_listed():
+    with pytest.raises(MDPError, match="states 0, 1, 2, 3, 4 and 94 more"):
+        MDP.from_arrays(np.eye(100), -np.ones(100), [99])

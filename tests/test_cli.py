@@ -1,0 +1,117 @@
+"""The command line as a person uses it."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from drogo.cli import main
+from drogo.runs import read_array_file
+
+BROKEN_MAP = "#####\n#S?G#\n#####"
+
+
+def run(capsys, *arguments):
+    """Standard output, standard error and exit status."""
+    status = 0
+    try:
+        main(list(arguments))
+    except SystemExit as stop:
+        status = int(stop.code or 0)
+    captured = capsys.readouterr()
+    return captured.out, captured.err, status
+
+
+def test_help_needs_nothing_heavy():
+    code = (
+        "import sys; from drogo.cli import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "heavy = {'numpy', 'scipy', 'jax', 'gymnasium', 'matplotlib'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "exact" in done.stdout
+
+
+def test_envs(capsys):
+    out, _, status = run(capsys, "envs")
+    assert status == 0
+    assert "drogo/FourRooms-v0" in out
+    out, _, _ = run(capsys, "envs", "--json")
+    assert {"name": "grid-room", "states": 272}.items() <= json.loads(out)[2].items()
+
+
+def test_exact_writes_a_picture_and_a_vector(capsys, tmp_path):
+    out, err, status = run(capsys, "exact", "grid-maze", "--out", str(tmp_path))
+    assert (status, err) == (0, "")
+    assert "-39.2058 to 0.0000" in out
+    arrays, settings = read_array_file(tmp_path / "grid-maze-column-lam20.npz")
+    assert arrays["log_e"].min() == pytest.approx(-39.2058, abs=1e-4)
+    assert settings["lam"] == 20.0
+    assert (tmp_path / "grid-maze-column-lam20.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_a_second_run_changes_nothing(capsys, tmp_path):
+    arguments = ("exact", "four-rooms", "--out", str(tmp_path))
+    run(capsys, *arguments)
+    before = {p: p.stat().st_mtime_ns for p in tmp_path.iterdir()}
+    out, _, status = run(capsys, *arguments)
+    assert status == 0
+    assert "Already there, unchanged" in out
+    assert {p: p.stat().st_mtime_ns for p in tmp_path.iterdir()} == before
+
+
+def test_another_map_of_the_same_name_is_not_overwritten(capsys, tmp_path):
+    path = tmp_path / "mine.txt"
+    path.write_text("#####\n#S.G#\n#####")
+    arguments = ("exact", str(path), "--out", str(tmp_path / "out"))
+    assert run(capsys, *arguments)[2] == 0
+    path.write_text("######\n#S..G#\n######")
+    _, err, status = run(capsys, *arguments)
+    assert status == 2
+    assert "--overwrite" in err
+    assert run(capsys, *arguments, "--overwrite")[2] == 0
+
+
+@pytest.mark.parametrize("definition", ["transition", "representation", "right"])
+def test_json(capsys, tmp_path, definition):
+    out, _, status = run(
+        capsys, "exact", "grid-task", "--definition", definition, "--json", "--out", str(tmp_path)
+    )
+    report = json.loads(out)
+    assert status == 0
+    assert report["status"] == "converged"
+    assert report["bracket"][0] <= report["eigenvalue"] <= report["bracket"][1]
+    assert np.isfinite(report["log_e_min"])
+
+
+def test_gymnasium_ids(capsys, tmp_path):
+    out = ("--out", str(tmp_path))
+    assert run(capsys, "exact", "drogo/GridTask-v0", *out)[2] == 0
+    _, err, status = run(capsys, "exact", "CliffWalking-v1", *out)
+    assert status == 2
+    assert "not a function of the state that is left" in err
+    assert run(capsys, "exact", "CliffWalking-v1", "--reward", "-1", *out)[2] == 0
+    assert (tmp_path / "CliffWalking-v1-column-lam20.png").exists()
+
+
+def test_mistakes_get_an_answer_not_a_traceback(capsys, tmp_path):
+    path = tmp_path / "broken.txt"
+    path.write_text(BROKEN_MAP)
+    for arguments, message in (
+        (("exact", "four-roms"), "Did you mean four-rooms"),
+        (("exact", str(path)), "line 2, column 3: unknown symbol '?'"),
+        (("exact", "four-rooms", "--lam", "-1"), "lam is -1.0; it must be a positive number"),
+        (("exact", "four-rooms", "--reward", "-1"), "--reward is for Gymnasium environments"),
+    ):
+        _, err, status = run(capsys, *arguments)
+        assert status == 2
+        assert message in err
+        assert "Traceback" not in err
+    assert run(capsys, "exact")[2] == 2
+    assert run(capsys, "exat", "four-rooms")[2] == 2
+    out, _, _ = run(capsys, "exact", "four-roms", "--json")
+    assert "Did you mean" in json.loads(out)["error"]

@@ -1,0 +1,60 @@
+"""Every command and snippet of the README and the docs runs."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from drogo.cli import main
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def blocks(language):
+    for page in PAGES:
+        found = re.findall(rf"^( *)```{language}\n(.*?)^\1```", page.read_text(), re.M | re.S)
+        for number, (indent, block) in enumerate(found):
+            text = "\n".join(line.removeprefix(indent) for line in block.split("\n"))
+            yield pytest.param(text, id=f"{page.name}-{language}-{number}")
+
+
+def drogo_commands():
+    for page in PAGES:
+        for line in re.findall(r"^(?:.*uv run )?(drogo [^\n`]*)$", page.read_text(), re.M):
+            yield pytest.param(line, id=f"{page.name}: {line}")
+
+
+@pytest.mark.parametrize("code", blocks("python"))
+def test_python_snippets(code, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, "snippet", "exec"), {"__name__": "snippet"})
+
+
+@pytest.mark.parametrize("line", drogo_commands())
+def test_commands(line, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    main(shlex.split(line, comments=True)[1:])
+
+
+@pytest.mark.parametrize("text", blocks("text"))
+def test_maps(text, tmp_path, monkeypatch):
+    from drogo import GridWorld
+
+    if "#" in text:
+        assert GridWorld.parse(text).n_states > 0
+
+
+def test_two_commands_that_set_up_the_same_way():
+    commands = re.findall(r"```console\n(.*?)\n```", (ROOT / "README.md").read_text(), re.S)
+    setup = "python3 -m pip install uv && python3 -m uv run "
+    assert [c.removeprefix(setup) for c in commands[:2]] == ["drogo exact four-rooms", "pytest"]
+    assert all(c.startswith(setup) for c in commands[:2])
+    assert (ROOT / ".ci" / "run").read_text().rstrip().endswith(commands[1])
+
+
+def test_links_lead_somewhere():
+    for page in PAGES:
+        for link in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+            assert (page.parent / link).exists(), f"{page.name}: {link}"
