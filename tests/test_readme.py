@@ -26,19 +26,19 @@ def drogo_commands():
             yield pytest.param(line, id=f"{page.name}: {line}")
 
 
-@pytest.mark.parametrize("code", blocks("python"))
+@pytest.mark.parametrize("code", list(blocks("python")))
 def test_python_snippets(code, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     exec(compile(code, "snippet", "exec"), {"__name__": "snippet"})
 
 
-@pytest.mark.parametrize("line", drogo_commands())
+@pytest.mark.parametrize("line", list(drogo_commands()))
 def test_commands(line, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     main(shlex.split(line, comments=True)[1:])
 
 
-@pytest.mark.parametrize("text", blocks("text"))
+@pytest.mark.parametrize("text", list(blocks("text")))
 def test_maps(text, tmp_path, monkeypatch):
     from drogo import GridWorld
 
