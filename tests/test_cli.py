@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from drogo.cli import main
-from drogo.runs import read_array_file
+from drogo.files import read_array_file
 
 BROKEN_MAP = "#####\n#S?G#\n#####"
 

@@ -16,7 +16,7 @@ from drogo import plot
 from drogo.commands import problem
 from drogo.commands.problem import Problem
 from drogo.exact import Solution, solve
-from drogo.runs import read_array_file, write_array_file, write_file
+from drogo.files import read_array_file, write_array_file, write_file
 
 if TYPE_CHECKING:
     from drogo.cli import Exact

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from drogo.runs import read_array_file, write_array_file, write_file
+from drogo.files import read_array_file, write_array_file, write_file
 
 
 def test_round_trip(tmp_path):
