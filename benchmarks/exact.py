@@ -78,7 +78,7 @@ def measure(states: int) -> dict[str, float]:
         "status = Path('/proc/self/status').read_text()\n"
         "peak = int(status.split('VmHWM:')[1].split()[0])\n"
         "print(json.dumps(dict(states=mdp.n_states, seconds=took, gib=peak / 2**20, "
-        "residual=s.residual, correction=s.correction, smallest=float(s.log_e.min()), "
+        "residual=s.residual, error=s.error, smallest=float(s.log_e.min()), "
         "converged=s.status == 'converged')))"
     )
     done = subprocess.run(
@@ -94,7 +94,7 @@ def measure(states: int) -> dict[str, float]:
 def growth() -> None:
     print(f"\n### Growth: `column` of a random world, lambda {LAM:g}\n")
     print(
-        "| states | seconds | peak memory, GiB | smallest log entry | residual | last correction |"
+        "| states | seconds | peak memory, GiB | smallest log entry | residual | estimated error |"
     )
     print("|---|---|---|---|---|---|")
     rows = []
@@ -104,7 +104,7 @@ def growth() -> None:
         rows.append(row)
         print(
             f"| {row['states']:,} | {row['seconds']:.3g} | {row['gib']:.2f} | "
-            f"{row['smallest']:.1f} | {row['residual']:.0e} | {row['correction']:.0e} |",
+            f"{row['smallest']:.1f} | {row['residual']:.0e} | {row['error']:.0e} |",
             flush=True,
         )
     FIGURE.write_bytes(plot.as_png(draw_growth(rows)))

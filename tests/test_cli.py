@@ -47,7 +47,7 @@ def test_envs(capsys):
 def test_exact_writes_a_picture_and_a_vector(capsys, tmp_path):
     out, err, status = run(capsys, "exact", "grid-maze", "--out", str(tmp_path))
     assert (status, err) == (0, "")
-    assert "-39.2058 to 0.0000" in out
+    assert "-39.2058 to 0" in out
     arrays, settings = read_array_file(tmp_path / "grid-maze-column-lam20.npz")
     assert arrays["log_e"].min() == pytest.approx(-39.2058, abs=1e-4)
     assert settings["lam"] == 20.0
@@ -62,6 +62,15 @@ def test_a_second_run_changes_nothing(capsys, tmp_path):
     assert status == 0
     assert "Already there, unchanged" in out
     assert {p: p.stat().st_mtime_ns for p in tmp_path.iterdir()} == before
+
+
+def test_a_picture_of_somebody_else_is_not_overwritten(capsys, tmp_path):
+    picture = tmp_path / "four-rooms-column-lam20.png"
+    picture.write_text("mine")
+    _, err, status = run(capsys, "exact", "four-rooms", "--out", str(tmp_path))
+    assert status == 2
+    assert "--overwrite" in err
+    assert picture.read_text() == "mine"
 
 
 def test_another_map_of_the_same_name_is_not_overwritten(capsys, tmp_path):
@@ -96,6 +105,8 @@ def test_gymnasium_ids(capsys, tmp_path):
     assert "not a function of the state that is left" in err
     assert run(capsys, "exact", "CliffWalking-v1", "--reward", "-1", *out)[2] == 0
     assert (tmp_path / "CliffWalking-v1-column-lam20.png").exists()
+    arrays, _ = read_array_file(tmp_path / "CliffWalking-v1-column-lam20.npz")
+    assert json.loads(arrays["states"][0]) == 36
 
 
 def test_mistakes_get_an_answer_not_a_traceback(capsys, tmp_path):
@@ -106,6 +117,8 @@ def test_mistakes_get_an_answer_not_a_traceback(capsys, tmp_path):
         (("exact", str(path)), "line 2, column 3: unknown symbol '?'"),
         (("exact", "four-rooms", "--lam", "-1"), "lam is -1.0; it must be a positive number"),
         (("exact", "four-rooms", "--reward", "-1"), "--reward is for Gymnasium environments"),
+        (("exact", "drogo/GridWorld-v0"), "give the map's file instead"),
+        (("exact", "four-rooms", "--out", str(path)), "cannot write into the directory"),
     ):
         _, err, status = run(capsys, *arguments)
         assert status == 2

@@ -46,28 +46,36 @@ def _register_environments() -> None:
     importlib.import_module("drogo.gridworld.register").register()
 
 
-class _RegisterAfterGymnasium(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Registers the environments as soon as Gymnasium is imported.
+class _RegisterAfterGymnasium(importlib.abc.MetaPathFinder):
+    """Registers the environments as soon as Gymnasium has been imported.
 
     Importing it here would cost every `drogo --help` half a second; waiting for a public name to
     be used would break `import drogo; import gymnasium; gymnasium.make("drogo/...")`.
     """
 
+    asking = False
+
     def find_spec(self, fullname, path=None, target=None):
-        if fullname != "gymnasium":
+        if fullname != "gymnasium" or self.asking:
             return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(fullname)
-        if spec is not None and spec.loader is not None:
-            self.original, spec.loader = spec.loader, self
+        self.asking = True
+        try:
+            spec = importlib.util.find_spec(fullname)
+        finally:
+            self.asking = False
+        if spec is None or spec.loader is None:
+            return spec
+        run = spec.loader.exec_module
+
+        def run_and_register(module):
+            run(module)
+            if self in sys.meta_path:
+                sys.meta_path.remove(self)
+            _register_environments()
+
+        # Gymnasium's own loader in all else: tools that ask it for data files keep working.
+        spec.loader.exec_module = run_and_register  # type: ignore[method-assign]
         return spec
-
-    def create_module(self, spec):
-        return self.original.create_module(spec)
-
-    def exec_module(self, module):
-        self.original.exec_module(module)
-        _register_environments()
 
 
 if "gymnasium" in sys.modules:

@@ -42,7 +42,7 @@ class Exact:
     terminal: Literal["absorbing", "zero-row"] = "absorbing"
     """How a terminal state enters the DR."""
     reward: float | None = None
-    """Step cost that replaces a Gymnasium environment's own reward, for example -1."""
+    """Step cost that replaces a Gymnasium environment's own reward, for example -1 (ends get 0)."""
     out: Path = Path("results/exact")
     """Directory for the picture (.png) and the vector (.npz)."""
     overwrite: bool = False

@@ -15,8 +15,13 @@ import numpy as np
 
 def write_file(path: Path, content: bytes, *, overwrite: bool = False) -> None:
     """Write all of `content` or nothing; `FileExistsError` if the file is there already."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+    except OSError as error:
+        raise OSError(
+            f"cannot write into the directory {path.parent}: {error.strerror}. Choose another one."
+        ) from error
     part = Path(name)
     try:
         with os.fdopen(handle, "wb") as stream:
@@ -27,12 +32,21 @@ def write_file(path: Path, content: bytes, *, overwrite: bool = False) -> None:
         if overwrite:
             part.replace(path)
         else:
-            try:
-                os.link(part, path)  # unlike a rename, fails if another process was first
-            except FileExistsError:
-                raise FileExistsError(f"{path} exists and was left as it is.") from None
+            _claim(part, path)
     finally:
         part.unlink(missing_ok=True)
+
+
+def _claim(part: Path, path: Path) -> None:
+    """Give a finished file its name; unlike a rename, fail if another process was first."""
+    try:
+        os.link(part, path)
+    except FileExistsError:
+        raise FileExistsError(f"{path} exists and was left as it is.") from None
+    except OSError:  # a file system without hard links: the next best thing
+        if path.exists():
+            raise FileExistsError(f"{path} exists and was left as it is.") from None
+        part.replace(path)
 
 
 def write_array_file(
@@ -43,9 +57,12 @@ def write_array_file(
     overwrite: bool = False,
 ) -> None:
     """An `.npz` without objects; `settings` goes in as JSON, so that the file explains itself."""
+    for name, array in arrays.items():
+        if array.dtype.hasobject:
+            raise ValueError(f"Object arrays cannot be saved: {name}.")
     stream = io.BytesIO()
     text = json.dumps(settings, sort_keys=True, allow_nan=False)
-    np.savez_compressed(stream, allow_pickle=False, settings=np.array(text), **arrays)
+    np.savez_compressed(stream, **{**arrays, "settings": np.array(text)})  # pyright: ignore[reportArgumentType]
     write_file(path, stream.getvalue(), overwrite=overwrite)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
-from matplotlib.colors import ListedColormap, Normalize
+from matplotlib.colors import ListedColormap, Normalize, to_rgba
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
@@ -57,6 +57,8 @@ def heatmap(
     bar.set_label(label)
     if max(height, width) <= LARGEST_WITH_OUTLINES:
         _outline_low_reward(axes, world)
+    else:
+        _tint_low_reward(axes, world)
     _mark(axes, world, values, scale, numbers)
     axes.set_xlabel(f"column\n({_legend(world)})")
     axes.set_ylabel("row")
@@ -74,7 +76,7 @@ def profile(
     axes = figure.add_subplot()
     marker = "o" if values.size <= 200 else ","
     axes.plot(np.where(np.isfinite(values), values, np.nan), marker, color="#0072b2", markersize=4)
-    axes.set_xlabel("state")
+    axes.set_xlabel("state, in the order of mdp.states")
     axes.set_ylabel(label)
     axes.set_title(title)
     axes.grid(alpha=0.3)
@@ -103,13 +105,21 @@ def _outline_low_reward(axes: Axes, world: GridWorld) -> None:
             )
 
 
+def _tint_low_reward(axes: Axes, world: GridWorld) -> None:
+    """Frames would be thinner than a pixel."""
+    tint = np.zeros((*world.shape, 4))
+    tint[~world.walls] = np.where(world.low_reward[:, None], to_rgba(OUTLINE, 0.6), 0.0)
+    axes.imshow(tint, interpolation="nearest")
+
+
 def _mark(axes: Axes, world: GridWorld, values: np.ndarray, scale: Any, numbers: bool) -> None:
     """Numbers where they fit; a letter where the episode starts and ends."""
-    starts = world.start > 0 if _few_starts(world) else None
+    starts = world.start > 0 if world.has_start else None
+    form = _number_format(values[np.isfinite(values)])
     for state in range(world.n_states) if numbers else ():
         row, column = world.cells[state]
         ink = "white" if not np.isfinite(values[state]) or scale(values[state]) < 0.6 else "black"
-        text = f"{values[state]:.1f}" if np.isfinite(values[state]) else "-inf"
+        text = form.format(values[state]) if np.isfinite(values[state]) else "-inf"
         lettered = world.terminal[state] or (starts is not None and starts[state])
         axes.text(
             column,
@@ -137,13 +147,18 @@ def _mark(axes: Axes, world: GridWorld, values: np.ndarray, scale: Any, numbers:
 
 def _legend(world: GridWorld) -> str:
     parts = ["G: goal"]
-    if _few_starts(world):
+    if world.has_start:
         parts.append("S: start")
     if world.low_reward.any():
-        parts.append("orange frame: low reward")
+        parts.append("orange: low reward")
     return ", ".join(parts)
 
 
-def _few_starts(world: GridWorld) -> bool:
-    """A letter in every cell says nothing."""
-    return bool(np.count_nonzero(world.start) < world.n_states / 4)
+def _number_format(values: np.ndarray) -> str:
+    """As many digits as fit a cell and tell neighbours apart."""
+    largest, spread = np.abs(values).max(initial=0.0), np.ptp(values) if values.size else 0.0
+    if largest >= 1e5:
+        return "{:.0e}"
+    if largest >= 100:
+        return "{:.0f}"
+    return "{:.1f}" if spread >= 1 else "{:.2f}" if spread >= 0.1 else "{:.0e}"

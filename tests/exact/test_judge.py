@@ -90,3 +90,19 @@ def test_tiny_costs_lose_no_digits(lam):
         solution = exact.solve(mdp, lam, definition)
         wanted = judge.by_inverse_iteration(mdp, lam, definition, solution.eigenvalue)
         assert largest_difference(solution.log_e, wanted) < CLOSE
+
+
+@pytest.mark.parametrize("lam", [0.3, 0.5, 1.3, 2.879, 8.0, 20.0])
+@pytest.mark.parametrize(
+    "text", ["#G..........x.........G#", "#G....x...G#", "#G...x...x..Gx...G#"]
+)
+def test_weakly_coupled_ends_are_right_or_say_so(text, lam):
+    """Nearly equal eigenvalues: a small residual proves nothing, and the status must know."""
+    wall = "#" * len(text)
+    mdp = GridWorld.parse(f"{wall}\n{text}\n{wall}").mdp
+    for definition in ("transition", "representation"):
+        ours = exact.solve(mdp, lam, definition)
+        theirs, _ = judge.by_eigendecomposition(mdp, lam, definition)
+        wrong = np.abs(ours.log_e - theirs).max()
+        assert wrong < 1e-9 or ours.status == "inaccurate"
+        assert ours.error > 1e-3 or wrong < 100 * ours.error + 1e-10

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from drogo import GridWorld, exact
+from drogo import MDP, GridWorld, exact
 from drogo.exact.log_solve import NoPositiveSolution, log_solve
 from drogo.exact.rows import default_rows
 
@@ -53,3 +53,27 @@ def test_a_matrix_without_a_positive_answer_is_refused():
     rows = default_rows(mdp, 20.0, "absorbing", 0.001).minus(0.5)  # past the smallest eigenvalue
     with pytest.raises(NoPositiveSolution):
         log_solve(rows, mdp.terminal, np.zeros(mdp.n_states))
+
+
+@pytest.mark.parametrize("cost", [600.0, 720.0, 5_000.0, 22_000.0, 1e6])
+@pytest.mark.parametrize("definition", exact.DEFINITIONS)
+def test_one_step_of_any_cost(cost, definition):
+    """Two states by hand: e(0) = P e(1) / R, so log e(0) - log e(1) is about -cost + log 1/2."""
+    mdp = MDP.from_arrays([[0.5, 0.5], [0.0, 0.0]], [-cost, 0.0], [1])
+    solution = exact.solve(mdp, 1.0, definition)
+    step = solution.log_e[0] - solution.log_e[1]
+    expected = {"transition": np.log(0.25), "representation": np.log(0.25)}.get(
+        definition, np.log(0.5)
+    )
+    assert solution.status == "converged"
+    assert step == pytest.approx(-cost + expected, abs=1e-6 + 1e-12 * cost)
+
+
+@pytest.mark.parametrize("lam", [9e-4, 1e-4, 1e-6])
+@pytest.mark.parametrize("name", ["four-rooms", "grid-maze"])
+def test_vanishing_lambda_is_the_shortest_path(name, lam):
+    """lam v tends to the best return: -17 and -73 from the start."""
+    world = GridWorld.load(name)
+    v = exact.log_column(world.mdp, lam)
+    best = {"four-rooms": -17, "grid-maze": -73}[name]
+    assert lam * v[world.start.argmax()] == pytest.approx(best, abs=200 * lam)

@@ -73,8 +73,13 @@ def test_parts_without_a_transition_between_them():
 def test_wrong_arguments(arguments, message):
     with pytest.raises(ValueError, match=message):
         exact.solve(FOUR_ROOMS, **arguments)
-    with pytest.raises(ValueError, match=r"discount is 1.0; it must lie in \[0, 1\)"):
+    with pytest.raises(ValueError, match=r"discount is 1.0; it must lie in \(0, 1\)"):
         exact.successor_eigenvector(FOUR_ROOMS, 1.0)
+
+
+def test_column_is_no_eigenvector():
+    with pytest.raises(ValueError, match="use exact.log_column"):
+        exact.log_eigenvector(FOUR_ROOMS, 20.0, "column")
 
 
 def test_an_inaccurate_answer_is_never_returned_in_silence():

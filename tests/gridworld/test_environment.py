@@ -39,9 +39,16 @@ def test_ids():
     assert environment_id("grid-maze-large") == "drogo/GridMaze-Large-v0"
 
 
-@pytest.mark.parametrize("order", ["drogo, gymnasium", "gymnasium, drogo"])
-def test_registered_in_either_order_of_import(order):
-    code = f"import {order}; print(gymnasium.make('drogo/FourRooms-v0').unwrapped.world.name)"
+@pytest.mark.parametrize(
+    "imports",
+    [
+        "import drogo, gymnasium",
+        "import gymnasium, drogo",
+        "import drogo, importlib.util; importlib.util.find_spec('gymnasium'); import gymnasium",
+    ],
+)
+def test_registered_in_any_order_of_import(imports):
+    code = f"{imports}; print(gymnasium.make('drogo/FourRooms-v0').unwrapped.world.name)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "four-rooms"
 

@@ -26,7 +26,8 @@ def test_header_and_rewards_of_ones_own():
     text = "step-limit: 7\nreward w: -5\nreward .: -0.5\ngoal H: -50\n\n######\n#S.wH#\n#G...#\n######\n"
     world = GridWorld.parse(text)
     assert world.step_limit == 7
-    assert world.reward.tolist() == [-1, -0.5, -5, -50, 0, -0.5, -0.5, -0.5]
+    assert world.reward.tolist() == [-0.5, -0.5, -5, -50, 0, -0.5, -0.5, -0.5]
+    assert world.low_reward.sum() == 1
     assert world.terminal.sum() == 2
     changed = GridWorld.parse(text, rewards={"w": -9.0, "H": -3.0, "S": -0.25})
     assert changed.reward.tolist() == [-0.25, -0.5, -9, -3, 0, -0.5, -0.5, -0.5]
@@ -52,7 +53,15 @@ BROKEN = {
     "no goal": ("#####\n#S..#\n#####", 1, None, "there is no goal; draw one"),
     "cut off": ("######\n#SG#.#\n######", 2, 5, r"1 cell\(s\) cannot reach a goal"),
     "only goals": ("####\n#GG#\n####", 1, None, "no cell besides goals"),
-    "blank line inside": ("#####\n#S.G#\n\n#####", 1, None, "cannot read the header line '#####'"),
+    "blank line inside": (
+        "#####\n#S.G#\n\n#####",
+        3,
+        1,
+        "this row has 0 cells.*A blank line inside",
+    ),
+    "open corner at the top": (".####\n#S.G#\n#####", 1, None, "own rows start with a wall"),
+    "start as goal": ("goal S: 0\n\n" + ROOM, 1, None, "is the start and cannot be a goal"),
+    "goal taken away": ("reward G: -1\n\n" + ROOM, 3, None, "declare it: goal G: 0"),
     "bad header": ("speed: 3\n\n" + ROOM, 1, None, "cannot read the header line 'speed: 3'"),
     "header without symbol": ("reward: 3\n\n" + ROOM, 1, None, "cannot read the header line"),
     "not a number": ("reward x: low\n\n" + ROOM, 1, None, "'low' is not a number"),
@@ -60,11 +69,11 @@ BROKEN = {
     "wall with reward": ("reward #: -3\n\n" + ROOM, 1, None, "always a wall"),
     "positive reward": (
         "reward x: 2\n\n" + ROOM,
-        3,
+        1,
         None,
         "free cells need a finite reward below 0",
     ),
-    "infinite goal": ("goal G: inf\n\n" + ROOM, 3, None, "the reward of the goal 'G' is inf"),
+    "infinite goal": ("goal G: inf\n\n" + ROOM, 1, None, "the reward of the goal 'G' is inf"),
     "header only": ("step-limit: 3\n\n\n", 1, None, "the header is not followed by a map"),
 }
 
@@ -98,3 +107,25 @@ def test_a_million_cells():
     assert world.mdp.n_states == 998 * 998
     # Not a speed test: a loop over cells in Python would take minutes.
     assert time.perf_counter() - began < 60
+
+
+@pytest.mark.parametrize(
+    ("rewards", "message"),
+    [({"xx": -1.0}, "not one visible character"), ({"#": -1.0}, "always a wall"),
+     ({"x": 1.0}, "finite reward below 0"), ({"": -1.0}, "not one visible character")],
+)  # fmt: skip
+def test_wrong_rewards_argument(rewards, message):
+    with pytest.raises(MapError, match=message):
+        GridWorld.parse(ROOM, rewards=rewards)
+
+
+def test_header_needs_no_blank_line_and_plain_cells_may_be_goals():
+    assert GridWorld.parse("step-limit: 9\n" + ROOM).step_limit == 9
+    assert GridWorld.parse("goal .: 0\n" + ROOM).terminal.sum() == 2
+
+
+def test_a_file_that_is_no_text(tmp_path):
+    path = tmp_path / "latin.txt"
+    path.write_bytes(b"#\xe9#")
+    with pytest.raises(ValueError, match="latin.txt is not a text file in UTF-8"):
+        GridWorld.load(path)

@@ -113,5 +113,51 @@ def test_what_a_search_cannot_do():
         MDP.from_gymnasium(Line(noise=True))
     with pytest.raises(MDPError, match="none of the 6 reachable states ends the episode"):
         MDP.from_gymnasium(Line(end=99))
+    with pytest.raises(MDPError, match="more than max_states = 50 states. A continuous"):
+        MDP.from_gymnasium(gymnasium.make("CartPole-v1"), max_states=50)
     with pytest.raises(MDPError, match="needs a Discrete action space"):
         MDP.from_gymnasium(gymnasium.make("Pendulum-v1"))
+
+
+class Tabled(gymnasium.Env):
+    """An environment that is nothing but its table."""
+
+    observation_space = gymnasium.spaces.Discrete(4)
+    action_space = gymnasium.spaces.Discrete(1)
+
+    def __init__(self, P, start):
+        self.P, self.initial_state_distrib = P, np.eye(1, 4, start)[0]
+
+
+def test_a_start_that_also_ends_episodes():
+    cycle = {s: {0: [(1.0, (s + 1) % 4, -1.0, s == 3)]} for s in range(4)}
+    with pytest.raises(MDPError, match="or episodes begin there"):
+        MDP.from_gymnasium(Tabled(cycle, 0))
+
+
+def test_outcomes_of_probability_zero_do_not_count():
+    P = {
+        0: {0: [(1.0, 1, -1.0, False), (0.0, 3, -9.0, False)]},
+        1: {0: [(1.0, 2, -1.0, True)]},
+        2: {0: [(1.0, 2, 0.0, True)]},
+        3: {0: [(1.0, 3, -1.0, False)]},
+    }
+    assert MDP.from_gymnasium(Tabled(P, 0)).states == [0, 1, 2]
+
+
+def test_errors_name_the_environments_own_states():
+    P = {
+        1: {0: [(0.5, 3, -1.0, False), (0.5, 2, -1.0, True)]},
+        2: {0: [(1.0, 2, 0.0, True)]},
+        3: {0: [(1.0, 3, -1.0, False)]},
+        0: {0: [(1.0, 0, -1.0, False)]},
+    }
+    with pytest.raises(MDPError, match="cannot reach a terminal state .*: state 3"):
+        MDP.from_gymnasium(Tabled(P, 1))
+
+
+def test_several_starts():
+    env = gymnasium.make("drogo/GridTask-v0", observation="state", start="uniform")
+    mdp = MDP.from_gymnasium(env, state=lambda e: e.unwrapped.state, seed=[0, 1, 2, 3])
+    assert mdp.start.sum() == pytest.approx(1)
+    assert np.count_nonzero(mdp.start) > 1

@@ -64,7 +64,10 @@ def changed(i, j, value):
 
 
 BROKEN = {
-    "row sum": ((changed(1, 0, 0.3), COSTS, [2]), r"the row of state 1 does not sum to 1 .*0\.8\)"),
+    "row sum": (
+        (changed(1, 0, 0.3), COSTS, [2]),
+        r"the row of state 1 does not sum to 1 .*1 -0\.2\)",
+    ),
     "negative": (([[1.5, -0.5, 0], *CHAIN[1:].tolist()], COSTS, [2]), r"P\[0, 1\] = -0.5 is neg"),
     "nan in P": ((changed(0, 0, np.nan), COSTS, [2]), r"P\[0, 0\] = nan is not finite"),
     "reward": ((CHAIN, [-1.0, 0.0, 0.0], [2]), r"r\(s\) >= 0 in state 1 .*needs r\(s\) < 0"),
@@ -108,3 +111,23 @@ def test_broken_options(options, message):
 def test_many_states_are_not_all_listed():
     with pytest.raises(MDPError, match="states 0, 1, 2, 3, 4 and 94 more"):
         MDP.from_arrays(np.eye(100), -np.ones(100), [99])
+
+
+def test_single_precision_rows_are_normalised():
+    P = np.random.default_rng(0).random((30, 30)).astype(np.float32)
+    P /= P.sum(axis=1, keepdims=True)
+    mdp = MDP.from_arrays(P, -np.ones(30), [29])
+    assert np.abs(mdp.P.sum(axis=1)[:29] - 1).max() < 1e-15
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((CHAIN, COSTS, [0, 0, 1]), "If it is a mask of 0 and 1, give booleans"),
+        ((CHAIN, ["a", "b", "c"], [2]), "r is not an array of numbers"),
+        (([[1.0, 0.0], [1.0]], COSTS, [2]), "P.* shape|not an array of numbers"),
+    ],
+)
+def test_more_mistakes(arguments, message):
+    with pytest.raises(MDPError, match=message):
+        MDP.from_arrays(*arguments)

@@ -50,10 +50,16 @@ def run(options: Exact) -> None:
 
 def file_stem(name: str, solution: Solution) -> str:
     """Settings that differ get names that differ."""
-    parts = [name, solution.definition, f"lam{solution.lam:g}"]
+    parts = [name, solution.definition, f"lam{_short(solution.lam)}"]
     if solution.definition != "column":
-        parts.append("zero-row" if solution.terminal == "zero-row" else f"delta{solution.delta:g}")
+        zero_row = solution.terminal == "zero-row"
+        parts.append("zero-row" if zero_row else f"delta{_short(solution.delta)}")
     return "-".join(parts)
+
+
+def _short(number: float) -> str:
+    """All digits, but 20 for 20.0."""
+    return repr(float(number)).removesuffix(".0")
 
 
 def _save(found: Problem, solution: Solution, files: dict[str, Path], *, overwrite: bool) -> str:
@@ -64,6 +70,8 @@ def _save(found: Problem, solution: Solution, files: dict[str, Path], *, overwri
     }
     if found.world is not None:
         arrays["cells"] = found.world.cells
+    else:  # the way back from an index to the environment's own state
+        arrays["states"] = np.array([json.dumps(key, default=str) for key in found.mdp.states])
     settings: dict[str, Any] = {
         "env": found.name,
         "definition": solution.definition,
@@ -73,38 +81,47 @@ def _save(found: Problem, solution: Solution, files: dict[str, Path], *, overwri
         "map": None if found.world is None else found.world.text,
         "drogo": drogo.__version__,
     }
-    if files["npz"].exists() and not overwrite:
-        if not _same(files["npz"], arrays, settings):
+    if overwrite or not files["npz"].exists():
+        if files["png"].exists() and not overwrite:
             raise FileExistsError(
-                f"{files['npz']} holds another result (another map or version). It was left as it "
+                f"{files['png']} exists without its .npz, so it may not be ours. It was left as it "
                 "is: choose another --out, or replace it with --overwrite."
+            )
+        write_array_file(files["npz"], arrays, settings, overwrite=overwrite)
+    else:
+        difference = _difference(files["npz"], arrays, settings)
+        if difference:
+            raise FileExistsError(
+                f"{files['npz']} holds another result ({difference}). It was left as it is: choose "
+                "another --out, or replace it with --overwrite."
             )
         if files["png"].exists():
             return "Already there, unchanged"
-    else:
-        write_array_file(files["npz"], arrays, settings, overwrite=overwrite)
-    write_file(files["png"], plot.as_png(_picture(found, solution)), overwrite=True)
+    write_file(files["png"], plot.as_png(_picture(found, solution)), overwrite=overwrite)
     return "Written"
 
 
-def _same(path: Path, arrays: dict[str, np.ndarray], settings: dict[str, Any]) -> bool:
+def _difference(path: Path, arrays: dict[str, np.ndarray], settings: dict[str, Any]) -> str:
+    """What an existing result has that this one has not; empty if they are the same."""
     try:
         before, described = read_array_file(path)
-    except ValueError:
-        return False
-    return (
-        described == settings
-        and before.keys() == arrays.keys()
-        # Another machine's last bits may differ; the answer is the same.
-        and all(
-            before[k].shape == a.shape and np.allclose(before[k], a, rtol=1e-9, atol=1e-9)
-            for k, a in arrays.items()
-        )
-    )
+    except ValueError as error:
+        return str(error)
+    others = [name for name in settings if described.get(name) != settings[name]]
+    if others:
+        return f"another {', '.join(others)}"
+    if before.keys() != arrays.keys() or any(before[k].shape != a.shape for k, a in arrays.items()):
+        return "other arrays"
+    # Another machine's last bits may differ; the answer is the same.
+    equal = np.allclose(before["log_e"], arrays["log_e"], rtol=1e-9, atol=1e-9)
+    return "" if equal else "other numbers"
 
 
 def _picture(found: Problem, solution: Solution) -> Any:
     title = f"{found.name}: {solution.definition}, lambda = {solution.lam:g}"
+    if solution.definition != "column":
+        zero_row = solution.terminal == "zero-row"
+        title += ", zero row" if zero_row else f", delta = {solution.delta:g}"
     label = "log of the DR column" if solution.definition == "column" else "log e"
     if found.world is None:
         return plot.profile(solution.log_e, title=title, label=label)
@@ -129,7 +146,7 @@ def _report(
         "eigenvalue": number(solution.eigenvalue),
         "bracket": None if solution.bracket is None else [number(b) for b in solution.bracket],
         "residual": solution.residual,
-        "correction": solution.correction,
+        "error": solution.error,
         "log_e_min": float(finite.min()),
         "log_e_max": float(finite.max()),
         "seconds": seconds,
@@ -151,8 +168,9 @@ def _table(report: dict[str, Any]) -> Table:
         table.add_row("eigenvalue", f"{report['eigenvalue']:.10g}")
         low, high = (("unbounded" if b is None else f"{b:.10g}") for b in report["bracket"])
         table.add_row("bracket", f"{low} to {high}")
-    table.add_row("log e", f"{report['log_e_min']:.4f} to {report['log_e_max']:.4f}")
+    table.add_row("log e", f"{report['log_e_min']:.6g} to {report['log_e_max']:.6g}")
     table.add_row("residual", f"{report['residual']:.1e}")
+    table.add_row("estimated error", f"{report['error']:.1e}")
     table.add_row("status", report["status"])
     table.add_row("time", f"{report['seconds'] * 1e3:.1f} ms")
     return table

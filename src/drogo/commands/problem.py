@@ -10,6 +10,7 @@ import gymnasium
 
 from drogo.gridworld import GridWorld, names
 from drogo.gridworld.environment import GridWorldEnv
+from drogo.gridworld.register import OWN_MAP
 from drogo.mdp import MDP
 
 
@@ -30,8 +31,13 @@ def find(env: str, reward: float | None = None) -> Problem:
             )
         world = GridWorld.load(env)
         return Problem(world.name, world.mdp, world)
+    if env == OWN_MAP:
+        raise ValueError(f"{OWN_MAP} needs a map: give the map's file instead.")
     if env in gymnasium.registry:
-        made = gymnasium.make(env)
+        try:
+            made = gymnasium.make(env)
+        except (gymnasium.error.Error, ImportError) as error:
+            raise ValueError(f"Gymnasium could not make {env}: {error}") from error
         inner = made.unwrapped
         if isinstance(inner, GridWorldEnv):
             return Problem(inner.world.name, inner.world.mdp, inner.world)

@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from jaxtyping import Float
 from scipy.sparse import csgraph
 
-from drogo.exact.log_solve import Factor, log_solve
+from drogo.exact.log_solve import Factor, NoPositiveSolution, log_solve
 from drogo.exact.perron import Pencil, Perron, perron
 from drogo.exact.rows import (
     Rows,
@@ -47,18 +47,36 @@ def solve(
     terminal: str = "absorbing",
     boundary: Float[np.ndarray, " terminal_states"] | None = None,
 ) -> Solution:
-    """The whole answer: vector, eigenvalue, certificates, status. Never raises for inaccuracy.
+    """The whole answer: vector, eigenvalue, certificates, status.
 
-    `boundary` replaces the values `v(T)` of `column`, one per terminal state in state order.
+    An inaccurate vector is returned as such (`status`); `NotConverged` is raised only if there is
+    none at all. `boundary` replaces the values `v(T)` of `column`, one per terminal state in state
+    order.
     """
     if definition not in DEFINITIONS:
         raise ValueError(f"definition is {definition!r}; choose one of {', '.join(DEFINITIONS)}.")
     check_parameters(lam, terminal, delta)
     if boundary is not None and definition != "column":
         raise ValueError(f"boundary values belong to 'column', not to {definition!r}.")
+    try:
+        return _solve(mdp, lam, definition, delta, terminal, boundary)
+    except NoPositiveSolution as error:
+        raise NoPositiveSolution(
+            f"the {definition} vector at lam = {lam:g} could not be computed: {error}"
+        ) from error
+
+
+def _solve(
+    mdp: MDP,
+    lam: float,
+    definition: str,
+    delta: float,
+    terminal: str,
+    boundary: np.ndarray | None,
+) -> Solution:
     if definition == "column":
-        log_e, residual, correction = _column(mdp, lam, boundary)
-        return Solution(log_e, definition, lam, delta, terminal, None, None, residual, correction)
+        log_e, residual, error = _column(mdp, lam, boundary)
+        return Solution(log_e, definition, lam, delta, terminal, None, None, residual, error)
     solver: Callable[[MDP, Rows], tuple[np.ndarray, Perron]] = {
         "transition": _transition,
         "representation": _representation,
@@ -74,7 +92,7 @@ def solve(
         found.eigenvalue,
         found.bracket,
         found.residual,
-        found.correction,
+        found.error,
     )
 
 
@@ -94,6 +112,8 @@ def log_eigenvector(
     terminal: str = "absorbing",
 ) -> Float[np.ndarray, " states"]:
     """Log of a unit-norm eigenvector of the DR. Raises if it did not converge."""
+    if definition == "column":
+        raise ValueError("'column' is not an eigenvector; use exact.log_column.")
     return solve(mdp, lam, definition, delta=delta, terminal=terminal).checked().log_e
 
 
@@ -109,7 +129,7 @@ def successor_eigenvector(mdp: MDP, discount: float = 0.99) -> Float[np.ndarray,
         found.eigenvalue,
         found.bracket,
         found.residual,
-        found.correction,
+        found.error,
     ).checked()
     return np.exp(checked.log_e)
 
@@ -140,8 +160,8 @@ def _refine(rows: Rows, v: np.ndarray, factor: Factor) -> tuple[np.ndarray, floa
         v = v.copy()
         v[factor.unknown] += np.log1p(np.maximum(change, -0.5))
         correction = size
-    residual = np.abs(rows.ratio(v)[factor.unknown]).max(initial=0.0)
-    return v, float(residual), correction
+    residual = float(np.abs(rows.ratio(v)[factor.unknown]).max(initial=0.0))
+    return v, residual, max(correction, factor.rounding_error(rows, v))
 
 
 def _checked(boundary: np.ndarray, mdp: MDP) -> np.ndarray:
@@ -172,9 +192,9 @@ def _representation(mdp: MDP, rows: Rows) -> tuple[np.ndarray, Perron]:
     partner = np.concatenate([np.arange(n) + n, np.arange(n)])
     found = perron(Pencil(block(rows, transpose(rows)), partner))
     low, high = found.bracket
-    with np.errstate(divide="ignore"):
-        bracket = (0.5 / high, 0.5 / low if low > 0 else np.inf)
-    top = Perron(found.v, 0.5 / found.eigenvalue, bracket, found.residual, found.correction)
+    bracket = (0.5 / high if high > 0 else np.inf, 0.5 / low if low > 0 else np.inf)
+    largest = 0.5 / found.eigenvalue if found.eigenvalue > 0 else np.inf
+    top = Perron(found.v, largest, bracket, found.residual, found.error)
     return np.logaddexp(found.v[:n], found.v[n:]), top
 
 
@@ -186,7 +206,8 @@ def _right(mdp: MDP, rows: Rows) -> tuple[np.ndarray, Perron]:
     log is minus infinity at the ends.
     """
     end = mdp.terminal
-    with np.errstate(divide="ignore"):  # exp(r/lam) may be 0: then the row sum is infinite
+    # exp(r/lam) may be 0: then the row sum is infinite.
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         at_end = rows.total[end] / np.exp(rows.log_scale[end])
         least_row_sum = float((rows.total[~end] / np.exp(rows.log_scale[~end])).min(initial=np.inf))
     t = float(at_end.min())
@@ -204,8 +225,8 @@ def _right(mdp: MDP, rows: Rows) -> tuple[np.ndarray, Perron]:
         )
     shifted = rows.minus(t)
     v, factor = log_solve(shifted, end, np.zeros(rows.n))
-    v, residual, correction = _refine(shifted, v, factor)
-    return v, Perron(v, t, Pencil(rows).bracket(v), residual, correction)
+    v, residual, error = _refine(shifted, v, factor)
+    return v, Perron(v, t, Pencil(rows).bracket(v), residual, error)
 
 
 def _inner_rows(mdp: MDP, rows: Rows) -> Rows:

@@ -23,6 +23,7 @@ from scipy.sparse import csgraph
 from scipy.sparse.linalg import splu
 
 from drogo.exact.rows import Rows
+from drogo.exact.solution import NotConverged
 
 SMALLEST = 1e-280
 """An entry of `y` below this may have lost terms to underflow."""
@@ -33,7 +34,7 @@ CAUTION = 0.97
 MOST_PASSES = 60
 
 
-class NoPositiveSolution(ArithmeticError):
+class NoPositiveSolution(NotConverged):
     """The matrix over the unknown entries is not an M-matrix, or the scaling did not succeed."""
 
 
@@ -51,6 +52,16 @@ class Factor:
         """Solve with the matrix scaled by `exp(v)` instead of `exp(u)`."""
         gap = np.exp(v[self.unknown] - self.u)
         return self.lu.solve(gap * right) / gap
+
+    def rounding_error(self, rows: Rows, v: Float[np.ndarray, " n"]) -> float:
+        """How far rounding in each row may have moved an entry, relatively.
+
+        Large where two solutions are nearly as good: then a small residual proves nothing.
+        """
+        amount = np.finfo(float).eps * rows.magnitude(v)[self.unknown]
+        with np.errstate(over="ignore", invalid="ignore"):
+            moved = np.abs(self.relative(v, amount)).max(initial=0.0)
+        return float(moved) if np.isfinite(moved) else np.inf
 
 
 def factorise(rows: Rows, fixed: Bool[np.ndarray, " n"], u: Float[np.ndarray, " n"]) -> Factor:
@@ -85,14 +96,17 @@ def log_solve(
 ) -> tuple[Float[np.ndarray, " n"], Factor]:
     """`log e` with `log e = values` where `fixed`, and the factors of the last pass."""
     u = np.where(fixed, values, values[fixed].max())
-    known = fixed
-    rate = 1.0
+    v, known = u, fixed
+    # Rates between which the guess must fall off: slower underflows, faster overflows. At rate 1 it
+    # follows the best path alone, which is never above the answer.
+    slow, fast, rate = 0.0, 1.0, 1.0
     for _ in range(MOST_PASSES):
         factor = factorise(rows, fixed, u)
-        y = factor.lu.solve(_inflow(rows, fixed, values, u)[factor.unknown])
+        with np.errstate(over="ignore"):
+            y = factor.lu.solve(_inflow(rows, fixed, values, u)[factor.unknown])
         if not np.isfinite(y).all():
-            rate *= 0.7  # the guess fell off too fast; try a slower one
-            u = _continue_guess(rows, known, u, rate)
+            fast, rate = rate, (slow + rate) / 2
+            u = _continue_guess(rows, known, v, rate)
             continue
         if y.min(initial=0.0) < -SMALLEST:
             raise NoPositiveSolution("elimination met a negative entry: not an M-matrix.")
@@ -103,12 +117,18 @@ def log_solve(
             return v, factor
         now_known = fixed.copy()
         now_known[factor.unknown[found]] = True
-        if now_known.sum() <= known.sum() and known is not fixed:
+        if now_known.sum() > known.sum() or known is fixed:
+            slow, fast = 0.0, 1.0
+            rate = CAUTION * _rate(rows, now_known & ~fixed, now_known, v)
+        elif fast - rate > 1e-6:
+            slow, rate = rate, fast if fast == 1.0 else (rate + fast) / 2
+        else:
+            lost = np.flatnonzero(~now_known)
             raise NoPositiveSolution(
-                f"{int((~now_known).sum())} entries stayed out of the range of double precision."
+                f"{lost.size} entries stayed out of the range of double precision, the first of "
+                f"them state {lost[0]}."
             )
         known = now_known
-        rate = CAUTION * _rate(rows, known & ~fixed, known, v)
         u = _continue_guess(rows, known, v, rate)
     raise NoPositiveSolution(f"the scaling did not settle in {MOST_PASSES} passes.")
 

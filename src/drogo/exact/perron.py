@@ -60,7 +60,7 @@ class Pencil:
 
     def bracket(self, v: Float[np.ndarray, " n"]) -> tuple[float, float]:
         """Collatz-Wielandt: the eigenvalue lies between these two, whatever the positive vector."""
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             quotients = self.rows.ratio(v) / self.weight(v)
         quotients = quotients[~np.isnan(quotients)]
         return float(quotients.min()), float(quotients.max())
@@ -73,8 +73,9 @@ class Perron:
     bracket: tuple[float, float]
     residual: float
     """Largest `|(M e)(s) - eigenvalue (J e)(s)| / (R(s) e(s))`."""
-    correction: float
-    """Largest relative change of an entry in the last Newton step: an estimate of the error."""
+    error: float
+    """Estimated largest relative error of an entry: the last Newton step, or rounding as the
+    problem amplifies it, whichever is larger."""
 
 
 def perron(pencil: Pencil) -> Perron:
@@ -89,11 +90,12 @@ def perron(pencil: Pencil) -> Perron:
         # Eigenvalues that agree to all digits: ends that hardly see each other. The bracket holds
         # for any positive vector; the infinite correction says that this one is not the answer.
         v = np.log(np.maximum(x, np.finfo(float).tiny))
-        return _assess(pencil, v, s, correction)
+        return _assess(pencil, v, s, np.inf)
     for step in range(MOST_NEWTON_STEPS):
         if step in (1, 2):  # later factors are as good as new ones
             factor = factorise(pencil.minus(s), fixed, v)
-        change, ds = _newton(pencil, factor, v, s, anchor)
+        with np.errstate(over="ignore", invalid="ignore"):  # a step gone wrong is seen below
+            change, ds = _newton(pencil, factor, v, s, anchor)
         size = float(np.abs(change).max(initial=0.0))
         if not np.isfinite(size) or (size >= correction and correction < 1e-6):
             break
@@ -103,12 +105,15 @@ def perron(pencil: Pencil) -> Perron:
         s += ds
         if correction <= ENOUGH:
             break
-    return _assess(pencil, v, s, correction)
+    rows = pencil.minus(s)
+    rounding = factorise(rows, fixed, v).rounding_error(rows, v)
+    return _assess(pencil, v, s, max(correction, rounding))
 
 
-def _assess(pencil: Pencil, v: np.ndarray, s: float, correction: float) -> Perron:
+def _assess(pencil: Pencil, v: np.ndarray, s: float, error: float) -> Perron:
     left = pencil.minus(s).ratio(v)
-    return Perron(v, s, pencil.bracket(v), float(np.abs(left).max()), correction)
+    residual = float(np.abs(left).max())
+    return Perron(v, s, pencil.bracket(v), residual if np.isfinite(residual) else np.inf, error)
 
 
 def _newton(
@@ -150,7 +155,7 @@ def _locate(pencil: Pencil) -> tuple[float, np.ndarray]:
         y = factor.lu.solve(scale * source)
         if not np.isfinite(y).all() or y.min() < 0:
             break
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             growth = source / _couple(pencil, y)
         growth = growth[np.isfinite(growth)]
         y /= y.max()

@@ -43,7 +43,8 @@ class Rows:
 
     def scaled_weight(self, v: Float[np.ndarray, " n"]) -> Float[np.ndarray, " entries"]:
         """Off-diagonals of `diag(exp(-v)) M diag(exp(v))`, sign turned."""
-        return np.exp(self.log_weight + v[self.column] - v[self.row])
+        with np.errstate(over="ignore"):  # far from the answer; the caller checks
+            return np.exp(self.log_weight + v[self.column] - v[self.row])
 
     def ratio(self, v: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
         """`(M exp(v)) / exp(v)`, entry by entry."""
@@ -59,6 +60,10 @@ class Rows:
         changing, moved = (np.bincount(self.row, part, self.n) for part in (change, np.abs(change)))
         by_total = np.abs(self.total) + moved < np.abs(self.diagonal) + arriving
         return np.where(by_total, self.total - changing, self.diagonal - arriving)
+
+    def magnitude(self, v: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+        """Sum of the absolute values of the terms of `(M exp(v)) / exp(v)`."""
+        return np.abs(self.diagonal) + np.bincount(self.row, self.scaled_weight(v), self.n)
 
     def minus(self, shift: float) -> Rows:
         """`M - shift I`, before the rows were scaled."""
@@ -80,8 +85,8 @@ def default_rows(mdp: MDP, lam: float, terminal: str, delta: float) -> Rows:
 
 def successor_rows(mdp: MDP, discount: float) -> Rows:
     """`I - discount P`, terminal rows of `P` zero."""
-    if not 0 <= discount < 1:
-        raise ValueError(f"discount is {discount}; it must lie in [0, 1).")
+    if not 0 < discount < 1:
+        raise ValueError(f"discount is {discount}; it must lie in (0, 1).")
     total = np.where(mdp.terminal, 1.0, 1.0 - discount)
     unscaled = np.zeros(mdp.n_states)
     entries = _off_diagonals(sp.csr_array(mdp.P * discount), unscaled)
@@ -120,6 +125,9 @@ def block(first: Rows, second: Rows) -> Rows:
 
 
 def check_parameters(lam: float, terminal: str, delta: float) -> None:
+    for name, value in (("lam", lam), ("delta", delta)):
+        if not isinstance(value, int | float | np.number):
+            raise TypeError(f"{name} is {value!r}; expected a number.")
     if not (np.isfinite(lam) and lam > 0):
         raise ValueError(f"lam is {lam}; it must be a positive number.")
     if terminal not in TERMINAL_FORMULATIONS:

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 TOLERANCE = 1e-9
-"""Largest residual, and largest last correction to a log entry, of a converged answer."""
+"""Largest residual, and largest estimated error of a log entry, of a converged answer."""
 
 
 class NotConverged(ArithmeticError):
@@ -33,12 +33,19 @@ class Solution:
     `column`. Rounding widens them by about 1e-16 times the largest `exp(-r/lam)`."""
     residual: float
     """Largest violation of a row's equation, relative to that row's diagonal term."""
-    correction: float
-    """Largest change of a log entry in the last refinement: an estimate of the error left."""
+    error: float
+    """Estimated largest error of a log entry: the last refinement, or rounding as the problem
+    amplifies it, whichever is larger."""
+
+    @property
+    def tolerance(self) -> float:
+        """A log of 1e8 as a double is itself only good to 1e-8."""
+        finite = self.log_e[np.isfinite(self.log_e)]
+        return TOLERANCE + 8 * np.finfo(float).eps * float(np.abs(finite).max(initial=0.0))
 
     @property
     def status(self) -> Literal["converged", "inaccurate"]:
-        good = self.residual <= TOLERANCE and self.correction <= TOLERANCE
+        good = self.residual <= self.tolerance and self.error <= self.tolerance
         return "converged" if good else "inaccurate"
 
     def checked(self) -> Solution:
@@ -46,9 +53,10 @@ class Solution:
         if self.status != "converged":
             raise NotConverged(
                 f"the {self.definition} vector at lam = {self.lam:g} is not accurate: residual "
-                f"{self.residual:.1e}, last correction {self.correction:.1e} (both should be "
-                f"below {TOLERANCE:g}). Two nearly equal eigenvalues do this: terminal states "
-                "that hardly see each other. exact.log_column has no such problem; exact.solve "
-                "returns the vector as it is."
+                f"{self.residual:.1e}, estimated error of a log entry {self.error:.1e} (both "
+                f"should be below {self.tolerance:.1g}). Ends that hardly see each other have "
+                "nearly equal eigenvalues, which does this; so do costs beyond the range of "
+                "double precision. exact.log_column suffers from neither; exact.solve returns "
+                "the vector as it is."
             )
         return self

@@ -14,6 +14,8 @@ from drogo.gridworld.world import MOVES, GridWorld
 
 RENDER_TILE = 24
 """Pixels a cell in `render()`."""
+LARGEST_CACHED_TABLE = 2**24
+"""Numbers: 64 MiB of single precision."""
 AGENT_SYMBOL = "@"
 
 
@@ -60,6 +62,8 @@ class GridWorldEnv(gymnasium.Env):
                 f"render_mode is {render_mode!r}; choose one of "
                 f"{', '.join(self.metadata['render_modes'])}, or None."
             )
+        if tile < 1:
+            raise ValueError(f"tile is {tile}; it must be at least 1 pixel a cell.")
         self.world = world if isinstance(world, GridWorld) else GridWorld.load(world)
         self.observation_kind = observation
         self.tile = tile
@@ -70,6 +74,15 @@ class GridWorldEnv(gymnasium.Env):
         self.observation_space = observe.space(self.world, observation, tile)
         self.state = 0
         self.steps = 0
+        self._starts = {
+            "map": np.flatnonzero(self.world.start),
+            "uniform": np.flatnonzero(~self.world.terminal),
+        }
+        # Small enough: all observations, made once. Otherwise each is made when it is seen.
+        size = int(np.prod(self.observation_space.shape or (1,))) * self.world.n_states
+        self._table = (
+            self.world.observations(observation, tile) if size <= LARGEST_CACHED_TABLE else None
+        )
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -120,11 +133,11 @@ class GridWorldEnv(gymnasium.Env):
             return state
         start = options.get("start", self.start)
         _check_start(start)
-        if start == "uniform":
-            return int(self.np_random.choice(np.flatnonzero(~self.world.terminal)))
-        return int(self.np_random.choice(np.flatnonzero(self.world.start)))
+        return int(self.np_random.choice(self._starts[start]))
 
     def _observation(self) -> Any:
+        if self._table is not None:
+            return self._table[self.state].copy()
         return observe.table(self.world, self.observation_kind, np.array([self.state]), self.tile)[
             0
         ]

@@ -8,8 +8,9 @@
     #S.xG#
     ######
 
-The header is optional and ends at the first blank line. `reward C: R` gives the free cells drawn
-as `C` the reward `R`; `goal C: R` makes `C` a terminal cell with last reward `R`.
+The header is optional: the lines before the first row, which starts with a wall. `reward C: R`
+gives the free cells drawn as `C` the reward `R` (the start has that of `.` unless it is given one);
+`goal C: R` makes `C` a terminal cell with last reward `R`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from jaxtyping import UInt32
 from scipy import ndimage
 
 WALL, START = "#", "S"
-DEFAULT_REWARDS = {".": -1.0, START: -1.0, "x": -20.0}
+DEFAULT_REWARDS = {".": -1.0, "x": -20.0}
 DEFAULT_GOALS = {"G": 0.0}
 
 _HEADER_LINE = re.compile(r"(?P<key>step-limit|reward|goal)(?: (?P<symbol>\S))?: *(?P<value>\S+)$")
@@ -61,27 +62,23 @@ def parse(text: str, source: str, rewards: Mapping[str, float] | None = None) ->
     """Read a map. `rewards` adds to, or replaces, the rewards of free cells and goals."""
     lines = [line.rstrip() for line in text.lstrip("\ufeff").splitlines()]
     numbered = [(number, line) for number, line in enumerate(lines, start=1)]
-    while numbered and not numbered[0][1]:
-        numbered.pop(0)
     while numbered and not numbered[-1][1]:
         numbered.pop()
     if not numbered:
         raise MapError(source, 1, None, "the map is empty.")
-    if all(_HEADER_LINE.match(line) for _, line in numbered):
-        raise MapError(source, numbered[-1][0], None, "the header is not followed by a map.")
-    blank = next((k for k, (_, line) in enumerate(numbered) if not line), None)
+    begin = next((k for k, (_, line) in enumerate(numbered) if line.startswith(WALL)), None)
     header = _Header()
-    if blank is not None:
-        for number, line in numbered[:blank]:
+    for number, line in numbered[:begin]:
+        if line:
             _read_header_line(header, source, number, line)
-        numbered = numbered[blank + 1 :]
-        while numbered and not numbered[0][1]:
-            numbered.pop(0)
+    if begin is None:
+        raise MapError(source, numbered[-1][0], None, "the header is not followed by a map.")
+    rows = numbered[begin:]
     for symbol, reward in (rewards or {}).items():
-        (header.goals if symbol in header.goals else header.rewards)[symbol] = float(reward)
-    _check_rewards(header, source, numbered[0][0])
-    cells = _as_array(numbered, source)
-    _check_cells(cells, header, source, first_line=numbered[0][0])
+        _set_reward(header, symbol, float(reward), f"rewards= of {source}", rows[0][0])
+    header.rewards.setdefault(START, header.rewards.get(".", -1.0))
+    cells = _as_array(rows, source)
+    _check_cells(cells, header, source, first_line=rows[0][0])
     return Map(cells, header.rewards, header.goals, header.step_limit)
 
 
@@ -94,7 +91,7 @@ def _read_header_line(header: _Header, source: str, number: int, line: str) -> N
             number,
             None,
             f"cannot read the header line {line!r}. Expected 'step-limit: 200', 'reward x: -20' or "
-            "'goal H: -50'; a blank line ends the header, and the map itself has none.",
+            f"'goal H: -50'; the map's own rows start with a wall, {WALL!r}.",
         )
     key, symbol, value = match["key"], match["symbol"], match["value"]
     try:
@@ -106,28 +103,33 @@ def _read_header_line(header: _Header, source: str, number: int, line: str) -> N
             raise MapError(source, number, None, f"step-limit is {amount}; it must be at least 1.")
         header.step_limit = int(amount)
         return
-    if symbol == WALL:
-        raise MapError(source, number, None, f"{WALL!r} is always a wall; use another symbol.")
     if key == "goal":
+        if symbol == START:
+            raise MapError(source, number, None, f"{START!r} is the start and cannot be a goal.")
         header.rewards.pop(symbol, None)
         header.goals[symbol] = amount
     else:
         header.goals.pop(symbol, None)
-        header.rewards[symbol] = amount
+    _set_reward(header, symbol, amount, source, number)
 
 
-def _check_rewards(header: _Header, source: str, line: int) -> None:
-    for symbol, reward in header.rewards.items():
-        if not reward < 0 or not np.isfinite(reward):
-            raise MapError(
-                source,
-                line,
-                None,
-                f"the reward of {symbol!r} is {reward:g}; free cells need a finite reward below 0.",
-            )
-    for symbol, reward in header.goals.items():
+def _set_reward(header: _Header, symbol: str, reward: float, source: str, line: int) -> None:
+    if len(symbol) != 1 or symbol.isspace() or symbol == WALL:
+        what = "always a wall" if symbol == WALL else "not one visible character"
+        raise MapError(source, line, None, f"{symbol!r} is {what}; use another symbol.")
+    if symbol in header.goals:
         if not np.isfinite(reward):
             raise MapError(source, line, None, f"the reward of the goal {symbol!r} is {reward}.")
+        header.goals[symbol] = reward
+        return
+    if not reward < 0 or not np.isfinite(reward):
+        raise MapError(
+            source,
+            line,
+            None,
+            f"the reward of {symbol!r} is {reward:g}; free cells need a finite reward below 0.",
+        )
+    header.rewards[symbol] = reward
 
 
 def _as_array(numbered: list[tuple[int, str]], source: str) -> UInt32[np.ndarray, "h w"]:
@@ -172,7 +174,10 @@ def _check_cells(
     goal = np.isin(cells, [ord(symbol) for symbol in header.goals])
     if not goal.any():
         raise MapError(
-            source, first_line, None, f"there is no goal; draw one ({', '.join(header.goals)})."
+            source,
+            first_line,
+            None,
+            f"there is no goal; draw one ({', '.join(header.goals) or 'declare it: goal G: 0'}).",
         )
     # Moves between cells can be undone, so a cell reaches a goal iff its island holds one.
     islands, _ = ndimage.label(free)  # pyright: ignore[reportGeneralTypeIssues]

@@ -42,7 +42,11 @@ class GridWorld:
             return cls(str(source), parse(shipped.read(str(source)), str(source), rewards))
         path = Path(source)
         if path.is_file():
-            return cls(path.stem, parse(path.read_text(encoding="utf-8"), str(path), rewards))
+            try:
+                text = path.read_text(encoding="utf-8")
+            except UnicodeDecodeError as error:
+                raise ValueError(f"{path} is not a text file in UTF-8: {error}.") from error
+            return cls(path.stem, parse(text, str(path), rewards))
         near = difflib.get_close_matches(str(source), shipped.names(), n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
         raise FileNotFoundError(
@@ -107,14 +111,17 @@ class GridWorld:
     @cached_property
     def low_reward(self) -> Bool[np.ndarray, " states"]:
         """Cells that cost more than the plain ones (`.`): the places to go around."""
-        return ~self.terminal & (self.reward < self.map.rewards["."])
+        return ~self.terminal & (self.reward < self.map.rewards.get(".", -1.0))
+
+    @cached_property
+    def has_start(self) -> bool:
+        """Whether the map draws where episodes begin."""
+        return bool((self._symbols == ord(START)).any())
 
     @cached_property
     def start(self) -> Float[np.ndarray, " states"]:
         """Uniform over the cells drawn `S`, or over all non-terminal cells if there is none."""
-        begin = self._symbols == ord(START)
-        if not begin.any():
-            begin = ~self.terminal
+        begin = self._symbols == ord(START) if self.has_start else ~self.terminal
         return begin / begin.sum()
 
     @cached_property

@@ -1,23 +1,27 @@
 """What must hold for the default representation to exist, and messages that say what does not."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Bool, Float, Int
 from scipy.sparse import csgraph
 
-ROW_SUM_TOLERANCE = 1e-8
+ROW_SUM_TOLERANCE = 1e-6
+"""What single precision can miss; rows are normalised afterwards."""
 
 
 class MDPError(ValueError):
     """An MDP for which the default representation is not defined."""
 
 
-def name_states(states: Int[np.ndarray, " k"], shown: int = 5) -> str:
+def name_states(
+    states: Int[np.ndarray, " k"], labels: Sequence[Any] | None = None, shown: int = 5
+) -> str:
     """`states 3, 7, 9 and 40 more`: enough to find them, never a page."""
     noun = "state" if len(states) == 1 else "states"
-    listed = ", ".join(str(int(s)) for s in states[:shown])
+    listed = ", ".join(str(int(s) if labels is None else labels[int(s)]) for s in states[:shown])
     more = f" and {len(states) - shown} more" if len(states) > shown else ""
     return f"{noun} {listed}{more}"
 
@@ -51,7 +55,7 @@ def check_transitions(matrices: Sequence[sp.csr_array], terminal: Bool[np.ndarra
         if wrong.size:
             raise MDPError(
                 f"{place}: the row of {name_states(wrong)} does not sum to 1 "
-                f"(state {wrong[0]} sums to {sums[wrong[0]]:.6g}). Normalise these rows, or mark "
+                f"(state {wrong[0]}: 1 {sums[wrong[0]] - 1:+.3g}). Normalise these rows, or mark "
                 "the states as terminal."
             )
 
@@ -69,16 +73,18 @@ def check_policy(policy: Float[np.ndarray, "s a"], terminal: Bool[np.ndarray, " 
         )
 
 
-def check_reward(reward: Float[np.ndarray, " s"], terminal: Bool[np.ndarray, " s"]) -> None:
+def check_reward(
+    reward: Float[np.ndarray, " s"], terminal: Bool[np.ndarray, " s"], labels: Sequence[Any]
+) -> None:
     wrong = np.flatnonzero(~np.isfinite(reward))
     if wrong.size:
         raise MDPError(
-            f"r is {reward[wrong[0]]} in {name_states(wrong)}; rewards must be finite numbers."
+            f"r is {reward[wrong[0]]} in {name_states(wrong, labels)}; rewards must be finite."
         )
     wrong = np.flatnonzero((reward >= 0) & ~terminal)
     if wrong.size:
         raise MDPError(
-            f"r(s) >= 0 in {name_states(wrong)} (r = {reward[wrong[0]]:.6g} in state {wrong[0]}). "
+            f"r(s) >= 0 in {name_states(wrong, labels)} (r = {reward[wrong[0]]:.6g} in the first). "
             "The default representation needs r(s) < 0 in every non-terminal state: give a step "
             "cost, for example by subtracting a constant from all rewards."
         )
@@ -109,11 +115,13 @@ def states_that_reach(P: sp.csr_array, targets: Bool[np.ndarray, " s"]) -> Bool[
     return reached[:states]
 
 
-def check_reachability(P: sp.csr_array, terminal: Bool[np.ndarray, " s"]) -> None:
+def check_reachability(
+    P: sp.csr_array, terminal: Bool[np.ndarray, " s"], labels: Sequence[Any]
+) -> None:
     stuck = np.flatnonzero(~states_that_reach(P, terminal))
     if stuck.size:
         raise MDPError(
             f"{stuck.size} non-terminal state(s) cannot reach a terminal state under the default "
-            f"policy: {name_states(stuck)}. Their entry of log e would be minus infinity. Remove "
-            "them, or add a way out."
+            f"policy: {name_states(stuck, labels)}. Their entry of log e would be minus infinity. "
+            "Remove them, or add a way out."
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -88,7 +88,7 @@ class MDP:
         """
         matrices = _as_matrices(P)
         n = matrices[0].shape[0]
-        reward = np.array(r, dtype=np.float64)
+        reward = _as_floats("r", r)
         checks.check_vector("r", reward, n)
         mask = _as_mask(terminal, n)
         if not mask.any():
@@ -96,21 +96,21 @@ class MDP:
                 "there is no terminal state. The vector is anchored at one: mark at least one "
                 "state as terminal."
             )
+        labels = range(n) if states is None else states
+        if len(labels) != n:
+            raise MDPError(f"states has {len(labels)} labels for {n} states.")
         checks.check_transitions(matrices, mask)
-        checks.check_reward(reward, mask)
-        live = sp.dia_array((~mask[None] * 1.0, [0]), shape=(n, n))
-        matrices = tuple(_canonical(live @ matrix) for matrix in matrices)
+        checks.check_reward(reward, mask, labels)
+        matrices = tuple(_canonical(_normalised(matrix, mask)) for matrix in matrices)
         mdp = cls(
             transitions=matrices,
             reward=_frozen(reward),
             terminal=_frozen(mask),
             start=_frozen(_as_start(start, mask)),
             default_policy=_frozen(_as_policy(default_policy, len(matrices), mask)),
-            states=range(n) if states is None else states,
+            states=labels,
         )
-        if len(mdp.states) != n:
-            raise MDPError(f"states has {len(mdp.states)} labels for {n} states.")
-        checks.check_reachability(mdp.P, mask)
+        checks.check_reachability(mdp.P, mask, labels)
         return mdp
 
     @classmethod
@@ -120,27 +120,33 @@ class MDP:
         *,
         reward: float | Callable[[Any], float] | None = None,
         state: Callable[[gymnasium.Env], Hashable] | None = None,
-        max_states: int = 100_000,
-        seed: int = 0,
+        max_states: int | None = None,
+        seed: int | Sequence[int] = 0,
     ) -> MDP:
         """The MDP behind a Gymnasium environment.
 
-        Read from `env.unwrapped.P` where there is one (FrozenLake, Taxi, CliffWalking), otherwise
-        found by breadth-first search over copies of the environment, which must be deterministic.
+        Read from the table `env.unwrapped.P` where there is one (FrozenLake, Taxi, CliffWalking;
+        wrappers are not looked at), otherwise, or if `state` is given, found by breadth-first
+        search over copies of the environment, which must be deterministic. A search begins where
+        `reset(seed=seed)` does; give several seeds for several starts. `max_states` ends it: 10,000
+        if observations are real numbers (which may never repeat), 100,000 otherwise.
+
         Only states that can be reached from a start are kept. The way back: `mdp.states[i]` is
         the environment's own state number, or, for a search, `state(env)` (the observation, as
         nested tuples, unless `state` is given).
 
         `reward` replaces the environment's: a step cost, or a function of a state (an entry of
         `mdp.states`). It is needed when the environment's reward is not a function of the state
-        that is left; a function is also asked for terminal states, a number leaves them at 0.
+        that is left. A function is also asked for terminal states; a number leaves all of them at
+        0, a hole as well as a goal.
         """
         from drogo.mdp import search, tabular
 
-        if hasattr(env.unwrapped, "P"):
+        if state is None and isinstance(getattr(env.unwrapped, "P", None), Mapping):
             table = tabular.read(env)
         else:
-            table = search.explore(env, state=state, max_states=max_states, seed=seed)
+            seeds = [seed] if isinstance(seed, int) else list(seed)
+            table = search.explore(env, state=state, max_states=max_states, seeds=seeds)
         return table.to_mdp(reward)
 
 
@@ -154,6 +160,22 @@ def _canonical(matrix: Any) -> sp.csr_array:
     return matrix
 
 
+def _normalised(matrix: sp.csr_array, terminal: np.ndarray) -> sp.csr_array:
+    """Rows that sum to 1 to the last digit (single precision does not), none in an end."""
+    sums = np.asarray(matrix.sum(axis=1)).ravel().astype(np.float64)
+    factor = np.where(terminal | (sums <= 0), 0.0, 1 / np.where(sums > 0, sums, 1.0))
+    factor[np.abs(sums - 1) < 1e-12] = 1.0  # nothing to mend: leave the last bits alone
+    factor[terminal] = 0.0
+    return sp.csr_array(sp.dia_array((factor[None], [0]), shape=matrix.shape) @ matrix)
+
+
+def _as_floats(name: str, values: Any) -> np.ndarray:
+    try:
+        return np.array(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise MDPError(f"{name} is not an array of numbers: {error}") from None
+
+
 def _frozen(array: np.ndarray) -> np.ndarray:
     array.flags.writeable = False
     return array
@@ -164,11 +186,11 @@ def _as_matrices(P: Any) -> tuple[sp.csr_array, ...]:
     if sp.issparse(P):
         stack = [P]
     elif isinstance(P, Sequence):
-        stack = [matrix if sp.issparse(matrix) else np.asarray(matrix) for matrix in P]
+        stack = [matrix if sp.issparse(matrix) else _as_floats("P", matrix) for matrix in P]
         if stack and not sp.issparse(stack[0]) and stack[0].ndim == 1:
-            stack = [np.asarray(P)]
+            stack = [_as_floats("P", P)]
     else:
-        array = np.asarray(P)
+        array = _as_floats("P", P)
         stack = list(array) if array.ndim == 3 else [array]
     if not stack:
         raise MDPError("P is empty: expected one (states, states) matrix, or one per action.")
@@ -194,6 +216,10 @@ def _as_mask(terminal: Any, n: int) -> np.ndarray:
     indices = array.astype(np.int64).ravel()
     if indices.size and (indices.min() < 0 or indices.max() >= n):
         raise MDPError(f"terminal names state {indices.max()}, but states run from 0 to {n - 1}.")
+    if np.unique(indices).size < indices.size:
+        raise MDPError(
+            "terminal names a state twice. If it is a mask of 0 and 1, give booleans instead."
+        )
     mask = np.zeros(n, dtype=bool)
     mask[indices] = True
     return mask
@@ -208,7 +234,7 @@ def _as_start(start: Any, terminal: np.ndarray) -> np.ndarray:
         if not 0 <= array < terminal.size:
             raise MDPError(f"start = {array}, but states run from 0 to {terminal.size - 1}.")
         return np.eye(1, terminal.size, int(array))[0]
-    distribution = np.array(start, dtype=np.float64)
+    distribution = _as_floats("start", start)
     checks.check_vector("start", distribution, terminal.size)
     checks.check_start(distribution)
     return distribution
@@ -218,7 +244,7 @@ def _as_policy(policy: Any, actions: int, terminal: np.ndarray) -> np.ndarray:
     shape = (terminal.size, actions)
     if policy is None:
         return np.full(shape, 1 / actions)
-    array = np.array(policy, dtype=np.float64)
+    array = _as_floats("default_policy", policy)
     if array.shape != shape:
         raise MDPError(
             f"default_policy has shape {array.shape}; expected (states, actions) {shape}."

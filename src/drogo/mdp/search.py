@@ -12,6 +12,10 @@ import numpy as np
 from drogo.mdp.checks import MDPError
 from drogo.mdp.tabular import Outcome, Table
 
+MOST = 100_000
+MOST_REAL = 10_000
+"""Limits of a search; real numbers may never repeat, and then it should end soon."""
+
 
 def as_key(observation: Any) -> Hashable:
     """An observation as nested tuples, so that it can be looked up and read."""
@@ -28,10 +32,10 @@ def explore(
     env: gymnasium.Env,
     *,
     state: Callable[[gymnasium.Env], Hashable] | None,
-    max_states: int,
-    seed: int,
+    max_states: int | None,
+    seeds: list[int],
 ) -> Table:
-    """Every state that can be reached from `env.reset(seed=seed)`.
+    """Every state that can be reached from `env.reset(seed=seed)`, for any of the seeds.
 
     Truncation is ignored: a time limit is not a property of a state. A state that is reached in a
     second way is expanded from there too and the outcomes are compared (once a state), which
@@ -41,6 +45,9 @@ def explore(
     if not isinstance(space, gymnasium.spaces.Discrete):
         raise MDPError(f"a search needs a Discrete action space; this one is {space}.")
     actions = range(int(space.start), int(space.start + space.n))
+    if max_states is None:
+        real = state is None and np.issubdtype(env.observation_space.dtype, np.floating)
+        max_states = MOST_REAL if real else MOST
 
     def expand(node: gymnasium.Env) -> tuple[list[list[Outcome]], list[gymnasium.Env]]:
         row: list[list[Outcome]] = []
@@ -53,11 +60,14 @@ def explore(
             nodes.append(following)
         return row, nodes
 
-    root = copy.deepcopy(env)
-    observation, _ = root.reset(seed=seed)
-    first = as_key(observation) if state is None else state(root)
-    states: list[Hashable] = [first]
-    waiting: dict[Hashable, gymnasium.Env] = {first: root}
+    waiting: dict[Hashable, gymnasium.Env] = {}
+    starts: list[Hashable] = []
+    for seed in seeds:
+        root = copy.deepcopy(env)
+        observation, _ = root.reset(seed=seed)
+        starts.append(as_key(observation) if state is None else state(root))
+        waiting.setdefault(starts[-1], root)
+    states: list[Hashable] = list(waiting)
     outcomes: dict[Hashable, list[list[Outcome]]] = {}
     second_way: dict[Hashable, gymnasium.Env | None] = {}
     ended: set[Hashable] = set()
@@ -84,14 +94,17 @@ def explore(
                     second_way[following] = None
                 else:
                     second_way[following] = copied
-    return Table(states, [outcomes[key] for key in states], np.eye(1, len(states))[0])
+    start = np.array([starts.count(key) for key in states[: len(set(starts))]], dtype=np.float64)
+    start = np.concatenate([start, np.zeros(len(states) - start.size)]) / len(starts)
+    return Table(states, [outcomes[key] for key in states], start)
 
 
 def _check_limit(found: int, max_states: int) -> None:
     if found >= max_states:
         raise MDPError(
-            f"the search found more than max_states = {max_states} states. Raise the limit, or "
-            "give a coarser state= (a continuous environment has no finite MDP)."
+            f"the search found more than max_states = {max_states} states. A continuous "
+            "environment has no finite MDP; for a large finite one raise max_states=, or give a "
+            "coarser state=."
         )
 
 

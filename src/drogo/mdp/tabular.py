@@ -51,7 +51,7 @@ class Table:
 
     def _terminal(self, index: Mapping[Hashable, int]) -> np.ndarray:
         ends = np.zeros(len(self.states), dtype=bool)
-        continues = np.zeros(len(self.states), dtype=bool)
+        continues = self.start > 0  # an episode that begins there does not end there
         for row in self.outcomes:
             for outcomes in row:
                 for _, key, _, terminated in outcomes:
@@ -60,8 +60,8 @@ class Table:
         if both.size:
             raise MDPError(
                 f"entering state {self.states[both[0]]!r} sometimes ends the episode and sometimes "
-                "does not, so it is neither terminal nor non-terminal. Put what decides this into "
-                "the state (state=)."
+                "does not (or episodes begin there), so it is neither terminal nor non-terminal. "
+                "Put what decides this into the state (state=)."
             )
         if not ends.any():
             raise MDPError(
@@ -82,10 +82,7 @@ class Table:
             if terminal[i]:
                 continue
             received = {
-                float(value): a
-                for a, outcomes in enumerate(row)
-                for probability, _, value, _ in outcomes
-                if probability > 0
+                float(value): a for a, outcomes in enumerate(row) for _, _, value, _ in outcomes
             }
             if len(received) > 1:
                 (one, first), (other, second) = list(received.items())[:2]
@@ -113,7 +110,7 @@ def read(env: gymnasium.Env) -> Table:
         if key not in ended:
             actions = dynamics[key]  # pyright: ignore[reportArgumentType]
             row = [
-                [(float(p), int(s), float(r), bool(done)) for p, s, r, done in actions[a]]
+                [(float(p), int(s), float(r), bool(done)) for p, s, r, done in actions[a] if p > 0]
                 for a in sorted(actions)
             ]
         outcomes.append(row)
