@@ -128,3 +128,81 @@ def test_mistakes_get_an_answer_not_a_traceback(capsys, tmp_path):
     assert run(capsys, "exat", "four-rooms")[2] == 2
     out, _, _ = run(capsys, "exact", "four-roms", "--json")
     assert "Did you mean" in json.loads(out)["error"]
+
+
+SMALL = "#######\n#S.x..#\n#.....#\n#..x.G#\n#######"
+
+
+@pytest.fixture
+def small_map(tmp_path):
+    path = tmp_path / "small.txt"
+    path.write_text(SMALL)
+    return str(path)
+
+
+def learn(capsys, tmp_path, *arguments):
+    common = ("--seeds", "2", "--updates", "300", "--transitions", "20000")
+    return run(capsys, "learn", *arguments, *common, "--out", str(tmp_path / "out"))
+
+
+def test_learn_a_map_of_ones_own(capsys, tmp_path, small_map):
+    out, err, status = learn(capsys, tmp_path, small_map)
+    assert (status, err) == (0, "")
+    assert "converged" in out
+    (directory,) = (tmp_path / "out").iterdir()
+    assert sorted(p.name for p in directory.iterdir()) == ["fit.npz", "picture.png"]
+    out, _, status = learn(capsys, tmp_path, small_map)
+    assert status == 0
+    assert "Already there" in out
+    _, err, status = learn(capsys, tmp_path, small_map, "--step-size", "0.01")
+    assert status == 2
+    assert "another step_size" in err
+
+
+def test_learn_prints_json(capsys, tmp_path, small_map):
+    out, _, status = learn(capsys, tmp_path, small_map, "--json", "--observation", "pixels")
+    report = json.loads(out)
+    assert status == 0
+    assert report["network"] == "cnn"
+    assert [seed["seed"] for seed in report["seeds"]] == [0, 1]
+    assert report["seeds"][0]["cosine_column"] > 0.9
+
+
+@pytest.mark.parametrize("objective", ["natural_gdo", "log_gdo", "gdo"])
+def test_learn_with_every_objective(capsys, tmp_path, small_map, objective):
+    arguments = ("--objective", objective, "--observation", "state")
+    assert learn(capsys, tmp_path, small_map, *arguments)[2] == 0
+
+
+def test_learn_is_interrupted_and_resumed(capsys, tmp_path, small_map, monkeypatch):
+    """Ctrl-C leaves a checkpoint; --resume ends where an undisturbed run does."""
+    from drogo.commands import learn as command
+
+    real = command.fit
+
+    def interrupted(*arguments, progress, **settings):
+        def stop(done, row):
+            if done >= 100:
+                raise KeyboardInterrupt
+
+        return real(*arguments, progress=stop, **settings)
+
+    monkeypatch.setattr(command, "fit", interrupted)
+    out, err, status = learn(capsys, tmp_path, small_map)
+    assert status == 130
+    assert "--resume" in out
+    monkeypatch.setattr(command, "fit", real)
+    _, err, status = learn(capsys, tmp_path, small_map)
+    assert status == 2
+    assert "interrupted run" in err
+    assert learn(capsys, tmp_path, small_map, "--resume")[2] == 0
+    resumed, _ = read_array_file(next((tmp_path / "out").glob("*/fit.npz")))
+    assert learn(capsys, tmp_path, small_map, "--overwrite")[2] == 0
+    whole, _ = read_array_file(next((tmp_path / "out").glob("*/fit.npz")))
+    assert np.array_equal(resumed["v"], whole["v"])
+
+
+def test_learn_a_gymnasium_environment(capsys, tmp_path):
+    out, _, status = learn(capsys, tmp_path, "CliffWalking-v1", "--reward", "-1")
+    assert status == 0
+    assert "violation" in out

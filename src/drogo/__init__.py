@@ -14,17 +14,36 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from drogo import exact
     from drogo.gridworld import GridWorld, MapError
+    from drogo.learn import LogEigenvector, Transitions, collect, fit, load, sweep
     from drogo.mdp import MDP, MDPError
 
 _WHERE = {
     "GridWorld": "drogo.gridworld",
+    "LogEigenvector": "drogo.learn",
+    "Transitions": "drogo.learn",
+    "collect": "drogo.learn",
+    "fit": "drogo.learn",
+    "load": "drogo.learn",
+    "sweep": "drogo.learn",
     "MapError": "drogo.gridworld",
     "MDP": "drogo.mdp",
     "MDPError": "drogo.mdp",
 }
 _ROOMS = ("exact",)
 
-__all__ = ["MDP", "GridWorld", "MDPError", "MapError", "exact"]
+__all__ = [
+    "MDP",
+    "GridWorld",
+    "LogEigenvector",
+    "MDPError",
+    "MapError",
+    "Transitions",
+    "collect",
+    "exact",
+    "fit",
+    "load",
+    "sweep",
+]
 __version__ = "0.1.0"
 
 

@@ -56,8 +56,51 @@ class Exact:
         exact.run(self)
 
 
+@dataclass(frozen=True)
+class Learn:
+    """Learn it from transitions, compare with the truth, draw it."""
+
+    env: tyro.conf.Positional[str]
+    """A shipped world, a map file, or a Gymnasium id."""
+    observation: Literal["one-hot", "coordinates", "pixels", "state"] = "coordinates"
+    """What the network sees of a grid world; state is the tabular case."""
+    preset: Literal["fast", "paper"] = "fast"
+    """fast: minutes instead of hours. paper: exactly the paper's settings."""
+    objective: Literal["drogo", "natural_gdo", "log_gdo", "gdo"] = "drogo"
+    """The loss."""
+    seeds: int = 3
+    """How many networks, trained at once."""
+    lam: float = 20.0
+    """Temperature lambda: smaller is more reward-aware."""
+    updates: int | None = None
+    """Number of updates; the preset's unless given."""
+    step_size: float | None = None
+    """Step size; the preset's unless given."""
+    transitions: int = 200_000
+    """How many to collect."""
+    data_seed: int = 0
+    """Seed of the transitions."""
+    reward: float | None = None
+    """Step cost that replaces a Gymnasium environment's own reward, for example -1 (ends get 0)."""
+    out: Path = Path("results/learn")
+    """Directory; each run gets one of its own in it, named by its settings."""
+    resume: bool = False
+    """Go on with an interrupted run."""
+    overwrite: bool = False
+    """Start anew even if there is a result or an interrupted run."""
+    json: bool = False
+    """Print JSON for machines instead of a table."""
+
+    def run(self) -> None:
+        from drogo.commands import learn
+
+        learn.run(self)
+
+
 Verb = (
-    Annotated[Envs, tyro.conf.subcommand("envs")] | Annotated[Exact, tyro.conf.subcommand("exact")]
+    Annotated[Envs, tyro.conf.subcommand("envs")]
+    | Annotated[Exact, tyro.conf.subcommand("exact")]
+    | Annotated[Learn, tyro.conf.subcommand("learn")]
 )
 
 

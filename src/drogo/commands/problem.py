@@ -23,25 +23,31 @@ class Problem:
 
 
 def find(env: str, reward: float | None = None) -> Problem:
+    """The MDP behind `ENV`."""
+    world = find_world(env)
+    if world is None:
+        made = gymnasium.make(env)
+        return Problem(env.replace("/", "-"), MDP.from_gymnasium(made, reward=reward), None)
+    if reward is not None:
+        raise ValueError(
+            "--reward is for Gymnasium environments; in a map, rewards belong to its symbols "
+            "(header line 'reward .: -2')."
+        )
+    return Problem(world.name, world.mdp, world)
+
+
+def find_world(env: str) -> GridWorld | None:
+    """The grid world that `ENV` names; None for another Gymnasium environment that can be made."""
     if env in names() or Path(env).is_file():
-        if reward is not None:
-            raise ValueError(
-                "--reward is for Gymnasium environments; in a map, rewards belong to its symbols "
-                "(header line 'reward .: -2')."
-            )
-        world = GridWorld.load(env)
-        return Problem(world.name, world.mdp, world)
+        return GridWorld.load(env)
     if env == OWN_MAP:
         raise ValueError(f"{OWN_MAP} needs a map: give the map's file instead.")
     if env in gymnasium.registry:
         try:
-            made = gymnasium.make(env)
+            inner = gymnasium.make(env).unwrapped
         except (gymnasium.error.Error, ImportError) as error:
             raise ValueError(f"Gymnasium could not make {env}: {error}") from error
-        inner = made.unwrapped
-        if isinstance(inner, GridWorldEnv):
-            return Problem(inner.world.name, inner.world.mdp, inner.world)
-        return Problem(env.replace("/", "-"), MDP.from_gymnasium(made, reward=reward), None)
+        return inner.world if isinstance(inner, GridWorldEnv) else None
     known = [*names(), *gymnasium.registry]
     near = difflib.get_close_matches(env, known, n=3)
     hint = f" Did you mean {' or '.join(near)}?" if near else ""

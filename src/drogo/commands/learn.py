@@ -1,0 +1,238 @@
+"""`drogo learn ENV`: learn the vector from transitions, compare it with the truth, draw it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import gymnasium
+import numpy as np
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from drogo import plot
+from drogo.commands.problem import find_world
+from drogo.exact import solve
+from drogo.files import write_file
+from drogo.gridworld import GridWorld
+from drogo.learn import LogEigenvector, Transitions, collect, fit, load
+from drogo.learn import config as configs
+
+if TYPE_CHECKING:
+    from drogo.cli import Learn
+
+TRUTHS = ("column", "representation", "transition")
+
+
+@dataclass(frozen=True)
+class Files:
+    """What a run leaves in its directory."""
+
+    directory: Path
+
+    @property
+    def fit(self) -> Path:
+        return self.directory / "fit.npz"
+
+    @property
+    def picture(self) -> Path:
+        return self.directory / "picture.png"
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.directory / "checkpoint.npz"
+
+
+def run(options: Learn) -> None:
+    console = Console(quiet=options.json)
+    world = find_world(options.env)
+    settings = _settings(options)
+    files = Files(options.out / _name(options, world))
+    if options.overwrite:
+        files.checkpoint.unlink(missing_ok=True)
+    elif files.checkpoint.exists() and not options.resume:
+        raise FileExistsError(
+            f"{files.directory} holds an interrupted run. Go on with --resume, or start anew with "
+            "--overwrite."
+        )
+    truth = _truth(world, options.lam)
+    before = load(files.fit) if files.fit.exists() and not options.overwrite else None
+    if before is not None:
+        _check_same(before, settings, options, files)
+        result, note = before, "Already there"
+    else:
+        with console.status(f"collecting {options.transitions} transitions"):
+            data = _collect(options, world)
+        result, note = _fit(options, settings, data, truth, files, console), "Written"
+        result.save(files.fit, overwrite=options.overwrite)
+    if before is None or not files.picture.exists():
+        figure = _picture(options, world, truth, result)
+        write_file(files.picture, plot.as_png(figure), overwrite=options.overwrite)
+    files.checkpoint.unlink(missing_ok=True)
+    report = _report(result, files)
+    if options.json:
+        print(json.dumps(report, indent=2, allow_nan=False))
+        return
+    console.print(_table(options, result, report))
+    console.print(f"{note}: {files.picture} and {files.fit.name}", soft_wrap=True)
+
+
+def _settings(options: Learn) -> dict[str, Any]:
+    """What is said on top of the preset."""
+    given = {"updates": options.updates, "step_size": options.step_size}
+    chosen = {"lam": options.lam, "objective": options.objective}
+    return {**chosen, **{name: value for name, value in given.items() if value is not None}}
+
+
+def _name(options: Learn, world: GridWorld | None) -> str:
+    parts = [options.env.replace("/", "-")] if world is None else [world.name, options.observation]
+    parts += [options.preset, options.objective, f"lam{options.lam:g}", f"{options.seeds}seeds"]
+    return "-".join(parts)
+
+
+def _collect(options: Learn, world: GridWorld | None) -> Transitions:
+    if world is None:
+        env, start = gymnasium.make(options.env), "reset"
+    else:
+        kind = options.observation
+        env, start = gymnasium.make("drogo/GridWorld-v0", world=world, observation=kind), "uniform"
+    return collect(
+        env, options.transitions, seed=options.data_seed, start=start, reward=options.reward
+    )
+
+
+def _truth(world: GridWorld | None, lam: float) -> dict[str, np.ndarray]:
+    """Every definition that could be computed; an inaccurate one is no truth."""
+    if world is None:
+        return {}
+    solved = {name: solve(world.mdp, lam, name) for name in TRUTHS}
+    return {name: s.log_e for name, s in solved.items() if s.status == "converged"}
+
+
+def _fit(
+    options: Learn,
+    settings: dict[str, Any],
+    data: Transitions,
+    truth: dict[str, np.ndarray],
+    files: Files,
+    console: Console,
+) -> LogEigenvector:
+    updates = configs.make(options.preset, settings, images=data.are_images).updates
+    try:
+        with _progress(console, updates) as show:
+            return fit(
+                data,
+                preset=options.preset,
+                seeds=options.seeds,
+                truth=truth,
+                checkpoint=files.checkpoint,
+                progress=show,
+                **settings,
+            )
+    except KeyboardInterrupt:
+        console.print(f"Kept in {files.checkpoint}: the same command with --resume goes on.")
+        raise
+
+
+@contextmanager
+def _progress(console: Console, updates: int) -> Iterator[Callable[[int, Any], None]]:
+    columns = (
+        TextColumn("learning"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.description}"),
+    )
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("", total=updates)
+
+        def show(done: int, row: Any) -> None:
+            description = None
+            if "cosine_column" in row:
+                description = f"worst cosine {row['cosine_column'].min():.4f}"
+            elif "violation" in row:
+                description = f"worst violation {row['violation'].max():.2g}"
+            progress.update(task, completed=done, description=description)
+
+        yield show
+
+
+def _check_same(
+    before: LogEigenvector, settings: dict[str, Any], options: Learn, files: Files
+) -> None:
+    images = before.observations.ndim == 4
+    wanted = configs.as_json(configs.make(options.preset, settings, images=images))
+    had = configs.as_json(before.config)
+    other = [name for name in wanted if wanted[name] != had[name]]
+    if other:
+        raise FileExistsError(
+            f"{files.fit} holds a fit with another {', '.join(other)}. It was left as it is: "
+            "choose another --out, or replace it with --overwrite."
+        )
+
+
+def _picture(
+    options: Learn, world: GridWorld | None, truth: dict[str, np.ndarray], result: LogEigenvector
+) -> Any:
+    how = f"{options.objective}, {options.preset}, lambda = {options.lam:g}"
+    if world is None or "column" not in truth:
+        title = f"{options.env}: {how}"
+        return plot.profile(result.v.mean(axis=0), title=title, label="learned log e")
+    v = result.v
+    if options.objective != "drogo":  # a unit-norm eigenvector; shift it to the column's gauge
+        v = v - v[:, world.terminal][:, :1]
+    title = f"{world.name} from {options.observation}: {how}"
+    return plot.learned(world, truth["column"], v, result.history, title=title)
+
+
+def _report(result: LogEigenvector, files: Files) -> dict[str, Any]:
+    last = {name: rows[-1] for name, rows in result.history.items() if name != "update"}
+
+    def number(value: float) -> float | None:
+        return float(value) if np.isfinite(value) else None
+
+    told = zip(result.seeds, result.status, result.diverged_at, strict=True)
+    return {
+        "updates": result.updates,
+        "observations": len(result.observations),
+        "network": result.network,
+        "config": configs.as_json(result.config),
+        "seeds": [
+            {
+                "seed": seed,
+                "status": status,
+                "diverged_at": at,
+                **{name: number(values[k]) for name, values in last.items()},
+            }
+            for k, (seed, status, at) in enumerate(told)
+        ],
+        "files": {"fit": str(files.fit), "picture": str(files.picture)},
+    }
+
+
+def _table(options: Learn, result: LogEigenvector, report: dict[str, Any]) -> Table:
+    table = Table(
+        title=f"{options.env}: {options.objective}, {options.preset}, {result.updates} updates",
+        caption="cosine with each exact vector; difference: the largest of any log entry, to "
+        "the column; violation: of each state's equation, on average",
+        box=box.SIMPLE_HEAD,
+    )
+    shown = {"column": "cosine_column", "difference": "difference_column"}
+    shown |= {name: f"cosine_{name}" for name in TRUTHS[1:]}
+    shown = {title: key for title, key in shown.items() if key in result.history}
+    shown["violation"] = "violation"
+    table.add_column("seed", justify="right")
+    for title in shown:
+        table.add_column(title, justify="right")
+    table.add_column("status")
+    for seed in report["seeds"]:
+        values = (seed[key] for key in shown.values())
+        cells = ["-" if value is None else f"{value:.5f}" for value in values]
+        table.add_row(str(seed["seed"]), *cells, seed["status"])
+    return table

@@ -1,0 +1,132 @@
+"""Settings of a fit. A frozen dataclass: what it holds is what is saved and what is run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from drogo.learn.objectives import OBJECTIVES
+
+
+@dataclass(frozen=True)
+class Config:
+    """The paper's settings; `PRESETS` has others."""
+
+    lam: float = 20.0
+    """Temperature."""
+    delta: float = 0.001
+    """Reward of an absorbing end, sign turned (objectives without an anchor only)."""
+    objective: str = "drogo"
+    """gdo, log_gdo, natural_gdo or drogo."""
+    network: str = "auto"
+    """table, mlp, cnn, or auto: by the shape of the observations."""
+    frequencies: int = 0
+    """Fourier features of each coordinate for an MLP on at most `MOST_COORDINATES` numbers."""
+    optimiser: str = "rmsprop"
+    """rmsprop or adam, with optax's defaults."""
+    step_size: float = 1e-5
+    schedule: str = "constant"
+    """Of the step size: constant, or cosine, which ends at 0."""
+    clip_norm: float = 0.5
+    """Largest global norm of a gradient."""
+    updates: int = 40_000
+    batch_size: int = 2000
+    full_batches: bool = False
+    """Use all transitions in each update where the table is small enough for it to cost nothing."""
+    cap: float | Literal["auto"] = np.inf
+    """Largest v(s') - v(s) inside an exponential; auto: from the data, just above what the solution
+    can have."""
+    ceiling: bool = False
+    """Hold v(s') at or below the best end, where the solution is."""
+    target_rate: float = 1.0
+    """Polyak rate of a target network for v(s'); 1 follows at once, which is no target network."""
+    penalty: float = 1.0
+    """b, the weight of the norm penalty (objectives without an anchor only)."""
+    target_norm: float = 1.0
+    """c, what the mean of u^2 is held at (the same)."""
+    tolerance: float = 0.01
+    """Mean violation of a state's equation, relative to exp(-r/lam), of a converged fit."""
+
+    def __post_init__(self) -> None:
+        for name in ("lam", "delta", "step_size", "clip_norm", "target_norm", "tolerance"):
+            value = getattr(self, name)
+            if not (np.isfinite(value) and value > 0):
+                raise ValueError(f"{name} is {value}; it must be a positive number.")
+        for name in ("updates", "batch_size"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1.")
+        if self.objective not in OBJECTIVES:
+            raise ValueError(
+                f"objective is {self.objective!r}; choose one of {', '.join(OBJECTIVES)}."
+            )
+        if not (np.isfinite(self.penalty) and self.penalty >= 0):
+            raise ValueError(f"penalty is {self.penalty}; it must not be negative.")
+        if not 0 < self.target_rate <= 1:
+            raise ValueError(f"target_rate is {self.target_rate}; it must lie in (0, 1].")
+        if self.frequencies < 0:
+            raise ValueError(f"frequencies is {self.frequencies}; it must not be negative.")
+        if self.cap != "auto" and not self.cap > 0:
+            raise ValueError(f"cap is {self.cap}; it must be positive, inf for none, or 'auto'.")
+        for name, choices in (
+            ("network", ("auto", "table", "mlp", "cnn")),
+            ("optimiser", ("rmsprop", "adam")),
+            ("schedule", ("constant", "cosine")),
+        ):
+            if getattr(self, name) not in choices:
+                raise ValueError(
+                    f"{name} is {getattr(self, name)!r}; choose one of {', '.join(choices)}."
+                )
+
+
+MOST_COORDINATES = 16
+"""Observations with more numbers than this are no coordinates, and get no Fourier features."""
+
+PRESETS: dict[str, Config] = {
+    "paper": Config(),
+    "fast": Config(
+        frequencies=8,
+        optimiser="adam",
+        step_size=1e-3,
+        schedule="cosine",
+        updates=5000,
+        full_batches=True,
+        cap="auto",
+        ceiling=True,
+    ),
+}
+
+
+ON_IMAGES: dict[str, dict[str, Any]] = {"fast": {"updates": 2000}}
+"""What a preset changes for images: there an update costs more and achieves more."""
+
+
+def make(preset: str, overrides: dict[str, Any], *, images: bool = False) -> Config:
+    """A preset with some settings changed; an unknown name is an error."""
+    if preset not in PRESETS:
+        raise ValueError(f"preset is {preset!r}; choose one of {', '.join(PRESETS)}.")
+    known = {field.name for field in fields(Config)}
+    unknown = set(overrides) - known
+    if unknown:
+        raise TypeError(
+            f"unknown setting(s) {', '.join(sorted(unknown))}; known: {', '.join(sorted(known))}."
+        )
+    adapted = ON_IMAGES.get(preset, {}) if images else {}
+    return replace(PRESETS[preset], **{**adapted, **overrides})
+
+
+def as_json(config: Config) -> dict[str, Any]:
+    """JSON has no infinity; `cap` says "none" instead."""
+    values = {field.name: getattr(config, field.name) for field in fields(Config)}
+    values["cap"] = "none" if config.cap == np.inf else config.cap
+    return values
+
+
+def from_json(values: dict[str, Any]) -> Config:
+    known = {field.name for field in fields(Config)}
+    if set(values) != known:
+        raise ValueError(
+            f"these settings are from another version: {sorted(set(values) ^ known)} differ."
+        )
+    return Config(**{**values, "cap": np.inf if values["cap"] == "none" else values["cap"]})

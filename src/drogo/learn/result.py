@@ -1,0 +1,187 @@
+"""`LogEigenvector`: what a fit gives back. It knows how it was made and whether it worked."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, Int, Shaped
+
+from drogo.files import read_array_file, write_array_file
+from drogo.learn import config as configs
+from drogo.learn import networks
+from drogo.learn.config import Config
+from drogo.learn.train import Lane, Program
+from drogo.learn.transitions import merge_equal
+
+FORMAT = "drogo fit 1"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LogEigenvector:
+    """The learned vector, one per seed."""
+
+    v: Float[np.ndarray, "seeds distinct"]
+    """log e at every distinct observation of the data, 0 (or the end's own value) at the ends. For
+    `gdo`, which learns e itself and may get its sign wrong: log |e|."""
+    status: tuple[str, ...]
+    """Per seed: "converged", "max_updates" or "diverged"."""
+    diverged_at: tuple[int | None, ...]
+    """Per seed: the update at which it diverged."""
+    history: Mapping[str, np.ndarray]
+    """`update` (logged,) and (logged, seeds) arrays: `loss`, `violation`, `spread`, and
+    `cosine_NAME`, `difference_NAME` for each truth that was given."""
+    config: Config
+    seeds: tuple[int, ...]
+    observations: Shaped[np.ndarray, "distinct ..."]
+    ends: Int[np.ndarray, " ends"]
+    end_values: Float[np.ndarray, " ends"]
+    lanes: Lane
+    """The state of training, from which it can go on."""
+    network: str
+    versions: Mapping[str, str]
+    data_id: str
+    """Of the transitions it was trained on."""
+
+    def __repr__(self) -> str:
+        return (
+            f"LogEigenvector({len(self.seeds)} seed(s), {self.v.shape[1]} observations, "
+            f"{self.config.objective}, lam {self.config.lam:g}, {self.updates} updates, status: "
+            f"{', '.join(f'{self.status.count(s)} {s}' for s in sorted(set(self.status)))})"
+        )
+
+    @property
+    def updates(self) -> int:
+        return int(np.asarray(self.lanes.update).max())
+
+    def __call__(self, observations: Any) -> Float[np.ndarray, "seeds batch"]:
+        """log e of any observations, also unseen ones; an end seen in the data gets its value."""
+        batch = np.asarray(observations)
+        expected = self.observations.shape[1:]
+        if batch.shape[1:] != expected:
+            raise ValueError(
+                f"observations have shape {batch.shape[1:]} each; this fit was trained on "
+                f"{expected}. Give a batch: (n, {', '.join(map(str, expected))})."
+            )
+        batch = batch.astype(self.observations.dtype)
+        out = raw_output(self.program, self.lanes.params, batch)
+        v = np.log(np.abs(out)) if self.config.objective == "gdo" else out
+        if self.config.objective == "drogo":
+            known = self.observations[self.ends]
+            _, index = merge_equal(np.concatenate([known, batch]))
+            for end, value in enumerate(self.end_values):
+                v[:, index[len(known) :] == index[end]] = value
+        return v
+
+    @property
+    def program(self) -> Program:
+        return Program(self.config, skeleton(self.network, self.observations, self.config))
+
+    def save(self, path: str | Path, *, overwrite: bool = False) -> None:
+        """One `.npz`: arrays and network leaves without objects, settings and status as JSON."""
+        arrays = {
+            "v": self.v,
+            "observations": self.observations,
+            "ends": self.ends,
+            "end_values": self.end_values,
+            **{f"history/{name}": values for name, values in self.history.items()},
+            **leaves_as_arrays(self.lanes),
+        }
+        settings = {
+            "format": FORMAT,
+            "config": configs.as_json(self.config),
+            "seeds": list(self.seeds),
+            "status": list(self.status),
+            "diverged_at": list(self.diverged_at),
+            "network": self.network,
+            "versions": dict(self.versions),
+            "data_id": self.data_id,
+        }
+        write_array_file(Path(path), arrays, settings, overwrite=overwrite)
+
+
+def load(path: str | Path) -> LogEigenvector:
+    """A saved fit."""
+    arrays, settings = read_array_file(Path(path))
+    if settings.get("format") != FORMAT:
+        raise ValueError(f"{path} does not hold a fit; it says {settings.get('format')!r}.")
+    config = configs.from_json(settings["config"])
+    observations = arrays["observations"]
+    lanes = lanes_from_arrays(
+        config, settings["network"], observations, len(settings["seeds"]), arrays
+    )
+    return LogEigenvector(
+        v=arrays["v"],
+        status=tuple(settings["status"]),
+        diverged_at=tuple(settings["diverged_at"]),
+        history={
+            name.removeprefix("history/"): values
+            for name, values in arrays.items()
+            if name.startswith("history/")
+        },
+        config=config,
+        seeds=tuple(settings["seeds"]),
+        observations=observations,
+        ends=arrays["ends"],
+        end_values=arrays["end_values"],
+        lanes=lanes,
+        network=settings["network"],
+        versions=settings["versions"],
+        data_id=settings["data_id"],
+    )
+
+
+def build_networks(kind: str, observations: np.ndarray, config: Config, seeds: list[int]) -> Any:
+    """Stacked parameters and the static rest, one network per seed."""
+    size = int(np.prod(observations.shape[1:], dtype=np.int64))
+    few = observations.ndim == 2 and size <= configs.MOST_COORDINATES
+    frequencies = config.frequencies if few else 0
+    initial = 1.0 if config.objective == "gdo" else 0.0
+    made = [
+        networks.build(kind, observations, frequencies, initial, jax.random.key(seed))
+        for seed in seeds
+    ]
+    parts = [eqx.partition(network, eqx.is_array) for network in made]
+    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(params for params, _ in parts))
+    return stacked, parts[0][1]
+
+
+def skeleton(kind: str, observations: np.ndarray, config: Config) -> Any:
+    """The static part of a network: what is left when the arrays are taken out."""
+    return build_networks(kind, observations, config, [0])[1]
+
+
+def raw_output(program: Program, params: Any, observations: np.ndarray) -> np.ndarray:
+    return np.asarray(program.evaluate(params, jnp.asarray(observations)), dtype=np.float64)
+
+
+def leaves_as_arrays(lanes: Lane) -> dict[str, np.ndarray]:
+    return {f"leaf/{k:03d}": np.asarray(leaf) for k, leaf in enumerate(jax.tree.leaves(lanes))}
+
+
+def lanes_from_arrays(
+    config: Config, kind: str, observations: np.ndarray, lanes: int, arrays: Mapping[str, Any]
+) -> Lane:
+    """Put saved leaves back into their places; shapes and types must match."""
+    params, static = build_networks(kind, observations, config, [0] * lanes)
+    fresh = Program(config, static).init(params)
+    leaves, structure = jax.tree.flatten(fresh)
+    saved = [arrays[name] for name in sorted(arrays) if name.startswith("leaf/")]
+    if [(x.shape, str(x.dtype)) for x in leaves] != [(x.shape, str(x.dtype)) for x in saved]:
+        raise ValueError("the saved network does not fit its settings: the file is damaged.")
+    return jax.tree.unflatten(structure, [jnp.asarray(leaf) for leaf in saved])
+
+
+def versions() -> dict[str, str]:
+    """What a result was made with."""
+    packages = ("drogo", "jax", "jaxlib", "equinox", "optax", "numpy")
+    found = {name: importlib.metadata.version(name) for name in packages}
+    return {"python": platform.python_version(), **found}

@@ -1,0 +1,275 @@
+"""`fit` against exact answers, and all that a long run must survive."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+import pytest
+
+from drogo import GridWorld, Transitions, collect, exact, fit, load, sweep
+from drogo.learn import Diverged
+from drogo.learn.metrics import cosine, largest_difference, violations
+
+WORLD = GridWorld.parse("########\n#S.x...#\n#.##.#.#\n#....#G#\n########")
+CHAIN = GridWorld.parse("#######\n#S.x.G#\n#######")
+SHORT = {"updates": 60, "seeds": 2}
+
+
+def data_of(world, kind, n=4000):
+    env = gymnasium.make("drogo/GridWorld-v0", world=world, observation=kind)
+    return collect(env, n, seed=0)
+
+
+def balanced(world):
+    """Every action of every state once: the data are the model, and so is their fixed point."""
+    live = np.repeat(np.flatnonzero(~world.terminal), 4)
+    following = world.next_state[~world.terminal].ravel()
+    return Transitions.from_table(
+        np.arange(world.n_states), live, following, world.reward[live], world.terminal[following]
+    )
+
+
+def unit(log_e):
+    return log_e - np.logaddexp.reduce(2 * log_e) / 2
+
+
+TABULAR = {"preset": "fast", "step_size": 0.02, "updates": 4000}
+
+
+def test_tabular_drogo_finds_the_column():
+    result = fit(balanced(CHAIN), **TABULAR)
+    truth = exact.log_column(CHAIN.mdp, 20.0)
+    assert result.status == ("converged",)
+    assert np.abs(result.v[0] - truth).max() < 1e-3
+    assert result.v[0, 4] == 0  # the end
+
+
+def test_tabular_drogo_with_an_end_of_its_own_value():
+    world = GridWorld.parse("goal L: -40\n\n#######\n#G.x.L#\n#######")
+    env = gymnasium.make("drogo/GridWorld-v0", world=world, observation="state")
+    data = collect(env, 200_000, seed=0)
+    result = fit(data, **TABULAR)
+    assert np.abs(result.v[0] - exact.log_column(world.mdp, 20.0)).max() < 0.05
+    assert result.v[0, 4] == pytest.approx(-2.0)
+
+
+def test_tabular_natural_gdo_finds_the_right_eigenvector():
+    """It samples P forwards, so its fixed point is the eigenvector of R - P, not of R - P~. A weak
+    pull: the two smallest eigenvalues differ by little, so it takes its time."""
+    result = fit(
+        balanced(CHAIN), preset="fast", objective="natural_gdo", updates=20_000, step_size=0.01
+    )
+    truth = exact.log_eigenvector(CHAIN.mdp, 20.0, "right")
+    assert np.abs(unit(result.v[0]) - truth).max() < 0.02
+
+
+def test_tabular_gdo_finds_the_smallest_eigenvector_of_its_own_matrix():
+    """Sampled forwards, its quadratic form is that of R - P~ plus half the excess of arrivals over
+    departures on the diagonal (proposition 3.2 needs doubly stochastic P)."""
+    result = fit(balanced(CHAIN), preset="fast", objective="gdo", updates=20_000, step_size=0.003)
+    P = CHAIN.mdp.P.toarray()
+    P[CHAIN.terminal, CHAIN.terminal] = 1.0
+    r = np.where(CHAIN.terminal, -0.001, CHAIN.reward)
+    arrivals = np.diag((P.sum(axis=0) - 1) / 2)
+    _, vectors = np.linalg.eigh(np.diag(np.exp(-r / 20.0)) - (P + P.T) / 2 + arrivals)
+    assert np.abs(unit(result.v[0]) - np.log(np.abs(vectors[:, 0]))).max() < 0.02
+
+
+def test_tabular_log_gdo_fails_as_the_paper_says():
+    """The factor exp(v) in its gradient: where the natural gradient arrives, it does not."""
+    world = GridWorld.load("grid-maze")
+    truth = exact.log_eigenvector(world.mdp, 20.0, "right")
+    settings = {"optimiser": "rmsprop", "schedule": "constant", "updates": 6000, "step_size": 0.01}
+    reached = {
+        objective: cosine(fit(balanced(world), objective=objective, **settings).v, truth)[0]
+        for objective in ("log_gdo", "natural_gdo", "drogo")
+    }
+    assert reached["log_gdo"] < 0.96
+    assert min(reached["natural_gdo"], reached["drogo"]) > 0.999
+
+
+@pytest.mark.parametrize("kind", ["one-hot", "coordinates", "pixels"])
+def test_networks_learn_a_small_world(kind):
+    truth = {"column": exact.log_column(WORLD.mdp, 20.0)}
+    result = fit(data_of(WORLD, kind, 100_000), seeds=2, updates=800, truth=truth)
+    assert result.history["cosine_column"][-1].min() > 0.999
+    assert result.status == ("converged", "converged")
+    assert result.history["cosine_column"].shape == (41, 2)
+
+
+def test_same_seed_same_bits_and_seeds_do_not_mix():
+    data = data_of(WORLD, "coordinates")
+    settings = {"preset": "paper", "updates": 150, "step_size": 1e-3, "batch_size": 500}
+    first, again = (fit(data, seeds=3, **settings) for _ in range(2))
+    assert np.array_equal(first.v, again.v)
+    for seed in range(3):
+        alone = fit(data, seeds=[seed], **settings)
+        assert np.abs(alone.v[0] - first.v[seed]).max() < 1e-5
+
+
+def test_call_save_and_load(tmp_path):
+    data = data_of(WORLD, "coordinates")
+    result = fit(data, **SHORT)
+    assert np.allclose(result(data.observations), result.v, atol=1e-5)
+    unseen = result(np.array([[0.123, -0.321]]))
+    assert unseen.shape == (2, 1)
+    result.save(tmp_path / "fit.npz")
+    again = load(tmp_path / "fit.npz")
+    assert np.array_equal(again.v, result.v)
+    assert np.array_equal(again(data.observations), result(data.observations))
+    assert again.config == result.config
+    assert again.status == result.status
+    assert np.array_equal(again.history["violation"], result.history["violation"])
+    assert "2 seed(s)" in repr(again)
+    with pytest.raises(ValueError, match=r"have shape \(3,\) each; this fit was trained on \(2,\)"):
+        result(np.zeros((4, 3)))
+    data.save(tmp_path / "data.npz")
+    with pytest.raises(ValueError, match="does not hold a fit"):
+        load(tmp_path / "data.npz")
+
+
+def test_continuing_equals_going_on(tmp_path):
+    """With a constant step size, 60 + 40 updates are 100, also after a round trip to disk."""
+    data = data_of(WORLD, "coordinates")
+    settings = {"preset": "paper", "step_size": 1e-3, "seeds": 2}
+    half = fit(data, updates=60, **settings)
+    half.save(tmp_path / "half.npz")
+    whole = fit(data, updates=100, **settings)
+    more = fit(data, updates=100, start=load(tmp_path / "half.npz"), **settings)
+    assert np.array_equal(more.v, whole.v)
+    with pytest.raises(ValueError, match="has 60 updates already"):
+        fit(data, updates=60, start=half, **settings)
+
+
+@pytest.mark.parametrize("preset", ["fast", "paper"])
+def test_interrupted_and_resumed(tmp_path, preset):
+    data = data_of(WORLD, "coordinates")
+    settings = {"preset": preset, "updates": 700, "step_size": 1e-3, "seeds": 2}
+    truth = {"column": exact.log_column(WORLD.mdp, 20.0)}
+    whole = fit(data, truth=truth, **settings)
+    path = tmp_path / "checkpoint.npz"
+
+    def stop(done, row):
+        if done >= 350:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fit(data, truth=truth, checkpoint=path, progress=stop, **settings)
+    resumed = fit(data, truth=truth, checkpoint=path, **settings)
+    assert np.array_equal(resumed.v, whole.v)
+    for name, values in whole.history.items():
+        assert np.array_equal(resumed.history[name], values, equal_nan=True), name
+    with pytest.raises(ValueError, match="checkpoint of another fit: config"):
+        fit(data, truth=truth, checkpoint=path, **{**settings, "step_size": 2e-3})
+
+
+KILLED = """
+import importlib, sys, numpy as np
+sys.path.insert(0, {tests!r})
+f = importlib.import_module("drogo.learn.fit")
+f.SECONDS_BETWEEN_CHECKPOINTS = 0.0
+from learn_fit_data import data
+result = f.fit(data, preset="paper", updates=4000, step_size=1e-3, seeds=2, checkpoint={path!r})
+np.save({out!r}, result.v)
+"""
+
+
+def test_killed_and_resumed(tmp_path):
+    """SIGKILL in the middle; the next run ends where an undisturbed one does."""
+    checkpoint, out = tmp_path / "checkpoint.npz", tmp_path / "v.npy"
+    code = KILLED.format(tests=str(Path(__file__).parent), path=str(checkpoint), out=str(out))
+    process = subprocess.Popen([sys.executable, "-c", code])
+    deadline = time.monotonic() + 120
+    while not checkpoint.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    time.sleep(0.3)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert checkpoint.exists()
+    assert not out.exists()
+    subprocess.run([sys.executable, "-c", code], check=True)
+    data = data_of(WORLD, "coordinates")
+    whole = fit(data, preset="paper", updates=4000, step_size=1e-3, seeds=2)
+    assert np.array_equal(np.load(out), whole.v)
+
+
+def test_a_sweep_is_its_fits():
+    data = data_of(WORLD, "state")
+    grid = {"step_size": [1e-3, 1e-2], "penalty": [0.1, 2.0]}
+    settings = {"objective": "natural_gdo", "updates": 50, "seeds": 2}
+    swept = sweep(data, grid=grid, **settings)
+    assert list(swept) == [(1e-3, 0.1), (1e-3, 2.0), (1e-2, 0.1), (1e-2, 2.0)]
+    alone = fit(data, step_size=1e-2, penalty=0.1, **settings)
+    assert np.allclose(swept[1e-2, 0.1].v, alone.v, atol=1e-5)
+    assert swept[1e-2, 2.0].config.penalty == 2.0
+    with pytest.raises(ValueError, match="a sweep varies step_size, penalty, cap"):
+        sweep(data, grid={"lam": [1.0]})
+
+
+def test_a_diverged_seed_does_not_poison_its_neighbours():
+    """One setting of a grid overflows at once; the other is what it would be alone."""
+    data = data_of(WORLD, "state")
+    settings = {"preset": "paper", "optimiser": "adam", "updates": 200, "seeds": 2}
+    swept = sweep(data, grid={"step_size": [1e30, 1e-2]}, **settings)
+    lost, fine = swept.values()
+    assert lost.status == ("diverged", "diverged")
+    assert all(at is not None and at < 200 for at in lost.diverged_at)
+    assert np.array_equal(fine.v, fit(data, step_size=1e-2, **settings).v)
+    with pytest.raises(Diverged, match=r"all 2 seed\(s\) diverged, the first at update"):
+        fit(data, step_size=1e30, **settings)
+
+
+def test_some_seeds_diverging_is_a_warning():
+    from drogo.learn.fit import _report_divergence
+
+    result = fit(data_of(WORLD, "state"), **SHORT)
+    half = type(result)(**{**vars(result), "status": ("converged", "diverged")})
+    with pytest.warns(RuntimeWarning, match=r"1 of 2 seeds diverged \(\[1\]\)"):
+        _report_divergence(half)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        _report_divergence(result)
+
+
+def test_truth_free_measure():
+    """At the exact column of balanced data every equation holds; elsewhere not."""
+    data = balanced(CHAIN)
+    v = exact.log_column(CHAIN.mdp, 20.0)[None]
+    assert np.abs(violations(v, data.edges, 20.0)).max() < 1e-12
+    assert np.abs(violations(v + np.array([0.0, 0.3, 0, 0, 0]), data.edges, 20.0)).max() > 0.05
+
+
+def test_metrics_by_hand():
+    truth = np.array([0.0, -3.0, -4.0])
+    v = np.array([[1.0, -5.0, -7.0]])  # gauge 1: shifted, 0, -6, -8
+    assert cosine(np.array([[0.0, -6.0, -8.0]]), truth)[0] == pytest.approx(1)
+    assert largest_difference(v, truth, 0)[0] == 4.0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"preset": "slow"}, "choose one of paper, fast"),
+        ({"objective": "sgd"}, "choose one of gdo, log_gdo, natural_gdo, drogo"),
+        ({"lam": -1.0}, "lam is -1.0"),
+        ({"updates": 0}, "updates is 0"),
+        ({"target_rate": 0.0}, r"must lie in \(0, 1\]"),
+        ({"cap": -1.0}, "cap is -1.0"),
+        ({"optimiser": "sgd"}, "choose one of rmsprop, adam"),
+        ({"seeds": 0}, "seeds is 0"),
+        ({"seeds": [1, 1]}, "distinct numbers"),
+        ({"truth": {"column": np.zeros(3)}}, r"truth 'column' has shape \(3,\)"),
+        ({"network": "cnn"}, "needs images"),
+    ],
+)
+def test_wrong_arguments(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        fit(data_of(WORLD, "coordinates"), **arguments)
+    with pytest.raises(TypeError, match="unknown setting"):
+        fit(data_of(WORLD, "coordinates"), learning_rate=0.1)

@@ -1,0 +1,79 @@
+"""The paper's layers, and two ways to compute one convolution."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from drogo import GridWorld
+from drogo.learn import networks
+
+KEY = jax.random.key(0)
+
+
+def size(module):
+    return sum(leaf.size for leaf in jax.tree.leaves(eqx.filter(module, eqx.is_array)))
+
+
+def test_mlp_has_the_papers_layers():
+    mlp = networks.MLP(2, 0, KEY)
+    assert [layer.weight.shape for layer in mlp.layers] == [
+        (128, 2), (128, 128), (128, 128), (128, 128), (1, 128)
+    ]  # fmt: skip
+    assert size(mlp) == 3 * 128 + 3 * (128 * 128 + 128) + 129
+
+
+def test_cnn_has_the_papers_layers():
+    cnn = networks.CNN((13, 13, 3), KEY)
+    assert [c.weight.shape for c in cnn.convolutions] == [
+        (3, 3, 3, 16), (3, 3, 16, 32), (3, 3, 32, 64)
+    ]  # fmt: skip
+    assert cnn.hidden.weight.shape == (128, 3 * 3 * 64)  # 13 -> 6 -> 3
+
+
+@pytest.mark.parametrize("shape", [(13, 13), (10, 15), (4, 4), (21, 8)])
+def test_patches_equal_convolution(shape):
+    images = jax.random.normal(KEY, (5, *shape, 3))
+    fast = networks.CNN((*shape, 3), KEY, by_patches=True)
+    plain = networks.CNN((*shape, 3), KEY, by_patches=False)
+    assert np.allclose(fast(images), plain(images), atol=1e-5)
+    gradient = [
+        jax.grad(lambda i, network=network: network(i).sum())(images) for network in (fast, plain)
+    ]
+    assert np.allclose(*gradient, atol=1e-5)
+
+
+def test_a_convolution_by_hand():
+    """All weights 1, no bias: each place sums its neighbourhood, walls outside counting 0."""
+    convolution = networks.Convolution(1, 1, KEY)
+    ones = eqx.tree_at(
+        lambda c: (c.weight, c.bias), convolution, (jnp.ones((3, 3, 1, 1)), jnp.zeros(1))
+    )
+    image = jnp.ones((3, 4, 1, 1))
+    wanted = [[4, 6, 6, 4], [6, 9, 9, 6], [4, 6, 6, 4]]
+    for out in (ones.of_images(image), ones.of_patches(networks._patches(image))):
+        assert np.allclose(out[:, :, 0, 0], wanted)
+
+
+def test_fourier_features_by_hand():
+    mlp = networks.MLP(1, 2, KEY)
+    features = mlp.features(jnp.array([[0.25]]))[0]
+    wanted = [0.25, np.sin(np.pi / 4), np.sin(np.pi / 2), np.cos(np.pi / 4), np.cos(np.pi / 2)]
+    assert np.allclose(features, wanted, atol=1e-6)
+
+
+def test_choice_by_shape():
+    world = GridWorld.load("grid-task")
+    kinds = {kind: networks.choose(world.observations(kind)) for kind in
+             ("state", "one-hot", "coordinates", "pixels")}  # fmt: skip
+    assert kinds == {"state": "table", "one-hot": "mlp", "coordinates": "mlp", "pixels": "cnn"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [("table", "needs state indices"), ("cnn", "needs images"), ("rnn", "choose table, mlp, cnn")],
+)
+def test_wrong_networks(kind, message):
+    with pytest.raises(ValueError, match=message):
+        networks.build(kind, np.zeros((3, 2), np.float32), 0, 0.0, KEY)

@@ -1,0 +1,97 @@
+"""The training program: both ways to evaluate a batch, and lanes that do not disturb each other."""
+
+import equinox as eqx
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from drogo import GridWorld, collect
+from drogo.learn import Config, batches, networks, train
+from drogo.learn.fit import _problem
+from drogo.learn.train import Batch, Hyper
+
+WORLD = GridWorld.parse("#######\n#S..x.#\n#.#...#\n#...xG#\n#######")
+HYPER = Hyper(jnp.float32(1e-3), jnp.float32(0.7), jnp.float32(np.inf))
+
+
+def data_of(kind):
+    env = gymnasium.make("drogo/GridWorld-v0", world=WORLD, observation=kind)
+    return collect(env, 3000, seed=0)
+
+
+@pytest.mark.parametrize("kind", ["coordinates", "pixels", "state"])
+@pytest.mark.parametrize("objective", ["gdo", "log_gdo", "natural_gdo", "drogo"])
+@pytest.mark.parametrize("target", [False, True])
+def test_table_and_samples_give_the_same_gradient(kind, objective, target):
+    """Once per distinct observation, or once per sample of the batch: one sum."""
+    config = Config(objective=objective)
+    data = data_of(kind).with_absorbing_ends(0.001)
+    make = lambda seed: networks.build(  # noqa: E731
+        networks.choose(data.observations), data.observations, 2, 0.5, jax.random.key(seed)
+    )
+    network, other = make(0), make(1)
+    epochs = batches.Epochs(len(data), 200)
+    first, second = (batches.draw_indices(epochs, [3], 0, 1, stream)[0, 0] for stream in (0, 1))
+    even = jnp.full(200, 1 / 200)
+    by_sample = Batch(jnp.asarray(first), even, jnp.asarray(second), even)
+    weights = [
+        jnp.asarray(batches.draw_weights(epochs, data, [3], 0, 1, stream)[0, 0])
+        for stream in (0, 1)
+    ]
+    by_table = Batch(None, weights[0], None, weights[1])
+    params, static = eqx.partition(network, eqx.is_array)
+
+    def gradient(batch, whole):
+        problem = _problem(data, config, whole)
+        features = network.features(problem.observations)
+
+        def loss(params):
+            net = eqx.combine(params, static)
+            there = other if target else net
+            return train.batch_loss(config, net, there, problem, batch, HYPER, features)
+
+        return jax.tree.leaves(jax.grad(loss)(params))
+
+    for a, b in zip(gradient(by_sample, False), gradient(by_table, True), strict=True):
+        assert np.allclose(a, b, rtol=2e-4, atol=2e-6)
+
+
+def test_an_epoch_is_one_pass_and_a_seed_has_its_own():
+    epochs = batches.Epochs(100, 10)
+    taken = batches.draw_indices(epochs, [0, 1], 0, 10, 0)
+    assert taken.shape == (10, 2, 10)
+    for k in range(2):
+        assert sorted(taken[:, k].ravel()) == list(range(100))
+    assert not np.array_equal(taken[:, 0], taken[:, 1])
+    assert not np.array_equal(taken, batches.draw_indices(epochs, [0, 1], 0, 10, 1))
+
+
+def test_batches_depend_on_the_update_alone():
+    epochs = batches.Epochs(105, 10)
+    whole = batches.draw_indices(epochs, [4], 0, 37, 0)
+    pieces = [
+        batches.draw_indices(epochs, [4], a, b - a, 0) for a, b in ((0, 7), (7, 30), (30, 37))
+    ]
+    assert np.array_equal(whole, np.concatenate(pieces))
+
+
+def test_weights_count_the_same_batches():
+    data = data_of("state")
+    epochs = batches.Epochs(len(data), 100)
+    rows = batches.draw_indices(epochs, [2], 5, 3, 0)[:, 0]
+    weights = batches.draw_weights(epochs, data, [2], 5, 3, 0)[:, 0]
+    for drawn, shares in zip(rows, weights, strict=True):
+        counted = np.bincount(data.edges.of_transition[drawn], minlength=shares.size)
+        assert np.allclose(shares, counted / 100)
+
+
+def test_cap_from_data_is_above_the_solution():
+    from drogo import exact
+
+    data = data_of("state")
+    v = exact.log_column(WORLD.mdp, 20.0)
+    edges = data.edges
+    cap = train.cap_from_data(edges.state, -edges.reward / 20.0, edges.count)
+    assert (v[edges.next_state] - v[edges.state]).max() < cap < 6
