@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import gymnasium
@@ -229,7 +230,7 @@ def test_some_seeds_diverging_is_a_warning():
     from drogo.learn.fit import _report_divergence
 
     result = fit(data_of(WORLD, "state"), **SHORT)
-    half = type(result)(**{**vars(result), "status": ("converged", "diverged")})
+    half = replace(result, status=("converged", "diverged"))
     with pytest.warns(RuntimeWarning, match=r"1 of 2 seeds diverged \(\[1\]\)"):
         _report_divergence(half)
     with warnings.catch_warnings():

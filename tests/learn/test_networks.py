@@ -44,6 +44,33 @@ def test_patches_equal_convolution(shape):
     assert np.allclose(*gradient, atol=1e-5)
 
 
+@pytest.mark.parametrize("name", ["grid-task", "grid-maze"])
+def test_distinct_windows_equal_whole_images(name):
+    """Each distinct piece of a table computed once: the same values, the same gradient."""
+    images = GridWorld.load(name).observations("pixels")[::7]
+    cnn = networks.CNN(images.shape[1:], KEY, by_patches=True)
+    windows = cnn.of_table(images)
+    assert windows.patches.shape[1] < images[..., 0].size / 8
+    params, static = eqx.partition(cnn, eqx.is_array)
+    weights = jax.random.normal(KEY, (len(images),))
+
+    def loss(params, features):
+        return weights @ eqx.combine(params, static).values(features)
+
+    whole = cnn.features(jnp.asarray(images))
+    assert np.allclose(cnn.values(windows), cnn.values(whole), atol=1e-5)
+    gradients = [jax.tree.leaves(jax.grad(loss)(params, f)) for f in (windows, whole)]
+    for one, other in zip(*gradients, strict=True):
+        assert np.allclose(one, other, atol=1e-4)
+
+
+@pytest.mark.parametrize("shape", [(4, 4), (5, 9), (10, 15), (21, 8)])
+def test_windows_of_any_size(shape):
+    images = np.random.default_rng(0).random((3, *shape, 2)).astype(np.float32)
+    cnn = networks.CNN((*shape, 2), KEY, by_patches=True)
+    assert np.allclose(cnn.values(cnn.of_table(images)), cnn(jnp.asarray(images)), atol=1e-5)
+
+
 def test_a_convolution_by_hand():
     """All weights 1, no bias: each place sums its neighbourhood, walls outside counting 0."""
     convolution = networks.Convolution(1, 1, KEY)

@@ -156,8 +156,8 @@ def _progress(console: Console, updates: int) -> Iterator[Callable[[int, Any], N
             description = None
             if "cosine_column" in row:
                 description = f"worst cosine {row['cosine_column'].min():.4f}"
-            elif "violation" in row:
-                description = f"worst violation {row['violation'].max():.2g}"
+            elif "worst" in row:
+                description = f"worst violation {row['worst'].max():.2g}"
             progress.update(task, completed=done, description=description)
 
         yield show
@@ -220,13 +220,13 @@ def _table(options: Learn, result: LogEigenvector, report: dict[str, Any]) -> Ta
     table = Table(
         title=f"{options.env}: {options.objective}, {options.preset}, {result.updates} updates",
         caption="cosine with each exact vector; difference: the largest of any log entry, to "
-        "the column; violation: of each state's equation, on average",
+        "the column; worst: violation of any state's equation",
         box=box.SIMPLE_HEAD,
     )
     shown = {"column": "cosine_column", "difference": "difference_column"}
     shown |= {name: f"cosine_{name}" for name in TRUTHS[1:]}
     shown = {title: key for title, key in shown.items() if key in result.history}
-    shown["violation"] = "violation"
+    shown["worst"] = "worst"
     table.add_column("seed", justify="right")
     for title in shown:
         table.add_column(title, justify="right")

@@ -46,8 +46,9 @@ class Config:
     """b, the weight of the norm penalty (objectives without an anchor only)."""
     target_norm: float = 1.0
     """c, what the mean of u^2 is held at (the same)."""
-    tolerance: float = 0.01
-    """Mean violation of a state's equation, relative to exp(-r/lam), of a converged fit."""
+    tolerance: float = 0.1
+    """Largest violation of a state's equation, relative to exp(-r/lam), of a converged fit. (Their
+    mean is small already when a single wrong state holds up a whole wrong region.)"""
 
     def __post_init__(self) -> None:
         for name in ("lam", "delta", "step_size", "clip_norm", "target_norm", "tolerance"):
@@ -98,7 +99,7 @@ PRESETS: dict[str, Config] = {
 }
 
 
-ON_IMAGES: dict[str, dict[str, Any]] = {"fast": {"updates": 2000}}
+ON_IMAGES: dict[str, dict[str, Any]] = {"fast": {"updates": 4000}}
 """What a preset changes for images: there an update costs more and achieves more."""
 
 

@@ -123,6 +123,8 @@ class _Run:
     network: str
     program: Program
     problem: Problem
+    table: Any
+    """Features of the whole table, if it is evaluated as a whole."""
     hypers: Hyper
     lanes: Lane
     whole: bool
@@ -164,6 +166,9 @@ class _Run:
             network=network,
             program=program,
             problem=_problem(data, config, whole),
+            table=program.network(_take(params, np.array(0))).of_table(data.observations)
+            if whole
+            else None,
             hypers=_hypers(data, settings, len(seeds)),
             lanes=program.init(params),
             whole=whole,
@@ -221,6 +226,7 @@ class _Run:
         row = {
             "loss": losses,
             "violation": np.abs(gap).mean(axis=1),
+            "worst": np.abs(gap).max(axis=1),
             "spread": gap.max(axis=1) - gap.min(axis=1),
         }
         anchor = int(self.data.terminal_states[0])
@@ -259,7 +265,7 @@ class _Run:
         made = []
         for k, config in enumerate(self.configs):
             part = slice(k * kept, (k + 1) * kept)
-            calm = self.history["violation"][-1][part] <= config.tolerance
+            calm = self.history["worst"][-1][part] <= config.tolerance
             at = [int(d) if d >= 0 else None for d in diverged[part]]
             status = [
                 "diverged" if d is not None else "converged" if c else "max_updates"
@@ -351,6 +357,7 @@ def _train(
                 run.hypers,
                 jnp.asarray(run.seed_of_lane),
                 run.problem,
+                run.table,
                 run.draw(count),
                 jnp.arange(count),
             )

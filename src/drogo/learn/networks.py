@@ -1,19 +1,21 @@
 """Networks from observations to numbers, a batch at a time. The layers are the paper's.
 
-Each has two halves: `features`, which holds no parameters and is computed once where the same
-observations are shown again and again, and `values`, the rest.
+Each has two halves: `features`, which holds no parameters, and `values`, the rest. Where the same
+table of observations is shown again and again, `of_table` computes its features once, beforehand.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
+
+from drogo.learn.transitions import merge_equal
 
 WIDTH = 128
 DEPTH = 4
@@ -28,6 +30,10 @@ class Network(eqx.Module):
 
     def values(self, features: Any) -> Float[Array, " n"]:
         raise NotImplementedError
+
+    def of_table(self, observations: Shaped[np.ndarray, "n ..."]) -> Any:
+        """Features of observations that are known before anything is compiled."""
+        return self.features(jnp.asarray(observations))
 
     def __call__(self, observations: Shaped[Array, "n ..."]) -> Float[Array, " n"]:
         return self.values(self.features(observations))
@@ -101,6 +107,10 @@ class Convolution(eqx.Module):
         flat = patches.reshape(-1, patches.shape[-1]) @ self.weight.reshape(patches.shape[-1], -1)
         return flat.reshape(*patches.shape[:-1], -1) + self.bias[None, None, None, :]
 
+    def of_rows(self, patches: Float[Array, "4 m c9"]) -> Float[Array, "4 m filters"]:
+        """The same for patches that lie in no image."""
+        return self.of_patches(patches[None])[0]
+
     def of_images(self, images: Float[Array, "h w n channels"]) -> Float[Array, "h w n filters"]:
         """Left to the accelerator's own convolution."""
         layout = ("HWNC", "HWIO", "HWNC")
@@ -108,6 +118,23 @@ class Convolution(eqx.Module):
             images, self.weight, (1, 1), "SAME", dimension_numbers=layout
         )
         return out + self.bias[None, None, None, :]
+
+
+class Windows(NamedTuple):
+    """A table of images as its distinct pieces.
+
+    Images of one world differ in a few pixels, so that most of what the first layers see they see
+    again in every image. A pooled cell depends on a 4 x 4 window of the layer below; each distinct
+    window is computed once, and cells point to theirs.
+    """
+
+    patches: Float[Array, "4 first c9"]
+    """The four 3 x 3 patches of each distinct window of pixels."""
+    cells: Int[Array, "4 second 9"]
+    """The same of each distinct window of pooled cells, which point into the first table; its
+    length stands for the zeros around an image."""
+    places: Int[Array, "h w n"]
+    """Of each place of the second pooled layer, into the second table."""
 
 
 class CNN(Network):
@@ -138,9 +165,20 @@ class CNN(Network):
         images = observations.transpose(1, 2, 0, 3)
         return _patches(images, even=True) if self.by_patches else images
 
-    def values(self, features: Float[Array, "h w n c"]) -> Float[Array, " n"]:
+    def of_table(self, observations: Shaped[np.ndarray, "n h w channels"]) -> Any:
+        if not self.by_patches:
+            return self.features(jnp.asarray(observations))
+        return _windows(np.asarray(observations))
+
+    def values(self, features: Any) -> Float[Array, " n"]:
         first, second, third = self.convolutions
-        if self.by_patches:
+        if isinstance(features, Windows):
+            pooled = jax.nn.relu(first.of_rows(features.patches).max(axis=0))
+            pooled = jnp.concatenate([pooled, jnp.zeros_like(pooled[:1])])
+            patches = pooled[features.cells].reshape(*features.cells.shape[:2], -1)
+            pooled = jax.nn.relu(second.of_rows(patches).max(axis=0))
+            x = jax.nn.relu(third.of_patches(_patches(pooled[features.places])))
+        elif self.by_patches:
             x = _pool(first.of_patches(features))
             x = _pool(second.of_patches(_patches(x, even=True)))
             x = jax.nn.relu(third.of_patches(_patches(x)))
@@ -177,6 +215,37 @@ def _pool(images: Float[Array, "h w n c"]) -> Float[Array, "h2 w2 n c"]:
     even = images[: height // 2 * 2, : width // 2 * 2]
     blocks = even.reshape(height // 2, 2, width // 2, 2, n, channels)
     return jax.nn.relu(blocks.max(axis=(1, 3)))
+
+
+def _windows(images: np.ndarray) -> Windows:
+    """Find the distinct windows of a table of images, for both pooled layers."""
+    n, height, width, channels = images.shape
+    padded = np.pad(images, ((0, 0), (1, 1), (1, 1), (0, 0))).transpose(1, 2, 0, 3)
+    seen, first = merge_equal(_four_by_four(padded, height // 2, width // 2))
+    # Patches in the order of a kernel's weights, for each of the four places of a window.
+    patches = _inner_patches(seen.reshape(-1, 4, 4, channels))
+    cells = first.reshape(height // 2, width // 2, n)
+    around = np.pad(cells, ((1, 1), (1, 1), (0, 0)), constant_values=len(seen))[..., None]
+    held, second = merge_equal(_four_by_four(around, height // 4, width // 4))
+    return Windows(
+        jnp.asarray(patches),
+        jnp.asarray(_inner_patches(held.reshape(-1, 4, 4, 1)), dtype=jnp.int32),
+        jnp.asarray(second.reshape(height // 4, width // 4, n), dtype=jnp.int32),
+    )
+
+
+def _four_by_four(padded: np.ndarray, height: int, width: int) -> np.ndarray:
+    """The 4 x 4 windows at every second place, one row each: (height * width * n, 16 c)."""
+    rows = 2 * np.arange(height)[:, None] + np.arange(4)
+    columns = 2 * np.arange(width)[:, None] + np.arange(4)
+    taken = padded[rows[:, None, :, None], columns[None, :, None, :]]
+    return taken.transpose(0, 1, 4, 2, 3, 5).reshape(height * width * padded.shape[2], -1)
+
+
+def _inner_patches(windows: np.ndarray) -> np.ndarray:
+    """The four 3 x 3 patches of each 4 x 4 window: (4, m, 9 c)."""
+    corners = [windows[:, i : i + 3, j : j + 3] for i in range(2) for j in range(2)]
+    return np.stack([corner.reshape(len(windows), -1) for corner in corners])
 
 
 def choose(observations: np.ndarray) -> str:

@@ -6,6 +6,7 @@ import importlib.metadata
 import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +38,9 @@ class LogEigenvector:
     diverged_at: tuple[int | None, ...]
     """Per seed: the update at which it diverged."""
     history: Mapping[str, np.ndarray]
-    """`update` (logged,) and (logged, seeds) arrays: `loss`, `violation`, `spread`, and
-    `cosine_NAME`, `difference_NAME` for each truth that was given."""
+    """`update` (logged,) and (logged, seeds) arrays: `loss`; of the states' equations the mean
+    `violation`, the `worst` and the `spread` (largest less smallest); and `cosine_NAME`,
+    `difference_NAME` for each truth that was given."""
     config: Config
     seeds: tuple[int, ...]
     observations: Shaped[np.ndarray, "distinct ..."]
@@ -81,8 +83,9 @@ class LogEigenvector:
                 v[:, index[len(known) :] == index[end]] = value
         return v
 
-    @property
+    @cached_property
     def program(self) -> Program:
+        """Compiled once, on first use."""
         return Program(self.config, skeleton(self.network, self.observations, self.config))
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:

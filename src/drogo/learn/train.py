@@ -200,15 +200,15 @@ class Program:
         hypers: Hyper,
         seed_of_lane: Int[Array, " lanes"],
         problem: Problem,
+        table: Any,
         batches: Batch,
         updates: Int[Array, " updates"],
     ) -> tuple[Lane, Float[Array, " lanes"]]:
         """A chunk of updates: the lanes after it, and the mean loss of each.
 
         Leaves of `batches` are (updates, seeds, batch), or (batch,) if every update uses them all.
+        `table` is `Network.of_table`, if the table is evaluated as a whole.
         """
-        first = jax.tree.map(lambda leaf: leaf[0], lanes.params)
-        table = self.network(first).features(problem.observations) if batches.rows is None else None
         always_the_same = batches.weights.ndim == 1
 
         def body(lanes: Lane, drawn: Batch | None) -> tuple[Lane, Array]:
