@@ -23,7 +23,7 @@ import optax
 from drogo import GridWorld, Transitions, collect, exact, fit
 from drogo.learn import config as configs
 from drogo.learn import networks
-from drogo.learn.fit import _Run
+from drogo.learn.run import Run
 from worlds import random_world
 
 LAM = 20.0
@@ -77,7 +77,7 @@ def plain_loop(data: Transitions, kind: str, updates: int) -> float:
 def our_speed(data: Transitions, preset: str, seeds: int, updates: int = 200, **settings) -> float:
     """Updates per second of one seed times seeds, drawing of the batches included."""
     config = configs.make(preset, settings)
-    run = _Run.make(data, config, list(range(seeds)), {}, {})
+    run = Run.make(data, config, list(range(seeds)), {}, {})
     lanes = jnp.asarray(run.seed_of_lane)
 
     def go(count: int) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from drogo import GridWorld, collect
 from drogo.learn import Config, batches, networks, train
-from drogo.learn.fit import _problem
+from drogo.learn.run import make_problem
 from drogo.learn.train import Batch, Hyper
 
 WORLD = GridWorld.parse("#######\n#S..x.#\n#.#...#\n#...xG#\n#######")
@@ -44,7 +44,7 @@ def test_table_and_samples_give_the_same_gradient(kind, objective, target):
     params, static = eqx.partition(network, eqx.is_array)
 
     def gradient(batch, whole):
-        problem = _problem(data, config, whole)
+        problem = make_problem(data, config, whole)
         features = network.features(problem.observations)
 
         def loss(params):

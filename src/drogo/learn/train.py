@@ -1,7 +1,7 @@
 """The training program: pure functions of arrays, all lanes at once.
 
 A *lane* is one network being trained: a seed, under one setting of the swept numbers. A chunk of
-updates is a `scan` over batches of a `vmap` over lanes, compiled once.
+updates is a `scan` over batches of a map over lanes, compiled once.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ class Batch(NamedTuple):
 class Hyper(NamedTuple):
     """Numbers that may differ between lanes."""
 
-    step_size: Float[Array, ...]
-    penalty: Float[Array, ...]
-    cap: Float[Array, ...]
+    step_size: Float[Array, "*lanes"]
+    penalty: Float[Array, "*lanes"]
+    cap: Float[Array, "*lanes"]
 
 
 class Lane(NamedTuple):
@@ -62,8 +62,8 @@ class Lane(NamedTuple):
     target: Any
     """Parameters of the network that gives v(s'); None where that is the network itself."""
     optimiser: Any
-    update: Int[Array, ...]
-    diverged_at: Int[Array, ...]
+    update: Int[Array, "*lanes"]
+    diverged_at: Int[Array, "*lanes"]
     """The update that would have made a number infinite or NaN; -1 for none. The lane stands still
     from there on, at its last good parameters."""
 
