@@ -49,7 +49,7 @@ def test_maps(text, tmp_path, monkeypatch):
 def test_two_commands_that_set_up_the_same_way():
     commands = re.findall(r"```console\n(.*?)\n```", (ROOT / "README.md").read_text(), re.S)
     setup = "python3 -m pip install uv && python3 -m uv run "
-    assert [c.removeprefix(setup) for c in commands[:2]] == ["drogo exact four-rooms", "pytest"]
+    assert [c.removeprefix(setup) for c in commands[:2]] == ["drogo learn four-rooms", "pytest"]
     assert all(c.startswith(setup) for c in commands[:2])
     assert (ROOT / ".ci" / "run").read_text().rstrip().endswith(commands[1])
 

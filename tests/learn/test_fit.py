@@ -13,7 +13,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from drogo import GridWorld, Transitions, collect, exact, fit, load, sweep
+from drogo import MDP, GridWorld, Transitions, collect, exact, fit, load, sweep
 from drogo.learn import Diverged
 from drogo.learn.metrics import cosine, largest_difference, violations
 
@@ -93,6 +93,19 @@ def test_tabular_log_gdo_fails_as_the_paper_says():
     }
     assert reached["log_gdo"] < 0.96
     assert min(reached["natural_gdo"], reached["drogo"]) > 0.999
+
+
+def test_what_is_learned_is_the_column_of_the_data():
+    """With sampled transitions the fixed point is exact for their own transition matrix."""
+    data = data_of(WORLD, "state", 3000)
+    edges = data.edges
+    counts = np.zeros((WORLD.n_states, WORLD.n_states))
+    np.add.at(counts, (edges.state, edges.next_state), edges.count)
+    P = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    empirical = MDP.from_arrays(P, WORLD.reward, WORLD.terminal)
+    result = fit(data, **TABULAR)
+    assert np.abs(result.v[0] - exact.log_column(empirical, 20.0)).max() < 1e-3
+    assert np.abs(result.v[0] - exact.log_column(WORLD.mdp, 20.0)).max() > 1e-2
 
 
 @pytest.mark.parametrize("kind", ["one-hot", "coordinates", "pixels"])

@@ -224,7 +224,7 @@ def _table(options: Learn, result: LogEigenvector, report: dict[str, Any]) -> Ta
         box=box.SIMPLE_HEAD,
     )
     shown = {"column": "cosine_column", "difference": "difference_column"}
-    shown |= {name: f"cosine_{name}" for name in TRUTHS[1:]}
+    shown |= {"represent.": "cosine_representation", "transition": "cosine_transition"}
     shown = {title: key for title, key in shown.items() if key in result.history}
     shown["worst"] = "worst"
     table.add_column("seed", justify="right")
