@@ -6,6 +6,7 @@ table of observations is shown again and again, `of_table` computes its features
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -25,11 +26,13 @@ FILTERS = (16, 32, 64)
 class Network(eqx.Module):
     """What `train` needs of a network."""
 
+    @abc.abstractmethod
     def features(self, observations: Shaped[Array, "n ..."]) -> Any:
-        raise NotImplementedError
+        """What `values` needs, without parameters."""
 
+    @abc.abstractmethod
     def values(self, features: Any) -> Float[Array, " n"]:
-        raise NotImplementedError
+        """One number for each observation."""
 
     def of_table(self, observations: Shaped[np.ndarray, "n ..."]) -> Any:
         """Features of observations that are known before anything is compiled."""
