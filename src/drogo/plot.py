@@ -53,7 +53,8 @@ def heatmap(
     height, width = world.shape
     numbers = numbers and max(height, width) <= LARGEST_WITH_NUMBERS
     if axes is None:
-        figure = Figure(figsize=_size(width, height), layout="constrained")
+        figure = Figure(figsize=_size(width, height))
+        figure.set_layout_engine("constrained", w_pad=0.08, h_pad=0.1)
         axes = figure.add_subplot()
     else:
         figure = axes.get_figure(root=True)

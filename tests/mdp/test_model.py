@@ -73,7 +73,6 @@ BROKEN = {
     "reward": ((CHAIN, [-1.0, 0.0, 0.0], [2]), r"r\(s\) >= 0 in state 1 .*needs r\(s\) < 0"),
     "nan in r": ((CHAIN, [np.nan, -1.0, 0.0], [2]), "r is nan in state 0"),
     "no end": ((CHAIN, COSTS, []), "there is no terminal state"),
-    "no way": ((changed(1, 0, 1.0) - changed(1, 0, 0.0) * 0, COSTS, [2]), "does not sum"),
     "stuck": ((np.eye(3), COSTS, [2]), r"2 non-terminal state\(s\) cannot reach.*states 0, 1"),
     "short r": ((CHAIN, [-1.0, 0.0], [2]), r"r has shape \(2,\), but there are 3 states"),
     "not square": ((CHAIN[:2], COSTS, [2]), r"P\[0\] has shape \(2, 3\); expected square"),

@@ -52,6 +52,7 @@ class Run:
     """Features of the whole table, if it is evaluated as a whole."""
     hypers: Hyper
     lanes: Lane
+    seed_of_lane: np.ndarray
     whole: bool
     """Each distinct observation is evaluated once per update."""
     history: dict[str, list[np.ndarray]] = field(default_factory=dict)
@@ -75,8 +76,8 @@ class Run:
         settings = [replace(config, **dict(zip(names, p, strict=True))) for p in points]
         network = networks.choose(data.observations) if config.network == "auto" else config.network
         one_of_each, static = build_networks(network, data.observations, config, seeds)
-        repeat = np.tile(np.arange(len(seeds)), len(points))
-        params = _take(one_of_each, repeat)
+        seed_of_lane = np.tile(np.arange(len(seeds)), len(points))
+        params = _take(one_of_each, seed_of_lane)
         program = Program(config, static)
         passes = 3 if config.objective in PENALISED else 2
         batch_size = min(config.batch_size, len(data))
@@ -96,12 +97,9 @@ class Run:
             else None,
             hypers=make_hypers(data, settings, len(seeds)),
             lanes=program.init(params),
+            seed_of_lane=seed_of_lane,
             whole=whole,
         )
-
-    @property
-    def seed_of_lane(self) -> np.ndarray:
-        return np.tile(np.arange(len(self.seeds)), len(self.points))
 
     @property
     def done(self) -> int:
