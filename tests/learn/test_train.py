@@ -95,3 +95,34 @@ def test_cap_from_data_is_above_the_solution():
     edges = data.edges
     cap = train.cap_from_data(edges.state, -edges.reward / 20.0, edges.count)
     assert (v[edges.next_state] - v[edges.state]).max() < cap < 6
+
+
+def test_emphasis_by_hand():
+    """Two states: one violated by 0.4 (seen three times in four), one by 0.1."""
+    problem = make_problem(data_of("state"), Config(), True)._replace(
+        observations=jnp.zeros(2), state=jnp.array([0, 0, 1])
+    )
+    weights = jnp.array([0.5, 0.25, 0.25])
+    slopes = jnp.array([0.5, 0.2, -0.1])  # of state 0: (0.5 * 0.5 + 0.25 * 0.2) / 0.75 = 0.4
+    mean = 0.75 * 0.4 + 0.25 * 0.1
+    expected = np.array([0.5, 0.25, 0.25]) * np.sqrt(np.array([0.4, 0.4, 0.1]) / mean)
+    found = train.emphasised(weights, slopes, problem, 0.5)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("full", "changes"), [(True, True), (False, False)])
+def test_emphasis_is_for_whole_batches(full, changes):
+    """On a sample the violation would be a noisy guess, and its weights would bend the solution."""
+    data = data_of("state")
+    network = networks.build("table", data.observations, 0, 0.0, jax.random.key(0))
+    share = jnp.asarray(data.edges.count / len(data), dtype=jnp.float32)
+    batch = Batch(None, share, None, share)
+
+    def gradient(emphasis):
+        config = Config(full_batches=full, emphasis=emphasis)
+        problem = make_problem(data, config, True)
+        features = network.features(problem.observations)
+        loss = lambda net: train.batch_loss(config, net, net, problem, batch, HYPER, features)  # noqa: E731
+        return jax.tree.leaves(eqx.filter_grad(loss)(network))[0]
+
+    assert (not np.allclose(gradient(0.0), gradient(0.5))) == changes

@@ -131,10 +131,32 @@ def batch_loss(
         )
         return objective(v, v_next, step)
 
-    losses = jax.vmap(one)(
-        v, v_next, problem.cost[rows], problem.boundary[rows], problem.terminated[rows]
-    )
-    return batch.weights @ losses
+    parts = (v_next, problem.cost[rows], problem.boundary[rows], problem.terminated[rows])
+    losses = jax.vmap(one)(v, *parts)
+    weights = batch.weights
+    if config.emphasis > 0 and config.objective == "drogo" and sees_everything(config, batch):
+        slopes = jax.vmap(jax.grad(one))(jax.lax.stop_gradient(v), *parts)
+        weights = emphasised(weights, slopes, problem, config.emphasis)
+    return weights @ losses
+
+
+def sees_everything(config: Config, batch: Batch) -> bool:
+    """All transitions are in every batch."""
+    return config.full_batches and batch.rows is None
+
+
+def emphasised(
+    weights: Float[Array, " edges"], slopes: Float[Array, " edges"], problem: Problem, power: float
+) -> Float[Array, " edges"]:
+    """Weights times how badly each state's equation is violated, relative to the average, to a
+    power. `slopes` are the brackets of the transitions; their mean over a state is its violation.
+    """
+    count = problem.observations.shape[0]
+    total = jax.ops.segment_sum(weights * slopes, problem.state, count)
+    share = jax.ops.segment_sum(weights, problem.state, count)
+    violation = jnp.abs(total) / jnp.maximum(share, 1e-12)
+    mean = share @ violation
+    return weights * ((violation / jnp.maximum(mean, 1e-12)) ** power)[problem.state]
 
 
 class Program:
