@@ -29,6 +29,8 @@ def drogo_commands():
 @pytest.mark.parametrize("code", list(blocks("python")))
 def test_python_snippets(code, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
+    if "stable_baselines3" in code:
+        pytest.importorskip("stable_baselines3", exc_type=ImportError)
     exec(compile(code, "snippet", "exec"), {"__name__": "snippet"})
 
 
@@ -48,9 +50,9 @@ def test_maps(text, tmp_path, monkeypatch):
 
 def test_two_commands_that_set_up_the_same_way():
     commands = re.findall(r"```console\n(.*?)\n```", (ROOT / "README.md").read_text(), re.S)
-    setup = "python3 -m pip install uv && python3 -m uv run "
-    assert [c.removeprefix(setup) for c in commands[:2]] == ["drogo learn four-rooms", "pytest"]
-    assert all(c.startswith(setup) for c in commands[:2])
+    assert all(c.startswith("python3 -m pip install uv && ") for c in commands[:2])
+    ends = [c.rsplit("&& ", 1)[1] for c in commands[:2]]
+    assert ends == ["python3 -m uv run drogo learn four-rooms", "python3 -m uv run pytest"]
     assert (ROOT / ".ci" / "run").read_text().rstrip().endswith(commands[1])
 
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from drogo.gridworld import GridWorld, MapError
     from drogo.learn import LogEigenvector, Transitions, collect, fit, load, sweep
     from drogo.mdp import MDP, MDPError
+    from drogo.potential import Potential
+    from drogo.use import PotentialShaping, VectorPotentialShaping
 
 _WHERE = {
     "GridWorld": "drogo.gridworld",
@@ -28,6 +30,9 @@ _WHERE = {
     "MapError": "drogo.gridworld",
     "MDP": "drogo.mdp",
     "MDPError": "drogo.mdp",
+    "Potential": "drogo.potential",
+    "PotentialShaping": "drogo.use",
+    "VectorPotentialShaping": "drogo.use",
 }
 _ROOMS = ("exact",)
 
@@ -37,7 +42,10 @@ __all__ = [
     "LogEigenvector",
     "MDPError",
     "MapError",
+    "Potential",
+    "PotentialShaping",
     "Transitions",
+    "VectorPotentialShaping",
     "collect",
     "exact",
     "fit",

@@ -22,8 +22,9 @@ from drogo.learn import networks
 from drogo.learn.config import Config
 from drogo.learn.train import Lane, Program
 from drogo.learn.transitions import merge_equal
+from drogo.potential import Lookup, Potential
 
-FORMAT = "drogo fit 1"
+FORMAT = "drogo fit 2"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -52,6 +53,9 @@ class LogEigenvector:
     versions: Mapping[str, str]
     data_id: str
     """Of the transitions it was trained on."""
+    mean_step: Float[np.ndarray, " seeds"]
+    """Mean absolute difference of v between neighbours in the data: what a potential is scaled
+    by."""
 
     def __repr__(self) -> str:
         return (
@@ -75,13 +79,45 @@ class LogEigenvector:
             )
         batch = batch.astype(self.observations.dtype)
         out = raw_output(self.program, self.lanes.params, batch)
-        v = np.log(np.abs(out)) if self.config.objective == "gdo" else out
+        v = _as_log(out, self.config)
         if self.config.objective == "drogo":
             known = self.observations[self.ends]
             _, index = merge_equal(np.concatenate([known, batch]))
             for end, value in enumerate(self.end_values):
                 v[:, index[len(known) :] == index[end]] = value
         return v
+
+    def potential(self, seed: int = 0, *, normalised: bool = True) -> Potential:
+        """One seed's vector as a potential for `PotentialShaping`: v, or v by its mean step.
+
+        Observations of the data are looked up, others go through the network.
+        """
+        if seed not in self.seeds:
+            raise ValueError(f"seed {seed} is none of this fit's: {list(self.seeds)}.")
+        k = self.seeds.index(seed)
+        if self.status[k] == "diverged":
+            raise ValueError(
+                f"seed {seed} diverged at update {self.diverged_at[k]}; it is no potential. Use "
+                "another seed, or train again."
+            )
+        scale = float(self.mean_step[k]) if normalised else 1.0
+        if not scale > 0:
+            raise ValueError(f"seed {seed} learned a constant; it cannot be normalised.")
+        shift = 0.0
+        if self.config.objective != "drogo":  # v is of unit norm there, the network is not
+            shift = float(self.v[k, 0] - self._network_output(k, self.observations[:1])[0])
+        name = f"the potential of a fit (seed {seed})"
+        known = Lookup(
+            self.observations,
+            self.v[k] / scale,
+            name,
+            otherwise=lambda batch: (self._network_output(k, batch) + shift) / scale,
+        )
+        return Potential(known, self.observations.shape[1:], name=name)
+
+    def _network_output(self, lane: int, batch: np.ndarray) -> Float[np.ndarray, " batch"]:
+        params = jax.tree.map(lambda leaf: leaf[lane : lane + 1], self.lanes.params)
+        return _as_log(raw_output(self.program, params, batch), self.config)[0]
 
     @cached_property
     def program(self) -> Program:
@@ -95,6 +131,7 @@ class LogEigenvector:
             "observations": self.observations,
             "ends": self.ends,
             "end_values": self.end_values,
+            "mean_step": self.mean_step,
             **{f"history/{name}": values for name, values in self.history.items()},
             **leaves_as_arrays(self.lanes),
         }
@@ -139,7 +176,13 @@ def load(path: str | Path) -> LogEigenvector:
         network=settings["network"],
         versions=settings["versions"],
         data_id=settings["data_id"],
+        mean_step=arrays["mean_step"],
     )
+
+
+def _as_log(out: np.ndarray, config: Config) -> np.ndarray:
+    """`gdo` learns e itself, the other objectives its logarithm."""
+    return np.log(np.abs(out)) if config.objective == "gdo" else out
 
 
 def build_networks(kind: str, observations: np.ndarray, config: Config, seeds: list[int]) -> Any:

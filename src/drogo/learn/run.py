@@ -185,6 +185,7 @@ class Run:
         v = self.vectors()
         diverged = self.diverged_at()
         kept = len(self.seeds)
+        near = self.data.neighbours
         made = []
         for k, config in enumerate(self.configs):
             part = slice(k * kept, (k + 1) * kept)
@@ -212,6 +213,7 @@ class Run:
                     network=self.network,
                     versions=versions(),
                     data_id=self.data_id,
+                    mean_step=np.abs(v[part][:, near[:, 0]] - v[part][:, near[:, 1]]).mean(axis=1),
                 )
             )
         return made

@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
 from drogo.files import read_array_file, write_array_file
+from drogo.mdp import distinct_pairs
 
 FORMAT = "drogo transitions 1"
 
@@ -155,6 +156,11 @@ class Transitions:
             count,
             of_transition.astype(np.int32),
         )
+
+    @cached_property
+    def neighbours(self) -> Int[np.ndarray, "pairs 2"]:
+        """Pairs of different observations that were seen one step apart, each pair once."""
+        return distinct_pairs(self.state, self.next_state)
 
     def with_absorbing_ends(self, delta: float) -> Transitions:
         """Ends stay at reward `-delta`, seen as often as the average state.

@@ -2,5 +2,6 @@
 
 from drogo.mdp.checks import MDPError
 from drogo.mdp.model import MDP
+from drogo.mdp.neighbours import distinct_pairs
 
-__all__ = ["MDP", "MDPError"]
+__all__ = ["MDP", "MDPError", "distinct_pairs"]

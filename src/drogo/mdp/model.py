@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 
 from drogo.mdp import checks
 from drogo.mdp.checks import MDPError
+from drogo.mdp.neighbours import distinct_pairs
 
 if TYPE_CHECKING:
     import gymnasium
@@ -67,6 +68,12 @@ class MDP:
         for matrix in weighted:
             total = total + matrix
         return _canonical(total)
+
+    @cached_property
+    def neighbours(self) -> Int[np.ndarray, "pairs 2"]:
+        """Pairs of different states that some action leads between, each pair once."""
+        before, after = zip(*(matrix.nonzero() for matrix in self.transitions), strict=True)
+        return distinct_pairs(np.concatenate(before), np.concatenate(after))
 
     @classmethod
     def from_arrays(

@@ -1,0 +1,7 @@
+"""The agents that experiments need: tabular Q-learning, thousands of runs in one program."""
+
+from drogo.agents.comparison import Grid, compare
+from drogo.agents.q_learning import Runs, q_learning
+from drogo.agents.value_iteration import optimal_values
+
+__all__ = ["Grid", "Runs", "compare", "optimal_values", "q_learning"]

@@ -1,0 +1,11 @@
+"""What the vector is for: shaping the rewards of any agent."""
+
+from drogo.use.baselines import successor_distance, successor_potential
+from drogo.use.shaping import PotentialShaping, VectorPotentialShaping
+
+__all__ = [
+    "PotentialShaping",
+    "VectorPotentialShaping",
+    "successor_distance",
+    "successor_potential",
+]

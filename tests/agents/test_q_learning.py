@@ -1,0 +1,212 @@
+"""Q-learning against a plain Python loop, and what it is measured by."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from drogo import MDP, GridWorld
+from drogo.agents import compare, optimal_values, q_learning
+from drogo.agents.comparison import greedy_path
+from drogo.agents.q_learning import Runs, draw_luck
+
+WINDY = """
+#######
+#S.x.G#
+#.#...#
+#..x..#
+#######
+"""
+
+
+def reference(world, phi, weight, alpha, seed, steps, every, discount=0.99, epsilon=0.05):
+    """Tabular Q-learning as one would write it down: states, Q, visits and greedy returns."""
+    f = np.float32
+    q = np.zeros((world.n_states, 4), f)
+    start = int(world.start.argmax())
+    state, taken, visited, visits, returns = start, 0, [], 0, []
+    for evaluation in range(steps // every):
+        luck = np.asarray(draw_luck(jnp.uint32(seed), jnp.uint32(2 * evaluation), every))
+        for explore, choice, _, _ in luck.T:
+            action = int(choice * 4) if explore < f(epsilon) else int(q[state].argmax())
+            after = int(world.next_state[state, action])
+            end = world.terminal[after]
+            shaping = float(f(discount)) * phi[after] - phi[state]
+            shaped = f((1 - weight) * world.reward[state] + weight * shaping)
+            target = shaped + f(discount) * (f(0) if end else q[after].max())
+            q[state, action] = (1 - f(alpha)) * q[state, action] + f(alpha) * target
+            visits += world.low_reward[after]
+            taken += 1
+            over = end or taken >= world.step_limit
+            state, taken = (start, 0) if over else (after, taken)
+            visited.append(state)
+        luck = np.asarray(
+            draw_luck(jnp.uint32(seed), jnp.uint32(2 * evaluation + 1), world.step_limit)
+        )
+        here, earned = start, 0.0
+        for choice in luck[1]:
+            best = np.flatnonzero(q[here] == q[here].max())
+            earned += world.reward[here]
+            here = int(world.next_state[here, best[int(choice * best.size)]])
+            if world.terminal[here]:
+                break
+        returns.append(earned)
+    return q, np.array(returns), visits
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("alpha", [0.3, 1.0])
+def test_agrees_with_a_plain_loop_step_for_step(weight, alpha):
+    world = GridWorld.parse(WINDY)
+    phi = np.linspace(-3, 0, world.n_states)
+    seeds = np.array([0, 1, 5])
+    runs = q_learning(
+        world.mdp,
+        potential=np.tile(phi, (3, 1)),
+        weight=np.full(3, weight),
+        step_size=np.full(3, alpha),
+        seed=seeds,
+        step_limit=world.step_limit,
+        low_reward=world.low_reward,
+        steps=3000,
+    )
+    for lane, seed in enumerate(seeds):
+        q, returns, visits = reference(world, phi, weight, alpha, seed, 3000, 100)
+        np.testing.assert_array_equal(runs.q[lane], q)
+        np.testing.assert_array_equal(runs.returns[lane], returns)
+        assert runs.low_reward_visits[lane] == visits
+
+
+def test_a_lane_does_not_depend_on_the_others():
+    world = GridWorld.load("four-rooms")
+    rng = np.random.default_rng(0)
+    settings = {
+        "potential": rng.normal(size=(5, world.n_states)),
+        "weight": np.array([0, 0.25, 0.5, 0.75, 1.0]),
+        "step_size": np.array([0.1, 0.3, 1.0, 0.1, 0.3]),
+        "seed": np.array([3, 3, 0, 7, 1]),
+    }
+    how = {"step_limit": 200, "steps": 2000, "low_reward": world.low_reward}
+    together = q_learning(world.mdp, **settings, **how, threads=2)
+    for k in range(5):
+        alone = q_learning(
+            world.mdp, **{name: part[k : k + 1] for name, part in settings.items()}, **how
+        )
+        np.testing.assert_array_equal(alone.returns[0], together.returns[k])
+        np.testing.assert_array_equal(alone.q[0], together.q[k])
+
+
+def test_learns_the_optimal_policy():
+    world = GridWorld.load("four-rooms")
+    runs = q_learning(
+        world.mdp,
+        potential=np.zeros((4, world.n_states)),
+        weight=np.zeros(4),
+        step_size=np.full(4, 0.3),
+        seed=np.arange(4),
+        step_limit=world.step_limit,
+        steps=40_000,
+    )
+    assert np.isfinite(runs.steps_to_optimal).all()
+    start = int(world.start.argmax())
+    assert (runs.returns[:, -1] == optimal_values(world.mdp)[start]).all()
+    path = greedy_path(world.mdp, runs.q[0], world.step_limit)
+    assert (path[0], world.terminal[path[-1]], path.size) == (start, True, 18)
+
+
+def test_stochastic_worlds_and_many_starts():
+    """A slippery chain: 0 and 1 are starts, 2 is the end; the second action hardly moves."""
+    onward = [[0.2, 0.8, 0], [0, 0.2, 0.8], [0, 0, 0]]
+    hardly = [[0.9, 0.1, 0], [0, 0.9, 0.1], [0, 0, 0]]
+    mdp = MDP.from_arrays([hardly, onward], [-1, -1, 0], [2], start=[0.5, 0.5, 0])
+    runs = q_learning(
+        mdp,
+        potential=np.zeros((2, 3)),
+        weight=np.zeros(2),
+        step_size=np.full(2, 0.1),
+        seed=np.arange(2),
+        step_limit=50,
+        steps=20_000,
+        epsilon=0.2,
+    )
+    # Worked out by hand: a step onward succeeds with 0.8, so it takes 1.25 on average.
+    np.testing.assert_allclose(optimal_values(mdp), [-2.5, -1.25, 0])
+    assert (runs.q[:, :2].argmax(axis=2) == 1).all()
+    assert runs.returns[:, 100:].mean() == pytest.approx(-1.875, abs=0.15)
+    np.testing.assert_allclose(np.unique(runs.best), [-2.5, -1.25])
+
+
+def test_steps_to_optimal_counts_from_where_it_stays():
+    returns = np.array([[-9.0, -5, -9, -5, -5], [-5, -5, -5, -5, -5], [-5, -5, -5, -5, -6]])
+    runs = Runs(returns, np.full((3, 5), -5.0), 100, np.zeros(3, int), np.zeros((3, 1, 1)))
+    np.testing.assert_array_equal(runs.steps_to_optimal, [400, 100, np.inf])
+
+
+@pytest.mark.parametrize("name", ["grid-task", "four-rooms", "grid-maze", "grid-room"])
+def test_best_returns_of_the_worlds(name):
+    world = GridWorld.load(name)
+    expected = {"grid-task": -17, "four-rooms": -17, "grid-maze": -73, "grid-room": -74}
+    assert optimal_values(world.mdp)[int(world.start.argmax())] == expected[name]
+
+
+def test_discounted_values_by_hand():
+    mdp = GridWorld.parse("######\n#S..G#\n######").mdp
+    np.testing.assert_allclose(optimal_values(mdp, 0.5), [-1.75, -1.5, -1, 0])
+    with pytest.raises(ValueError, match="discount is 1.5"):
+        optimal_values(mdp, 1.5)
+
+
+def test_compare_gives_every_setting():
+    world = GridWorld.parse(WINDY)
+    phi = np.zeros((2, world.n_states))
+    grids = compare(
+        world.mdp, {"none": None, "flat": phi}, seeds=2, step_limit=40, steps=1000, every=100
+    )
+    assert grids["none"].returns.shape == (3, 2, 10)
+    assert grids["flat"].returns.shape == (12, 2, 10)
+    assert sorted(set(grids["flat"].weight)) == [0.25, 0.5, 0.75, 1.0]
+    # A flat potential with weight w only scales the reward: with step size 1, the same greedy runs.
+    plain = grids["none"].returns[grids["none"].step_size == 1.0]
+    half = grids["flat"].returns[(grids["flat"].step_size == 1.0) & (grids["flat"].weight == 0.5)]
+    np.testing.assert_array_equal(plain, half)
+
+
+def test_the_setting_that_is_reported():
+    world = GridWorld.parse(WINDY)
+    grid = compare(world.mdp, {"none": None}, seeds=3, step_limit=40, steps=5000)["none"]
+    assert grid.chosen == int(grid.steps_to_optimal.mean(axis=1).argmin())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"weight": np.array([1.5])}, "a weight is 1.5"),
+        ({"step_size": np.array([0.0])}, "step size"),
+        ({"steps": 150}, "multiple of every"),
+        ({"potential": np.full((1, 11), np.nan)}, "not finite"),
+        ({"potential": np.zeros((1, 3))}, "states"),
+        ({"epsilon": 2.0}, "epsilon"),
+        ({"step_limit": 0}, "step_limit is 0"),
+        ({"seed": np.array([-1])}, "seeds"),
+    ],
+)
+def test_wrong_use(change, message):
+    world = GridWorld.parse(WINDY)
+    settings = {
+        "potential": np.zeros((1, world.n_states)),
+        "weight": np.zeros(1),
+        "step_size": np.ones(1),
+        "seed": np.zeros(1, int),
+        "step_limit": 40,
+    }
+    if "potential" in change and change["potential"].shape[1] == 11:
+        change = {"potential": np.full((1, world.n_states), np.nan)}
+    with pytest.raises(ValueError, match=message):
+        q_learning(world.mdp, **{**settings, **change})
+
+
+def test_luck_belongs_to_the_seed():
+    first, second = (np.asarray(draw_luck(jnp.uint32(3), jnp.uint32(k), 50)) for k in (0, 1))
+    again = np.asarray(jax.jit(draw_luck, static_argnums=2)(jnp.uint32(3), jnp.uint32(0), 50))
+    np.testing.assert_array_equal(first, again)
+    assert not (first == second).any()

@@ -1,0 +1,219 @@
+"""The wrappers, under the real Gymnasium."""
+
+import gymnasium
+import hypothesis
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+from gymnasium.vector import AutoresetMode
+from hypothesis import strategies as st
+
+from drogo import GridWorld, Potential, PotentialShaping, VectorPotentialShaping, exact
+
+WORLD = GridWorld.load("four-rooms")
+PHI = Potential.from_states(
+    WORLD.observations("coordinates"), exact.log_column(WORLD.mdp, 20.0) - 1.0
+)
+"""Minus one: a potential that is not 0 at the goal, to tell the two treatments of an end apart."""
+
+
+def make(**options):
+    return gymnasium.make("drogo/FourRooms-v0", observation="coordinates", **options)
+
+
+class RandomMDP(gymnasium.Env):
+    """Deterministic, of random transitions and rewards; the last state is an end."""
+
+    def __init__(self, seed, states):
+        rng = np.random.default_rng(seed)
+        self.after = rng.integers(0, states, (states, 3))
+        self.after[:, 0] = np.minimum(np.arange(states) + 1, states - 1)
+        self.reward = -rng.random(states)
+        self.observation_space = gymnasium.spaces.Discrete(states)
+        self.action_space = gymnasium.spaces.Discrete(3)
+        self.state = 0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.state = (options or {}).get("state", 0)
+        return self.state, {}
+
+    def step(self, action):
+        reward, self.state = self.reward[self.state], int(self.after[self.state, action])
+        return self.state, float(reward), self.state == len(self.after) - 1, False, {}
+
+
+def best_actions(env, states, discount):
+    """By value iteration on what the environment pays."""
+    reward, after, end = (np.zeros((states - 1, 3)) for _ in range(3))
+    for state in range(states - 1):
+        for action in range(3):
+            env.reset(options={"state": state})
+            there, reward[state, action], end[state, action], _, _ = env.step(action)
+            after[state, action] = min(there, states - 2)
+    values = np.zeros(states - 1)
+    for _ in range(3000):
+        q = reward + discount * (1 - end) * values[after.astype(int)]
+        values = q.max(axis=1)
+    return q >= values[:, None] - 1e-9
+
+
+@hypothesis.given(seed=st.integers(0, 2**31), states=st.integers(3, 8))
+@hypothesis.settings(max_examples=20)
+def test_the_best_policy_is_unchanged(seed, states):
+    env = RandomMDP(seed, states)
+    values = np.random.default_rng(seed + 1).normal(size=states) * 5
+    shaped = PotentialShaping(env, lambda batch: values[batch], discount=0.9, terminal="zero")
+    np.testing.assert_array_equal(best_actions(shaped, states, 0.9), best_actions(env, states, 0.9))
+
+
+def test_a_kept_end_can_change_the_best_policy():
+    """Two ends would do it; here: an end worth so little that wandering pays better."""
+    env = RandomMDP(0, 4)
+    values = np.array([0.0, 0, 0, -100])
+    kept = PotentialShaping(env, lambda batch: values[batch], discount=0.9, terminal="keep")
+    assert (best_actions(kept, 4, 0.9) != best_actions(env, 4, 0.9)).any()
+
+
+@pytest.mark.parametrize(
+    ("weight", "terminal", "expected"),
+    [(None, "zero", -1 + 0.99 * 0 - -2.0), (0.25, "zero", -0.75 + 0.25 * 2.0),
+     (None, "keep", -1 + 0.99 * -3.0 + 2.0), (1.0, "keep", 0.99 * -3.0 + 2.0)],
+)  # fmt: skip
+def test_rewards_by_hand(weight, terminal, expected):
+    """A corridor of one step: phi is -2 at the start and -3 at the goal."""
+    env = gymnasium.make("drogo/GridWorld-v0", world=GridWorld.parse("####\n#SG#\n####"), observation="state")  # fmt: skip
+    phi = Potential(lambda batch: -2.0 - batch)
+    shaped = PotentialShaping(env, phi, weight, 0.99, terminal=terminal)
+    shaped.reset(seed=0)
+    _, reward, terminated, _, info = shaped.step(0)
+    assert terminated
+    assert reward == pytest.approx(expected)
+    assert info["reward_original"] == -1
+    assert info["shaping"] == pytest.approx(0.99 * (-3.0 if terminal == "keep" else 0) + 2.0)
+    assert info["state"] == 1
+
+
+def test_a_truncated_step_counts_in_full():
+    shaped = PotentialShaping(make(step_limit=1), PHI, 1.0, 0.9)
+    observation, _ = shaped.reset(seed=0)
+    there, reward, terminated, truncated, _ = shaped.step(3)
+    assert (terminated, truncated) == (False, True)
+    assert reward == pytest.approx(0.9 * PHI([there])[0] - PHI([observation])[0])
+
+
+@pytest.mark.filterwarnings("ignore:.*different from the unwrapped version")
+def test_passes_the_checker():
+    check_env(PotentialShaping(make(), PHI, 0.5), skip_render_check=True)
+
+
+def test_is_recorded_in_the_spec():
+    shaped = PotentialShaping(make(), PHI, 0.5, 0.9)
+    assert shaped.spec is not None
+    assert shaped.spec.additional_wrappers[-1].kwargs["weight"] == 0.5
+
+
+def one_by_one(actions, **options):
+    """What single environments give, episode after episode."""
+    env = PotentialShaping(make(step_limit=7), PHI, **options)
+    env.reset(seed=3)
+    rewards = []
+    for action in actions:
+        _, reward, terminated, truncated, _ = env.step(int(action))
+        rewards.append(reward)
+        if terminated or truncated:
+            env.reset()
+    return np.array(rewards)
+
+
+@pytest.mark.filterwarnings("ignore:os.fork")
+@pytest.mark.parametrize("kind", [gymnasium.vector.SyncVectorEnv, gymnasium.vector.AsyncVectorEnv])
+@pytest.mark.parametrize("terminal", ["zero", "keep"])
+def test_same_step_resets(kind, terminal):
+    options = {"weight": 0.5, "discount": 0.9, "terminal": terminal}
+    actions = np.random.default_rng(0).integers(4, size=(30, 2))
+    envs = kind([lambda: make(step_limit=7)] * 2, autoreset_mode=AutoresetMode.SAME_STEP)
+    envs = VectorPotentialShaping(envs, PHI, **options)
+    envs.reset(seed=[3, 3])
+    rewards = np.array([envs.step(row)[1] for row in actions])
+    envs.close()
+    for k in range(2):
+        np.testing.assert_allclose(rewards[:, k], one_by_one(actions[:, k], **options), atol=1e-6)
+
+
+def test_next_step_resets_pay_nothing():
+    options = {"weight": None, "discount": 0.9}
+    actions = np.random.default_rng(0).integers(4, size=(40, 1))
+    envs = gymnasium.vector.SyncVectorEnv([lambda: make(step_limit=7)])
+    envs = VectorPotentialShaping(envs, PHI, **options)
+    envs.reset(seed=[3])
+    rewards, taken, over = [], [], False
+    for row in actions:
+        _, reward, terminated, truncated, infos = envs.step(row)
+        if over:
+            assert reward[0] == infos["shaping"][0] == infos["reward_original"][0] == 0
+        else:
+            rewards.append(reward[0])
+            taken.append(row[0])
+        over = bool(terminated[0] or truncated[0])
+    assert len(taken) < len(actions)
+    np.testing.assert_allclose(rewards, one_by_one(taken, **options), atol=1e-6)
+
+
+def test_resets_by_the_user():
+    envs = gymnasium.vector.SyncVectorEnv([lambda: make(step_limit=2)] * 2, autoreset_mode=AutoresetMode.DISABLED)  # fmt: skip
+    envs = VectorPotentialShaping(envs, PHI, 1.0, 0.9)
+    envs.reset(seed=[1, 1])
+    for _ in range(2):
+        observations, rewards, *_ = envs.step(np.array([3, 3]))
+    start, _ = envs.reset(options={"reset_mask": np.array([True, True])})
+    observations, rewards, *_ = envs.step(np.array([0, 0]))
+    np.testing.assert_allclose(rewards, 0.9 * PHI(observations) - PHI(start), atol=1e-6)
+
+
+def test_a_view_for_observations_with_parts():
+    class Parts(gymnasium.ObservationWrapper):
+        def __init__(self, env):
+            super().__init__(env)
+            self.observation_space = gymnasium.spaces.Dict({"where": env.observation_space})
+
+        def observation(self, observation):
+            return {"where": observation}
+
+    with pytest.raises(ValueError, match="view=lambda"):
+        PotentialShaping(Parts(make()), PHI)
+    shaped = PotentialShaping(Parts(make()), PHI, view=lambda parts: parts["where"])
+    plain = PotentialShaping(make(), PHI)
+    for env in (shaped, plain):
+        env.reset(seed=0)
+    assert shaped.step(3)[1] == plain.step(3)[1]
+    envs = gymnasium.vector.SyncVectorEnv([lambda: Parts(make())], autoreset_mode=AutoresetMode.SAME_STEP)  # fmt: skip
+    envs = VectorPotentialShaping(envs, PHI, view=lambda parts: parts["where"])
+    envs.reset(seed=[0])
+    assert envs.step(np.array([3]))[1][0] == pytest.approx(plain.step(3)[1], abs=10)
+
+
+@pytest.mark.parametrize("wrapper", [PotentialShaping, VectorPotentialShaping])
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"weight": 1.5}, ValueError, "weight is 1.5"),
+        ({"weight": -0.1}, ValueError, "weight is -0.1"),
+        ({"weight": float("nan")}, ValueError, "weight is nan"),
+        ({"discount": 1.01}, ValueError, "discount is 1.01"),
+        ({"terminal": "none"}, ValueError, "'zero'"),
+        ({"potential": Potential(len, discount=0.9)}, ValueError, "was made for 0.9"),
+        ({"potential": Potential(len, shape=(3,))}, ValueError, r"shape \(2,\).*takes \(3,\)"),
+        ({"potential": np.zeros(104)}, TypeError, "Potential.from_states"),
+    ],
+)  # fmt: skip
+def test_wrong_use(wrapper, options, error, message):
+    env = make() if wrapper is PotentialShaping else gymnasium.vector.SyncVectorEnv([make])
+    with pytest.raises(error, match=message):
+        wrapper(env, **{"potential": PHI, **options})
+
+
+def test_a_potential_that_returns_nan():
+    shaped = PotentialShaping(make(), lambda batch: np.full(len(batch), np.nan))
+    with pytest.raises(ValueError, match="is nan at observation"):
+        shaped.reset(seed=0)
