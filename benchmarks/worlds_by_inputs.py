@@ -3,8 +3,8 @@
     uv run benchmarks/worlds_by_inputs.py                              fast, all twelve
     uv run benchmarks/worlds_by_inputs.py --preset paper --inputs one-hot coordinates
 
-Each fit is kept in `--out` and checkpointed, so that an interrupted table goes on where it was.
-Prints Markdown.
+The runs are those of `drogo reproduce cosine`, one process to a core, and are kept in `--out`: an
+interrupted table goes on where it was. Prints Markdown, and draws the curves.
 """
 
 from __future__ import annotations
@@ -13,42 +13,38 @@ import argparse
 import time
 from pathlib import Path
 
-import gymnasium
 import numpy as np
 
-import drogo  # noqa: F401  (registers the environments)
-from drogo import GridWorld, exact
+from drogo import GridWorld, exact, plot
 from drogo.files import write_file
-from drogo.learn import LogEigenvector, collect, fit, load
+from drogo.paper import fits
+from drogo.paper.scope import INPUTS, LAM, WORLDS, Scope
+from drogo.runs.local import LocalEngine
+from drogo.runs.store import Record, Store
 
-WORLDS = ("grid-task", "four-rooms", "grid-maze", "grid-room")
-INPUTS = ("one-hot", "coordinates", "pixels")
-TRANSITIONS = 200_000
 
-
-def one(
-    preset: str, world_name: str, kind: str, seeds: int, out: Path
-) -> tuple[LogEigenvector, float]:
-    """A finished fit and the seconds it took, from disk if it is there."""
-    stem = out / f"{preset}-{world_name}-{kind}-{seeds}"
-    result_path, time_path = stem.with_suffix(".npz"), stem.with_suffix(".seconds")
-    if result_path.exists() and time_path.exists():
-        return load(result_path), float(time_path.read_text())
-    world = GridWorld.load(world_name)
-    env = gymnasium.make("drogo/GridWorld-v0", world=world, observation=kind)
-    data = collect(env, TRANSITIONS, seed=0)
-    truth = {
-        name: exact.solve(world.mdp, 20.0, name).checked().log_e
-        for name in ("column", "representation", "transition")
-    }
-    began = time.perf_counter()
-    result = fit(
-        data, preset=preset, seeds=seeds, truth=truth, checkpoint=stem.with_suffix(".checkpoint")
+def row(world: str, kind: str, record: Record) -> str:
+    cosine = record.arrays["history/cosine_column"][-1]
+    difference = record.arrays["history/difference_column"][-1]
+    status = record.facts["status"]
+    return (
+        f"| {world} | {kind} | {cosine.min():.6f} | {cosine.mean():.6f} | "
+        f"{np.max(difference):.2f} | {status.count('converged')}/{len(status)} | "
+        f"{record.status['duration']:.0f} |"
     )
-    seconds = time.perf_counter() - began
-    result.save(result_path)
-    write_file(time_path, f"{seconds:.1f}".encode())
-    return result, seconds
+
+
+def draw(world_name: str, kind: str, preset: str, record: Record, out: Path) -> None:
+    world = GridWorld.load(world_name)
+    history = {
+        name.removeprefix("history/"): rows
+        for name, rows in record.arrays.items()
+        if name.startswith("history/")
+    }
+    truth = exact.log_column(world.mdp, LAM)
+    title = f"{world_name} from {kind}: {preset}"
+    figure = plot.learned(world, truth, record.arrays["v"], history, title=title)
+    write_file(out / f"{preset}-{world_name}-{kind}.png", plot.as_png(figure, 90), overwrite=True)
 
 
 def main() -> None:
@@ -57,25 +53,28 @@ def main() -> None:
     parser.add_argument("--worlds", nargs="+", default=WORLDS)
     parser.add_argument("--inputs", nargs="+", default=INPUTS)
     parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--out", type=Path, default=Path("results/worlds-by-inputs"))
+    parser.add_argument("--workers", type=int, default=0)
+    parser.add_argument("--out", type=Path, default=Path("results/reproduce"))
     options = parser.parse_args()
-    print("| world | input | smallest cosine | mean cosine | largest log difference | "
+    scope = Scope(options.preset, options.seeds)
+    store = Store(options.out / "runs")
+    store.clean()
+    jobs = {(w, k): fits.job(scope, w, k) for w in options.worlds for k in options.inputs}
+    todo = [job for job in jobs.values() if not store.has(job)]
+    began = time.perf_counter()
+    if todo:
+        told = lambda job, what, number: what != "progress" and print(f"<!-- {job.label}: {what}, {number:.0f} s -->", flush=True)  # noqa: E501, E731  # fmt: skip
+        LocalEngine(options.workers).run(todo, store, told)
+    took = time.perf_counter() - began
+    print("\n| world | input | smallest cosine | mean cosine | largest log difference | "
           "converged | seconds |")  # fmt: skip
     print("|---|---|---|---|---|---|---|")
-    total = 0.0
-    for world in options.worlds:
-        for kind in options.inputs:
-            result, seconds = one(options.preset, world, kind, options.seeds, options.out)
-            total += seconds
-            cosines = result.history["cosine_column"][-1]
-            difference = result.history["difference_column"][-1]
-            print(
-                f"| {world} | {kind} | {cosines.min():.6f} | {cosines.mean():.6f} | "
-                f"{np.max(difference):.2f} | {result.status.count('converged')}/{options.seeds} | "
-                f"{seconds:.0f} |",
-                flush=True,
-            )
-    print(f"\n{total / 60:.1f} minutes of training in all.")
+    for (world, kind), job in jobs.items():
+        record = store.get(job)
+        assert record is not None
+        print(row(world, kind, record), flush=True)
+        draw(world, kind, options.preset, record, options.out / "fits")
+    print(f"\n{len(todo)} of {len(jobs)} fits were run, in {took / 60:.1f} minutes.")
 
 
 if __name__ == "__main__":

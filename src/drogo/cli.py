@@ -97,10 +97,101 @@ class Learn:
         learn.run(self)
 
 
+@dataclass(frozen=True)
+class Shape:
+    """Shape Q-learning with it, against its baselines: a table, learning curves, paths."""
+
+    env: tyro.conf.Positional[str]
+    """A shipped world or a map file."""
+    inputs: tuple[Literal["one-hot", "coordinates", "pixels"], ...] = (
+        "one-hot",
+        "coordinates",
+        "pixels",
+    )
+    """What the networks see that learn the potentials: one method for each."""
+    potential: Path | None = None
+    """A fit saved by `drogo learn` to use instead of learning."""
+    preset: Literal["fast", "paper"] = "fast"
+    """Of the fits."""
+    seeds: int = 10
+    """Agents, and networks: the agent of a seed is shaped by the network of that seed."""
+    lam: float = 20.0
+    """Temperature lambda: smaller is more reward-aware."""
+    steps: int = 100_000
+    """Training steps of an agent."""
+    discount: float = 0.99
+    """Of the agents, and of the successor representation."""
+    epsilon: float = 0.05
+    """Share of random actions."""
+    terminal: Literal["keep", "zero"] = "keep"
+    """Potential of an end: as it is (the paper's recipe), or 0 (leaves the best policy alone)."""
+    out: Path = Path("results/shape")
+    """Directory; each run gets one of its own in it, named by its settings."""
+    fits: Path = Path("results/learn")
+    """Directory of the fits: where `drogo learn` keeps them, and found again if they are there."""
+    overwrite: bool = False
+    """Replace results that are already there (not the fits)."""
+    json: bool = False
+    """Print JSON for machines instead of a table."""
+
+    def run(self) -> None:
+        from drogo.commands import shape
+
+        shape.run(self)
+
+
+@dataclass(frozen=True)
+class Reproduce:
+    """Run the paper's figures and tables again, beside its published numbers."""
+
+    names: tyro.conf.Positional[tuple[str, ...]] = ()
+    """Which: ring, cosine, eigenvectors, shaping, shaping-curves, formulations, environments,
+    natural-gradient, ablation-tabular, ablation-network, theory. All unless given."""
+    preset: Literal["fast", "paper"] = "fast"
+    """fast: within the hour. paper: exactly the paper's settings, a day."""
+    seeds: int | None = None
+    """10 unless given (2 with --quick)."""
+    quick: bool = False
+    """A version of minutes, for a first look: short runs, two seeds."""
+    engine: Literal["local", "ray"] = "local"
+    """local: processes on this machine. ray: a Ray cluster (extra `ray`)."""
+    address: str | None = None
+    """Of a Ray cluster: `auto` is the one that this machine is part of."""
+    workers: int = 0
+    """Processes of the local engine; 0: one for each core."""
+    out: Path = Path("results/reproduce")
+    """Directory: finished runs are kept in it and never done twice."""
+    json: bool = False
+    """Print JSON for machines instead of a table."""
+
+    def run(self) -> None:
+        from drogo.commands import reproduce
+
+        reproduce.run(self)
+
+
+@dataclass(frozen=True)
+class Report:
+    """Make the page of a directory that `drogo reproduce` has filled."""
+
+    directory: tyro.conf.Positional[Path]
+    """What was given as --out."""
+    json: bool = False
+    """Print JSON for machines."""
+
+    def run(self) -> None:
+        from drogo.commands import reproduce
+
+        reproduce.report_again(self)
+
+
 Verb = (
     Annotated[Envs, tyro.conf.subcommand("envs")]
     | Annotated[Exact, tyro.conf.subcommand("exact")]
     | Annotated[Learn, tyro.conf.subcommand("learn")]
+    | Annotated[Shape, tyro.conf.subcommand("shape")]
+    | Annotated[Reproduce, tyro.conf.subcommand("reproduce")]
+    | Annotated[Report, tyro.conf.subcommand("report")]
 )
 
 

@@ -51,6 +51,17 @@ class Files:
 
 def run(options: Learn) -> None:
     console = Console(quiet=options.json)
+    result, files, note = obtain(options, console)
+    report = _report(result, files)
+    if options.json:
+        print(json.dumps(report, indent=2, allow_nan=False))
+        return
+    console.print(_table(options, result, report))
+    console.print(f"{note}: {files.picture} and {files.fit.name}", soft_wrap=True)
+
+
+def obtain(options: Learn, console: Console) -> tuple[LogEigenvector, Files, str]:
+    """The fit that the options describe, its files, and whether they were there already."""
     world = find_world(options.env)
     settings = _settings(options)
     files = Files(options.out / _name(options, world))
@@ -75,12 +86,7 @@ def run(options: Learn) -> None:
         figure = _picture(options, world, truth, result)
         write_file(files.picture, plot.as_png(figure), overwrite=options.overwrite)
     files.checkpoint.unlink(missing_ok=True)
-    report = _report(result, files)
-    if options.json:
-        print(json.dumps(report, indent=2, allow_nan=False))
-        return
-    console.print(_table(options, result, report))
-    console.print(f"{note}: {files.picture} and {files.fit.name}", soft_wrap=True)
+    return result, files, note
 
 
 def _settings(options: Learn) -> dict[str, Any]:

@@ -1,0 +1,148 @@
+"""Q-learning by the thousand: against a plain Python loop, and the paper's whole shaping table.
+
+    uv run benchmarks/q_learning.py                      both
+    uv run benchmarks/q_learning.py --only speed
+    uv run benchmarks/q_learning.py --only table --runs results/reproduce
+
+`--runs` is where `benchmarks/worlds_by_inputs.py` and `drogo reproduce` keep their fits; without it
+the DR's potentials are the exact ones, which costs the same time. Prints Markdown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+
+import numpy as np
+
+from drogo import GridWorld, exact
+from drogo.agents import compare, q_learning
+from drogo.paper import fits, shaping
+from drogo.paper.reproduce import Reader
+from drogo.paper.scope import INPUTS, WORLDS, Scope, needed
+from drogo.potential import normalised
+from drogo.runs.store import Store
+
+SEEDS = 10
+LANES = 480
+"""Of the measured program: four potentials, twelve settings, ten seeds."""
+
+
+def plain_loop(
+    world: GridWorld, phi: np.ndarray, weight: float, alpha: float, seed: int, steps: int
+) -> list[float]:
+    """The same agent, as it is usually written: returns of its evaluations."""
+    rng = np.random.default_rng(seed)
+    q = np.zeros((world.n_states, 4))
+    start = int(world.start.argmax())
+    state, taken, returns = start, 0, []
+    for step in range(1, steps + 1):
+        action = int(rng.integers(4)) if rng.random() < 0.05 else int(q[state].argmax())
+        after = int(world.next_state[state, action])
+        end = bool(world.terminal[after])
+        shaped = (1 - weight) * world.reward[state] + weight * (0.99 * phi[after] - phi[state])
+        target = shaped + (0.0 if end else 0.99 * q[after].max())
+        q[state, action] += alpha * (target - q[state, action])
+        taken += 1
+        over = end or taken >= world.step_limit
+        state, taken = (start, 0) if over else (after, taken)
+        if step % 100 == 0:
+            here, earned = start, 0.0
+            for _ in range(world.step_limit):
+                best = np.flatnonzero(q[here] == q[here].max())
+                earned += world.reward[here]
+                here = int(world.next_state[here, int(rng.choice(best))])
+                if world.terminal[here]:
+                    break
+            returns.append(float(earned))
+    return returns
+
+
+def speed() -> None:
+    """Both do whole runs of 100,000 steps and their evaluations; the loop does one of them.
+
+    Without shaping, where evaluations are longest, and with it.
+    """
+    print(f"\nTraining steps per second, evaluations included: a plain Python loop (one run at a "
+          f"time) against {LANES} lanes of one program.\n")  # fmt: skip
+    print("| world | weight | plain loop | drogo | ratio | compiling, s |")
+    print("|---|---|---|---|---|---|")
+    for name in ("four-rooms", "grid-maze"):
+        world = GridWorld.load(name)
+        phi = normalised(exact.log_column(world.mdp, 20.0), world.mdp.neighbours)
+        for weight in (0.0, 0.5):
+            began = time.perf_counter()
+            plain_loop(world, phi, weight, 0.3, 0, 100_000)
+            slow = 100_000 / (time.perf_counter() - began)
+
+            def many(steps: int, world=world, phi=phi, weight=weight) -> float:
+                began = time.perf_counter()
+                q_learning(
+                    world.mdp,
+                    potential=np.tile(phi, (LANES, 1)),
+                    weight=np.full(LANES, weight),
+                    step_size=np.full(LANES, 0.3),
+                    seed=np.arange(LANES) % SEEDS,
+                    step_limit=world.step_limit,
+                    steps=steps,
+                )
+                return time.perf_counter() - began
+
+            compiling = many(2000)
+            fast = LANES * 100_000 / many(100_000)
+            print(f"| {name} | {weight:g} | {slow:,.0f} | {fast:,.0f} | {fast / slow:,.0f} | "
+                  f"{compiling:.1f} |", flush=True)  # fmt: skip
+
+
+def learned(world: GridWorld, runs: Path | None) -> dict[str, np.ndarray]:
+    if runs is None:
+        v = exact.log_column(world.mdp, 20.0)
+        return {f"DR {kind}": np.tile(v, (SEEDS, 1)) for kind in INPUTS}
+    get = Reader(Store(runs / "runs"))
+    jobs = {kind: fits.job(Scope("fast", SEEDS), world.name, kind) for kind in INPUTS}
+    return {f"DR {kind}": needed(get, job).arrays["v"] for kind, job in jobs.items()}
+
+
+def table(runs: Path | None) -> None:
+    """Four worlds, NS, SR and the DR from three inputs; every number beside the published one."""
+    source = "exact vectors" if runs is None else "learned vectors"
+    print(f"\nThe shaping table, {source}, {SEEDS} seeds. Intervals: 95 % bootstrap over seeds.\n")
+    print("| world | method | quantity | here | paper | verdict | weight, step size |")
+    print("|---|---|---|---|---|---|---|")
+    total = 0.0
+    for name in WORLDS:
+        world = GridWorld.load(name)
+        phis = shaping.potentials(world, learned(world, runs), seeds=SEEDS, lam=20.0, discount=0.99)
+        for extra in (shaping.SR_DISTANCE, shaping.DR_EXACT):
+            del phis[extra]
+        began = time.perf_counter()
+        grids = compare(
+            world.mdp,
+            phis,
+            seeds=SEEDS,
+            step_limit=world.step_limit,
+            low_reward=world.low_reward,
+        )
+        total += time.perf_counter() - began
+        rows = shaping.summarise(grids)
+        for method, label, ours, theirs, verdict in shaping.compared(name, rows):
+            row = rows[method]
+            print(f"| {name} | {method} | {label} | {ours} | {theirs} | {verdict} | "
+                  f"{row.weight:g}, {row.step_size:g} |", flush=True)  # fmt: skip
+    print(f"\nQ-learning for all of it: {total:.0f} s.")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", choices=("speed", "table"))
+    parser.add_argument("--runs", type=Path)
+    options = parser.parse_args()
+    if options.only != "table":
+        speed()
+    if options.only != "speed":
+        table(options.runs)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,21 @@
+"""Where this is not exactly the paper, and why."""
+
+DEVIATIONS = [
+    "The paper's text defines its eigenvector by R - P~, but with an absorbing end that "
+    "matrix is indefinite, and the loss converges to another vector, `column`. All cosines "
+    "name their vector.",
+    "The number of updates is not printed; the paper preset makes 40,000 (400 passes), which "
+    "matches the scale of its figures.",
+    "The fast preset: Adam with a cosine schedule, all transitions in every update, Fourier "
+    "features of coordinates, a cap and a ceiling inside the loss, and more weight on states "
+    "whose equation is violated most. Its solution is that of the paper's loss.",
+    "In the shaping experiments potentials are divided by their mean step between "
+    "neighbouring cells, which the paper's text leaves out; without it its grid over the "
+    "weight means nothing.",
+    "Random numbers of the Q-learning agents are shared between methods, seed by seed.",
+    "The map of the ring (figure 1) is not printed; one was drawn after its description.",
+    "With the fast preset, the ablation with a network searches step sizes around that "
+    "preset's own (1e-4 to 1e-2) in runs of 3,000 updates with two seeds; the paper's grid is "
+    "1e-5 to 1e-3.",
+    "Proposition 3.2 as printed needs a doubly stochastic P; see the theory table.",
+]

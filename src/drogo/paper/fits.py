@@ -1,0 +1,107 @@
+"""The fits that several questions share: each world from each input."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from drogo.exact import solve
+from drogo.gridworld import GridWorld
+from drogo.learn import collect, fit, sweep
+from drogo.learn import config as configs
+from drogo.learn.result import LogEigenvector
+from drogo.paper.scope import INPUTS, LAM, TRANSITIONS, WORLDS, Scope
+from drogo.runs.job import Job, Outcome, Report
+
+TRUTHS = ("column", "representation", "transition")
+SECONDS = {"one-hot": 40.0, "coordinates": 40.0, "pixels": 250.0}
+SIZE = {"grid-task": 1.0, "four-rooms": 1.0, "grid-maze": 1.6, "grid-room": 2.7}
+"""How long a fit takes, about: to start the longest first."""
+QUICK_UPDATES = {"one-hot": 1500, "coordinates": 1500, "pixels": 250}
+
+
+def job(scope: Scope, world: str, kind: str) -> Job:
+    settings: dict[str, Any] = {
+        "world": world,
+        "input": kind,
+        "preset": scope.preset,
+        "seeds": scope.seeds,
+        "lam": LAM,
+        "overrides": {"updates": QUICK_UPDATES[kind]} if scope.quick else {},
+    }
+    seconds = SECONDS[kind] * SIZE[world] * (30 if scope.preset == "paper" else 1)
+    label = f"learn {world} from {kind}"
+    return Job("drogo.paper.fits:learn", settings, label, 0.1 * seconds if scope.quick else seconds)
+
+
+def jobs(scope: Scope) -> list[Job]:
+    return [job(scope, world, kind) for world in WORLDS for kind in INPUTS]
+
+
+def learn(settings: dict[str, Any], scratch: Path, report: Report) -> Outcome:
+    """One fit of all seeds, compared with every exact definition along the way."""
+    world = GridWorld.load(settings["world"])
+    data, truth = data_of(world, settings["input"]), truths(world, settings["lam"])
+    chosen = {"lam": settings["lam"], **settings["overrides"]}
+    updates = configs.make(settings["preset"], chosen, images=data.are_images).updates
+    result = fit(
+        data,
+        preset=settings["preset"],
+        seeds=settings["seeds"],
+        truth=truth,
+        checkpoint=scratch / "checkpoint.npz",
+        progress=lambda done, _: report(done / updates),
+        **chosen,
+    )
+    return outcome(result)
+
+
+def search(settings: dict[str, Any], scratch: Path, report: Report) -> Outcome:
+    """A grid over step size and penalty in one program: curves of every point and seed."""
+    world = GridWorld.load(settings["world"])
+    data, truth = data_of(world, settings["input"]), truths(world, settings["lam"])
+    chosen = {"lam": settings["lam"], "objective": settings["objective"], **settings["overrides"]}
+    updates = configs.make(settings["preset"], chosen, images=data.are_images).updates
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # finding what diverges is the purpose
+        found = sweep(
+            data,
+            preset=settings["preset"],
+            seeds=settings["seeds"],
+            truth=truth,
+            checkpoint=scratch / "checkpoint.npz",
+            progress=lambda done, _: report(done / updates),
+            grid=settings["grid"],
+            **chosen,
+        )
+    names = [f"cosine_{name}" for name in TRUTHS]
+    first = next(iter(found.values()))
+    arrays = {"update": first.history["update"]}
+    arrays |= {name: np.stack([r.history[name] for r in found.values()]) for name in names}
+    arrays["diverged"] = np.array([[s == "diverged" for s in r.status] for r in found.values()])
+    arrays["v"] = np.stack([r.v for r in found.values()])
+    return Outcome(arrays, {"grid": list(settings["grid"]), "points": [list(p) for p in found]})
+
+
+def outcome(result: LogEigenvector) -> Outcome:
+    arrays = {"v": result.v, **{f"history/{k}": rows for k, rows in result.history.items()}}
+    facts = {
+        "status": list(result.status),
+        "network": result.network,
+        "updates": result.updates,
+        "config": configs.as_json(result.config),
+    }
+    return Outcome(arrays, facts)
+
+
+def data_of(world: GridWorld, kind: str) -> Any:
+    env = gymnasium.make("drogo/GridWorld-v0", world=world, observation=kind)
+    return collect(env, TRANSITIONS, seed=0)
+
+
+def truths(world: GridWorld, lam: float) -> dict[str, np.ndarray]:
+    return {name: solve(world.mdp, lam, name).checked().log_e for name in TRUTHS}

@@ -1,0 +1,221 @@
+"""Which shaping reward gets an agent to the best return soonest, and around the costly places?
+
+Five methods and more in each world, the whole grid over weight and step size, ten seeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from drogo.agents import Grid, compare
+from drogo.exact import log_column
+from drogo.gridworld import GridWorld
+from drogo.paper import fits, published
+from drogo.paper.scope import DISCOUNT, INPUTS, LAM, WORLDS, Answer, Get, Scope, Table, needed
+from drogo.potential import normalised
+from drogo.runs import Interval, bootstrap_mean
+from drogo.runs.job import Job, Outcome, Report
+from drogo.use import successor_distance, successor_potential
+
+NONE, SR, SR_DISTANCE, DR_EXACT = "none", "SR", "SR distance", "DR exact"
+UNITS = {"steps_to_optimal": (1000, "N_OPT (×10³)"), "low_reward_visits": (100, "N_VISIT (×10²)")}
+"""How the paper's table gives them."""
+
+
+def potentials(
+    world: GridWorld,
+    learned: Mapping[str, Float[np.ndarray, "seeds states"]],
+    *,
+    seeds: int,
+    lam: float,
+    discount: float,
+    terminal: str = "keep",
+) -> dict[str, Float[np.ndarray, "seeds states"] | None]:
+    """Every method's potential for every seed: the baselines, the exact DR, and what was learned.
+
+    `learned` are vectors over the world's states; fewer rows than seeds are used in turn.
+    """
+    near = world.mdp.neighbours
+    fixed = {
+        SR: successor_potential(world.mdp, discount),
+        SR_DISTANCE: successor_distance(world.mdp, discount),
+        DR_EXACT: log_column(world.mdp, lam),
+    }
+    vectors = {name: values[None] for name, values in fixed.items()} | dict(learned)
+    made: dict[str, Float[np.ndarray, "seeds states"] | None] = {NONE: None}
+    for name, rows in vectors.items():
+        phi = normalised(rows, near)[np.arange(seeds) % len(rows)]
+        made[name] = np.where(world.terminal, 0.0, phi) if terminal == "zero" else phi
+    return made
+
+
+@dataclass(frozen=True)
+class Row:
+    """One method in one world, at the setting that is reported."""
+
+    weight: float
+    step_size: float
+    steps_to_optimal: Interval
+    low_reward_visits: Interval
+    unfinished: int
+    """Seeds that never got to the best return for good."""
+    apart: Mapping[str, bool]
+    """Whether an interval lies below the SR's without touching it."""
+
+
+def summarise(grids: Mapping[str, Grid], seed: int = 0) -> dict[str, Row]:
+    """The table's rows. Intervals are bootstraps over seeds; `seed` is that of the resampling."""
+
+    def intervals(grid: Grid) -> dict[str, Interval]:
+        k = grid.chosen
+        values = {
+            "steps_to_optimal": grid.steps_to_optimal[k],
+            "low_reward_visits": grid.low_reward_visits[k].astype(np.float64),
+        }
+        return {
+            name: bootstrap_mean(row, np.random.default_rng(seed)) for name, row in values.items()
+        }
+
+    found = {name: intervals(grid) for name, grid in grids.items()}
+
+    def row(name: str, grid: Grid) -> Row:
+        mine, baseline = found[name], found.get(SR)
+        k = grid.chosen
+        return Row(
+            weight=float(grid.weight[k]),
+            step_size=float(grid.step_size[k]),
+            steps_to_optimal=mine["steps_to_optimal"],
+            low_reward_visits=mine["low_reward_visits"],
+            unfinished=int(np.isinf(grid.steps_to_optimal[k]).sum()),
+            apart={q: baseline is not None and bool(mine[q].high < baseline[q].low) for q in UNITS},
+        )
+
+    return {name: row(name, grid) for name, grid in grids.items()}
+
+
+def cell(interval: Interval, unit: int) -> str:
+    """`1.37 [1.33, 1.41]` in the table's unit, or a dash for no convergence."""
+    if not np.isfinite(interval.mean):
+        return "-"
+    mean, low, high = (number / unit for number in interval)
+    return f"{mean:.2f} [{low:.2f}, {high:.2f}]"
+
+
+def compared(world: str, rows: Mapping[str, Row]) -> list[tuple[str, str, str, str, str]]:
+    """Method, quantity, ours, published, verdict: for what the paper's table has."""
+    lines = []
+    for quantity, (unit, label) in UNITS.items():
+        for method, row in rows.items():
+            if method in (SR_DISTANCE, DR_EXACT):
+                continue
+            theirs = published.shaping(quantity, world, method)
+            ours: Interval = getattr(row, quantity)
+            told = "-" if theirs is None else cell(theirs, unit)
+            lines.append((method, label, cell(ours, unit), told, published.verdict(ours, theirs)))
+    return lines
+
+
+ARRAYS = ("weight", "step_size", "returns", "best_return", "steps_to_optimal", "low_reward_visits")
+EVERY = 100
+
+
+def job(scope: Scope, world: str, get: Get) -> Job | None:
+    """Q-learning with every method in one world; None while a fit it needs is not there."""
+    learned = {}
+    for kind in INPUTS:
+        found = get(fits.job(scope, world, kind))
+        if found is None:
+            return None
+        learned[f"DR {kind}"] = found.arrays["v"].tolist()
+    settings = {
+        "world": world,
+        "learned": learned,
+        "seeds": scope.seeds,
+        "steps": 20_000 if scope.quick else 100_000,
+    }
+    label = f"Q-learning in {world}"
+    return Job("drogo.paper.shaping:run", settings, label, 40.0 * fits.SIZE[world])
+
+
+def jobs(scope: Scope, get: Get) -> list[Job]:
+    wanted = fits.jobs(scope)
+    for world in WORLDS:
+        made = job(scope, world, get)
+        wanted += [] if made is None else [made]
+    return wanted
+
+
+def run(settings: dict[str, Any], scratch: Path, report: Report) -> Outcome:
+    """All methods over the whole grid."""
+    world = GridWorld.load(settings["world"])
+    learned = {name: np.array(rows) for name, rows in settings["learned"].items()}
+    seeds, rounds = settings["seeds"], settings["steps"] // EVERY
+    grids = compare(
+        world.mdp,
+        potentials(world, learned, seeds=seeds, lam=LAM, discount=DISCOUNT),
+        seeds=seeds,
+        step_limit=world.step_limit,
+        low_reward=world.low_reward,
+        steps=settings["steps"],
+        every=EVERY,
+        discount=DISCOUNT,
+        progress=lambda done: report(done / rounds),
+    )
+    arrays = {
+        f"{name}/{part}": getattr(grid, part) for name, grid in grids.items() for part in ARRAYS
+    }
+    for name, grid in grids.items():
+        arrays[f"{name}/q"] = grid.q[grid.chosen][None]
+    return Outcome(arrays, {"methods": list(grids)})
+
+
+def grids_of(scope: Scope, world: str, get: Get) -> dict[str, Grid]:
+    asked = job(scope, world, get)
+    assert asked is not None
+    record = needed(get, asked)
+    parts = (*ARRAYS, "q")
+    return {
+        name: Grid(**{part: record.arrays[f"{name}/{part}"] for part in parts}, every=EVERY)
+        for name in record.facts["methods"]
+    }
+
+
+def answer(scope: Scope, get: Get) -> Answer:
+    lines, order, apart = [], [], 0
+    for world in WORLDS:
+        rows = summarise(grids_of(scope, world, get))
+        for method, label, ours, theirs, verdict in compared(world, rows):
+            row = rows[method]
+            quantity = next(q for q, (_, name) in UNITS.items() if name == label)
+            shown = f"**{ours}**" if row.apart[quantity] else ours
+            lines.append([world, label, method, shown, theirs, verdict,
+                          f"{row.weight:g}, {row.step_size:g}"])  # fmt: skip
+        steps = {name: row.steps_to_optimal.mean for name, row in rows.items()}
+        best_of_dr = max(steps[f"DR {kind}"] for kind in INPUTS)
+        order.append(best_of_dr <= steps[SR] <= steps[NONE])
+        apart += all(rows[f"DR {kind}"].apart["steps_to_optimal"] for kind in INPUTS)
+    header = ["world", "quantity", "method", "here", "paper", "verdict", "weight, step size"]
+    inside = sum("inside" in line[5] for line in lines)
+    return Answer(
+        "Reward shaping",
+        "Table 1",
+        f"Every DR method gets there before the SR, and the SR before no shaping, in {sum(order)} "
+        f"of {len(WORLDS)} worlds; with all intervals apart from the SR's in {apart}. "
+        f"{inside} of {len(lines)} numbers lie inside the published intervals.",
+        {},
+        [
+            Table(
+                header,
+                lines,
+                "Mean and 95 % bootstrap interval over seeds; bold: below the SR's interval, "
+                "without overlap. A dash: some seed did not converge.",
+            )
+        ],
+        numbers={"order of methods reproduced": dict(zip(WORLDS, map(bool, order), strict=True))},
+    )

@@ -1,0 +1,18 @@
+"""Many runs: jobs, where they are kept, engines that do them, and statistics over seeds."""
+
+from drogo.runs.job import Job, Outcome
+from drogo.runs.local import LocalEngine, RunsFailed
+from drogo.runs.ray_engine import RayEngine
+from drogo.runs.statistics import Interval, bootstrap_mean
+from drogo.runs.store import Store
+
+__all__ = [
+    "Interval",
+    "Job",
+    "LocalEngine",
+    "Outcome",
+    "RayEngine",
+    "RunsFailed",
+    "Store",
+    "bootstrap_mean",
+]

@@ -1,0 +1,152 @@
+"""The local engine: as many worker processes as there are cores, one run at a time each.
+
+One thread to a process: the programs are small, and two of them side by side get more out of two
+cores than one that uses both.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from drogo.runs.job import Job
+from drogo.runs.store import Store
+
+MOST_TRIES = 3
+"""Of a run whose worker dies under it (out of memory, killed)."""
+
+ONE_THREAD = {
+    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+}
+"""Environment of a worker. The same in every engine, so that they give the same numbers."""
+
+Listener = Callable[[Job, str, float], None]
+"""Called with a job, what became of it (progress, done, failed, retried) and a number: the share
+done, or seconds."""
+
+
+class RunsFailed(RuntimeError):
+    """Some runs raised an error; the others were done."""
+
+
+@dataclass
+class Worker:
+    process: subprocess.Popen
+    listener: threading.Thread
+    job: Job | None = None
+
+    def dismiss(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        self.listener.join()
+        assert self.process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
+
+
+@dataclass
+class Failure:
+    job: Job
+    error: str
+    trace: str = ""
+
+
+@dataclass
+class LocalEngine:
+    """Runs jobs in processes of their own."""
+
+    workers: int = 0
+    """0: one for each core."""
+    _events: queue.Queue = field(default_factory=queue.Queue)
+
+    def run(self, jobs: Sequence[Job], store: Store, listen: Listener) -> None:
+        """Do all of them; `RunsFailed` at the end if some could not be done."""
+        count = min(self.workers or os.cpu_count() or 1, len(jobs))
+        # The longest first, so that the end is not spent waiting for one of them.
+        waiting = sorted(jobs, key=lambda job: -job.seconds)
+        tries: dict[str, int] = {}
+        failures: list[Failure] = []
+        active: dict[int, Worker] = {}
+        try:
+            for number in range(count):
+                active[number] = self._hire(number)
+            open_jobs = len(jobs)
+            while open_jobs:
+                number, event = self._events.get()
+                worker = active.get(number)
+                if worker is None:
+                    continue
+                kind = event["event"]
+                if kind == "progress" and worker.job is not None:
+                    listen(worker.job, "progress", event["share"])
+                    continue
+                if kind == "gone":
+                    job = worker.job
+                    if job is not None and tries[job.id] < MOST_TRIES:
+                        listen(job, "retried", 0.0)
+                        waiting.insert(0, job)
+                    elif job is not None:
+                        failures.append(Failure(job, f"its process died {MOST_TRIES} times"))
+                        listen(job, "failed", 0.0)
+                        open_jobs -= 1
+                    elif event["silent"]:
+                        raise RuntimeError("a worker process ended before it began.")
+                    worker.dismiss()
+                    active[number] = self._hire(number)
+                    continue
+                if kind in ("done", "failed") and worker.job is not None:
+                    job, worker.job = worker.job, None
+                    open_jobs -= 1
+                    if kind == "failed":
+                        failures.append(Failure(job, event["error"], event["trace"]))
+                    listen(job, kind, event.get("duration", 0.0))
+                if waiting:
+                    job = waiting.pop(0)
+                    tries[job.id] = tries.get(job.id, 0) + 1
+                    worker.job = job
+                    asked = {"job": job.as_json(), "store": str(store.path)}
+                    assert worker.process.stdin is not None
+                    try:
+                        worker.process.stdin.write(json.dumps(asked) + "\n")
+                        worker.process.stdin.flush()
+                    except BrokenPipeError:
+                        pass  # its end is on the way as an event
+        finally:
+            for worker in active.values():
+                worker.dismiss()
+        if failures:
+            told = "\n".join(f"{f.job.label}: {f.error}" for f in failures)
+            raise RunsFailed(f"{len(failures)} of {len(jobs)} runs failed:\n{told}")
+
+    def _hire(self, number: int) -> Worker:
+        environment = {**os.environ, **ONE_THREAD}
+        process = subprocess.Popen(
+            [sys.executable, "-m", "drogo.runs.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+        listener = threading.Thread(target=self._listen, args=(number, process), daemon=True)
+        listener.start()
+        return Worker(process, listener)
+
+    def _listen(self, number: int, process: subprocess.Popen) -> None:
+        assert process.stdout is not None
+        silent = True
+        with process.stdout as lines:
+            for line in lines:
+                silent = False
+                event: dict[str, Any] = json.loads(line)
+                self._events.put((number, event))
+        self._events.put((number, {"event": "gone", "silent": silent}))

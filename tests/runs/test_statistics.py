@@ -1,0 +1,54 @@
+"""Intervals over seeds."""
+
+import numpy as np
+import pytest
+
+from drogo.runs import Interval, bootstrap_mean
+from drogo.runs.statistics import bootstrap_band
+
+
+def test_the_generator_decides():
+    values = np.random.default_rng(0).normal(size=10)
+    one, again = (bootstrap_mean(values, np.random.default_rng(1)) for _ in range(2))
+    assert one == again
+    assert one.low < one.mean < one.high
+
+
+def test_covers_the_mean_about_as_often_as_it_says():
+    """Of 20 normal numbers, the percentile bootstrap covers a little less than 95 %."""
+    rng = np.random.default_rng(0)
+    hits = 0
+    for _ in range(300):
+        found = bootstrap_mean(rng.normal(size=20), rng, resamples=400)
+        hits += found.low <= 0 <= found.high
+    assert 0.88 <= hits / 300 <= 0.98
+
+
+def test_a_coin_by_hand():
+    """Of two seeds, a resampled mean is 0, 1/2 or 1 with odds 1 : 2 : 1."""
+    assert bootstrap_mean(np.array([0.0, 1.0]), np.random.default_rng(0)) == (0.5, 0.0, 1.0)
+
+
+def test_one_seed_that_never_arrives_leaves_no_mean():
+    found = bootstrap_mean(np.array([1.0, np.inf]), np.random.default_rng(0))
+    assert found.mean == np.inf
+
+
+def test_equal_seeds_have_no_width():
+    assert bootstrap_mean(np.full(10, 3.0), np.random.default_rng(0)) == (3.0, 3.0, 3.0)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "meet"),
+    [((0, 2), (1, 3), True), ((0, 1), (2, 3), False), ((0, 3), (1, 2), True), ((0, 1), (1, 2), True)],
+)  # fmt: skip
+def test_overlap(first, second, meet):
+    one, other = (Interval(float(np.mean(ends)), *map(float, ends)) for ends in (first, second))
+    assert one.overlaps(other) is meet
+    assert other.overlaps(one) is meet
+
+
+def test_band_of_curves():
+    curves = np.array([[0.0, 1.0, 5.0], [0.0, 3.0, 5.0]])
+    low, high = bootstrap_band(curves, np.random.default_rng(0))
+    np.testing.assert_allclose([low, high], [[0, 1, 5], [0, 3, 5]])

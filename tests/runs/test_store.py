@@ -1,0 +1,147 @@
+"""Runs on disk: whole or absent, found again, never replaced."""
+
+import errno
+import json
+import multiprocessing
+import os
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from drogo.runs.job import Job, Outcome, code_version, perform
+from drogo.runs.store import Store
+
+JOB = Job("run_jobs:square", {"x": 3}, "three squared")
+HOW = {"duration": 0.1, "machine": "here", "versions": {}, "code": "abc"}
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store(tmp_path / "runs")
+
+
+def keep(store, job=JOB):
+    store.put(job, Outcome({"y": np.arange(3.0)}, {"note": "fine"}), HOW)
+
+
+def test_what_is_put_is_found(store):
+    assert store.get(JOB) is None
+    keep(store)
+    found = store.get(JOB)
+    np.testing.assert_array_equal(found.arrays["y"], [0, 1, 2])
+    assert found.facts == {"note": "fine"}
+    assert found.status["machine"] == "here"
+    assert json.loads((found.path / "settings.json").read_text())["settings"] == {"x": 3}
+
+
+def test_the_id_is_of_settings_function_and_code():
+    same = Job("run_jobs:square", {"x": 3}, "another label", seconds=1.0)
+    assert same.id == JOB.id
+    assert Job("run_jobs:square", {"x": 4}, "").id != JOB.id
+    assert Job("run_jobs:cube", {"x": 3}, "").id != JOB.id
+    first = Job("f", {"a": 1, "b": 2}, "").id
+    assert first == Job("f", {"b": 2, "a": 1}, "").id
+    assert len(code_version()) == 12
+
+
+def test_a_run_that_is_there_stays_as_it_is(store):
+    keep(store)
+    store.put(JOB, Outcome({"y": np.zeros(1)}), HOW)
+    np.testing.assert_array_equal(store.get(JOB).arrays["y"], [0, 1, 2])
+
+
+@pytest.mark.parametrize("name", ["arrays.npz", "settings.json", "status.json"])
+@pytest.mark.parametrize("damage", ["flip", "cut", "remove"])
+def test_damage_is_found_named_and_put_aside(store, capsys, name, damage):
+    keep(store)
+    path = store.place(JOB) / name
+    content = path.read_bytes()
+    if damage == "flip":
+        middle = len(content) // 2
+        path.write_bytes(content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :])
+    elif damage == "cut":
+        path.write_bytes(content[: len(content) // 2])
+    else:
+        path.unlink()
+    if name == "status.json" and damage == "flip":
+        path.write_bytes(b"{")
+    assert store.get(JOB) is None
+    assert name in capsys.readouterr().out
+    (aside,) = store.path.glob("*.damaged-*")
+    assert aside.is_dir()
+    keep(store)
+    assert store.has(JOB)
+
+
+def test_what_a_killed_process_left_is_removed(store):
+    part = store.path / f".{JOB.id}.abc.part"
+    part.mkdir()
+    (part / "arrays.npz").write_bytes(b"half")
+    assert store.clean() == 1
+    assert not part.exists()
+    assert not store.has(JOB)
+
+
+def test_an_unwritable_place(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError, match="cannot keep runs in"):
+        Store(tmp_path / "file" / "runs")
+
+
+def test_a_full_disk_loses_nothing(store, monkeypatch):
+    keep(store)
+    other = Job("run_jobs:square", {"x": 5}, "five squared")
+
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="five squared.*No space left"):
+        keep(store, other)
+    monkeypatch.undo()
+    assert store.has(JOB)
+    assert not store.has(other)
+    assert not list(store.path.glob(".*.part"))
+    keep(store, other)
+    assert store.has(other)
+
+
+def test_objects_are_refused(store):
+    with pytest.raises(ValueError, match="holds objects"):
+        store.put(JOB, Outcome({"y": np.array([None])}), HOW)
+
+
+def hold(path, ready):
+    with Store(path).claim(JOB) as ours:
+        ready.put(ours)
+        time.sleep(30)
+
+
+def test_a_second_process_sees_that_the_first_is_at_it(store):
+    context = multiprocessing.get_context("spawn")
+    ready = context.Queue()
+    process = context.Process(target=hold, args=(store.path, ready))
+    process.start()
+    assert ready.get(timeout=30)
+    with store.claim(JOB) as ours:
+        assert not ours
+    process.kill()
+    process.join()
+    with store.claim(JOB) as ours:  # the lock died with its holder
+        assert ours
+
+
+def test_perform_says_how(tmp_path):
+    outcome, how = perform(JOB, tmp_path, lambda share: None)
+    assert outcome.arrays["y"] == 9
+    assert how["code"] == code_version()
+    assert "jax" in how["versions"]
+
+
+def test_the_id_is_the_same_in_another_process():
+    code = "from drogo.runs.job import Job; print(Job('run_jobs:square', {'x': 3}, '').id)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == JOB.id
