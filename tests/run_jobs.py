@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 
-from drogo.runs.job import Outcome
+from drogo.runs.job import Job, Outcome
 
 
 def square(settings, scratch, report):
@@ -33,3 +33,20 @@ def dies_once(settings, scratch, report):
 
 def always_dies(settings, scratch, report):
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+LEARN = Job(
+    "drogo.paper.fits:learn",
+    {"world": "grid-task", "input": "coordinates", "preset": "fast", "seeds": 2, "lam": 20.0,
+     "overrides": {"updates": 50}},
+    "a short fit",
+)  # fmt: skip
+
+
+def ray_jobs():
+    """Eight that take a while, one that cannot be done, and one that shares its task."""
+    jobs = [
+        Job("run_jobs:square", {"x": x, "wait": 1.0}, f"square of {x}", 100.0) for x in range(8)
+    ]
+    jobs += [Job("run_jobs:broken", {"x": 0}, "broken of 0", 1.0)]
+    return [*jobs, Job("run_jobs:square", {"x": 9}, "square of 9", 1.0)]

@@ -69,7 +69,7 @@ def test_damage_is_found_named_and_put_aside(store, capsys, name, damage):
     if name == "status.json" and damage == "flip":
         path.write_bytes(b"{")
     assert store.get(JOB) is None
-    assert name in capsys.readouterr().out
+    assert name in capsys.readouterr().err
     (aside,) = store.path.glob("*.damaged-*")
     assert aside.is_dir()
     keep(store)

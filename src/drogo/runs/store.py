@@ -19,6 +19,7 @@ import io
 import json
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -76,7 +77,8 @@ class Store:
             return self._read(place, job)
         except Corrupt as error:
             aside = self._aside(place)
-            print(f"drogo: {error} It was put aside as {aside.name} and will be run again.")
+            told = f"drogo: {error} It was put aside as {aside.name} and will be run again."
+            print(told, file=sys.stderr)
             return None
 
     def put(self, job: Job, outcome: Outcome, how: Mapping[str, Any]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import threading
 import time
@@ -21,6 +22,7 @@ def main() -> None:
     # Events have the real output to themselves; whatever a run prints goes to stderr.
     events = os.fdopen(os.dup(sys.stdout.fileno()), "w", buffering=1)
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
     threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
 
     def tell(**event: Any) -> None:

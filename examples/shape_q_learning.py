@@ -1,0 +1,21 @@
+"""Shape tabular Q-learning in four-rooms with the exact vector: with and without."""
+
+import numpy as np
+
+from drogo import GridWorld, exact
+from drogo.agents import compare
+from drogo.potential import normalised
+
+world = GridWorld.load("four-rooms")
+phi = normalised(exact.log_column(world.mdp, lam=20.0), world.mdp.neighbours)
+grids = compare(
+    world.mdp,
+    {"unshaped": None, "shaped": np.tile(phi, (5, 1))},
+    seeds=5,
+    step_limit=world.step_limit,
+    low_reward=world.low_reward,
+    steps=30_000,
+)
+for name, grid in grids.items():
+    steps, visits = grid.steps_to_optimal[grid.chosen], grid.low_reward_visits[grid.chosen]
+    print(f"{name}: optimal after {steps.mean():,.0f} steps, {visits.mean():.0f} costly visits")

@@ -1,0 +1,56 @@
+"""A real Ray cluster of several nodes on this machine, one of which is lost in the middle.
+
+A program of its own: Ray leaves threads and exit handlers behind that no test runner should inherit.
+Prints what came out as JSON: `python ray_cluster.py STORE`.
+"""
+
+import json
+import os
+import sys
+import threading
+import time
+
+import ray
+from ray.cluster_utils import Cluster
+
+from drogo.runs.local import RunsFailed
+from drogo.runs.ray_engine import RayEngine
+from drogo.runs.store import Store
+from run_jobs import LEARN, ray_jobs
+
+SMALL = {"object_store_memory": 100 * 2**20}
+
+
+def main() -> None:
+    # The head has no processors, so that all work is on nodes that can be lost.
+    cluster = Cluster(
+        initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False, **SMALL}
+    )
+    cluster.add_node(num_cpus=1, **SMALL)
+    lost = cluster.add_node(num_cpus=1, **SMALL)
+    cluster.wait_for_nodes()
+    heard: list[str] = []
+
+    def lose_a_node() -> None:
+        while heard.count("done") < 2:
+            time.sleep(0.1)
+        cluster.remove_node(lost, allow_graceful=False)
+        cluster.add_node(num_cpus=1, **SMALL)
+
+    accident = threading.Thread(target=lose_a_node)
+    accident.start()
+    told = {}
+    try:
+        RayEngine(cluster.address).run(
+            [*ray_jobs(), LEARN], Store(sys.argv[1]), lambda job, what, number: heard.append(what)
+        )
+    except RunsFailed as error:
+        told["failed"] = str(error)
+    accident.join()
+    print(json.dumps({**told, "heard": heard, "connected": ray.is_initialized()}), flush=True)
+    cluster.shutdown()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
