@@ -6,7 +6,7 @@
 Needs the `sb3` extra and a torch. Each seed's agent is shaped by a potential learned with the same
 seed. Measured: the greedy policy from the start every 500 steps, by the original reward; after how
 many training steps it first reaches the goal; and how many steps it takes to the goal at the end
-(mean of the last ten evaluations, the step limit for one that does not arrive). Draws the curves and
+(mean of the last ten evaluations, the step limit for one that does not arrive). Draws curves and
 prints Markdown.
 """
 

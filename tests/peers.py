@@ -12,6 +12,7 @@ import os
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 TORCH = "torch==2.13.0"
@@ -44,12 +45,17 @@ def chromium() -> bool:
     )
 
 
+PEERS = {
+    "a CPU build of torch": (torch, "Stable-Baselines3"),
+    "Chromium": (chromium, "the report's page"),
+}
+
+
 def main() -> None:
-    for name, install, tests in (
-        ("a CPU build of torch", torch, "Stable-Baselines3"),
-        ("Chromium", chromium, "the report's page"),
-    ):
-        if not install():
+    with ThreadPoolExecutor() as pool:  # both mostly wait for a download
+        found = {name: pool.submit(install) for name, (install, _) in PEERS.items()}
+    for name, (_, tests) in PEERS.items():
+        if not found[name].result():
             print(f"Without {name}: the tests with {tests} will be skipped.")
 
 

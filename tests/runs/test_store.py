@@ -2,11 +2,9 @@
 
 import errno
 import json
-import multiprocessing
 import os
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -114,22 +112,24 @@ def test_objects_are_refused(store):
         store.put(JOB, Outcome({"y": np.array([None])}), HOW)
 
 
-def hold(path, ready):
-    with Store(path).claim(JOB) as ours:
-        ready.put(ours)
-        time.sleep(30)
+HOLD = """
+import sys, time
+from drogo.runs.job import Job
+from drogo.runs.store import Store
+with Store(sys.argv[1]).claim(Job("run_jobs:square", {"x": 3}, "")) as ours:
+    print(ours, flush=True)
+    time.sleep(60)
+"""
 
 
 def test_a_second_process_sees_that_the_first_is_at_it(store):
-    context = multiprocessing.get_context("spawn")
-    ready = context.Queue()
-    process = context.Process(target=hold, args=(store.path, ready))
-    process.start()
-    assert ready.get(timeout=30)
-    with store.claim(JOB) as ours:
-        assert not ours
-    process.kill()
-    process.join()
+    command = [sys.executable, "-c", HOLD, str(store.path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "True\n"
+        with store.claim(JOB) as ours:
+            assert not ours
+        process.kill()
+        process.wait()
     with store.claim(JOB) as ours:  # the lock died with its holder
         assert ours
 

@@ -111,7 +111,7 @@ def ablation_answer(scope: Scope, get: Get, how: str) -> Answer:
     figure.set_layout_engine("constrained")
     rows: list[list[str]] = []
     means: dict[str, list[float]] = {objective: [] for objective in OBJECTIVES}
-    for axes, world in zip(figure.subplots(2, 2).ravel(), WORLDS, strict=True):
+    for axes, world in zip(figure.subplots(2, 2).ravel(), WORLDS, strict=False):
         for k, objective in enumerate(OBJECTIVES):
             best = best_setting(scope, how, objective, get)
             assert best is not None
