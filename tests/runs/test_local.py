@@ -39,6 +39,15 @@ def test_all_jobs_are_done(tmp_path):
     assert sum(what == "done" for what, _ in heard) == 5
 
 
+def test_one_engine_for_several_rounds(tmp_path):
+    """A round's dismissed workers must not be taken for the next round's."""
+    store, engine = Store(tmp_path), LocalEngine(2)
+    for rounds in range(3):
+        jobs = [job("square", 10 * rounds + x) for x in range(2)]
+        engine.run(jobs, store, ignore)
+        assert all(store.has(j) for j in jobs)
+
+
 def test_an_error_is_told_and_the_others_are_done(tmp_path):
     store = Store(tmp_path)
     with pytest.raises(

@@ -13,8 +13,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from drogo.paper import fits
-from drogo.paper.scope import LAM, WORLDS, Answer, Get, Scope, Table, needed
-from drogo.plot.shaping import LINES, OKABE_ITO
+from drogo.paper.scope import LAM, WORLDS, Answer, Get, Missing, Scope, Table, needed
+from drogo.plot.shaping import LINES, OKABE_ITO, legend_below
 from drogo.runs.job import Job
 from drogo.runs.statistics import bootstrap_band
 
@@ -47,7 +47,7 @@ def settings(scope: Scope, how: str, world: str, objective: str, seeds: int) -> 
     if how == "tabular":  # cheap: the paper's settings in either preset
         overrides = {"updates": 40_000 if not scope.quick else 4000}
     elif scope.quick:
-        overrides = {"updates": 500}
+        overrides = {"updates": 300}
     elif scope.preset == "fast":
         overrides = {"updates": 3000}
     return {
@@ -114,7 +114,8 @@ def ablation_answer(scope: Scope, get: Get, how: str) -> Answer:
     for axes, world in zip(figure.subplots(2, 2).ravel(), WORLDS, strict=False):
         for k, objective in enumerate(OBJECTIVES):
             best = best_setting(scope, how, objective, get)
-            assert best is not None
+            if best is None:
+                raise Missing(f"the search for {objective} is not there.")
             record = needed(get, final_job(scope, how, world, objective, best))
             curves = record.arrays[f"cosine_{TRUTH}"][0]
             curves = np.where(np.isfinite(curves), curves, 0.0)
@@ -136,7 +137,7 @@ def ablation_answer(scope: Scope, get: Get, how: str) -> Answer:
         axes.set_ylabel(f"cosine with the exact {TRUTH}")
         axes.set_ylim(-0.05, 1.05)
         axes.grid(alpha=0.3)
-    figure.axes[0].legend(frameon=False)
+    legend_below(figure, figure.axes[0])
     header = [
         "world",
         "objective",

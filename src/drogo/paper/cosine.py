@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from drogo.paper import fits
 from drogo.paper.scope import INPUTS, WORLDS, Answer, Get, Scope, Table, needed
-from drogo.plot.shaping import LINES, OKABE_ITO
+from drogo.plot.shaping import LINES, OKABE_ITO, legend_below
 from drogo.runs.job import Job
 from drogo.runs.statistics import bootstrap_band
 
@@ -60,7 +60,7 @@ def answer(scope: Scope, get: Get) -> Answer:
         axes.set_xlabel("share of the updates")
         axes.set_ylabel("1 - cosine (up is better)")
         axes.grid(alpha=0.3)
-    figure.axes[0].legend(frameon=False)
+    legend_below(figure, figure.axes[0])
     figure.suptitle("distance from a perfect cosine with the exact column; every seed faint")
     header = ["world", "input", "smallest cosine", "mean cosine", "mean, representation",
               "mean, transition", "largest log difference", "converged", "seconds"]  # fmt: skip

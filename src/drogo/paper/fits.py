@@ -21,7 +21,7 @@ TRUTHS = ("column", "representation", "transition")
 SECONDS = {"one-hot": 40.0, "coordinates": 40.0, "pixels": 250.0}
 SIZE = {"grid-task": 1.0, "four-rooms": 1.0, "grid-maze": 1.6, "grid-room": 2.7}
 """How long a fit takes, about: to start the longest first."""
-QUICK_UPDATES = {"one-hot": 1500, "coordinates": 1500, "pixels": 250}
+QUICK_UPDATES = {"one-hot": 800, "coordinates": 800, "pixels": 200}
 
 
 def job(scope: Scope, world: str, kind: str) -> Job:

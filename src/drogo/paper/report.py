@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import html
+import os
 import platform
 import re
 from collections.abc import Mapping
@@ -19,7 +20,7 @@ STYLE = """
 @media (prefers-color-scheme: dark) { :root { --ink: #e6e6e6; --paper: #16181b; --soft: #23262b;
   --line: #444; --link: #7cb7ff; --good: #63d0a4; } }
 * { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 62rem; padding: 1rem; color: var(--ink);
+body { margin: 0 auto; max-width: 74rem; padding: 1rem; color: var(--ink);
   background: var(--paper); font: 1rem/1.5 system-ui, sans-serif; }
 a { color: var(--link); }
 h1 { font-size: 1.6rem; line-height: 1.2; } h2 { font-size: 1.25rem; margin-top: 2.5rem; }
@@ -29,7 +30,7 @@ nav ul { display: flex; flex-wrap: wrap; gap: .3rem 1rem; padding: 0; list-style
 table { border-collapse: collapse; font-size: .88rem; margin: .8rem 0; }
 th, td { border-bottom: 1px solid var(--line); padding: .25rem .6rem; text-align: left;
   white-space: nowrap; }
-td.long { white-space: normal; min-width: 14rem; }
+td.long { white-space: normal; min-width: 12rem; }
 th { background: var(--soft); }
 img { max-width: 100%; height: auto; background: #fff; border-radius: 4px; }
 figure { margin: 1rem 0; }
@@ -45,7 +46,7 @@ def facts(scope: Scope, seconds: float, runs: int, versions: Mapping[str, str]) 
         "seeds": str(scope.seeds),
         "runs": str(runs),
         "computing time of the runs": f"{seconds / 60:.1f} minutes",
-        "machine": f"{platform.machine()}, {platform.system()}",
+        "machine": f"{os.cpu_count()} cores, {platform.machine()}, {platform.system()}",
         "versions": ", ".join(f"{name} {number}" for name, number in versions.items()),
     }
 
@@ -98,7 +99,7 @@ def _table(table: Table) -> str:
     head = "".join(f"<th>{_text(cell)}</th>" for cell in table.header)
 
     def cell(text: str) -> str:
-        kind = ' class="long"' if len(text) > 45 else ""
+        kind = ' class="long"' if len(text) > 36 else ""
         return f"<td{kind}>{_text(text)}</td>"
 
     body = "".join(f"<tr>{''.join(map(cell, row))}</tr>" for row in table.rows)

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from drogo.paper import shaping
 from drogo.paper.scope import WORLDS, Answer, Get, Scope
 from drogo.plot import returns
-from drogo.plot.shaping import Curve
+from drogo.plot.shaping import Curve, legend_below
 from drogo.runs.job import Job
 from drogo.runs.statistics import bootstrap_band
 
@@ -32,6 +32,7 @@ def answer(scope: Scope, get: Get) -> Answer:
             curves[name] = Curve(seeds, *bootstrap_band(seeds, np.random.default_rng(0)))
         best = float(grids[shaping.NONE].best_return.mean())
         returns(curves, shaping.EVERY, best, title=world, axes=axes)
+    legend_below(figure, figure.axes[0])
     return Answer(
         "Learning curves of shaped Q-learning",
         "Figure 9",

@@ -29,7 +29,11 @@ class Curve(NamedTuple):
 def returns(
     curves: Mapping[str, Curve], every: int, best: float, *, title: str, axes: Axes | None = None
 ) -> Figure:
-    """Return of the greedy episode by training step: mean, band, and every seed faint behind."""
+    """Return of the greedy episode by training step: mean, band, and every seed faint behind.
+
+    Given `axes`, the legend is left to the caller, who may have many of them.
+    """
+    alone = axes is None
     if axes is None:
         figure = Figure(figsize=(8, 4.8), layout="constrained")
         axes = figure.add_subplot()
@@ -56,8 +60,15 @@ def returns(
     axes.set_ylabel("return of a greedy episode")
     axes.set_title(title)
     axes.grid(alpha=0.3)
-    axes.legend(frameon=False, fontsize=8, loc="lower right")
+    if alone:
+        legend_below(figure, axes)
     return figure
+
+
+def legend_below(figure: Figure, axes: Axes) -> None:
+    """Under everything, in one line: where no curve can run into it."""
+    lines, labels = axes.get_legend_handles_labels()
+    figure.legend(lines, labels, loc="outside lower center", ncols=len(labels), frameon=False)
 
 
 def paths(

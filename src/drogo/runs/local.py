@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from drogo.runs.job import Job
@@ -67,7 +67,6 @@ class LocalEngine:
 
     workers: int = 0
     """0: one for each core."""
-    _events: queue.Queue = field(default_factory=queue.Queue)
 
     def run(self, jobs: Sequence[Job], store: Store, listen: Listener) -> None:
         """Do all of them; `RunsFailed` at the end if some could not be done."""
@@ -77,12 +76,14 @@ class LocalEngine:
         tries: dict[str, int] = {}
         failures: list[Failure] = []
         active: dict[int, Worker] = {}
+        # Of this call alone: what dismissed workers leave in it must not reach the next.
+        events: queue.Queue = queue.Queue()
         try:
             for number in range(count):
-                active[number] = self._hire(number)
+                active[number] = _hire(number, events)
             open_jobs = len(jobs)
             while open_jobs:
-                number, event = self._events.get()
+                number, event = events.get()
                 worker = active.get(number)
                 if worker is None:
                     continue
@@ -102,7 +103,7 @@ class LocalEngine:
                     elif event["silent"]:
                         raise RuntimeError("a worker process ended before it began.")
                     worker.dismiss()
-                    active[number] = self._hire(number)
+                    active[number] = _hire(number, events)
                     continue
                 if kind in ("done", "failed") and worker.job is not None:
                     job, worker.job = worker.job, None
@@ -128,25 +129,27 @@ class LocalEngine:
             told = "\n".join(f"{f.job.label}: {f.error}" for f in failures)
             raise RunsFailed(f"{len(failures)} of {len(jobs)} runs failed:\n{told}")
 
-    def _hire(self, number: int) -> Worker:
-        environment = {**os.environ, **ONE_THREAD}
-        process = subprocess.Popen(
-            [sys.executable, "-m", "drogo.runs.worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env=environment,
-        )
-        listener = threading.Thread(target=self._listen, args=(number, process), daemon=True)
-        listener.start()
-        return Worker(process, listener)
 
-    def _listen(self, number: int, process: subprocess.Popen) -> None:
-        assert process.stdout is not None
-        silent = True
-        with process.stdout as lines:
-            for line in lines:
-                silent = False
-                event: dict[str, Any] = json.loads(line)
-                self._events.put((number, event))
-        self._events.put((number, {"event": "gone", "silent": silent}))
+def _hire(number: int, events: queue.Queue) -> Worker:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "drogo.runs.worker"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **ONE_THREAD},
+    )
+    listener = threading.Thread(target=_listen, args=(number, process, events), daemon=True)
+    listener.start()
+    return Worker(process, listener)
+
+
+def _listen(number: int, process: subprocess.Popen, events: queue.Queue) -> None:
+    """Pass on what a worker tells, and at last that it is gone."""
+    assert process.stdout is not None
+    silent = True
+    with process.stdout as lines:
+        for line in lines:
+            silent = False
+            event: dict[str, Any] = json.loads(line)
+            events.put((number, event))
+    events.put((number, {"event": "gone", "silent": silent}))
