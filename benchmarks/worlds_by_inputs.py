@@ -13,34 +13,17 @@ import argparse
 import time
 from pathlib import Path
 
-import numpy as np
-
 from drogo import GridWorld, exact, plot
 from drogo.files import write_file
-from drogo.paper import fits
+from drogo.paper import cosine, fits
 from drogo.paper.scope import INPUTS, LAM, WORLDS, Scope
 from drogo.runs.local import LocalEngine
 from drogo.runs.store import Record, Store
 
 
-def row(world: str, kind: str, record: Record) -> str:
-    cosine = record.arrays["history/cosine_column"][-1]
-    difference = record.arrays["history/difference_column"][-1]
-    status = record.facts["status"]
-    return (
-        f"| {world} | {kind} | {cosine.min():.6f} | {cosine.mean():.6f} | "
-        f"{np.max(difference):.2f} | {status.count('converged')}/{len(status)} | "
-        f"{record.status['duration']:.0f} |"
-    )
-
-
 def draw(world_name: str, kind: str, preset: str, record: Record, out: Path) -> None:
     world = GridWorld.load(world_name)
-    history = {
-        name.removeprefix("history/"): rows
-        for name, rows in record.arrays.items()
-        if name.startswith("history/")
-    }
+    history = cosine.history_of(record)
     truth = exact.log_column(world.mdp, LAM)
     title = f"{world_name} from {kind}: {preset}"
     figure = plot.learned(world, truth, record.arrays["v"], history, title=title)
@@ -66,14 +49,18 @@ def main() -> None:
         told = lambda job, what, number: what != "progress" and print(f"<!-- {job.label}: {what}, {number:.0f} s -->", flush=True)  # noqa: E501, E731  # fmt: skip
         LocalEngine(options.workers).run(todo, store, told)
     took = time.perf_counter() - began
-    print("\n| world | input | smallest cosine | mean cosine | largest log difference | "
-          "converged | seconds |")  # fmt: skip
-    print("|---|---|---|---|---|---|---|")
+    print("\n| world | input | smallest cosine | mean cosine | mean, representation | "
+          "mean, transition | largest log difference | converged | seconds |")  # fmt: skip
+    print("|---" * 9 + "|")
+    records = {}
     for (world, kind), job in jobs.items():
         record = store.get(job)
         assert record is not None
-        print(row(world, kind, record), flush=True)
+        records[world, kind] = record
+        print("| " + " | ".join(cosine.row(world, kind, record)) + " |", flush=True)
         draw(world, kind, options.preset, record, options.out / "fits")
+    figure = plot.as_png(cosine.curves(records), 90)
+    write_file(options.out / "fits" / f"{options.preset}-curves.png", figure, overwrite=True)
     print(f"\n{len(todo)} of {len(jobs)} fits were run, in {took / 60:.1f} minutes.")
 
 

@@ -3,11 +3,13 @@
 - A CPU build of torch into `.venv`, for the tests with Stable-Baselines3. Torch comes in builds of
   several gigabytes with CUDA inside, and that is what a package index gives by default on Linux.
   Only a build that says it is for CPUs is asked for here.
-- Chromium, for the tests of the report, is only looked for: it is the system's to install.
+- Chromium, for the tests of the report: from the system's packages, where apt is at hand and this
+  is run by root, as in a container. Nobody else's system is touched.
 
 What cannot be had is not downloaded, and the tests that need it are skipped.
 """
 
+import os
 import shutil
 import subprocess
 import sys
@@ -32,20 +34,32 @@ def torch() -> bool:
     return succeeds(sys.executable, "-m", "pip", "--python", python, "install", wanted)
 
 
+def start_installing_chromium() -> subprocess.Popen | None:
+    """In the background: it takes a minute, and so does torch."""
+    if chromium() or not shutil.which("apt-get") or os.geteuid() != 0:
+        return None
+    command = "apt-get update && apt-get install -y --no-install-recommends chromium"
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    asking_nothing = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    return subprocess.Popen(["sh", "-c", command], env=asking_nothing, **quiet)
+
+
 def chromium() -> bool:
     return bool(shutil.which("chromium") or shutil.which("google-chrome"))
 
 
-PEERS = {
-    "a CPU build of torch": (torch, "Stable-Baselines3"),
-    "Chromium": (chromium, "the report's page"),
-}
+NEEDED_BY = {"a CPU build of torch": "Stable-Baselines3", "Chromium": "the report's page"}
 
 
 def main() -> None:
-    for name, (install, tests) in PEERS.items():
-        if not install():
-            print(f"Without {name}: the tests with {tests} will be skipped.")
+    under_way = start_installing_chromium()
+    have_torch = torch()
+    if under_way is not None:
+        under_way.wait()
+    found = {"a CPU build of torch": have_torch, "Chromium": chromium()}
+    for name, there in found.items():
+        if not there:
+            print(f"Without {name}: the tests with {NEEDED_BY[name]} will be skipped.")
 
 
 if __name__ == "__main__":

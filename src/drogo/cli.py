@@ -62,10 +62,12 @@ class Learn:
 
     env: tyro.conf.Positional[str]
     """A shipped world, a map file, or a Gymnasium id."""
-    observation: Literal["one-hot", "coordinates", "pixels", "state"] = "coordinates"
-    """What the network sees of a grid world; state is the tabular case."""
-    preset: Literal["fast", "paper"] = "fast"
-    """fast: minutes instead of hours. paper: exactly the paper's settings."""
+    observation: Literal["one-hot", "coordinates", "pixels", "state", "symbolic"] = "coordinates"
+    """What the network sees of a grid world; state is the tabular case. A MiniGrid environment is
+    seen as pixels, or symbolic."""
+    preset: Literal["auto", "fast", "stable", "paper"] = "auto"
+    """fast: small worlds whose states repeat. stable: all others. auto: the one of these that suits
+    the data. paper: exactly the paper's settings."""
     objective: Literal["drogo", "natural_gdo", "log_gdo", "gdo"] = "drogo"
     """The loss."""
     seeds: int = 3
@@ -82,6 +84,12 @@ class Learn:
     """Seed of the transitions."""
     reward: float | None = None
     """Step cost that replaces a Gymnasium environment's own reward, for example -1 (ends get 0)."""
+    key: str | None = None
+    """Which part of a Dict observation to learn from."""
+    layout: int = 0
+    """Seed of a MiniGrid environment's grid."""
+    tile: int = 3
+    """Pixels a cell of a MiniGrid environment."""
     out: Path = Path("results/learn")
     """Directory; each run gets one of its own in it, named by its settings."""
     resume: bool = False

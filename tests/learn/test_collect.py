@@ -114,5 +114,5 @@ def test_wrong_arguments(arguments, message):
 
 
 def test_uniform_starts_are_for_our_worlds():
-    with pytest.raises(ValueError, match="needs one of drogo's worlds"):
-        collect(gymnasium.make("MountainCar-v0"), 10, seed=0)
+    with pytest.raises(ValueError, match="needs an environment that knows its states"):
+        collect(gymnasium.make("MountainCar-v0"), 10, seed=0, start="uniform")

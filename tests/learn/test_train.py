@@ -1,5 +1,7 @@
 """The training program: both ways to evaluate a batch, and lanes that do not disturb each other."""
 
+from dataclasses import replace
+
 import equinox as eqx
 import gymnasium
 import jax
@@ -9,6 +11,7 @@ import pytest
 
 from drogo import GridWorld, collect
 from drogo.learn import Config, batches, networks, train
+from drogo.learn.plan import make_plan
 from drogo.learn.run import make_problem
 from drogo.learn.train import Batch, Hyper
 
@@ -44,7 +47,8 @@ def test_table_and_samples_give_the_same_gradient(kind, objective, target):
     params, static = eqx.partition(network, eqx.is_array)
 
     def gradient(batch, whole):
-        problem = make_problem(data, config, whole)
+        plan = replace(make_plan(data, config), whole=whole)
+        problem = make_problem(data, config, plan)
         features = network.features(problem.observations)
 
         def loss(params):
@@ -99,7 +103,8 @@ def test_cap_from_data_is_above_the_solution():
 
 def test_emphasis_by_hand():
     """Two states: one violated by 0.4 (seen three times in four), one by 0.1."""
-    problem = make_problem(data_of("state"), Config(), True)._replace(
+    data = data_of("state")
+    problem = make_problem(data, Config(), make_plan(data, Config()))._replace(
         observations=jnp.zeros(2), state=jnp.array([0, 0, 1])
     )
     weights = jnp.array([0.5, 0.25, 0.25])
@@ -120,7 +125,7 @@ def test_emphasis_is_for_whole_batches(full, changes):
 
     def gradient(emphasis):
         config = Config(full_batches=full, emphasis=emphasis)
-        problem = make_problem(data, config, True)
+        problem = make_problem(data, config, make_plan(data, config))
         features = network.features(problem.observations)
         loss = lambda net: train.batch_loss(config, net, net, problem, batch, HYPER, features)  # noqa: E731
         return jax.tree.leaves(eqx.filter_grad(loss)(network))[0]

@@ -11,6 +11,7 @@ from drogo.cli import main
 from drogo.paper import ablation, fits, questions, reproduce, theory
 from drogo.paper.scope import Scope
 from drogo.runs.job import Job, Outcome, perform
+from drogo.runs.local import RunsFailed
 from drogo.runs.store import Store
 
 TINY = Scope("fast", 2, quick=True)
@@ -112,11 +113,14 @@ def test_the_command_and_its_page(capsys, tmp_path):
         assert (directory / figure).is_file()
     assert "proposition 3.13" not in text
     assert "theorem 3.13" in text
+    assert "Not here, for want of their runs: cosine" in text
     (directory / "report.html").unlink()
     out, _, status = run(capsys, "report", str(tmp_path))
     assert status == 0
     assert (directory / "report.html").is_file()
+    assert (directory / "report.html").read_text().count("<img") == 4  # all that needs no run
     out, _, _ = run(capsys, "reproduce", "ring", "--quick", "--out", str(tmp_path), "--json")
+    assert (directory / "report.html").read_text().count("<img") == 4  # a part does not shrink it
     assert "The steepest way up" in json.loads(out)["answers"]["ring"]["verdict"]
 
 
@@ -143,3 +147,32 @@ def test_settings_are_part_of_the_identity():
     }
     assert len(ids) == 4
     assert isinstance(fits.job(TINY, "four-rooms", "pixels"), Job)
+
+
+def test_a_report_of_other_code_is_not_replaced_by_less(capsys, tmp_path, monkeypatch):
+    directory = tmp_path / "fast-2seeds-quick"
+    run(capsys, "reproduce", "environments", "--quick", "--out", str(tmp_path))
+    (directory / "answers.json").write_text('["environments", "cosine"]')
+    page = (directory / "report.html").read_text()
+    _, err, status = run(capsys, "report", str(tmp_path))
+    assert status == 2
+    assert "the runs of cosine are not in" in err
+    assert (directory / "report.html").read_text() == page
+
+
+def test_a_run_that_fails_leaves_the_others_to_go_on(tiny, tmp_path):
+    """Named at the end; what does not depend on it is done."""
+
+    class Failing(HereAndNow):
+        def run(self, jobs, store, listen):
+            good = [job for job in jobs if "search" not in job.label]
+            super().run(good, store, listen)
+            if len(good) < len(jobs):
+                raise RunsFailed("1 of 3 runs failed:\nsearch: no luck")
+
+    engine = Failing()
+    with pytest.raises(RunsFailed, match="no luck"):
+        reproduce.run(
+            ["ablation-network"], TINY, Store(tmp_path), engine, lambda *e: None, lambda n: None
+        )
+    assert len(engine.done) == 2

@@ -5,7 +5,7 @@ import pytest
 
 from drogo import GridWorld, exact
 from drogo.agents import compare
-from drogo.paper import published, shaping
+from drogo.paper import published, shaping, shaping_runs
 from drogo.potential import mean_step
 from drogo.runs import Interval
 
@@ -13,7 +13,7 @@ from drogo.runs import Interval
 def test_potentials_of_all_methods():
     world = GridWorld.load("four-rooms")
     learned = {"DR one-hot": np.stack([exact.log_column(world.mdp, lam) for lam in (20.0, 10.0)])}
-    made = shaping.potentials(world, learned, seeds=3, lam=20.0, discount=0.99)
+    made = shaping_runs.potentials(world, learned, seeds=3, lam=20.0, discount=0.99)
     assert list(made) == ["none", "SR", "SR distance", "DR exact", "DR one-hot"]
     assert made["none"] is None
     for name in list(made)[1:]:
@@ -22,7 +22,7 @@ def test_potentials_of_all_methods():
         assert (made[name].argmax(axis=1) == world.terminal.argmax()).all()
     np.testing.assert_allclose(made["DR one-hot"][0], made["DR exact"][0], rtol=1e-12)
     np.testing.assert_array_equal(made["DR one-hot"][2], made["DR one-hot"][0])
-    zero = shaping.potentials(world, {}, seeds=1, lam=20.0, discount=0.99, terminal="zero")
+    zero = shaping_runs.potentials(world, {}, seeds=1, lam=20.0, discount=0.99, terminal="zero")
     assert (zero["SR"][:, world.terminal] == 0).all()
     assert (made["SR"][:, world.terminal] != 0).all()
 
@@ -30,7 +30,7 @@ def test_potentials_of_all_methods():
 def test_shaping_helps_and_avoids_the_costly_cells():
     """A short run of the paper's question: exact DR against SR and nothing, in four-rooms."""
     world = GridWorld.load("four-rooms")
-    phis = shaping.potentials(world, {}, seeds=4, lam=20.0, discount=0.99)
+    phis = shaping_runs.potentials(world, {}, seeds=4, lam=20.0, discount=0.99)
     grids = compare(
         world.mdp,
         phis,

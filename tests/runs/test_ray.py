@@ -49,6 +49,7 @@ def test_the_same_as_the_local_engine_though_a_node_is_lost(tmp_path, monkeypatc
     told = json.loads(done.stdout.strip().splitlines()[-1])
     assert told["failed"] == "1 of 11 runs failed:\nbroken of 0: ArithmeticError: no square today"
     assert told["heard"].count("done") == 10
+    assert "progress" in told["heard"]
     store, local = Store(tmp_path / "ray"), Store(tmp_path / "local")
     jobs = [j for j in (*ray_jobs(), LEARN) if "broken" not in j.label]
     LocalEngine(2).run(jobs, local, lambda *event: None)

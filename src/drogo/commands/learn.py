@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import gymnasium
 import numpy as np
 from rich import box
 from rich.console import Console
@@ -17,17 +16,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from drogo import plot
-from drogo.commands.problem import find_world
-from drogo.exact import solve
+from drogo.commands.subject import Grid, Subject, find
 from drogo.files import write_file
-from drogo.gridworld import GridWorld
-from drogo.learn import LogEigenvector, Transitions, collect, fit, load
+from drogo.learn import LogEigenvector, Transitions, fit, load
 from drogo.learn import config as configs
 
 if TYPE_CHECKING:
     from drogo.cli import Learn
-
-TRUTHS = ("column", "representation", "transition")
 
 
 @dataclass(frozen=True)
@@ -57,14 +52,18 @@ def run(options: Learn) -> None:
         print(json.dumps(report, indent=2, allow_nan=False))
         return
     console.print(_table(options, result, report))
+    for line in result.diagnosis():
+        console.print(line, style="yellow")
     console.print(f"{note}: {files.picture} and {files.fit.name}", soft_wrap=True)
 
 
 def obtain(options: Learn, console: Console) -> tuple[LogEigenvector, Files, str]:
     """The fit that the options describe, its files, and whether they were there already."""
-    world = find_world(options.env)
+    subject = find(options)
+    if options.preset == "auto" and isinstance(subject, Grid) and subject.is_small:
+        options = replace(options, preset="fast")  # known before any data are
     settings = _settings(options)
-    files = Files(options.out / _name(options, world))
+    files = Files(options.out / _name(options, subject))
     if options.overwrite:
         files.checkpoint.unlink(missing_ok=True)
     elif files.checkpoint.exists() and not options.resume:
@@ -72,18 +71,19 @@ def obtain(options: Learn, console: Console) -> tuple[LogEigenvector, Files, str
             f"{files.directory} holds an interrupted run. Go on with --resume, or start anew with "
             "--overwrite."
         )
-    truth = _truth(world, options.lam)
     before = load(files.fit) if files.fit.exists() and not options.overwrite else None
     if before is not None:
         _check_same(before, settings, options, files)
         result, note = before, "Already there"
     else:
         with console.status(f"collecting {options.transitions} transitions"):
-            data = _collect(options, world)
+            data = subject.collect(options)
+            truth = subject.truth(data, options.lam)
         result, note = _fit(options, settings, data, truth, files, console), "Written"
         result.save(files.fit, overwrite=options.overwrite)
     if before is None or not files.picture.exists():
-        figure = _picture(options, world, truth, result)
+        how = f"{options.objective}, {options.preset}, lambda = {options.lam:g}"
+        figure = subject.picture(result, how)
         write_file(files.picture, plot.as_png(figure), overwrite=options.overwrite)
     files.checkpoint.unlink(missing_ok=True)
     return result, files, note
@@ -96,29 +96,10 @@ def _settings(options: Learn) -> dict[str, Any]:
     return {**chosen, **{name: value for name, value in given.items() if value is not None}}
 
 
-def _name(options: Learn, world: GridWorld | None) -> str:
-    parts = [options.env.replace("/", "-")] if world is None else [world.name, options.observation]
+def _name(options: Learn, subject: Subject) -> str:
+    parts = [subject.name]
     parts += [options.preset, options.objective, f"lam{options.lam:g}", f"{options.seeds}seeds"]
     return "-".join(parts)
-
-
-def _collect(options: Learn, world: GridWorld | None) -> Transitions:
-    if world is None:
-        env, start = gymnasium.make(options.env), "reset"
-    else:
-        kind = options.observation
-        env, start = gymnasium.make("drogo/GridWorld-v0", world=world, observation=kind), "uniform"
-    return collect(
-        env, options.transitions, seed=options.data_seed, start=start, reward=options.reward
-    )
-
-
-def _truth(world: GridWorld | None, lam: float) -> dict[str, np.ndarray]:
-    """Every definition that could be computed; an inaccurate one is no truth."""
-    if world is None:
-        return {}
-    solved = {name: solve(world.mdp, lam, name) for name in TRUTHS}
-    return {name: s.log_e for name, s in solved.items() if s.status == "converged"}
 
 
 def _fit(
@@ -129,7 +110,7 @@ def _fit(
     files: Files,
     console: Console,
 ) -> LogEigenvector:
-    updates = configs.make(options.preset, settings, images=data.are_images).updates
+    updates = configs.make_for(data, options.preset, settings).updates
     try:
         with _progress(console, updates) as show:
             return fit(
@@ -172,29 +153,19 @@ def _progress(console: Console, updates: int) -> Iterator[Callable[[int, Any], N
 def _check_same(
     before: LogEigenvector, settings: dict[str, Any], options: Learn, files: Files
 ) -> None:
-    images = before.observations.ndim == 4
-    wanted = configs.as_json(configs.make(options.preset, settings, images=images))
     had = configs.as_json(before.config)
-    other = [name for name in wanted if wanted[name] != had[name]]
+    images = before.observations.ndim == 4
+    presets = ("fast", "stable") if options.preset == "auto" else (options.preset,)
+    differ = []
+    for preset in presets:
+        wanted = configs.as_json(configs.make(preset, settings, images=images))
+        differ.append([name for name in wanted if wanted[name] != had[name]])
+    other = min(differ, key=len)
     if other:
         raise FileExistsError(
             f"{files.fit} holds a fit with another {', '.join(other)}. It was left as it is: "
             "choose another --out, or replace it with --overwrite."
         )
-
-
-def _picture(
-    options: Learn, world: GridWorld | None, truth: dict[str, np.ndarray], result: LogEigenvector
-) -> Any:
-    how = f"{options.objective}, {options.preset}, lambda = {options.lam:g}"
-    if world is None or "column" not in truth:
-        title = f"{options.env}: {how}"
-        return plot.profile(result.v.mean(axis=0), title=title, label="learned log e")
-    v = result.v
-    if options.objective != "drogo":  # a unit-norm eigenvector; shift it to the column's gauge
-        v = v - v[:, world.terminal][:, :1]
-    title = f"{world.name} from {options.observation}: {how}"
-    return plot.learned(world, truth["column"], v, result.history, title=title)
 
 
 def _report(result: LogEigenvector, files: Files) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from drogo.files import write_file
 from drogo.paper import questions, report, reproduce
 from drogo.paper.scope import Answer, Scope
 from drogo.plot import as_png
-from drogo.runs.job import Job, versions
+from drogo.runs.job import Job
 from drogo.runs.local import LocalEngine, RunsFailed
 from drogo.runs.ray_engine import RayEngine
 from drogo.runs.store import Store
@@ -43,10 +43,10 @@ def run(options: Reproduce) -> None:
     seeds = options.seeds or (QUICK_SEEDS if options.quick else 10)
     scope = Scope(options.preset, seeds, options.quick)
     store = Store(options.out / "runs")
-    left = store.clean()
-    if left:
-        console.print(f"{left} run(s) had been cut off; they will be done again.", style="dim")
+    store.clean()
     engine = RayEngine(options.address) if options.engine == "ray" else LocalEngine(options.workers)
+    directory = options.out / _name(scope)
+    write_file(directory / "scope.json", json.dumps(asdict(scope)).encode(), overwrite=True)
     began = time.perf_counter()
     try:
         with _progress(console) as (listen, announce):
@@ -55,9 +55,12 @@ def run(options: Reproduce) -> None:
         console.print("Finished runs are kept: the same command goes on from here.")
         raise
     except RunsFailed as error:
-        raise ValueError(f"{error}\nFinished runs are kept.") from error
-    directory = options.out / _name(scope)
-    made = _write(names, scope, store, directory)
+        _write(names, scope, store, directory, shrink=True)
+        raise ValueError(
+            f"{error}\nFinished runs are kept; {directory / 'report.html'} has what they answer."
+        ) from error
+    made = _write(names, scope, store, directory, shrink=True)
+    made = {name: made[name] for name in names}
     took = time.perf_counter() - began
     if options.json:
         told = {
@@ -87,10 +90,10 @@ def report_again(options: Report) -> None:
     pages = []
     for path in found:
         scope = Scope(**json.loads(path.read_text()))
-        runs = path.parents[1] / "runs"
+        runs = path.resolve().parents[1] / "runs"
         if not runs.is_dir():
             raise FileNotFoundError(f"{runs} is not there: the runs of {path.parent} are missing.")
-        _write(list(questions.QUESTIONS), scope, Store(runs), path.parent)
+        _write(list(questions.QUESTIONS), scope, Store(runs), path.parent, shrink=False)
         pages.append(path.parent / "report.html")
     if options.json:
         print(json.dumps({"reports": [str(page) for page in pages]}))
@@ -103,23 +106,37 @@ def _name(scope: Scope) -> str:
     return f"{scope.preset}-{scope.seeds}seeds" + ("-quick" if scope.quick else "")
 
 
-def _write(names: list[str], scope: Scope, store: Store, directory: Path) -> dict[str, Answer]:
-    """Everything that can be derived from the runs: pages and figures, made anew each time."""
-    made = reproduce.answers(names, scope, store)
+def _write(
+    asked: list[str], scope: Scope, store: Store, directory: Path, *, shrink: bool
+) -> dict[str, Answer]:
+    """Answers to what is asked and to what the page had before: pages and figures, made anew.
+
+    Unless it may `shrink`, a page that is there is not replaced by one with fewer answers.
+    """
+    listed = directory / "answers.json"
+    before = json.loads(listed.read_text()) if listed.exists() else []
+    names = list(questions.QUESTIONS)
+    made = reproduce.answers([n for n in names if n in asked or n in before], scope, store)
+    lost = [name for name in before if name not in made]
+    if lost and not shrink:
+        raise ValueError(
+            f"the runs of {', '.join(lost)} are not in {store.path} for this version of drogo; the "
+            f"page in {directory} was left as it is. `drogo reproduce` makes them anew."
+        )
     get = reproduce.Reader(store)
     jobs = {job.id: job for name in made for job in questions.find(name).jobs(scope, get)}
     records = [record for job in jobs.values() if (record := get(job)) is not None]
-    seconds = float(sum(record.status["duration"] for record in records))
-    about = report.facts(scope, seconds, len(records), versions())
-    write_file(directory / "scope.json", json.dumps(asdict(scope)).encode(), overwrite=True)
-    page = report.as_html(made, about)
+    about = report.facts(scope, records)
+    absent = [name for name in names if name not in made]
+    page = report.as_html(made, about, absent)
     write_file(directory / "report.html", page.encode(), overwrite=True)
-    text = report.as_markdown(made, about, "figures")
+    text = report.as_markdown(made, about, "figures", absent)
     write_file(directory / "report.md", text.encode(), overwrite=True)
     for answer in made.values():
         for name, figure in answer.figures.items():
             path = directory / "figures" / f"{name}.png"
             write_file(path, as_png(figure, dpi=110), overwrite=True)
+    write_file(listed, json.dumps(list(made)).encode(), overwrite=True)
     return made
 
 

@@ -23,7 +23,7 @@ from drogo.commands.problem import find_world
 from drogo.files import read_array_file, write_array_file, write_file
 from drogo.gridworld import GridWorld
 from drogo.learn import LogEigenvector, load
-from drogo.paper import shaping
+from drogo.paper import shaping, shaping_runs
 from drogo.plot.shaping import Curve
 from drogo.runs.statistics import bootstrap_band
 
@@ -166,7 +166,7 @@ def _warn_if_discounting_misleads(world: GridWorld, discount: float, console: Co
 def _compare(
     options: Shape, world: GridWorld, learned: dict[str, np.ndarray], console: Console
 ) -> dict[str, Grid]:
-    phis = shaping.potentials(
+    phis = shaping_runs.potentials(
         world,
         learned,
         seeds=options.seeds,

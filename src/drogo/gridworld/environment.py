@@ -11,6 +11,7 @@ import numpy as np
 from drogo.gridworld import observe
 from drogo.gridworld.parse import START
 from drogo.gridworld.world import MOVES, GridWorld
+from drogo.mdp import FiniteWorld
 
 RENDER_TILE = 24
 """Pixels a cell in `render()`."""
@@ -30,7 +31,8 @@ class GridWorldEnv(gymnasium.Env):
     `pixels`. `info["state"]` is always the state's index.
 
     ## Rewards
-    That of the cell being left; entering a goal adds the goal's own (0 unless the map says so).
+    That of the cell being left; entering a goal adds the goal's own (0 unless the map says so),
+    which `info["terminal_reward"]` tells apart.
 
     ## Start
     The map's `S` (uniform over several, or over all free cells if there is none); with
@@ -102,10 +104,27 @@ class GridWorldEnv(gymnasium.Env):
         self.steps += 1
         terminated = bool(self.world.terminal[self.state])
         reward = self.world.reward[left] if not self.world.terminal[left] else 0.0
+        info = self._info()
         if terminated and self.state != left:
-            reward += self.world.reward[self.state]
+            info["terminal_reward"] = float(self.world.reward[self.state])
+            reward += info["terminal_reward"]
         truncated = self.steps >= self.step_limit and not terminated
-        return self._observation(), float(reward), terminated, truncated, self._info()
+        return self._observation(), float(reward), terminated, truncated, info
+
+    def finite_world(self) -> FiniteWorld:
+        """The world as tables; episodes begin as `start` says."""
+        world = self.world
+        return FiniteWorld(
+            world.next_state,
+            world.reward,
+            world.terminal,
+            self._starts[self.start],
+            self.step_limit,
+        )
+
+    def all_observations(self) -> Any:
+        """One to each state."""
+        return self.world.observations(self.observation_kind, self.tile)
 
     def render(self) -> Any:
         if self.render_mode == "rgb_array":

@@ -16,8 +16,6 @@ from drogo.learn.result import LogEigenvector
 from drogo.learn.run import Run, Truth
 from drogo.learn.transitions import Transitions
 
-CHUNK = 100
-"""Updates between two looks at the clock: for checkpoints, progress and Ctrl-C."""
 LOGGED = 40
 """Points of a learning curve."""
 SECONDS_BETWEEN_CHECKPOINTS = 10.0
@@ -34,7 +32,7 @@ class Diverged(ArithmeticError):
 def fit(
     data: Transitions,
     *,
-    preset: str = "fast",
+    preset: str = "auto",
     seeds: int | Sequence[int] = 1,
     truth: Truth | None = None,
     start: LogEigenvector | None = None,
@@ -45,15 +43,17 @@ def fit(
     """Learn log e from transitions alone.
 
     `settings` are fields of `drogo.learn.Config`, on top of a preset: `paper` (exactly the
-    paper's) or `fast`. `seeds` is how many (0, 1, ...) or which. `truth` names vectors over
-    `data.observations` to compare with along the way. `start` continues a fit for
-    `updates` in all. `checkpoint` is a file written now and then; if it is there and of this very
-    fit, training goes on from it to the very same result.
+    paper's), `fast` (for small worlds whose states repeat), `stable` (for all others: a target
+    network, mini-batches), or `auto`, which chooses between the latter two by the data. `seeds` is
+    how many (0, 1, ...) or which. `truth` names vectors over `data.observations` to compare with
+    along the way. `start` continues a fit for `updates` in all. `checkpoint` is a file written now
+    and then; if it is there and of this very fit, training goes on from it to the very same result.
 
     Some seeds diverging is a warning and a status; all of them is `Diverged`.
     """
-    config = configs.make(preset, settings, images=data.are_images)
-    run = Run.make(data, config, _seed_list(seeds), {}, truth or {})
+    config = configs.make_for(data, preset, settings)
+    inputs = None if start is None else start.inputs
+    run = Run.make(data, config, _seed_list(seeds), {}, truth or {}, inputs)
     if start is not None:
         run.continue_from(start)
     (result,) = _train(run, checkpoint, progress)
@@ -64,7 +64,7 @@ def fit(
 def sweep(
     data: Transitions,
     *,
-    preset: str = "fast",
+    preset: str = "auto",
     seeds: int | Sequence[int] = 1,
     truth: Truth | None = None,
     checkpoint: str | Path | None = None,
@@ -80,7 +80,7 @@ def sweep(
     unknown = set(grid) - set(SWEPT)
     if unknown or not grid:
         raise ValueError(f"a sweep varies {', '.join(SWEPT)}, not {sorted(unknown) or 'nothing'}.")
-    config = configs.make(preset, settings, images=data.are_images)
+    config = configs.make_for(data, preset, settings)
     run = Run.make(data, config, _seed_list(seeds), dict(grid), truth or {})
     return dict(zip(run.points, _train(run, checkpoint, progress), strict=True))
 
@@ -98,13 +98,17 @@ def _train(
     path = None if checkpoint is None else Path(checkpoint)
     losses = run.restore(path) if path is not None and path.exists() else []
     every = max(1, run.config.updates // LOGGED)
+    due = run.done % every == 0 or run.done == run.config.updates
+    if losses and due and run.history["update"][-1] != run.done:  # interrupted while it was logged
+        run.log(np.mean(losses, axis=0))
+        losses = []
     if not run.history:
         run.log(np.full(len(run.points) * len(run.seeds), np.nan))
     saved = time.monotonic()
     try:
         while run.done < run.config.updates:
             # Chunks end at logged updates, so that a resumed run cuts where a whole one does.
-            count = min(CHUNK, every - run.done % every, run.config.updates - run.done)
+            count = min(run.most_at_once, every - run.done % every, run.config.updates - run.done)
             run.lanes, loss = run.program.run(
                 run.lanes,
                 run.hypers,

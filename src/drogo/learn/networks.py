@@ -16,15 +16,19 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 
+from drogo.learn.inputs import Inputs
 from drogo.learn.transitions import merge_equal
 
+UNCHANGED = Inputs()
 WIDTH = 128
 DEPTH = 4
 FILTERS = (16, 32, 64)
 
 
 class Network(eqx.Module):
-    """What `train` needs of a network."""
+    """What `train` needs of a network. `inputs` is done to observations before anything else."""
+
+    inputs: Inputs = eqx.field(static=True)
 
     @abc.abstractmethod
     def features(self, observations: Shaped[Array, "n ..."]) -> Any:
@@ -36,10 +40,10 @@ class Network(eqx.Module):
 
     def of_table(self, observations: Shaped[np.ndarray, "n ..."]) -> Any:
         """Features of observations that are known before anything is compiled."""
-        return self.features(jnp.asarray(observations))
+        return self.features(jnp.asarray(self.inputs(observations)))
 
     def __call__(self, observations: Shaped[Array, "n ..."]) -> Float[Array, " n"]:
-        return self.values(self.features(observations))
+        return self.values(self.features(self.inputs(observations)))
 
 
 class Table(Network):
@@ -48,10 +52,17 @@ class Table(Network):
     table: Float[Array, " states"]
 
     def __init__(self, states: int, value: float):
+        self.inputs = Inputs()
         self.table = jnp.full(states, value, dtype=jnp.float32)
 
     def features(self, observations: Int[Array, " n"]) -> Int[Array, " n"]:
         return observations
+
+    def of_table(self, observations: Int[np.ndarray, " n"]) -> Int[Array, " n"]:
+        return jnp.asarray(observations)  # indices, whatever their type: nothing to scale
+
+    def __call__(self, observations: Int[Array, " n"]) -> Float[Array, " n"]:
+        return self.values(observations)
 
     def values(self, features: Int[Array, " n"]) -> Float[Array, " n"]:
         return self.table[features]
@@ -67,7 +78,8 @@ class MLP(Network):
     layers: tuple[eqx.nn.Linear, ...]
     frequencies: int = eqx.field(static=True)
 
-    def __init__(self, size: int, frequencies: int, key: PRNGKeyArray):
+    def __init__(self, size: int, frequencies: int, key: PRNGKeyArray, inputs: Inputs = UNCHANGED):
+        self.inputs = inputs
         self.frequencies = frequencies
         sizes = [size * (1 + 2 * frequencies), *[WIDTH] * DEPTH, 1]
         keys = jax.random.split(key, DEPTH + 1)
@@ -153,6 +165,7 @@ class CNN(Network):
     by_patches: bool = eqx.field(static=True)
 
     def __init__(self, shape: Sequence[int], key: PRNGKeyArray, by_patches: bool | None = None):
+        self.inputs = UNCHANGED
         height, width, channels = shape
         keys = jax.random.split(key, len(FILTERS) + 2)
         sizes = (channels, *FILTERS)
@@ -170,8 +183,8 @@ class CNN(Network):
 
     def of_table(self, observations: Shaped[np.ndarray, "n h w channels"]) -> Any:
         if not self.by_patches:
-            return self.features(jnp.asarray(observations))
-        return _windows(np.asarray(observations))
+            return self.features(jnp.asarray(self.inputs(observations)))
+        return _windows(np.asarray(self.inputs(observations)))
 
     def values(self, features: Any) -> Float[Array, " n"]:
         first, second, third = self.convolutions
@@ -259,7 +272,12 @@ def choose(observations: np.ndarray) -> str:
 
 
 def build(
-    kind: str, observations: np.ndarray, frequencies: int, initial: float, key: PRNGKeyArray
+    kind: str,
+    observations: np.ndarray,
+    frequencies: int,
+    initial: float,
+    key: PRNGKeyArray,
+    inputs: Inputs = UNCHANGED,
 ) -> Network:
     """A fresh network for observations shaped like these; `initial` is a table's first value."""
     shape = observations.shape[1:]
@@ -269,9 +287,9 @@ def build(
                 "network='table' needs state indices as observations (observation='state'); these "
                 f"have shape {shape} and type {observations.dtype}."
             )
-        return Table(int(observations.max()) + 1, initial)
+        return Table(int(np.max(observations)) + 1, initial)
     if kind == "mlp":
-        return MLP(int(np.prod(shape, dtype=np.int64)), frequencies, key)
+        return MLP(int(np.prod(shape, dtype=np.int64)), frequencies, key, inputs)
     if kind == "cnn":
         if len(shape) != 3 or min(shape[:2]) < 4:
             raise ValueError(

@@ -20,11 +20,15 @@ from drogo.files import read_array_file, write_array_file
 from drogo.learn import config as configs
 from drogo.learn import networks
 from drogo.learn.config import Config
+from drogo.learn.diagnose import diagnose
+from drogo.learn.inputs import Inputs
 from drogo.learn.train import Lane, Program
 from drogo.learn.transitions import merge_equal
 from drogo.potential import Lookup, Potential
 
-FORMAT = "drogo fit 2"
+FORMAT = "drogo fit 3"
+NUMBERS_AT_ONCE, MOST_AT_ONCE = 2**22, 4096
+"""Numbers, and observations, that a network is shown at a time when it is only evaluated."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -40,8 +44,9 @@ class LogEigenvector:
     """Per seed: the update at which it diverged."""
     history: Mapping[str, np.ndarray]
     """`update` (logged,) and (logged, seeds) arrays: `loss`; of the states' equations the mean
-    `violation`, the `worst` and the `spread` (largest less smallest); and `cosine_NAME`,
-    `difference_NAME` for each truth that was given."""
+    `violation`, the `worst` and the `spread` (largest less smallest); `at_cap`, the share of steps
+    at which v(s') - v(s) is at the cap; `level`, the mean of v; and `cosine_NAME`,
+    `difference_NAME`, `mean_difference_NAME` for each truth that was given."""
     config: Config
     seeds: tuple[int, ...]
     observations: Shaped[np.ndarray, "distinct ..."]
@@ -53,6 +58,8 @@ class LogEigenvector:
     versions: Mapping[str, str]
     data_id: str
     """Of the transitions it was trained on."""
+    inputs: Inputs
+    """What is done to observations before the network sees them."""
     mean_step: Float[np.ndarray, " seeds"]
     """Mean absolute difference of v between neighbours in the data: what a potential is scaled
     by."""
@@ -77,15 +84,26 @@ class LogEigenvector:
                 f"observations have shape {batch.shape[1:]} each; this fit was trained on "
                 f"{expected}. Give a batch: (n, {', '.join(map(str, expected))})."
             )
-        batch = batch.astype(self.observations.dtype)
+        batch = as_type(batch, self.observations.dtype)
         out = raw_output(self.program, self.lanes.params, batch)
         v = _as_log(out, self.config)
         if self.config.objective == "drogo":
             known = self.observations[self.ends]
-            _, index = merge_equal(np.concatenate([known, batch]))
-            for end, value in enumerate(self.end_values):
-                v[:, index[len(known) :] == index[end]] = value
+            table, index = merge_equal(np.concatenate([known, batch]))
+            value = np.full(len(table), np.nan)
+            value[index[: len(known)]] = self.end_values
+            told = value[index[len(known) :]]
+            v = np.where(np.isnan(told), v, told)
         return v
+
+    def diagnosis(self) -> list[str]:
+        """What is wrong with seeds that have not converged, and what may help; empty if nothing."""
+        return [
+            f"seed {seed}: {told}"
+            for k, seed in enumerate(self.seeds)
+            if (told := diagnose({name: rows[..., k] for name, rows in self.history.items()
+                                  if name != "update"}, self.status[k]))
+        ]  # fmt: skip
 
     def potential(self, seed: int = 0, *, normalised: bool = True) -> Potential:
         """One seed's vector as a potential for `PotentialShaping`: v, or v by its mean step.
@@ -113,7 +131,10 @@ class LogEigenvector:
             name,
             otherwise=lambda batch: (self._network_output(k, batch) + shift) / scale,
         )
-        return Potential(known, self.observations.shape[1:], name=name)
+        dtype = self.observations.dtype
+        return Potential(
+            lambda batch: known(as_type(batch, dtype)), self.observations.shape[1:], name=name
+        )
 
     def _network_output(self, lane: int, batch: np.ndarray) -> Float[np.ndarray, " batch"]:
         params = jax.tree.map(lambda leaf: leaf[lane : lane + 1], self.lanes.params)
@@ -122,7 +143,9 @@ class LogEigenvector:
     @cached_property
     def program(self) -> Program:
         """Compiled once, on first use."""
-        return Program(self.config, skeleton(self.network, self.observations, self.config))
+        return Program(
+            self.config, skeleton(self.network, self.observations, self.config, self.inputs)
+        )
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """One `.npz`: arrays and network leaves without objects, settings and status as JSON."""
@@ -144,6 +167,7 @@ class LogEigenvector:
             "network": self.network,
             "versions": dict(self.versions),
             "data_id": self.data_id,
+            "inputs": self.inputs.as_json(),
         }
         write_array_file(Path(path), arrays, settings, overwrite=overwrite)
 
@@ -155,8 +179,9 @@ def load(path: str | Path) -> LogEigenvector:
         raise ValueError(f"{path} does not hold a fit; it says {settings.get('format')!r}.")
     config = configs.from_json(settings["config"])
     observations = arrays["observations"]
+    inputs = Inputs.from_json(settings["inputs"])
     lanes = lanes_from_arrays(
-        config, settings["network"], observations, len(settings["seeds"]), arrays
+        config, settings["network"], observations, inputs, len(settings["seeds"]), arrays
     )
     return LogEigenvector(
         v=arrays["v"],
@@ -176,8 +201,20 @@ def load(path: str | Path) -> LogEigenvector:
         network=settings["network"],
         versions=settings["versions"],
         data_id=settings["data_id"],
+        inputs=inputs,
         mean_step=arrays["mean_step"],
     )
+
+
+def as_type(batch: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Observations in the type that a network was trained on; an error if that loses anything."""
+    cast = batch.astype(dtype, copy=False)
+    if np.issubdtype(dtype, np.integer) and (cast != batch).any():
+        raise ValueError(
+            f"this fit was trained on {dtype}, and these ({batch.dtype}) are not whole "
+            "numbers of it. Were images scaled to [0, 1]? Give them as they were in the data."
+        )
+    return cast
 
 
 def _as_log(out: np.ndarray, config: Config) -> np.ndarray:
@@ -185,14 +222,16 @@ def _as_log(out: np.ndarray, config: Config) -> np.ndarray:
     return np.log(np.abs(out)) if config.objective == "gdo" else out
 
 
-def build_networks(kind: str, observations: np.ndarray, config: Config, seeds: list[int]) -> Any:
+def build_networks(
+    kind: str, observations: np.ndarray, config: Config, inputs: Inputs, seeds: list[int]
+) -> Any:
     """Stacked parameters and the static rest, one network per seed."""
     size = int(np.prod(observations.shape[1:], dtype=np.int64))
     few = observations.ndim == 2 and size <= configs.MOST_COORDINATES
     frequencies = config.frequencies if few else 0
     initial = 1.0 if config.objective == "gdo" else 0.0
     made = [
-        networks.build(kind, observations, frequencies, initial, jax.random.key(seed))
+        networks.build(kind, observations, frequencies, initial, jax.random.key(seed), inputs)
         for seed in seeds
     ]
     parts = [eqx.partition(network, eqx.is_array) for network in made]
@@ -200,13 +239,24 @@ def build_networks(kind: str, observations: np.ndarray, config: Config, seeds: l
     return stacked, parts[0][1]
 
 
-def skeleton(kind: str, observations: np.ndarray, config: Config) -> Any:
+def skeleton(kind: str, observations: np.ndarray, config: Config, inputs: Inputs) -> Any:
     """The static part of a network: what is left when the arrays are taken out."""
-    return build_networks(kind, observations, config, [0])[1]
+    return build_networks(kind, observations, config, inputs, [0])[1]
 
 
 def raw_output(program: Program, params: Any, observations: np.ndarray) -> np.ndarray:
-    return np.asarray(program.evaluate(params, jnp.asarray(observations)), dtype=np.float64)
+    """Outputs of every lane, for a bounded number of observations at a time."""
+    row = max(1, int(np.prod(observations.shape[1:], dtype=np.int64)))
+    size = int(np.clip(NUMBERS_AT_ONCE // row, 64, MOST_AT_ONCE))
+    parts = []
+    for start in range(0, len(observations), size):
+        shown = np.asarray(observations[start : start + size])
+        short = size - len(shown) if start else 0  # all pieces of one shape: compiled once
+        if short:
+            shown = np.concatenate([shown, np.repeat(shown[-1:], short, axis=0)])
+        out = np.asarray(program.evaluate(params, jnp.asarray(shown)), dtype=np.float64)
+        parts.append(out[:, : out.shape[1] - short])
+    return np.concatenate(parts, axis=1)
 
 
 def leaves_as_arrays(lanes: Lane) -> dict[str, np.ndarray]:
@@ -214,10 +264,15 @@ def leaves_as_arrays(lanes: Lane) -> dict[str, np.ndarray]:
 
 
 def lanes_from_arrays(
-    config: Config, kind: str, observations: np.ndarray, lanes: int, arrays: Mapping[str, Any]
+    config: Config,
+    kind: str,
+    observations: np.ndarray,
+    inputs: Inputs,
+    lanes: int,
+    arrays: Mapping[str, Any],
 ) -> Lane:
     """Put saved leaves back into their places; shapes and types must match."""
-    params, static = build_networks(kind, observations, config, [0] * lanes)
+    params, static = build_networks(kind, observations, config, inputs, [0] * lanes)
     fresh = Program(config, static).init(params)
     leaves, structure = jax.tree.flatten(fresh)
     saved = [arrays[name] for name in sorted(arrays) if name.startswith("leaf/")]

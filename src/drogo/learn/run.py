@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import mmap
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +20,9 @@ from drogo.files import read_array_file, write_array_file
 from drogo.learn import batches, metrics, networks, train
 from drogo.learn import config as configs
 from drogo.learn.config import Config
+from drogo.learn.inputs import Inputs
 from drogo.learn.objectives import PENALISED
+from drogo.learn.plan import PER_CHUNK, Plan, make_plan
 from drogo.learn.result import (
     LogEigenvector,
     build_networks,
@@ -29,9 +34,19 @@ from drogo.learn.result import (
 from drogo.learn.train import Batch, Hyper, Lane, Problem, Program
 from drogo.learn.transitions import Transitions
 
-CHECKPOINT_FORMAT = "drogo checkpoint 1"
+CHECKPOINT_FORMAT = "drogo checkpoint 2"
+LONGEST_CHUNK = 100
+"""Updates between two looks at the clock: for checkpoints, progress and Ctrl-C."""
+STANDARD_ERRORS = 3.0
+"""What chance may explain of a violation over a group."""
+MOST_HASHED = 20_000
+"""Observations that go into the name of a data set."""
 
 Truth = Mapping[str, Float[np.ndarray, " distinct"]]
+
+
+class BadCheckpoint(ValueError):
+    """A checkpoint that is damaged, or of another fit."""
 
 
 @dataclass
@@ -53,13 +68,19 @@ class Run:
     hypers: Hyper
     lanes: Lane
     seed_of_lane: np.ndarray
-    whole: bool
-    """Each distinct observation is evaluated once per update."""
+    plan: Plan
+    inputs: Inputs
     history: dict[str, list[np.ndarray]] = field(default_factory=dict)
 
     @classmethod
     def make(
-        cls, data: Transitions, config: Config, seeds: list[int], grid: dict, truth: Truth
+        cls,
+        data: Transitions,
+        config: Config,
+        seeds: list[int],
+        grid: dict,
+        truth: Truth,
+        inputs: Inputs | None = None,
     ) -> Run:
         for name, vector in truth.items():
             if np.shape(vector) != (len(data.observations),):
@@ -67,6 +88,15 @@ class Run:
                     f"truth {name!r} has shape {np.shape(vector)}; expected one number for each "
                     f"of the {len(data.observations)} distinct observations."
                 )
+        mixed = data.terminal_states.size - data.pure_ends[0].size
+        if mixed:
+            warnings.warn(
+                f"{mixed} observation(s) are ends, and were also left as ordinary states: they do "
+                "not tell an end apart, and get one value for both. Use an observation that does, "
+                "if there is one.",
+                UserWarning,
+                stacklevel=4,
+            )
         if config.objective in PENALISED:
             data = data.with_absorbing_ends(config.delta)
         names = list(grid)
@@ -75,13 +105,12 @@ class Run:
         points = points if grid else [()]
         settings = [replace(config, **dict(zip(names, p, strict=True))) for p in points]
         network = networks.choose(data.observations) if config.network == "auto" else config.network
-        one_of_each, static = build_networks(network, data.observations, config, seeds)
+        inputs = inputs or Inputs.of(data.observations, config.normalise)
+        one_of_each, static = build_networks(network, data.observations, config, inputs, seeds)
         seed_of_lane = np.tile(np.arange(len(seeds)), len(points))
         params = _take(one_of_each, seed_of_lane)
         program = Program(config, static)
-        passes = 3 if config.objective in PENALISED else 2
-        batch_size = min(config.batch_size, len(data))
-        whole = len(data.observations) <= passes * batch_size
+        plan = make_plan(data, config)
         return cls(
             data=data,
             config=config,
@@ -91,14 +120,15 @@ class Run:
             truth=truth,
             network=network,
             program=program,
-            problem=make_problem(data, config, whole),
+            problem=make_problem(data, config, plan),
             table=program.network(_take(params, np.array(0))).of_table(data.observations)
-            if whole
+            if plan.whole
             else None,
             hypers=make_hypers(data, settings, len(seeds)),
             lanes=program.init(params),
             seed_of_lane=seed_of_lane,
-            whole=whole,
+            plan=plan,
+            inputs=inputs,
         )
 
     @property
@@ -116,55 +146,111 @@ class Run:
                 f"start has {start.updates} updates already; updates is the number in all, and "
                 f"must be larger than that ({self.config.updates})."
             )
+        shapes = [jax.tree.map(jnp.shape, lanes) for lanes in (start.lanes, self.lanes)]
+        if shapes[0] != shapes[1]:
+            raise ValueError(
+                "start was trained with other settings: another network, optimiser, or with and "
+                "without a target network (target_rate)."
+            )
         self.lanes = start.lanes
         self.history = {name: list(rows) for name, rows in start.history.items()}
 
     def draw(self, count: int) -> Batch:
         """Batches of the next `count` updates."""
-        n = len(self.data)
-        if self.whole and self.config.full_batches:
-            share = jnp.asarray(self.data.edges.count / n, dtype=jnp.float32)
+        if self.plan.whole and self.config.full_batches:
+            share = jnp.asarray(self.data.edges.count / len(self.data), dtype=jnp.float32)
             return Batch(None, share, None, share)
+        n = len(self.data) if self.plan.whole else len(self.problem.state)
         epochs = batches.Epochs(n, min(self.config.batch_size, n))
         second = self.config.objective in PENALISED
         where = (self.seeds, self.done, count)
-        if self.whole:
+        if self.plan.whole:
             weights = jnp.asarray(batches.draw_weights(epochs, self.data, *where, batches.FIRST))
             extra = weights
             if second:
                 extra = jnp.asarray(batches.draw_weights(epochs, self.data, *where, batches.SECOND))
             return Batch(None, weights, None, extra)
-        rows = jnp.asarray(batches.draw_indices(epochs, *where, batches.FIRST))
+        rows = batches.draw_indices(epochs, *where, batches.FIRST)
+        even = jnp.full(rows.shape, 1 / rows.shape[-1], dtype=jnp.float32)
+        if self.plan.streamed:
+            before, after = (
+                jnp.asarray(read_rows(self.data.observations, np.asarray(part)[rows]))
+                for part in (self.problem.state, self.problem.next_state)
+            )
+            return Batch(jnp.asarray(rows), even, None, even, before, after)
         extra_rows = None
         if second:
             extra_rows = jnp.asarray(batches.draw_indices(epochs, *where, batches.SECOND))
-        even = jnp.full(rows.shape, 1 / rows.shape[-1], dtype=jnp.float32)
-        return Batch(rows, even, extra_rows, even)
+        return Batch(jnp.asarray(rows), even, extra_rows, even)
+
+    @property
+    def most_at_once(self) -> int:
+        """Updates whose batches fit into memory together."""
+        if not self.plan.streamed:
+            return LONGEST_CHUNK
+        table = self.data.observations
+        size = 2 * len(self.seeds) * self.config.batch_size * (table.nbytes // len(table))
+        return max(1, min(LONGEST_CHUNK, PER_CHUNK // size))
 
     def log(self, losses: np.ndarray) -> dict[str, np.ndarray]:
         """One more row of every learning curve."""
-        v = self.vectors()
+        v = self.vectors(self.plan.compared) if self.truth or self.plan.repeats else None
         # The anchored objective's equation; for the others it is the eigenvector's up to a shift.
-        gap = metrics.violations(v, self.data.edges, self.config.lam)
+        if self.plan.repeats:
+            edges = self.data.edges
+            assert v is not None
+            gap = metrics.violations(v, edges, self.config.lam)
+            worst = np.abs(gap).max(axis=1)
+            climb, often = v[:, edges.next_state] - v[:, edges.state], edges.count
+            level = v.mean(axis=1)
+        else:
+            gap, worst, climb, level = self.held_out()
+            often = np.ones(climb.shape[1])
+        cap = np.asarray(self.hypers.cap, dtype=np.float64)[:, None]
         row = {
             "loss": losses,
             "violation": np.abs(gap).mean(axis=1),
-            "worst": np.abs(gap).max(axis=1),
+            "worst": worst,
             "spread": gap.max(axis=1) - gap.min(axis=1),
+            "at_cap": (climb >= cap) @ (often / often.sum()),
+            "level": level,
         }
-        anchor = int(self.data.terminal_states[0])
+        anchor = int(np.searchsorted(self.plan.compared, self.data.terminal_states[0]))
         for name, vector in self.truth.items():
-            row[f"cosine_{name}"] = metrics.cosine(v, vector)
-            row[f"difference_{name}"] = metrics.largest_difference(v, vector, anchor)
+            assert v is not None
+            known = np.asarray(vector)[self.plan.compared]
+            row[f"cosine_{name}"] = metrics.cosine(v, known)
+            row[f"difference_{name}"] = metrics.largest_difference(v, known, anchor)
+            row[f"mean_difference_{name}"] = metrics.mean_difference(v, known, anchor)
         for name, value in {"update": np.array(self.done), **row}.items():
             self.history.setdefault(name, []).append(value)
         return row
 
-    def vectors(self) -> np.ndarray:
-        """log e of every lane over the table, in the gauge of its objective."""
-        out = raw_output(self.program, self.lanes.params, self.data.observations)
+    def held_out(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Of the transitions that were held out: violations in groups, the worst of them beyond
+        what chance explains, v(s') - v(s), and the mean of v."""
+        data, rows = self.data, self.plan.checked
+        both = self.vectors(np.concatenate([data.state[rows], data.next_state[rows]]))
+        here, there = both[:, : rows.size], both[:, rows.size :]
         if self.config.objective == "drogo":
-            out[:, self.data.terminal_states] = self.data.terminal_rewards / self.config.lam
+            ends = data.terminal_reward[rows] / self.config.lam
+            there = np.where(data.terminated[rows], ends, there)
+        gap, error = metrics.grouped_violations(here, there, data.reward[rows] / self.config.lam)
+        worst = np.maximum(np.abs(gap) - STANDARD_ERRORS * error, 0.0).max(axis=1)
+        return gap, worst, there - here, here.mean(axis=1)
+
+    def vectors(self, which: np.ndarray) -> np.ndarray:
+        """log e of every lane at these rows of the table, in the gauge of its objective."""
+        table = self.data.observations
+        whole = which.size == len(table) and np.array_equal(which, np.arange(which.size))
+        shown = table if whole else read_rows(table, which)
+        out = raw_output(self.program, self.lanes.params, shown)
+        if self.config.objective == "drogo":
+            ends, values = self.data.pure_ends
+            if ends.size:
+                at = np.minimum(np.searchsorted(ends, which), ends.size - 1)
+                is_end = ends[at] == which
+                out[:, is_end] = values[at[is_end]] / self.config.lam
             return out
         log_e = np.log(np.maximum(np.abs(out), 1e-300)) if self.config.objective == "gdo" else out
         return log_e - np.logaddexp.reduce(2 * log_e, axis=1)[:, None] / 2
@@ -182,14 +268,28 @@ class Run:
 
     def results(self) -> list[LogEigenvector]:
         """One for each point of the grid."""
-        v = self.vectors()
+        kept_rows = self.plan.kept
+        v = self.vectors(kept_rows)
         diverged = self.diverged_at()
         kept = len(self.seeds)
-        near = self.data.neighbours
+        near, steps = self.data.neighbours, v
+        if kept_rows.size < len(self.data.observations):
+            some = self.plan.checked
+            some = some[self.data.state[some] != self.data.next_state[some]]
+            steps = self.vectors(
+                np.concatenate([self.data.state[some], self.data.next_state[some]])
+            )
+            near = np.arange(2 * some.size).reshape(2, -1).T
+        pure, values = self.data.pure_ends
+        is_kept = np.isin(pure, kept_rows)
+        ends, end_rewards = np.searchsorted(kept_rows, pure[is_kept]), values[is_kept]
+        observations = self.data.observations
+        if kept_rows.size < len(observations):
+            observations = read_rows(observations, kept_rows)
         made = []
         for k, config in enumerate(self.configs):
             part = slice(k * kept, (k + 1) * kept)
-            calm = self.history["worst"][-1][part] <= config.tolerance
+            calm = self.history["worst"][-1][part] <= config.tolerance * self.of_zero
             at = [int(d) if d >= 0 else None for d in diverged[part]]
             status = [
                 "diverged" if d is not None else "converged" if c else "max_updates"
@@ -206,22 +306,34 @@ class Run:
                     },
                     config=config,
                     seeds=tuple(self.seeds),
-                    observations=self.data.observations,
-                    ends=self.data.terminal_states,
-                    end_values=self.data.terminal_rewards / config.lam,
+                    observations=observations,
+                    ends=ends,
+                    end_values=end_rewards / config.lam,
                     lanes=_take(self.lanes, np.arange(kept) + k * kept),
                     network=self.network,
                     versions=versions(),
                     data_id=self.data_id,
-                    mean_step=np.abs(v[part][:, near[:, 0]] - v[part][:, near[:, 1]]).mean(axis=1),
+                    inputs=self.inputs,
+                    mean_step=np.abs(steps[part][:, near[:, 0]] - steps[part][:, near[:, 1]]).mean(
+                        axis=1
+                    ),
                 )
             )
         return made
 
     @property
+    def of_zero(self) -> float:
+        """The largest violation of the vector that is zero everywhere."""
+        return -float(np.expm1(self.data.reward.min() / self.config.lam))
+
+    @cached_property
     def data_id(self) -> str:
         digest = hashlib.sha256()
-        for name in ("observations", "state", "next_state", "reward", "terminated"):
+        table = self.data.observations
+        every = max(1, len(table) // MOST_HASHED)
+        shown = table if every == 1 else read_rows(table, np.arange(0, len(table), every))
+        digest.update(np.ascontiguousarray(shown).tobytes())
+        for name in ("state", "next_state", "reward", "terminated", "terminal_reward"):
             digest.update(np.ascontiguousarray(getattr(self.data, name)).tobytes())
         return digest.hexdigest()[:16]
 
@@ -245,16 +357,26 @@ class Run:
         write_array_file(path, arrays, self.identity, overwrite=True)
 
     def restore(self, path: Path) -> list[np.ndarray]:
+        try:
+            return self._restore(path)
+        except BadCheckpoint:
+            raise
+        except (ValueError, KeyError, OSError) as error:
+            raise BadCheckpoint(
+                f"{path} cannot be read ({error}). Delete it, or give another path."
+            ) from error
+
+    def _restore(self, path: Path) -> list[np.ndarray]:
         arrays, identity = read_array_file(path)
         if identity != self.identity:
             other = sorted(k for k in self.identity if identity.get(k) != self.identity[k])
-            raise ValueError(
+            raise BadCheckpoint(
                 f"{path} is a checkpoint of another fit: {', '.join(other)} differ. Delete it, or "
                 "give another path."
             )
         count = len(self.points) * len(self.seeds)
         self.lanes = lanes_from_arrays(
-            self.config, self.network, self.data.observations, count, arrays
+            self.config, self.network, self.data.observations, self.inputs, count, arrays
         )
         self.history = {
             name.removeprefix("history/"): list(rows)
@@ -268,20 +390,59 @@ def _take(tree: Any, lanes: np.ndarray) -> Any:
     return jax.tree.map(lambda leaf: leaf[jnp.asarray(lanes)], tree)
 
 
-def make_problem(data: Transitions, config: Config, whole: bool) -> Problem:
+def make_problem(data: Transitions, config: Config, plan: Plan) -> Problem:
     """Distinct transitions if each observation is evaluated once, all of them otherwise."""
-    rows = data.edges if whole else data
     lam = config.lam
     ceiling = data.terminal_rewards.max() / lam if config.ceiling else np.inf
+    source = data.edges if plan.whole else data
+    rows = slice(None) if plan.whole or plan.repeats else plan.trained
+    parts = {
+        "state": source.state[rows],
+        "next_state": source.next_state[rows],
+        "cost": np.exp(-source.reward[rows] / lam),
+        "boundary": source.terminal_reward[rows] / lam,
+        "terminated": source.terminated[rows],
+    }
+    if not plan.whole and not plan.repeats and config.objective == "drogo":
+        parts = _with_ends(parts)
+    table = data.observations[:0] if plan.streamed else data.observations
+    floats = ("cost", "boundary")
     return Problem(
-        observations=jnp.asarray(data.observations),
-        state=jnp.asarray(rows.state),
-        next_state=jnp.asarray(rows.next_state),
-        cost=jnp.asarray(np.exp(-rows.reward / lam), dtype=jnp.float32),
-        boundary=jnp.asarray(rows.terminal_reward / lam, dtype=jnp.float32),
-        terminated=jnp.asarray(rows.terminated),
+        observations=jnp.asarray(table),
         ceiling=jnp.asarray(ceiling, dtype=jnp.float32),
+        **{
+            name: jnp.asarray(part, dtype=jnp.float32 if name in floats else part.dtype)
+            for name, part in parts.items()
+        },
     )
+
+
+def _with_ends(parts: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """A row for each arrival at an end that says what the end is worth: 1 - exp(boundary - v) = 0.
+
+    In a table the ends are looked up. In a continuous world each is seen once, and the network must
+    know what they have in common.
+    """
+    arrived = parts["terminated"]
+    ends = parts["next_state"][arrived]
+    extra = {
+        "state": ends,
+        "next_state": ends,
+        "cost": np.ones(ends.size),
+        "boundary": parts["boundary"][arrived],
+        "terminated": np.ones(ends.size, dtype=bool),
+    }
+    return {name: np.concatenate([part, extra[name]]) for name, part in parts.items()}
+
+
+def read_rows(table: np.ndarray, which: np.ndarray) -> np.ndarray:
+    """Rows of a table that may lie in a file; none of the file's pages stay in memory."""
+    taken = np.asarray(table[which.ravel()]).reshape(*which.shape, *table.shape[1:])
+    if isinstance(table, np.memmap) and hasattr(mmap, "MADV_DONTNEED"):
+        owner = getattr(table, "_mmap", None)  # a copy of a memory map has none
+        if owner is not None:
+            owner.madvise(mmap.MADV_DONTNEED)
+    return taken
 
 
 def make_hypers(data: Transitions, settings: list[Config], seeds: int) -> Hyper:

@@ -21,9 +21,6 @@ from drogo.learn.config import Config
 from drogo.learn.networks import Network, Table
 from drogo.learn.objectives import OBJECTIVES, PENALISED, Step
 
-EVALUATED_AT_ONCE = 4096
-"""Observations a network is shown at a time when it is only evaluated."""
-
 
 class Problem(NamedTuple):
     """The data on the device: a table, and either its distinct transitions or all of them."""
@@ -45,6 +42,9 @@ class Batch(NamedTuple):
     weights: Float[Array, " batch"]
     extra_rows: Int[Array, " batch"] | None
     extra_weights: Float[Array, " batch"]
+    before: Shaped[Array, "batch ..."] | None = None
+    """Observations of these rows, where the table is too large for the device."""
+    after: Shaped[Array, "batch ..."] | None = None
 
 
 class Hyper(NamedTuple):
@@ -93,6 +93,9 @@ def outputs(
         there = here if target is network else target.values(features)
         v = here[problem.state]
         return v, there[problem.next_state], v
+    if batch.before is not None and batch.after is not None:
+        v = network(batch.before)
+        return v, target(batch.after), v
     seen = problem.observations
     v = network(seen[problem.state[batch.rows]])
     v_next = target(seen[problem.next_state[batch.rows]])
@@ -134,10 +137,13 @@ def batch_loss(
     parts = (v_next, problem.cost[rows], problem.boundary[rows], problem.terminated[rows])
     losses = jax.vmap(one)(v, *parts)
     weights = batch.weights
+    scale = jnp.ones_like(weights)
+    if config.scaled and config.objective == "drogo":
+        scale = 1 / problem.cost[rows]
     if config.emphasis > 0 and config.objective == "drogo" and sees_everything(config, batch):
-        slopes = jax.vmap(jax.grad(one))(jax.lax.stop_gradient(v), *parts)
+        slopes = scale * jax.vmap(jax.grad(one))(jax.lax.stop_gradient(v), *parts)
         weights = emphasised(weights, slopes, problem, config.emphasis)
-    return weights @ losses
+    return (weights * scale) @ losses
 
 
 def sees_everything(config: Config, batch: Batch) -> bool:
@@ -247,15 +253,8 @@ class Program:
     def _evaluate(
         self, params: Any, observations: Shaped[Array, "n ..."]
     ) -> Float[Array, "lanes n"]:
-        """Outputs of every lane, one lane and a few thousand observations at a time."""
-        pieces = range(0, len(observations), EVALUATED_AT_ONCE)
-
-        def one(params: Any) -> Array:
-            network = self.network(params)
-            parts = [network(observations[k : k + EVALUATED_AT_ONCE]) for k in pieces]
-            return jnp.concatenate(parts)
-
-        return jax.lax.map(one, params)
+        """Outputs of every lane, one lane at a time."""
+        return jax.lax.map(lambda lane: self.network(lane)(observations), params)
 
 
 def cap_from_data(

@@ -15,13 +15,12 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
 from drogo.files import read_array_file, write_array_file
+from drogo.learn.data_error import DataError
 from drogo.mdp import distinct_pairs
 
-FORMAT = "drogo transitions 1"
-
-
-class DataError(ValueError):
-    """Transitions from which the vector cannot be learned, and why."""
+FORMAT = "drogo transitions 2"
+OFTEN = 2
+BYTES_CHECKED_AT_ONCE = 2**26
 
 
 @dataclass(frozen=True)
@@ -75,6 +74,11 @@ class Transitions:
         terminal_reward: Any = None,
     ) -> Transitions:
         """From one array per part, a row per transition; equal observations (bit for bit) merge."""
+        if isinstance(observations, np.memmap) or isinstance(next_observations, np.memmap):
+            raise DataError(
+                "merging needs all observations in memory. Of data in a file, give "
+                "Transitions.from_table one table and indices into it."
+            )
         before, after = np.asarray(observations), np.asarray(next_observations)
         if before.shape != after.shape or before.dtype != after.dtype:
             raise DataError(
@@ -115,9 +119,15 @@ class Transitions:
         for name, part in parts.items():
             if part.shape != (n,):
                 raise DataError(f"{name} has shape {part.shape}; expected ({n},).")
-        data = cls(observations=np.asarray(observations), **parts)
+        table = observations if isinstance(observations, np.memmap) else np.asarray(observations)
+        data = cls(observations=table, **parts)
         _check(data)
         return data
+
+    @property
+    def repeats(self) -> bool:
+        """States were seen often enough (`OFTEN` times on average) to be known one by one."""
+        return len(self) >= OFTEN * len(self.observations)
 
     @property
     def are_images(self) -> bool:
@@ -135,6 +145,13 @@ class Transitions:
         at = np.searchsorted(self.terminal_states, self.next_state[self.terminated])
         total = np.bincount(at, self.terminal_reward[self.terminated])
         return total / np.bincount(at)
+
+    @cached_property
+    def pure_ends(self) -> tuple[Int[np.ndarray, " pure"], Float[np.ndarray, " pure"]]:
+        """Ends that were never left, and their rewards. An observation that was both says too
+        little to be looked up."""
+        pure = ~np.isin(self.terminal_states, self.state)
+        return self.terminal_states[pure], self.terminal_rewards[pure]
 
     @cached_property
     def edges(self) -> Edges:
@@ -181,16 +198,39 @@ class Transitions:
         )
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
-        """As an `.npz` without objects."""
+        """As an `.npz` without objects. Observations that are in a file of their own stay there;
+        the `.npz` says where."""
         arrays = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        write_array_file(Path(path), arrays, {"format": FORMAT}, overwrite=overwrite)
+        settings: dict[str, Any] = {"format": FORMAT}
+        table = arrays["observations"]
+        if _is_a_whole_file(table):
+            del arrays["observations"]
+            file = str(Path(str(table.filename)).resolve())
+            settings |= {"file": file, "dtype": table.dtype.str, "shape": list(table.shape)}
+        write_array_file(Path(path), arrays, settings, overwrite=overwrite)
 
     @classmethod
     def load(cls, path: str | Path) -> Transitions:
         arrays, settings = read_array_file(Path(path))
         if settings.get("format") != FORMAT:
             raise ValueError(f"{path} does not hold transitions; it says {settings.get('format')}.")
+        if "file" in settings:
+            file, shape = Path(settings["file"]), tuple(settings["shape"])
+            size = int(np.prod(shape)) * np.dtype(settings["dtype"]).itemsize
+            if not file.is_file() or file.stat().st_size != size:
+                raise FileNotFoundError(
+                    f"the observations of {path} are in {file}, which is not there or not of "
+                    f"{size} bytes."
+                )
+            arrays["observations"] = np.memmap(file, settings["dtype"], mode="r", shape=shape)
         return cls.from_table(**arrays)
+
+
+def _is_a_whole_file(table: Any) -> bool:
+    """A memory map of all of a file, from its first byte."""
+    if not isinstance(table, np.memmap) or table.filename is None or not table.flags.c_contiguous:
+        return False
+    return table.offset == 0 and Path(str(table.filename)).stat().st_size == table.nbytes
 
 
 def merge_equal(rows: np.ndarray) -> tuple[np.ndarray, Int[np.ndarray, " n"]]:
@@ -213,9 +253,13 @@ def _check(data: Transitions) -> None:
         if index.min() < 0 or index.max() >= m:
             raise DataError(f"{name} points outside the table of {m} observations.")
     if np.issubdtype(data.observations.dtype, np.floating):
-        bad = ~np.isfinite(data.observations.reshape(m, -1)).all(axis=1)
-        if bad.any():
-            raise DataError(f"observation {int(bad.argmax())} of the table has a NaN or infinity.")
+        rows = max(1, BYTES_CHECKED_AT_ONCE // max(1, data.observations.nbytes // m))
+        for at in range(0, m, rows):
+            part = data.observations[at : at + rows]
+            bad = ~np.isfinite(part.reshape(len(part), -1)).all(axis=1)
+            if bad.any():
+                first = at + int(bad.argmax())
+                raise DataError(f"observation {first} of the table has a NaN or infinity.")
     bad = ~np.isfinite(data.reward)
     if bad.any():
         raise DataError(

@@ -1,7 +1,8 @@
 """Finite Markov decision processes: sparse, immutable, checked when made."""
 
 from drogo.mdp.checks import MDPError
+from drogo.mdp.finite import FiniteWorld, HasFiniteWorld
 from drogo.mdp.model import MDP
 from drogo.mdp.neighbours import distinct_pairs
 
-__all__ = ["MDP", "MDPError", "distinct_pairs"]
+__all__ = ["MDP", "FiniteWorld", "HasFiniteWorld", "MDPError", "distinct_pairs"]

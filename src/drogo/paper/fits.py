@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import numpy as np
 
 from drogo.exact import solve
 from drogo.gridworld import GridWorld
-from drogo.learn import collect, fit, sweep
+from drogo.learn import BadCheckpoint, collect, fit, sweep
 from drogo.learn import config as configs
 from drogo.learn.result import LogEigenvector
 from drogo.paper.scope import INPUTS, LAM, TRANSITIONS, WORLDS, Scope
@@ -48,16 +50,30 @@ def learn(settings: dict[str, Any], scratch: Path, report: Report) -> Outcome:
     data, truth = data_of(world, settings["input"]), truths(world, settings["lam"])
     chosen = {"lam": settings["lam"], **settings["overrides"]}
     updates = configs.make(settings["preset"], chosen, images=data.are_images).updates
-    result = fit(
-        data,
-        preset=settings["preset"],
-        seeds=settings["seeds"],
-        truth=truth,
-        checkpoint=scratch / "checkpoint.npz",
-        progress=lambda done, _: report(done / updates),
-        **chosen,
+    checkpoint = scratch / "checkpoint.npz"
+    result = resumed(
+        lambda: fit(
+            data,
+            preset=settings["preset"],
+            seeds=settings["seeds"],
+            truth=truth,
+            checkpoint=checkpoint,
+            progress=lambda done, _: report(done / updates),
+            **chosen,
+        ),
+        checkpoint,
     )
     return outcome(result)
+
+
+def resumed(train: Callable[[], Any], checkpoint: Path) -> Any:
+    """From a checkpoint if there is one; from the start if it is damaged."""
+    try:
+        return train()
+    except BadCheckpoint as error:
+        print(f"drogo: {error} It is begun again.", file=sys.stderr)
+        checkpoint.unlink(missing_ok=True)
+        return train()
 
 
 def search(settings: dict[str, Any], scratch: Path, report: Report) -> Outcome:
@@ -68,15 +84,19 @@ def search(settings: dict[str, Any], scratch: Path, report: Report) -> Outcome:
     updates = configs.make(settings["preset"], chosen, images=data.are_images).updates
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # finding what diverges is the purpose
-        found = sweep(
-            data,
-            preset=settings["preset"],
-            seeds=settings["seeds"],
-            truth=truth,
-            checkpoint=scratch / "checkpoint.npz",
-            progress=lambda done, _: report(done / updates),
-            grid=settings["grid"],
-            **chosen,
+        checkpoint = scratch / "checkpoint.npz"
+        found = resumed(
+            lambda: sweep(
+                data,
+                preset=settings["preset"],
+                seeds=settings["seeds"],
+                truth=truth,
+                checkpoint=checkpoint,
+                progress=lambda done, _: report(done / updates),
+                grid=settings["grid"],
+                **chosen,
+            ),
+            checkpoint,
         )
     names = [f"cosine_{name}" for name in TRUTHS]
     first = next(iter(found.values()))

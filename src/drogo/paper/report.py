@@ -7,12 +7,13 @@ import html
 import os
 import platform
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from drogo.paper.deviations import DEVIATIONS
 from drogo.paper.scope import Answer, Scope, Table
 from drogo.plot import as_png
+from drogo.runs.store import Record
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1a1a1a; --paper: #ffffff; --soft: #f2f2f2; --line: #ccc;
@@ -39,19 +40,45 @@ caption { caption-side: bottom; text-align: left; padding-top: .4rem; white-spac
 """
 
 
-def facts(scope: Scope, seconds: float, runs: int, versions: Mapping[str, str]) -> dict[str, str]:
-    """What a reader needs to trust or repeat it."""
+WHAT = (
+    'The figures and tables of "DROGO: Default Representation Objective via Graph Optimization" '
+    "(Tse and Machado, 2026), run again by `drogo reproduce`, with the published numbers beside "
+    "the new ones where there are any."
+)
+
+
+def without(absent: Sequence[str]) -> str:
+    """Which questions have no answer here."""
+    return f"Not here, for want of their runs: {', '.join(absent)}." if absent else ""
+
+
+def facts(scope: Scope, records: Sequence[Record]) -> dict[str, str]:
+    """What a reader needs to trust or repeat it: of the runs, not of whoever writes the page."""
+    seconds = sum(float(record.status["duration"]) for record in records)
+    resumed = sum(bool(record.status.get("resumed")) for record in records)
+    packages: dict[str, set[str]] = {}
+    for record in records:
+        for name, number in record.status["versions"].items():
+            packages.setdefault(name, set()).add(number)
+    cut = f" ({resumed} were resumed; of these, the last part)" if resumed else ""
+    machines = sorted({str(record.status["machine"]) for record in records})
     return {
         "preset": scope.preset + (" (quick: for a first look only)" if scope.quick else ""),
         "seeds": str(scope.seeds),
-        "runs": str(runs),
-        "computing time of the runs": f"{seconds / 60:.1f} minutes",
-        "machine": f"{os.cpu_count()} cores, {platform.machine()}, {platform.system()}",
-        "versions": ", ".join(f"{name} {number}" for name, number in versions.items()),
+        "runs": str(len(records)),
+        "computing time of the runs": f"{seconds / 60:.1f} minutes{cut}",
+        "machines": ", ".join(machines) or "-",
+        "this machine": f"{os.cpu_count()} cores, {platform.machine()}, {platform.system()}",
+        "versions": ", ".join(
+            f"{name} {' and '.join(sorted(numbers))}" for name, numbers in packages.items()
+        )
+        or "-",
     }
 
 
-def as_html(answers: Mapping[str, Answer], about: Mapping[str, str]) -> str:
+def as_html(
+    answers: Mapping[str, Answer], about: Mapping[str, str], absent: Sequence[str] = ()
+) -> str:
     """One page that needs nothing else."""
     links = "".join(
         f'<li><a href="#{name}">{_text(a.title)}</a></li>' for name, a in answers.items()
@@ -66,9 +93,7 @@ def as_html(answers: Mapping[str, Answer], about: Mapping[str, str]) -> str:
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>DROGO, reproduced</title><link rel="icon" href="data:,"><style>{STYLE}</style></head>
 <body><h1>DROGO, reproduced</h1>
-<p>Every figure and table of "DROGO: Default Representation Objective via Graph Optimization" (Tse
-and Machado, 2026), run again, with the published numbers beside the new ones where there are
-any.</p>
+<p>{_text(WHAT)} {_text(without(absent))}</p>
 <nav><ul>{links}<li><a href="#deviations">Deviations</a></li>
 <li><a href="#about">Settings</a></li></ul></nav>
 <main>{parts}
@@ -116,13 +141,17 @@ def _text(text: str) -> str:
     return re.sub(r"`(.+?)`", r"<code>\1</code>", safe)
 
 
-def as_markdown(answers: Mapping[str, Answer], about: Mapping[str, str], figures: str) -> str:
+def as_markdown(
+    answers: Mapping[str, Answer],
+    about: Mapping[str, str],
+    figures: str,
+    absent: Sequence[str] = (),
+) -> str:
     """The same for the docs; `figures` is the directory that they are in."""
     lines = [
         "# Reproducing the paper",
         "",
-        "Every figure and table of the paper, run again by `drogo reproduce`, with the published "
-        "numbers beside the new ones where there are any.",
+        f"{WHAT} {without(absent)}".strip(),
     ]
     for answer in answers.values():
         lines += [

@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 from drogo.paper import questions
 from drogo.paper.scope import Answer, Missing, Scope
 from drogo.runs.job import Job
-from drogo.runs.local import Listener
+from drogo.runs.local import Listener, RunsFailed
 from drogo.runs.store import Record, Store
 
 
@@ -49,12 +49,25 @@ def run(
 ) -> None:
     """Everything that is missing, round by round: a search first, then what follows from it.
 
-    `announce` is told how many runs a round adds.
+    `announce` is told how many runs a round adds. Runs that fail are named at the end, when all
+    that does not depend on them is done.
     """
     get = Reader(store)
-    while todo := missing(names, scope, get):
+    failed: set[str] = set()
+    told: list[str] = []
+    while todo := [job for job in missing(names, scope, get) if job.id not in failed]:
         announce(len(todo))
-        engine.run(todo, store, listen)
+        try:
+            engine.run(todo, store, listen)
+        except RunsFailed as error:  # what does not depend on them goes on
+            told.append(str(error))
+        lost = [job for job in todo if get(job) is None]
+        failed |= {job.id for job in lost}
+        if lost and not told:
+            labels = ", ".join(job.label for job in lost)
+            told.append(f"said to be done, but not in the store: {labels}")
+    if told:
+        raise RunsFailed("\n".join(told))
 
 
 def answers(names: Sequence[str], scope: Scope, store: Store) -> dict[str, Answer]:

@@ -19,7 +19,20 @@ import numpy as np
 Report = Callable[[float], None]
 """Called now and then with the share of the run that is done, from 0 to 1."""
 
-ROOMS = ("files.py", "mdp", "gridworld", "exact", "potential.py", "learn", "use", "agents")
+ROOMS = (
+    "files.py",
+    "mdp",
+    "gridworld",
+    "minigrid",
+    "exact",
+    "potential.py",
+    "learn",
+    "use",
+    "agents",
+    "paper/fits.py",
+    "paper/scope.py",
+    "paper/shaping_runs.py",
+)
 """Source that decides what a run's numbers are."""
 
 
@@ -76,13 +89,28 @@ def code_version() -> str:
     return digest.hexdigest()[:12]
 
 
+class OtherCode(RuntimeError):
+    """A process that is to do a run has other source than the one that asked for it."""
+
+
+def check_id(job: Job, asked: str) -> None:
+    """Before a run in another process: there, the name must be the same."""
+    if job.id != asked:
+        raise OtherCode(
+            "drogo's source here is not that of the process that asked (was it edited, or is "
+            "another version on this node?). Start the command again."
+        )
+
+
 def perform(job: Job, scratch: Path, report: Report) -> tuple[Outcome, dict[str, Any]]:
     """Run it here; the outcome, and where and how long it was run."""
     module, _, name = job.function.partition(":")
     function = getattr(importlib.import_module(module), name)
+    resumed = scratch.is_dir() and any(scratch.iterdir())
     began = time.perf_counter()
     outcome = function(dict(job.settings), scratch, report)
     return outcome, {
+        "resumed": resumed,
         "duration": round(time.perf_counter() - began, 3),
         "machine": platform.node(),
         "versions": versions(),

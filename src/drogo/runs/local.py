@@ -70,6 +70,8 @@ class LocalEngine:
 
     def run(self, jobs: Sequence[Job], store: Store, listen: Listener) -> None:
         """Do all of them; `RunsFailed` at the end if some could not be done."""
+        if self.workers < 0:
+            raise ValueError(f"workers is {self.workers}; 0 is one for each core.")
         count = min(self.workers or os.cpu_count() or 1, len(jobs))
         # The longest first, so that the end is not spent waiting for one of them.
         waiting = sorted(jobs, key=lambda job: -job.seconds)
@@ -105,7 +107,11 @@ class LocalEngine:
                     worker.dismiss()
                     active[number] = _hire(number, events)
                     continue
-                if kind in ("done", "failed") and worker.job is not None:
+                if kind == "busy" and worker.job is not None:  # another process has it
+                    job, worker.job = worker.job, None
+                    tries[job.id] -= 1
+                    waiting.append(job)
+                elif kind in ("done", "failed") and worker.job is not None:
                     job, worker.job = worker.job, None
                     open_jobs -= 1
                     if kind == "failed":
@@ -115,7 +121,7 @@ class LocalEngine:
                     job = waiting.pop(0)
                     tries[job.id] = tries.get(job.id, 0) + 1
                     worker.job = job
-                    asked = {"job": job.as_json(), "store": str(store.path)}
+                    asked = {"id": job.id, "job": job.as_json(), "store": str(store.path)}
                     assert worker.process.stdin is not None
                     try:
                         worker.process.stdin.write(json.dumps(asked) + "\n")
@@ -147,9 +153,13 @@ def _listen(number: int, process: subprocess.Popen, events: queue.Queue) -> None
     """Pass on what a worker tells, and at last that it is gone."""
     assert process.stdout is not None
     silent = True
-    with process.stdout as lines:
-        for line in lines:
-            silent = False
-            event: dict[str, Any] = json.loads(line)
-            events.put((number, event))
-    events.put((number, {"event": "gone", "silent": silent}))
+    try:
+        with process.stdout as lines:
+            for line in lines:
+                event: dict[str, Any] = json.loads(line)
+                silent = False
+                events.put((number, event))
+    except (ValueError, OSError):  # half a line: it was killed while it wrote
+        process.kill()
+    finally:
+        events.put((number, {"event": "gone", "silent": silent}))

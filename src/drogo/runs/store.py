@@ -94,7 +94,7 @@ class Store:
             "facts": dict(outcome.facts),
             "sha256": {name: _digest(content) for name, content in files.items()},
         }
-        files["status.json"] = json.dumps(status, indent=1, allow_nan=False).encode()
+        files["status.json"] = _signed(status)
         part = None
         try:
             part = Path(tempfile.mkdtemp(prefix=f".{job.id}.", suffix=".part", dir=self.path))
@@ -130,9 +130,14 @@ class Store:
         with lock.open("w") as stream:
             try:
                 fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
+            except BlockingIOError:
                 yield False
                 return
+            except OSError as error:
+                raise OSError(
+                    f"{self.path} is on a file system without locks ({error.strerror}). Choose "
+                    "another directory."
+                ) from error
             yield True
 
     def clean(self) -> int:
@@ -153,8 +158,10 @@ class Store:
 
     def _read(self, place: Path, job: Job) -> Record:
         try:
-            status = json.loads((place / "status.json").read_bytes())
+            status = _checked((place / "status.json").read_bytes())
             digests = status["sha256"]
+            if not {"settings.json", "arrays.npz"} <= digests.keys():
+                raise ValueError("digests are missing")
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise Corrupt(f"{place / 'status.json'} cannot be read ({error}).") from error
         contents = {}
@@ -173,9 +180,25 @@ class Store:
         for number in range(1000):
             aside = place.with_name(f"{place.name}.damaged-{number}")
             if not aside.exists():
-                place.rename(aside)
+                with contextlib.suppress(FileNotFoundError):  # another process was first
+                    place.rename(aside)
                 return aside
         raise OSError(f"{place} is damaged, and so were a thousand before it.")
+
+
+def _signed(status: dict[str, Any]) -> bytes:
+    """With a digest of itself, so that a single changed digit shows."""
+    text = json.dumps(status, sort_keys=True, allow_nan=False)
+    told = {**json.loads(text), "self": _digest(text.encode())}
+    return json.dumps(told, indent=1, allow_nan=False).encode()
+
+
+def _checked(content: bytes) -> dict[str, Any]:
+    status = json.loads(content)
+    told = status.pop("self")
+    if told != _digest(json.dumps(status, sort_keys=True, allow_nan=False).encode()):
+        raise ValueError("it is not what was written")
+    return status
 
 
 def _plain(name: str, array: np.ndarray) -> np.ndarray:

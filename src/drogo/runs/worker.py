@@ -28,7 +28,7 @@ def main() -> None:
     def tell(**event: Any) -> None:
         print(json.dumps(event), file=events, flush=True)
 
-    from drogo.runs.job import Job
+    from drogo.runs.job import Job, check_id
     from drogo.runs.store import Store
 
     tell(event="ready")
@@ -36,6 +36,7 @@ def main() -> None:
         asked = json.loads(line)
         job = Job(**asked["job"])
         try:
+            check_id(job, asked["id"])
             _do(job, Store(asked["store"]), tell)
         except BaseException as error:
             tell(event="failed", id=job.id, error=f"{type(error).__name__}: {error}",
@@ -55,19 +56,21 @@ def _do(job: Any, store: Any, tell: Any) -> None:
             last = time.monotonic()
             tell(event="progress", id=job.id, share=float(share))
 
-    while not store.has(job):
-        with store.claim(job) as ours:
-            if ours:
-                if not store.has(job):  # it may have come while we waited
-                    scratch = store.scratch(job)
-                    scratch.mkdir(parents=True, exist_ok=True)
-                    outcome, how = perform(job, scratch, report)
-                    store.put(job, outcome, how)
-                    tell(event="done", id=job.id, duration=how["duration"])
-                    return
-                break
-        time.sleep(0.5)  # another process is at it
-    tell(event="done", id=job.id, duration=0.0)
+    if store.has(job):
+        tell(event="done", id=job.id, duration=0.0)
+        return
+    with store.claim(job) as ours:
+        if ours:
+            how = {"duration": 0.0}
+            if not store.has(job):  # it may have come in between
+                scratch = store.scratch(job)
+                scratch.mkdir(parents=True, exist_ok=True)
+                outcome, how = perform(job, scratch, report)
+                store.put(job, outcome, how)
+            tell(event="done", id=job.id, duration=how["duration"])
+            return
+    time.sleep(0.5)  # another process is at it: something else meanwhile
+    tell(event="busy", id=job.id)
 
 
 def _end_with_parent(parent: int) -> None:

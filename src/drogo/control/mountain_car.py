@@ -1,0 +1,45 @@
+"""MountainCar: an underpowered car, a valley, and the flag on the right hill."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+from jaxtyping import Bool, Float
+
+from drogo.exact.continuous import GridSolution, solve_on_grid
+
+LOW, HIGH = (-1.2, -0.07), (0.6, 0.07)
+"""Position and velocity."""
+GOAL, FORCE, GRAVITY, ACTIONS = 0.5, 0.001, 0.0025, 3
+
+
+def dynamics(
+    states: Float[np.ndarray, "n 2"], action: int
+) -> tuple[Float[np.ndarray, "n 2"], Bool[np.ndarray, " n"]]:
+    """Gymnasium's own, for many states at once."""
+    position, velocity = states.T
+    velocity = velocity + (action - 1) * FORCE - np.cos(3 * position) * GRAVITY
+    velocity = np.clip(velocity, LOW[1], HIGH[1])
+    position = np.clip(position + velocity, LOW[0], HIGH[0])
+    velocity = np.where((position <= LOW[0]) & (velocity < 0), 0.0, velocity)
+    return np.stack([position, velocity], axis=1), (position >= GOAL) & (velocity >= 0)
+
+
+def mountain_car_truth(
+    lam: float, nodes: tuple[int, int] = (401, 401), reward: float = -1.0
+) -> GridSolution:
+    """log e over position and velocity."""
+    return solve_on_grid(dynamics, LOW, HIGH, nodes, actions=ACTIONS, lam=lam, reward=reward)
+
+
+def uniform_mountain_car(env: gymnasium.Env, rng: np.random.Generator) -> np.ndarray:
+    """Any position and velocity that is not the end."""
+    while True:
+        position, velocity = rng.uniform(LOW, HIGH)
+        if position < GOAL or velocity < 0:
+            break
+    inner: Any = env.unwrapped
+    inner.state = np.array([position, velocity])
+    return np.array([position, velocity], dtype=np.float32)

@@ -1,0 +1,82 @@
+"""A MiniGrid environment's state: taken, put back, and named.
+
+Objects keep their identity (some environments ask whether *this* ball was picked up); what is saved
+is where they are and what their attributes say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Everything that a step can change, but for the step counter."""
+
+    cells: tuple[Any, ...]
+    attributes: tuple[tuple[Any, dict[str, Any]], ...]
+    position: tuple[int, int]
+    direction: int
+    carrying: Any
+
+
+def take(env: Any) -> Snapshot:
+    return Snapshot(
+        cells=tuple(env.grid.grid),
+        attributes=tuple((thing, dict(vars(thing))) for thing in _things(env)),
+        position=_pair(env.agent_pos),
+        direction=int(env.agent_dir),
+        carrying=env.carrying,
+    )
+
+
+def put_back(env: Any, snapshot: Snapshot) -> None:
+    """The environment as it was, with its step counter at 0."""
+    env.grid.grid = list(snapshot.cells)
+    for thing, attributes in snapshot.attributes:
+        vars(thing).clear()
+        vars(thing).update(attributes)
+    env.agent_pos = snapshot.position
+    env.agent_dir = snapshot.direction
+    env.carrying = snapshot.carrying
+    env.step_count = 0
+
+
+def name_of(env: Any) -> Hashable:
+    """Position, direction, what is carried, and everything that can move, open or vanish."""
+    things = tuple(
+        (index, *_describe(cell))
+        for index, cell in enumerate(env.grid.grid)
+        if cell is not None and _can_change(cell)
+    )
+    carried = None if env.carrying is None else _describe(env.carrying)
+    return (_pair(env.agent_pos), int(env.agent_dir), carried, things)
+
+
+def _things(env: Any) -> Iterator[Any]:
+    """All objects, those inside boxes and in the agent's hands too; each kind of wall once."""
+    seen: set[int] = set()
+    waiting = [*env.grid.grid, env.carrying]
+    while waiting:
+        thing = waiting.pop()
+        if thing is None or id(thing) in seen:
+            continue
+        seen.add(id(thing))
+        if _can_change(thing):
+            yield thing
+            waiting.append(getattr(thing, "contains", None))
+
+
+def _can_change(thing: Any) -> bool:
+    return thing.type in ("door", "key", "ball", "box")
+
+
+def _describe(thing: Any) -> tuple[Any, ...]:
+    inside = getattr(thing, "contains", None)
+    return (*thing.encode(), None if inside is None else _describe(inside))
+
+
+def _pair(position: Any) -> tuple[int, int]:
+    return int(position[0]), int(position[1])

@@ -1,0 +1,269 @@
+"""Environments the library has never seen: what works, and what is told of those that cannot."""
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from drogo import Transitions, collect, fit
+from drogo.learn import Step, table
+from drogo.learn.data_error import DataError
+from drogo.learn.inputs import Inputs
+
+
+class Walk(gymnasium.Env):
+    """Left and right along a line of six places; the right end is the goal, the left one a pit."""
+
+    observation_space = spaces.Box(-10, 10, (2,), np.float32)
+    action_space = spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.at = 2
+        return self.seen(), {}
+
+    def step(self, action):
+        self.at += 1 if action else -1
+        return self.seen(), self.reward(), self.at in (0, 5), False, {"at": self.at}
+
+    def reward(self):
+        return -1.0
+
+    def seen(self):
+        return np.array([self.at, -self.at], dtype=np.float32)
+
+
+class WithDict(Walk):
+    observation_space = spaces.Dict(
+        {"image": spaces.Box(0, 255, (8, 8, 3), np.uint8), "place": spaces.Discrete(6)}
+    )
+
+    def seen(self):
+        image = np.zeros((8, 8, 3), dtype=np.uint8)
+        image[self.at] = 255
+        return {"image": image, "place": self.at}
+
+
+def value_of_end(step):
+    return 0.0 if step.info["at"] == 5 else -50.0
+
+
+def test_two_kinds_of_end():
+    data = collect(Walk(), 2000, seed=0, terminal_value=value_of_end)
+    assert set(data.terminal_reward[data.terminated]) == {0.0, -50.0}
+    result = fit(data, lam=10.0, updates=300)
+    ends = {tuple(o): v for o, v in zip(data.observations, result.v[0], strict=True)}
+    assert ends[0.0, 0.0] == pytest.approx(-5.0)
+    assert ends[5.0, -5.0] == pytest.approx(0.0)
+
+
+def test_one_number_for_all_ends():
+    data = collect(Walk(), 200, seed=0, terminal_value=-3.0)
+    assert set(data.terminal_reward[data.terminated]) == {-3.0}
+
+
+def test_a_reward_of_the_step():
+    data = collect(Walk(), 200, seed=0, reward=lambda step: -1.0 - float(step.observation[0]))
+    assert np.array_equal(data.reward, -1.0 - data.observations[data.state][:, 0])
+
+
+def test_a_part_of_a_dict():
+    data = collect(WithDict(), 1000, seed=0, key="image")
+    assert data.observations.shape == (6, 8, 8, 3)
+    assert data.observations.dtype == np.uint8
+    assert data.are_images
+    result = fit(data, lam=10.0, updates=20)
+    assert np.isfinite(result(data.observations)).all()
+
+
+@pytest.mark.parametrize("mode", list(gymnasium.vector.AutoresetMode))
+def test_vectors_of_environments(mode):
+    """In each way of starting the next episode: only real steps, and episodes that begin at 2."""
+    envs = gymnasium.vector.SyncVectorEnv([Walk] * 3, autoreset_mode=mode)
+    data = collect(envs, 900, seed=0)
+    here, there = data.observations[data.state][:, 0], data.observations[data.next_state][:, 0]
+    assert set(np.abs(here - there)) == {1.0}
+    assert np.array_equal(data.terminated, (there == 0) | (there == 5))
+    assert not np.isin(here, (0, 5)).any()
+    assert len(data.observations) == 6
+
+
+def test_infos_of_a_vector_reach_the_callable():
+    for mode in gymnasium.vector.AutoresetMode:
+        envs = gymnasium.vector.SyncVectorEnv([Walk] * 2, autoreset_mode=mode)
+        data = collect(envs, 400, seed=0, terminal_value=value_of_end)
+        there = data.observations[data.next_state][:, 0]
+        assert np.array_equal(
+            data.terminal_reward[data.terminated],
+            np.where(there[data.terminated] == 5, 0.0, -50.0),
+        )
+
+
+def test_what_does_not_repeat_is_not_merged(monkeypatch):
+    monkeypatch.setattr(table, "LOOKED_AT", 100)
+
+    class Noisy(Walk):
+        def seen(self):
+            return np.array([self.at, self.np_random.normal()], dtype=np.float32)
+
+    data = collect(Noisy(), 1000, seed=0)
+    ends = int(data.terminated.sum())
+    assert 1000 + ends - 1 <= len(data.observations) <= 1000 + ends + 1  # a row to each step
+    assert not data.repeats
+
+
+def test_observations_in_a_file(tmp_path):
+    in_memory = collect(Walk(), 500, seed=0)
+    data = collect(Walk(), 500, seed=0, file=tmp_path / "o.bin")
+    assert isinstance(data.observations, np.memmap)
+    assert np.array_equal(data.observations, in_memory.observations)
+    assert np.array_equal(data.state, in_memory.state)
+    data.save(tmp_path / "data.npz")
+    again = Transitions.load(tmp_path / "data.npz")
+    assert np.array_equal(again.observations, data.observations)
+    with pytest.raises(FileExistsError, match="is there already"):
+        collect(Walk(), 500, seed=0, file=tmp_path / "o.bin")
+    (tmp_path / "o.bin").unlink()
+    with pytest.raises(FileNotFoundError, match="o.bin"):
+        Transitions.load(tmp_path / "data.npz")
+
+
+def continuous_data(n=4000, scale=1.0):
+    """A walk on [0, 1] with steps of 0.1 to either side, to an end at 1."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(0, 1, n)
+    y = np.clip(x + rng.choice([-0.1, 0.1], n), 0, None)
+    before, after = (np.stack([z, -z], axis=1).astype(np.float32) * scale for z in (x, y))
+    return Transitions.from_arrays(before, after, np.full(n, -1.0), y >= 1)
+
+
+def test_streamed_equals_gathered(monkeypatch, tmp_path):
+    """The same batches, read from a file or gathered on the device: the same network."""
+    from drogo.learn import plan
+
+    data = continuous_data()
+    settings = {"lam": 5.0, "updates": 60, "batch_size": 100}
+    gathered = fit(data, **settings)
+    path = tmp_path / "o.bin"
+    data.observations.tofile(path)
+    mapped = np.memmap(path, np.float32, mode="r", shape=data.observations.shape)
+    in_file = Transitions.from_table(
+        mapped, data.state, data.next_state, data.reward, data.terminated
+    )
+    monkeypatch.setattr(plan, "ON_DEVICE", 1)
+    monkeypatch.setattr("drogo.learn.run.PER_CHUNK", 20_000)
+    streamed = fit(in_file, **settings)
+    assert np.allclose(streamed.v, gathered.v, atol=1e-5)
+
+
+def test_a_result_keeps_a_sample_of_large_data(monkeypatch):
+    from drogo.learn import plan
+
+    monkeypatch.setattr(plan, "IN_A_RESULT", 800)
+    data = continuous_data()
+    result = fit(data, lam=5.0, updates=20)
+    assert len(result.observations) in (100, 101)
+    assert result.v.shape == (1, len(result.observations))
+    assert np.isfinite(result.potential()(data.observations[:5])).all()
+
+
+def test_normalisation_is_learned_and_kept(tmp_path):
+    data = continuous_data(scale=300.0)
+    result = fit(data, lam=5.0, updates=400)
+    assert result.inputs.shift
+    path = tmp_path / "fit.npz"
+    result.save(path)
+    from drogo import load
+
+    unseen = np.array([[150.0, -150.0]], dtype=np.float32)
+    assert np.array_equal(load(path)(unseen), result(unseen))
+    shown = result.inputs(data.observations)
+    assert np.abs(shown).max() <= 0.5 + 1e-6
+
+
+def test_scaled_coordinates_and_one_hot_states_are_left_alone():
+    assert Inputs.of(np.eye(5, dtype=np.float32), True) == Inputs()
+    assert Inputs.of(np.linspace(-0.5, 0.5, 10, dtype=np.float32)[:, None], True) == Inputs()
+    tiny = np.array([[0.0, 0.9], [0.01, -0.9]], dtype=np.float32)
+    assert Inputs.of(tiny, True) != Inputs()
+
+
+def test_ends_of_a_continuous_world_are_known_to_the_network():
+    """An end that was not in the data, near to those that were, is worth about 0."""
+    data = continuous_data(20_000)
+    result = fit(data, lam=5.0, updates=1500, batch_size=200)
+    assert result.status == ("converged",)
+    assert abs(result(np.array([[1.05, -1.05]], dtype=np.float32))[0, 0]) < 0.3
+
+
+# Environments that cannot be learned from, each with its error.
+
+
+class Positive(Walk):
+    def reward(self):
+        return 1.0
+
+
+class Endless(Walk):
+    def step(self, action):
+        seen, reward, _, _, info = super().step(action)
+        self.at = int(np.clip(self.at, 1, 4))
+        return seen, reward, False, False, info
+
+
+class Growing(Walk):
+    def seen(self):
+        return np.zeros(self.at + 1, dtype=np.float32)
+
+
+class Nan(Walk):
+    def reward(self):
+        return float("nan")
+
+
+class NanObservation(Walk):
+    def seen(self):
+        return np.array([np.nan, 0.0], dtype=np.float32)
+
+
+class Words(Walk):
+    def seen(self):
+        return "somewhere"
+
+
+class Tuples(Walk):
+    def seen(self):
+        return (self.at, 0)
+
+
+class ChangingType(Walk):
+    def seen(self):
+        return np.zeros(2, dtype=np.float64 if self.at == 3 else np.float32)
+
+
+@pytest.mark.parametrize(
+    ("env", "settings", "message"),
+    [
+        (Positive, {}, "rewards are not negative.*give a step cost"),
+        (Endless, {}, "none of the 300 transitions is terminated.*drifts to minus infinity"),
+        (Growing, {}, "observations change: number .* has shape"),
+        (Nan, {}, "the reward of transition 0 is nan"),
+        (NanObservation, {}, "observation 0 of the table has a NaN"),
+        (Words, {}, "not numbers"),
+        (Tuples, {}, "the observation is a tuple"),
+        (ChangingType, {}, "observations change.*float64"),
+        (WithDict, {}, "a Dict of image, place: choose the part .* key='image'"),
+        (WithDict, {"key": "sound"}, "key is 'sound'; the observation has image, place"),
+        (Walk, {"key": "image"}, "the observation is no Dict"),
+        (Walk, {"terminal_value": float("nan")}, "a terminal_reward is not a finite number"),
+    ],
+)
+def test_wrong_environments(env, settings, message):
+    with pytest.raises(DataError, match=message):
+        collect(env(), 300, seed=0, **settings)
+
+
+def test_a_step_has_names():
+    seen = []
+    collect(Walk(), 50, seed=0, terminal_value=0.0, reward=lambda s: seen.append(s) or -1.0)
+    assert all(isinstance(step, Step) for step in seen)
