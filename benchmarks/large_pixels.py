@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import resource
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -79,7 +80,7 @@ def main() -> None:
     truth = exact.log_column(world.mdp, LAM)[states]
     began = time.perf_counter()
 
-    def show(done: int, told: dict[str, np.ndarray]) -> None:
+    def show(done: int, told: Mapping[str, np.ndarray]) -> None:
         if told:
             print(f"<!-- {done}: cosine {told['cosine_column'].min():.4f}, "
                   f"{time.perf_counter() - began:.0f} s -->", flush=True)  # fmt: skip

@@ -21,7 +21,7 @@ import numpy as np
 
 from drogo import GridWorld, Potential, PotentialShaping, exact
 from drogo.agents import compare, q_learning
-from drogo.paper import fits, shaping
+from drogo.paper import fits, shaping, shaping_runs
 from drogo.paper.reproduce import Reader
 from drogo.paper.scope import INPUTS, WORLDS, Scope, needed
 from drogo.potential import normalised
@@ -153,8 +153,10 @@ def table(runs: Path | None) -> None:
     total = 0.0
     for name in WORLDS:
         world = GridWorld.load(name)
-        phis = shaping.potentials(world, learned(world, runs), seeds=SEEDS, lam=20.0, discount=0.99)
-        for extra in (shaping.SR_DISTANCE, shaping.DR_EXACT):
+        phis = shaping_runs.potentials(
+            world, learned(world, runs), seeds=SEEDS, lam=20.0, discount=0.99
+        )
+        for extra in (shaping_runs.SR_DISTANCE, shaping_runs.DR_EXACT):
             del phis[extra]
         began = time.perf_counter()
         grids = compare(

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
-from drogo.paper import shaping
+from drogo.paper import shaping, shaping_runs
 from drogo.paper.scope import WORLDS, Answer, Get, Scope
 from drogo.plot import returns
 from drogo.plot.shaping import Curve, legend_below
 from drogo.runs.job import Job
 from drogo.runs.statistics import bootstrap_band
 
-SHOWN = (shaping.NONE, shaping.SR, shaping.SR_DISTANCE, "DR pixels")
+SHOWN = (shaping_runs.NONE, shaping_runs.SR, shaping_runs.SR_DISTANCE, "DR pixels")
 """The curves of the DR's inputs lie on each other; the paper shows pixels too."""
 
 
@@ -30,8 +30,8 @@ def answer(scope: Scope, get: Get) -> Answer:
             grid = grids[name]
             seeds = grid.returns[grid.chosen]
             curves[name] = Curve(seeds, *bootstrap_band(seeds, np.random.default_rng(0)))
-        best = float(grids[shaping.NONE].best_return.mean())
-        returns(curves, shaping.EVERY, best, title=world, axes=axes)
+        best = float(grids[shaping_runs.NONE].best_return.mean())
+        returns(curves, shaping_runs.EVERY, best, title=world, axes=axes)
     legend_below(figure, figure.axes[0])
     return Answer(
         "Learning curves of shaped Q-learning",
