@@ -37,11 +37,9 @@ def test_patches_equal_convolution(shape):
     images = jax.random.normal(KEY, (5, *shape, 3))
     fast = networks.CNN((*shape, 3), KEY, by_patches=True)
     plain = networks.CNN((*shape, 3), KEY, by_patches=False)
-    assert np.allclose(fast(images), plain(images), atol=1e-5)
-    gradient = [
-        jax.grad(lambda i, network=network: network(i).sum())(images) for network in (fast, plain)
-    ]
-    assert np.allclose(*gradient, atol=1e-5)
+    assert np.allclose(eqx.filter_jit(fast)(images), eqx.filter_jit(plain)(images), atol=1e-5)
+    slope = eqx.filter_jit(lambda network, i: jax.grad(lambda i: network(i).sum())(i))
+    assert np.allclose(slope(fast, images), slope(plain, images), atol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["grid-task", "grid-maze"])
@@ -57,9 +55,11 @@ def test_distinct_windows_equal_whole_images(name):
     def loss(params, features):
         return weights @ eqx.combine(params, static).values(features)
 
-    whole = cnn.features(jnp.asarray(images))
-    assert np.allclose(cnn.values(windows), cnn.values(whole), atol=1e-5)
-    gradients = [jax.tree.leaves(jax.grad(loss)(params, f)) for f in (windows, whole)]
+    whole = eqx.filter_jit(cnn.features)(jnp.asarray(images))
+    values = eqx.filter_jit(cnn.values)
+    assert np.allclose(values(windows), values(whole), atol=1e-5)
+    slope = jax.jit(jax.grad(loss))
+    gradients = [jax.tree.leaves(slope(params, f)) for f in (windows, whole)]
     for one, other in zip(*gradients, strict=True):
         assert np.allclose(one, other, atol=1e-4)
 
@@ -68,7 +68,8 @@ def test_distinct_windows_equal_whole_images(name):
 def test_windows_of_any_size(shape):
     images = np.random.default_rng(0).random((3, *shape, 2)).astype(np.float32)
     cnn = networks.CNN((*shape, 2), KEY, by_patches=True)
-    assert np.allclose(cnn.values(cnn.of_table(images)), cnn(jnp.asarray(images)), atol=1e-5)
+    values = eqx.filter_jit(cnn.values)(cnn.of_table(images))
+    assert np.allclose(values, eqx.filter_jit(cnn)(jnp.asarray(images)), atol=1e-5)
 
 
 def test_a_convolution_by_hand():

@@ -56,7 +56,7 @@ def test_table_and_samples_give_the_same_gradient(kind, objective, target):
             there = other if target else net
             return train.batch_loss(config, net, there, problem, batch, HYPER, features)
 
-        return jax.tree.leaves(jax.grad(loss)(params))
+        return jax.tree.leaves(jax.jit(jax.grad(loss))(params))
 
     for a, b in zip(gradient(by_sample, False), gradient(by_table, True), strict=True):
         assert np.allclose(a, b, rtol=2e-4, atol=2e-6)

@@ -36,6 +36,7 @@ def test_the_same_as_the_local_engine_though_a_node_is_lost(tmp_path, monkeypatc
         "RAY_health_check_initial_delay_ms": "1000",
         "RAY_health_check_period_ms": "500",
         "RAY_health_check_failure_threshold": "3",
+        "RAY_worker_niceness": "0",
     }
     done = subprocess.run(
         [sys.executable, str(script), str(tmp_path / "ray")],

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from drogo.plot.maps import heatmap
 
@@ -62,6 +63,7 @@ def curves(axes: Axes, history: Mapping[str, np.ndarray], name: str = "column") 
     axes.plot(history["update"], np.median(gap, axis=1), color="black", linewidth=2, label="median")
     axes.plot([], [], color=LINE, alpha=0.5, label="each seed")
     axes.set_yscale("log")
+    axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     axes.set_xlabel("updates")
     axes.set_ylabel(f"1 - cosine with the exact {name}")
     axes.set_title("learning curves")
