@@ -1,4 +1,4 @@
-"""Which loss holds outside grid worlds? Five variants on four environments, every seed's curve.
+"""Which loss holds outside grid worlds? Its variants on four environments, every seed's curve.
 
     uv run benchmarks/stability.py                 all of it; what is done is kept in --out
     uv run benchmarks/stability.py --only mountain-car --seeds 5
@@ -37,6 +37,10 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "stable, scaled": {"scaled": True},
 }
 """`stable` is cap, target and the ceiling on v(s')."""
+SEVERAL = "stable, scaled, 4 steps"
+"""In the continuous worlds: transitions of four steps at a time. The sum of their rewards depends
+on the way taken, which only the scaled equation may average over."""
+STEPS = 4
 
 
 def grid_maze() -> tuple[Transitions, dict[str, np.ndarray]]:
@@ -45,17 +49,37 @@ def grid_maze() -> tuple[Transitions, dict[str, np.ndarray]]:
     return collect(env, 200_000, seed=0), {"column": exact.log_column(world.mdp, LAM)}
 
 
-def mountain_car() -> tuple[Transitions, dict[str, np.ndarray]]:
-    env = gymnasium.make("MountainCar-v0").unwrapped
-    data = collect(env, 200_000, seed=0, start=STARTS["MountainCar-v0"], reward=-1.0)
+def control(name: str, steps: int = 1) -> Transitions:
+    """Transitions of so many steps from uniform states, -1 a step; fewer where the end comes."""
+    env: Any = gymnasium.make(name).unwrapped
+    start = STARTS[name]
+    if steps == 1:
+        return collect(env, 200_000, seed=0, start=start, reward=-1.0)
+    rng = np.random.default_rng(0)
+    before, after, taken, over = [], [], [], []
+    for _ in range(200_000):
+        before.append(start(env, rng))
+        count, terminated, observation = 0, False, before[-1]
+        while count < steps and not terminated:
+            observation, _, terminated, *_ = env.step(int(rng.integers(env.action_space.n)))
+            count += 1
+        after.append(observation)
+        taken.append(count)
+        over.append(terminated)
+    return Transitions.from_arrays(
+        np.array(before), np.array(after), -np.array(taken, dtype=np.float64), np.array(over)
+    )
+
+
+def mountain_car(steps: int = 1) -> tuple[Transitions, dict[str, np.ndarray]]:
+    data = control("MountainCar-v0", steps)
     truth = mountain_car_truth(LAM)(data.observations.astype(np.float64))
     truth[data.terminal_states] = 0.0
     return data, {"column": truth}
 
 
-def acrobot() -> tuple[Transitions, dict[str, np.ndarray]]:
-    env = gymnasium.make("Acrobot-v1").unwrapped
-    return collect(env, 200_000, seed=0, start=STARTS["Acrobot-v1"], reward=-1.0), {}
+def acrobot(steps: int = 1) -> tuple[Transitions, dict[str, np.ndarray]]:
+    return control("Acrobot-v1", steps), {}
 
 
 def door_key() -> tuple[Transitions, dict[str, np.ndarray]]:
@@ -65,13 +89,14 @@ def door_key() -> tuple[Transitions, dict[str, np.ndarray]]:
     return collect(world, 200_000, seed=0), {"column": exact.log_column(world.mdp, LAM)}
 
 
-Maker = Callable[[], tuple[Transitions, dict[str, np.ndarray]]]
+Maker = Callable[..., tuple[Transitions, dict[str, np.ndarray]]]
 ENVIRONMENTS: dict[str, tuple[Maker, dict[str, Any]]] = {
-    "grid-maze": (grid_maze, {"updates": 5000}),
-    "mountain-car": (mountain_car, {"updates": 5000}),
-    "acrobot": (acrobot, {"updates": 5000}),
-    "door-key": (door_key, {"updates": 3000}),
+    "grid-maze": (grid_maze, {"updates": 3000}),
+    "door-key": (door_key, {"updates": 3000, "network": "mlp"}),
+    "mountain-car": (mountain_car, {"updates": 4000}),
+    "acrobot": (acrobot, {"updates": 3000}),
 }
+CONTINUOUS = ("mountain-car", "acrobot")
 
 
 def run(name: str, seeds: int, out: Path) -> dict[str, dict[str, np.ndarray]]:
@@ -79,9 +104,14 @@ def run(name: str, seeds: int, out: Path) -> dict[str, dict[str, np.ndarray]]:
     make, settings = ENVIRONMENTS[name]
     made = None
     found = {}
-    for variant, changes in VARIANTS.items():
+    variants = dict(VARIANTS)
+    if name in CONTINUOUS:
+        variants[SEVERAL] = {"scaled": True}
+    for variant, changes in variants.items():
         path = out / f"{name}-{variant.replace(', ', '-')}-{seeds}seeds.npz"
         if not path.exists():
+            if variant == SEVERAL:
+                made = make(STEPS)
             made = made or make()
             began = time.perf_counter()
             history = _history(*made, {**settings, **changes}, seeds)

@@ -46,7 +46,7 @@ LEARN = Job(
 def ray_jobs():
     """Eight that take a while, one that cannot be done, and one that shares its task."""
     jobs = [
-        Job("run_jobs:square", {"x": x, "wait": 1.0}, f"square of {x}", 100.0) for x in range(8)
+        Job("run_jobs:square", {"x": x, "wait": 0.5}, f"square of {x}", 100.0) for x in range(8)
     ]
     jobs += [Job("run_jobs:broken", {"x": 0}, "broken of 0", 1.0)]
     return [*jobs, Job("run_jobs:square", {"x": 9}, "square of 9", 1.0)]

@@ -206,3 +206,25 @@ def test_learn_a_gymnasium_environment(capsys, tmp_path):
     out, _, status = learn(capsys, tmp_path, "CliffWalking-v1", "--reward", "-1")
     assert status == 0
     assert "worst" in out
+
+
+def test_learn_a_minigrid(capsys, tmp_path):
+    pytest.importorskip("minigrid")
+    arguments = ("MiniGrid-Empty-5x5-v0", "--tile", "2", "--json")
+    out, _, status = learn(capsys, tmp_path, *arguments)
+    assert status == 0
+    assert json.loads(out)["seeds"][0]["cosine_column"] > 0.9
+    _, err, status = learn(capsys, tmp_path, "four-rooms", "--observation", "symbolic")
+    assert (status, "is for MiniGrid" in err) == (2, True)
+
+
+def test_learn_a_continuous_environment(capsys, tmp_path):
+    common = ("--seeds", "2", "--updates", "20", "--transitions", "4000")
+    out, _, status = run(
+        capsys, "learn", "MountainCar-v0", *common, "--out", str(tmp_path / "out"), "--json"
+    )
+    assert status == 0
+    report = json.loads(out)
+    assert report["network"] == "mlp"
+    assert "cosine_column" in report["seeds"][0]
+    assert len(list((tmp_path / "out").glob("*/picture.png"))) == 1

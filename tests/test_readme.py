@@ -21,9 +21,13 @@ def blocks(language):
 
 
 def drogo_commands():
+    """Each once, on whichever page it comes first."""
+    seen = set()
     for page in PAGES:
         for line in re.findall(r"^(?:.*uv run )?(drogo [^\n`]*)$", page.read_text(), re.M):
-            yield pytest.param(line, id=f"{page.name}: {line}")
+            if line not in seen:
+                yield pytest.param(line, id=f"{page.name}: {line}")
+            seen.add(line)
 
 
 @pytest.mark.parametrize("code", list(blocks("python")))

@@ -188,6 +188,27 @@ def test_scaled_coordinates_and_one_hot_states_are_left_alone():
     assert Inputs.of(tiny, True) != Inputs()
 
 
+def test_borders_that_never_change_are_cut_off(tmp_path):
+    from drogo import load
+    from drogo.learn.inputs import changing_box
+
+    images = np.zeros((40, 20, 30, 3), dtype=np.uint8)
+    images[np.arange(40), 5 + np.arange(40) % 5, 3 + np.arange(40) % 18] = 255
+    assert changing_box(images) == (4, 12, 2, 22)  # a pixel more on each side, at least 8 of them
+    assert changing_box(images[:, 4:12, 2:22]) == ()
+    assert changing_box(images[:1]) == ()
+    there = np.arange(1, 40)
+    data = Transitions.from_table(
+        images, np.repeat(there, 100), np.repeat(there - 1, 100), np.full(3900, -1.0),
+        np.repeat(there == 1, 100),
+    )  # fmt: skip
+    result = fit(data, crop=True, updates=20, preset="stable")
+    assert result.inputs.box == (4, 12, 2, 22)
+    assert np.allclose(result(images)[:, 1:], result.v[:, 1:], atol=1e-5)
+    result.save(tmp_path / "fit.npz")
+    assert np.array_equal(load(tmp_path / "fit.npz")(images), result(images))
+
+
 def test_ends_of_a_continuous_world_are_known_to_the_network():
     """An end that was not in the data, near to those that were, is worth about 0."""
     data = continuous_data(20_000)

@@ -164,13 +164,13 @@ def test_continuing_equals_going_on(tmp_path):
 @pytest.mark.parametrize("preset", ["fast", "paper"])
 def test_interrupted_and_resumed(tmp_path, preset):
     data = data_of(WORLD, "coordinates")
-    settings = {"preset": preset, "updates": 700, "step_size": 1e-3, "seeds": 2}
+    settings = {"preset": preset, "updates": 300, "step_size": 1e-3, "seeds": 2}
     truth = {"column": exact.log_column(WORLD.mdp, 20.0)}
     whole = fit(data, truth=truth, **settings)
     path = tmp_path / "checkpoint.npz"
 
     def stop(done, row):
-        if done >= 350:
+        if done >= 150:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -189,7 +189,7 @@ sys.path.insert(0, {tests!r})
 f = importlib.import_module("drogo.learn.fit")
 f.SECONDS_BETWEEN_CHECKPOINTS = 0.0
 from learn_fit_data import data
-result = f.fit(data, preset="paper", updates=2500, step_size=1e-3, seeds=2, checkpoint={path!r})
+result = f.fit(data, preset="paper", updates=1500, step_size=1e-3, seeds=2, checkpoint={path!r})
 np.save({out!r}, result.v)
 """
 
@@ -209,7 +209,7 @@ def test_killed_and_resumed(tmp_path):
     assert not out.exists()
     subprocess.run([sys.executable, "-c", code], check=True)
     data = data_of(WORLD, "coordinates")
-    whole = fit(data, preset="paper", updates=2500, step_size=1e-3, seeds=2)
+    whole = fit(data, preset="paper", updates=1500, step_size=1e-3, seeds=2)
     assert np.array_equal(np.load(out), whole.v)
 
 
@@ -274,6 +274,7 @@ def test_metrics_by_hand():
         ({"lam": -1.0}, "lam is -1.0"),
         ({"updates": 0}, "updates is 0"),
         ({"target_rate": 0.0}, r"must lie in \(0, 1\]"),
+        ({"ends": 1.0}, "it is a share of a batch"),
         ({"cap": -1.0}, "cap is -1.0"),
         ({"optimiser": "sgd"}, "choose one of rmsprop, adam"),
         ({"seeds": 0}, "seeds is 0"),

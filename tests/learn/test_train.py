@@ -24,9 +24,28 @@ def data_of(kind):
     return collect(env, 3000, seed=0)
 
 
-@pytest.mark.parametrize("kind", ["coordinates", "pixels", "state"])
-@pytest.mark.parametrize("objective", ["gdo", "log_gdo", "natural_gdo", "drogo"])
-@pytest.mark.parametrize("target", [False, True])
+@pytest.mark.parametrize("kind", ["coordinates", "pixels"])
+def test_rows_of_a_table_equal_their_observations(kind):
+    """Features made once for all images, or anew for those of a batch."""
+    data = data_of(kind)
+    network = networks.build(
+        networks.choose(data.observations), data.observations, 2, 0.5, jax.random.key(0)
+    )
+    rows = jnp.array([3, 0, 3, 7])
+    some = network.values(network.some(network.of_table(data.observations), rows))
+    assert jnp.allclose(some, network(jnp.asarray(data.observations[np.asarray(rows)])), atol=1e-6)
+
+
+OBJECTIVES = ("gdo", "log_gdo", "natural_gdo", "drogo")
+CASES = [
+    *(("coordinates", objective, False) for objective in OBJECTIVES),
+    *(("state", objective, True) for objective in OBJECTIVES),
+    ("pixels", "drogo", True),
+    ("pixels", "gdo", False),
+]
+
+
+@pytest.mark.parametrize(("kind", "objective", "target"), CASES)
 def test_table_and_samples_give_the_same_gradient(kind, objective, target):
     """Once per distinct observation, or once per sample of the batch: one sum."""
     config = Config(objective=objective)
@@ -49,7 +68,7 @@ def test_table_and_samples_give_the_same_gradient(kind, objective, target):
     def gradient(batch, whole):
         plan = replace(make_plan(data, config), whole=whole)
         problem = make_problem(data, config, plan)
-        features = network.features(problem.observations)
+        features = network.features(problem.observations) if whole else None
 
         def loss(params):
             net = eqx.combine(params, static)
@@ -126,8 +145,28 @@ def test_emphasis_is_for_whole_batches(full, changes):
     def gradient(emphasis):
         config = Config(full_batches=full, emphasis=emphasis)
         problem = make_problem(data, config, make_plan(data, config))
-        features = network.features(problem.observations)
+        features = network.features(problem.observations) if whole else None
         loss = lambda net: train.batch_loss(config, net, net, problem, batch, HYPER, features)  # noqa: E731
         return jax.tree.leaves(eqx.filter_grad(loss)(network))[0]
 
     assert (not np.allclose(gradient(0.0), gradient(0.5))) == changes
+
+
+def test_ends_have_their_place_in_every_batch():
+    """A tenth of each batch, with weights that undo it."""
+    over = np.zeros(1000, dtype=bool)
+    over[[5, 500, 999]] = True
+    assert [group.taken for group in batches.make_groups(over, 20, 0.0)] == [20]
+    groups = batches.make_groups(over, 20, 0.1)
+    rows = batches.draw_rows(groups, [0, 1], 0, 300, batches.FIRST)
+    weights = batches.weights_of(groups)
+    assert rows.shape == (300, 2, 20)
+    assert np.array_equal(over[rows].sum(axis=-1), np.full((300, 2), 2))
+    assert weights.sum() == pytest.approx(1.0)
+    often = np.zeros(1000)
+    np.add.at(often, rows[:, 0], np.broadcast_to(weights, (300, 20)) / 300)
+    assert often[over].sum() == pytest.approx(0.003, rel=1e-5)
+    assert often[~over].sum() == pytest.approx(0.997, rel=1e-5)
+    assert [group.taken for group in batches.make_groups(over, 200, 0.1)] == [197, 3]
+    everything = batches.make_groups(np.ones(50, dtype=bool), 20, 0.1)
+    assert [group.taken for group in everything] == [20]

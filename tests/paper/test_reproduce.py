@@ -51,13 +51,13 @@ def test_a_question_with_rounds(tiny, tmp_path):
     """The ablation runs its searches, then what they chose, and nothing a second time."""
     store, engine = Store(tmp_path), HereAndNow()
     added = []
-    names = ["ablation-network"]
+    names = ["ablation-tabular"]
     reproduce.run(names, TINY, store, engine, lambda *event: None, added.append)
     assert added == [1 + 2, 2]  # a search and drogo, then what the search chose
     first = len(engine.done)
     reproduce.run(names, TINY, store, engine, lambda *event: None, added.append)
     assert len(engine.done) == first
-    made = reproduce.answers(names, TINY, store)["ablation-network"]
+    made = reproduce.answers(names, TINY, store)["ablation-tabular"]
     assert len(made.tables[0].rows) == 4
     assert set(made.numbers) == {"natural_gdo", "drogo"}
 
@@ -173,6 +173,6 @@ def test_a_run_that_fails_leaves_the_others_to_go_on(tiny, tmp_path):
     engine = Failing()
     with pytest.raises(RunsFailed, match="no luck"):
         reproduce.run(
-            ["ablation-network"], TINY, Store(tmp_path), engine, lambda *e: None, lambda n: None
+            ["ablation-tabular"], TINY, Store(tmp_path), engine, lambda *e: None, lambda n: None
         )
     assert len(engine.done) == 2

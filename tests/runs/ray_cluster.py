@@ -35,7 +35,6 @@ def main() -> None:
         while heard.count("done") < 2:
             time.sleep(0.1)
         cluster.remove_node(lost, allow_graceful=False)
-        cluster.add_node(num_cpus=1, **SMALL)
 
     accident = threading.Thread(target=lose_a_node)
     accident.start()

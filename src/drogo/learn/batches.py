@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float32, Int
+from jaxtyping import Bool, Float32, Int
 
 from drogo.learn.transitions import Transitions
 
-FIRST, SECOND = 0, 1
+STREAMS = 2
+FIRST, SECOND = range(STREAMS)
 """The batch itself, and the independent one of the penalised objectives."""
 
 
@@ -41,10 +42,54 @@ class Epochs:
             update += last - first
 
 
+@dataclass(frozen=True)
+class Group:
+    """Transitions that make up a fixed part of every batch."""
+
+    rows: Int[np.ndarray, " n"]
+    taken: int
+    """How many of them a batch has."""
+    weight: float
+    """Of all that are taken together."""
+
+
+def make_groups(over: Bool[np.ndarray, " rows"], batch_size: int, share: float) -> list[Group]:
+    """One group of all transitions; or with a `share` two, so that this share of each batch arrives
+    at an end (`over`). Weights undo it: what a batch says on average does not change."""
+    n = over.size
+    size = min(batch_size, n)
+    ends, others = np.flatnonzero(over), np.flatnonzero(~over)
+    taken = min(int(np.ceil(share * size)), ends.size, size - 1)
+    if taken == 0 or others.size < size - taken:
+        return [Group(np.arange(n), size, 1.0)]
+    return [
+        Group(others, size - taken, others.size / n),
+        Group(ends, taken, ends.size / n),
+    ]
+
+
+def draw_rows(
+    groups: list[Group], seeds: list[int], start: int, count: int, stream: int
+) -> Int[np.ndarray, "count seeds batch"]:
+    """For each update and seed, the numbers of its transitions, group by group."""
+    drawn = []
+    for k, group in enumerate(groups):
+        epochs = Epochs(group.rows.size, group.taken)
+        where = draw_indices(epochs, seeds, start, count, stream + STREAMS * k)
+        drawn.append(group.rows[where])
+    return np.concatenate(drawn, axis=-1).astype(np.int32)
+
+
+def weights_of(groups: list[Group]) -> Float32[np.ndarray, " batch"]:
+    """Of the rows of a batch."""
+    parts = [np.full(group.taken, group.weight / group.taken) for group in groups]
+    return np.concatenate(parts).astype(np.float32)
+
+
 def draw_indices(
     epochs: Epochs, seeds: list[int], start: int, count: int, stream: int
 ) -> Int[np.ndarray, "count seeds batch"]:
-    """For each update and seed, the numbers of its transitions."""
+    """For each update and seed, places in the epochs' own numbering."""
     by_seed = [np.concatenate(list(epochs.indices(s, start, count, stream))) for s in seeds]
     return np.stack(by_seed, axis=1).astype(np.int32)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,9 @@ NARROW = 0.1
 """A number whose range is smaller than this is hard to tell apart; one of 2 or less is fine."""
 
 
+SMALLEST_BOX = 8
+
+
 @dataclass(frozen=True)
 class Inputs:
     """Bytes become numbers in [-0.5, 0.5]; others stay as they are, or are shifted and scaled to
@@ -22,11 +26,27 @@ class Inputs:
 
     shift: tuple[float, ...] = ()
     scale: tuple[float, ...] = ()
+    box: tuple[int, ...] = ()
+    """Top, bottom, left and right of the part of an image that is looked at; empty: all of it."""
+    chosen: tuple[int, ...] = ()
+    """Of a flattened image, the numbers that are looked at; empty: all of them."""
 
     @classmethod
-    def of(cls, observations: Shaped[np.ndarray, "n ..."], normalise: bool) -> Inputs:
+    def of(
+        cls,
+        observations: Shaped[np.ndarray, "n ..."],
+        normalise: bool,
+        crop: bool = False,
+        flat: bool = False,
+    ) -> Inputs:
         """`normalise` scales vectors of numbers whose ranges differ too much from [-1, 1]; those
-        that fit already, as one-hot states and scaled coordinates do, are left alone."""
+        that fit already, as one-hot states and scaled coordinates do, are left alone. `crop` cuts
+        off the borders of images that are the same in all of them. Images that will be `flat` are
+        normalised by pixel: see `by_pixel`."""
+        if observations.ndim == 4 and flat and normalise:
+            return by_pixel(observations)
+        if observations.ndim == 4:
+            return cls(box=changing_box(observations)) if crop and not flat else cls()
         vectors = observations.ndim == 2 and observations.dtype != np.uint8
         if not (normalise and vectors):
             return cls()
@@ -45,16 +65,68 @@ class Inputs:
 
     def __call__(self, observations: Any) -> Any:
         """Of NumPy or JAX arrays."""
+        if self.chosen:
+            flat = observations.reshape(len(observations), -1)[:, np.array(self.chosen)]
+            return self._scaled(flat)
+        if self.box:
+            top, bottom, left, right = self.box
+            observations = observations[:, top:bottom, left:right]
         if observations.dtype == np.uint8:
             return observations.astype(np.float32) / np.float32(255) - np.float32(0.5)
         if not self.shift:
             return observations.astype(np.float32) if observations.dtype == bool else observations
+        return self._scaled(observations)
+
+    def _scaled(self, observations: Any) -> Any:
         shift, scale = (np.array([part], dtype=np.float32) for part in (self.shift, self.scale))
         return (observations.astype(np.float32) - shift) * scale
 
-    def as_json(self) -> dict[str, list[float]]:
-        return {"shift": list(self.shift), "scale": list(self.scale)}
+    def as_json(self) -> dict[str, list[Any]]:
+        return {name: list(part) for name, part in vars(self).items()}
 
     @classmethod
-    def from_json(cls, values: dict[str, list[float]]) -> Inputs:
-        return cls(tuple(values["shift"]), tuple(values["scale"]))
+    def from_json(cls, values: dict[str, list[Any]]) -> Inputs:
+        return cls(**{name: tuple(part) for name, part in values.items()})
+
+
+def by_pixel(images: Shaped[np.ndarray, "n height width channels"]) -> Inputs:
+    """Numbers that ever change, each less its mean and divided by its range.
+
+    Images of one scene differ in a few pixels before a background that is the same in all. A dense
+    layer sees little but the background, and learns to tell them apart slowly; what is left here
+    is what tells them apart.
+    """
+    size = int(np.prod(images.shape[1:], dtype=np.int64))
+    low, high, total = np.full(size, np.inf), np.full(size, -np.inf), np.zeros(size)
+    for part in _pieces(images):
+        rows = part.reshape(len(part), -1).astype(np.float64)
+        low, high = np.minimum(low, rows.min(axis=0)), np.maximum(high, rows.max(axis=0))
+        total += rows.sum(axis=0)
+    chosen = np.flatnonzero(high > low)
+    if not chosen.size:
+        return Inputs()
+    mean, width = total[chosen] / len(images), (high - low)[chosen]
+    return Inputs(tuple(mean.tolist()), tuple((1 / width).tolist()), chosen=tuple(chosen.tolist()))
+
+
+def _pieces(images: np.ndarray) -> Iterator[np.ndarray]:
+    """Some images at a time: together they may be large."""
+    for start in range(0, len(images), 1000):
+        yield np.asarray(images[start : start + 1000])
+
+
+def changing_box(images: Shaped[np.ndarray, "n height width channels"]) -> tuple[int, ...]:
+    """The smallest box that holds every pixel that differs between images, a pixel more on each
+    side, and not smaller than `SMALLEST_BOX`; empty where that is the whole image."""
+    changes = np.zeros(images.shape[1:3], dtype=bool)
+    for part in _pieces(images):
+        changes |= (part != images[0]).any(axis=(0, 3))
+    spans = []
+    for axis, size in ((1, images.shape[1]), (0, images.shape[2])):
+        where = np.flatnonzero(changes.any(axis=axis))
+        if not where.size:
+            return ()
+        low, high = max(0, int(where[0]) - 1), min(size, int(where[-1]) + 2)
+        low = max(0, min(low, size - SMALLEST_BOX))
+        spans += [low, max(high, min(size, low + SMALLEST_BOX))]
+    return () if spans == [0, images.shape[1], 0, images.shape[2]] else tuple(spans)

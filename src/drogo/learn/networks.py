@@ -42,6 +42,10 @@ class Network(eqx.Module):
         """Features of observations that are known before anything is compiled."""
         return self.features(jnp.asarray(self.inputs(observations)))
 
+    def some(self, features: Any, rows: Int[Array, " k"]) -> Any:
+        """Features of some rows of a table."""
+        return features[rows]
+
     def __call__(self, observations: Shaped[Array, "n ..."]) -> Float[Array, " n"]:
         return self.values(self.features(self.inputs(observations)))
 
@@ -164,8 +168,15 @@ class CNN(Network):
     output: eqx.nn.Linear
     by_patches: bool = eqx.field(static=True)
 
-    def __init__(self, shape: Sequence[int], key: PRNGKeyArray, by_patches: bool | None = None):
-        self.inputs = UNCHANGED
+    def __init__(
+        self,
+        shape: Sequence[int],
+        key: PRNGKeyArray,
+        by_patches: bool | None = None,
+        inputs: Inputs = UNCHANGED,
+    ):
+        """`shape` is that of an image after `inputs`."""
+        self.inputs = inputs
         height, width, channels = shape
         keys = jax.random.split(key, len(FILTERS) + 2)
         sizes = (channels, *FILTERS)
@@ -185,6 +196,11 @@ class CNN(Network):
         if not self.by_patches:
             return self.features(jnp.asarray(self.inputs(observations)))
         return _windows(np.asarray(self.inputs(observations)))
+
+    def some(self, features: Any, rows: Int[Array, " k"]) -> Any:
+        if isinstance(features, Windows):
+            return features._replace(places=features.places[:, :, rows])
+        return features[:, :, rows]
 
     def values(self, features: Any) -> Float[Array, " n"]:
         first, second, third = self.convolutions
@@ -280,7 +296,7 @@ def build(
     inputs: Inputs = UNCHANGED,
 ) -> Network:
     """A fresh network for observations shaped like these; `initial` is a table's first value."""
-    shape = observations.shape[1:]
+    shape = inputs(observations[:1]).shape[1:]
     if kind == "table":
         if observations.ndim != 1 or not np.issubdtype(observations.dtype, np.integer):
             raise ValueError(
@@ -296,5 +312,5 @@ def build(
                 "network='cnn' needs images (height, width, channels) of at least 4 x 4; these "
                 f"have shape {shape}."
             )
-        return CNN(shape, key)
+        return CNN(shape, key, inputs=inputs)
     raise ValueError(f"network is {kind!r}; choose table, mlp, cnn or auto.")

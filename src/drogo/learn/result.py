@@ -18,7 +18,7 @@ from jaxtyping import Float, Int, Shaped
 
 from drogo.files import read_array_file, write_array_file
 from drogo.learn import config as configs
-from drogo.learn import networks
+from drogo.learn import networks, train
 from drogo.learn.config import Config
 from drogo.learn.diagnose import diagnose
 from drogo.learn.inputs import Inputs
@@ -26,7 +26,7 @@ from drogo.learn.train import Lane, Program
 from drogo.learn.transitions import merge_equal
 from drogo.potential import Lookup, Potential
 
-FORMAT = "drogo fit 3"
+FORMAT = "drogo fit 4"
 NUMBERS_AT_ONCE, MOST_AT_ONCE = 2**22, 4096
 """Numbers, and observations, that a network is shown at a time when it is only evaluated."""
 
@@ -143,7 +143,7 @@ class LogEigenvector:
     @cached_property
     def program(self) -> Program:
         """Compiled once, on first use."""
-        return Program(
+        return train.program(
             self.config, skeleton(self.network, self.observations, self.config, self.inputs)
         )
 
@@ -273,7 +273,7 @@ def lanes_from_arrays(
 ) -> Lane:
     """Put saved leaves back into their places; shapes and types must match."""
     params, static = build_networks(kind, observations, config, inputs, [0] * lanes)
-    fresh = Program(config, static).init(params)
+    fresh = train.program(config, static).init(params)
     leaves, structure = jax.tree.flatten(fresh)
     saved = [arrays[name] for name in sorted(arrays) if name.startswith("leaf/")]
     if [(x.shape, str(x.dtype)) for x in leaves] != [(x.shape, str(x.dtype)) for x in saved]:

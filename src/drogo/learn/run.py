@@ -22,7 +22,7 @@ from drogo.learn import config as configs
 from drogo.learn.config import Config
 from drogo.learn.inputs import Inputs
 from drogo.learn.objectives import PENALISED
-from drogo.learn.plan import PER_CHUNK, Plan, make_plan
+from drogo.learn.plan import IN_A_RESULT, PER_CHUNK, Plan, make_plan
 from drogo.learn.result import (
     LogEigenvector,
     build_networks,
@@ -64,7 +64,7 @@ class Run:
     program: Program
     problem: Problem
     table: Any
-    """Features of the whole table, if it is evaluated as a whole."""
+    """Features of the whole table, if they are made beforehand."""
     hypers: Hyper
     lanes: Lane
     seed_of_lane: np.ndarray
@@ -105,11 +105,18 @@ class Run:
         points = points if grid else [()]
         settings = [replace(config, **dict(zip(names, p, strict=True))) for p in points]
         network = networks.choose(data.observations) if config.network == "auto" else config.network
-        inputs = inputs or Inputs.of(data.observations, config.normalise)
+        if inputs is None:
+            small = data.observations.nbytes <= IN_A_RESULT
+            inputs = Inputs.of(
+                data.observations,
+                normalise=config.normalise,
+                crop=config.crop and small,
+                flat=network == "mlp" and small,
+            )
         one_of_each, static = build_networks(network, data.observations, config, inputs, seeds)
         seed_of_lane = np.tile(np.arange(len(seeds)), len(points))
         params = _take(one_of_each, seed_of_lane)
-        program = Program(config, static)
+        program = train.program(config, static)
         plan = make_plan(data, config)
         return cls(
             data=data,
@@ -122,7 +129,7 @@ class Run:
             program=program,
             problem=make_problem(data, config, plan),
             table=program.network(_take(params, np.array(0))).of_table(data.observations)
-            if plan.whole
+            if plan.whole or (plan.repeats and data.are_images)
             else None,
             hypers=make_hypers(data, settings, len(seeds)),
             lanes=program.init(params),
@@ -160,28 +167,34 @@ class Run:
         if self.plan.whole and self.config.full_batches:
             share = jnp.asarray(self.data.edges.count / len(self.data), dtype=jnp.float32)
             return Batch(None, share, None, share)
-        n = len(self.data) if self.plan.whole else len(self.problem.state)
-        epochs = batches.Epochs(n, min(self.config.batch_size, n))
         second = self.config.objective in PENALISED
         where = (self.seeds, self.done, count)
         if self.plan.whole:
+            n = len(self.data)
+            epochs = batches.Epochs(n, min(self.config.batch_size, n))
             weights = jnp.asarray(batches.draw_weights(epochs, self.data, *where, batches.FIRST))
             extra = weights
             if second:
                 extra = jnp.asarray(batches.draw_weights(epochs, self.data, *where, batches.SECOND))
             return Batch(None, weights, None, extra)
-        rows = batches.draw_indices(epochs, *where, batches.FIRST)
-        even = jnp.full(rows.shape, 1 / rows.shape[-1], dtype=jnp.float32)
+        rows = batches.draw_rows(self.groups, *where, batches.FIRST)
+        weights = jnp.asarray(np.broadcast_to(batches.weights_of(self.groups), rows.shape))
         if self.plan.streamed:
             before, after = (
                 jnp.asarray(read_rows(self.data.observations, np.asarray(part)[rows]))
                 for part in (self.problem.state, self.problem.next_state)
             )
-            return Batch(jnp.asarray(rows), even, None, even, before, after)
+            return Batch(jnp.asarray(rows), weights, None, weights, before, after)
         extra_rows = None
         if second:
-            extra_rows = jnp.asarray(batches.draw_indices(epochs, *where, batches.SECOND))
-        return Batch(jnp.asarray(rows), even, extra_rows, even)
+            extra_rows = jnp.asarray(batches.draw_rows(self.groups, *where, batches.SECOND))
+        return Batch(jnp.asarray(rows), weights, extra_rows, weights)
+
+    @cached_property
+    def groups(self) -> list[batches.Group]:
+        """What a batch is drawn from, where batches are drawn."""
+        over = np.asarray(self.problem.terminated)
+        return batches.make_groups(over, self.config.batch_size, self.config.ends)
 
     @property
     def most_at_once(self) -> int:
@@ -289,7 +302,7 @@ class Run:
         made = []
         for k, config in enumerate(self.configs):
             part = slice(k * kept, (k + 1) * kept)
-            calm = self.history["worst"][-1][part] <= config.tolerance * self.of_zero
+            calm = self.history["worst"][-1][part] <= min(config.tolerance, self.of_zero / 2)
             at = [int(d) if d >= 0 else None for d in diverged[part]]
             status = [
                 "diverged" if d is not None else "converged" if c else "max_updates"

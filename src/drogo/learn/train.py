@@ -7,7 +7,7 @@ updates is a `scan` over batches of a map over lanes, compiled once.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -86,7 +86,8 @@ def outputs(
     """The network's output at s, at s' and at the extra states.
 
     Over all rows (`batch.rows` is None) each distinct observation is shown once: the gradient is
-    the same sum, at the price of the table instead of the batch. `features` are those of the table.
+    the same sum, at the price of the table instead of the batch. `features` are those of the table,
+    where they are known beforehand.
     """
     if batch.rows is None:
         here = network.values(features)
@@ -96,12 +97,17 @@ def outputs(
     if batch.before is not None and batch.after is not None:
         v = network(batch.before)
         return v, target(batch.after), v
-    seen = problem.observations
-    v = network(seen[problem.state[batch.rows]])
-    v_next = target(seen[problem.next_state[batch.rows]])
+
+    def at(which: Network, states: Array) -> Array:
+        if features is None:
+            return which(problem.observations[states])
+        return which.values(which.some(features, states))
+
+    v = at(network, problem.state[batch.rows])
+    v_next = at(target, problem.next_state[batch.rows])
     if batch.extra_rows is None:
         return v, v_next, v
-    return v, v_next, network(seen[problem.state[batch.extra_rows]])
+    return v, v_next, at(network, problem.state[batch.extra_rows])
 
 
 def batch_loss(
@@ -235,7 +241,7 @@ class Program:
         """A chunk of updates: the lanes after it, and the mean loss of each.
 
         Leaves of `batches` are (updates, seeds, batch), or (batch,) if every update uses them all.
-        `table` is `Network.of_table`, if the table is evaluated as a whole.
+        `table` is `Network.of_table`, or None.
         """
         always_the_same = batches.weights.ndim == 1
 
@@ -255,6 +261,12 @@ class Program:
     ) -> Float[Array, "lanes n"]:
         """Outputs of every lane, one lane at a time."""
         return jax.lax.map(lambda lane: self.network(lane)(observations), params)
+
+
+@lru_cache(maxsize=32)
+def program(config: Config, static: Any) -> Program:
+    """Kept, so that a second fit with the same settings and shapes compiles nothing."""
+    return Program(config, static)
 
 
 def cap_from_data(

@@ -52,7 +52,7 @@ class MiniGridWorld(gymnasium.Wrapper, RecordConstructorArgs):
         observation: str = "rgb",
         tile: int = 3,
         step: float = -1.0,
-        lava: float = -20.0,
+        lava: float = -200.0,
         collision: float = 0.0,
         actions: Sequence[str] | None = None,
         step_limit: int | None = None,

@@ -1,0 +1,57 @@
+"""Shape Stable-Baselines3 agents in MiniGrid from pixels: a DQN, and a PPO with four environments.
+
+Needs the extras: pip install 'drogo[sb3,minigrid]'.
+"""
+
+import gymnasium
+import numpy as np
+from gymnasium.wrappers import TransformObservation
+from stable_baselines3 import DQN, PPO
+from stable_baselines3.common.env_util import make_vec_env
+
+from drogo import PotentialShaping, collect, exact, fit
+from drogo.minigrid import MiniGridWorld
+
+world = MiniGridWorld("MiniGrid-DoorKey-5x5-v0", layout=0, tile=3)
+truth = {"column": exact.log_column(world.mdp, lam=20.0)}
+result = fit(collect(world, 50_000, seed=0), lam=20.0, updates=500, truth=truth)
+print(f"cosine with the exact map: {result.history['cosine_column'][-1, 0]:.4f}")
+potential = result.potential(seed=0)
+
+
+background = world.reset()[0].astype(np.float32)
+
+
+def less_background(env: gymnasium.Env) -> gymnasium.Env:
+    """What differs from the first picture is all that tells states apart."""
+    space = gymnasium.spaces.Box(-1, 1, background.shape, np.float32)
+    return TransformObservation(env, lambda picture: (picture - background) / 255, space)
+
+
+def shaped() -> gymnasium.Env:
+    """The potential sees the pictures as they are, the agent without their background."""
+    env = MiniGridWorld("MiniGrid-DoorKey-5x5-v0", layout=0, tile=3)
+    return less_background(PotentialShaping(env, potential, weight=0.5, discount=0.99))
+
+
+def steps_to_the_goal(agent: DQN | PPO) -> int:
+    """Of the greedy policy, by the original reward of -1 a step."""
+    env = less_background(world)
+    observation, _ = env.reset()
+    terminated, truncated, steps = False, False, 0
+    while not (terminated or truncated):
+        action, _ = agent.predict(observation, deterministic=True)
+        observation, _, terminated, truncated, _ = env.step(int(action))
+        steps += 1
+    return steps
+
+
+dqn = DQN("MlpPolicy", shaped(), gamma=0.99, seed=0, learning_rate=1e-3, train_freq=2,
+          learning_starts=500, target_update_interval=250, device="cpu")  # fmt: skip
+dqn.learn(3000)
+print(f"DQN, 3,000 steps: {steps_to_the_goal(dqn)} steps to the goal")
+
+ppo = PPO("MlpPolicy", make_vec_env(shaped, n_envs=4, seed=0), gamma=0.99, seed=0, n_steps=256,
+          ent_coef=0.01, device="cpu")  # fmt: skip
+ppo.learn(8192)
+print(f"PPO, 8,192 steps: {steps_to_the_goal(ppo)} steps to the goal")
