@@ -93,8 +93,8 @@ Maker = Callable[..., tuple[Transitions, dict[str, np.ndarray]]]
 ENVIRONMENTS: dict[str, tuple[Maker, dict[str, Any]]] = {
     "grid-maze": (grid_maze, {"updates": 3000}),
     "door-key": (door_key, {"updates": 3000, "network": "mlp"}),
-    "mountain-car": (mountain_car, {"updates": 4000}),
-    "acrobot": (acrobot, {"updates": 3000}),
+    "mountain-car": (mountain_car, {"updates": 2500}),
+    "acrobot": (acrobot, {"updates": 2000}),
 }
 CONTINUOUS = ("mountain-car", "acrobot")
 

@@ -8,6 +8,7 @@ import numpy as np
 from gymnasium.wrappers import TransformObservation
 from stable_baselines3 import DQN, PPO
 from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.vec_env import VecNormalize
 
 from drogo import PotentialShaping, collect, exact, fit
 from drogo.minigrid import MiniGridWorld
@@ -51,7 +52,7 @@ dqn = DQN("MlpPolicy", shaped(), gamma=0.99, seed=0, learning_rate=1e-3, train_f
 dqn.learn(3000)
 print(f"DQN, 3,000 steps: {steps_to_the_goal(dqn)} steps to the goal")
 
-ppo = PPO("MlpPolicy", make_vec_env(shaped, n_envs=4, seed=0), gamma=0.99, seed=0, n_steps=256,
-          ent_coef=0.01, device="cpu")  # fmt: skip
-ppo.learn(8192)
-print(f"PPO, 8,192 steps: {steps_to_the_goal(ppo)} steps to the goal")
+several = VecNormalize(make_vec_env(shaped, n_envs=4, seed=0), norm_obs=False, gamma=0.99)
+ppo = PPO("MlpPolicy", several, gamma=0.99, seed=0, n_steps=128, batch_size=64, device="cpu")
+ppo.learn(10_240)
+print(f"PPO, 10,240 steps: {steps_to_the_goal(ppo)} steps to the goal")

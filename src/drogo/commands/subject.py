@@ -129,11 +129,12 @@ class MiniGrid:
         """Over positions: the mean over directions, doors and objects."""
         truth = solve(self.made.mdp, result.config.lam, "column").checked().log_e
         inner: Any = self.made.unwrapped
+        seen = "pixels" if self.made.observation_kind == "rgb" else "symbols"
         plane = Plane((-0.5, inner.width - 0.5, inner.height - 0.5, -0.5), "column", "row", True)
         return learned_field(
             plane, self._over_positions(truth), self._over_positions(result.v.mean(axis=0)),
             result.history, seeds=len(result.seeds), title=f"{self.env}, layout "
-            f"{self.made.layout}, from pixels (mean over directions, doors, objects): {title}",
+            f"{self.made.layout}, from {seen} (mean over directions, doors, objects): {title}",
         )  # fmt: skip
 
     def _over_positions(self, values: np.ndarray) -> np.ndarray:

@@ -151,8 +151,8 @@ MOST_STATES_OF_FAST = 2 * PRESETS["fast"].batch_size
 """Beyond, a table is not evaluated as a whole, on which the fast preset relies."""
 MOST_BYTES_OF_FAST = 2**28
 MANY_IMAGES = 500
-"""Of one scene: from here on an MLP on the pixels that change is as good as the CNN, and some thirty
-times faster."""
+"""Of one scene: from here on an MLP on the pixels that change is as good as the CNN, and about
+thirty times faster."""
 FLAT: dict[str, Any] = {"network": "mlp", "batch_size": 2 * PRESETS["fast"].batch_size}
 """For such images. Evaluating a whole table is then cheap up to twice as many states."""
 

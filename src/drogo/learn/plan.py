@@ -31,6 +31,8 @@ PER_CHUNK = 2**28
 HELD_OUT, MOST_HELD_OUT = 0.05, 10_000
 COMPARED = 20_000
 """Most observations that are compared with a truth along the way, where states do not repeat."""
+LOOKED_AT = 2**23
+"""Bytes of observations in each of these two looks: images are dear to evaluate."""
 
 
 @dataclass(frozen=True)
@@ -70,14 +72,15 @@ def make_plan(data: Transitions, config: Config) -> Plan:
     if repeats:
         rows = np.arange(n)
         return Plan(whole, streamed, True, rows, rows[:0], everything, everything)
+    size = max(1, data.observations.nbytes // m)
+    affordable = max(1000, LOOKED_AT // size)
     order = np.random.default_rng(0).permutation(n)
-    held = order[: min(MOST_HELD_OUT, int(HELD_OUT * n))]
+    held = order[: min(MOST_HELD_OUT, int(HELD_OUT * n), affordable)]
     trained = np.sort(order[held.size :])
     if not data.terminated[trained].any():  # the only ends must not be held out
         trained, held = np.arange(n), order[:0]
-    size = max(1, data.observations.nbytes // m)
     kept = _sample(data, max(1, IN_A_RESULT // size))
-    compared = _sample(data, COMPARED)
+    compared = _sample(data, min(COMPARED, affordable))
     return Plan(whole, streamed, False, trained, np.sort(held), kept, compared)
 
 

@@ -39,6 +39,8 @@ LONGEST_CHUNK = 100
 """Updates between two looks at the clock: for checkpoints, progress and Ctrl-C."""
 STANDARD_ERRORS = 3.0
 """What chance may explain of a violation over a group."""
+ROWS_AT_ONCE = 500
+"""Read from a file before its pages are given back."""
 MOST_HASHED = 20_000
 """Observations that go into the name of a data set."""
 
@@ -449,13 +451,19 @@ def _with_ends(parts: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def read_rows(table: np.ndarray, which: np.ndarray) -> np.ndarray:
-    """Rows of a table that may lie in a file; none of the file's pages stay in memory."""
-    taken = np.asarray(table[which.ravel()]).reshape(*which.shape, *table.shape[1:])
-    if isinstance(table, np.memmap) and hasattr(mmap, "MADV_DONTNEED"):
-        owner = getattr(table, "_mmap", None)  # a copy of a memory map has none
-        if owner is not None:
-            owner.madvise(mmap.MADV_DONTNEED)
-    return taken
+    """Rows of a table that may lie in a file. Few of the file's pages are in memory at any time: a
+    row that is touched brings its neighbours along, which are not wanted."""
+    rows = which.ravel()
+    owner = getattr(table, "_mmap", None)  # a copy of a memory map has none
+    if owner is None or not hasattr(mmap, "MADV_DONTNEED"):
+        return np.asarray(table[rows]).reshape(*which.shape, *table.shape[1:])
+    owner.madvise(mmap.MADV_RANDOM)
+    taken = np.empty((rows.size, *table.shape[1:]), dtype=table.dtype)
+    for start in range(0, rows.size, ROWS_AT_ONCE):
+        part = slice(start, start + ROWS_AT_ONCE)
+        taken[part] = table[rows[part]]
+        owner.madvise(mmap.MADV_DONTNEED)
+    return taken.reshape(*which.shape, *table.shape[1:])
 
 
 def make_hypers(data: Transitions, settings: list[Config], seeds: int) -> Hyper:
