@@ -173,7 +173,7 @@ def draw(found: dict[str, dict[str, dict[str, np.ndarray]]]) -> Figure:
         axes.set_xlabel("updates")
         axes.set_ylabel("1 - cosine with the truth" if has_truth else "worst violation, held out")
         axes.grid(alpha=0.3)
-    legend_below(figure, panels[0])
+    legend_below(figure, max(panels, key=lambda axes: len(axes.get_legend_handles_labels()[0])))
     return figure
 
 
