@@ -53,7 +53,7 @@ def test_a_question_with_rounds(tiny, tmp_path):
     added = []
     names = ["ablation-tabular"]
     reproduce.run(names, TINY, store, engine, lambda *event: None, added.append)
-    assert added == [1 + 2, 2]  # a search and drogo, then what the search chose
+    assert added == [2, 2 * 2]  # two searches, then what they chose in two worlds
     first = len(engine.done)
     reproduce.run(names, TINY, store, engine, lambda *event: None, added.append)
     assert len(engine.done) == first
@@ -173,6 +173,6 @@ def test_a_run_that_fails_leaves_the_others_to_go_on(tiny, tmp_path):
     engine = Failing()
     with pytest.raises(RunsFailed, match="no luck"):
         reproduce.run(
-            ["ablation-tabular"], TINY, Store(tmp_path), engine, lambda *e: None, lambda n: None
+            ["ablation-network"], TINY, Store(tmp_path), engine, lambda *e: None, lambda n: None
         )
     assert len(engine.done) == 2
