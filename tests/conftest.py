@@ -4,6 +4,9 @@ import os
 
 os.environ.setdefault("JAX_NUMPY_DTYPE_PROMOTION", "strict")
 os.environ.setdefault("JAX_NUMPY_RANK_PROMOTION", "raise")
+# One test runs on each core: torch and BLAS must not each take them all.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import hypothesis
 from jaxtyping import install_import_hook

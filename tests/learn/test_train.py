@@ -145,7 +145,7 @@ def test_emphasis_is_for_whole_batches(full, changes):
     def gradient(emphasis):
         config = Config(full_batches=full, emphasis=emphasis)
         problem = make_problem(data, config, make_plan(data, config))
-        features = network.features(problem.observations) if whole else None
+        features = network.features(problem.observations)
         loss = lambda net: train.batch_loss(config, net, net, problem, batch, HYPER, features)  # noqa: E731
         return jax.tree.leaves(eqx.filter_grad(loss)(network))[0]
 
