@@ -263,7 +263,7 @@ class Program:
         return jax.lax.map(lambda lane: self.network(lane)(observations), params)
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=4)
 def program(config: Config, static: Any) -> Program:
     """Kept, so that a second fit with the same settings and shapes compiles nothing."""
     return Program(config, static)
