@@ -33,7 +33,7 @@ MAPS = {"door-key": "MiniGrid-DoorKey-6x6-v0", "four-rooms": "MiniGrid-FourRooms
         "mountain-car": "mountain-car"}  # fmt: skip
 BUDGETS = {
     ("DQN", "door-key"): 15_000, ("DQN", "four-rooms"): 15_000, ("DQN", "mountain-car"): 20_000,
-    ("PPO", "door-key"): 81_920,
+    ("PPO", "door-key"): 81_920, ("PPO", "four-rooms"): 81_920, ("PPO", "mountain-car"): 102_400,
 }  # fmt: skip
 EVERY = {"DQN": 500, "PPO": 2048}
 """Training steps."""

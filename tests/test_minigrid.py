@@ -63,12 +63,14 @@ def test_rewards_are_of_the_state(world):
 @pytest.mark.parametrize("observation", ["rgb", "symbolic"])
 def test_every_state_looks_different(observation):
     world = MiniGridWorld("MiniGrid-DoorKey-6x6-v0", observation=observation)
+    fresh = MiniGridWorld("MiniGrid-DoorKey-6x6-v0", observation=observation)
     table = world.all_observations()
     assert len(np.unique(table.reshape(len(table), -1), axis=0)) == world.n_states
     if observation == "rgb":
         for state in range(0, world.n_states, 7):
             world.reset(options={"state": state})
             assert np.array_equal(world._render(world.tile), table[state])
+            assert np.array_equal(fresh.reset(options={"state": state})[0], table[state])
     shown, info = world.reset(options={"state": 5})
     assert info["state"] == 5
     assert np.array_equal(shown, table[5])

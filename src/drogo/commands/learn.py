@@ -155,11 +155,8 @@ def _check_same(
 ) -> None:
     had = configs.as_json(before.config)
     images = before.observations.ndim == 4
-    presets = ("fast", "stable") if options.preset == "auto" else (options.preset,)
-    differ = []
-    for preset in presets:
-        wanted = configs.as_json(configs.make(preset, settings, images=images))
-        differ.append([name for name in wanted if wanted[name] != had[name]])
+    wanted = map(configs.as_json, configs.choices(options.preset, settings, images=images))
+    differ = [[name for name in one if one[name] != had[name]] for one in wanted]
     other = min(differ, key=len)
     if other:
         raise FileExistsError(

@@ -173,16 +173,28 @@ def make(preset: str, overrides: dict[str, Any], *, images: bool = False) -> Con
 
 
 def make_for(data: Any, preset: str, overrides: dict[str, Any]) -> Config:
-    """The same for some transitions; `auto` is the preset that suits them."""
-    if preset == "auto":
-        m = len(data.observations)
-        small = data.repeats and data.observations.nbytes <= MOST_BYTES_OF_FAST
-        flat = small and data.are_images and m > MANY_IMAGES and "network" not in overrides
-        few = m <= (2 if flat else 1) * MOST_STATES_OF_FAST
-        preset = "fast" if small and few else "stable"
-        if flat:
-            overrides = {**(FLAT if few else {"network": "mlp"}), **overrides}
-    return make(preset, overrides, images=data.are_images)
+    """The same for some transitions; `auto` is what suits them."""
+    images = data.are_images
+    if preset != "auto":
+        return make(preset, overrides, images=images)
+    m = len(data.observations)
+    small = data.repeats and data.observations.nbytes <= MOST_BYTES_OF_FAST
+    flat = small and images and m > MANY_IMAGES and "network" not in overrides
+    few = m <= (2 if flat else 1) * MOST_STATES_OF_FAST
+    preset = "fast" if small and few else "stable"
+    return make(preset, {**(FLAT if flat else {}), **overrides}, images=images)
+
+
+def choices(preset: str, overrides: dict[str, Any], *, images: bool) -> list[Config]:
+    """All that `make_for` may make of these, whatever the data."""
+    if preset != "auto":
+        return [make(preset, overrides, images=images)]
+    extras = ({}, FLAT) if images and "network" not in overrides else ({},)
+    return [
+        make(name, {**extra, **overrides}, images=images)
+        for name in ("fast", "stable")
+        for extra in extras
+    ]
 
 
 def as_json(config: Config) -> dict[str, Any]:

@@ -29,6 +29,7 @@ from drogo.potential import Lookup, Potential
 FORMAT = "drogo fit 4"
 NUMBERS_AT_ONCE, MOST_AT_ONCE = 2**22, 4096
 """Numbers, and observations, that a network is shown at a time when it is only evaluated."""
+FEW = 64
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -121,24 +122,25 @@ class LogEigenvector:
         scale = float(self.mean_step[k]) if normalised else 1.0
         if not scale > 0:
             raise ValueError(f"seed {seed} learned a constant; it cannot be normalised.")
+        params = jax.tree.map(lambda leaf: leaf[k : k + 1], self.lanes.params)
+
+        def output(batch: np.ndarray) -> np.ndarray:
+            return _as_log(raw_output(self.program, params, batch), self.config)[0]
+
         shift = 0.0
         if self.config.objective != "drogo":  # v is of unit norm there, the network is not
-            shift = float(self.v[k, 0] - self._network_output(k, self.observations[:1])[0])
+            shift = float(self.v[k, 0] - output(self.observations[:1])[0])
         name = f"the potential of a fit (seed {seed})"
         known = Lookup(
             self.observations,
             self.v[k] / scale,
             name,
-            otherwise=lambda batch: (self._network_output(k, batch) + shift) / scale,
+            otherwise=lambda batch: (output(batch) + shift) / scale,
         )
         dtype = self.observations.dtype
         return Potential(
             lambda batch: known(as_type(batch, dtype)), self.observations.shape[1:], name=name
         )
-
-    def _network_output(self, lane: int, batch: np.ndarray) -> Float[np.ndarray, " batch"]:
-        params = jax.tree.map(lambda leaf: leaf[lane : lane + 1], self.lanes.params)
-        return _as_log(raw_output(self.program, params, batch), self.config)[0]
 
     @cached_property
     def program(self) -> Program:
@@ -245,16 +247,22 @@ def skeleton(kind: str, observations: np.ndarray, config: Config, inputs: Inputs
 
 
 def raw_output(program: Program, params: Any, observations: np.ndarray) -> np.ndarray:
-    """Outputs of every lane, for a bounded number of observations at a time."""
+    """Outputs of every lane, for a bounded number of observations at a time.
+
+    Pieces are filled up to few shapes, since each is compiled once: all of one size, but a single
+    small one (the steps of some agents) to a power of two.
+    """
     row = max(1, int(np.prod(observations.shape[1:], dtype=np.int64)))
     size = int(np.clip(NUMBERS_AT_ONCE // row, 64, MOST_AT_ONCE))
     parts = []
     for start in range(0, len(observations), size):
         shown = np.asarray(observations[start : start + size])
-        short = size - len(shown) if start else 0  # all pieces of one shape: compiled once
+        short = size - len(shown) if start else 0
+        if len(observations) <= FEW:
+            short = (1 << (len(shown) - 1).bit_length()) - len(shown)
         if short:
             shown = np.concatenate([shown, np.repeat(shown[-1:], short, axis=0)])
-        out = np.asarray(program.evaluate(params, jnp.asarray(shown)), dtype=np.float64)
+        out = np.asarray(program.evaluate(params, shown), dtype=np.float64)
         parts.append(out[:, : out.shape[1] - short])
     return np.concatenate(parts, axis=1)
 

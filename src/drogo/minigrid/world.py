@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -24,6 +24,8 @@ things lets every object lie everywhere, which multiplies the states and seldom 
 OBSERVATIONS = ("rgb", "symbolic")
 RENDERED_TILE = 16
 """Pixels to a cell in `render()`."""
+SCENES = 64
+"""Pictures of the grid without the agent that are kept."""
 
 
 class MiniGridWorld(gymnasium.Wrapper, RecordConstructorArgs):
@@ -85,6 +87,7 @@ class MiniGridWorld(gymnasium.Wrapper, RecordConstructorArgs):
         inner.max_steps = np.iinfo(np.int64).max  # pyright: ignore[reportAttributeAccessIssue]
         self._chosen = None if actions is None else tuple(actions)
         self._explored: Found | None = None
+        self._scenes: dict[Hashable, np.ndarray] = {}
         self._state = 0
         self._steps = 0
         self.action_space = gymnasium.spaces.Discrete(len(self.actions))
@@ -169,8 +172,12 @@ class MiniGridWorld(gymnasium.Wrapper, RecordConstructorArgs):
     @cached_property
     def _table(self) -> np.ndarray:
         now = self._state
-        table = np.stack(self._pictures())
-        put_back(self.unwrapped, self.found.snapshots[now])
+        pictures = []
+        for state in range(self.n_states):
+            self._go_to(state)
+            pictures.append(self._draw(state))
+        self._go_to(now)
+        table = np.stack(pictures)
         found = self.found
         looks = {picture.tobytes(): k for k, picture in enumerate(table)}
         if len(looks) < len(table):
@@ -238,29 +245,29 @@ class MiniGridWorld(gymnasium.Wrapper, RecordConstructorArgs):
     def _picture(self) -> np.ndarray:
         if "_table" in vars(self):
             return self._table[self._state].copy()
-        return self._render(self.tile) if self.observation_kind == "rgb" else self._planes()
+        return self._draw(self._state)
 
-    def _pictures(self) -> list[np.ndarray]:
-        """Of every state. MiniGrid draws all cells; here all but the agent's are drawn once for
-        each state of the doors and objects."""
+    def _draw(self, state: int) -> np.ndarray:
+        """The picture of a state, which the environment must be in. MiniGrid draws every cell;
+        here all but the agent's are drawn once for each state of the doors and objects."""
+        if self.observation_kind != "rgb":
+            return self._planes()
         inner: Any = self.unwrapped
-        pictures, without_agent = [], {}
-        for name, snapshot in zip(self.found.names, self.found.snapshots, strict=True):
-            put_back(inner, snapshot)
-            if self.observation_kind != "rgb":
-                pictures.append(self._planes())
-                continue
-            things = name[-1]  # pyright: ignore[reportIndexIssue]
-            if things not in without_agent:
-                without_agent[things] = inner.grid.render(self.tile, (-1, -1), None, None)
-            (column, row), size = snapshot.position, self.tile
-            cell = inner.grid.get(column, row)
-            picture = without_agent[things].copy()
-            picture[row * size : (row + 1) * size, column * size : (column + 1) * size] = (
-                inner.grid.render_tile(cell, snapshot.direction, False, size)
-            )
-            pictures.append(picture)
-        return pictures
+        picture = self._scene(self.found.names[state][-1]).copy()  # pyright: ignore[reportIndexIssue]
+        (column, row), size = inner.agent_pos, self.tile
+        picture[row * size : (row + 1) * size, column * size : (column + 1) * size] = (
+            inner.grid.render_tile(inner.grid.get(column, row), inner.agent_dir, False, size)
+        )
+        return picture
+
+    def _scene(self, things: Hashable) -> np.ndarray:
+        """All but the agent; `things` tells what is where."""
+        if things not in self._scenes:
+            if len(self._scenes) >= SCENES:
+                self._scenes.clear()
+            inner: Any = self.unwrapped
+            self._scenes[things] = inner.grid.render(self.tile, (-1, -1), None, None)
+        return self._scenes[things]
 
     def _render(self, tile: int) -> np.ndarray:
         inner: Any = self.unwrapped
