@@ -208,12 +208,17 @@ def test_learn_a_gymnasium_environment(capsys, tmp_path):
     assert "worst" in out
 
 
-def test_learn_a_minigrid(capsys, tmp_path):
+def test_learn_a_minigrid(capsys, tmp_path, monkeypatch):
+    """With so many pictures that an MLP on the pixels that change is chosen for them."""
     pytest.importorskip("minigrid")
+    monkeypatch.setattr("drogo.learn.config.MANY_IMAGES", 20)
     arguments = ("MiniGrid-Empty-5x5-v0", "--tile", "2", "--json")
     out, _, status = learn(capsys, tmp_path, *arguments)
     assert status == 0
+    assert json.loads(out)["network"] == "mlp"
     assert json.loads(out)["seeds"][0]["cosine_column"] > 0.9
+    again, _, status = learn(capsys, tmp_path, *arguments)
+    assert (status, json.loads(again)["seeds"]) == (0, json.loads(out)["seeds"])
     _, err, status = learn(capsys, tmp_path, "four-rooms", "--observation", "symbolic")
     assert (status, "is for MiniGrid" in err) == (2, True)
 

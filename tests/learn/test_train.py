@@ -12,7 +12,7 @@ import pytest
 from drogo import GridWorld, collect
 from drogo.learn import Config, batches, networks, train
 from drogo.learn.plan import make_plan
-from drogo.learn.run import make_problem
+from drogo.learn.problem import cap_from_data, make_problem
 from drogo.learn.train import Batch, Hyper
 
 WORLD = GridWorld.parse("#######\n#S..x.#\n#.#...#\n#...xG#\n#######")
@@ -116,7 +116,7 @@ def test_cap_from_data_is_above_the_solution():
     data = data_of("state")
     v = exact.log_column(WORLD.mdp, 20.0)
     edges = data.edges
-    cap = train.cap_from_data(edges.state, -edges.reward / 20.0, edges.count)
+    cap = cap_from_data(edges.state, -edges.reward / 20.0, edges.count)
     assert (v[edges.next_state] - v[edges.state]).max() < cap < 6
 
 

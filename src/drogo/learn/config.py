@@ -28,9 +28,6 @@ class Config:
     """Shift and scale vectors of numbers to [-0.5, 0.5] where they are far from that; by the data,
     kept with the fit. Bytes are always taken as n/255 - 0.5; but images for an MLP pixel by pixel,
     without those that never change."""
-    crop: bool = False
-    """Cut off the borders of images that are the same in all of the data; kept with the fit. (Not
-    of images that fill more memory than a result may.)"""
     optimiser: str = "rmsprop"
     """rmsprop or adam, with optax's defaults."""
     step_size: float = 1e-5
@@ -128,7 +125,6 @@ PRESETS: dict[str, Config] = {
         optimiser="adam",
         step_size=1e-3,
         schedule="cosine",
-        crop=True,
         updates=15_000,
         batch_size=1000,
         ends=0.1,

@@ -16,9 +16,6 @@ NARROW = 0.1
 """A number whose range is smaller than this is hard to tell apart; one of 2 or less is fine."""
 
 
-SMALLEST_BOX = 8
-
-
 @dataclass(frozen=True)
 class Inputs:
     """Bytes become numbers in [-0.5, 0.5]; others stay as they are, or are shifted and scaled to
@@ -26,8 +23,6 @@ class Inputs:
 
     shift: tuple[float, ...] = ()
     scale: tuple[float, ...] = ()
-    box: tuple[int, ...] = ()
-    """Top, bottom, left and right of the part of an image that is looked at; empty: all of it."""
     chosen: tuple[int, ...] = ()
     """Of a flattened image, the numbers that are looked at; empty: all of them."""
 
@@ -36,17 +31,13 @@ class Inputs:
         cls,
         observations: Shaped[np.ndarray, "n ..."],
         normalise: bool,
-        crop: bool = False,
         flat: bool = False,
     ) -> Inputs:
         """`normalise` scales vectors of numbers whose ranges differ too much from [-1, 1]; those
-        that fit already, as one-hot states and scaled coordinates do, are left alone. `crop` cuts
-        off the borders of images that are the same in all of them. Images that will be `flat` are
-        normalised by pixel: see `by_pixel`."""
+        that fit already, as one-hot states and scaled coordinates do, are left alone. Images that
+        will be `flat` are normalised by pixel: see `by_pixel`."""
         if observations.ndim == 4 and flat and normalise:
             return by_pixel(observations)
-        if observations.ndim == 4:
-            return cls(box=changing_box(observations)) if crop and not flat else cls()
         vectors = observations.ndim == 2 and observations.dtype != np.uint8
         if not (normalise and vectors):
             return cls()
@@ -68,9 +59,6 @@ class Inputs:
         if self.chosen:
             flat = observations.reshape(len(observations), -1)[:, np.array(self.chosen)]
             return self._scaled(flat)
-        if self.box:
-            top, bottom, left, right = self.box
-            observations = observations[:, top:bottom, left:right]
         if observations.dtype == np.uint8:
             return observations.astype(np.float32) / np.float32(255) - np.float32(0.5)
         if not self.shift:
@@ -113,20 +101,3 @@ def _pieces(images: np.ndarray) -> Iterator[np.ndarray]:
     """Some images at a time: together they may be large."""
     for start in range(0, len(images), 1000):
         yield np.asarray(images[start : start + 1000])
-
-
-def changing_box(images: Shaped[np.ndarray, "n height width channels"]) -> tuple[int, ...]:
-    """The smallest box that holds every pixel that differs between images, a pixel more on each
-    side, and not smaller than `SMALLEST_BOX`; empty where that is the whole image."""
-    changes = np.zeros(images.shape[1:3], dtype=bool)
-    for part in _pieces(images):
-        changes |= (part != images[0]).any(axis=(0, 3))
-    spans = []
-    for axis, size in ((1, images.shape[1]), (0, images.shape[2])):
-        where = np.flatnonzero(changes.any(axis=axis))
-        if not where.size:
-            return ()
-        low, high = max(0, int(where[0]) - 1), min(size, int(where[-1]) + 2)
-        low = max(0, min(low, size - SMALLEST_BOX))
-        spans += [low, max(high, min(size, low + SMALLEST_BOX))]
-    return () if spans == [0, images.shape[1], 0, images.shape[2]] else tuple(spans)

@@ -26,7 +26,7 @@ from drogo.learn.train import Lane, Program
 from drogo.learn.transitions import merge_equal
 from drogo.potential import Lookup, Potential
 
-FORMAT = "drogo fit 4"
+FORMAT = "drogo fit 5"
 NUMBERS_AT_ONCE, MOST_AT_ONCE = 2**22, 4096
 """Numbers, and observations, that a network is shown at a time when it is only evaluated."""
 FEW = 64

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import mmap
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -23,6 +22,7 @@ from drogo.learn.config import Config
 from drogo.learn.inputs import Inputs
 from drogo.learn.objectives import PENALISED
 from drogo.learn.plan import IN_A_RESULT, PER_CHUNK, Plan, make_plan
+from drogo.learn.problem import make_hypers, make_problem
 from drogo.learn.result import (
     LogEigenvector,
     build_networks,
@@ -31,6 +31,7 @@ from drogo.learn.result import (
     raw_output,
     versions,
 )
+from drogo.learn.table import read_rows
 from drogo.learn.train import Batch, Hyper, Lane, Problem, Program
 from drogo.learn.transitions import Transitions
 
@@ -39,8 +40,6 @@ LONGEST_CHUNK = 100
 """Updates between two looks at the clock: for checkpoints, progress and Ctrl-C."""
 STANDARD_ERRORS = 3.0
 """What chance may explain of a violation over a group."""
-ROWS_AT_ONCE = 500
-"""Read from a file before its pages are given back."""
 MOST_HASHED = 20_000
 """Observations that go into the name of a data set."""
 
@@ -112,7 +111,6 @@ class Run:
             inputs = Inputs.of(
                 data.observations,
                 normalise=config.normalise,
-                crop=config.crop and small,
                 flat=network == "mlp" and small,
             )
         one_of_each, static = build_networks(network, data.observations, config, inputs, seeds)
@@ -403,76 +401,3 @@ class Run:
 
 def _take(tree: Any, lanes: np.ndarray) -> Any:
     return jax.tree.map(lambda leaf: leaf[jnp.asarray(lanes)], tree)
-
-
-def make_problem(data: Transitions, config: Config, plan: Plan) -> Problem:
-    """Distinct transitions if each observation is evaluated once, all of them otherwise."""
-    lam = config.lam
-    ceiling = data.terminal_rewards.max() / lam if config.ceiling else np.inf
-    source = data.edges if plan.whole else data
-    rows = slice(None) if plan.whole or plan.repeats else plan.trained
-    parts = {
-        "state": source.state[rows],
-        "next_state": source.next_state[rows],
-        "cost": np.exp(-source.reward[rows] / lam),
-        "boundary": source.terminal_reward[rows] / lam,
-        "terminated": source.terminated[rows],
-    }
-    if not plan.whole and not plan.repeats and config.objective == "drogo":
-        parts = _with_ends(parts)
-    table = data.observations[:0] if plan.streamed else data.observations
-    floats = ("cost", "boundary")
-    return Problem(
-        observations=jnp.asarray(table),
-        ceiling=jnp.asarray(ceiling, dtype=jnp.float32),
-        **{
-            name: jnp.asarray(part, dtype=jnp.float32 if name in floats else part.dtype)
-            for name, part in parts.items()
-        },
-    )
-
-
-def _with_ends(parts: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """A row for each arrival at an end that says what the end is worth: 1 - exp(boundary - v) = 0.
-
-    In a table the ends are looked up. In a continuous world each is seen once, and the network must
-    know what they have in common.
-    """
-    arrived = parts["terminated"]
-    ends = parts["next_state"][arrived]
-    extra = {
-        "state": ends,
-        "next_state": ends,
-        "cost": np.ones(ends.size),
-        "boundary": parts["boundary"][arrived],
-        "terminated": np.ones(ends.size, dtype=bool),
-    }
-    return {name: np.concatenate([part, extra[name]]) for name, part in parts.items()}
-
-
-def read_rows(table: np.ndarray, which: np.ndarray) -> np.ndarray:
-    """Rows of a table that may lie in a file. Few of the file's pages are in memory at any time: a
-    row that is touched brings its neighbours along, which are not wanted."""
-    rows = which.ravel()
-    owner = getattr(table, "_mmap", None)  # a copy of a memory map has none
-    if owner is None or not hasattr(mmap, "MADV_DONTNEED"):
-        return np.asarray(table[rows]).reshape(*which.shape, *table.shape[1:])
-    owner.madvise(mmap.MADV_RANDOM)
-    taken = np.empty((rows.size, *table.shape[1:]), dtype=table.dtype)
-    for start in range(0, rows.size, ROWS_AT_ONCE):
-        part = slice(start, start + ROWS_AT_ONCE)
-        taken[part] = table[rows[part]]
-        owner.madvise(mmap.MADV_DONTNEED)
-    return taken.reshape(*which.shape, *table.shape[1:])
-
-
-def make_hypers(data: Transitions, settings: list[Config], seeds: int) -> Hyper:
-    edges = data.edges
-
-    def cap(config: Config) -> float:
-        if config.cap != "auto":
-            return config.cap
-        return train.cap_from_data(edges.state, -edges.reward / config.lam, edges.count)
-
-    columns = zip(*((c.step_size, c.penalty, cap(c)) for c in settings), strict=True)
-    return Hyper(*(jnp.asarray(np.repeat(column, seeds), dtype=jnp.float32) for column in columns))

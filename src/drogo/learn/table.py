@@ -1,4 +1,5 @@
-"""`TableBuilder`: observations as they come, into a table of distinct ones, in memory or in a file.
+"""`TableBuilder`: observations as they come, into a table of distinct ones, in memory or in a file;
+`read_rows` of either.
 
 Whether observations repeat shows after a few thousand: then merging goes on, or it stops and every
 observation becomes a row of its own.
@@ -7,6 +8,7 @@ observation becomes a row of its own.
 from __future__ import annotations
 
 import hashlib
+import mmap
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -18,6 +20,8 @@ LOOKED_AT = 20_000
 """Observations after which it is decided whether they repeat."""
 REPEATING = 0.5
 """They do if fewer than this share are distinct."""
+ROWS_AT_ONCE = 500
+"""Read from a file before its pages are given back."""
 
 
 class TableBuilder:
@@ -87,3 +91,19 @@ class TableBuilder:
                 f"observations change: number {self._seen} has shape {row.shape} and type "
                 f"{row.dtype}, those before {self.shape} and {self.dtype}."
             )
+
+
+def read_rows(table: np.ndarray, which: np.ndarray) -> np.ndarray:
+    """Rows of a table that may lie in a file. Few of the file's pages are in memory at any time: a
+    row that is touched brings its neighbours along, which are not wanted."""
+    rows = which.ravel()
+    owner = getattr(table, "_mmap", None)  # a copy of a memory map has none
+    if owner is None or not hasattr(mmap, "MADV_DONTNEED"):
+        return np.asarray(table[rows]).reshape(*which.shape, *table.shape[1:])
+    owner.madvise(mmap.MADV_RANDOM)
+    taken = np.empty((rows.size, *table.shape[1:]), dtype=table.dtype)
+    for start in range(0, rows.size, ROWS_AT_ONCE):
+        part = slice(start, start + ROWS_AT_ONCE)
+        taken[part] = table[rows[part]]
+        owner.madvise(mmap.MADV_DONTNEED)
+    return taken.reshape(*which.shape, *table.shape[1:])

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
@@ -267,17 +266,3 @@ class Program:
 def program(config: Config, static: Any) -> Program:
     """Kept, so that a second fit with the same settings and shapes compiles nothing."""
     return Program(config, static)
-
-
-def cap_from_data(
-    state: Int[np.ndarray, " edges"],
-    log_cost: Float[np.ndarray, " edges"],
-    count: Int[np.ndarray, " edges"],
-) -> float:
-    """Just above the largest v(s') - v(s) that the solution can have: -r/lam - log P(s'|s).
-
-    Where states are seen once, P cannot be told from counts; then moves are taken to be no rarer
-    than one in seven (log 7 is about 2).
-    """
-    rarity = np.log(np.bincount(state, count)[state] / count)
-    return float(max((log_cost + rarity).max(), log_cost.max() + 2.0)) + 0.5
