@@ -16,16 +16,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-import gymnasium
 import numpy as np
 
 from drogo import collect, exact, fit, load
-from drogo.control import STARTS, mountain_car_truth
 from drogo.learn import LogEigenvector
 from drogo.runs import Job, LocalEngine, Outcome, Store
+from stability import LAM, mountain_car
 
-LAM = 20.0
-TRANSITIONS = 200_000
 OF_A_GRID = 1_000_000
 """MiniGrid worlds have up to 23,000 distinct transitions, and what is learned is their map."""
 WORLDS: dict[str, dict[str, Any]] = {
@@ -41,11 +38,8 @@ SECONDS = {"mountain-car": 170.0, "MiniGrid-LavaCrossingS9N2-v0": 130.0,
 
 def data_of(world: str) -> tuple[Any, np.ndarray]:
     if world == "mountain-car":
-        env = gymnasium.make("MountainCar-v0").unwrapped
-        data = collect(env, TRANSITIONS, seed=0, start=STARTS["MountainCar-v0"], reward=-1.0)
-        truth = mountain_car_truth(LAM)(data.observations.astype(np.float64))
-        truth[data.terminal_states] = 0.0
-        return data, truth
+        data, truth = mountain_car()
+        return data, truth["column"]
     from drogo.minigrid import MiniGridWorld
 
     made = MiniGridWorld(world, layout=0, **WORLDS[world])

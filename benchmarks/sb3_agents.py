@@ -73,9 +73,9 @@ def for_an_agent(env: gymnasium.Env) -> gymnasium.Env:
     )
 
 
-def judge(agent: Any, env: gymnasium.Env, episodes: int) -> tuple[float, float]:
-    """Mean original return of the deterministic policy, and the share of episodes that arrive."""
-    earned, arrived = 0.0, 0
+def judge(agent: Any, env: gymnasium.Env, episodes: int) -> tuple[float, float, float]:
+    """Of the deterministic policy: mean original return, share of episodes that arrive, length."""
+    earned, arrived, steps = 0.0, 0, 0
     for episode in range(episodes):
         observation, _ = env.reset(seed=episode)
         over = False
@@ -83,9 +83,10 @@ def judge(agent: Any, env: gymnasium.Env, episodes: int) -> tuple[float, float]:
             action, _ = agent.predict(observation, deterministic=True)
             observation, reward, terminated, truncated, _ = env.step(int(action))
             earned += float(reward)
+            steps += 1
             over = terminated or truncated
             arrived += terminated
-    return earned / episodes, arrived / episodes
+    return earned / episodes, arrived / episodes, steps / episodes
 
 
 def run(settings: dict[str, Any], scratch: Path, report: Any) -> Outcome:
@@ -111,7 +112,7 @@ def run(settings: dict[str, Any], scratch: Path, report: Any) -> Outcome:
     judged = for_an_agent(make(world))
     episodes = 5 if world == "mountain-car" else 1
     budget, every = settings["budget"], EVERY[algorithm]
-    curve: list[tuple[float, float, float]] = []
+    curve: list[tuple[float, ...]] = []
 
     class Judge(BaseCallback):
         def _on_step(self) -> bool:

@@ -28,6 +28,7 @@ from drogo.files import write_array_file, write_file
 from drogo.plot.shaping import Curve
 from drogo.runs import bootstrap_mean
 from drogo.runs.statistics import bootstrap_band
+from sb3_agents import judge
 
 EVERY = 500
 
@@ -39,21 +40,14 @@ class Evaluate(BaseCallback):
         super().__init__()
         self.env = env
         self.returns: list[float] = []
-        self.reached: list[bool] = []
-        self.lengths: list[int] = []
+        self.reached: list[float] = []
+        self.lengths: list[float] = []
 
     def _on_step(self) -> bool:
         if self.num_timesteps % EVERY == 0:
-            earned, (observation, _) = 0.0, self.env.reset(seed=0)
-            over, terminated, length = False, False, 0
-            while not over:
-                action, _ = self.model.predict(observation, deterministic=True)
-                observation, reward, terminated, truncated, _ = self.env.step(int(action))
-                earned += float(reward)
-                length += 1
-                over = terminated or truncated
+            earned, arrived, length = judge(self.model, self.env, episodes=1)
             self.returns.append(earned)
-            self.reached.append(terminated)
+            self.reached.append(arrived)
             self.lengths.append(length)
         return True
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -46,58 +47,14 @@ def jobs(scope: Scope) -> list[Job]:
 
 def learn(settings: dict[str, Any], scratch: Path, report: Report) -> Outcome:
     """One fit of all seeds, compared with every exact definition along the way."""
-    world = GridWorld.load(settings["world"])
-    data, truth = data_of(world, settings["input"]), truths(world, settings["lam"])
-    chosen = {"lam": settings["lam"], **settings["overrides"]}
-    updates = configs.make(settings["preset"], chosen, images=data.are_images).updates
-    checkpoint = scratch / "checkpoint.npz"
-    result = resumed(
-        lambda: fit(
-            data,
-            preset=settings["preset"],
-            seeds=settings["seeds"],
-            truth=truth,
-            checkpoint=checkpoint,
-            progress=lambda done, _: report(done / updates),
-            **chosen,
-        ),
-        checkpoint,
-    )
-    return outcome(result)
-
-
-def resumed(train: Callable[[], Any], checkpoint: Path) -> Any:
-    """From a checkpoint if there is one; from the start if it is damaged."""
-    try:
-        return train()
-    except BadCheckpoint as error:
-        print(f"drogo: {error} It is begun again.", file=sys.stderr)
-        checkpoint.unlink(missing_ok=True)
-        return train()
+    return outcome(trained(fit, settings, scratch, report))
 
 
 def search(settings: dict[str, Any], scratch: Path, report: Report) -> Outcome:
     """A grid over step size and penalty in one program: curves of every point and seed."""
-    world = GridWorld.load(settings["world"])
-    data, truth = data_of(world, settings["input"]), truths(world, settings["lam"])
-    chosen = {"lam": settings["lam"], "objective": settings["objective"], **settings["overrides"]}
-    updates = configs.make(settings["preset"], chosen, images=data.are_images).updates
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # finding what diverges is the purpose
-        checkpoint = scratch / "checkpoint.npz"
-        found = resumed(
-            lambda: sweep(
-                data,
-                preset=settings["preset"],
-                seeds=settings["seeds"],
-                truth=truth,
-                checkpoint=checkpoint,
-                progress=lambda done, _: report(done / updates),
-                grid=settings["grid"],
-                **chosen,
-            ),
-            checkpoint,
-        )
+        found = trained(sweep, settings, scratch, report, grid=settings["grid"])
     names = [f"cosine_{name}" for name in TRUTHS]
     first = next(iter(found.values()))
     arrays = {"update": first.history["update"]}
@@ -105,6 +62,39 @@ def search(settings: dict[str, Any], scratch: Path, report: Report) -> Outcome:
     arrays["diverged"] = np.array([[s == "diverged" for s in r.status] for r in found.values()])
     arrays["v"] = np.stack([r.v for r in found.values()])
     return Outcome(arrays, {"grid": list(settings["grid"]), "points": [list(p) for p in found]})
+
+
+def trained(
+    method: Callable[..., Any],
+    settings: dict[str, Any],
+    scratch: Path,
+    report: Report,
+    **more: Any,
+) -> Any:
+    """From a checkpoint if there is one; from the start if it is damaged."""
+    world = GridWorld.load(settings["world"])
+    data = data_of(world, settings["input"])
+    chosen = {name: settings[name] for name in ("lam", "objective") if name in settings}
+    chosen |= settings["overrides"]
+    updates = configs.make(settings["preset"], chosen, images=data.are_images).updates
+    checkpoint = scratch / "checkpoint.npz"
+    train = partial(
+        method,
+        data,
+        preset=settings["preset"],
+        seeds=settings["seeds"],
+        truth=truths(world, settings["lam"]),
+        checkpoint=checkpoint,
+        progress=lambda done, _: report(done / updates),
+        **more,
+        **chosen,
+    )
+    try:
+        return train()
+    except BadCheckpoint as error:
+        print(f"drogo: {error} It is begun again.", file=sys.stderr)
+        checkpoint.unlink(missing_ok=True)
+        return train()
 
 
 def outcome(result: LogEigenvector) -> Outcome:
