@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
@@ -223,7 +224,11 @@ def test_learn_a_minigrid(capsys, tmp_path, monkeypatch):
     assert (status, "is for MiniGrid" in err) == (2, True)
 
 
-def test_learn_a_continuous_environment(capsys, tmp_path):
+def test_learn_a_continuous_environment(capsys, tmp_path, monkeypatch):
+    from drogo.commands import subject
+
+    coarse = partial(subject.mountain_car_truth, nodes=(81, 81))
+    monkeypatch.setattr(subject, "mountain_car_truth", coarse)
     common = ("--seeds", "2", "--updates", "20", "--transitions", "4000")
     out, _, status = run(
         capsys, "learn", "MountainCar-v0", *common, "--out", str(tmp_path / "out"), "--json"

@@ -189,7 +189,7 @@ sys.path.insert(0, {tests!r})
 f = importlib.import_module("drogo.learn.fit")
 f.SECONDS_BETWEEN_CHECKPOINTS = 0.0
 from learn_fit_data import data
-result = f.fit(data, preset="paper", updates=1500, step_size=1e-3, seeds=2, checkpoint={path!r})
+result = f.fit(data, preset="paper", updates=600, step_size=1e-3, seeds=2, checkpoint={path!r})
 np.save({out!r}, result.v)
 """
 
@@ -209,7 +209,7 @@ def test_killed_and_resumed(tmp_path):
     assert not out.exists()
     subprocess.run([sys.executable, "-c", code], check=True)
     data = data_of(WORLD, "coordinates")
-    whole = fit(data, preset="paper", updates=1500, step_size=1e-3, seeds=2)
+    whole = fit(data, preset="paper", updates=600, step_size=1e-3, seeds=2)
     assert np.array_equal(np.load(out), whole.v)
 
 

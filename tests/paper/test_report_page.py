@@ -24,7 +24,7 @@ def page_file(tmp_path_factory):
     wide = Table([f"column {k}" for k in range(30)], [["a rather wide cell"] * 30], "wide")
     made["odd"] = Answer("<b> & \"quotes\"", "nowhere", "**bold** and `code` <script>x</script>", {}, [wide])  # fmt: skip
     path = tmp_path_factory.mktemp("report") / "report.html"
-    path.write_text(report.as_html(made, report.facts(scope, [])))
+    path.write_text(report.as_html(made, report.facts(scope, []), report.drawn(made)))
     return path
 
 

@@ -19,7 +19,6 @@ from rich.table import Table
 from drogo.files import write_file
 from drogo.paper import questions, report, reproduce
 from drogo.paper.scope import Answer, Scope
-from drogo.plot import as_png
 from drogo.runs.job import Job
 from drogo.runs.local import LocalEngine, RunsFailed
 from drogo.runs.ray_engine import RayEngine
@@ -128,14 +127,13 @@ def _write(
     records = [record for job in jobs.values() if (record := get(job)) is not None]
     about = report.facts(scope, records)
     absent = [name for name in names if name not in made]
-    page = report.as_html(made, about, absent)
+    figures = report.drawn(made)
+    page = report.as_html(made, about, figures, absent)
     write_file(directory / "report.html", page.encode(), overwrite=True)
     text = report.as_markdown(made, about, "figures", absent)
     write_file(directory / "report.md", text.encode(), overwrite=True)
-    for answer in made.values():
-        for name, figure in answer.figures.items():
-            path = directory / "figures" / f"{name}.png"
-            write_file(path, as_png(figure, dpi=110), overwrite=True)
+    for name, picture in figures.items():
+        write_file(directory / "figures" / f"{name}.png", picture, overwrite=True)
     write_file(listed, json.dumps(list(made)).encode(), overwrite=True)
     return made
 

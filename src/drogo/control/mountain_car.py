@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import gymnasium
@@ -27,10 +28,11 @@ def dynamics(
     return np.stack([position, velocity], axis=1), (position >= GOAL) & (velocity >= 0)
 
 
+@lru_cache(maxsize=2)
 def mountain_car_truth(
     lam: float, nodes: tuple[int, int] = (401, 401), reward: float = -1.0
 ) -> GridSolution:
-    """log e over position and velocity."""
+    """log e over position and velocity. Takes some ten seconds, once."""
     return solve_on_grid(dynamics, LOW, HIGH, nodes, actions=ACTIONS, lam=lam, reward=reward)
 
 

@@ -76,8 +76,17 @@ def facts(scope: Scope, records: Sequence[Record]) -> dict[str, str]:
     }
 
 
+def drawn(answers: Mapping[str, Answer]) -> dict[str, bytes]:
+    """All figures by name, for both kinds of page."""
+    figures = (pair for answer in answers.values() for pair in answer.figures.items())
+    return {name: as_png(figure, dpi=110) for name, figure in figures}
+
+
 def as_html(
-    answers: Mapping[str, Answer], about: Mapping[str, str], absent: Sequence[str] = ()
+    answers: Mapping[str, Answer],
+    about: Mapping[str, str],
+    figures: Mapping[str, bytes],
+    absent: Sequence[str] = (),
 ) -> str:
     """One page that needs nothing else."""
     links = "".join(
@@ -86,7 +95,7 @@ def as_html(
     rows = "".join(
         f"<tr><th>{_text(k)}</th><td class=long>{_text(v)}</td></tr>" for k, v in about.items()
     )
-    parts = "".join(_section(name, answer) for name, answer in answers.items())
+    parts = "".join(_section(name, answer, figures) for name, answer in answers.items())
     listed = "".join(f"<li>{_text(d)}</li>" for d in DEVIATIONS)
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8">
@@ -104,18 +113,18 @@ def as_html(
 """
 
 
-def _section(name: str, answer: Answer) -> str:
-    figures = "".join(
+def _section(name: str, answer: Answer, figures: Mapping[str, bytes]) -> str:
+    shown = "".join(
         f'<figure><img alt="{_text(answer.title)}" src="data:image/png;base64,'
-        f'{base64.b64encode(as_png(figure, dpi=110)).decode()}"></figure>'
-        for figure in answer.figures.values()
+        f'{base64.b64encode(figures[figure]).decode()}"></figure>'
+        for figure in answer.figures
     )
     tables = "".join(_table(table) for table in answer.tables)
     notes = "".join(f"<p>{_text(note)}</p>" for note in answer.notes)
     return (
         f'<section id="{name}"><h2>{_text(answer.title)}</h2>'
         f'<p class="source">In the paper: {_text(answer.source)}</p>'
-        f'<p class="verdict">{_text(answer.verdict)}</p>{figures}{tables}{notes}</section>'
+        f'<p class="verdict">{_text(answer.verdict)}</p>{shown}{tables}{notes}</section>'
     )
 
 

@@ -6,6 +6,7 @@ Each is checked on small random MDPs, by enumeration or in closed form, in doubl
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -143,14 +144,23 @@ def columns_span_the_eigenvector(mdp: MDP, rng: np.random.Generator) -> float:
     return float(np.abs((right - right[end]) - column).max())
 
 
+@cache
+def _slope_of_drogo() -> Callable[..., Any]:
+    import jax
+
+    from drogo.learn.objectives import OBJECTIVES
+
+    return jax.jit(jax.grad(OBJECTIVES["drogo"]))
+
+
 def drogo_loss(mdp: MDP, rng: np.random.Generator) -> float:
     """3.13: the mean of the loss's gradient is the anchored natural gradient, by enumeration."""
-    import jax
     import jax.numpy as jnp
 
-    from drogo.learn.objectives import OBJECTIVES, Step
+    from drogo.learn.objectives import Step
 
     R, P = matrices(mdp)
+    slope_of = _slope_of_drogo()
     end = int(mdp.terminal.argmax())
     v = rng.normal(size=len(P))
     one = jnp.float32(1)
@@ -160,8 +170,7 @@ def drogo_loss(mdp: MDP, rng: np.random.Generator) -> float:
         for t in np.flatnonzero(P[s]):
             step = Step(jnp.float32(R[s, s]), jnp.asarray(t == end), 0 * one, 0 * one, one, one,
                         jnp.float32(np.inf), jnp.float32(np.inf))  # fmt: skip
-            slope = jax.grad(OBJECTIVES["drogo"])(jnp.float32(v[s]), jnp.float32(v[t]), step)
-            mean += P[s, t] * float(slope)
+            mean += P[s, t] * float(slope_of(jnp.float32(v[s]), jnp.float32(v[t]), step))
         anchored = np.where(np.arange(len(P)) == end, 0.0, v)
         entry = R[s, s] - (P[s] * np.exp(anchored - v[s])).sum()
         worst = max(worst, abs(mean - entry) / (abs(entry) + 1))
