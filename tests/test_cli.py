@@ -151,13 +151,15 @@ def test_learn_a_map_of_ones_own(capsys, tmp_path, small_map):
     assert (status, err) == (0, "")
     assert "converged" in out
     (directory,) = (tmp_path / "out").iterdir()
-    assert sorted(p.name for p in directory.iterdir()) == ["fit.npz", "picture.png"]
+    assert sorted(p.name for p in directory.iterdir()) == ["data.json", "fit.npz", "picture.png"]
     out, _, status = learn(capsys, tmp_path, small_map)
     assert status == 0
     assert "Already there" in out
     _, err, status = learn(capsys, tmp_path, small_map, "--step-size", "0.01")
     assert status == 2
     assert "another step_size" in err
+    _, err, status = learn(capsys, tmp_path, small_map, "--data-seed", "9")
+    assert (status, "another data_seed" in err) == (2, True)
 
 
 def test_learn_prints_json(capsys, tmp_path, small_map):

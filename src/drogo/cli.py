@@ -62,9 +62,9 @@ class Learn:
 
     env: tyro.conf.Positional[str]
     """A shipped world, a map file, or a Gymnasium id."""
-    observation: Literal["one-hot", "coordinates", "pixels", "state", "symbolic"] = "coordinates"
-    """What the network sees of a grid world; state is the tabular case. A MiniGrid environment is
-    seen as pixels, or symbolic."""
+    observation: Literal["one-hot", "coordinates", "pixels", "state", "symbolic"] | None = None
+    """What the network sees of a grid world: coordinates unless given; state is the tabular case. A
+    MiniGrid environment is seen as pixels, or symbolic."""
     preset: Literal["auto", "fast", "stable", "paper"] = "auto"
     """fast: small worlds whose states repeat. stable: all others. auto: the one of these that suits
     the data. paper: exactly the paper's settings."""
@@ -203,6 +203,14 @@ Verb = (
 )
 
 
+def _is_of_the_input(error: Exception) -> bool:
+    gymnasium = sys.modules.get("gymnasium")  # imported by whatever may raise its errors
+    kinds = (ValueError, OSError, ArithmeticError)
+    return isinstance(error, kinds) or (
+        gymnasium is not None and isinstance(error, gymnasium.error.Error)
+    )
+
+
 def main(arguments: list[str] | None = None) -> None:
     """The `drogo` command."""
     verb: Any = tyro.cli(
@@ -220,7 +228,9 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(130)
     except BrokenPipeError:
         sys.exit(141)
-    except (ValueError, OSError, ArithmeticError) as error:
+    except Exception as error:
+        if not _is_of_the_input(error):
+            raise
         # Wrong input, not a fault of the program: the message is the answer, a traceback is not.
         if getattr(verb, "json", False):
             print(json.dumps({"error": str(error), "kind": type(error).__name__}))

@@ -40,6 +40,11 @@ class Files:
         return self.directory / "picture.png"
 
     @property
+    def data(self) -> Path:
+        """What was asked to be collected."""
+        return self.directory / "data.json"
+
+    @property
     def checkpoint(self) -> Path:
         return self.directory / "checkpoint.npz"
 
@@ -71,6 +76,8 @@ def obtain(options: Learn, console: Console) -> tuple[LogEigenvector, Files, str
             f"{files.directory} holds an interrupted run. Go on with --resume, or start anew with "
             "--overwrite."
         )
+    elif options.resume and not files.checkpoint.exists():
+        console.print(f"Nothing to resume in {files.directory}: from the start.", soft_wrap=True)
     before = load(files.fit) if files.fit.exists() and not options.overwrite else None
     if before is not None:
         _check_same(before, settings, options, files)
@@ -79,10 +86,12 @@ def obtain(options: Learn, console: Console) -> tuple[LogEigenvector, Files, str
         with console.status(f"collecting {options.transitions} transitions"):
             data = subject.collect(options)
             truth = subject.truth(data, options.lam)
+        about = json.dumps(_data_options(options)).encode()
+        write_file(files.data, about, overwrite=True)
         result, note = _fit(options, settings, data, truth, files, console), "Written"
         result.save(files.fit, overwrite=options.overwrite)
     if before is None or not files.picture.exists():
-        how = f"{options.objective}, {options.preset}, lambda = {options.lam:g}"
+        how = f"{options.objective}, {options.preset}, {result.network}, lambda = {options.lam:g}"
         figure = subject.picture(result, how)
         write_file(files.picture, plot.as_png(figure), overwrite=options.overwrite)
     files.checkpoint.unlink(missing_ok=True)
@@ -94,6 +103,10 @@ def _settings(options: Learn) -> dict[str, Any]:
     given = {"updates": options.updates, "step_size": options.step_size}
     chosen = {"lam": options.lam, "objective": options.objective}
     return {**chosen, **{name: value for name, value in given.items() if value is not None}}
+
+
+def _data_options(options: Learn) -> dict[str, Any]:
+    return {"transitions": options.transitions, "data_seed": options.data_seed}
 
 
 def _name(options: Learn, subject: Subject) -> str:
@@ -123,7 +136,11 @@ def _fit(
                 **settings,
             )
     except KeyboardInterrupt:
-        console.print(f"Kept in {files.checkpoint}: the same command with --resume goes on.")
+        if files.checkpoint.exists():
+            console.print(
+                f"Kept in {files.checkpoint}: the same command with --resume goes on.",
+                soft_wrap=True,
+            )
         raise
 
 
@@ -158,6 +175,9 @@ def _check_same(
     wanted = map(configs.as_json, configs.choices(options.preset, settings, images=images))
     differ = [[name for name in one if one[name] != had[name]] for one in wanted]
     other = min(differ, key=len)
+    if files.data.exists():
+        asked, used = _data_options(options), json.loads(files.data.read_text())
+        other += [name for name in asked if asked[name] != used.get(name)]
     if other:
         raise FileExistsError(
             f"{files.fit} holds a fit with another {', '.join(other)}. It was left as it is: "
@@ -190,11 +210,22 @@ def _report(result: LogEigenvector, files: Files) -> dict[str, Any]:
     }
 
 
+def _caption(result: LogEigenvector) -> str:
+    worst = "worst: violation of any state's equation, or of groups of held-out transitions where "
+    worst += "states do not repeat"
+    if "cosine_column" not in result.history:
+        return f"no exact answer is known; {worst}"
+    return (
+        "cosine with each exact vector; difference: the largest of any log entry, to the column; "
+        + worst
+    )
+
+
 def _table(options: Learn, result: LogEigenvector, report: dict[str, Any]) -> Table:
     table = Table(
-        title=f"{options.env}: {options.objective}, {options.preset}, {result.updates} updates",
-        caption="cosine with each exact vector; difference: the largest of any log entry, to "
-        "the column; worst: violation of any state's equation",
+        title=f"{options.env}: {options.objective}, {options.preset}, {result.network}, "
+        f"{result.updates} updates",
+        caption=_caption(result),
         box=box.SIMPLE_HEAD,
     )
     shown = {"column": "cosine_column", "difference": "difference_column"}

@@ -18,7 +18,7 @@ from drogo.exact.continuous import GridSolution
 from drogo.gridworld import GridWorld
 from drogo.learn import LogEigenvector, Transitions, collect
 from drogo.learn import config as configs
-from drogo.plot.fields import Plane, learned_field
+from drogo.plot.fields import Plane, learned_cloud, learned_field
 
 if TYPE_CHECKING:
     from drogo.cli import Learn
@@ -53,10 +53,17 @@ def find(options: Learn) -> Subject:
     if options.env.startswith("MiniGrid-"):
         from drogo.minigrid import MiniGridWorld
 
+        if options.observation not in (None, "pixels", "symbolic"):
+            raise ValueError(
+                f"--observation {options.observation} is for grid worlds; a MiniGrid environment "
+                "is seen as pixels or symbolic."
+            )
+        if options.layout < 0:
+            raise ValueError(f"--layout is {options.layout}; it is a seed, 0 or more.")
         kind = "symbolic" if options.observation == "symbolic" else "rgb"
         made = MiniGridWorld(
             options.env, options.layout, observation=kind, tile=options.tile,
-            step=options.reward or -1.0,
+            step=-1.0 if options.reward is None else options.reward,
         )  # fmt: skip
         return MiniGrid(options.env, made)
     if options.observation == "symbolic":
@@ -68,7 +75,12 @@ def find(options: Learn) -> Subject:
                 "--reward is for Gymnasium environments; in a map, rewards belong to its symbols "
                 "(header line 'reward .: -2')."
             )
-        return Grid(world, options.observation)
+        return Grid(world, options.observation or "coordinates")
+    if options.observation is not None:
+        raise ValueError(
+            f"--observation is for grid worlds and MiniGrid; {options.env} is seen as it shows "
+            "itself (--key chooses a part of a Dict)."
+        )
     return Other(options.env, options.reward, options.key)
 
 
@@ -116,8 +128,9 @@ class MiniGrid:
 
     @property
     def name(self) -> str:
-        kind = self.made.observation_kind
-        return f"{self.env}-layout{self.made.layout}-{kind}{self.made.tile}"
+        kind, step = self.made.observation_kind, self.made.costs["step"]
+        name = f"{self.env}-layout{self.made.layout}-{kind}{self.made.tile}"
+        return name if step == -1 else f"{name}-reward{step:g}"
 
     def collect(self, options: Learn) -> Transitions:
         return collect(self.made, options.transitions, seed=options.data_seed, start="uniform")
@@ -192,7 +205,10 @@ class Other:
     def picture(self, result: LogEigenvector, title: str) -> Figure:
         title = f"{self.env}: {title}"
         if self.env != MOUNTAIN_CAR:
-            return plot.profile(result.v.mean(axis=0), title=title, label="learned log e")
+            mean = result.v.mean(axis=0)
+            return learned_cloud(
+                result.observations, mean, result.history, seeds=len(result.seeds), title=title
+            )
         across, up = (
             np.linspace(low, high, PIXELS_OF_A_PLANE) for low, high in zip(LOW, HIGH, strict=True)
         )

@@ -280,8 +280,9 @@ def lanes_from_arrays(
     arrays: Mapping[str, Any],
 ) -> Lane:
     """Put saved leaves back into their places; shapes and types must match."""
-    params, static = build_networks(kind, observations, config, inputs, [0] * lanes)
-    fresh = train.program(config, static).init(params)
+    one, static = build_networks(kind, observations, config, inputs, [0])
+    params = jax.tree.map(lambda x: jax.ShapeDtypeStruct((lanes, *x.shape[1:]), x.dtype), one)
+    fresh = jax.eval_shape(train.program(config, static).init, params)
     leaves, structure = jax.tree.flatten(fresh)
     saved = [arrays[name] for name in sorted(arrays) if name.startswith("leaf/")]
     if [(x.shape, str(x.dtype)) for x in leaves] != [(x.shape, str(x.dtype)) for x in saved]:

@@ -272,10 +272,11 @@ def _check(data: Transitions) -> None:
         raise DataError(
             f"{int(bad.sum())} of {n} rewards are not negative (transition {int(bad.argmax())}: "
             f"{data.reward[bad.argmax()]:g}). The default representation needs r < 0: give a step "
-            "cost, for example collect(..., reward=-1.0)."
+            "cost, for example collect(..., reward=-1.0), or drogo learn --reward=-1."
         )
     if not data.terminated.any():
         raise DataError(
             f"none of the {n} transitions is terminated. The ends anchor the vector; without one "
-            "it drifts to minus infinity. Collect more, or start nearer to an end."
+            "it drifts to minus infinity. Collect more, or start nearer to an end (start=); a task "
+            "that never ends has no such vector."
         )

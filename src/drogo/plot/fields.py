@@ -6,12 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from drogo.plot.learning import DIVERGING, LINE, curves
 from drogo.plot.maps import COLOURS, WALL
+
+MOST_POINTS = 10_000
+SEEN_FROM = 1000
+"""Observations from which the directions of a picture are taken."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,50 @@ def learned_field(
         curves(right, history)
     figure.suptitle(title)
     return figure
+
+
+def learned_cloud(
+    observations: Shaped[np.ndarray, "n ..."],
+    mean: Float[np.ndarray, " n"],
+    history: Mapping[str, np.ndarray],
+    *,
+    seeds: int,
+    title: str,
+) -> Figure:
+    """Where there is neither a map nor a truth: values where the data are, seen from the side on
+    which they spread most, and how badly the equations are violated."""
+    name = f"learned, mean of {seeds} seeds" if seeds > 1 else "learned"
+    figure = Figure(figsize=(11, 4.6), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    some = np.random.default_rng(0).permutation(len(observations))[:MOST_POINTS]
+    rows = observations[some].reshape(some.size, -1).astype(np.float64)
+    left.set_title(name)
+    if rows.shape[1] == 1:
+        left.plot(rows[:, 0], mean[some], "o", color=LINE, markersize=4)
+        left.set_xlabel("observation")
+        left.set_ylabel("log e")
+        left.grid(alpha=0.3)
+    else:
+        at, labels = _from_the_side(rows)
+        shown = left.scatter(*at.T, c=mean[some], cmap=COLOURS, s=6, linewidths=0)
+        figure.colorbar(shown, ax=left, shrink=0.85, pad=0.02).set_label("log e")
+        left.set_xlabel(labels[0])
+        left.set_ylabel(labels[1])
+    violation(right, history)
+    figure.suptitle(title)
+    return figure
+
+
+def _from_the_side(
+    rows: Float[np.ndarray, "n numbers"],
+) -> tuple[Float[np.ndarray, "n 2"], tuple[str, str]]:
+    """Two numbers as they are; more, along the two principal directions."""
+    if rows.shape[1] == 2:
+        return rows, ("observation, first number", "observation, second number")
+    centred = rows - rows.mean(axis=0)
+    directions = np.linalg.svd(centred[:SEEN_FROM], full_matrices=False)[2][:2]
+    name = "principal direction of the observations"
+    return centred @ directions.T, (f"first {name}", f"second {name}")
 
 
 def violation(axes: Axes, history: Mapping[str, np.ndarray]) -> None:

@@ -1,0 +1,5 @@
+"""`python -m drogo` is the `drogo` command."""
+
+from drogo.cli import main
+
+main()
