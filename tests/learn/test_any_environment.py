@@ -210,6 +210,28 @@ def test_pixels_that_never_change_are_left_out(tmp_path):
     assert np.array_equal(load(tmp_path / "fit.npz")(images), result(images))
 
 
+def test_numbers_of_states_are_learned_with_the_defaults():
+    import drogo  # noqa: F401  (registers the environment)
+    from drogo import GridWorld, exact
+
+    env = gymnasium.make("drogo/FourRooms-v0", observation="state")
+    result = fit(collect(env, 100_000, seed=0, start="uniform"), lam=20.0)
+    assert (result.network, result.status) == ("table", ("converged",))
+    truth = exact.log_column(GridWorld.load("four-rooms").mdp, lam=20.0)
+    assert np.abs(result.v[0] - truth).max() < 0.3  # of 12, by chance of the data
+
+
+def test_few_held_out_transitions_do_not_excuse_everything():
+    """A network that has learned next to nothing has not converged, however little tells it."""
+    from drogo.control import STARTS
+
+    env = gymnasium.make("Acrobot-v1").unwrapped
+    data = collect(env, 5000, seed=0, start=STARTS["Acrobot-v1"], reward=-1.0)
+    result = fit(data, lam=20.0, updates=20)
+    assert result.status == ("max_updates",)
+    assert "too much" in result.diagnosis()[0]
+
+
 def test_ends_of_a_continuous_world_are_known_to_the_network():
     """An end that was not in the data, near to those that were, is worth about 0."""
     data = continuous_data(20_000)

@@ -171,8 +171,8 @@ def _check_same(
     before: LogEigenvector, settings: dict[str, Any], options: Learn, files: Files
 ) -> None:
     had = configs.as_json(before.config)
-    images = before.observations.ndim == 4
-    wanted = map(configs.as_json, configs.choices(options.preset, settings, images=images))
+    ndim = before.observations.ndim
+    wanted = map(configs.as_json, configs.choices(options.preset, settings, ndim=ndim))
     differ = [[name for name in one if one[name] != had[name]] for one in wanted]
     other = min(differ, key=len)
     if files.data.exists():

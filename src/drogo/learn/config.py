@@ -142,6 +142,10 @@ ON_IMAGES: dict[str, dict[str, Any]] = {
 """What a preset changes for images: there an update costs more and achieves more, and long steps
 now and then kill a part of the network that never comes back."""
 
+OF_A_TABLE = {"step_size": 0.05}
+"""What `fast` and `stable` change where observations are numbers of states: each value then moves
+by itself, no other one is disturbed, and it has as far to go as v is deep."""
+
 
 MOST_STATES_OF_FAST = 2 * PRESETS["fast"].batch_size
 """Beyond, a table is not evaluated as a whole, on which the fast preset relies."""
@@ -153,8 +157,9 @@ FLAT: dict[str, Any] = {"network": "mlp", "batch_size": 2 * PRESETS["fast"].batc
 """For such images. Evaluating a whole table is then cheap up to twice as many states."""
 
 
-def make(preset: str, overrides: dict[str, Any], *, images: bool = False) -> Config:
-    """A preset with some settings changed; an unknown name is an error."""
+def make(preset: str, overrides: dict[str, Any], *, ndim: int = 2) -> Config:
+    """A preset with some settings changed; an unknown name is an error. `ndim` is that of a table
+    of observations: 1 for numbers of states, 4 for images."""
     if preset not in PRESETS:
         raise ValueError(f"preset is {preset!r}; choose one of {', '.join(PRESETS)}, auto.")
     known = {field.name for field in fields(Config)}
@@ -163,31 +168,34 @@ def make(preset: str, overrides: dict[str, Any], *, images: bool = False) -> Con
         raise TypeError(
             f"unknown setting(s) {', '.join(sorted(unknown))}; known: {', '.join(sorted(known))}."
         )
-    by_convolution = images and overrides.get("network") != "mlp"
-    adapted = ON_IMAGES.get(preset, {}) if by_convolution else {}
+    adapted = {}
+    if ndim == 4 and overrides.get("network") != "mlp":
+        adapted = ON_IMAGES.get(preset, {})
+    elif ndim == 1 and preset != "paper" and overrides.get("objective", "drogo") == "drogo":
+        adapted = OF_A_TABLE
     return replace(PRESETS[preset], **{**adapted, **overrides})
 
 
 def make_for(data: Any, preset: str, overrides: dict[str, Any]) -> Config:
     """The same for some transitions; `auto` is what suits them."""
-    images = data.are_images
+    ndim = data.observations.ndim
     if preset != "auto":
-        return make(preset, overrides, images=images)
+        return make(preset, overrides, ndim=ndim)
     m = len(data.observations)
     small = data.repeats and data.observations.nbytes <= MOST_BYTES_OF_FAST
-    flat = small and images and m > MANY_IMAGES and "network" not in overrides
+    flat = small and ndim == 4 and m > MANY_IMAGES and "network" not in overrides
     few = m <= (2 if flat else 1) * MOST_STATES_OF_FAST
     preset = "fast" if small and few else "stable"
-    return make(preset, {**(FLAT if flat else {}), **overrides}, images=images)
+    return make(preset, {**(FLAT if flat else {}), **overrides}, ndim=ndim)
 
 
-def choices(preset: str, overrides: dict[str, Any], *, images: bool) -> list[Config]:
+def choices(preset: str, overrides: dict[str, Any], *, ndim: int) -> list[Config]:
     """All that `make_for` may make of these, whatever the data."""
     if preset != "auto":
-        return [make(preset, overrides, images=images)]
-    extras = ({}, FLAT) if images and "network" not in overrides else ({},)
+        return [make(preset, overrides, ndim=ndim)]
+    extras = ({}, FLAT) if ndim == 4 and "network" not in overrides else ({},)
     return [
-        make(name, {**extra, **overrides}, images=images)
+        make(name, {**extra, **overrides}, ndim=ndim)
         for name in ("fast", "stable")
         for extra in extras
     ]

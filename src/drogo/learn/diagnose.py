@@ -17,7 +17,7 @@ def diagnose(history: Mapping[str, np.ndarray], status: str) -> str:
         return ""
     if status == "diverged":
         return "diverged. Try preset='stable' (a target network and a cap), or a smaller step_size."
-    told = [f"the worst violation is {history['worst'][-1]:.2g}, above the tolerance"]
+    told = [f"the worst violation is {history['worst'][-1]:.2g}, too much for an answer"]
     level = history["level"]
     fell = level[3 * (len(level) - 1) // 4] - level[-1]
     if fell > FALLING * abs(level[-1]):

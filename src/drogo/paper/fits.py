@@ -76,7 +76,7 @@ def trained(
     data = data_of(world, settings["input"])
     chosen = {name: settings[name] for name in ("lam", "objective") if name in settings}
     chosen |= settings["overrides"]
-    updates = configs.make(settings["preset"], chosen, images=data.are_images).updates
+    updates = configs.make(settings["preset"], chosen, ndim=data.observations.ndim).updates
     checkpoint = scratch / "checkpoint.npz"
     train = partial(
         method,

@@ -111,8 +111,11 @@ def violation(axes: Axes, history: Mapping[str, np.ndarray]) -> None:
     axes.plot(history["update"], worst, color=LINE, alpha=0.5, linewidth=1)
     axes.plot(history["update"], np.median(worst, axis=1), color="black", linewidth=2,
               label="median")  # fmt: skip
-    axes.plot([], [], color=LINE, alpha=0.5, label="each seed")
+    if worst.shape[1] > 1:
+        axes.plot([], [], color=LINE, alpha=0.5, label="each seed")
     axes.set_yscale("log")
+    high = float(worst[np.isfinite(worst)].max(initial=1e-6))
+    axes.set_ylim(bottom=min(float(worst.min()), high / 10) / 1.3)  # a decade at least
     axes.set_xlabel("updates")
     axes.set_ylabel("worst violation of an equation")
     axes.set_title("learning curves")
