@@ -39,13 +39,14 @@ def write_file(path: Path, content: bytes, *, overwrite: bool = False) -> None:
 
 def _claim(part: Path, path: Path) -> None:
     """Give a finished file its name; unlike a rename, fail if another process was first."""
+    taken = f"{path} exists and was left as it is (overwrite=True replaces it)."
     try:
         os.link(part, path)
     except FileExistsError:
-        raise FileExistsError(f"{path} exists and was left as it is.") from None
+        raise FileExistsError(taken) from None
     except OSError:  # a file system without hard links: the next best thing
         if path.exists():
-            raise FileExistsError(f"{path} exists and was left as it is.") from None
+            raise FileExistsError(taken) from None
         part.replace(path)
 
 
@@ -74,5 +75,7 @@ def read_array_file(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
             arrays = {name: stored[name] for name in stored.files}
         settings = json.loads(str(arrays.pop("settings")))
     except Exception as error:
-        raise ValueError(f"{path} is not a drogo result, or is damaged: {error}") from error
+        # NumPy takes any other file for a pickle, and says how to load it "unsafely".
+        why = "no array file" if "pickle" in str(error) else str(error)
+        raise ValueError(f"{path} is not a drogo result, or is damaged: {why}") from error
     return arrays, settings
