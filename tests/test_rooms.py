@@ -7,7 +7,7 @@ import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "drogo"
 ROOMS = (
-    "files", "mdp", "gridworld", "minigrid", "exact", "control", "potential", "learn", "use", "agents", "runs", "plot", "paper", "commands", "cli"
+    "files", "mdp", "gridworld", "minigrid", "exact", "control", "potential", "learn", "use", "agents", "runs", "plot", "paper", "commands", "cli", "__main__"
 )  # fmt: skip
 
 
