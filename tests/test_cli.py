@@ -35,6 +35,8 @@ def test_help_needs_nothing_heavy():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "exact" in done.stdout
+    module = [sys.executable, "-m", "drogo", "--help"]
+    assert subprocess.run(module, capture_output=True, text=True, check=True).stdout == done.stdout
 
 
 def test_envs(capsys):
@@ -224,6 +226,8 @@ def test_learn_a_minigrid(capsys, tmp_path, monkeypatch):
     assert (status, json.loads(again)["seeds"]) == (0, json.loads(out)["seeds"])
     _, err, status = learn(capsys, tmp_path, "four-rooms", "--observation", "symbolic")
     assert (status, "is for MiniGrid" in err) == (2, True)
+    _, err, status = learn(capsys, tmp_path, "MiniGrid-Emty-5x5-v0")
+    assert (status, "Did you mean" in err) == (2, True)
 
 
 def test_learn_a_continuous_environment(capsys, tmp_path, monkeypatch):

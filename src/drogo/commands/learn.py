@@ -76,7 +76,7 @@ def obtain(options: Learn, console: Console) -> tuple[LogEigenvector, Files, str
             f"{files.directory} holds an interrupted run. Go on with --resume, or start anew with "
             "--overwrite."
         )
-    elif options.resume and not files.checkpoint.exists():
+    elif options.resume and not (files.checkpoint.exists() or files.fit.exists()):
         console.print(f"Nothing to resume in {files.directory}: from the start.", soft_wrap=True)
     before = load(files.fit) if files.fit.exists() and not options.overwrite else None
     if before is not None:
@@ -86,9 +86,10 @@ def obtain(options: Learn, console: Console) -> tuple[LogEigenvector, Files, str
         with console.status(f"collecting {options.transitions} transitions"):
             data = subject.collect(options)
             truth = subject.truth(data, options.lam)
+        result, note = _fit(options, settings, data, truth, files, console), "Written"
+        # Not before: a fit that is there belongs to its own data until it is replaced.
         about = json.dumps(_data_options(options)).encode()
         write_file(files.data, about, overwrite=True)
-        result, note = _fit(options, settings, data, truth, files, console), "Written"
         result.save(files.fit, overwrite=options.overwrite)
     if before is None or not files.picture.exists():
         how = f"{options.objective}, {options.preset}, {result.network}, lambda = {options.lam:g}"

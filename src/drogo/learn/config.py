@@ -153,7 +153,10 @@ MOST_BYTES_OF_FAST = 2**28
 MANY_IMAGES = 500
 """Of one scene: from here on an MLP on the pixels that change is as good as the CNN, and about
 thirty times faster."""
-FLAT: dict[str, Any] = {"network": "mlp", "batch_size": 2 * PRESETS["fast"].batch_size}
+FLAT: dict[str, dict[str, Any]] = {
+    "fast": {"network": "mlp", "batch_size": 2 * PRESETS["fast"].batch_size},
+    "stable": {"network": "mlp"},
+}
 """For such images. Evaluating a whole table is then cheap up to twice as many states."""
 
 
@@ -186,18 +189,18 @@ def make_for(data: Any, preset: str, overrides: dict[str, Any]) -> Config:
     flat = small and ndim == 4 and m > MANY_IMAGES and "network" not in overrides
     few = m <= (2 if flat else 1) * MOST_STATES_OF_FAST
     preset = "fast" if small and few else "stable"
-    return make(preset, {**(FLAT if flat else {}), **overrides}, ndim=ndim)
+    return make(preset, {**(FLAT[preset] if flat else {}), **overrides}, ndim=ndim)
 
 
 def choices(preset: str, overrides: dict[str, Any], *, ndim: int) -> list[Config]:
     """All that `make_for` may make of these, whatever the data."""
     if preset != "auto":
         return [make(preset, overrides, ndim=ndim)]
-    extras = ({}, FLAT) if ndim == 4 and "network" not in overrides else ({},)
+    may_be_flat = ndim == 4 and "network" not in overrides
     return [
         make(name, {**extra, **overrides}, ndim=ndim)
-        for name in ("fast", "stable")
-        for extra in extras
+        for name, flat in FLAT.items()
+        for extra in (({}, flat) if may_be_flat else ({},))
     ]
 
 

@@ -40,7 +40,7 @@ def learned_field(
 ) -> Figure:
     """Like `learned`; without a truth, the map and how badly its equations are violated. NaN is
     where there is nothing."""
-    name = f"learned, mean of {seeds} seeds" if seeds > 1 else "learned"
+    name = _name(seeds)
     if truth is None:
         figure = Figure(figsize=(11, 4.6), layout="constrained")
         left, right = figure.subplots(1, 2)
@@ -71,12 +71,11 @@ def learned_cloud(
 ) -> Figure:
     """Where there is neither a map nor a truth: values where the data are, seen from the side on
     which they spread most, and how badly the equations are violated."""
-    name = f"learned, mean of {seeds} seeds" if seeds > 1 else "learned"
     figure = Figure(figsize=(11, 4.6), layout="constrained")
     left, right = figure.subplots(1, 2)
     some = np.random.default_rng(0).permutation(len(observations))[:MOST_POINTS]
     rows = observations[some].reshape(some.size, -1).astype(np.float64)
-    left.set_title(name)
+    left.set_title(_name(seeds))
     if rows.shape[1] == 1:
         left.plot(rows[:, 0], mean[some], "o", color=LINE, markersize=4)
         left.set_xlabel("observation")
@@ -91,6 +90,10 @@ def learned_cloud(
     violation(right, history)
     figure.suptitle(title)
     return figure
+
+
+def _name(seeds: int) -> str:
+    return f"learned, mean of {seeds} seeds" if seeds > 1 else "learned"
 
 
 def _from_the_side(
