@@ -147,7 +147,7 @@ class MiniGrid:
         return learned_field(
             plane, self._over_positions(truth), self._over_positions(result.v.mean(axis=0)),
             result.history, seeds=len(result.seeds), title=f"{self.env}, layout "
-            f"{self.made.layout}, from {seen} (mean over directions, doors, objects): {title}",
+            f"{self.made.layout}, from {seen}: {title}\n(mean over directions, doors, objects)",
         )  # fmt: skip
 
     def _over_positions(self, values: np.ndarray) -> np.ndarray:
