@@ -40,7 +40,7 @@ def data_of(world: str) -> tuple[Any, np.ndarray]:
     if world == "mountain-car":
         data, truth = mountain_car()
         return data, truth["column"]
-    from drogo.minigrid import MiniGridWorld
+    from drogo.worlds.minigrid import MiniGridWorld
 
     made = MiniGridWorld(world, layout=0, **WORLDS[world])
     return collect(made, OF_A_GRID, seed=0), exact.log_column(made.mdp, LAM)

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from drogo import Transitions, exact, fit
-from drogo.minigrid import MiniGridWorld
+from drogo.worlds.minigrid import MiniGridWorld
 
 SIDE, LAM = 56, 20.0
 NOISE = 24

@@ -21,7 +21,7 @@ import numpy as np
 import optax
 
 from drogo import GridWorld, Transitions, collect, exact, fit
-from drogo.learn import config as configs
+from drogo import config as configs
 from drogo.learn import networks
 from drogo.learn.run import Run
 from worlds import random_world

@@ -21,11 +21,11 @@ import numpy as np
 
 from drogo import GridWorld, Potential, PotentialShaping, exact
 from drogo.agents import compare, q_learning
-from drogo.paper import fits, shaping, shaping_runs
-from drogo.paper.reproduce import Reader
-from drogo.paper.scope import INPUTS, WORLDS, Scope, needed
 from drogo.potential import normalised
 from drogo.runs.store import Store
+from drogo_paper import fits, shaping, shaping_runs
+from drogo_paper.reproduce import Reader
+from drogo_paper.scope import INPUTS, WORLDS, Scope, needed
 
 SEEDS = 10
 LANES = 480

@@ -53,7 +53,7 @@ def make(world: str) -> gymnasium.Env:
     if world == "mountain-car":
         return gymnasium.make("MountainCar-v0")
     from beyond_grids import WORLDS
-    from drogo.minigrid import MiniGridWorld
+    from drogo.worlds.minigrid import MiniGridWorld
 
     name = MAPS[world]
     return MiniGridWorld(name, layout=0, **WORLDS[name])

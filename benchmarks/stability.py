@@ -21,10 +21,10 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from drogo import GridWorld, Transitions, collect, exact, fit, plot
-from drogo.control import STARTS, mountain_car_truth
+from drogo.errors import Diverged
 from drogo.files import read_array_file, write_array_file, write_file
-from drogo.learn import Diverged
 from drogo.plot.shaping import LINES, OKABE_ITO, legend_below
+from drogo.worlds.control import STARTS, mountain_car_truth
 
 LAM = 20.0
 OFF: dict[str, Any] = {"cap": np.inf, "ceiling": False, "target_rate": 1.0}
@@ -83,7 +83,7 @@ def acrobot(steps: int = 1) -> tuple[Transitions, dict[str, np.ndarray]]:
 
 
 def door_key() -> tuple[Transitions, dict[str, np.ndarray]]:
-    from drogo.minigrid import MiniGridWorld
+    from drogo.worlds.minigrid import MiniGridWorld
 
     world = MiniGridWorld("MiniGrid-DoorKey-6x6-v0", tile=2)
     return collect(world, 200_000, seed=0), {"column": exact.log_column(world.mdp, LAM)}

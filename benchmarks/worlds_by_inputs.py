@@ -15,10 +15,10 @@ from pathlib import Path
 
 from drogo import GridWorld, exact, plot
 from drogo.files import write_file
-from drogo.paper import cosine, fits
-from drogo.paper.scope import INPUTS, LAM, WORLDS, Scope
 from drogo.runs.local import LocalEngine
 from drogo.runs.store import Record, Store
+from drogo_paper import cosine, fits
+from drogo_paper.scope import INPUTS, LAM, WORLDS, Scope
 
 
 def draw(world_name: str, kind: str, preset: str, record: Record, out: Path) -> None:

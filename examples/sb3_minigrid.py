@@ -11,7 +11,7 @@ from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.vec_env import VecNormalize
 
 from drogo import PotentialShaping, collect, exact, fit
-from drogo.minigrid import MiniGridWorld
+from drogo.worlds.minigrid import MiniGridWorld
 
 world = MiniGridWorld("MiniGrid-DoorKey-5x5-v0", layout=0, tile=3)
 truth = {"column": exact.log_column(world.mdp, lam=20.0)}

@@ -36,7 +36,7 @@ def always_dies(settings, scratch, report):
 
 
 LEARN = Job(
-    "drogo.paper.fits:learn",
+    "drogo_paper.fits:learn",
     {"world": "grid-task", "input": "coordinates", "preset": "fast", "seeds": 2, "lam": 20.0,
      "overrides": {"updates": 50}},
     "a short fit",

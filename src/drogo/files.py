@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from drogo.errors import AlreadyExists, ArgumentError, FileError
+
 
 def write_file(path: Path, content: bytes, *, overwrite: bool = False) -> None:
     """Write all of `content` or nothing; `FileExistsError` if the file is there already."""
@@ -19,7 +21,7 @@ def write_file(path: Path, content: bytes, *, overwrite: bool = False) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
     except OSError as error:
-        raise OSError(
+        raise FileError(
             f"cannot write into the directory {path.parent}: {error.strerror}. Choose another one."
         ) from error
     part = Path(name)
@@ -43,10 +45,10 @@ def _claim(part: Path, path: Path) -> None:
     try:
         os.link(part, path)
     except FileExistsError:
-        raise FileExistsError(taken) from None
+        raise AlreadyExists(taken) from None
     except OSError:  # a file system without hard links: the next best thing
         if path.exists():
-            raise FileExistsError(taken) from None
+            raise AlreadyExists(taken) from None
         part.replace(path)
 
 
@@ -60,7 +62,7 @@ def write_array_file(
     """An `.npz` without objects; `settings` goes in as JSON, so that the file explains itself."""
     for name, array in arrays.items():
         if array.dtype.hasobject:
-            raise ValueError(f"Object arrays cannot be saved: {name}.")
+            raise ArgumentError(f"Object arrays cannot be saved: {name}.")
     stream = io.BytesIO()
     text = json.dumps(settings, sort_keys=True, allow_nan=False)
     np.savez_compressed(stream, **{**arrays, "settings": np.array(text)})  # pyright: ignore[reportArgumentType]
@@ -77,5 +79,5 @@ def read_array_file(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     except Exception as error:
         # NumPy takes any other file for a pickle, and says how to load it "unsafely".
         why = "no array file" if "pickle" in str(error) else str(error)
-        raise ValueError(f"{path} is not a drogo result, or is damaged: {why}") from error
+        raise ArgumentError(f"{path} is not a drogo result, or is damaged: {why}") from error
     return arrays, settings

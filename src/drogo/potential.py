@@ -13,6 +13,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Float, Int
 
+from drogo.errors import ArgumentError
+
 Function = Callable[[np.ndarray], Any]
 """From a batch of observations to one number for each."""
 Neighbours = Int[np.ndarray, "pairs 2"]
@@ -49,20 +51,20 @@ class Potential:
     def __call__(self, observations: Any) -> Float[np.ndarray, " batch"]:
         batch = np.asarray(observations)
         if self.shape is not None and batch.shape[1:] != self.shape:
-            raise ValueError(
+            raise ArgumentError(
                 f"{self.name} takes observations of shape {self.shape}, in batches; these have "
                 f"shape {batch.shape[1:]}."
             )
         values = np.asarray(self.function(batch), dtype=np.float64)
         if values.shape != (len(batch),):
-            raise ValueError(
+            raise ArgumentError(
                 f"{self.name} returned shape {values.shape} for {len(batch)} observation(s); it is "
                 f"called with a batch and must return one number for each: ({len(batch)},)."
             )
         bad = ~np.isfinite(values)
         if bad.any():
             first = int(bad.argmax())
-            raise ValueError(
+            raise ArgumentError(
                 f"{self.name} is {values[first]} at observation {_short(batch[first])}; a shaping "
                 "reward needs a finite number everywhere."
             )
@@ -80,7 +82,7 @@ class Potential:
         """A vector over states, looked up by their observations (equal bit for bit)."""
         table = np.asarray(observations)
         if len(table) != len(values):
-            raise ValueError(f"{len(values)} values do not fit {len(table)} observations.")
+            raise ArgumentError(f"{len(values)} values do not fit {len(table)} observations.")
         known = Lookup(table, np.asarray(values, dtype=np.float64), name)
         return cls(known, table.shape[1:], discount, name)
 
@@ -114,7 +116,7 @@ class Lookup:
         new = np.array([value is None for value in found])
         if self.otherwise is None:
             unknown = _short(batch[int(new.argmax())])
-            raise ValueError(
+            raise ArgumentError(
                 f"{self.name} knows {len(self.known)} states, and observation {unknown} is none of "
                 "them: was it made for another environment, or another kind of observation?"
             )
@@ -126,10 +128,12 @@ class Lookup:
 def mean_step(values: Float[np.ndarray, "*seeds states"], neighbours: Neighbours) -> Any:
     """Mean absolute difference between neighbours: what one step is worth on average."""
     if len(neighbours) == 0:
-        raise ValueError("no state has a neighbour: there is no step to normalise a potential by.")
+        raise ArgumentError(
+            "no state has a neighbour: there is no step to normalise a potential by."
+        )
     step = np.abs(values[..., neighbours[:, 0]] - values[..., neighbours[:, 1]]).mean(axis=-1)
     if not (np.isfinite(step) & (step > 0)).all():
-        raise ValueError(
+        raise ArgumentError(
             f"the mean difference between neighbours is {np.min(step)}; a potential that is "
             "constant, or infinite somewhere, cannot be normalised."
         )

@@ -6,8 +6,9 @@ import pytest
 from gymnasium import spaces
 
 from drogo import Transitions, collect, fit
-from drogo.learn import Step, table
-from drogo.learn.data_error import DataError
+from drogo.data import Step
+from drogo.errors import DataError
+from drogo.learn import table
 from drogo.learn.inputs import Inputs
 
 
@@ -223,7 +224,7 @@ def test_numbers_of_states_are_learned_with_the_defaults():
 
 def test_few_held_out_transitions_do_not_excuse_everything():
     """A network that has learned next to nothing has not converged, however little tells it."""
-    from drogo.control import STARTS
+    from drogo.worlds.control import STARTS
 
     env = gymnasium.make("Acrobot-v1").unwrapped
     data = collect(env, 5000, seed=0, start=STARTS["Acrobot-v1"], reward=-1.0)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from drogo import MDP, GridWorld, Transitions, collect, exact, fit, load, sweep
-from drogo.learn import Diverged
+from drogo.errors import Diverged
 from drogo.learn.metrics import cosine, largest_difference, violations
 
 WORLD = GridWorld.parse("########\n#S.x...#\n#.##.#.#\n#....#G#\n########")

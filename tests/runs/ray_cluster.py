@@ -13,7 +13,7 @@ import time
 import ray
 from ray.cluster_utils import Cluster
 
-from drogo.runs.local import RunsFailed
+from drogo.errors import RunsFailed
 from drogo.runs.ray_engine import RayEngine
 from drogo.runs.store import Store
 from run_jobs import LEARN, ray_jobs

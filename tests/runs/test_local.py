@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from drogo.errors import RunsFailed
 from drogo.runs.job import Job
-from drogo.runs.local import LocalEngine, RunsFailed
+from drogo.runs.local import LocalEngine
 from drogo.runs.store import Store
 
 TESTS = str(Path(__file__).parents[1])

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from drogo.agents.q_learning import Progress, q_learning
+from drogo.errors import ArgumentError
 from drogo.mdp import MDP
 
 WEIGHTS = (0.25, 0.5, 0.75, 1.0)
@@ -64,7 +65,7 @@ def compare(
     lanes: list[tuple[str, float, float]] = []
     for name, potential in potentials.items():
         if potential is not None and potential.shape != (seeds, mdp.n_states):
-            raise ValueError(
+            raise ArgumentError(
                 f"potential {name!r} has shape {potential.shape}; expected one row of "
                 f"{mdp.n_states} states for each of {seeds} seeds."
             )

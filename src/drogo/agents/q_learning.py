@@ -25,6 +25,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Float32, Int, Integer
 
 from drogo.agents.value_iteration import optimal_values
+from drogo.errors import ArgumentError
 from drogo.mdp import MDP
 
 EVALUATIONS_A_CALL = 20
@@ -413,21 +414,21 @@ def _check(
     if potential.shape != (len(weight), mdp.n_states) or not (
         len(weight) == len(step_size) == len(seed) > 0
     ):
-        raise ValueError(
+        raise ArgumentError(
             f"potential {potential.shape}, weight {weight.shape}, step_size {step_size.shape} and "
             f"seed {seed.shape} must have one row per lane; a potential has {mdp.n_states} states."
         )
     if not np.isfinite(potential).all():
-        raise ValueError("a potential is not finite everywhere.")
+        raise ArgumentError("a potential is not finite everywhere.")
     if not ((weight >= 0) & (weight <= 1)).all():
-        raise ValueError(f"a weight is {weight[(weight < 0) | (weight > 1)][0]}; give 0 to 1.")
+        raise ArgumentError(f"a weight is {weight[(weight < 0) | (weight > 1)][0]}; give 0 to 1.")
     if not ((step_size > 0) & (step_size <= 1)).all():
-        raise ValueError("a step size is not in (0, 1].")
+        raise ArgumentError("a step size is not in (0, 1].")
     if seed.min() < 0:
-        raise ValueError("seeds are numbers from 0 on.")
+        raise ArgumentError("seeds are numbers from 0 on.")
     if steps < every or every < 1 or steps % every:
-        raise ValueError(f"steps ({steps}) must be a multiple of every ({every}).")
+        raise ArgumentError(f"steps ({steps}) must be a multiple of every ({every}).")
     if not (0 <= discount <= 1 and 0 <= epsilon <= 1):
-        raise ValueError(f"discount ({discount}) and epsilon ({epsilon}) must lie in [0, 1].")
+        raise ArgumentError(f"discount ({discount}) and epsilon ({epsilon}) must lie in [0, 1].")
     if step_limit < 1:
-        raise ValueError(f"step_limit is {step_limit}; it must be at least 1.")
+        raise ArgumentError(f"step_limit is {step_limit}; it must be at least 1.")

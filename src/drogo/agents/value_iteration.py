@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Float
 
+from drogo.errors import ArgumentError, NumericalError
 from drogo.mdp import MDP
 
 MOST_SWEEPS = 1_000_000
 TOLERANCE = 1e-12
 
 
-class NoOptimum(ArithmeticError):
+class NoOptimum(NumericalError):
     """Value iteration did not settle."""
 
 
@@ -30,7 +31,7 @@ def optimal_values(mdp: MDP, discount: float = 1.0) -> Float[np.ndarray, " state
     `discount=1` gives the undiscounted returns that learning curves are measured by.
     """
     if not 0 <= discount <= 1:
-        raise ValueError(f"discount is {discount}; it must lie in [0, 1].")
+        raise ArgumentError(f"discount is {discount}; it must lie in [0, 1].")
     values, change = np.zeros(mdp.n_states), np.inf
     for _ in range(MOST_SWEEPS):
         better = np.where(mdp.terminal, 0.0, action_values(mdp, values, discount).max(axis=1))

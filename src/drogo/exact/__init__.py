@@ -1,5 +1,6 @@
 """The truth in closed form: default and successor representation, in the log domain."""
 
+from drogo.errors import NotConverged
 from drogo.exact.definitions import (
     DEFINITIONS,
     log_column,
@@ -9,7 +10,7 @@ from drogo.exact.definitions import (
 )
 from drogo.exact.dense import default_representation, successor_representation
 from drogo.exact.rows import TERMINAL_FORMULATIONS
-from drogo.exact.solution import NotConverged, Solution
+from drogo.exact.solution import Solution
 
 __all__ = [
     "DEFINITIONS",

@@ -17,6 +17,8 @@ import scipy.sparse as sp
 from jaxtyping import Bool, Float
 from scipy.interpolate import RegularGridInterpolator
 
+from drogo.errors import ArgumentError, NumericalError
+
 Dynamics = Callable[
     [Float[np.ndarray, "n dimensions"], int],
     tuple[Float[np.ndarray, "n dimensions"], Bool[np.ndarray, " n"]],
@@ -58,9 +60,9 @@ def solve_on_grid(
 ) -> GridSolution:
     """From a coarse grid to the one asked for, each starting at the last one's answer."""
     if not reward < 0 or not lam > 0:
-        raise ValueError(f"reward is {reward} and lam {lam}; they must be below and above 0.")
+        raise ArgumentError(f"reward is {reward} and lam {lam}; they must be below and above 0.")
     if min(nodes) < 3:
-        raise ValueError(f"nodes is {tuple(nodes)}; at least 3 along each axis.")
+        raise ArgumentError(f"nodes is {tuple(nodes)}; at least 3 along each axis.")
     coarse = None
     if min(nodes) // 2 >= SMALLEST_GRID:
         halved = [count // 2 + 1 for count in nodes]
@@ -84,7 +86,7 @@ def solve_on_grid(
         v = new
         count += 1
     if moved >= tolerance:
-        raise ArithmeticError(
+        raise NumericalError(
             f"not done after {most_iterations} iterations: the last moved {moved:.2g}. Can every "
             "state reach an end?"
         )

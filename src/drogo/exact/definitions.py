@@ -20,6 +20,7 @@ import scipy.sparse as sp
 from jaxtyping import Float
 from scipy.sparse import csgraph
 
+from drogo.errors import ArgumentError
 from drogo.exact.log_solve import Factor, NoPositiveSolution, log_solve
 from drogo.exact.perron import Pencil, Perron, perron
 from drogo.exact.rows import (
@@ -54,10 +55,12 @@ def solve(
     order.
     """
     if definition not in DEFINITIONS:
-        raise ValueError(f"definition is {definition!r}; choose one of {', '.join(DEFINITIONS)}.")
+        raise ArgumentError(
+            f"definition is {definition!r}; choose one of {', '.join(DEFINITIONS)}."
+        )
     check_parameters(lam, terminal, delta)
     if boundary is not None and definition != "column":
-        raise ValueError(f"boundary values belong to 'column', not to {definition!r}.")
+        raise ArgumentError(f"boundary values belong to 'column', not to {definition!r}.")
     try:
         return _solve(mdp, lam, definition, delta, terminal, boundary)
     except NoPositiveSolution as error:
@@ -113,7 +116,7 @@ def log_eigenvector(
 ) -> Float[np.ndarray, " states"]:
     """Log of a unit-norm eigenvector of the DR. Raises if it did not converge."""
     if definition == "column":
-        raise ValueError("'column' is not an eigenvector; use exact.log_column.")
+        raise ArgumentError("'column' is not an eigenvector; use exact.log_column.")
     return solve(mdp, lam, definition, delta=delta, terminal=terminal).checked().log_e
 
 
@@ -168,7 +171,7 @@ def _checked(boundary: np.ndarray, mdp: MDP) -> np.ndarray:
     values = np.asarray(boundary, dtype=np.float64)
     ends = int(mdp.terminal.sum())
     if values.shape != (ends,) or not np.isfinite(values).all():
-        raise ValueError(
+        raise ArgumentError(
             f"boundary needs one finite value for each of the {ends} terminal state(s), in state "
             f"order; got {values!r}."
         )
@@ -219,7 +222,7 @@ def _right(mdp: MDP, rows: Rows) -> tuple[np.ndarray, Perron]:
         v[~end] = inner.v
         return v, inner
     if not np.allclose(at_end, t, rtol=1e-12, atol=0):
-        raise ValueError(
+        raise ArgumentError(
             "the terminal states have different rewards, so that the right eigenvector vanishes "
             "wherever only the worse ones can be reached. Use definition='column'."
         )
@@ -234,7 +237,7 @@ def _inner_rows(mdp: MDP, rows: Rows) -> Rows:
     inside = ~mdp.terminal
     parts, _ = csgraph.connected_components(mdp.P[inside][:, inside], connection="strong")
     if parts > 1:
-        raise ValueError(
+        raise ArgumentError(
             f"the non-terminal states fall into {parts} classes that cannot all reach each other, "
             "and with this lam and terminal reward the right eigenvector vanishes on some. Use "
             "definition='column', or terminal='absorbing' with a small delta."
@@ -257,7 +260,7 @@ def _check_connected(mdp: MDP) -> None:
     parts, label = csgraph.connected_components(sp.csr_array(mdp.P), directed=False)
     if parts > 1:
         sizes = ", ".join(map(str, np.bincount(label)[:5]))
-        raise ValueError(
+        raise ArgumentError(
             f"the states fall into {parts} parts with no transition between them ({sizes} states "
             "...): an eigenvector of the whole is zero on all parts but one. Use "
             "definition='column', or one MDP for each part."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Float
 
+from drogo.errors import ArgumentError
 from drogo.exact.log_solve import factorise
 from drogo.exact.rows import Rows, default_rows, successor_rows
 from drogo.mdp import MDP
@@ -28,7 +29,7 @@ def successor_representation(
 
 def _inverse(rows: Rows) -> Float[np.ndarray, "states states"]:
     if rows.n > MOST_STATES:
-        raise ValueError(
+        raise ArgumentError(
             f"a dense matrix over {rows.n} states is refused (more than {MOST_STATES}). "
             "exact.log_column and exact.log_eigenvector need no matrix."
         )

@@ -22,8 +22,8 @@ from jaxtyping import Bool, Float, Int
 from scipy.sparse import csgraph
 from scipy.sparse.linalg import splu
 
+from drogo.errors import NotConverged
 from drogo.exact.rows import Rows
-from drogo.exact.solution import NotConverged
 
 SMALLEST = 1e-280
 """An entry of `y` below this may have lost terms to underflow."""

@@ -19,6 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float, Int
 
+from drogo.errors import ArgumentError, ArgumentTypeError
 from drogo.mdp import MDP
 
 TERMINAL_FORMULATIONS = ("absorbing", "zero-row")
@@ -86,7 +87,7 @@ def default_rows(mdp: MDP, lam: float, terminal: str, delta: float) -> Rows:
 def successor_rows(mdp: MDP, discount: float) -> Rows:
     """`I - discount P`, terminal rows of `P` zero."""
     if not 0 < discount < 1:
-        raise ValueError(f"discount is {discount}; it must lie in (0, 1).")
+        raise ArgumentError(f"discount is {discount}; it must lie in (0, 1).")
     total = np.where(mdp.terminal, 1.0, 1.0 - discount)
     unscaled = np.zeros(mdp.n_states)
     entries = _off_diagonals(sp.csr_array(mdp.P * discount), unscaled)
@@ -127,15 +128,17 @@ def block(first: Rows, second: Rows) -> Rows:
 def check_parameters(lam: float, terminal: str, delta: float) -> None:
     for name, value in (("lam", lam), ("delta", delta)):
         if not isinstance(value, int | float | np.number):
-            raise TypeError(f"{name} is {value!r}; expected a number.")
+            raise ArgumentTypeError(f"{name} is {value!r}; expected a number.")
     if not (np.isfinite(lam) and lam > 0):
-        raise ValueError(f"lam is {lam}; it must be a positive number.")
+        raise ArgumentError(f"lam is {lam}; it must be a positive number.")
     if terminal not in TERMINAL_FORMULATIONS:
-        raise ValueError(
+        raise ArgumentError(
             f"terminal is {terminal!r}; choose one of {', '.join(TERMINAL_FORMULATIONS)}."
         )
     if not (np.isfinite(delta) and delta > 0):
-        raise ValueError(f"delta is {delta}; it must be a positive number (the paper's is 0.001).")
+        raise ArgumentError(
+            f"delta is {delta}; it must be a positive number (the paper's is 0.001)."
+        )
 
 
 Entries = tuple[np.ndarray, np.ndarray, np.ndarray]

@@ -8,12 +8,10 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Float
 
+from drogo.errors import NotConverged
+
 TOLERANCE = 1e-9
 """Largest residual, and largest estimated error of a log entry, of a converged answer."""
-
-
-class NotConverged(ArithmeticError):
-    """An exact solver stopped before every entry was right."""
 
 
 @dataclass(frozen=True)

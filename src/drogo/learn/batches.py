@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float32, Int
 
-from drogo.learn.transitions import Transitions
+from drogo.data.transitions import Transitions
 
 STREAMS = 2
 FIRST, SECOND = range(STREAMS)

@@ -11,10 +11,11 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from drogo.learn import config as configs
+from drogo import config as configs
+from drogo.data.transitions import Transitions
+from drogo.errors import ArgumentError, Diverged
 from drogo.learn.result import LogEigenvector
 from drogo.learn.run import Run, Truth
-from drogo.learn.transitions import Transitions
 
 LOGGED = 40
 """Points of a learning curve."""
@@ -23,10 +24,6 @@ SWEPT = ("step_size", "penalty", "cap")
 
 Progress = Callable[[int, Mapping[str, np.ndarray]], None]
 """Called with the number of updates done and the latest row of the history."""
-
-
-class Diverged(ArithmeticError):
-    """Every seed of a fit ran into infinities."""
 
 
 def fit(
@@ -79,7 +76,9 @@ def sweep(
     """
     unknown = set(grid) - set(SWEPT)
     if unknown or not grid:
-        raise ValueError(f"a sweep varies {', '.join(SWEPT)}, not {sorted(unknown) or 'nothing'}.")
+        raise ArgumentError(
+            f"a sweep varies {', '.join(SWEPT)}, not {sorted(unknown) or 'nothing'}."
+        )
     config = configs.make_for(data, preset, settings)
     run = Run.make(data, config, _seed_list(seeds), dict(grid), truth or {})
     return dict(zip(run.points, _train(run, checkpoint, progress), strict=True))
@@ -88,7 +87,7 @@ def sweep(
 def _seed_list(seeds: int | Sequence[int]) -> list[int]:
     chosen = list(range(seeds)) if isinstance(seeds, int) else [int(s) for s in seeds]
     if not chosen or len(set(chosen)) < len(chosen) or min(chosen) < 0:
-        raise ValueError(f"seeds is {seeds!r}; give how many, or distinct numbers from 0 on.")
+        raise ArgumentError(f"seeds is {seeds!r}; give how many, or distinct numbers from 0 on.")
     return chosen
 
 

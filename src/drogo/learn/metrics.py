@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Float
 
-from drogo.learn.transitions import Edges
+from drogo.data.transitions import Edges
 
 IN_A_GROUP, MOST_GROUPS = 500, 20
 """Transitions to a group at least, and how many groups."""

@@ -16,8 +16,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 
+from drogo.data.transitions import merge_equal
+from drogo.errors import ArgumentError
 from drogo.learn.inputs import Inputs
-from drogo.learn.transitions import merge_equal
 
 UNCHANGED = Inputs()
 WIDTH = 128
@@ -299,7 +300,7 @@ def build(
     shape = inputs(observations[:1]).shape[1:]
     if kind == "table":
         if observations.ndim != 1 or not np.issubdtype(observations.dtype, np.integer):
-            raise ValueError(
+            raise ArgumentError(
                 "network='table' needs state indices as observations (observation='state'); these "
                 f"have shape {shape} and type {observations.dtype}."
             )
@@ -308,9 +309,9 @@ def build(
         return MLP(int(np.prod(shape, dtype=np.int64)), frequencies, key, inputs)
     if kind == "cnn":
         if len(shape) != 3 or min(shape[:2]) < 4:
-            raise ValueError(
+            raise ArgumentError(
                 "network='cnn' needs images (height, width, channels) of at least 4 x 4; these "
                 f"have shape {shape}."
             )
         return CNN(shape, key, inputs=inputs)
-    raise ValueError(f"network is {kind!r}; choose table, mlp, cnn or auto.")
+    raise ArgumentError(f"network is {kind!r}; choose table, mlp, cnn or auto.")

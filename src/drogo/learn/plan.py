@@ -18,9 +18,10 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Int
 
-from drogo.learn.config import Config
+from drogo.config import Config
+from drogo.data.transitions import Transitions
+from drogo.errors import ArgumentError
 from drogo.learn.objectives import PENALISED
-from drogo.learn.transitions import Transitions
 
 ON_DEVICE = 2**30
 """Bytes of observations."""
@@ -63,7 +64,7 @@ def make_plan(data: Transitions, config: Config) -> Plan:
     repeats = data.repeats and data.observations.nbytes <= IN_A_RESULT
     whole = few and repeats
     if streamed and penalised:
-        raise ValueError(
+        raise ArgumentError(
             f"objective {config.objective!r} needs a second batch for each, and data of "
             f"{data.observations.nbytes / 2**30:.1f} GiB are read one batch at a time. Use "
             "objective='drogo', or fewer transitions."

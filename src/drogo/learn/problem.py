@@ -6,10 +6,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
-from drogo.learn.config import Config
+from drogo.config import Config
+from drogo.data.transitions import Transitions
 from drogo.learn.plan import Plan
 from drogo.learn.train import Hyper, Problem
-from drogo.learn.transitions import Transitions
 
 
 def make_problem(data: Transitions, config: Config, plan: Plan) -> Problem:

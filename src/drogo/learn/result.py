@@ -16,14 +16,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int, Shaped
 
+from drogo import config as configs
+from drogo.config import Config
+from drogo.data.transitions import merge_equal
+from drogo.errors import ArgumentError
 from drogo.files import read_array_file, write_array_file
-from drogo.learn import config as configs
 from drogo.learn import networks, train
-from drogo.learn.config import Config
 from drogo.learn.diagnose import diagnose
 from drogo.learn.inputs import Inputs
 from drogo.learn.train import Lane, Program
-from drogo.learn.transitions import merge_equal
 from drogo.potential import Lookup, Potential
 
 FORMAT = "drogo fit 5"
@@ -81,7 +82,7 @@ class LogEigenvector:
         batch = np.asarray(observations)
         expected = self.observations.shape[1:]
         if batch.shape[1:] != expected:
-            raise ValueError(
+            raise ArgumentError(
                 f"observations have shape {batch.shape[1:]} each; this fit was trained on "
                 f"{expected}. Give a batch: (n, {', '.join(map(str, expected))})."
             )
@@ -112,16 +113,16 @@ class LogEigenvector:
         Observations of the data are looked up, others go through the network.
         """
         if seed not in self.seeds:
-            raise ValueError(f"seed {seed} is none of this fit's: {list(self.seeds)}.")
+            raise ArgumentError(f"seed {seed} is none of this fit's: {list(self.seeds)}.")
         k = self.seeds.index(seed)
         if self.status[k] == "diverged":
-            raise ValueError(
+            raise ArgumentError(
                 f"seed {seed} diverged at update {self.diverged_at[k]}; it is no potential. Use "
                 "another seed, or train again."
             )
         scale = float(self.mean_step[k]) if normalised else 1.0
         if not scale > 0:
-            raise ValueError(f"seed {seed} learned a constant; it cannot be normalised.")
+            raise ArgumentError(f"seed {seed} learned a constant; it cannot be normalised.")
         params = jax.tree.map(lambda leaf: leaf[k : k + 1], self.lanes.params)
 
         def output(batch: np.ndarray) -> np.ndarray:
@@ -178,7 +179,7 @@ def load(path: str | Path) -> LogEigenvector:
     """A saved fit."""
     arrays, settings = read_array_file(Path(path))
     if settings.get("format") != FORMAT:
-        raise ValueError(f"{path} does not hold a fit; it says {settings.get('format')!r}.")
+        raise ArgumentError(f"{path} does not hold a fit; it says {settings.get('format')!r}.")
     config = configs.from_json(settings["config"])
     observations = arrays["observations"]
     inputs = Inputs.from_json(settings["inputs"])
@@ -212,7 +213,7 @@ def as_type(batch: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """Observations in the type that a network was trained on; an error if that loses anything."""
     cast = batch.astype(dtype, copy=False)
     if np.issubdtype(dtype, np.integer) and (cast != batch).any():
-        raise ValueError(
+        raise ArgumentError(
             f"this fit was trained on {dtype}, and these ({batch.dtype}) are not whole "
             "numbers of it. Were images scaled to [0, 1]? Give them as they were in the data."
         )
@@ -286,7 +287,7 @@ def lanes_from_arrays(
     leaves, structure = jax.tree.flatten(fresh)
     saved = [arrays[name] for name in sorted(arrays) if name.startswith("leaf/")]
     if [(x.shape, str(x.dtype)) for x in leaves] != [(x.shape, str(x.dtype)) for x in saved]:
-        raise ValueError("the saved network does not fit its settings: the file is damaged.")
+        raise ArgumentError("the saved network does not fit its settings: the file is damaged.")
     return jax.tree.unflatten(structure, [jnp.asarray(leaf) for leaf in saved])
 
 

@@ -15,10 +15,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from drogo import config as configs
+from drogo.config import Config
+from drogo.data.table import read_rows
+from drogo.data.transitions import Transitions
+from drogo.errors import ArgumentError, BadCheckpoint
 from drogo.files import read_array_file, write_array_file
 from drogo.learn import batches, metrics, networks, train
-from drogo.learn import config as configs
-from drogo.learn.config import Config
 from drogo.learn.inputs import Inputs
 from drogo.learn.objectives import PENALISED
 from drogo.learn.plan import IN_A_RESULT, PER_CHUNK, Plan, make_plan
@@ -31,9 +34,7 @@ from drogo.learn.result import (
     raw_output,
     versions,
 )
-from drogo.learn.table import read_rows
 from drogo.learn.train import Batch, Hyper, Lane, Problem, Program
-from drogo.learn.transitions import Transitions
 
 CHECKPOINT_FORMAT = "drogo checkpoint 2"
 LONGEST_CHUNK = 100
@@ -44,10 +45,6 @@ MOST_HASHED = 20_000
 """Observations that go into the name of a data set."""
 
 Truth = Mapping[str, Float[np.ndarray, " distinct"]]
-
-
-class BadCheckpoint(ValueError):
-    """A checkpoint that is damaged, or of another fit."""
 
 
 @dataclass
@@ -85,7 +82,7 @@ class Run:
     ) -> Run:
         for name, vector in truth.items():
             if np.shape(vector) != (len(data.observations),):
-                raise ValueError(
+                raise ArgumentError(
                     f"truth {name!r} has shape {np.shape(vector)}; expected one number for each "
                     f"of the {len(data.observations)} distinct observations."
                 )
@@ -144,18 +141,18 @@ class Run:
 
     def continue_from(self, start: LogEigenvector) -> None:
         if start.network != self.network or list(start.seeds) != self.seeds:
-            raise ValueError(
+            raise ArgumentError(
                 f"start has network {start.network!r} and seeds {list(start.seeds)}; this fit has "
                 f"{self.network!r} and {self.seeds}."
             )
         if start.updates >= self.config.updates:
-            raise ValueError(
+            raise ArgumentError(
                 f"start has {start.updates} updates already; updates is the number in all, and "
                 f"must be larger than that ({self.config.updates})."
             )
         shapes = [jax.tree.map(jnp.shape, lanes) for lanes in (start.lanes, self.lanes)]
         if shapes[0] != shapes[1]:
-            raise ValueError(
+            raise ArgumentError(
                 "start was trained with other settings: another network, optimiser, or with and "
                 "without a target network (target_rate)."
             )

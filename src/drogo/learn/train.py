@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
-from drogo.learn.config import Config
+from drogo.config import Config
 from drogo.learn.networks import Network, Table
 from drogo.learn.objectives import OBJECTIVES, PENALISED, Step
 

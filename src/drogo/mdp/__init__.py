@@ -1,6 +1,6 @@
 """Finite Markov decision processes: sparse, immutable, checked when made."""
 
-from drogo.mdp.checks import MDPError
+from drogo.errors import MDPError
 from drogo.mdp.finite import FiniteWorld, HasFiniteWorld
 from drogo.mdp.model import MDP
 from drogo.mdp.neighbours import distinct_pairs

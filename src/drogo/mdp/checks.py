@@ -8,12 +8,10 @@ import scipy.sparse as sp
 from jaxtyping import Bool, Float, Int
 from scipy.sparse import csgraph
 
+from drogo.errors import MDPError
+
 ROW_SUM_TOLERANCE = 1e-6
 """What single precision can miss; rows are normalised afterwards."""
-
-
-class MDPError(ValueError):
-    """An MDP for which the default representation is not defined."""
 
 
 def name_states(

@@ -11,8 +11,8 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Bool, Float, Int
 
+from drogo.errors import MDPError
 from drogo.mdp import checks
-from drogo.mdp.checks import MDPError
 from drogo.mdp.neighbours import distinct_pairs
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from drogo.mdp.checks import MDPError
+from drogo.errors import MDPError
 from drogo.mdp.tabular import Outcome, Table
 
 MOST = 100_000

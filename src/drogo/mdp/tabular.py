@@ -10,7 +10,7 @@ import gymnasium
 import numpy as np
 import scipy.sparse as sp
 
-from drogo.mdp.checks import MDPError
+from drogo.errors import MDPError
 from drogo.mdp.model import MDP
 
 Outcome = tuple[float, Hashable, float, bool]

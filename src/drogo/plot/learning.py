@@ -14,7 +14,7 @@ from matplotlib.ticker import MaxNLocator
 from drogo.plot.maps import heatmap
 
 if TYPE_CHECKING:
-    from drogo.gridworld import GridWorld
+    from drogo.worlds.grid import GridWorld
 
 DIVERGING = "RdBu"
 LINE = "#0072b2"

@@ -16,7 +16,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
 if TYPE_CHECKING:
-    from drogo.gridworld import GridWorld
+    from drogo.worlds.grid import GridWorld
 
 COLOURS = "viridis"
 WALL = "#3a3a3a"

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 if TYPE_CHECKING:
-    from drogo.gridworld import GridWorld
+    from drogo.worlds.grid import GridWorld
 
 OKABE_ITO = ("#000000", "#e69f00", "#56b4e9", "#009e73", "#cc79a7", "#d55e00", "#0072b2", "#999999")
 LINES = ("-", "--", "-.", ":")

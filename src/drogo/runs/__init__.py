@@ -1,7 +1,8 @@
 """Many runs: jobs, where they are kept, engines that do them, and statistics over seeds."""
 
+from drogo.errors import RunsFailed
 from drogo.runs.job import Job, Outcome
-from drogo.runs.local import LocalEngine, RunsFailed
+from drogo.runs.local import LocalEngine
 from drogo.runs.ray_engine import RayEngine
 from drogo.runs.statistics import Interval, bootstrap_mean
 from drogo.runs.store import Store

@@ -16,22 +16,25 @@ from typing import Any
 
 import numpy as np
 
+from drogo.errors import OtherCode
+
 Report = Callable[[float], None]
 """Called now and then with the share of the run that is done, from 0 to 1."""
 
 ROOMS = (
     "files.py",
+    "config.py",
     "mdp",
-    "gridworld",
-    "minigrid",
     "exact",
+    "worlds",
+    "data",
     "potential.py",
     "learn",
     "use",
     "agents",
-    "paper/fits.py",
-    "paper/scope.py",
-    "paper/shaping_runs.py",
+    "../drogo_paper/fits.py",
+    "../drogo_paper/scope.py",
+    "../drogo_paper/shaping_runs.py",
 )
 """Source that decides what a run's numbers are."""
 
@@ -78,19 +81,15 @@ class Outcome:
 @cache
 def code_version() -> str:
     """A digest of the source: a run of other code is another run."""
-    root = Path(__file__).parents[1]
+    root = Path(__file__).resolve().parents[1]
     digest = hashlib.sha256()
-    files = [root / room for room in ROOMS if room.endswith(".py")]
+    files = [(root / room).resolve() for room in ROOMS if room.endswith(".py")]
     for room in ROOMS:
         files += sorted(p for p in (root / room).rglob("*") if p.suffix in (".py", ".txt"))
     for path in files:
-        digest.update(path.relative_to(root).as_posix().encode())
+        digest.update(path.relative_to(root.parent).as_posix().encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()[:12]
-
-
-class OtherCode(RuntimeError):
-    """A process that is to do a run has other source than the one that asked for it."""
 
 
 def check_id(job: Job, asked: str) -> None:

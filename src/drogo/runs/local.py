@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from drogo.errors import ArgumentError, RunsFailed
 from drogo.runs.job import Job
 from drogo.runs.store import Store
 
@@ -33,10 +34,6 @@ ONE_THREAD = {
 Listener = Callable[[Job, str, float], None]
 """Called with a job, what became of it (progress, done, failed, retried) and a number: the share
 done, or seconds."""
-
-
-class RunsFailed(RuntimeError):
-    """Some runs raised an error; the others were done."""
 
 
 @dataclass
@@ -71,7 +68,7 @@ class LocalEngine:
     def run(self, jobs: Sequence[Job], store: Store, listen: Listener) -> None:
         """Do all of them; `RunsFailed` at the end if some could not be done."""
         if self.workers < 0:
-            raise ValueError(f"workers is {self.workers}; 0 is one for each core.")
+            raise ArgumentError(f"workers is {self.workers}; 0 is one for each core.")
         count = min(self.workers or os.cpu_count() or 1, len(jobs))
         # The longest first, so that the end is not spent waiting for one of them.
         waiting = sorted(jobs, key=lambda job: -job.seconds)

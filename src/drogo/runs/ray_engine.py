@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from drogo.errors import ArgumentError, RunsFailed
 from drogo.runs.job import Job, Outcome, Report, check_id, perform
-from drogo.runs.local import ONE_THREAD, Failure, Listener, RunsFailed
+from drogo.runs.local import ONE_THREAD, Failure, Listener
 from drogo.runs.store import Store
 
 PACK_SECONDS = 60.0
@@ -35,7 +36,7 @@ class RayEngine:
         try:
             import ray  # pyright: ignore[reportMissingImports]
         except ImportError as error:
-            raise ValueError('the Ray engine needs Ray: pip install "drogo[ray]".') from error
+            raise ArgumentError('the Ray engine needs Ray: pip install "drogo[ray]".') from error
         started = not ray.is_initialized()
         if started:
             try:
@@ -43,7 +44,7 @@ class RayEngine:
                     address=self.address or "local", log_to_driver=False, configure_logging=False
                 )
             except ConnectionError as error:
-                raise ValueError(
+                raise ArgumentError(
                     f"there is no Ray cluster at {self.address!r}: {error} Start one with "
                     "`ray start --head`, or leave --address out."
                 ) from error

@@ -28,10 +28,11 @@ from typing import Any
 
 import numpy as np
 
+from drogo.errors import ArgumentError, DamagedFile, FileError
 from drogo.runs.job import Job, Outcome
 
 
-class Corrupt(ValueError):
+class Corrupt(DamagedFile):
     """A stored run that is not what was written."""
 
 
@@ -56,7 +57,7 @@ class Store:
             with tempfile.TemporaryFile(dir=self.path):
                 pass
         except OSError as error:
-            raise OSError(
+            raise FileError(
                 f"cannot keep runs in {self.path}: {error.strerror}. Choose another directory."
             ) from error
         self._checked: set[str] = set()
@@ -109,7 +110,7 @@ class Store:
         except OSError as error:
             if self.place(job).is_dir():  # somebody else was first
                 return
-            raise OSError(
+            raise FileError(
                 f"could not keep the run {job.label!r} in {self.path}: {error.strerror}. Nothing "
                 "that was there is lost: mend it and start the same command again."
             ) from error
@@ -134,7 +135,7 @@ class Store:
                 yield False
                 return
             except OSError as error:
-                raise OSError(
+                raise FileError(
                     f"{self.path} is on a file system without locks ({error.strerror}). Choose "
                     "another directory."
                 ) from error
@@ -161,7 +162,7 @@ class Store:
             status = _checked((place / "status.json").read_bytes())
             digests = status["sha256"]
             if not {"settings.json", "arrays.npz"} <= digests.keys():
-                raise ValueError("digests are missing")
+                raise ArgumentError("digests are missing")
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise Corrupt(f"{place / 'status.json'} cannot be read ({error}).") from error
         contents = {}
@@ -183,7 +184,7 @@ class Store:
                 with contextlib.suppress(FileNotFoundError):  # another process was first
                     place.rename(aside)
                 return aside
-        raise OSError(f"{place} is damaged, and so were a thousand before it.")
+        raise FileError(f"{place} is damaged, and so were a thousand before it.")
 
 
 def _signed(status: dict[str, Any]) -> bytes:
@@ -197,13 +198,13 @@ def _checked(content: bytes) -> dict[str, Any]:
     status = json.loads(content)
     told = status.pop("self")
     if told != _digest(json.dumps(status, sort_keys=True, allow_nan=False).encode()):
-        raise ValueError("it is not what was written")
+        raise ArgumentError("it is not what was written")
     return status
 
 
 def _plain(name: str, array: np.ndarray) -> np.ndarray:
     if array.dtype.hasobject:
-        raise ValueError(f"array {name!r} holds objects; only numbers can be kept.")
+        raise ArgumentError(f"array {name!r} holds objects; only numbers can be kept.")
     return array
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from gymnasium.utils import RecordConstructorArgs
 from gymnasium.vector import AutoresetMode
 
+from drogo.errors import ArgumentError, ArgumentTypeError
 from drogo.potential import Potential
 
 View = Callable[[Any], Any]
@@ -32,25 +33,25 @@ class Shaper:
         space: gymnasium.Space,
     ) -> None:
         if weight is not None and not 0 <= weight <= 1:
-            raise ValueError(
+            raise ArgumentError(
                 f"weight is {weight}; it is the share of the shaping reward, from 0 (none of it) "
                 "to 1 (nothing else). None adds the two instead."
             )
         if not 0 <= discount <= 1:
-            raise ValueError(f"discount is {discount}; it is the agent's own, from 0 to 1.")
+            raise ArgumentError(f"discount is {discount}; it is the agent's own, from 0 to 1.")
         if terminal not in ("zero", "keep"):
-            raise ValueError(
+            raise ArgumentError(
                 f"terminal is {terminal!r}; choose 'zero' (the potential of an end counts as 0) or "
                 "'keep' (it counts as it is)."
             )
         if not callable(potential):
-            raise TypeError(
+            raise ArgumentTypeError(
                 f"potential is a {type(potential).__name__}; give a function of a batch of "
                 "observations, result.potential(), or Potential.from_states(observations, values)."
             )
         self.potential = potential if isinstance(potential, Potential) else Potential(potential)
         if self.potential.discount not in (None, discount):
-            raise ValueError(
+            raise ArgumentError(
                 f"discount is {discount}, but {self.potential.name} was made for "
                 f"{self.potential.discount}. Use the agent's discount for both."
             )
@@ -63,13 +64,13 @@ class Shaper:
 
     def _check_space(self, space: gymnasium.Space) -> None:
         if isinstance(space, gymnasium.spaces.Dict | gymnasium.spaces.Tuple):
-            raise ValueError(
+            raise ArgumentError(
                 f"observations are a {type(space).__name__}: say which part the potential is of "
                 "with view, for example view=lambda observation: observation['image']."
             )
         expected = self.potential.shape
         if expected is not None and space.shape != expected:
-            raise ValueError(
+            raise ArgumentError(
                 f"the environment's observations have shape {space.shape}, and "
                 f"{self.potential.name} takes {expected}. If the agent sees something else than "
                 "the potential was made for, give a view: a function from the one to the other."

@@ -1,0 +1,6 @@
+"""Transitions: the data that a map is learned from, and how to collect them."""
+
+from drogo.data.collect import Step, collect
+from drogo.data.transitions import Transitions
+
+__all__ = ["Step", "Transitions", "collect"]

@@ -1,0 +1,96 @@
+"""The errors of this library. The command line prints these without a traceback, and only these.
+
+Every kind is also the built-in exception that it refines, so `except ValueError` keeps working.
+"""
+
+from __future__ import annotations
+
+
+class DrogoError(Exception):
+    """Base class of every error that this library raises on purpose.
+
+    Args:
+        problem: What is wrong, naming the input and the place in it.
+        remedy: What a Python user can do about it.
+        command_remedy: What a user of the command line can do about it, if that differs.
+    """
+
+    def __init__(self, problem: str, *, remedy: str = "", command_remedy: str = "") -> None:
+        super().__init__(f"{problem} {remedy}".rstrip())
+        self.for_command_line = f"{problem} {command_remedy or remedy}".rstrip()
+
+
+class ArgumentError(DrogoError, ValueError):
+    """An argument, option or setting has a value that cannot be used."""
+
+
+class ArgumentTypeError(ArgumentError, TypeError):
+    """An argument is of a type that cannot be used, or its name is unknown."""
+
+
+class MDPError(ArgumentError):
+    """The default representation of an MDP is not defined."""
+
+
+class MapError(ArgumentError):
+    """A text map cannot be read.
+
+    Args:
+        source: The file or the name of the map.
+        line: The line of the mistake, counted from 1.
+        column: The column of the mistake, counted from 1, where there is one.
+        problem: What is wrong there.
+    """
+
+    def __init__(self, source: str, line: int, column: int | None, problem: str) -> None:
+        place = f"line {line}" if column is None else f"line {line}, column {column}"
+        super().__init__(f"{source}, {place}: {problem}")
+        self.line, self.column = line, column
+
+
+class DataError(ArgumentError):
+    """The vector cannot be learned from these transitions."""
+
+
+class NumericalError(DrogoError, ArithmeticError):
+    """A computation did not arrive at a number that can be trusted."""
+
+
+class NotConverged(NumericalError):
+    """An exact solver stopped before every entry was accurate."""
+
+
+class Diverged(NumericalError):
+    """Every seed of a fit diverged."""
+
+
+class FileError(DrogoError, OSError):
+    """A file or directory cannot be read or written."""
+
+
+class AlreadyExists(FileError, FileExistsError):
+    """A file is there already and was not overwritten."""
+
+
+class MissingFile(FileError, FileNotFoundError):
+    """A file that is needed is not there."""
+
+
+class DamagedFile(DrogoError, ValueError):
+    """A file does not hold what this library wrote into it."""
+
+
+class BadCheckpoint(DamagedFile):
+    """A checkpoint is damaged or belongs to another fit."""
+
+
+class RunsFailed(DrogoError, RuntimeError):
+    """Some jobs raised an error. The other jobs were finished and their results were kept."""
+
+
+class OtherCode(DrogoError, RuntimeError):
+    """A worker process has other source code than the process that sent it a job."""
+
+
+class MissingPackage(DrogoError, ImportError):
+    """An optional package is not installed."""

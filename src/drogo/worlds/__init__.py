@@ -1,0 +1,1 @@
+"""Worlds whose exact answer is known: text maps, MiniGrid, and classic control."""

@@ -1,0 +1,15 @@
+"""Which objectives reach the truth when every state has a number of its own?"""
+
+from __future__ import annotations
+
+from drogo.runs.job import Job
+from drogo_paper.ablation import ablation_answer, ablation_jobs
+from drogo_paper.scope import Answer, Get, Scope
+
+
+def jobs(scope: Scope, get: Get) -> list[Job]:
+    return ablation_jobs(scope, get, "tabular")
+
+
+def answer(scope: Scope, get: Get) -> Answer:
+    return ablation_answer(scope, get, "tabular")

@@ -1,0 +1,41 @@
+"""The paper's printed numbers, and how ours compare with them in plain words."""
+
+from __future__ import annotations
+
+import tomllib
+from importlib import resources
+from typing import Any
+
+import numpy as np
+
+from drogo.runs import Interval
+
+
+def published() -> dict[str, Any]:
+    """The whole data file."""
+    return tomllib.loads(resources.files("drogo_paper").joinpath("published.toml").read_text())
+
+
+def shaping(quantity: str, world: str, method: str) -> Interval | None:
+    """A number of the shaping table in steps or visits; None if the table has none."""
+    table = published()["shaping"][quantity]
+    entry = table.get(world, {}).get(method)
+    if entry is None:
+        return None
+    mean, below, above = (table["unit"] * number for number in entry)
+    return Interval(mean, mean - below, mean + above)
+
+
+def verdict(ours: Interval, theirs: Interval | None) -> str:
+    """Where our mean lies against the published interval; then whether the intervals meet."""
+    if theirs is None and not np.isfinite(ours.mean):
+        return "no convergence in either"
+    if theirs is None:
+        return "converges here, not in the paper"
+    if not np.isfinite(ours.mean):
+        return "does not converge here"
+    if theirs.low <= ours.mean <= theirs.high:
+        return "inside the published interval"
+    away = 100 * (ours.mean - theirs.mean) / theirs.mean
+    meets = "intervals overlap" if ours.overlaps(theirs) else "intervals apart"
+    return f"{away:+.0f} %, {meets}"

@@ -1,0 +1,190 @@
+"""Answers as one self-contained page, and as Markdown with figures beside it."""
+
+from __future__ import annotations
+
+import base64
+import html
+import os
+import platform
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from drogo.plot import as_png
+from drogo.runs.store import Record
+from drogo_paper.deviations import DEVIATIONS
+from drogo_paper.scope import Answer, Scope, Table
+
+STYLE = """
+:root { color-scheme: light dark; --ink: #1a1a1a; --paper: #ffffff; --soft: #f2f2f2; --line: #ccc;
+  --link: #0b5cad; --good: #06603f; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e6e6e6; --paper: #16181b; --soft: #23262b;
+  --line: #444; --link: #7cb7ff; --good: #63d0a4; } }
+* { box-sizing: border-box; }
+body { margin: 0 auto; max-width: 74rem; padding: 1rem; color: var(--ink);
+  background: var(--paper); font: 1rem/1.5 system-ui, sans-serif; }
+a { color: var(--link); }
+h1 { font-size: 1.6rem; line-height: 1.2; } h2 { font-size: 1.25rem; margin-top: 2.5rem; }
+nav ul { display: flex; flex-wrap: wrap; gap: .3rem 1rem; padding: 0; list-style: none; }
+.verdict { border-left: 4px solid var(--good); background: var(--soft); padding: .6rem .9rem; }
+.scroll { overflow-x: auto; }
+table { border-collapse: collapse; font-size: .88rem; margin: .8rem 0; }
+th, td { border-bottom: 1px solid var(--line); padding: .25rem .6rem; text-align: left;
+  white-space: nowrap; }
+td.long { white-space: normal; min-width: 12rem; }
+th { background: var(--soft); }
+img { max-width: 100%; height: auto; background: #fff; border-radius: 4px; }
+figure { margin: 1rem 0; }
+.source, caption { opacity: .75; font-size: .88rem; }
+caption { caption-side: bottom; text-align: left; padding-top: .4rem; white-space: normal; }
+"""
+
+
+WHAT = (
+    'The figures and tables of "DROGO: Default Representation Objective via Graph Optimization" '
+    "(Tse and Machado, 2026), run again by `drogo reproduce`, with the published numbers beside "
+    "the new ones where there are any."
+)
+
+
+def without(absent: Sequence[str]) -> str:
+    """Which questions have no answer here."""
+    return f"Not here, for want of their runs: {', '.join(absent)}." if absent else ""
+
+
+def facts(scope: Scope, records: Sequence[Record]) -> dict[str, str]:
+    """What a reader needs to trust or repeat it: of the runs, not of whoever writes the page."""
+    seconds = sum(float(record.status["duration"]) for record in records)
+    resumed = sum(bool(record.status.get("resumed")) for record in records)
+    packages: dict[str, set[str]] = {}
+    for record in records:
+        for name, number in record.status["versions"].items():
+            packages.setdefault(name, set()).add(number)
+    cut = f" ({resumed} were resumed; of these, the last part)" if resumed else ""
+    machines = sorted({str(record.status["machine"]) for record in records})
+    return {
+        "preset": scope.preset + (" (quick: for a first look only)" if scope.quick else ""),
+        "seeds": str(scope.seeds),
+        "runs": str(len(records)),
+        "computing time of the runs": f"{seconds / 60:.1f} minutes{cut}",
+        "machines": ", ".join(machines) or "-",
+        "this machine": f"{os.cpu_count()} cores, {platform.machine()}, {platform.system()}",
+        "versions": ", ".join(
+            f"{name} {' and '.join(sorted(numbers))}" for name, numbers in packages.items()
+        )
+        or "-",
+    }
+
+
+def drawn(answers: Mapping[str, Answer]) -> dict[str, bytes]:
+    """All figures by name, for both kinds of page."""
+    figures = (pair for answer in answers.values() for pair in answer.figures.items())
+    return {name: as_png(figure, dpi=110) for name, figure in figures}
+
+
+def as_html(
+    answers: Mapping[str, Answer],
+    about: Mapping[str, str],
+    figures: Mapping[str, bytes],
+    absent: Sequence[str] = (),
+) -> str:
+    """One page that needs nothing else."""
+    links = "".join(
+        f'<li><a href="#{name}">{_text(a.title)}</a></li>' for name, a in answers.items()
+    )
+    rows = "".join(
+        f"<tr><th>{_text(k)}</th><td class=long>{_text(v)}</td></tr>" for k, v in about.items()
+    )
+    parts = "".join(_section(name, answer, figures) for name, answer in answers.items())
+    listed = "".join(f"<li>{_text(d)}</li>" for d in DEVIATIONS)
+    return f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>DROGO, reproduced</title><link rel="icon" href="data:,"><style>{STYLE}</style></head>
+<body><h1>DROGO, reproduced</h1>
+<p>{_text(WHAT)} {_text(without(absent))}</p>
+<nav><ul>{links}<li><a href="#deviations">Deviations</a></li>
+<li><a href="#about">Settings</a></li></ul></nav>
+<main>{parts}
+<section id="deviations"><h2>Deviations from the paper</h2><ul>{listed}</ul></section>
+<section id="about"><h2>Settings</h2>
+<div class="scroll"><table>{rows}</table></div></section></main>
+</body></html>
+"""
+
+
+def _section(name: str, answer: Answer, figures: Mapping[str, bytes]) -> str:
+    shown = "".join(
+        f'<figure><img alt="{_text(answer.title)}" src="data:image/png;base64,'
+        f'{base64.b64encode(figures[figure]).decode()}"></figure>'
+        for figure in answer.figures
+    )
+    tables = "".join(_table(table) for table in answer.tables)
+    notes = "".join(f"<p>{_text(note)}</p>" for note in answer.notes)
+    return (
+        f'<section id="{name}"><h2>{_text(answer.title)}</h2>'
+        f'<p class="source">In the paper: {_text(answer.source)}</p>'
+        f'<p class="verdict">{_text(answer.verdict)}</p>{shown}{tables}{notes}</section>'
+    )
+
+
+def _table(table: Table) -> str:
+    caption = f"<caption>{_text(table.caption)}</caption>" if table.caption else ""
+    head = "".join(f"<th>{_text(cell)}</th>" for cell in table.header)
+
+    def cell(text: str) -> str:
+        kind = ' class="long"' if len(text) > 36 else ""
+        return f"<td{kind}>{_text(text)}</td>"
+
+    body = "".join(f"<tr>{''.join(map(cell, row))}</tr>" for row in table.rows)
+    return (
+        f'<div class="scroll"><table>{caption}<thead><tr>{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
+    )
+
+
+def _text(text: str) -> str:
+    """Escaped, with **bold** and `code`."""
+    safe = html.escape(text)
+    safe = re.sub(r"\*\*(.+?)\*\*", r"<strong>\1</strong>", safe)
+    return re.sub(r"`(.+?)`", r"<code>\1</code>", safe)
+
+
+def as_markdown(
+    answers: Mapping[str, Answer],
+    about: Mapping[str, str],
+    figures: str,
+    absent: Sequence[str] = (),
+) -> str:
+    """The same for the docs; `figures` is the directory that they are in."""
+    lines = [
+        "# Reproducing the paper",
+        "",
+        f"{WHAT} {without(absent)}".strip(),
+    ]
+    for answer in answers.values():
+        lines += [
+            "",
+            f"## {answer.title}",
+            "",
+            f"In the paper: {answer.source}.",
+            "",
+            answer.verdict,
+        ]
+        for name in answer.figures:
+            lines += ["", f"![{answer.title}]({figures}/{name}.png)"]
+        for table in answer.tables:
+            lines += ["", _row(table.header), _row(["---"] * len(table.header))]
+            lines += [_row(row) for row in table.rows]
+            lines += ["", table.caption] if table.caption else []
+        for note in answer.notes:
+            lines += ["", note]
+    lines += ["", "## Deviations from the paper", ""]
+    lines += [f"- {deviation}" for deviation in DEVIATIONS]
+    lines += ["", "## Settings", "", "| | |", "|---|---|"]
+    lines += [_row([name, value]) for name, value in about.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _row(cells: Any) -> str:
+    return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |"

@@ -1,0 +1,41 @@
+"""How do the returns grow under each shaping reward?"""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from drogo.plot import returns
+from drogo.plot.shaping import Curve, legend_below
+from drogo.runs.job import Job
+from drogo.runs.statistics import bootstrap_band
+from drogo_paper import shaping, shaping_runs
+from drogo_paper.scope import WORLDS, Answer, Get, Scope
+
+SHOWN = (shaping_runs.NONE, shaping_runs.SR, shaping_runs.SR_DISTANCE, "DR pixels")
+"""The curves of the DR's inputs lie on each other; the paper shows pixels too."""
+
+
+def jobs(scope: Scope, get: Get) -> list[Job]:
+    return shaping.jobs(scope, get)
+
+
+def answer(scope: Scope, get: Get) -> Answer:
+    figure = Figure(figsize=(12, 8))
+    figure.set_layout_engine("constrained")
+    for axes, world in zip(figure.subplots(2, 2).ravel(), WORLDS, strict=True):
+        grids = shaping.grids_of(scope, world, get)
+        curves = {}
+        for name in SHOWN:
+            grid = grids[name]
+            seeds = grid.returns[grid.chosen]
+            curves[name] = Curve(seeds, *bootstrap_band(seeds, np.random.default_rng(0)))
+        best = float(grids[shaping_runs.NONE].best_return.mean())
+        returns(curves, shaping_runs.EVERY, best, title=world, axes=axes)
+    legend_below(figure, figure.axes[0])
+    return Answer(
+        "Learning curves of shaped Q-learning",
+        "Figure 9",
+        "Mean return of a greedy episode with a 95 % bootstrap band, every seed faint behind it.",
+        {"shaping-curves": figure},
+    )

@@ -1,0 +1,118 @@
+"""`collect`: our worlds in bulk, any environment step by step."""
+
+import gymnasium
+import numpy as np
+import pytest
+
+from drogo import GridWorld, collect
+from drogo.errors import DataError
+
+FOUR_ROOMS = GridWorld.load("four-rooms")
+
+
+def make(**options):
+    return gymnasium.make("drogo/FourRooms-v0", **options)
+
+
+@pytest.mark.parametrize("kind", ["state", "coordinates", "one-hot", "pixels"])
+def test_uniform_transitions_follow_the_world(kind):
+    data = collect(make(observation=kind), 20_000, seed=0)
+    world = FOUR_ROOMS
+    assert np.array_equal(data.observations, world.observations(kind))
+    reachable = {(s, t) for s in range(world.n_states) for t in world.next_state[s]}
+    assert {*zip(data.state.tolist(), data.next_state.tolist(), strict=True)} <= reachable
+    assert np.array_equal(data.reward, world.reward[data.state])
+    assert np.array_equal(data.terminated, world.terminal[data.next_state])
+    assert not world.terminal[data.state].any()
+    counts = np.bincount(data.state, minlength=104)[~world.terminal]
+    assert abs(counts / 20_000 * 103 - 1).max() < 0.35  # five standard deviations
+
+
+def test_same_seed_same_data():
+    first, again, other = (collect(make(), 500, seed=s) for s in (1, 1, 2))
+    assert np.array_equal(first.state, again.state)
+    assert not np.array_equal(first.state, other.state)
+
+
+def test_episodes_start_where_the_map_says():
+    data = collect(make(observation="state"), 20_000, seed=0, start="reset")
+    start = int(FOUR_ROOMS.start.argmax())
+    assert (data.state[:100] == start).all()  # a hundred walkers side by side, 200 steps each
+    assert np.array_equal(data.terminated, FOUR_ROOMS.terminal[data.next_state])
+
+
+def test_long_episodes_are_cut_not_ended():
+    world = GridWorld.parse("step-limit: 2\n\n#####\n#S.G#\n#####")
+    env = gymnasium.make("drogo/GridWorld-v0", world=world, observation="state")
+    data = collect(env, 4000, seed=0, start="reset")
+    assert data.truncated.any()
+    assert data.terminated.any()
+    assert not (data.truncated & data.terminated).any()
+
+
+def test_stepping_agrees_with_bulk():
+    """A policy of one's own takes the slow way; it walks the same world."""
+    data = collect(
+        make(observation="state", start="uniform"),
+        3000,
+        seed=0,
+        start="reset",
+        policy=lambda observation, rng: int(rng.integers(4)),
+    )
+    table = data.observations
+    world = FOUR_ROOMS
+    assert all(
+        t in world.next_state[s]
+        for s, t in zip(table[data.state], table[data.next_state], strict=True)
+    )
+    assert np.array_equal(data.reward, world.reward[table[data.state]])
+
+
+def test_a_start_of_ones_own():
+    def in_state_zero(env, rng):
+        return env.reset(options={"state": 0})[0]
+
+    with pytest.raises(DataError, match="none of the 50 transitions is terminated"):
+        collect(make(observation="state"), 50, seed=0, start=in_state_zero)
+
+
+def test_any_environment():
+    env = gymnasium.make("MountainCar-v0", max_episode_steps=50)
+    with pytest.raises(DataError, match="none of the 300 transitions is terminated"):
+        collect(env, 300, seed=0, start="reset")
+
+    def near_the_top(env, rng):
+        env.reset(seed=int(rng.integers(2**31)))
+        env.unwrapped.state = np.array([rng.uniform(0.3, 0.5), rng.uniform(0.0, 0.07)])
+        return np.array(env.unwrapped.state, dtype=np.float32)
+
+    data = collect(env, 300, seed=0, start=near_the_top)
+    assert data.observations.shape[1:] == (2,)
+    assert data.terminated.any()
+
+
+def test_a_step_cost_replaces_the_reward():
+    env = gymnasium.make("FrozenLake-v1", is_slippery=False)
+    with pytest.raises(DataError, match="are not negative"):
+        collect(env, 200, seed=0, start="reset")
+    data = collect(env, 200, seed=0, start="reset", reward=-1.0)
+    assert (data.reward == -1.0).all()
+    assert data.observations.dtype == np.int64
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"n": 0}, "n is 0"),
+        ({"start": "everywhere"}, "choose 'uniform', 'reset', or give a function"),
+        ({"reward": 1.0}, "a step cost is negative"),
+    ],
+)
+def test_wrong_arguments(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        collect(make(), **{"n": 10, "seed": 0, **arguments})
+
+
+def test_uniform_starts_are_for_our_worlds():
+    with pytest.raises(ValueError, match="needs an environment that knows its states"):
+        collect(gymnasium.make("MountainCar-v0"), 10, seed=0, start="uniform")

@@ -1,0 +1,103 @@
+"""`Transitions`: merging, edges, checks, files."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from drogo import Transitions
+from drogo.data.transitions import merge_equal
+from drogo.errors import DataError
+
+
+def chain(n=6):
+    """0 -> 1 -> 2, three times over, then an end."""
+    return Transitions.from_arrays(
+        observations=np.array([[0.0], [1.0], [0.0], [1.0], [1.0], [0.0]]),
+        next_observations=np.array([[1.0], [2.0], [1.0], [2.0], [0.0], [0.0]]),
+        reward=np.array([-1.0, -2.0, -1.0, -2.0, -2.0, -1.0]),
+        terminated=np.array([False, True, False, True, False, False]),
+    )
+
+
+def test_equal_observations_merge_in_order_of_appearance():
+    data = chain()
+    assert data.observations.ravel().tolist() == [0.0, 1.0, 2.0]
+    assert data.state.tolist() == [0, 1, 0, 1, 1, 0]
+    assert data.next_state.tolist() == [1, 2, 1, 2, 0, 0]
+    assert data.terminal_states.tolist() == [2]
+    assert repr(data).startswith("Transitions(6 transitions, 3 distinct observations (1 float64)")
+
+
+@given(st.lists(st.lists(st.integers(0, 2), min_size=2, max_size=2), min_size=1, max_size=40))
+def test_merge_is_exact_and_reversible(rows):
+    array = np.array(rows, dtype=np.float32)
+    table, index = merge_equal(array)
+    assert np.array_equal(table[index], array)
+    assert len(table) == len({tuple(row) for row in rows})
+
+
+def test_zeros_of_different_sign_are_different_bits():
+    table, _ = merge_equal(np.array([[0.0], [-0.0]]))
+    assert len(table) == 2
+
+
+def test_edges_count_distinct_transitions():
+    edges = chain().edges
+    found = {
+        (int(s), int(t), float(r), bool(e)): int(c)
+        for s, t, r, e, c in zip(
+            edges.state, edges.next_state, edges.reward, edges.terminated, edges.count, strict=True
+        )
+    }
+    assert found == {
+        (0, 0, -1.0, False): 1,
+        (0, 1, -1.0, False): 2,
+        (1, 0, -2.0, False): 1,
+        (1, 2, -2.0, True): 2,
+    }
+    assert np.array_equal(edges.state[edges.of_transition], chain().state)
+
+
+def test_absorbing_ends():
+    more = chain().with_absorbing_ends(0.001)
+    assert len(more) == 9  # 6 transitions from 2 states: 3 of the end
+    assert more.state[6:].tolist() == more.next_state[6:].tolist() == [2, 2, 2]
+    assert np.allclose(more.reward[6:], -0.001)
+    assert not more.terminated[6:].any()
+
+
+def test_save_and_load(tmp_path):
+    data = chain()
+    data.save(tmp_path / "data.npz")
+    again = Transitions.load(tmp_path / "data.npz")
+    for name in data.__dataclass_fields__:
+        assert np.array_equal(getattr(again, name), getattr(data, name))
+    with pytest.raises(FileExistsError):
+        data.save(tmp_path / "data.npz")
+
+
+BROKEN = {
+    "nan": ({"observations": [[np.nan], [1.0]]}, "observation 0 of the table has a NaN"),
+    "nan reward": ({"reward": [-1.0, np.nan]}, "the reward of transition 1 is nan"),
+    "reward": ({"reward": [0.0, -1.0]}, r"1 of 2 rewards are not negative \(transition 0: 0\)"),
+    "no end": ({"terminated": [False, False]}, "none of the 2 transitions is terminated.*drifts"),
+    "shape": ({"next_observations": [[1.0, 2.0]] * 2}, "must have one shape and type"),
+    "short": ({"terminated": [True]}, r"terminated has shape \(1,\); expected \(2,\)"),
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_broken_data_say_what_is_wrong(kind):
+    change, message = BROKEN[kind]
+    good = {
+        "observations": [[0.0], [1.0]],
+        "next_observations": [[1.0], [2.0]],
+        "reward": [-1.0, -1.0],
+        "terminated": [False, True],
+    }
+    with pytest.raises(DataError, match=message):
+        Transitions.from_arrays(**{**good, **change})
+    empty = np.zeros((0, 1))
+    with pytest.raises(DataError, match="there are no transitions"):
+        Transitions.from_arrays(empty, empty, [], [])

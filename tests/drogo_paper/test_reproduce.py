@@ -1,0 +1,179 @@
+"""`drogo reproduce` and `drogo report`, on short runs."""
+
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from drogo.cli import main
+from drogo.errors import RunsFailed
+from drogo.runs.job import Job, Outcome, perform
+from drogo.runs.store import Store
+from drogo_paper import ablation, fits, questions, reproduce, theory
+from drogo_paper.scope import Scope
+
+TINY = Scope("fast", 2, quick=True)
+
+
+class HereAndNow:
+    """An engine without processes, that keeps count."""
+
+    def __init__(self):
+        self.done = []
+
+    def run(self, jobs, store, listen):
+        for job in jobs:
+            scratch = store.scratch(job)
+            scratch.mkdir(parents=True, exist_ok=True)
+            outcome, how = perform(job, scratch, lambda share: None)
+            store.put(job, outcome, how)
+            self.done.append(job.label)
+            listen(job, "done", how["duration"])
+
+
+@pytest.fixture
+def tiny(monkeypatch):
+    """Runs of a few updates, two worlds, two objectives: each compiles for seconds."""
+    monkeypatch.setattr(ablation, "WORLDS", ("grid-task", "grid-room"))
+    monkeypatch.setattr(ablation, "OBJECTIVES", ("natural_gdo", "drogo"))
+    short = ablation.settings
+
+    def settings(*arguments):
+        made = short(*arguments)
+        return {**made, "overrides": {"updates": 20}}
+
+    monkeypatch.setattr(ablation, "settings", settings)
+
+
+def test_a_question_with_rounds(tiny, tmp_path):
+    """The ablation runs its searches, then what they chose, and nothing a second time."""
+    store, engine = Store(tmp_path), HereAndNow()
+    added = []
+    names = ["ablation-tabular"]
+    reproduce.run(names, TINY, store, engine, lambda *event: None, added.append)
+    assert added == [2, 2 * 2]  # two searches, then what they chose in two worlds
+    first = len(engine.done)
+    reproduce.run(names, TINY, store, engine, lambda *event: None, added.append)
+    assert len(engine.done) == first
+    made = reproduce.answers(names, TINY, store)["ablation-tabular"]
+    assert len(made.tables[0].rows) == 4
+    assert set(made.numbers) == {"natural_gdo", "drogo"}
+
+
+def test_questions_without_their_runs_have_no_answer(tmp_path):
+    names = ["ring", "cosine", "eigenvectors", "shaping", "environments", "ablation-tabular"]
+    assert set(reproduce.answers(names, TINY, Store(tmp_path))) == {"ring", "environments"}
+
+
+def test_theory_holds():
+    made = theory.answer(TINY, lambda job: None)
+    verdicts = {row[0]: row[3] for row in made.tables[0].rows}
+    assert verdicts.pop("proposition 3.2, as printed") == "does not hold"
+    assert set(verdicts.values()) == {"holds"}
+
+
+def test_ring_shows_what_the_successor_representation_cannot_see():
+    numbers = questions.find("ring").answer(TINY, lambda job: None).numbers
+    assert numbers["low-reward cells crossed"] == {"SR": 5, "DR": 0}
+
+
+def test_the_search_takes_the_best(monkeypatch):
+    found = Outcome(
+        {"cosine_transition": np.array([[[0.1, 0.1]], [[0.9, 0.7]], [[np.nan, 1.0]]])},
+        {"grid": ["step_size", "penalty"], "points": [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]},
+    )
+    best = ablation.best_setting(TINY, "tabular", "gdo", lambda job: found)
+    assert best == {"step_size": 3, "penalty": 4}
+
+
+def run(capsys, *arguments):
+    status = 0
+    try:
+        main(list(arguments))
+    except SystemExit as stop:
+        status = int(stop.code or 0)
+    captured = capsys.readouterr()
+    return captured.out, captured.err, status
+
+
+def test_the_command_and_its_page(capsys, tmp_path):
+    out, err, status = run(capsys, "reproduce", "ring", "--quick", "--out", str(tmp_path))
+    assert (status, err) == (0, "")
+    assert "Figure 1" in out
+    directory = tmp_path / "fast-2seeds-quick"
+    page = (directory / "report.html").read_text()
+    assert "http" not in re.sub(r"base64,[^\"]+", "", page)
+    for target in re.findall(r'href="#([^"]+)"', page):
+        assert f'id="{target}"' in page
+    assert page.count("<img") == 1
+    text = (directory / "report.md").read_text()
+    for figure in re.findall(r"\((figures/[^)]+)\)", text):
+        assert (directory / figure).is_file()
+    assert "Not here, for want of their runs: cosine" in text
+    (directory / "report.html").unlink()
+    out, _, status = run(capsys, "report", str(tmp_path))
+    assert status == 0
+    assert (directory / "report.html").is_file()
+    assert (directory / "report.html").read_text().count("<img") == 4  # all that needs no run
+    text = (directory / "report.md").read_text()
+    assert "proposition 3.13" not in text
+    assert "theorem 3.13" in text
+    out, _, _ = run(capsys, "reproduce", "ring", "--quick", "--out", str(tmp_path), "--json")
+    assert (directory / "report.html").read_text().count("<img") == 4  # a part does not shrink it
+    assert "The steepest way up" in json.loads(out)["answers"]["ring"]["verdict"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("reproduce", "cosines"), "Did you mean 'cosine'"),
+        (("reproduce", "--seeds", "1"), "at least 2"),
+        (("reproduce", "--address", "auto"), "--engine ray"),
+        (("report", "nowhere"), "holds no results"),
+    ],
+)
+def test_wrong_use(capsys, tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    _, err, status = run(capsys, *arguments)
+    assert status == 2
+    assert message in err
+
+
+def test_settings_are_part_of_the_identity():
+    ids = {
+        fits.job(scope, "four-rooms", "pixels").id
+        for scope in (TINY, replace(TINY, seeds=3), replace(TINY, quick=False), Scope("paper", 2))
+    }
+    assert len(ids) == 4
+    assert isinstance(fits.job(TINY, "four-rooms", "pixels"), Job)
+
+
+def test_a_report_of_other_code_is_not_replaced_by_less(capsys, tmp_path, monkeypatch):
+    directory = tmp_path / "fast-2seeds-quick"
+    run(capsys, "reproduce", "environments", "--quick", "--out", str(tmp_path))
+    (directory / "answers.json").write_text('["environments", "cosine"]')
+    page = (directory / "report.html").read_text()
+    _, err, status = run(capsys, "report", str(tmp_path))
+    assert status == 2
+    assert "the runs of cosine are not in" in err
+    assert (directory / "report.html").read_text() == page
+
+
+def test_a_run_that_fails_leaves_the_others_to_go_on(tiny, tmp_path):
+    """Named at the end; what does not depend on it is done."""
+
+    class Failing(HereAndNow):
+        def run(self, jobs, store, listen):
+            good = [job for job in jobs if "search" not in job.label]
+            super().run(good, store, listen)
+            if len(good) < len(jobs):
+                raise RunsFailed("1 of 3 runs failed:\nsearch: no luck")
+
+    engine = Failing()
+    with pytest.raises(RunsFailed, match="no luck"):
+        reproduce.run(
+            ["ablation-network"], TINY, Store(tmp_path), engine, lambda *e: None, lambda n: None
+        )
+    assert len(engine.done) == 2

@@ -1,0 +1,137 @@
+"""The Gymnasium side, checked by Gymnasium's own checker."""
+
+import subprocess
+import sys
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+from hypothesis import given
+from hypothesis import strategies as st
+
+import drogo
+from drogo import GridWorld
+from drogo.worlds.grid import names
+from drogo.worlds.register import environment_id
+
+KINDS = ("one-hot", "coordinates", "pixels", "state")
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_id_passes_the_checker(name):
+    env = gymnasium.make(environment_id(name), disable_env_checker=True)
+    check_env(env.unwrapped)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("render_mode", [None, "rgb_array", "ansi"])
+def test_every_observation_passes_the_checker(kind, render_mode):
+    env = gymnasium.make(
+        "drogo/GridTask-v0", observation=kind, render_mode=render_mode, disable_env_checker=True
+    )
+    check_env(env.unwrapped, skip_render_check=render_mode is None)
+
+
+def test_ids():
+    assert environment_id("four-rooms") == "drogo/FourRooms-v0"
+    assert environment_id("grid-room-plain") == "drogo/GridRoom-Plain-v0"
+    assert environment_id("grid-maze-large") == "drogo/GridMaze-Large-v0"
+
+
+@pytest.mark.parametrize(
+    "imports",
+    [
+        "import drogo, gymnasium",
+        "import gymnasium, drogo",
+        "import drogo, importlib.util; importlib.util.find_spec('gymnasium'); import gymnasium",
+    ],
+)
+def test_registered_in_any_order_of_import(imports):
+    code = f"{imports}; print(gymnasium.make('drogo/FourRooms-v0').unwrapped.world.name)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "four-rooms"
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=60), st.integers(0, 2**31))
+def test_steps_follow_the_mdp(actions, seed):
+    world = GridWorld.load("grid-maze")
+    env = gymnasium.make("drogo/GridMaze-v0", observation="state", start="uniform").unwrapped
+    state, info = env.reset(seed=seed)
+    for action in actions:
+        assert info == {"state": state}
+        following, reward, terminated, truncated, info = env.step(action)
+        assert world.mdp.transitions[action][state, following] == 1
+        assert reward == world.reward[state]  # of the state left; a goal adds 0
+        assert terminated == world.terminal[following]
+        assert not truncated
+        if terminated:
+            break
+        state = following
+
+
+def test_end_of_an_episode():
+    env = gymnasium.make("drogo/GridWorld-v0", world=GridWorld.parse("#####\n#SxG#\n#####"))
+    env.reset(seed=0)
+    assert env.step(0)[1:4] == (-1.0, False, False)
+    assert env.step(0)[1:4] == (-20.0, True, False)
+    worse = GridWorld.parse("goal H: -50\n\n####\n#SH#\n####")
+    env = gymnasium.make("drogo/GridWorld-v0", world=worse)
+    env.reset()
+    assert env.step(0)[1:4] == (-51.0, True, False)
+
+
+def test_truncation_is_not_termination():
+    env = gymnasium.make("drogo/FourRooms-v0")
+    env.reset(seed=0)
+    flags = [env.step(2)[2:4] for _ in range(200)]
+    assert flags == [(False, False)] * 199 + [(False, True)]
+    short = gymnasium.make("drogo/FourRooms-v0", step_limit=3)
+    short.reset()
+    assert [short.step(2)[3] for _ in range(3)] == [False, False, True]
+    # Reaching the goal on the very last step is a termination.
+    world = GridWorld.parse("step-limit: 1\n\n####\n#SG#\n####")
+    env = gymnasium.make("drogo/GridWorld-v0", world=world)
+    env.reset()
+    assert env.step(0)[2:4] == (True, False)
+
+
+def test_starts():
+    env = gymnasium.make("drogo/FourRooms-v0", observation="state")
+    start = int(GridWorld.load("four-rooms").start.argmax())
+    assert env.reset(seed=1)[0] == start
+    assert env.reset(options={"state": 7})[0] == 7
+    anywhere = {int(env.reset(options={"start": "uniform"})[0]) for _ in range(2000)}
+    world = env.unwrapped.world
+    assert anywhere == set(np.flatnonzero(~world.terminal).tolist())
+    with pytest.raises(ValueError, match="'state' is 500; expected a non-terminal state"):
+        env.reset(options={"state": 500})
+    with pytest.raises(ValueError, match=r"unknown reset option\(s\) \['place'\]"):
+        env.reset(options={"place": 1})
+    again = [env.reset(seed=3, options={"start": "uniform"})[0] for _ in range(2)]
+    assert again[0] == again[1]
+
+
+def test_wrong_arguments():
+    for arguments, message in (
+        ({"observation": "text"}, "observation is 'text'; choose one of one-hot"),
+        ({"start": "goal"}, "start is 'goal'; choose 'map' or 'uniform'"),
+        ({"step_limit": 0}, "step_limit is 0"),
+        ({"render_mode": "human"}, "render_mode is 'human'; choose one of rgb_array, ansi"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            drogo.worlds.grid.environment.GridWorldEnv("four-rooms", **arguments)
+    env = gymnasium.make("drogo/FourRooms-v0", disable_env_checker=True)
+    env.reset()
+    with pytest.raises(ValueError, match=r"action is 4; expected 0 \(right\)"):
+        env.step(4)
+
+
+def test_render():
+    env = gymnasium.make("drogo/GridTask-v0", render_mode="ansi")
+    env.reset()
+    assert env.render().split("\n")[5] == "#......x@.....#"
+    env = gymnasium.make("drogo/GridTask-v0", render_mode="rgb_array")
+    env.reset()
+    assert env.render().shape == (240, 360, 3)
+    assert env.render().dtype == np.uint8

@@ -1,0 +1,65 @@
+"""The continuous truth: against the real environment, and against an exact finite one."""
+
+import gymnasium
+import numpy as np
+import pytest
+
+from drogo import MDP, exact
+from drogo.exact.continuous import solve_on_grid
+from drogo.worlds.control import STARTS, mountain_car_truth
+from drogo.worlds.control.mountain_car import dynamics
+
+
+def test_mountain_car_moves_as_gymnasium_says():
+    env = gymnasium.make("MountainCar-v0").unwrapped
+    env.reset(seed=0)
+    rng = np.random.default_rng(0)
+    for k in range(300):
+        STARTS["MountainCar-v0"](env, rng)
+        state = np.array(env.state, dtype=np.float64)
+        _, _, terminated, _, _ = env.step(k % 3)
+        following, ends = dynamics(state[None], k % 3)
+        assert following[0] == pytest.approx(np.array(env.state), abs=1e-12)
+        assert ends[0] == terminated
+
+
+@pytest.mark.parametrize("name", sorted(STARTS))
+def test_starts_are_spread_and_none_is_an_end(name):
+    env = gymnasium.make(name).unwrapped
+    env.reset(seed=0)
+    rng = np.random.default_rng(0)
+    seen = np.stack([STARTS[name](env, rng) for _ in range(300)])
+    space = env.observation_space
+    assert all(space.contains(o) for o in seen)
+    assert (seen.std(axis=0) > 0.2 * (space.high - space.low) / 2).all()
+
+
+def test_a_walk_on_nodes_is_the_exact_chain():
+    """Moves of one node left and right: interpolation changes nothing, and the finite answer holds."""
+    n, lam = 33, 4.0
+
+    def step(states, action):
+        following = np.clip(states + (1 if action else -1), 0, n)
+        return following, following[:, 0] >= n
+
+    found = solve_on_grid(step, [0.0], [n - 1.0], [n], actions=2, lam=lam, tolerance=1e-12)
+    P = np.zeros((2, n + 1, n + 1))
+    for s in range(n):
+        P[0, s, max(s - 1, 0)] = P[1, s, s + 1] = 1.0
+    P[:, n, n] = 1.0
+    reward = np.r_[np.full(n, -1.0), 0.0]
+    truth = exact.log_column(MDP.from_arrays(P, reward, [n]), lam=lam)
+    assert found.log_e == pytest.approx(truth[:n], abs=1e-8)
+
+
+def test_finer_grids_agree_more():
+    coarse, fine = mountain_car_truth(20.0, (65, 65)), mountain_car_truth(20.0, (129, 129))
+    assert fine.change < coarse.change
+    at = np.array([[-0.5, 0.0], [0.3, 0.05]])
+    assert fine(at)[0] < fine(at)[1] < 0
+
+
+def test_an_end_out_of_reach_is_told():
+    still = lambda states, action: (states, np.zeros(len(states), dtype=bool))  # noqa: E731
+    with pytest.raises(ArithmeticError, match="Can every"):
+        solve_on_grid(still, [0.0], [1.0], [5], actions=1, lam=1.0, most_iterations=50)

@@ -1,0 +1,161 @@
+"""MiniGrid: states found by search are the real environment's, and the truth is of them."""
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+from drogo import collect, exact, fit
+from drogo.worlds.minigrid import MiniGridWorld
+from drogo.worlds.minigrid.snapshot import name_of
+
+IDS = ["MiniGrid-LavaCrossingS9N2-v0", "MiniGrid-DoorKey-6x6-v0", "MiniGrid-Empty-5x5-v0"]
+
+
+@pytest.fixture(scope="module", params=IDS)
+def world(request):
+    return MiniGridWorld(request.param, layout=3)
+
+
+@pytest.mark.filterwarnings("ignore:.*is different from the unwrapped version")  # it is a wrapper
+def test_gymnasium_accepts_it(world):
+    check_env(world, skip_render_check=True)
+
+
+def test_random_walks_of_the_real_environment_follow_the_tables(world):
+    """The real MiniGrid, stepped with its own actions, beside the tables."""
+    from drogo.worlds.minigrid import ACTIONS
+
+    real = gymnasium.make(world.spec.id, disable_env_checker=True).unwrapped
+    rng = np.random.default_rng(0)
+    steps = 0
+    while steps < 500:
+        real.reset(seed=3)
+        state = 0
+        while True:
+            action = int(rng.integers(len(world.actions)))
+            _, reward, terminated, _, _ = real.step(ACTIONS.index(world.actions[action]))
+            state = int(world.found.next_state[state, action])
+            steps += 1
+            assert world.found.names[state] == name_of(real)
+            assert bool(world.mdp.terminal[state]) == terminated
+            if terminated:
+                assert (world.state_reward[state] == 0) == (reward > 0)
+                break
+            if real.step_count > 300:
+                break
+
+
+def test_rewards_are_of_the_state(world):
+    world.reset(seed=0)
+    rng = np.random.default_rng(1)
+    state = 0
+    for _ in range(300):
+        _, reward, terminated, truncated, info = world.step(int(rng.integers(len(world.actions))))
+        expected = world.mdp.reward[state] + info.get("terminal_reward", 0.0)
+        assert reward == expected
+        state = info["state"]
+        if terminated or truncated:
+            world.reset()
+            state = 0
+
+
+@pytest.mark.parametrize("observation", ["rgb", "symbolic"])
+def test_every_state_looks_different(observation):
+    world = MiniGridWorld("MiniGrid-DoorKey-6x6-v0", observation=observation)
+    fresh = MiniGridWorld("MiniGrid-DoorKey-6x6-v0", observation=observation)
+    table = world.all_observations()
+    assert len(np.unique(table.reshape(len(table), -1), axis=0)) == world.n_states
+    if observation == "rgb":
+        for state in range(0, world.n_states, 7):
+            world.reset(options={"state": state})
+            assert np.array_equal(world._render(world.tile), table[state])
+            assert np.array_equal(fresh.reset(options={"state": state})[0], table[state])
+    shown, info = world.reset(options={"state": 5})
+    assert info["state"] == 5
+    assert np.array_equal(shown, table[5])
+
+
+def test_states_of_a_room_with_a_locked_door():
+    """Worked out by hand: an empty 3 x 3 room has 9 cells in 4 directions, less nothing."""
+    world = MiniGridWorld("MiniGrid-Empty-5x5-v0")
+    assert world.n_states == 9 * 4 - 2  # the goal's corner is entered in two directions only
+    assert world.actions == ("left", "right", "forward")
+    assert int(world.mdp.terminal.sum()) == 2
+
+
+def test_truth_by_hand():
+    """One step from the goal and facing it: v = r/lam + log of the mean over three actions."""
+    world = MiniGridWorld("MiniGrid-Empty-5x5-v0")
+    v = exact.log_column(world.mdp, lam=5.0)
+    move = world.found.next_state
+    for s in np.flatnonzero(~world.mdp.terminal):
+        assert v[s] == pytest.approx(-1 / 5 + np.log(np.exp(v[move[s]]).mean()), abs=1e-9)
+
+
+def test_lava_is_an_end_of_its_own_value():
+    world = MiniGridWorld("MiniGrid-LavaCrossingS9N2-v0", lava=-50.0)
+    v = exact.log_column(world.mdp, lam=20.0)
+    ends = world.mdp.terminal
+    assert set(np.round(v[ends], 6)) == {0.0, -2.5}
+    data = collect(world, 5000, seed=0)
+    assert set(data.terminal_reward[data.terminated]) == {0.0, -50.0}
+
+
+def test_episodes_and_uniform_starts_tell_the_same():
+    """By the tables and by stepping: the same rewards, ends, and values of ends."""
+    world = MiniGridWorld("MiniGrid-LavaCrossingS9N2-v0")
+    stepped = collect(
+        world, 3000, seed=0, start="reset", policy=lambda o, rng: int(rng.integers(3))
+    )
+    assert set(stepped.reward) == {-1.0}
+    assert set(stepped.terminal_reward[stepped.terminated]) <= {0.0, -200.0}
+    assert len(stepped.observations) <= world.n_states
+
+
+def test_collision_costs_where_the_way_is_blocked():
+    world = MiniGridWorld("MiniGrid-Empty-5x5-v0", collision=-3.0)
+    going_on = ~world.mdp.terminal
+    assert np.array_equal(
+        world.mdp.reward[going_on], np.where(world.found.blocked[going_on], -4.0, -1.0)
+    )
+
+
+def test_learned_from_pixels():
+    world = MiniGridWorld("MiniGrid-Empty-5x5-v0", tile=2)
+    data = collect(world, 20_000, seed=0)
+    assert data.observations.dtype == np.uint8
+    truth = exact.log_column(world.mdp, lam=20.0)
+    result = fit(data, lam=20.0, truth={"column": truth}, updates=600)
+    assert result.history["cosine_column"][-1].min() > 0.99
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"step": 0.0}, "step is 0.0"),
+        ({"lava": 1.0}, "lava is 1.0"),
+        ({"tile": 0}, "tile is 0"),
+        ({"observation": "smell"}, "choose one of rgb, symbolic"),
+        ({"actions": ("jump",)}, "actions has \\['jump'\\]"),
+        ({"actions": ("left", "right")}, "no end of"),
+    ],
+)
+def test_wrong_settings(settings, message):
+    with pytest.raises(ValueError, match=message):
+        MiniGridWorld("MiniGrid-Empty-5x5-v0", **settings)
+
+
+def test_not_a_minigrid():
+    with pytest.raises(TypeError, match="not a MiniGrid environment"):
+        MiniGridWorld(gymnasium.make("CartPole-v1"))
+
+
+def test_moving_by_chance_is_told():
+    with pytest.raises(ValueError, match="moves by chance"):
+        MiniGridWorld("MiniGrid-Dynamic-Obstacles-5x5-v0")
+
+
+def test_one_pixel_a_cell_shows_no_direction():
+    with pytest.raises(ValueError, match="look the same.*tile=2"):
+        MiniGridWorld("MiniGrid-Empty-5x5-v0", tile=1).all_observations()
