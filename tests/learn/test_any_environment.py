@@ -8,8 +8,8 @@ from gymnasium import spaces
 from drogo import Transitions, collect, fit
 from drogo.data import Step
 from drogo.errors import DataError
-from drogo.learn import table
-from drogo.learn.inputs import Inputs
+from drogo.data import table
+from drogo.learn.inputs import fit_inputs
 
 
 class Walk(gymnasium.Env):
@@ -151,8 +151,8 @@ def test_streamed_equals_gathered(monkeypatch, tmp_path):
     in_file = Transitions.from_table(
         mapped, data.state, data.next_state, data.reward, data.terminated
     )
-    monkeypatch.setattr(plan, "ON_DEVICE", 1)
-    monkeypatch.setattr("drogo.learn.run.PER_CHUNK", 20_000)
+    monkeypatch.setattr(plan, "BYTES_ON_DEVICE", 1)
+    monkeypatch.setattr("drogo.learn.sampling.BYTES_PER_CHUNK", 20_000)
     streamed = fit(in_file, **settings)
     assert np.allclose(streamed.v, gathered.v, atol=1e-5)
 
@@ -160,7 +160,7 @@ def test_streamed_equals_gathered(monkeypatch, tmp_path):
 def test_a_result_keeps_a_sample_of_large_data(monkeypatch):
     from drogo.learn import plan
 
-    monkeypatch.setattr(plan, "IN_A_RESULT", 800)
+    monkeypatch.setattr(plan, "BYTES_IN_RESULT", 800)
     data = continuous_data()
     result = fit(data, lam=5.0, updates=20)
     assert len(result.observations) in (100, 101)
@@ -171,32 +171,34 @@ def test_a_result_keeps_a_sample_of_large_data(monkeypatch):
 def test_normalisation_is_learned_and_kept(tmp_path):
     data = continuous_data(scale=300.0)
     result = fit(data, lam=5.0, updates=400)
-    assert result.inputs.shift
+    assert result.learner.inputs.shift is not None
     path = tmp_path / "fit.npz"
     result.save(path)
     from drogo import load
 
     unseen = np.array([[150.0, -150.0]], dtype=np.float32)
     assert np.array_equal(load(path)(unseen), result(unseen))
-    shown = result.inputs(data.observations)
+    shown = result.learner.inputs(data.observations)
     assert np.abs(shown).max() <= 0.5 + 1e-6
 
 
 def test_scaled_coordinates_and_one_hot_states_are_left_alone():
-    assert Inputs.of(np.eye(5, dtype=np.float32), True) == Inputs()
-    assert Inputs.of(np.linspace(-0.5, 0.5, 10, dtype=np.float32)[:, None], True) == Inputs()
+    line = np.linspace(-0.5, 0.5, 10, dtype=np.float32)[:, None]
+    for table in (np.eye(5, dtype=np.float32), line):
+        assert fit_inputs(table, normalise=True, by_pixel=False).shift is None
     tiny = np.array([[0.0, 0.9], [0.01, -0.9]], dtype=np.float32)
-    assert Inputs.of(tiny, True) != Inputs()
+    assert fit_inputs(tiny, normalise=True, by_pixel=False).shift is not None
 
 
 def test_pixels_that_never_change_are_left_out(tmp_path):
     from drogo import load
 
     small = np.array([[[[9], [0]]], [[[9], [40]]], [[[9], [200]]]], dtype=np.uint8)
-    seen = Inputs.of(small, True, flat=True)
-    assert seen == Inputs(shift=(80.0,), scale=(1 / 200,), chosen=(1,))  # mean 80, range 200
+    seen = fit_inputs(small, normalise=True, by_pixel=True)
+    assert (float(seen.shift[0]), int(seen.chosen[0])) == (80.0, 1)
+    assert float(seen.scale[0]) == pytest.approx(1 / 200)
     assert np.allclose(seen(small), [[-0.4], [-0.2], [0.6]])
-    assert Inputs.of(small[:1], True, flat=True) == Inputs()
+    assert fit_inputs(small[:1], normalise=True, by_pixel=True).chosen is None
     images = np.zeros((40, 20, 30, 3), dtype=np.uint8)
     images[np.arange(40), 5 + np.arange(40) % 5, 3 + np.arange(40) % 18] = 255
     there = np.arange(1, 40)
@@ -205,7 +207,7 @@ def test_pixels_that_never_change_are_left_out(tmp_path):
         np.repeat(there == 1, 100),
     )  # fmt: skip
     result = fit(data, network="mlp", updates=20, preset="stable")
-    assert len(result.inputs.chosen) == 3 * 40  # every image has a pixel of its own
+    assert len(result.learner.inputs.chosen) == 3 * 40  # every image has a pixel of its own
     assert np.allclose(result(images)[:, 1:], result.v[:, 1:], atol=1e-5)
     result.save(tmp_path / "fit.npz")
     assert np.array_equal(load(tmp_path / "fit.npz")(images), result(images))

@@ -68,7 +68,7 @@ def collect(
     `policy` is uniform over the actions unless given. `reward` replaces the environment's: a
     constant step cost, or a function of a `Step`. `terminal_value` is the reward of an end itself,
     in the same unit (`v` there is `terminal_value / lam`): one number, or a function of the `Step`
-    that ended; 0 unless given, or what `info["terminal_reward"]` says (which is then no part of the
+    that ended; 0 unless given, or what `info["terminal_value"]` says (which is then no part of the
     step's reward). `key` chooses a part of `Dict` observations.
 
     Equal observations are merged as long as that pays (`merge=True`, `False` to insist). `file`

@@ -30,7 +30,7 @@ class Edges:
     state: Int[np.ndarray, " edges"]
     next_state: Int[np.ndarray, " edges"]
     reward: Float[np.ndarray, " edges"]
-    terminal_reward: Float[np.ndarray, " edges"]
+    terminal_value: Float[np.ndarray, " edges"]
     terminated: Bool[np.ndarray, " edges"]
     count: Int[np.ndarray, " edges"]
     of_transition: Int[np.ndarray, " n"]
@@ -49,8 +49,8 @@ class Transitions:
     """Of the state left: negative."""
     terminated: Bool[np.ndarray, " n"]
     truncated: Bool[np.ndarray, " n"]
-    terminal_reward: Float[np.ndarray, " n"]
-    """Where `terminated`: the reward of the end itself; v is `terminal_reward / lam` there."""
+    terminal_value: Float[np.ndarray, " n"]
+    """Where `terminated`: the reward of the end itself; v is `terminal_value / lam` there."""
 
     def __len__(self) -> int:
         return self.state.size
@@ -71,7 +71,7 @@ class Transitions:
         reward: Any,
         terminated: Any,
         truncated: Any = None,
-        terminal_reward: Any = None,
+        terminal_value: Any = None,
     ) -> Transitions:
         """From one array per part, a row per transition; equal observations (bit for bit) merge."""
         if isinstance(observations, np.memmap) or isinstance(next_observations, np.memmap):
@@ -90,7 +90,7 @@ class Transitions:
             raise DataError("there are no transitions.")
         table, index = merge_equal(np.concatenate([before, after]))
         return cls.from_table(
-            table, index[:n], index[n:], reward, terminated, truncated, terminal_reward
+            table, index[:n], index[n:], reward, terminated, truncated, terminal_value
         )
 
     @classmethod
@@ -102,7 +102,7 @@ class Transitions:
         reward: Any,
         terminated: Any,
         truncated: Any = None,
-        terminal_reward: Any = None,
+        terminal_value: Any = None,
     ) -> Transitions:
         """From a table of distinct observations and indices into it; checked."""
         n = len(state)
@@ -112,8 +112,8 @@ class Transitions:
             "reward": np.asarray(reward, dtype=np.float64),
             "terminated": np.asarray(terminated, dtype=bool),
             "truncated": np.zeros(n, bool) if truncated is None else np.asarray(truncated, bool),
-            "terminal_reward": np.asarray(
-                np.zeros(n) if terminal_reward is None else terminal_reward, dtype=np.float64
+            "terminal_value": np.asarray(
+                np.zeros(n) if terminal_value is None else terminal_value, dtype=np.float64
             ),
         }
         for name, part in parts.items():
@@ -140,22 +140,22 @@ class Transitions:
         return np.unique(self.next_state[self.terminated])
 
     @cached_property
-    def terminal_rewards(self) -> Float[np.ndarray, " ends"]:
+    def terminal_values(self) -> Float[np.ndarray, " ends"]:
         """Mean reward of each of these ends."""
         at = np.searchsorted(self.terminal_states, self.next_state[self.terminated])
-        total = np.bincount(at, self.terminal_reward[self.terminated])
+        total = np.bincount(at, self.terminal_value[self.terminated])
         return total / np.bincount(at)
 
     @cached_property
-    def pure_ends(self) -> tuple[Int[np.ndarray, " pure"], Float[np.ndarray, " pure"]]:
+    def pure_terminal_states(self) -> tuple[Int[np.ndarray, " pure"], Float[np.ndarray, " pure"]]:
         """Ends that were never left, and their rewards. An observation that was both says too
         little to be looked up."""
         pure = ~np.isin(self.terminal_states, self.state)
-        return self.terminal_states[pure], self.terminal_rewards[pure]
+        return self.terminal_states[pure], self.terminal_values[pure]
 
     @cached_property
     def edges(self) -> Edges:
-        columns = (self.reward, self.terminal_reward)
+        columns = (self.reward, self.terminal_value)
         key = self.state.astype(np.int64) * len(self.observations) + self.next_state
         for column in columns:
             values, index = np.unique(column, return_inverse=True)
@@ -168,7 +168,7 @@ class Transitions:
             self.state[first],
             self.next_state[first],
             self.reward[first],
-            self.terminal_reward[first],
+            self.terminal_value[first],
             self.terminated[first],
             count,
             of_transition.astype(np.int32),
@@ -179,7 +179,7 @@ class Transitions:
         """Pairs of different observations that were seen one step apart, each pair once."""
         return distinct_pairs(self.state, self.next_state)
 
-    def with_absorbing_ends(self, delta: float) -> Transitions:
+    def with_absorbing_terminals(self, delta: float) -> Transitions:
         """Ends stay at reward `-delta`, seen as often as the average state.
 
         The objectives without an anchor need them: the DR they describe has these rows.
@@ -194,7 +194,7 @@ class Transitions:
             np.concatenate([self.reward, np.full(extra.size, -delta)]),
             np.concatenate([self.terminated, np.zeros(extra.size, bool)]),
             np.concatenate([self.truncated, np.zeros(extra.size, bool)]),
-            np.concatenate([self.terminal_reward, np.zeros(extra.size)]),
+            np.concatenate([self.terminal_value, np.zeros(extra.size)]),
         )
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
@@ -267,8 +267,8 @@ def _check(data: Transitions) -> None:
         raise DataError(
             f"the reward of transition {int(bad.argmax())} is {data.reward[bad.argmax()]}."
         )
-    if not np.isfinite(data.terminal_reward).all():
-        raise DataError("a terminal_reward is not a finite number.")
+    if not np.isfinite(data.terminal_value).all():
+        raise DataError("a terminal_value is not a finite number.")
     bad = data.reward >= 0
     if bad.any():
         raise DataError(
