@@ -6,9 +6,8 @@ import pytest
 from gymnasium import spaces
 
 from drogo import Transitions, collect, fit
-from drogo.data import Step
+from drogo.data import Step, table
 from drogo.errors import DataError
-from drogo.data import table
 from drogo.learn.inputs import fit_inputs
 
 
@@ -184,8 +183,8 @@ def test_normalisation_is_learned_and_kept(tmp_path):
 
 def test_scaled_coordinates_and_one_hot_states_are_left_alone():
     line = np.linspace(-0.5, 0.5, 10, dtype=np.float32)[:, None]
-    for table in (np.eye(5, dtype=np.float32), line):
-        assert fit_inputs(table, normalise=True, by_pixel=False).shift is None
+    for shown in (np.eye(5, dtype=np.float32), line):
+        assert fit_inputs(shown, normalise=True, by_pixel=False).shift is None
     tiny = np.array([[0.0, 0.9], [0.01, -0.9]], dtype=np.float32)
     assert fit_inputs(tiny, normalise=True, by_pixel=False).shift is not None
 

@@ -141,7 +141,9 @@ def test_call_save_and_load(tmp_path):
     assert again.status == result.status
     assert np.array_equal(again.history["violation"], result.history["violation"])
     assert "2 seed(s)" in repr(again)
-    with pytest.raises(ValueError, match=r"have shape \(3,\); this fit was trained on shape \(2,\)"):
+    with pytest.raises(
+        ValueError, match=r"have shape \(3,\); this fit was trained on shape \(2,\)"
+    ):
         result(np.zeros((4, 3)))
     data.save(tmp_path / "data.npz")
     with pytest.raises(ValueError, match="does not hold a fit"):

@@ -150,9 +150,7 @@ def test_emphasis_is_for_complete_batches(complete):
     batch = Batch(*list(vars(batch).values())[:8], complete=complete)
 
     def gradient(emphasis):
-        learner = Learner(
-            Drogo(NUMBERS), Table(jnp.zeros(2)), optax.sgd(1.0), emphasis=emphasis
-        )
+        learner = Learner(Drogo(NUMBERS), Table(jnp.zeros(2)), optax.sgd(1.0), emphasis=emphasis)
         return jax.grad(lambda out: learner.loss_of_outputs(out, out, batch))(jnp.zeros(2))
 
     assert (not np.allclose(gradient(0.0), gradient(0.5))) == complete

@@ -78,9 +78,7 @@ def test_windows_of_any_size(shape):
 def test_a_convolution_by_hand():
     """All weights 1, no bias: each place sums its neighbourhood, walls outside counting 0."""
     random = convolution.Convolution(1, 1, KEY)
-    ones = eqx.tree_at(
-        lambda c: (c.weight, c.bias), random, (jnp.ones((3, 3, 1, 1)), jnp.zeros(1))
-    )
+    ones = eqx.tree_at(lambda c: (c.weight, c.bias), random, (jnp.ones((3, 3, 1, 1)), jnp.zeros(1)))
     image = jnp.ones((3, 4, 1, 1))
     wanted = [[4, 6, 6, 4], [6, 9, 9, 6], [4, 6, 6, 4]]
     for out in (ones.of_images(image), ones.of_patches(convolution._patches(image))):

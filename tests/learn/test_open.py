@@ -10,6 +10,7 @@ import numpy as np
 import optax
 import pytest
 
+import needs
 from drogo import GridWorld, Transitions, collect, exact, fit, load
 from drogo.learn import AbstractAnchored, TensorBoard, WandB
 
@@ -175,7 +176,7 @@ def test_a_fit_stops_when_it_has_converged(table, tmp_path):
 
 
 def test_tensorboard(table, tmp_path):
-    pytest.importorskip("tensorboard")
+    needs.module("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     result = fit(table, updates=20, seeds=2, callbacks=[TensorBoard(tmp_path)])
@@ -194,7 +195,7 @@ def test_weights_and_biases(table):
         def log(self, row, step):
             self.logged.append((step, row))
 
-    pytest.importorskip("wandb")
+    needs.module("wandb")
     result = fit(table, updates=20, callbacks=[WandB(Run())])
     assert [step for step, _ in Run.logged] == result.history["update"].tolist()
     assert Run.logged[-1][1]["worst/seed 0"] == pytest.approx(result.history["worst"][-1, 0])
@@ -202,7 +203,7 @@ def test_weights_and_biases(table):
 
 def test_wandb_offline(table, tmp_path, monkeypatch):
     """A real run of Weights & Biases, written to disk and not sent anywhere."""
-    pytest.importorskip("wandb")
+    needs.module("wandb")
     monkeypatch.setenv("WANDB_SILENT", "true")
     callback = WandB(mode="offline", dir=str(tmp_path), project="drogo")
     fit(table, updates=20, callbacks=[callback])

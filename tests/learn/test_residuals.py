@@ -123,5 +123,3 @@ def test_status_of_penalised_objectives():
     assert np.abs(long.v[0] - truth).max() < 0.02
     assert np.allclose(long(data.observations), long.v, atol=1e-6)  # in the same scale
     assert np.logaddexp.reduce(2 * long.v[0]) == pytest.approx(0.0, abs=1e-5)
-
-

@@ -102,16 +102,16 @@ def _custom(given: Any, example: np.ndarray, key: PRNGKeyArray) -> AbstractNetwo
     return Custom(module)
 
 
-def build_seeds(seeds: list[int], *arguments: Any) -> tuple[Any, AbstractNetwork]:
-    """Returns stacked parameters, one network for each seed, and one network as their skeleton.
+def build_seeds(
+    seeds: list[int], build_one: Callable[[PRNGKeyArray], AbstractNetwork]
+) -> tuple[Any, AbstractNetwork]:
+    """Returns the parameters of a network for each seed, stacked, and one of these networks.
 
     Args:
         seeds: The seeds.
-        *arguments: Arguments of `build`, the key left out: (config, observations, inputs,
-            initial_output, user_network).
+        build_one: Builds a network from a key.
     """
-    *first, user_network = arguments
-    networks = [build(*first, jax.random.key(seed), user_network) for seed in seeds]
+    networks = [build_one(jax.random.key(seed)) for seed in seeds]
     params = [eqx.filter(network, eqx.is_inexact_array) for network in networks]
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *params)
     return stacked, networks[0]

@@ -6,6 +6,7 @@ import math
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree, Shaped
 
@@ -43,7 +44,7 @@ def outputs(
             missing = (1 << (len(shown) - 1).bit_length()) - len(shown)
         if missing:
             shown = np.concatenate([shown, np.repeat(shown[-1:], missing, axis=0)])
-        out = np.asarray(_outputs(learner, params, shown), dtype=np.float64)
+        out = np.asarray(_outputs(learner, params, jnp.asarray(shown)), dtype=np.float64)
         parts.append(out[:, : out.shape[1] - missing])
     return np.concatenate(parts, axis=1)
 

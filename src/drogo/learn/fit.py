@@ -71,7 +71,7 @@ def fit(
     progress = Progress(states)
     if continue_from is not None:
         progress = _continued(continue_from, states, training)
-    progress = train(training, progress, checkpoint and Path(checkpoint), callbacks)
+    progress = train(training, progress, _path(checkpoint), callbacks)
     (result,) = make_results(training, progress, own)
     _report_divergence(result)
     return result
@@ -115,7 +115,7 @@ def sweep(
     points = [tuple(map(float, point)) for point in product(*grid.values())]
     configs = [replace(config, **dict(zip(grid, point, strict=True))) for point in points]
     training, states = prepare(data, configs, _seed_list(seeds), truth, own)
-    progress = train(training, Progress(states), checkpoint and Path(checkpoint), callbacks)
+    progress = train(training, Progress(states), _path(checkpoint), callbacks)
     return dict(zip(points, make_results(training, progress, own), strict=True))
 
 
@@ -151,6 +151,10 @@ def _own_parts(settings: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]
             "drogo.learn.AbstractObjective."
         )
     return own, named
+
+
+def _path(checkpoint: str | Path | None) -> Path | None:
+    return None if checkpoint is None else Path(checkpoint)
 
 
 def _seed_list(seeds: int | Sequence[int]) -> list[int]:

@@ -60,10 +60,9 @@ class Judge:
             params: The parameters of every lane, stacked.
             losses: The mean loss of each lane since the last row.
         """
-        v = None
-        if self.truths or self.plan.repeats:
-            outputs = outputs_at(self.learner, params, self.data, self.plan.compared)
-            v = self.log_e(outputs, self.plan.compared)
+        compared = self.plan.compared if self.truths or self.plan.repeats else self.plan.kept[:1]
+        outputs = outputs_at(self.learner, params, self.data, compared)
+        v = self.log_e(outputs, compared)
         row = self._by_state(outputs, v) if self.plan.repeats else self._by_group(params)
         row = {"loss": losses, **row}
         anchor = int(np.searchsorted(self.plan.compared, self.data.terminal_states[0]))
@@ -117,10 +116,10 @@ class Judge:
     def _edges(self) -> Batch:
         return _as_batch(self.data.edges, self.data.edges.count / len(self.data))
 
-    def _by_state(self, outputs: np.ndarray, v: Any) -> Row:
+    def _by_state(self, outputs: np.ndarray, v: np.ndarray) -> Row:
         edges = self.data.edges
         residuals = state_residuals(
-            self.learner, self.numbers, outputs.astype(np.float32), self._edges
+            self.learner, self.numbers, jnp.asarray(outputs, jnp.float32), self._edges
         )
         seen = np.bincount(edges.state, minlength=outputs.shape[1]) > 0
         residuals = np.asarray(residuals, dtype=np.float64)[:, seen]
@@ -162,7 +161,7 @@ def scaled_log_e(
     learner: Learner, outputs: Float[np.ndarray, "lanes n"]
 ) -> tuple[Float[np.ndarray, "lanes n"], Float[np.ndarray, " lanes"]]:
     """Returns log e for some outputs, up to a constant, and the constants that fix its scale."""
-    log_e, log_scale = _log_e(learner.objective, outputs.astype(np.float32))
+    log_e, log_scale = _log_e(learner.objective, jnp.asarray(outputs, jnp.float32))
     return np.array(log_e, dtype=np.float64), np.asarray(log_scale, dtype=np.float64)
 
 

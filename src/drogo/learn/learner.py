@@ -269,6 +269,7 @@ def emphasise(
         states: The number of states.
         power: The power.
     """
+    assert batch.state is not None
     total = jax.ops.segment_sum(batch.weight * slopes, batch.state, states)
     share = jax.ops.segment_sum(batch.weight, batch.state, states)
     residual = jnp.abs(total) / jnp.maximum(share, 1e-12)
@@ -282,7 +283,17 @@ def scale_by_step_size() -> optax.GradientTransformationExtraArgs:
     A schedule then needs no place in the compiled program, and another one compiles nothing.
     """
 
-    def update(updates: Any, state: Any, params: Any = None, *, step_size: Any, **_: Any) -> Any:
+    def init(params: optax.Params) -> optax.EmptyState:
+        return optax.EmptyState()
+
+    def update(
+        updates: optax.Updates,
+        state: optax.OptState,
+        params: optax.Params | None = None,
+        *,
+        step_size: Any = None,
+        **extra: Any,
+    ) -> tuple[optax.Updates, optax.OptState]:
         return jax.tree.map(lambda change: -step_size * change, updates), state
 
-    return optax.GradientTransformationExtraArgs(lambda _: optax.EmptyState(), update)
+    return optax.GradientTransformationExtraArgs(init, update)

@@ -16,7 +16,6 @@ from typing import ClassVar, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
-from equinox import AbstractClassVar
 from jax.lax import stop_gradient
 from jax.scipy.special import logsumexp
 from jaxtyping import Array, Bool, Float
@@ -60,14 +59,14 @@ class AbstractObjective(eqx.Module):
 
     numbers: Numbers
 
-    anchored: AbstractClassVar[bool]
+    anchored: ClassVar[bool]
     """Whether terminal states have a given value. Otherwise they absorb, at reward -delta."""
-    needs_second_batch: AbstractClassVar[bool]
+    needs_second_batch: ClassVar[bool]
     """Whether `Sample.squared_norm` is used; it is estimated from a second batch."""
-    separable: AbstractClassVar[bool]
+    separable: ClassVar[bool]
     """Whether the equation of a state involves only the transitions that leave it. States may then
     be weighed at will without moving the solution."""
-    initial_output: AbstractClassVar[float]
+    initial_output: ClassVar[float]
     """The output from which a table is trained."""
 
     @abc.abstractmethod

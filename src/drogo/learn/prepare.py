@@ -19,7 +19,7 @@ from drogo.config import CUSTOM, Config
 from drogo.data import Transitions
 from drogo.data.table import read_rows
 from drogo.errors import ArgumentError
-from drogo.learn.build import UserNetwork, build_seeds, choose
+from drogo.learn.build import build, build_seeds, choose
 from drogo.learn.inputs import Inputs, fit_inputs
 from drogo.learn.judge import Judge
 from drogo.learn.learner import Learner, State, scale_by_step_size
@@ -68,10 +68,13 @@ def prepare(
         data = data.with_absorbing_terminals(config.delta)
     plan = make_plan(data, learner.objective, config)
     device_data, sampler = make_data(data, plan, learner, seeds, config)
-    schedule = own.get("schedule") or {
-        "constant": optax.constant_schedule(1.0),
-        "cosine": optax.cosine_decay_schedule(1.0, config.updates),
-    }[config.schedule]
+    schedule = (
+        own.get("schedule")
+        or {
+            "constant": optax.constant_schedule(1.0),
+            "cosine": optax.cosine_decay_schedule(1.0, config.updates),
+        }[config.schedule]
+    )
     identity = _identity(data, configs, seeds, own, truths)
     judge = Judge(data, plan, learner, numbers, lane_configs, truths)
     training = Training(
@@ -112,10 +115,8 @@ def make_learner(
             "this fit has an objective of the user's own, which a file cannot hold.",
             remedy="Give the class again: load(path, objective=...).",
         )
-    user_network: UserNetwork | None = own.get("network")
-    params, network = build_seeds(
-        seeds, config, observations, inputs, objective.initial_output, user_network
-    )
+    first = (config, observations, inputs, objective.initial_output)
+    params, network = build_seeds(seeds, lambda key: build(*first, key, own.get("network")))
     optimiser = own.get("optimiser") or make_optimiser(config.optimiser, config.clip_norm)
     learner = Learner(
         objective(jax.tree.map(lambda leaf: leaf[0], numbers)),

@@ -29,6 +29,7 @@ from drogo.learn.checkpoint import (
 )
 from drogo.learn.diagnose import diagnose
 from drogo.learn.evaluate import outputs, outputs_at
+from drogo.learn.host import single_output
 from drogo.learn.inputs import Inputs
 from drogo.learn.judge import scaled_log_e
 from drogo.learn.learner import Learner, State
@@ -37,7 +38,7 @@ from drogo.learn.objectives import AbstractObjective, Numbers
 from drogo.learn.prepare import describe, make_learner
 from drogo.learn.terminal import TerminalValues, terminal_values
 from drogo.learn.train import Training, lost_at
-from drogo.potential import Lookup, Potential
+from drogo.potential import Potential
 
 FORMAT = "drogo fit 6"
 
@@ -189,16 +190,23 @@ class LogEigenvector:
         if not scale > 0:
             raise ArgumentError(f"seed {seed} learned a constant; it cannot be normalised.")
         params = jax.tree.map(lambda leaf: leaf[k : k + 1], self.state.params)
+        network = self.learner.network(jax.tree.map(lambda leaf: leaf[0], params))
+        output = single_output(network, self.learner.inputs)
+        log_e, log_scale = self.learner.objective.log_e, float(self.log_scale[k])
+        shape, dtype = self.observations.shape[1:], self.observations.dtype
 
         def unseen(batch: np.ndarray) -> np.ndarray:
-            log_e = scaled_log_e(self.learner, outputs(self.learner, params, batch))[0][0]
-            return (log_e - self.log_scale[k]) / scale
+            raw = outputs(self.learner, params, as_type(batch, dtype))
+            return (scaled_log_e(self.learner, raw)[0][0] - log_scale) / scale
+
+        def unseen_single(observation: np.ndarray) -> float:
+            raw = output(as_type(observation, dtype))
+            return (float(log_e(raw)) - log_scale) / scale
 
         name = f"the potential of a fit (seed {seed})"
-        known = Lookup(self.observations, self.v[k] / scale, name, otherwise=unseen)
-        dtype = self.observations.dtype
-        return Potential(
-            lambda batch: known(as_type(batch, dtype)), self.observations.shape[1:], name=name
+        network_alone = Potential(unseen, shape, name=name, single=unseen_single)
+        return Potential.from_states(
+            self.observations, self.v[k] / scale, name=name, otherwise=network_alone
         )
 
     def _lane(self, seed: int) -> int:
@@ -315,8 +323,8 @@ def make_results(
     lost = lost_at(progress)
     converged = judge.converged(progress.history["worst"][-1])
     mean_step = _mean_step(training, progress, v)
-    states, values = data.pure_terminal_states if learner.objective.anchored else (kept[:0], np.zeros(0))
-    is_kept = np.isin(states, kept)
+    states, values = data.pure_terminal_states
+    is_kept = np.isin(states, kept) & learner.objective.anchored
     whole = kept.size == len(data.observations)
     observations = data.observations if whole else np.asarray(data.observations[kept])
     results = []

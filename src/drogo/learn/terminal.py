@@ -8,8 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Shaped, UInt32
 
-TRIES = 100
-
 
 class TerminalValues(eqx.Module):
     """A table of observations and values that replaces a network's values where it applies.
@@ -51,15 +49,19 @@ def terminal_values(
         values: The value of each.
     """
     words = np.asarray(_words(jnp.asarray(observations)))
-    for k in range(TRIES):
-        rng = np.random.default_rng(k)
+    rng = np.random.default_rng(0)
+    while True:  # until no two have the same hash, which then points to one observation
         multipliers = rng.integers(2**32, size=words.shape[1], dtype=np.uint32) | np.uint32(1)
         hashes = (words * multipliers[None]).sum(axis=1, dtype=np.uint32)
-        if np.unique(hashes).size == len(words):  # a hash then points to one observation at most
+        if np.unique(hashes).size == len(np.unique(words, axis=0)):
             break
     order = np.argsort(hashes)
-    arrays = (multipliers, hashes[order], words[order])
-    return TerminalValues(*map(jnp.asarray, arrays), jnp.asarray(values[order], dtype=jnp.float32))
+    return TerminalValues(
+        jnp.asarray(multipliers),
+        jnp.asarray(hashes[order]),
+        jnp.asarray(words[order]),
+        jnp.asarray(values[order], dtype=jnp.float32),
+    )
 
 
 def _words(observations: Shaped[Array, "n ..."]) -> UInt32[Array, "n words"]:
