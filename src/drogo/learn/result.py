@@ -25,7 +25,7 @@ from drogo.learn import networks, train
 from drogo.learn.diagnose import diagnose
 from drogo.learn.inputs import Inputs
 from drogo.learn.train import Lane, Program
-from drogo.potential import Lookup, Potential
+from drogo.potential import Potential
 
 FORMAT = "drogo fit 5"
 NUMBERS_AT_ONCE, MOST_AT_ONCE = 2**22, 4096
@@ -132,15 +132,9 @@ class LogEigenvector:
         if self.config.objective != "drogo":  # v is of unit norm there, the network is not
             shift = float(self.v[k, 0] - output(self.observations[:1])[0])
         name = f"the potential of a fit (seed {seed})"
-        known = Lookup(
-            self.observations,
-            self.v[k] / scale,
-            name,
-            otherwise=lambda batch: (output(batch) + shift) / scale,
-        )
-        dtype = self.observations.dtype
-        return Potential(
-            lambda batch: known(as_type(batch, dtype)), self.observations.shape[1:], name=name
+        other = Potential(lambda batch: (output(batch) + shift) / scale, name=name)
+        return Potential.from_states(
+            self.observations, self.v[k] / scale, name=name, otherwise=other
         )
 
     @cached_property
