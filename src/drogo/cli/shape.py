@@ -24,7 +24,7 @@ from drogo.errors import AlreadyExists, ArgumentError
 from drogo.files import read_array_file, write_array_file, write_file
 from drogo.learn import LogEigenvector, load
 from drogo.plot.shaping import Curve
-from drogo.runs.statistics import bootstrap_band
+from drogo.statistics import bootstrap_band
 from drogo.worlds.grid import GridWorld
 from drogo_paper import shaping, shaping_runs
 
