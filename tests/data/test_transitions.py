@@ -60,7 +60,7 @@ def test_edges_count_distinct_transitions():
 
 
 def test_absorbing_ends():
-    more = chain().with_absorbing_ends(0.001)
+    more = chain().with_absorbing_terminals(0.001)
     assert len(more) == 9  # 6 transitions from 2 states: 3 of the end
     assert more.state[6:].tolist() == more.next_state[6:].tolist() == [2, 2, 2]
     assert np.allclose(more.reward[6:], -0.001)

@@ -49,7 +49,7 @@ CASES = [
 def test_table_and_samples_give_the_same_gradient(kind, objective, target):
     """Once per distinct observation, or once per sample of the batch: one sum."""
     config = Config(objective=objective)
-    data = data_of(kind).with_absorbing_ends(0.001)
+    data = data_of(kind).with_absorbing_terminals(0.001)
     make = lambda seed: networks.build(  # noqa: E731
         networks.choose(data.observations), data.observations, 2, 0.5, jax.random.key(seed)
     )

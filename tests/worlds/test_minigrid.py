@@ -35,9 +35,9 @@ def test_random_walks_of_the_real_environment_follow_the_tables(world):
         while True:
             action = int(rng.integers(len(world.actions)))
             _, reward, terminated, _, _ = real.step(ACTIONS.index(world.actions[action]))
-            state = int(world.found.next_state[state, action])
+            state = int(world.graph.next_state[state, action])
             steps += 1
-            assert world.found.names[state] == name_of(real)
+            assert world.graph.names[state] == name_of(real)
             assert bool(world.mdp.terminal[state]) == terminated
             if terminated:
                 assert (world.state_reward[state] == 0) == (reward > 0)
@@ -52,7 +52,7 @@ def test_rewards_are_of_the_state(world):
     state = 0
     for _ in range(300):
         _, reward, terminated, truncated, info = world.step(int(rng.integers(len(world.actions))))
-        expected = world.mdp.reward[state] + info.get("terminal_reward", 0.0)
+        expected = world.mdp.reward[state] + info.get("terminal_value", 0.0)
         assert reward == expected
         state = info["state"]
         if terminated or truncated:
@@ -88,7 +88,7 @@ def test_truth_by_hand():
     """One step from the goal and facing it: v = r/lam + log of the mean over three actions."""
     world = MiniGridWorld("MiniGrid-Empty-5x5-v0")
     v = exact.log_column(world.mdp, lam=5.0)
-    move = world.found.next_state
+    move = world.graph.next_state
     for s in np.flatnonzero(~world.mdp.terminal):
         assert v[s] == pytest.approx(-1 / 5 + np.log(np.exp(v[move[s]]).mean()), abs=1e-9)
 
@@ -99,7 +99,7 @@ def test_lava_is_an_end_of_its_own_value():
     ends = world.mdp.terminal
     assert set(np.round(v[ends], 6)) == {0.0, -2.5}
     data = collect(world, 5000, seed=0)
-    assert set(data.terminal_reward[data.terminated]) == {0.0, -50.0}
+    assert set(data.terminal_value[data.terminated]) == {0.0, -50.0}
 
 
 def test_episodes_and_uniform_starts_tell_the_same():
@@ -109,7 +109,7 @@ def test_episodes_and_uniform_starts_tell_the_same():
         world, 3000, seed=0, start="reset", policy=lambda o, rng: int(rng.integers(3))
     )
     assert set(stepped.reward) == {-1.0}
-    assert set(stepped.terminal_reward[stepped.terminated]) <= {0.0, -200.0}
+    assert set(stepped.terminal_value[stepped.terminated]) <= {0.0, -200.0}
     assert len(stepped.observations) <= world.n_states
 
 
@@ -117,7 +117,7 @@ def test_collision_costs_where_the_way_is_blocked():
     world = MiniGridWorld("MiniGrid-Empty-5x5-v0", collision=-3.0)
     going_on = ~world.mdp.terminal
     assert np.array_equal(
-        world.mdp.reward[going_on], np.where(world.found.blocked[going_on], -4.0, -1.0)
+        world.mdp.reward[going_on], np.where(world.graph.blocked[going_on], -4.0, -1.0)
     )
 
 

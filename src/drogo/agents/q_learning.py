@@ -368,24 +368,13 @@ def make_task(
     discount: float,
     epsilon: float,
 ) -> Task:
-    n, actions = mdp.n_states, mdp.n_actions
-    most = max(1, *(int(np.diff(matrix.indptr).max()) for matrix in mdp.transitions))
-    next_state = np.tile(np.arange(n)[:, None, None], (1, actions, most))
-    below = np.full((n, actions, most), 2.0)
-    for action, matrix in enumerate(mdp.transitions):
-        for state in range(n):
-            row = slice(matrix.indptr[state], matrix.indptr[state + 1])
-            count = row.stop - row.start
-            next_state[state, action, :count] = matrix.indices[row]
-            # The last one is above any number that can be drawn.
-            below[state, action, : max(count - 1, 0)] = np.cumsum(matrix.data[row])[:-1]
     starts = np.flatnonzero(mdp.start)
     start_below = np.cumsum(mdp.start[starts])
     start_below[-1] = 2.0
-    low = np.zeros(n, dtype=bool) if low_reward is None else low_reward
+    low = np.zeros(mdp.n_states, dtype=bool) if low_reward is None else low_reward
     return Task(
-        next_state=jnp.asarray(next_state, dtype=jnp.int32),
-        outcome_below=jnp.asarray(below, dtype=jnp.float32),
+        next_state=jnp.asarray(mdp.outcomes.next_state, dtype=jnp.int32),
+        outcome_below=jnp.asarray(mdp.outcomes.cumulative, dtype=jnp.float32),
         reward=jnp.asarray(mdp.reward, dtype=jnp.float32),
         end_reward=jnp.asarray(np.where(mdp.terminal, mdp.reward, 0.0), dtype=jnp.float32),
         terminal=jnp.asarray(mdp.terminal),

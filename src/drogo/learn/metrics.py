@@ -66,7 +66,7 @@ def violations(
     (Mx)(s)/x(s), so its spread over states is a measure that needs no truth.
     """
     following = np.where(
-        edges.terminated, edges.terminal_reward / lam, v[:, edges.next_state].astype(np.float64)
+        edges.terminated, edges.terminal_value / lam, v[:, edges.next_state].astype(np.float64)
     )
     with np.errstate(over="ignore"):
         flow = np.exp(edges.reward / lam + following - v[:, edges.state])

@@ -15,14 +15,14 @@ from drogo.learn.train import Hyper, Problem
 def make_problem(data: Transitions, config: Config, plan: Plan) -> Problem:
     """Distinct transitions if each observation is evaluated once, all of them otherwise."""
     lam = config.lam
-    ceiling = data.terminal_rewards.max() / lam if config.ceiling else np.inf
+    ceiling = data.terminal_values.max() / lam if config.ceiling else np.inf
     source = data.edges if plan.whole else data
     rows = slice(None) if plan.whole or plan.repeats else plan.trained
     parts = {
         "state": source.state[rows],
         "next_state": source.next_state[rows],
         "cost": np.exp(-source.reward[rows] / lam),
-        "boundary": source.terminal_reward[rows] / lam,
+        "boundary": source.terminal_value[rows] / lam,
         "terminated": source.terminated[rows],
     }
     if not plan.whole and not plan.repeats and config.objective == "drogo":

@@ -86,7 +86,7 @@ class Run:
                     f"truth {name!r} has shape {np.shape(vector)}; expected one number for each "
                     f"of the {len(data.observations)} distinct observations."
                 )
-        mixed = data.terminal_states.size - data.pure_ends[0].size
+        mixed = data.terminal_states.size - data.pure_terminal_states[0].size
         if mixed:
             warnings.warn(
                 f"{mixed} observation(s) are ends, and were also left as ordinary states: they do "
@@ -96,7 +96,7 @@ class Run:
                 stacklevel=4,
             )
         if config.objective in PENALISED:
-            data = data.with_absorbing_ends(config.delta)
+            data = data.with_absorbing_terminals(config.delta)
         names = list(grid)
         mesh = np.meshgrid(*grid.values(), indexing="ij")
         points = [tuple(map(float, p)) for p in zip(*(m.ravel() for m in mesh), strict=True)]
@@ -243,7 +243,7 @@ class Run:
         both = self.vectors(np.concatenate([data.state[rows], data.next_state[rows]]))
         here, there = both[:, : rows.size], both[:, rows.size :]
         if self.config.objective == "drogo":
-            ends = data.terminal_reward[rows] / self.config.lam
+            ends = data.terminal_value[rows] / self.config.lam
             there = np.where(data.terminated[rows], ends, there)
         gap, error = metrics.grouped_violations(here, there, data.reward[rows] / self.config.lam)
         beyond = np.maximum(np.abs(gap) - STANDARD_ERRORS * error, 0.0).max(axis=1)
@@ -259,7 +259,7 @@ class Run:
         shown = table if whole else read_rows(table, which)
         out = raw_output(self.program, self.lanes.params, shown)
         if self.config.objective == "drogo":
-            ends, values = self.data.pure_ends
+            ends, values = self.data.pure_terminal_states
             if ends.size:
                 at = np.minimum(np.searchsorted(ends, which), ends.size - 1)
                 is_end = ends[at] == which
@@ -293,7 +293,7 @@ class Run:
                 np.concatenate([self.data.state[some], self.data.next_state[some]])
             )
             near = np.arange(2 * some.size).reshape(2, -1).T
-        pure, values = self.data.pure_ends
+        pure, values = self.data.pure_terminal_states
         is_kept = np.isin(pure, kept_rows)
         ends, end_rewards = np.searchsorted(kept_rows, pure[is_kept]), values[is_kept]
         observations = self.data.observations
@@ -348,7 +348,7 @@ class Run:
         every = max(1, len(table) // MOST_HASHED)
         shown = table if every == 1 else read_rows(table, np.arange(0, len(table), every))
         digest.update(np.ascontiguousarray(shown).tobytes())
-        for name in ("state", "next_state", "reward", "terminated", "terminal_reward"):
+        for name in ("state", "next_state", "reward", "terminated", "terminal_value"):
             digest.update(np.ascontiguousarray(getattr(self.data, name)).tobytes())
         return digest.hexdigest()[:16]
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from collections.abc import Callable, Hashable
+from functools import partial
 from typing import Any
 
 import gymnasium
@@ -12,13 +14,13 @@ import numpy as np
 from drogo.errors import MDPError
 from drogo.mdp.tabular import Outcome, Table
 
-MOST = 100_000
-MOST_REAL = 10_000
-"""Limits of a search; real numbers may never repeat, and then it should end soon."""
+MAX_STATES = 100_000
+MAX_STATES_OF_REALS = 10_000
+"""The limit if observations are real numbers: they may never repeat, so the search ends sooner."""
 
 
 def as_key(observation: Any) -> Hashable:
-    """An observation as nested tuples, so that it can be looked up and read."""
+    """Convert an observation to nested tuples, so that it can be looked up and printed."""
     if isinstance(observation, dict):
         return tuple((name, as_key(part)) for name, part in sorted(observation.items()))
     if isinstance(observation, list | tuple):
@@ -35,45 +37,36 @@ def explore(
     max_states: int | None,
     seeds: list[int],
 ) -> Table:
-    """Every state that can be reached from `env.reset(seed=seed)`, for any of the seeds.
+    """Find every state that can be reached from `env.reset(seed=seed)`, for any of the seeds.
 
-    Truncation is ignored: a time limit is not a property of a state. A state that is reached in a
-    second way is expanded from there too and the outcomes are compared (once a state), which
-    finds most environments that are stochastic or whose key does not determine the state.
+    Truncation is ignored, because a step limit is not a property of a state. A state that is
+    reached in a second way is expanded from there too (once per state) and the outcomes are
+    compared. This detects most environments that are stochastic or whose key is not the state.
     """
     space = env.action_space
     if not isinstance(space, gymnasium.spaces.Discrete):
         raise MDPError(f"a search needs a Discrete action space; this one is {space}.")
-    actions = range(int(space.start), int(space.start + space.n))
     if max_states is None:
         real = state is None and np.issubdtype(env.observation_space.dtype, np.floating)
-        max_states = MOST_REAL if real else MOST
-
-    def expand(node: gymnasium.Env) -> tuple[list[list[Outcome]], list[gymnasium.Env]]:
-        row: list[list[Outcome]] = []
-        nodes: list[gymnasium.Env] = []
-        for action in actions:
-            following = copy.deepcopy(node)
-            observation, reward, terminated, _, _ = following.step(action)
-            key = as_key(observation) if state is None else state(following)
-            row.append([(1.0, key, float(reward), bool(terminated))])
-            nodes.append(following)
-        return row, nodes
-
+        max_states = MAX_STATES_OF_REALS if real else MAX_STATES
+    expand = partial(
+        _expand, actions=range(int(space.start), int(space.start + space.n)), state=state
+    )
     waiting: dict[Hashable, gymnasium.Env] = {}
-    starts: list[Hashable] = []
+    starts: Counter[Hashable] = Counter()
     for seed in seeds:
         root = copy.deepcopy(env)
         observation, _ = root.reset(seed=seed)
-        starts.append(as_key(observation) if state is None else state(root))
-        waiting.setdefault(starts[-1], root)
+        key = as_key(observation) if state is None else state(root)
+        starts[key] += 1
+        waiting.setdefault(key, root)
     states: list[Hashable] = list(waiting)
     outcomes: dict[Hashable, list[list[Outcome]]] = {}
     second_way: dict[Hashable, gymnasium.Env | None] = {}
-    ended: set[Hashable] = set()
-    for key in states:  # grows while it is walked
+    terminal: set[Hashable] = set()
+    for key in states:  # The list grows during the loop.
         node = waiting.pop(key)
-        if key in ended:
+        if key in terminal:
             outcomes[key] = []
             continue
         outcomes[key], nodes = expand(node)
@@ -83,9 +76,14 @@ def explore(
             second_way[key] = None
         for ((_, following, _, terminated),), copied in zip(outcomes[key], nodes, strict=True):
             if terminated:
-                ended.add(following)
+                terminal.add(following)
             if following not in outcomes and following not in waiting:
-                _check_limit(len(states), max_states)
+                if len(states) >= max_states:
+                    raise MDPError(
+                        f"the search found more than max_states = {max_states} states. A "
+                        "continuous environment has no finite MDP. For a large finite one, raise "
+                        "max_states=, or give a coarser state=."
+                    )
                 states.append(following)
                 waiting[following] = copied
             elif following not in second_way:
@@ -94,18 +92,22 @@ def explore(
                     second_way[following] = None
                 else:
                     second_way[following] = copied
-    start = np.array([starts.count(key) for key in states[: len(set(starts))]], dtype=np.float64)
-    start = np.concatenate([start, np.zeros(len(states) - start.size)]) / len(starts)
+    start = np.array([starts[key] for key in states]) / len(seeds)
     return Table(states, [outcomes[key] for key in states], start)
 
 
-def _check_limit(found: int, max_states: int) -> None:
-    if found >= max_states:
-        raise MDPError(
-            f"the search found more than max_states = {max_states} states. A continuous "
-            "environment has no finite MDP; for a large finite one raise max_states=, or give a "
-            "coarser state=."
-        )
+def _expand(
+    node: gymnasium.Env, actions: range, state: Callable[[gymnasium.Env], Hashable] | None
+) -> tuple[list[list[Outcome]], list[gymnasium.Env]]:
+    row: list[list[Outcome]] = []
+    nodes: list[gymnasium.Env] = []
+    for action in actions:
+        following = copy.deepcopy(node)
+        observation, reward, terminated, _, _ = following.step(action)
+        key = as_key(observation) if state is None else state(following)
+        row.append([(1.0, key, float(reward), bool(terminated))])
+        nodes.append(following)
+    return row, nodes
 
 
 def _check_same(key: Hashable, before: list[list[Outcome]], now: list[list[Outcome]]) -> None:

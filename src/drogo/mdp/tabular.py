@@ -1,4 +1,4 @@
-"""Gymnasium's table of dynamics (`env.unwrapped.P`) and what it takes to make an MDP of it."""
+"""Gymnasium's table of dynamics (`env.unwrapped.P`), and its conversion to an MDP."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Outcome = tuple[float, Hashable, float, bool]
 
 @dataclass(frozen=True)
 class Table:
-    """The reachable part of an environment: states in the order they were found."""
+    """The reachable part of an environment, states in the order in which they were found."""
 
     states: list[Hashable]
     outcomes: list[list[list[Outcome]]]
@@ -29,46 +29,42 @@ class Table:
     def to_mdp(self, reward: float | Callable[[Any], float] | None) -> MDP:
         index = {key: i for i, key in enumerate(self.states)}
         terminal = self._terminal(index)
-        n, actions = len(self.states), max(len(row) for row in self.outcomes)
-        entries: list[tuple[list[float], list[int], list[int]]] = [
-            ([], [], []) for _ in range(actions)
+        entries = [
+            (action, i, index[key], probability)
+            for i, row in enumerate(self.outcomes)
+            if not terminal[i]
+            for action, outcomes in enumerate(row)
+            for probability, key, _, _ in outcomes
         ]
-        for i, row in enumerate(self.outcomes):
-            if terminal[i]:
-                continue
-            for a, outcomes in enumerate(row):
-                data, rows, columns = entries[a]
-                for probability, key, _, _ in outcomes:
-                    data.append(float(probability))
-                    rows.append(i)
-                    columns.append(index[key])
+        actions, before, after, weight = map(np.array, zip(*entries, strict=True))
+        n = len(self.states)
         matrices = [
-            sp.csr_array(sp.coo_array((data, (rows, columns)), shape=(n, n)))
-            for data, rows, columns in entries
+            sp.csr_array((weight[taken], (before[taken], after[taken])), shape=(n, n))
+            for taken in (actions == action for action in range(actions.max() + 1))
         ]
         r = self._reward(reward, terminal)
         return MDP.from_arrays(matrices, r, terminal, start=self.start, states=self.states)
 
     def _terminal(self, index: Mapping[Hashable, int]) -> np.ndarray:
-        ends = np.zeros(len(self.states), dtype=bool)
-        continues = self.start > 0  # an episode that begins there does not end there
+        terminal = np.zeros(len(self.states), dtype=bool)
+        continuing = self.start > 0  # An episode that begins in a state does not end there.
         for row in self.outcomes:
             for outcomes in row:
                 for _, key, _, terminated in outcomes:
-                    (ends if terminated else continues)[index[key]] = True
-        both = np.flatnonzero(ends & continues)
+                    (terminal if terminated else continuing)[index[key]] = True
+        both = np.flatnonzero(terminal & continuing)
         if both.size:
             raise MDPError(
                 f"entering state {self.states[both[0]]!r} sometimes ends the episode and sometimes "
                 "does not (or episodes begin there), so it is neither terminal nor non-terminal. "
                 "Put what decides this into the state (state=)."
             )
-        if not ends.any():
+        if not terminal.any():
             raise MDPError(
-                f"none of the {len(self.states)} reachable states ends the episode: there is no "
+                f"none of the {len(self.states)} reachable states ends the episode, so there is no "
                 "terminal state to anchor the vector at."
             )
-        return ends
+        return terminal
 
     def _reward(
         self, reward: float | Callable[[Any], float] | None, terminal: np.ndarray
@@ -78,37 +74,38 @@ class Table:
         if reward is not None:
             return np.where(terminal, 0.0, float(reward))
         r = np.zeros(len(self.states))
-        for i, row in enumerate(self.outcomes):
-            if terminal[i]:
-                continue
-            received = {
-                float(value): a for a, outcomes in enumerate(row) for _, _, value, _ in outcomes
+        for i in np.flatnonzero(~terminal):
+            action_of = {
+                value: a
+                for a, outcomes in enumerate(self.outcomes[i])
+                for _, _, value, _ in outcomes
             }
-            if len(received) > 1:
-                (one, first), (other, second) = list(received.items())[:2]
+            r[i], *others = action_of
+            if others:
                 raise MDPError(
-                    f"the reward is not a function of the state that is left: in state "
-                    f"{self.states[i]!r}, action {first} can give {one:g} and action {second} "
-                    f"{other:g}. Supply one with reward=: a step cost such as -1.0, or a function "
-                    "of a state."
+                    "the reward is not a function of the state that is left: in state "
+                    f"{self.states[i]!r}, action {action_of[r[i]]} can give {r[i]:g} and action "
+                    f"{action_of[others[0]]} {others[0]:g}.",
+                    remedy="Replace it with reward=: a step cost such as -1.0, or a function of a "
+                    "state.",
+                    command_remedy="Replace it with a step cost, for example --reward=-1.",
                 )
-            r[i] = next(iter(received))
         return r
 
 
 def read(env: gymnasium.Env) -> Table:
-    """The states that can be reached from a start, in breadth-first order."""
-    dynamics: Mapping[int, Any] = env.unwrapped.P  # pyright: ignore[reportAttributeAccessIssue]
-    everywhere = np.full(len(dynamics), 1 / len(dynamics))
-    first = np.asarray(getattr(env.unwrapped, "initial_state_distrib", everywhere))
+    """Read the states that can be reached from a first state, in breadth-first order."""
+    dynamics: Mapping[Any, Any] = env.unwrapped.P  # pyright: ignore[reportAttributeAccessIssue]
+    uniform = np.full(len(dynamics), 1 / len(dynamics))
+    first = np.asarray(getattr(env.unwrapped, "initial_state_distrib", uniform))
     states: list[Hashable] = [int(s) for s in np.flatnonzero(first > 0)]
     seen = set(states)
-    ended: set[Hashable] = set()
+    terminal: set[Hashable] = set()
     outcomes: list[list[list[Outcome]]] = []
-    for key in states:  # grows while it is walked
+    for key in states:  # The list grows during the loop.
         row: list[list[Outcome]] = []
-        if key not in ended:
-            actions = dynamics[key]  # pyright: ignore[reportArgumentType]
+        if key not in terminal:
+            actions = dynamics[key]
             row = [
                 [(float(p), int(s), float(r), bool(done)) for p, s, r, done in actions[a] if p > 0]
                 for a in sorted(actions)
@@ -116,7 +113,7 @@ def read(env: gymnasium.Env) -> Table:
         outcomes.append(row)
         for _, following, _, terminated in (outcome for choice in row for outcome in choice):
             if terminated:
-                ended.add(following)
+                terminal.add(following)
             if following not in seen:
                 seen.add(following)
                 states.append(following)
