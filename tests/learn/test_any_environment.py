@@ -6,9 +6,8 @@ import pytest
 from gymnasium import spaces
 
 from drogo import Transitions, collect, fit
-from drogo.data import Step
+from drogo.data import Step, table
 from drogo.errors import DataError
-from drogo.data import table
 from drogo.learn.inputs import Inputs
 
 

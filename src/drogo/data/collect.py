@@ -99,9 +99,9 @@ def collect(
             return _sample(inner, n, rng, start or "uniform", reward)
     if start == "uniform":
         raise ArgumentError(
-            f"start='uniform' needs an environment that knows its MDP, not {env}, and works "
-            "without policy, terminal_value, key, file and a function as reward. Use start='reset' "
-            "for episodes, or a function start(env, rng) that returns an observation."
+            f"start='uniform' needs an environment that knows its MDP (not {env}), and no policy, "
+            "terminal_value, key, file, or function as reward. Use start='reset' for episodes, or "
+            "a function start(env, rng) that returns an observation."
         )
     if isinstance(env, VectorEnv):
         if callable(start):
@@ -119,23 +119,17 @@ def _sample(
     env: HasMDP, n: int, rng: np.random.Generator, start: str, reward: float | None
 ) -> Transitions:
     """Sample indices from the MDP; the table of observations is made once."""
-    mdp = env.mdp
+    mdp, truncated = env.mdp, None
     if start == "uniform":
         state = rng.choice(np.flatnonzero(~mdp.terminal), size=n)
         next_state = _sample_next(mdp, state, rng)
-        truncated = np.zeros(n, dtype=bool)
     else:
         state, next_state, truncated = _sample_episodes(mdp, env.step_limit, n, rng)
+    rewards = mdp.reward[state] if reward is None else np.full(n, reward)
     terminated = mdp.terminal[next_state]
-    return Transitions.from_table(
-        env.all_observations(),
-        state,
-        next_state,
-        mdp.reward[state] if reward is None else np.full(n, reward),
-        terminated,
-        truncated,
-        np.where(terminated, mdp.reward[next_state], 0.0),
-    )
+    value = np.where(terminated, mdp.reward[next_state], 0.0)
+    table = env.all_observations()
+    return Transitions.from_table(table, state, next_state, rewards, terminated, truncated, value)
 
 
 def _sample_next(mdp: MDP, state: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -175,9 +169,8 @@ def _sample_episodes(
         over = truncated | mdp.terminal[next_state]
         state = np.where(over, rng.choice(starts, size=walkers, p=chance), next_state)
         age[over] = 0
-    states, next_states, truncations = (
-        np.concatenate(column)[:n] for column in zip(*parts, strict=True)
-    )
+    columns = zip(*parts, strict=True)
+    states, next_states, truncations = (np.concatenate(column)[:n] for column in columns)
     return states, next_states, truncations
 
 

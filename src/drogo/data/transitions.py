@@ -129,7 +129,10 @@ class Transitions:
             observations: The table, one observation per row. It may be a memory map.
             state: The rows of the observations that were left.
             next_state: The rows of the observations that were reached.
-            reward, terminated, truncated, terminal_value: As for `from_arrays`.
+            reward: As for `from_arrays`.
+            terminated: As for `from_arrays`.
+            truncated: As for `from_arrays`.
+            terminal_value: As for `from_arrays`.
 
         Returns:
             The transitions.

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -76,10 +77,7 @@ class MDP:
             sp.dia_array((self.default_policy[:, a][None], [0]), shape=matrix.shape) @ matrix
             for a, matrix in enumerate(self.transitions)
         )
-        total = next(weighted)
-        for matrix in weighted:
-            total = total + matrix
-        return arrays.canonical(total)
+        return arrays.canonical(reduce(operator.add, weighted))
 
     @cached_property
     def outcomes(self) -> Outcomes:
@@ -188,13 +186,12 @@ class MDP:
         Raises:
             MDPError: The environment has no such MDP, or the search could not find it.
         """
-        from drogo.mdp import search, tabular
+        from drogo.mdp import environment
 
         if state is None and isinstance(getattr(env.unwrapped, "P", None), Mapping):
-            table = tabular.read(env)
-        else:
-            seeds = [seed] if isinstance(seed, int) else list(seed)
-            table = search.explore(env, state=state, max_states=max_states, seeds=seeds)
+            return environment.read(env).to_mdp(reward)
+        seeds = [seed] if isinstance(seed, int) else list(seed)
+        table = environment.explore(env, state=state, max_states=max_states, seeds=seeds)
         return table.to_mdp(reward)
 
 

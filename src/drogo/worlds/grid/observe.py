@@ -69,14 +69,11 @@ def table(
         row, column = world.cells[states].T
         unit = np.stack([column / (width - 1), row / (height - 1)], axis=-1)
         return (unit - 0.5).astype(np.float32)
-    images = np.broadcast_to(picture(world, None, tile) - np.float32(0.5), shape).copy()
-    row, column = (world.cells[states] * tile).T
-    inside = np.arange(tile)
-    rows = row[:, None, None] + inside[None, :, None]
-    columns = column[:, None, None] + inside[None, None, :]
+    images = np.tile(picture(world, None, 1) - np.float32(0.5), (len(states), 1, 1, 1))
+    row, column = world.cells[states].T
     agent = np.array(AGENT_COLOUR, dtype=np.float32) - np.float32(0.5)
-    images[np.arange(len(states))[:, None, None], rows, columns] = agent
-    return images
+    images[np.arange(len(states)), row, column] = agent
+    return images.repeat(tile, axis=1).repeat(tile, axis=2)
 
 
 def picture(world: GridWorld, state: int | None, tile: int) -> Float32[np.ndarray, "h w 3"]:

@@ -178,12 +178,13 @@ class MiniGridWorld(gymnasium.Wrapper, RecordConstructorArgs):
         last = {picture.tobytes(): state for state, picture in enumerate(table)}
         for state, picture in enumerate(table):
             twin = last[picture.tobytes()]
+            remedy = f"Use more pixels per cell (tile={2 * self.tile}), or observation='symbolic'."
+            if self.graph.kind[state] != self.graph.kind[twin]:
+                remedy = "Leave out the action that ends an episode without changing the grid."
             if twin != state:
+                names = f"{self.graph.names[state]} and {self.graph.names[twin]}"
                 raise ArgumentError(
-                    f"states {state} and {twin} look the same ({self.graph.names[state]} and "
-                    f"{self.graph.names[twin]}). Use more pixels per cell (tile={2 * self.tile}), "
-                    "or observation='symbolic', or leave out an action that ends the episode "
-                    "without changing the grid (actions=)."
+                    f"states {state} and {twin} look the same ({names}).", remedy=remedy
                 )
         return table
 
