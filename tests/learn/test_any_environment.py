@@ -50,7 +50,7 @@ def value_of_end(step):
 
 def test_two_kinds_of_end():
     data = collect(Walk(), 2000, seed=0, terminal_value=value_of_end)
-    assert set(data.terminal_reward[data.terminated]) == {0.0, -50.0}
+    assert set(data.terminal_value[data.terminated]) == {0.0, -50.0}
     result = fit(data, lam=10.0, updates=300)
     ends = {tuple(o): v for o, v in zip(data.observations, result.v[0], strict=True)}
     assert ends[0.0, 0.0] == pytest.approx(-5.0)
@@ -59,7 +59,7 @@ def test_two_kinds_of_end():
 
 def test_one_number_for_all_ends():
     data = collect(Walk(), 200, seed=0, terminal_value=-3.0)
-    assert set(data.terminal_reward[data.terminated]) == {-3.0}
+    assert set(data.terminal_value[data.terminated]) == {-3.0}
 
 
 def test_a_reward_of_the_step():
@@ -94,13 +94,13 @@ def test_infos_of_a_vector_reach_the_callable():
         data = collect(envs, 400, seed=0, terminal_value=value_of_end)
         there = data.observations[data.next_state][:, 0]
         assert np.array_equal(
-            data.terminal_reward[data.terminated],
+            data.terminal_value[data.terminated],
             np.where(there[data.terminated] == 5, 0.0, -50.0),
         )
 
 
 def test_what_does_not_repeat_is_not_merged(monkeypatch):
-    monkeypatch.setattr(table, "LOOKED_AT", 100)
+    monkeypatch.setattr(table, "MERGE_TRIAL", 100)
 
     class Noisy(Walk):
         def seen(self):
@@ -121,7 +121,7 @@ def test_observations_in_a_file(tmp_path):
     data.save(tmp_path / "data.npz")
     again = Transitions.load(tmp_path / "data.npz")
     assert np.array_equal(again.observations, data.observations)
-    with pytest.raises(FileExistsError, match="is there already"):
+    with pytest.raises(FileExistsError, match="exists already"):
         collect(Walk(), 500, seed=0, file=tmp_path / "o.bin")
     (tmp_path / "o.bin").unlink()
     with pytest.raises(FileNotFoundError, match="o.bin"):
@@ -290,7 +290,7 @@ class ChangingType(Walk):
 @pytest.mark.parametrize(
     ("env", "settings", "message"),
     [
-        (Positive, {}, "rewards are not negative.*give a step cost"),
+        (Positive, {}, "rewards are not negative.*Give a step cost"),
         (Endless, {}, "none of the 300 transitions is terminated.*drifts to minus infinity"),
         (Growing, {}, "observations change: number .* has shape"),
         (Nan, {}, "the reward of transition 0 is nan"),
@@ -300,8 +300,8 @@ class ChangingType(Walk):
         (ChangingType, {}, "observations change.*float64"),
         (WithDict, {}, "a Dict of image, place: choose the part .* key='image'"),
         (WithDict, {"key": "sound"}, "key is 'sound'; the observation has image, place"),
-        (Walk, {"key": "image"}, "the observation is no Dict"),
-        (Walk, {"terminal_value": float("nan")}, "a terminal_reward is not a finite number"),
+        (Walk, {"key": "image"}, "the observation is not a Dict"),
+        (Walk, {"terminal_value": float("nan")}, "the terminal_value of transition .* is nan"),
     ],
 )
 def test_wrong_environments(env, settings, message):
