@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
-
-import numpy as np
 
 from drogo.errors import ArgumentError, ArgumentTypeError
 
@@ -45,7 +44,7 @@ class Config:
     along its pull is clipped. Weights undo the choice, so that the average stays what it is."""
     full_batches: bool = False
     """Use all transitions in each update where the table is small enough for it to cost nothing."""
-    cap: float | Literal["auto"] = np.inf
+    cap: float | Literal["auto"] = math.inf
     """Largest v(s') - v(s) inside an exponential; auto: from the data, just above what the solution
     can have."""
     ceiling: bool = False
@@ -72,7 +71,7 @@ class Config:
     def __post_init__(self) -> None:
         for name in ("lam", "delta", "step_size", "clip_norm", "target_norm", "tolerance"):
             value = getattr(self, name)
-            if not (np.isfinite(value) and value > 0):
+            if not (math.isfinite(value) and value > 0):
                 raise ArgumentError(f"{name} is {value}; it must be a positive number.")
         for name in ("updates", "batch_size"):
             if getattr(self, name) < 1:
@@ -81,9 +80,9 @@ class Config:
             raise ArgumentError(
                 f"objective is {self.objective!r}; choose one of {', '.join(OBJECTIVES)}."
             )
-        if not (np.isfinite(self.penalty) and self.penalty >= 0):
+        if not (math.isfinite(self.penalty) and self.penalty >= 0):
             raise ArgumentError(f"penalty is {self.penalty}; it must not be negative.")
-        if not (np.isfinite(self.emphasis) and self.emphasis >= 0):
+        if not (math.isfinite(self.emphasis) and self.emphasis >= 0):
             raise ArgumentError(f"emphasis is {self.emphasis}; it must not be negative.")
         if not 0 <= self.ends < 1:
             raise ArgumentError(
@@ -211,7 +210,7 @@ def choices(preset: str, overrides: dict[str, Any], *, ndim: int) -> list[Config
 def as_json(config: Config) -> dict[str, Any]:
     """JSON has no infinity; `cap` says "none" instead."""
     values = {field.name: getattr(config, field.name) for field in fields(Config)}
-    values["cap"] = "none" if config.cap == np.inf else config.cap
+    values["cap"] = "none" if config.cap == math.inf else config.cap
     return values
 
 
@@ -221,4 +220,4 @@ def from_json(values: dict[str, Any]) -> Config:
         raise ArgumentError(
             f"these settings are from another version: {sorted(set(values) ^ known)} differ."
         )
-    return Config(**{**values, "cap": np.inf if values["cap"] == "none" else values["cap"]})
+    return Config(**{**values, "cap": math.inf if values["cap"] == "none" else values["cap"]})

@@ -6,6 +6,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import jax.numpy as jnp
@@ -34,7 +35,7 @@ def fit(
     truth: Truth | None = None,
     start: LogEigenvector | None = None,
     checkpoint: str | Path | None = None,
-    progress: Progress | None = None,
+    callbacks: Sequence[Callable[[Any], Any]] = (),
     **settings: Any,
 ) -> LogEigenvector:
     """Learn log e from transitions alone.
@@ -53,7 +54,7 @@ def fit(
     run = Run.make(data, config, _seed_list(seeds), {}, truth or {}, inputs)
     if start is not None:
         run.continue_from(start)
-    (result,) = _train(run, checkpoint, progress)
+    (result,) = _train(run, checkpoint, _shim(run, callbacks))
     _report_divergence(result)
     return result
 
@@ -65,7 +66,7 @@ def sweep(
     seeds: int | Sequence[int] = 1,
     truth: Truth | None = None,
     checkpoint: str | Path | None = None,
-    progress: Progress | None = None,
+    callbacks: Sequence[Callable[[Any], Any]] = (),
     grid: Mapping[str, Sequence[float]],
     **settings: Any,
 ) -> dict[tuple[float, ...], LogEigenvector]:
@@ -81,7 +82,15 @@ def sweep(
         )
     config = configs.make_for(data, preset, settings)
     run = Run.make(data, config, _seed_list(seeds), dict(grid), truth or {})
-    return dict(zip(run.points, _train(run, checkpoint, progress), strict=True))
+    return dict(zip(run.points, _train(run, checkpoint, _shim(run, callbacks)), strict=True))
+
+
+def _shim(run: Run, callbacks: Sequence[Callable[[Any], Any]]) -> Progress:
+    def progress(done: int, row: Mapping[str, np.ndarray]) -> None:
+        for callback in callbacks:
+            callback(SimpleNamespace(update=done, updates=run.config.updates, row=row))
+
+    return progress
 
 
 def _seed_list(seeds: int | Sequence[int]) -> list[int]:
