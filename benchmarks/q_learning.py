@@ -21,9 +21,10 @@ import numpy as np
 
 from drogo import GridWorld, Potential, PotentialShaping, exact
 from drogo.agents import compare, q_learning
+from drogo.agents.shaping_experiment import DR_EXACT, SR_DISTANCE, potentials, summarise
 from drogo.potential import normalised
 from drogo.runs.store import Store
-from drogo_paper import fits, shaping, shaping_runs
+from drogo_paper import fits, shaping
 from drogo_paper.reproduce import Reader
 from drogo_paper.scope import INPUTS, WORLDS, Scope, needed
 
@@ -153,10 +154,8 @@ def table(runs: Path | None) -> None:
     total = 0.0
     for name in WORLDS:
         world = GridWorld.load(name)
-        phis = shaping_runs.potentials(
-            world, learned(world, runs), seeds=SEEDS, lam=20.0, discount=0.99
-        )
-        for extra in (shaping_runs.SR_DISTANCE, shaping_runs.DR_EXACT):
+        phis = potentials(world, learned(world, runs), seeds=SEEDS, lam=20.0, discount=0.99)
+        for extra in (SR_DISTANCE, DR_EXACT):
             del phis[extra]
         began = time.perf_counter()
         grids = compare(
@@ -167,7 +166,7 @@ def table(runs: Path | None) -> None:
             low_reward=world.low_reward,
         )
         total += time.perf_counter() - began
-        rows = shaping.summarise(grids)
+        rows = summarise(grids)
         for method, label, ours, theirs, verdict in shaping.compared(name, rows):
             row = rows[method]
             print(f"| {name} | {method} | {label} | {ours} | {theirs} | {verdict} | "

@@ -1,55 +1,54 @@
-"""Files that are whole or absent, and are never replaced unasked."""
+"""Files are written completely or not at all, and an existing file is replaced only on request."""
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
-import tempfile
+import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from drogo.errors import AlreadyExists, ArgumentError, FileError
+from drogo.errors import AlreadyExists, ArgumentError, DamagedFile, FileError, MissingFile
 
 
 def write_file(path: Path, content: bytes, *, overwrite: bool = False) -> None:
-    """Write all of `content` or nothing; `FileExistsError` if the file is there already."""
+    """Write a file, and its directories, so that readers see all of its content or none of it."""
+    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
-    except OSError as error:
-        raise FileError(
-            f"cannot write into the directory {path.parent}: {error.strerror}. Choose another one."
-        ) from error
-    part = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as stream:
+        with part.open("xb") as stream:
             stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())
-        part.chmod(0o644)
-        if overwrite:
+        if overwrite or not _link(part, path):
             part.replace(path)
-        else:
-            _claim(part, path)
+    except OSError as error:
+        if not overwrite and os.path.lexists(path):
+            raise AlreadyExists(
+                f"{path} exists and was left as it is.",
+                remedy="Give overwrite=True to replace it.",
+                command_remedy="Give --overwrite to replace it.",
+            ) from None
+        raise FileError(f"{path} cannot be written: {error}. Choose another place.") from error
     finally:
-        part.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            part.unlink(missing_ok=True)
 
 
-def _claim(part: Path, path: Path) -> None:
-    """Give a finished file its name; unlike a rename, fail if another process was first."""
-    taken = f"{path} exists and was left as it is (overwrite=True replaces it)."
+def _link(part: Path, path: Path) -> bool:
+    """Name a finished file. Unlike a rename, this fails if another process was first."""
     try:
         os.link(part, path)
-    except FileExistsError:
-        raise AlreadyExists(taken) from None
-    except OSError:  # a file system without hard links: the next best thing
-        if path.exists():
-            raise AlreadyExists(taken) from None
-        part.replace(path)
+    except OSError:
+        if os.path.lexists(path):
+            raise
+        return False  # The file system has no hard links.
+    return True
 
 
 def write_array_file(
@@ -59,25 +58,32 @@ def write_array_file(
     *,
     overwrite: bool = False,
 ) -> None:
-    """An `.npz` without objects; `settings` goes in as JSON, so that the file explains itself."""
+    """Write arrays as `.npz` without Python objects, and the settings with them as JSON."""
     for name, array in arrays.items():
         if array.dtype.hasobject:
-            raise ArgumentError(f"Object arrays cannot be saved: {name}.")
+            raise ArgumentError(f"array {name!r} holds Python objects, which cannot be saved.")
+    try:
+        text = np.array(json.dumps(settings, sort_keys=True, allow_nan=False))
+    except ValueError as error:
+        raise ArgumentError(f"the settings of {path} cannot be saved: {error}.") from error
     stream = io.BytesIO()
-    text = json.dumps(settings, sort_keys=True, allow_nan=False)
-    np.savez_compressed(stream, **{**arrays, "settings": np.array(text)})  # pyright: ignore[reportArgumentType]
+    np.savez_compressed(stream, **{**arrays, "settings": text})  # pyright: ignore[reportArgumentType]
     write_file(path, stream.getvalue(), overwrite=overwrite)
 
 
 def read_array_file(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Arrays and settings; `ValueError` that names the file if it is not what was written."""
-    content = io.BytesIO(path.read_bytes())
+    """Read the arrays and the settings that `write_array_file` wrote."""
+    try:
+        content = io.BytesIO(path.read_bytes())
+    except OSError as error:
+        kind = MissingFile if isinstance(error, FileNotFoundError) else FileError
+        raise kind(f"{path} cannot be read: {error.strerror}.") from error
     try:
         with np.load(content, allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files}
         settings = json.loads(str(arrays.pop("settings")))
     except Exception as error:
-        # NumPy takes any other file for a pickle, and says how to load it "unsafely".
-        why = "no array file" if "pickle" in str(error) else str(error)
-        raise ArgumentError(f"{path} is not a drogo result, or is damaged: {why}") from error
+        # NumPy takes every unknown file for a pickle and advises to load it unsafely.
+        reason = "it is not an .npz file" if "pickle" in str(error) else str(error)
+        raise DamagedFile(f"{path} is not a drogo result, or is damaged: {reason}.") from error
     return arrays, settings

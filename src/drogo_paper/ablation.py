@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from drogo.config import PRESETS
 from drogo.plot.shaping import LINES, OKABE_ITO, legend_below
 from drogo.runs.job import Job
-from drogo.runs.statistics import bootstrap_band
+from drogo.statistics import bootstrap_band
 from drogo.worlds.grid import GridWorld
 from drogo_paper import fits
 from drogo_paper.scope import LAM, WORLDS, Answer, Get, Missing, Scope, Table, needed

@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 
 from drogo.plot.shaping import LINES, OKABE_ITO, legend_below
 from drogo.runs.job import Job
-from drogo.runs.statistics import bootstrap_band
 from drogo.runs.store import Record
+from drogo.statistics import bootstrap_band
 from drogo_paper import fits
 from drogo_paper.scope import INPUTS, WORLDS, Answer, Get, Scope, Table, needed
 

@@ -6,13 +6,22 @@ Five methods and more in each world, the whole grid over weight and step size, t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
 from drogo.agents import Grid
-from drogo.runs import Interval, bootstrap_mean
+from drogo.agents.shaping_experiment import (
+    DR_EXACT,
+    NONE,
+    SR,
+    SR_DISTANCE,
+    UNITS,
+    Row,
+    cell,
+    summarise,
+)
 from drogo.runs.job import Job
+from drogo.statistics import Interval
 from drogo_paper import fits, published
 from drogo_paper.scope import (
     INPUTS,
@@ -24,73 +33,7 @@ from drogo_paper.scope import (
     Table,
     needed,
 )
-from drogo_paper.shaping_runs import (
-    ARRAYS,
-    DR_EXACT,
-    EVERY,
-    NONE,
-    SR,
-    SR_DISTANCE,
-)
-
-UNITS = {"steps_to_optimal": (1000, "N_OPT (×10³)"), "low_reward_visits": (100, "N_VISIT (×10²)")}
-"""How the paper's table gives them."""
-
-
-@dataclass(frozen=True)
-class Row:
-    """One method in one world, at the setting that is reported."""
-
-    weight: float
-    step_size: float
-    steps_to_optimal: Interval
-    low_reward_visits: Interval
-    unfinished: int
-    """Seeds that never got to the best return for good."""
-    apart: Mapping[str, bool]
-    """Whether an interval lies below the SR's without touching it."""
-
-
-def summarise(grids: Mapping[str, Grid], seed: int = 0) -> dict[str, Row]:
-    """The table's rows. Intervals are bootstraps over seeds; `seed` is that of the resampling."""
-
-    def intervals(grid: Grid) -> dict[str, Interval]:
-        k = grid.chosen
-        values = {
-            "steps_to_optimal": grid.steps_to_optimal[k],
-            "low_reward_visits": grid.low_reward_visits[k].astype(np.float64),
-        }
-        return {
-            name: bootstrap_mean(row, np.random.default_rng(seed)) for name, row in values.items()
-        }
-
-    found = {name: intervals(grid) for name, grid in grids.items()}
-
-    def row(name: str, grid: Grid) -> Row:
-        mine, baseline = found[name], found.get(SR)
-        k = grid.chosen
-        return Row(
-            weight=float(grid.weight[k]),
-            step_size=float(grid.step_size[k]),
-            steps_to_optimal=mine["steps_to_optimal"],
-            low_reward_visits=mine["low_reward_visits"],
-            unfinished=int(np.isinf(grid.steps_to_optimal[k]).sum()),
-            apart={
-                q: baseline is not None
-                and bool(np.isfinite(baseline[q].low) and mine[q].high < baseline[q].low)
-                for q in UNITS
-            },
-        )
-
-    return {name: row(name, grid) for name, grid in grids.items()}
-
-
-def cell(interval: Interval, unit: int) -> str:
-    """`1.37 [1.33, 1.41]` in the table's unit, or a dash for no convergence."""
-    if not np.isfinite(interval.mean):
-        return "-"
-    mean, low, high = (number / unit for number in interval)
-    return f"{mean:.2f} [{low:.2f}, {high:.2f}]"
+from drogo_paper.shaping_runs import ARRAYS, EVERY
 
 
 def compared(world: str, rows: Mapping[str, Row]) -> list[tuple[str, str, str, str, str]]:

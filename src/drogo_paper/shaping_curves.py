@@ -5,14 +5,15 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
+from drogo.agents.shaping_experiment import NONE, SR, SR_DISTANCE
 from drogo.plot import returns
 from drogo.plot.shaping import Curve, legend_below
 from drogo.runs.job import Job
-from drogo.runs.statistics import bootstrap_band
+from drogo.statistics import bootstrap_band
 from drogo_paper import shaping, shaping_runs
 from drogo_paper.scope import WORLDS, Answer, Get, Scope
 
-SHOWN = (shaping_runs.NONE, shaping_runs.SR, shaping_runs.SR_DISTANCE, "DR pixels")
+SHOWN = (NONE, SR, SR_DISTANCE, "DR pixels")
 """The curves of the DR's inputs lie on each other; the paper shows pixels too."""
 
 
@@ -30,7 +31,7 @@ def answer(scope: Scope, get: Get) -> Answer:
             grid = grids[name]
             seeds = grid.returns[grid.chosen]
             curves[name] = Curve(seeds, *bootstrap_band(seeds, np.random.default_rng(0)))
-        best = float(grids[shaping_runs.NONE].best_return.mean())
+        best = float(grids[NONE].best_return.mean())
         returns(curves, shaping_runs.EVERY, best, title=world, axes=axes)
     legend_below(figure, figure.axes[0])
     return Answer(

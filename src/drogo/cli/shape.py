@@ -247,7 +247,7 @@ def _write(
     from drogo.agents.comparison import greedy_path
     from drogo.files import write_array_file, write_file
     from drogo.plot.shaping import Curve
-    from drogo.runs.statistics import bootstrap_band
+    from drogo.statistics import bootstrap_band
 
     arrays = {
         f"{name}/{part}": getattr(grid, part) for name, grid in grids.items() for part in ARRAYS

@@ -4,8 +4,8 @@ from drogo.errors import RunsFailed
 from drogo.runs.job import Job, Outcome
 from drogo.runs.local import LocalEngine
 from drogo.runs.ray_engine import RayEngine
-from drogo.runs.statistics import Interval, bootstrap_mean
 from drogo.runs.store import Store
+from drogo.statistics import Interval, bootstrap_mean
 
 __all__ = [
     "Interval",

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from drogo.runs import Interval, bootstrap_mean
-from drogo.runs.statistics import bootstrap_band
+from drogo.statistics import bootstrap_band
 
 
 def test_the_generator_decides():

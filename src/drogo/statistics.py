@@ -1,4 +1,4 @@
-"""Statistics over seeds."""
+"""Means over seeds with bootstrap intervals."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ RESAMPLES = 10_000
 
 
 class Interval(NamedTuple):
-    """A mean over seeds and its bootstrap interval. Not finite: it has none."""
+    """A mean over seeds and its bootstrap interval; all three are infinite if the mean is."""
 
     mean: float
     low: float
     high: float
 
     def overlaps(self, other: Interval) -> bool:
+        """Say whether two intervals have a number in common."""
         return self.low <= other.high and other.low <= self.high
 
 
@@ -29,14 +30,24 @@ def bootstrap_mean(
     level: float = 0.95,
     resamples: int = RESAMPLES,
 ) -> Interval:
-    """Percentile bootstrap over seeds. One infinite value (a seed that never got there) and the
-    mean is infinite: a mean over the others would flatter."""
+    """Compute a mean over seeds with its percentile bootstrap interval.
+
+    Args:
+        values: One number per seed. If one is infinite (a seed that did not reach the goal), so is
+            the mean: a mean over the other seeds would be too favourable.
+        rng: Draws the resamples.
+        level: The coverage of the interval.
+        resamples: How many resamples are drawn.
+
+    Returns:
+        The mean and its interval.
+    """
     if not np.isfinite(values).all():
         return Interval(np.inf, np.inf, np.inf)
     mean = float(values.mean())
     if values.size == 1 or np.ptp(values) == 0:
         return Interval(mean, mean, mean)
-    found = bootstrap(
+    low, high = bootstrap(
         (values,),
         np.mean,
         confidence_level=level,
@@ -44,7 +55,7 @@ def bootstrap_mean(
         method="percentile",
         rng=rng,
     ).confidence_interval
-    return Interval(mean, float(found.low), float(found.high))
+    return Interval(mean, float(low), float(high))
 
 
 def bootstrap_band(
@@ -54,10 +65,9 @@ def bootstrap_band(
     level: float = 0.95,
     resamples: int = 1000,
 ) -> tuple[Float[np.ndarray, " points"], Float[np.ndarray, " points"]]:
-    """Lower and upper edge around a mean curve: seeds are resampled as whole curves."""
+    """Compute the lower and upper edge of an interval around the mean of whole curves."""
     chosen = rng.integers(len(curves), size=(resamples, len(curves)))
     share = np.stack([np.bincount(row, minlength=len(curves)) for row in chosen]) / len(curves)
-    means = share @ curves
     tail = (1 - level) / 2
-    low, high = np.quantile(means, [tail, 1 - tail], axis=0)
+    low, high = np.quantile(share @ curves, [tail, 1 - tail], axis=0)
     return low, high

@@ -1,0 +1,136 @@
+"""An experiment: which potential lets Q-learning find the best return soonest?
+
+The methods are no shaping, two baselines from the successor representation (SR), the exact column
+of the default representation (DR), and vectors that were learned. `potentials` makes what
+`compare` needs; `summarise` turns its result into the rows of a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from drogo.agents.comparison import Grid
+from drogo.exact import log_column
+from drogo.potential import normalised
+from drogo.statistics import Interval, bootstrap_mean
+from drogo.use import successor_distance, successor_potential
+from drogo.worlds.grid import GridWorld
+
+NONE, SR, SR_DISTANCE, DR_EXACT = "none", "SR", "SR distance", "DR exact"
+UNITS = {"steps_to_optimal": (1000, "N_OPT (×10³)"), "low_reward_visits": (100, "N_VISIT (×10²)")}
+"""The measured quantities, each with its unit and its name in the table."""
+
+
+def potentials(
+    world: GridWorld,
+    learned: Mapping[str, Float[np.ndarray, "seeds states"]],
+    *,
+    seeds: int,
+    lam: float,
+    discount: float,
+    terminal: str = "keep",
+) -> dict[str, Float[np.ndarray, "seeds states"] | None]:
+    """Make the normalised potentials of all methods.
+
+    Args:
+        world: Where the agents learn.
+        learned: Learned vectors over the states of the world, by the name of their method. Where
+            there are fewer rows than seeds, the rows are used in turn.
+        seeds: How many seeds the agents have.
+        lam: The temperature of the exact DR.
+        discount: The discount of the SR, and of the agents.
+        terminal: "zero" sets the potential of terminal states to 0, "keep" leaves it.
+
+    Returns:
+        By method, one row for each seed; None for no shaping.
+    """
+    vectors = {
+        SR: successor_potential(world.mdp, discount)[None],
+        SR_DISTANCE: successor_distance(world.mdp, discount)[None],
+        DR_EXACT: log_column(world.mdp, lam)[None],
+        **learned,
+    }
+    methods: dict[str, Float[np.ndarray, "seeds states"] | None] = {NONE: None}
+    for name, rows in vectors.items():
+        phi = normalised(rows, world.mdp.neighbours)[np.arange(seeds) % len(rows)]
+        methods[name] = np.where(world.terminal, 0.0, phi) if terminal == "zero" else phi
+    return methods
+
+
+@dataclass(frozen=True)
+class Row:
+    """One method in one world, with the setting that is reported.
+
+    Args:
+        weight: The weight of the shaping reward.
+        step_size: The step size of Q-learning.
+        steps_to_optimal: Training steps until all evaluations are optimal.
+        low_reward_visits: Visits to low-reward cells during training.
+        unfinished: How many seeds did not end with optimal evaluations.
+        apart: For each quantity, whether the interval lies below that of the SR without overlap.
+    """
+
+    weight: float
+    step_size: float
+    steps_to_optimal: Interval
+    low_reward_visits: Interval
+    unfinished: int
+    apart: Mapping[str, bool]
+
+
+def summarise(grids: Mapping[str, Grid], seed: int = 0) -> dict[str, Row]:
+    """Summarise the reported setting of each method over its seeds.
+
+    Args:
+        grids: The result of `compare`.
+        seed: The seed of the bootstrap.
+
+    Returns:
+        A row for each method.
+    """
+    intervals = {
+        name: {
+            quantity: bootstrap_mean(
+                getattr(grid, quantity)[grid.chosen].astype(np.float64),
+                np.random.default_rng(seed),
+            )
+            for quantity in UNITS
+        }
+        for name, grid in grids.items()
+    }
+
+    def is_apart(name: str, quantity: str) -> bool:
+        if SR not in intervals or not np.isfinite(intervals[SR][quantity].low):
+            return False
+        return intervals[name][quantity].high < intervals[SR][quantity].low
+
+    return {
+        name: Row(
+            weight=float(grid.weight[grid.chosen]),
+            step_size=float(grid.step_size[grid.chosen]),
+            unfinished=int(np.isinf(grid.steps_to_optimal[grid.chosen]).sum()),
+            apart={quantity: is_apart(name, quantity) for quantity in UNITS},
+            **intervals[name],
+        )
+        for name, grid in grids.items()
+    }
+
+
+def cell(interval: Interval, unit: int) -> str:
+    """Format an interval as a table cell.
+
+    Args:
+        interval: The interval.
+        unit: What the numbers are divided by.
+
+    Returns:
+        For example `1.37 [1.33, 1.41]`, or a dash if the mean is infinite.
+    """
+    if not np.isfinite(interval.mean):
+        return "-"
+    mean, low, high = (number / unit for number in interval)
+    return f"{mean:.2f} [{low:.2f}, {high:.2f}]"

@@ -1,0 +1,53 @@
+"""The shaping experiment: potentials, intervals and table cells."""
+
+import numpy as np
+
+from drogo import GridWorld, exact
+from drogo.agents import compare
+from drogo.agents.shaping_experiment import cell, potentials, summarise
+from drogo.potential import mean_step
+from drogo.statistics import Interval
+
+
+def test_potentials_of_all_methods():
+    world = GridWorld.load("four-rooms")
+    learned = {"DR one-hot": np.stack([exact.log_column(world.mdp, lam) for lam in (20.0, 10.0)])}
+    made = potentials(world, learned, seeds=3, lam=20.0, discount=0.99)
+    assert list(made) == ["none", "SR", "SR distance", "DR exact", "DR one-hot"]
+    assert made["none"] is None
+    for name in list(made)[1:]:
+        assert made[name].shape == (3, 104)
+        np.testing.assert_allclose(mean_step(made[name], world.mdp.neighbours), 1)
+        assert (made[name].argmax(axis=1) == world.terminal.argmax()).all()
+    np.testing.assert_allclose(made["DR one-hot"][0], made["DR exact"][0], rtol=1e-12)
+    np.testing.assert_array_equal(made["DR one-hot"][2], made["DR one-hot"][0])
+    zero = potentials(world, {}, seeds=1, lam=20.0, discount=0.99, terminal="zero")
+    assert (zero["SR"][:, world.terminal] == 0).all()
+    assert (made["SR"][:, world.terminal] != 0).all()
+
+
+def test_shaping_helps_and_avoids_the_costly_cells():
+    """A short run of the paper's question: exact DR against SR and nothing, in four-rooms."""
+    world = GridWorld.load("four-rooms")
+    phis = potentials(world, {}, seeds=4, lam=20.0, discount=0.99)
+    grids = compare(
+        world.mdp,
+        phis,
+        seeds=4,
+        step_limit=world.step_limit,
+        low_reward=world.low_reward,
+        steps=20_000,
+    )
+    rows = summarise(grids)
+    steps = {name: row.steps_to_optimal.mean for name, row in rows.items()}
+    visits = {name: row.low_reward_visits.mean for name, row in rows.items()}
+    assert steps["DR exact"] < steps["SR"] < steps["none"]
+    assert visits["DR exact"] < visits["SR"]
+    assert rows["DR exact"].apart["steps_to_optimal"]
+    assert not rows["SR"].apart["steps_to_optimal"]
+    assert summarise(grids) == rows
+
+
+def test_cells():
+    assert cell(Interval(1370.0, 1330.0, 1410.0), 1000) == "1.37 [1.33, 1.41]"
+    assert cell(Interval(np.inf, np.inf, np.inf), 1000) == "-"
