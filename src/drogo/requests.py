@@ -78,7 +78,7 @@ class ResultDirectory:
             (self.path / REPORT).unlink(missing_ok=True)
         elif self.report() is not None:
             raise self._taken("holds a finished result")
-        write_file(self.path / REQUEST, as_text(self.request, indent=1).encode(), overwrite=True)
+        write_file(self.path / REQUEST, _as_bytes(self.request), overwrite=True)
 
     def finish(self, report: Mapping[str, Any]) -> dict[str, Any]:
         """Marks the result as complete.
@@ -90,9 +90,9 @@ class ResultDirectory:
         Returns:
             The report as plain JSON, as `report()` gives it from now on.
         """
-        text = as_text(report, indent=1)
-        write_file(self.path / REPORT, text.encode(), overwrite=True)
-        return json.loads(text)
+        content = _as_bytes(report)
+        write_file(self.path / REPORT, content, overwrite=True)
+        return json.loads(content)
 
     def _taken(self, problem: str) -> AlreadyExists:
         return AlreadyExists(
@@ -104,7 +104,8 @@ class ResultDirectory:
 
 def digest(request: Request) -> str:
     """Returns the SHA-256 of a request, which does not depend on the order of its keys."""
-    return hashlib.sha256(as_text(request).encode()).hexdigest()
+    text = json.dumps(plain(request), sort_keys=True, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def differences(stored: Any, asked: Any, name: str = "") -> list[str]:
@@ -113,19 +114,19 @@ def differences(stored: Any, asked: Any, name: str = "") -> list[str]:
         keys = sorted({*stored, *asked})
         parts = [(stored.get(key), asked.get(key), f"{name}.{key}".lstrip(".")) for key in keys]
         return [entry for part in parts for entry in differences(*part)]
-    return [] if as_text(stored) == as_text(asked) else [name]
+    return [] if plain(stored) == plain(asked) else [name]
 
 
-def as_text(value: Any, indent: int | None = None) -> str:
-    """Returns JSON with sorted keys. JSON has no infinity and no NaN: they become strings."""
-    return json.dumps(_plain(value), sort_keys=True, allow_nan=False, indent=indent)
+def _as_bytes(value: Mapping[str, Any]) -> bytes:
+    return json.dumps(plain(value), indent=1, allow_nan=False).encode()
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """Returns a value as plain JSON, which has no infinity and no NaN: they become strings."""
     if isinstance(value, Mapping):
-        return {str(key): _plain(entry) for key, entry in value.items()}
+        return {str(key): plain(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(entry) for entry in value]
+        return [plain(entry) for entry in value]
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 

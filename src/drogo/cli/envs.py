@@ -6,7 +6,7 @@ import json as json_module
 from dataclasses import dataclass
 from typing import Any
 
-from drogo.cli.output import Terminal, print_table, table
+from drogo.cli.output import print_table, table, terminal
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Envs:
             for world in worlds
         ]
         caption = "low: number of low-reward cells; limit: step limit of an episode"
-        print_table(Terminal(), table("Shipped worlds", caption, columns, rows))
+        print_table(terminal(), table("Shipped worlds", caption, columns, rows))
 
 
 def describe(name: str) -> dict[str, Any]:

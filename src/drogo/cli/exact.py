@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 
 import drogo
-from drogo.cli.output import Terminal, number, print_report, table
+from drogo.cli.output import number, print_report, table, terminal
 
 if TYPE_CHECKING:
     from drogo.requests import ResultDirectory
@@ -48,7 +48,7 @@ class Exact:
         from drogo.requests import ResultDirectory
         from drogo.worlds.resolve import resolve
 
-        console = Terminal(quiet=self.json)
+        console = terminal(quiet=self.json)
         world = resolve(self.env, reward=self.reward)
         request = {
             "verb": "exact",
@@ -116,10 +116,10 @@ def _report(env: str, solution: drogo.exact.Solution, seconds: float) -> dict[st
 def _table(report: dict[str, Any]) -> dict[str, Any]:
     rows = [["definition", report["definition"]], ["lambda", f"{report['lam']:g}"]]
     if report["definition"] != "column":
-        zero_row = report["terminal"] == "zero-row"
+        absorbing = f"absorbing, delta {report['delta']:g}"
         low, high = ("unbounded" if b is None else f"{b:.10g}" for b in report["bracket"])
         rows += [
-            ["terminal states", "zero row" if zero_row else f"absorbing, delta {report['delta']:g}"],
+            ["terminal states", absorbing if report["terminal"] == "absorbing" else "zero row"],
             ["eigenvalue", f"{report['eigenvalue']:.10g}"],
             ["bracket", f"{low} to {high}"],
         ]

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 import drogo
-from drogo.cli.output import Terminal, number, print_report, table
+from drogo.cli.output import number, print_report, progress_bar, table, terminal
 from drogo.cli.settings import Settings
 from drogo.config import Config
 from drogo.errors import AlreadyExists, Diverged
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from drogo.requests import ResultDirectory
     from drogo.worlds.resolve import World
 
@@ -67,26 +66,36 @@ class Learn:
     """Print JSON instead of a table."""
 
     def run(self) -> None:
-        console = Terminal(quiet=self.json)
-        directory, report, note = obtain(self, console)
+        from drogo.worlds.resolve import resolve
+
+        console = terminal(quiet=self.json)
+        world = resolve(
+            self.env,
+            observation=self.observation,
+            reward=self.reward,
+            key=self.key,
+            layout=self.layout,
+            tile=self.tile,
+        )
+        directory, report, note = obtain(self, world, console)
         print_report(console, report, directory, note, as_json=self.json)
 
 
-def obtain(options: Learn, console: Console) -> tuple[Path, dict[str, Any], str]:
-    """Returns the directory of a fit, its report, and whether it was there. Trains it if not."""
+def obtain(options: Learn, world: World, console: Console) -> tuple[Path, dict[str, Any], str]:
+    """Trains a fit unless it is already there.
+
+    Args:
+        options: How to train it.
+        world: What `options.env` stands for.
+        console: Where progress is shown.
+
+    Returns:
+        The directory of the fit, its report, and whether it is new.
+    """
     from drogo.requests import ResultDirectory
-    from drogo.worlds.resolve import resolve
 
     settings = {"lam": Config.lam, "objective": Config.objective, **options.settings}
     replace(Config(), **settings)  # a value that cannot be used is an error before anything is done
-    world = resolve(
-        options.env,
-        observation=options.observation,
-        reward=options.reward,
-        key=options.key,
-        layout=options.layout,
-        tile=options.tile,
-    )
     request = {
         "verb": "learn",
         "drogo": drogo.__version__,
@@ -139,14 +148,14 @@ def _train(
     result.begin(overwrite=options.overwrite)
     checkpoint = result.path / CHECKPOINT
     try:
-        with _progress_bar(console) as bar:
+        with progress_bar(console, "learning") as update:
             fitted = drogo.fit(
                 data,
                 preset=options.preset,
                 seeds=options.seeds,
                 truth=truth,
                 checkpoint=checkpoint,
-                callbacks=[bar, *_loggers(options.log, result.path)],
+                callbacks=[_shown(update), *_loggers(options.log, result.path)],
                 **settings,
             )
     except KeyboardInterrupt:
@@ -168,6 +177,20 @@ def _train(
     return report
 
 
+def _shown(update: Callable[[int, int, str], None]) -> Callable[[Any], None]:
+    """A callback of `fit` that updates the progress bar."""
+
+    def show(event: Any) -> None:
+        remark = ""
+        if "cosine_column" in event.row:
+            remark = f"smallest cosine {event.row['cosine_column'].min():.4f}"
+        elif "worst" in event.row:
+            remark = f"largest residual {event.row['worst'].max():.2g}"
+        update(event.update, event.updates, remark)
+
+    return show
+
+
 def _loggers(log: str | None, directory: Path) -> list[Callable[[Any], Any]]:
     if log is None:
         return []
@@ -176,31 +199,6 @@ def _loggers(log: str | None, directory: Path) -> list[Callable[[Any], Any]]:
     if log == "tensorboard":
         return [callbacks.TensorBoard(directory / "tensorboard")]
     return [callbacks.WandB(project="drogo", name=directory.name)]
-
-
-@contextmanager
-def _progress_bar(console: Console) -> Iterator[Callable[[Any], None]]:
-    columns = (
-        TextColumn("learning"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.description}"),
-    )
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("", total=None)
-
-        def show(event: Any) -> None:
-            description = None
-            if "cosine_column" in event.row:
-                description = f"smallest cosine {event.row['cosine_column'].min():.4f}"
-            elif "worst" in event.row:
-                description = f"largest residual {event.row['worst'].max():.2g}"
-            progress.update(
-                task, completed=event.update, total=event.updates, description=description
-            )
-
-        yield show
 
 
 def _report(options: Learn, fitted: drogo.LogEigenvector) -> dict[str, Any]:

@@ -57,7 +57,7 @@ def main(arguments: list[str] | None = None) -> None:
         prog="drogo",
         description=DESCRIPTION,
         args=arguments,
-        config=(tyro.conf.FlagCreatePairsOff,),
+        config=(tyro.conf.FlagCreatePairsOff, tyro.conf.DisallowNone),
     )
     try:
         verb.run()

@@ -1,23 +1,52 @@
-"""What the verbs print: tables for people, JSON for machines."""
+"""What the verbs print: tables and progress for people, JSON for machines.
+
+rich is imported when something is printed, so that `--help` does not wait for it.
+"""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rich import box
-from rich.console import Console
-from rich.table import Table
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
-class Terminal(Console):
-    """A console that leaves a closed pipe to `main`, which knows the exit status for it."""
+def terminal(*, quiet: bool = False) -> Console:
+    """Returns a console that leaves a closed pipe to `main`, which knows the exit status for it."""
+    from rich.console import Console
 
-    def on_broken_pipe(self) -> None:
-        raise BrokenPipeError
+    class Terminal(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
+    return Terminal(quiet=quiet)
+
+
+@contextmanager
+def progress_bar(console: Console, label: str) -> Iterator[Callable[[int, int, str], None]]:
+    """Shows a progress bar, which the yielded function updates: done, total, and a remark."""
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (TextColumn(label), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    remark = TextColumn("{task.description}")
+    with Progress(*columns, remark, console=console, transient=True) as progress:
+        task = progress.add_task("", total=None)
+
+        def update(done: int, total: int, remark: str = "") -> None:
+            progress.update(task, completed=done, total=total, description=remark)
+
+        yield update
 
 
 def number(value: float | None) -> float | None:
@@ -41,12 +70,17 @@ def table(
 
 def print_table(console: Console, content: Mapping[str, Any]) -> None:
     """Prints a table that `table` made; columns without names have no header."""
+    from rich import box
+    from rich.table import Table
+
     columns = content["columns"]
     shown = Table(
         title=content["title"],
         caption=content["caption"],
         show_header=any(map(str.strip, columns)),
         box=box.SIMPLE_HEAD,
+        show_edge=False,
+        padding=(0, 1, 0, 0),
     )
     for name, side in columns.items():
         shown.add_column(name, justify=side, no_wrap=side == "left")

@@ -3,41 +3,36 @@
 from __future__ import annotations
 
 import ast
-import dataclasses
 import inspect
+from dataclasses import fields
 from itertools import pairwise
-from typing import Annotated, Any, TypedDict, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict, get_type_hints
 
 import tyro
 
 from drogo.config import Config
 
 
-def _helptexts() -> dict[str, str]:
-    """The docstring under each field of `Config`."""
-    (definition,) = ast.parse(inspect.getsource(Config)).body
-    assert isinstance(definition, ast.ClassDef)
-    return {
+def _options() -> dict[str, Any]:
+    """The type of each field of `Config`, with the docstring under the field as its help text."""
+    definition: Any = ast.parse(inspect.getsource(Config)).body[0]
+    texts = {
         field.target.id: inspect.cleandoc(text.value.value).replace("\n", " ")
         for field, text in pairwise(definition.body)
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
-        if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant)
-        if isinstance(text.value.value, str)
+        if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr)
     }
-
-
-def _options() -> dict[str, Any]:
-    types, helptexts = get_type_hints(Config), _helptexts()
-    names = [field.name for field in dataclasses.fields(Config)]
+    types, hint = get_type_hints(Config), "(default: the preset's)"
     return {
         name: Annotated[
             types[name],
             tyro.conf.FlagConversionOff,
-            tyro.conf.arg(help=helptexts.get(name), help_behavior_hint="(default: the preset's)"),
+            tyro.conf.arg(help=texts.get(name), help_behavior_hint=hint),
         ]
-        for name in names
+        for name in (field.name for field in fields(Config))
     }
 
 
-# Not total: a setting that is not given is absent, and the preset's value is used.
-Settings: Any = TypedDict("Settings", _options(), total=False)  # pyright: ignore
+if TYPE_CHECKING:
+    Settings = dict[str, Any]
+else:  # not total: a setting that is not given is absent, and has the preset's value
+    Settings = TypedDict("Settings", _options(), total=False)

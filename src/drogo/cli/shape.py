@@ -9,17 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 import drogo
 from drogo.cli.learn import FILES as FILES_OF_FIT
 from drogo.cli.learn import Learn, obtain
-from drogo.cli.output import Terminal, number, print_report, table
+from drogo.cli.output import number, print_report, progress_bar, table, terminal
 from drogo.errors import ArgumentError, MissingFile
 
 if TYPE_CHECKING:
     import numpy as np
+    from rich.console import Console
 
     from drogo.agents import Grid
     from drogo.agents.shaping_experiment import Row
@@ -72,7 +71,7 @@ class Shape:
         from drogo.requests import ResultDirectory
         from drogo.worlds.resolve import GridMap, resolve
 
-        console = Terminal(quiet=self.json)
+        console = terminal(quiet=self.json)
         if not self.inputs and self.potential is None:
             raise ArgumentError("--inputs is empty. Name at least one, or give a --potential.")
         if self.steps < EVERY or self.steps % EVERY:
@@ -112,15 +111,8 @@ class Shape:
             discount=self.discount,
             terminal=self.terminal,
         )
-        columns = (
-            TextColumn("Q-learning"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("evaluations"),
-            TimeRemainingColumn(),
-        )
-        with Progress(*columns, console=console, transient=True) as progress:
-            task = progress.add_task("", total=self.steps // EVERY)
+        evaluations = self.steps // EVERY
+        with progress_bar(console, "Q-learning") as update:
             grids = drogo.agents.compare(
                 world.mdp,
                 potentials,
@@ -131,7 +123,7 @@ class Shape:
                 every=EVERY,
                 discount=self.discount,
                 epsilon=self.epsilon,
-                progress=lambda done: progress.update(task, completed=done),
+                progress=lambda done: update(done, evaluations, "evaluations"),
             )
         result.begin(overwrite=self.overwrite)
         _write(world, grids, result, title=f"{world.name}: Q-learning, {self.seeds} seeds")
@@ -148,6 +140,8 @@ class Shape:
         """The learned vectors over the states of the world, by the name of their method."""
         if self.potential is not None:
             return {f"DR {self.potential.stem}": _over_states(self.potential, world)}
+        from drogo.worlds.resolve import GridMap
+
         learned = {}
         for kind in self.inputs:
             console.print(f"potential from {kind}", style="dim")
@@ -160,7 +154,7 @@ class Shape:
                 out=self.fits,
                 resume=True,
             )
-            directory, _, _ = obtain(options, console)
+            directory, _, _ = obtain(options, GridMap(world, kind), console)
             learned[f"DR {kind}"] = _over_states(directory / FILES_OF_FIT["fit"], world)
         return learned
 
@@ -196,6 +190,8 @@ def _file_digest(path: Path) -> dict[str, str]:
 
 def _over_states(path: Path, world: GridWorld) -> np.ndarray:
     """The vectors of a saved fit in the order of the states of the world."""
+    import numpy as np
+
     fit = drogo.load(path)
     for seed, status in zip(fit.seeds, fit.status, strict=True):
         if status == "diverged":
@@ -204,9 +200,8 @@ def _over_states(path: Path, world: GridWorld) -> np.ndarray:
             )
     for kind in ("one-hot", "coordinates", "pixels", "state"):
         observations = world.observations(kind)
-        if observations.shape == fit.observations.shape:
-            if (observations == fit.observations).all():
-                return fit.v
+        if np.array_equal(observations, fit.observations):
+            return fit.v
     raise ArgumentError(
         f"{path} was not learned in {world.name}: its {len(fit.observations)} observations are not "
         "those of this world, in any kind of observation."

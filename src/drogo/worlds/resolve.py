@@ -170,9 +170,14 @@ class MiniGrid(World):
     def env(self) -> MiniGridWorld:
         from drogo.worlds.minigrid import MiniGridWorld
 
-        costs = {**COSTS, "step": self.step}
         return MiniGridWorld(
-            self.spec.id, self.layout, observation=self.observation, tile=self.tile, **costs
+            self.spec.id,
+            self.layout,
+            observation=self.observation,
+            tile=self.tile,
+            step=self.step,
+            lava=COSTS["lava"],
+            collision=COSTS["collision"],
         )
 
 
@@ -219,8 +224,12 @@ class Environment(World):
     def sampling(self) -> dict[str, Any]:
         return {"start": self.start, "reward": self.cost, "key": self.key}
 
-    @cached_property
+    @property
     def mdp(self) -> MDP:
+        return self._mdp
+
+    @cached_property
+    def _mdp(self) -> MDP:
         return MDP.from_gymnasium(self.make(), reward=self.cost)
 
     @property
