@@ -79,7 +79,7 @@ def learned(world: World, result: LogEigenvector, how: str) -> Figure:
     """
     seeds = len(result.seeds)
     if isinstance(world, GridMap):
-        return _on_map(world, result, f"{world.name} from {world.observation}: {how}")
+        return _on_map(world, result, f"{world.name} from {world.view}: {how}")
     if isinstance(world, MiniGrid):
         return _over_positions(world, result, how)
     if _is_mountain_car(world):
@@ -113,8 +113,8 @@ def _over_positions(world: MiniGrid, result: LogEigenvector, how: str) -> Figure
 
     solution = solve(world.mdp, result.config.lam, "column")
     known = over_cells(solution.log_e) if solution.status == "converged" else None
-    seen = "pixels" if world.observation == "rgb" else "symbols"
-    title = f"{world.spec.id}, layout {world.layout}, from {seen}: {how}\n"
+    seen = "pixels" if world.view == "rgb" else "symbols"
+    title = f"{world.spec.id}, layout {world.arguments['layout']}, from {seen}: {how}\n"
     return learned_field(
         Plane((-0.5, width - 0.5, height - 0.5, -0.5), "column", "row", True),
         known,
@@ -130,9 +130,7 @@ def _is_mountain_car(world: World) -> bool:
 
 
 def _mountain_car(world: World, lam: float) -> GridSolution:
-    assert isinstance(world, Environment)
-    assert world.cost is not None
-    return mountain_car_truth(lam, reward=world.cost)
+    return mountain_car_truth(lam, reward=world.sampling["reward"])
 
 
 def _over_plane(world: World, result: LogEigenvector, title: str) -> Figure:

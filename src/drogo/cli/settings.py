@@ -17,9 +17,9 @@ def _options() -> dict[str, Any]:
     """The type of each field of `Config`, with the docstring under the field as its help text."""
     definition: Any = ast.parse(inspect.getsource(Config)).body[0]
     texts = {
-        field.target.id: inspect.cleandoc(text.value.value).replace("\n", " ")
+        field.target.id: inspect.cleandoc(ast.literal_eval(text.value)).replace("\n", " ")
         for field, text in pairwise(definition.body)
-        if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr)
+        if hasattr(field, "annotation") and isinstance(text, ast.Expr)
     }
     types, hint = get_type_hints(Config), "(default: the preset's)"
     return {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from drogo.agents.shaping_experiment import Row
     from drogo.requests import ResultDirectory
     from drogo.worlds.grid import GridWorld
+    from drogo.worlds.resolve import GridMap
 
 FILES = {"curves": "curves.png", "paths": "paths.png", "runs": "runs.npz"}
 ARRAYS = ("weight", "step_size", "returns", "best_return", "steps_to_optimal",
@@ -94,18 +95,17 @@ class Shape:
         result = ResultDirectory(self.out, label, request)
         report, note = None if self.overwrite else result.report(), "Already there"
         if report is None:
-            report, note = self._compare(world.grid, result, console), "Written"
+            report, note = self._compare(world, result, console), "Written"
         print_report(console, report, result.path, note, as_json=self.json)
 
-    def _compare(
-        self, world: GridWorld, result: ResultDirectory, console: Console
-    ) -> dict[str, Any]:
+    def _compare(self, named: GridMap, result: ResultDirectory, console: Console) -> dict[str, Any]:
         from drogo.agents import shaping_experiment
 
+        world = named.grid
         warning = _discount_warning(world, self.discount)
         potentials = shaping_experiment.potentials(
             world,
-            self._learned(world, console),
+            self._learned(named, console),
             seeds=self.seeds,
             lam=self.lam,
             discount=self.discount,
@@ -136,12 +136,10 @@ class Shape:
             "table": self._table(world.name, rows),
         })  # fmt: skip
 
-    def _learned(self, world: GridWorld, console: Console) -> dict[str, np.ndarray]:
+    def _learned(self, named: GridMap, console: Console) -> dict[str, np.ndarray]:
         """The learned vectors over the states of the world, by the name of their method."""
         if self.potential is not None:
-            return {f"DR {self.potential.stem}": _over_states(self.potential, world)}
-        from drogo.worlds.resolve import GridMap
-
+            return {f"DR {self.potential.stem}": _over_states(self.potential, named.grid)}
         learned = {}
         for kind in self.inputs:
             console.print(f"potential from {kind}", style="dim")
@@ -154,8 +152,8 @@ class Shape:
                 out=self.fits,
                 resume=True,
             )
-            directory, _, _ = obtain(options, GridMap(world, kind), console)
-            learned[f"DR {kind}"] = _over_states(directory / FILES_OF_FIT["fit"], world)
+            directory, _, _ = obtain(options, replace(named, view=kind), console)
+            learned[f"DR {kind}"] = _over_states(directory / FILES_OF_FIT["fit"], named.grid)
         return learned
 
     def _table(self, world: str, rows: Mapping[str, Row]) -> dict[str, Any]:

@@ -1,4 +1,7 @@
-"""`resolve`: the world that a name on the command line stands for."""
+"""`resolve`: the world that a name on the command line stands for.
+
+Resolving a name is cheap: maps are parsed and environments are made when they are needed.
+"""
 
 from __future__ import annotations
 
@@ -7,51 +10,47 @@ import dataclasses
 import difflib
 import importlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
-import gymnasium
-from gymnasium.envs.registration import EnvSpec
-
-from drogo.errors import ArgumentError, MDPError, MissingPackage
-from drogo.mdp import MDP
+from drogo.errors import ArgumentError, FileError, MDPError, MissingPackage
 from drogo.requests import source_digest
-from drogo.worlds.grid import GridWorld, names
-from drogo.worlds.register import ENTRY_POINT, OWN_MAP, register
+from drogo.worlds import shipped
 
 if TYPE_CHECKING:
+    import gymnasium
+    from gymnasium.envs.registration import EnvSpec
+
+    from drogo.mdp import MDP
+    from drogo.worlds.grid import GridWorld
     from drogo.worlds.minigrid import MiniGridWorld
 
 COSTS = {"step": -1.0, "lava": -200.0, "collision": 0.0}
 """Costs of a MiniGrid environment, whose own reward depends on the time."""
 
 
+@dataclass(frozen=True, eq=False)
 class World(abc.ABC):
-    """What a name stands for: a `GridMap`, a `MiniGrid` or any other `Environment`."""
+    """What a name stands for: a `GridMap`, a `MiniGrid` or any other `Environment`.
 
-    @property
-    @abc.abstractmethod
-    def name(self) -> str:
-        """The readable part of the names of result directories."""
+    Args:
+        name: The readable part of the names of result directories.
+        view: What is observed, or the empty string if there is nothing to choose.
+        digest: The world itself as plain JSON. Worlds that differ have different digests.
+    """
 
-    @property
-    @abc.abstractmethod
-    def view(self) -> str:
-        """What of the world is observed, or the empty string if there is nothing to choose."""
-
-    @property
-    @abc.abstractmethod
-    def digest(self) -> dict[str, Any]:
-        """The world itself as plain JSON: two worlds that differ have different digests."""
+    name: str
+    view: str
+    digest: dict[str, Any]
 
     @property
     @abc.abstractmethod
     def sampling(self) -> dict[str, Any]:
-        """The arguments `start`, `reward` and `key` with which `collect` samples the world."""
+        """The arguments `start`, `reward` and `key` of `collect`, as far as they are needed."""
 
     @property
     @abc.abstractmethod
@@ -61,7 +60,7 @@ class World(abc.ABC):
     @property
     @abc.abstractmethod
     def known_mdp(self) -> MDP | None:
-        """The exact finite MDP, or None if it is unknown and would have to be searched for."""
+        """The exact finite MDP, or None if it is unknown or would have to be searched for."""
 
     @abc.abstractmethod
     def make(self) -> gymnasium.Env:
@@ -69,34 +68,16 @@ class World(abc.ABC):
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class GridMap(World):
-    """A text map: one that is shipped, or a file.
+    """A text map: one that is shipped, or a file."""
 
-    Args:
-        grid: The map.
-        observation: What the agent observes.
-    """
+    load: Callable[[], GridWorld]
 
-    grid: GridWorld
-    observation: str = "coordinates"
-
-    @property
-    def name(self) -> str:
-        return self.grid.name
-
-    @property
-    def view(self) -> str:
-        return self.observation
-
-    @property
-    def digest(self) -> dict[str, Any]:
-        return {
-            "map": self.grid.text,
-            "rewards": dict(self.grid.map.rewards),
-            "goals": dict(self.grid.map.goals),
-            "step_limit": self.grid.step_limit,
-        }
+    @cached_property
+    def grid(self) -> GridWorld:
+        """The map as a grid world."""
+        return self.load()
 
     @property
     def sampling(self) -> dict[str, Any]:
@@ -111,45 +92,26 @@ class GridMap(World):
         return self.grid.mdp
 
     def make(self) -> gymnasium.Env:
-        return gymnasium.make(OWN_MAP, world=self.grid, observation=self.observation)
+        from drogo.worlds.grid.environment import GridWorldEnv
+
+        return GridWorldEnv(self.grid, self.view)
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class MiniGrid(World):
-    """A MiniGrid environment with one layout of its grid.
-
-    Args:
-        spec: Gymnasium's specification of the environment.
-        layout: The seed of the grid.
-        observation: "rgb" or "symbolic".
-        tile: Pixels per cell.
-        step: The cost of a step, which is negative.
-    """
+    """A MiniGrid environment with one layout of its grid, and costs in place of its reward."""
 
     spec: EnvSpec
-    layout: int = 0
-    observation: str = "rgb"
-    tile: int = 3
-    step: float = COSTS["step"]
+    arguments: dict[str, Any]
+    """Of `MiniGridWorld`."""
 
-    @property
-    def name(self) -> str:
-        return f"{self.spec.id}-layout{self.layout}"
+    @cached_property
+    def env(self) -> MiniGridWorld:
+        """The environment, whose states are found when it is made."""
+        from drogo.worlds.minigrid import MiniGridWorld
 
-    @property
-    def view(self) -> str:
-        return f"{self.observation}{self.tile}"
-
-    @property
-    def digest(self) -> dict[str, Any]:
-        return {
-            **_describe(self.spec),
-            "layout": self.layout,
-            "observation": self.observation,
-            "tile": self.tile,
-            "costs": {**COSTS, "step": self.step},
-        }
+        return MiniGridWorld(self.spec.id, **self.arguments)
 
     @property
     def sampling(self) -> dict[str, Any]:
@@ -166,77 +128,39 @@ class MiniGrid(World):
     def make(self) -> gymnasium.Env:
         return self.env
 
-    @cached_property
-    def env(self) -> MiniGridWorld:
-        from drogo.worlds.minigrid import MiniGridWorld
-
-        return MiniGridWorld(
-            self.spec.id,
-            self.layout,
-            observation=self.observation,
-            tile=self.tile,
-            step=self.step,
-            lava=COSTS["lava"],
-            collision=COSTS["collision"],
-        )
-
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Environment(World):
-    """Any other Gymnasium environment.
-
-    Args:
-        spec: Gymnasium's specification of the environment.
-        reward: The cost of every step in place of the environment's own reward, if any.
-        key: The part of a `Dict` observation to use, if any.
-    """
+    """Any other Gymnasium environment."""
 
     spec: EnvSpec
-    reward: float | None = None
-    key: str | None = None
-
-    @property
-    def name(self) -> str:
-        return self.spec.id.replace("/", "-")
-
-    @property
-    def view(self) -> str:
-        return self.key or ""
-
-    @property
-    def digest(self) -> dict[str, Any]:
-        return _describe(self.spec)
-
-    @property
-    def cost(self) -> float | None:
-        """The cost of a step: -1 in the known control problems unless another one is given."""
-        return -1.0 if self.reward is None and self.start != "reset" else self.reward
-
-    @property
-    def start(self) -> Any:
-        """Where transitions start: where the episode is, or in any state of a control problem."""
-        from drogo.worlds.control import STARTS
-
-        return STARTS.get(self.spec.id, "reset")
-
-    @property
-    def sampling(self) -> dict[str, Any]:
-        return {"start": self.start, "reward": self.cost, "key": self.key}
-
-    @property
-    def mdp(self) -> MDP:
-        return self._mdp
+    reward: float | None
+    """Cost of every step in place of the environment's own reward."""
+    key: str | None
+    """The part of a `Dict` observation to use."""
 
     @cached_property
-    def _mdp(self) -> MDP:
-        return MDP.from_gymnasium(self.make(), reward=self.cost)
+    def sampling(self) -> dict[str, Any]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        from drogo.worlds.control import STARTS
+
+        start = STARTS.get(self.spec.id, "reset")
+        reward = -1.0 if callable(start) and self.reward is None else self.reward
+        return {"start": start, "reward": reward, "key": self.key}
+
+    @cached_property
+    def mdp(self) -> MDP:  # pyright: ignore[reportIncompatibleMethodOverride]
+        from drogo.mdp import MDP
+
+        return MDP.from_gymnasium(self.make(), reward=self.sampling["reward"])
 
     @property
     def known_mdp(self) -> MDP | None:
+        from gymnasium.spaces import Discrete
+
         env = self.make()
         has_table = isinstance(getattr(env.unwrapped, "P", None), Mapping)
-        if not has_table or not isinstance(env.observation_space, gymnasium.spaces.Discrete):
+        if not has_table or not isinstance(env.observation_space, Discrete):
             return None
         try:
             return self.mdp
@@ -244,12 +168,14 @@ class Environment(World):
             return None
 
     def make(self) -> gymnasium.Env:
+        import gymnasium
+
         try:
             env = gymnasium.make(self.spec)
         except (gymnasium.error.Error, ImportError) as error:
             raise ArgumentError(f"Gymnasium could not make {self.spec.id}: {error}") from error
         # Where each transition starts in a state of its own there are no episodes to limit.
-        return env if self.start == "reset" else env.unwrapped
+        return env.unwrapped if callable(self.sampling["start"]) else env
 
 
 def resolve(
@@ -276,13 +202,15 @@ def resolve(
     Raises:
         ArgumentError: There is no such world, or an argument does not apply to it.
     """
-    register()
-    if name in names() or Path(name).is_file():
-        return _grid_map(GridWorld.load(name), observation or "coordinates", reward)
+    if name in shipped.names() or Path(name).is_file():
+        return _grid_map(name, observation or "coordinates", reward)
+    from drogo.worlds.register import ENTRY_POINT
+
     spec = _find_spec(name)
-    if spec.entry_point == ENTRY_POINT:
-        env: Any = gymnasium.make(spec).unwrapped
-        return _grid_map(env.world, observation or env.observation_kind, reward)
+    if spec.entry_point == ENTRY_POINT and isinstance(spec.kwargs.get("world"), str):
+        kind = observation or spec.kwargs.get("observation") or "coordinates"
+        return _grid_map(spec.kwargs["world"], kind, reward)
+    digest = _describe(spec)
     if spec.id.startswith("MiniGrid-"):
         if observation not in (None, "pixels", "symbolic"):
             raise ArgumentError(
@@ -292,7 +220,10 @@ def resolve(
         if layout < 0:
             raise ArgumentError(f"layout is {layout}; it is a seed and must be 0 or more.")
         view = "symbolic" if observation == "symbolic" else "rgb"
-        return MiniGrid(spec, layout, view, tile, COSTS["step"] if reward is None else reward)
+        arguments = {"layout": layout, "observation": view, "tile": tile, **COSTS}
+        arguments |= {} if reward is None else {"step": reward}
+        digest["arguments"] = arguments
+        return MiniGrid(f"{spec.id}-layout{layout}", view, digest, spec, arguments)
     if observation is not None:
         raise ArgumentError(
             f"The observation {observation!r} is for grid worlds and MiniGrid; {spec.id} has its "
@@ -300,24 +231,44 @@ def resolve(
             remedy="Use key= to choose a part of a Dict observation.",
             command_remedy="Use --key to choose a part of a Dict observation.",
         )
-    return Environment(spec, reward, key)
+    return Environment(spec.id.replace("/", "-"), key or "", digest, spec, reward, key)
 
 
-def _grid_map(grid: GridWorld, observation: str, reward: float | None) -> GridMap:
+def _grid_map(source: str, observation: str, reward: float | None) -> GridMap:
     if reward is not None:
         raise ArgumentError(
             "A step cost in place of the reward is for Gymnasium environments; in a map, each "
-            "symbol has its own reward.",
-            remedy="Set it in the map's header ('reward .: -2') and leave reward= out.",
-            command_remedy="Set it in the map's header ('reward .: -2') and leave --reward out.",
+            "symbol has its own reward, which its header sets ('reward .: -2').",
+            remedy="Leave reward= out.",
+            command_remedy="Leave --reward out.",
         )
     if observation == "symbolic":
         raise ArgumentError("The observation 'symbolic' is for MiniGrid environments.")
-    return GridMap(grid, observation)
+    if source in shipped.names():
+        name, text = source, shipped.read(source)
+    else:
+        name = Path(source).stem
+        try:
+            text = Path(source).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise FileError(f"The map {source} cannot be read: {error}.") from error
+
+    def load() -> GridWorld:
+        from drogo.worlds.grid import GridWorld
+        from drogo.worlds.grid.parse import parse
+
+        return GridWorld(name, parse(text, source))
+
+    return GridMap(name, observation, {"map": text}, load)
 
 
 def _find_spec(name: str) -> EnvSpec:
     """Gymnasium's specification of an id, after the module that registers it was imported."""
+    import gymnasium
+
+    from drogo.worlds.register import OWN_MAP, register
+
+    register()
     module, _, identifier = name.rpartition(":")
     if identifier.startswith(("MiniGrid-", "BabyAI-")):
         module = module or "minigrid"
@@ -336,7 +287,7 @@ def _find_spec(name: str) -> EnvSpec:
         raise ArgumentError(f"{OWN_MAP} needs a map: give the map's file instead.")
     if identifier in gymnasium.registry:
         return gymnasium.registry[identifier]
-    close = difflib.get_close_matches(identifier, [*names(), *gymnasium.registry], n=3)
+    close = difflib.get_close_matches(identifier, [*shipped.names(), *gymnasium.registry], n=3)
     hint = f" Did you mean {' or '.join(close)}?" if close else ""
     raise ArgumentError(
         f"{name!r} is not a shipped world, a map file or a Gymnasium id.{hint}",
@@ -346,20 +297,25 @@ def _find_spec(name: str) -> EnvSpec:
 
 def _describe(spec: EnvSpec) -> dict[str, Any]:
     """A specification as JSON, with the version and the source of the package that provides it."""
+    import numpy as np
 
-    def readable(value: Any) -> str:
-        named = callable(value) and hasattr(value, "__qualname__")
-        return f"{value.__module__}:{value.__qualname__}" if named else repr(value)
+    def as_json(value: Any) -> Any:
+        if callable(value) and hasattr(value, "__qualname__"):
+            return f"{value.__module__}:{value.__qualname__}"
+        if isinstance(value, np.ndarray | np.generic):
+            return value.tolist()
+        # Without its content, results of different environments could not be told apart.
+        raise ArgumentError(
+            f"{spec.id} is registered with {value!r}, which JSON cannot describe. Register it with "
+            "plain arguments instead."
+        )
 
-    described: dict[str, Any] = {
-        "spec": json.loads(json.dumps(dataclasses.asdict(spec), default=readable))
-    }
-    entry_point = described["spec"]["entry_point"]
-    if entry_point is not None:
-        module = entry_point.partition(":")[0]
-        described["source"] = source_digest(module)
-        described["version"] = _version(module.partition(".")[0])
-    return described
+    content = json.loads(json.dumps(dataclasses.asdict(spec), default=as_json))
+    if content["entry_point"] is None:
+        return {"spec": content}
+    module = content["entry_point"].partition(":")[0]
+    version = _version(module.partition(".")[0])
+    return {"spec": content, "version": version, "source": source_digest(module)}
 
 
 def _version(package: str) -> str | None:
