@@ -1,1 +1,1 @@
-"""The paper's questions, one file each: what is run, what is made of it, and its picture."""
+"""The reproduction of the paper: one file per question, with its jobs, answer and figure."""

@@ -1,8 +1,8 @@
-"""Which of the four objectives get there: as a table of numbers, and as a network?
+"""Which of the four objectives reach the exact vector, with a table and with a network?
 
-For each objective a search over step size and penalty in the largest world, grid-room, as in the
-paper; the best setting then runs in all worlds. `drogo` has no penalty, and with a network it keeps
-the preset's own settings.
+As in the paper, a search over step size and penalty in the largest world, grid-room, chooses the
+setting of each objective, which then runs in all worlds. `drogo` has no penalty, and with a network
+it keeps the settings of the preset.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ DELTA = PRESETS["paper"].delta
 INPUT = {"tabular": "state", "network": "coordinates"}
 SEARCH_SEEDS = 2
 REACHED = 0.99
-"""What counts as having got there: the exact `column` itself has 0.991 in four-rooms."""
+"""The cosine that counts as reached: the exact `column` itself has 0.991 in four-rooms."""
 
 
 def step_sizes(scope: Scope, how: str) -> tuple[float, ...]:
-    """The paper's; for the fast preset's shorter runs with a network, centred on its own."""
+    """The paper's step sizes or, for a network with the fast preset, some around that preset's."""
     sizes = STEP_SIZES if how == "tabular" or scope.preset == "paper" else FAST_STEP_SIZES
     return sizes[1::2] if scope.quick else sizes
 
 
 def settings(scope: Scope, how: str, world: str, objective: str, seeds: int) -> dict[str, Any]:
     overrides: dict[str, Any] = {}
-    if how == "tabular":  # cheap: the paper's settings in either preset
+    if how == "tabular":  # cheap enough for the paper's settings in either preset
         overrides = {"updates": 40_000 if not scope.quick else 4000}
     elif scope.quick:
         overrides = {"updates": 300}
@@ -70,35 +70,36 @@ def search_job(scope: Scope, how: str, objective: str) -> Job:
     sizes = list(step_sizes(scope, how))
     penalties = list(PENALTIES[1:3] if scope.quick else PENALTIES)
     grid = {"step_size": sizes} | ({} if objective == "drogo" else {"penalty": penalties})
-    asked = settings(scope, how, SEARCHED, objective, min(SEARCH_SEEDS, scope.seeds))
+    chosen = settings(scope, how, SEARCHED, objective, min(SEARCH_SEEDS, scope.seeds))
     label = f"search {objective}, {how}, {SEARCHED}"
-    return Job("drogo_paper.fits:search", {**asked, "grid": grid}, label, 200.0)
+    return Job("drogo_paper.jobs.fits:search", {**chosen, "grid": grid}, label, 200.0)
 
 
 def best_setting(scope: Scope, how: str, objective: str, get: Get) -> dict[str, float] | None:
-    """Highest mean cosine over the search's seeds; None while the search has not been done."""
+    """The setting with the highest mean cosine over seeds; None until the search is done."""
     if objective == "drogo" and how == "network":
         return {}
-    found = get(search_job(scope, how, objective))
-    if found is None:
+    record = get(search_job(scope, how, objective))
+    if record is None:
         return None
-    last = found.arrays[f"cosine_{TRUTH}"][:, -1, :]
+    last = record.arrays[f"cosine_{TRUTH}"][:, -1, :]
     score = np.where(np.isfinite(last), last, -1.0).mean(axis=1)
-    return dict(zip(found.facts["grid"], found.facts["points"][int(score.argmax())], strict=True))
+    best = record.facts["points"][int(score.argmax())]
+    return dict(zip(record.facts["grid"], best, strict=True))
 
 
 def final_job(scope: Scope, how: str, world: str, objective: str, best: dict[str, float]) -> Job:
-    asked = settings(scope, how, world, objective, scope.seeds)
+    chosen = settings(scope, how, world, objective, scope.seeds)
     grid = {name: [value] for name, value in best.items()}
-    if not grid:  # drogo with a network: the preset's own step size
+    if not grid:  # drogo with a network has the step size of the preset
         grid = {"step_size": [1e-5 if scope.preset == "paper" else 1e-3]}
     label = f"{objective}, {how}, {world}"
     seconds = 60.0 * fits.SIZE[world]
-    return Job("drogo_paper.fits:search", {**asked, "grid": grid}, label, seconds)
+    return Job("drogo_paper.jobs.fits:search", {**chosen, "grid": grid}, label, seconds)
 
 
 def ablation_jobs(scope: Scope, get: Get, how: str) -> list[Job]:
-    """The searches, and what follows from those that are done."""
+    """The searches, and the jobs in all worlds for the searches that are done."""
     wanted = [
         search_job(scope, how, objective)
         for objective in OBJECTIVES
@@ -117,11 +118,11 @@ def ablation_answer(scope: Scope, get: Get, how: str) -> Answer:
     rows: list[list[str]] = []
     means: dict[str, list[float]] = {objective: [] for objective in OBJECTIVES}
     for axes, world in zip(figure.subplots(2, 2).ravel(), WORLDS, strict=False):
-        floor = 1.0  # the start, where drogo is still anywhere, would squeeze the rest
+        floor = 1.0  # without the first updates, whose low cosines would squeeze the rest
         for k, objective in enumerate(OBJECTIVES):
             best = best_setting(scope, how, objective, get)
             if best is None:
-                raise Missing(f"the search for {objective} is not there.")
+                raise Missing(f"The search for {objective} has not been run.")
             record = needed(get, final_job(scope, how, world, objective, best))
             curves = record.arrays[f"cosine_{TRUTH}"][0]
             curves = np.where(np.isfinite(curves), curves, 0.0)
@@ -155,7 +156,7 @@ def ablation_answer(scope: Scope, get: Get, how: str) -> Answer:
         "setting",
     ]
     lowest = {objective: min(values) for objective, values in means.items()}
-    told = "; ".join(f"{name} {value:.3f}" for name, value in lowest.items())
+    worst = "; ".join(f"{name} {value:.3f}" for name, value in lowest.items())
     reached = [name for name, value in lowest.items() if value >= REACHED]
     paper = {
         "tabular": "In the paper all but log_gdo do.",
@@ -165,7 +166,7 @@ def ablation_answer(scope: Scope, get: Get, how: str) -> Answer:
         f"Ablation: four objectives, {how}",
         {"tabular": "Figure 7", "network": "Figure 8"}[how],
         f"{' and '.join(reached) or 'None'} reach a mean cosine of {REACHED} with `{TRUTH}` in "
-        f"every world (in each objective's worst world: {told}). {paper}",
+        f"every world (in each objective's worst world: {worst}). {paper}",
         {f"ablation-{how}": figure},
         [Table(header, rows)],
         notes=[_note(scope, how), *_what_gdo_finds(scope, how, get)],
@@ -174,22 +175,22 @@ def ablation_answer(scope: Scope, get: Get, how: str) -> Answer:
 
 
 def _what_gdo_finds(scope: Scope, how: str, get: Get) -> list[str]:
-    """Why `gdo` does not get there: its samples describe another matrix."""
+    """Why `gdo` does not reach the vector: its samples describe another matrix."""
     if "gdo" not in OBJECTIVES:
         return []
-    found = needed(get, search_job(scope, how, "gdo"))
+    record = needed(get, search_job(scope, how, "gdo"))
     world = GridWorld.load(SEARCHED)
     text, sampled = smallest_eigenvectors(world)
-    v = found.arrays["v"]
+    v = record.arrays["v"]
     u = np.exp(v - v.max(axis=-1, keepdims=True))
     u /= np.linalg.norm(u, axis=-1, keepdims=True)
     score = (u @ sampled).mean(axis=1)
     best = int(np.nanargmax(score))
-    point = dict(zip(found.facts["grid"], found.facts["points"][best], strict=True))
+    point = dict(zip(record.facts["grid"], record.facts["points"][best], strict=True))
     chosen = ", ".join(f"{name} {value:g}" for name, value in point.items())
     return [
         "What gdo minimises, sampled from forward transitions, is u'(R - P~ + ½ diag(P'1 - 1))u "
-        "(proposition 3.2, mended). With an absorbing end that is another matrix than R - P~: in "
+        "(proposition 3.2, corrected). With an absorbing terminal state that is not R - P~: in "
         f"{SEARCHED} their smallest eigenvectors have a cosine of {float(text @ sampled):.2f} (of "
         "the vectors, not their logs). The point of gdo's search that comes closest to its own "
         f"({chosen}) has {score[best]:.3f} with it and {float((u[best] @ text).mean()):.2f} with "
@@ -199,11 +200,11 @@ def _what_gdo_finds(scope: Scope, how: str, get: Get) -> list[str]:
 
 
 def smallest_eigenvectors(world: GridWorld) -> tuple[np.ndarray, np.ndarray]:
-    """Of R - P~, and of the matrix that samples of `gdo` describe; absorbing ends. Good to the
-    norm, which is enough for a cosine of the vectors themselves."""
-    P, end = world.mdp.P.toarray(), world.terminal
-    P[end, end] = 1.0
-    R = np.diag(np.exp(-np.where(end, -DELTA, world.mdp.reward) / LAM))
+    """Those of R - P~ and of the matrix that samples of `gdo` describe, with absorbing terminal
+    states. They are accurate in norm, which is enough for a cosine of the vectors themselves."""
+    P, terminal = world.mdp.P.toarray(), world.terminal
+    P[terminal, terminal] = 1.0
+    R = np.diag(np.exp(-np.where(terminal, -DELTA, world.mdp.reward) / LAM))
     symmetric = R - (P + P.T) / 2
     sampled = symmetric + np.diag(P.sum(axis=0) - 1) / 2
     text, own = (np.abs(np.linalg.eigh(matrix)[1][:, 0]) for matrix in (symmetric, sampled))

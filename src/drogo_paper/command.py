@@ -1,147 +1,152 @@
-"""`drogo reproduce`: the paper's figures and tables; `drogo report`: them as a page."""
+"""What `drogo reproduce` and `drogo report` do."""
 
 from __future__ import annotations
 
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+)
 from rich.table import Table
 
 from drogo.errors import ArgumentError, MissingFile, RunsFailed
 from drogo.files import write_file
 from drogo.runs.job import Job
-from drogo.runs.local import LocalEngine
+from drogo.runs.local import Listener, LocalEngine
 from drogo.runs.ray_engine import RayEngine
 from drogo.runs.store import Store
 from drogo_paper import questions, report, reproduce
 from drogo_paper.scope import Answer, Scope
-
-if TYPE_CHECKING:
-    from drogo.cli.main import Report, Reproduce
+from drogo_paper.verbs import Report, Reproduce
 
 QUICK_SEEDS = 2
 
 
-def run(options: Reproduce) -> None:
+def reproduce_questions(options: Reproduce) -> None:
+    """Runs what is missing for the questions, and writes the report."""
     console = Console(quiet=options.json)
     names = list(options.names) or list(questions.QUESTIONS)
     for name in names:
         questions.find(name)
     if options.seeds is not None and options.seeds < 2:
-        raise ArgumentError(f"--seeds is {options.seeds}; intervals need at least 2.")
+        raise ArgumentError(f"--seeds is {options.seeds}; intervals need at least 2 seeds.")
     if options.address is not None and options.engine != "ray":
-        raise ArgumentError("--address is for --engine ray.")
+        raise ArgumentError("--address is only for --engine ray.")
     seeds = options.seeds or (QUICK_SEEDS if options.quick else 10)
     scope = Scope(options.preset, seeds, options.quick)
     store = Store(options.out / "runs")
     store.clean()
     engine = RayEngine(options.address) if options.engine == "ray" else LocalEngine(options.workers)
-    directory = options.out / _name(scope)
+    directory = options.out / _directory_name(scope)
     write_file(directory / "scope.json", json.dumps(asdict(scope)).encode(), overwrite=True)
+    page = directory / "report.html"
     began = time.perf_counter()
     try:
         with _progress(console) as (listen, announce):
             reproduce.run(names, scope, store, engine, listen, announce)
     except KeyboardInterrupt:
-        console.print("Finished runs are kept: the same command goes on from here.")
+        console.print("Finished runs are kept. The same command continues from here.")
         raise
     except RunsFailed as error:
         _write(names, scope, store, directory, shrink=True)
-        raise ArgumentError(
-            f"{error}\nFinished runs are kept; {directory / 'report.html'} has what they answer."
+        raise RunsFailed(
+            f"{error}\nFinished runs are kept; {page} has the answers that they give."
         ) from error
-    made = _write(names, scope, store, directory, shrink=True)
-    made = {name: made[name] for name in names}
-    took = time.perf_counter() - began
+    answers = _write(names, scope, store, directory, shrink=True)
+    answers = {name: answers[name] for name in names}
+    seconds = time.perf_counter() - began
     if options.json:
-        told = {
+        summary = {
             "answers": {
-                name: {"verdict": a.verdict, "numbers": a.numbers} for name, a in made.items()
+                name: {"verdict": answer.verdict, "numbers": answer.numbers}
+                for name, answer in answers.items()
             },
-            "seconds": round(took, 1),
-            "report": str(directory / "report.html"),
+            "seconds": round(seconds, 1),
+            "report": str(page),
         }
-        print(json.dumps(told, indent=2, allow_nan=False))
+        print(json.dumps(summary, indent=2, allow_nan=False))
         return
-    console.print(_summary(made))
-    console.print(f"{took / 60:.1f} minutes. Written: {directory / 'report.html'} and report.md",
-                  soft_wrap=True)  # fmt: skip
+    console.print(_summary(answers))
+    console.print(f"{seconds / 60:.1f} minutes. Written: {page} and report.md", soft_wrap=True)
 
 
-def report_again(options: Report) -> None:
-    """Of a directory that `reproduce` has filled."""
-    console = Console(quiet=options.json)
-    found = sorted(options.directory.glob("*/scope.json")) or sorted(
-        options.directory.glob("scope.json")
-    )
-    if not found:
+def write_reports(options: Report) -> None:
+    """Writes the reports of a directory that `drogo reproduce` has filled."""
+    directory = options.directory
+    scopes = sorted(directory.glob("*/scope.json")) or sorted(directory.glob("scope.json"))
+    if not scopes:
         raise MissingFile(
-            f"{options.directory} holds no results of `drogo reproduce` (no scope.json in it)."
+            f"{directory} holds no results of `drogo reproduce`: there is no scope.json in it."
         )
     pages = []
-    for path in found:
+    for path in scopes:
         scope = Scope(**json.loads(path.read_text()))
         runs = path.resolve().parents[1] / "runs"
         if not runs.is_dir():
-            raise MissingFile(f"{runs} is not there: the runs of {path.parent} are missing.")
+            raise MissingFile(f"{runs} does not exist: the runs of {path.parent} are missing.")
         _write(list(questions.QUESTIONS), scope, Store(runs), path.parent, shrink=False)
-        pages.append(path.parent / "report.html")
+        pages.append(str(path.parent / "report.html"))
     if options.json:
-        print(json.dumps({"reports": [str(page) for page in pages]}))
+        print(json.dumps({"reports": pages}))
         return
     for page in pages:
-        console.print(f"Written: {page}", soft_wrap=True)
+        Console().print(f"Written: {page}", soft_wrap=True)
 
 
-def _name(scope: Scope) -> str:
+def _directory_name(scope: Scope) -> str:
     return f"{scope.preset}-{scope.seeds}seeds" + ("-quick" if scope.quick else "")
 
 
 def _write(
-    asked: list[str], scope: Scope, store: Store, directory: Path, *, shrink: bool
+    asked: Sequence[str], scope: Scope, store: Store, directory: Path, *, shrink: bool
 ) -> dict[str, Answer]:
-    """Answers to what is asked and to what the page had before: pages and figures, made anew.
+    """Writes the answers to what is asked and to what the page answered before.
 
-    Unless it may `shrink`, a page that is there is not replaced by one with fewer answers.
+    Unless it may `shrink`, a page is not replaced by one with fewer answers.
     """
     listed = directory / "answers.json"
     before = json.loads(listed.read_text()) if listed.exists() else []
     names = list(questions.QUESTIONS)
-    made = reproduce.answers([n for n in names if n in asked or n in before], scope, store)
-    lost = [name for name in before if name not in made]
+    wanted = [name for name in names if name in asked or name in before]
+    answers = reproduce.answers(wanted, scope, store)
+    lost = [name for name in before if name not in answers]
     if lost and not shrink:
         raise ArgumentError(
-            f"the runs of {', '.join(lost)} are not in {store.path} for this version of drogo; the "
-            f"page in {directory} was left as it is. `drogo reproduce` makes them anew."
+            f"The runs of {', '.join(lost)} are not in {store.path} for this version of drogo, so "
+            f"the page in {directory} was left as it is. `drogo reproduce` runs them again."
         )
     get = reproduce.Reader(store)
-    jobs = {job.id: job for name in made for job in questions.find(name).jobs(scope, get)}
+    jobs = {job.id: job for name in answers for job in questions.find(name).jobs(scope, get)}
     records = [record for job in jobs.values() if (record := get(job)) is not None]
     about = report.facts(scope, records)
-    absent = [name for name in names if name not in made]
-    figures = report.drawn(made)
-    page = report.as_html(made, about, figures, absent)
+    absent = [name for name in names if name not in answers]
+    figures = report.drawn(answers)
+    page = report.as_html(answers, about, figures, absent)
     write_file(directory / "report.html", page.encode(), overwrite=True)
-    text = report.as_markdown(made, about, "figures", absent)
+    text = report.as_markdown(answers, about, "figures", absent)
     write_file(directory / "report.md", text.encode(), overwrite=True)
     for name, picture in figures.items():
         write_file(directory / "figures" / f"{name}.png", picture, overwrite=True)
-    write_file(listed, json.dumps(list(made)).encode(), overwrite=True)
-    return made
+    write_file(listed, json.dumps(list(answers)).encode(), overwrite=True)
+    return answers
 
 
 @contextmanager
-def _progress(console: Console) -> Iterator[tuple[Any, Any]]:
-    """A bar over all runs, and one for each run under way."""
+def _progress(console: Console) -> Iterator[tuple[Listener, Callable[[int], None]]]:
+    """Shows one bar for all runs and one for each run that is under way."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -150,38 +155,38 @@ def _progress(console: Console) -> Iterator[tuple[Any, Any]]:
     )
     with Progress(*columns, console=console, transient=True) as progress:
         total = progress.add_task("all runs", total=0)
-        bars: dict[str, Any] = {}
+        bars: dict[str, TaskID] = {}
         lock = threading.Lock()
 
         def announce(count: int) -> None:
             known = progress.tasks[0].total or 0
             progress.update(total, total=known + count)
 
-        def listen(job: Job, what: str, number: float) -> None:
+        def listen(job: Job, event: str, number: float) -> None:
             with lock:
-                if what == "progress":
+                if event == "progress":
                     if job.id not in bars:
                         bars[job.id] = progress.add_task(job.label, total=100)
                     progress.update(bars[job.id], completed=round(100 * number))
                     return
                 if job.id in bars:
                     progress.remove_task(bars.pop(job.id))
-                if what in ("done", "failed"):
+                if event in ("done", "failed"):
                     progress.advance(total)
-                if what == "done":
+                if event == "done":
                     console.print(f"  {job.label}: {number:.0f} s", style="dim")
-                elif what == "failed":
+                elif event == "failed":
                     console.print(f"  {job.label}: failed", style="red")
                 else:
-                    console.print(f"  {job.label}: its process died, trying again", style="yellow")
+                    console.print(f"  {job.label}: its process died, retrying", style="yellow")
 
         yield listen, announce
 
 
-def _summary(made: dict[str, Answer]) -> Table:
+def _summary(answers: dict[str, Answer]) -> Table:
     table = Table(box=box.SIMPLE_HEAD)
-    for title in ("name", "in the paper", "what came out"):
+    for title in ("name", "in the paper", "verdict"):
         table.add_column(title)
-    for name, answer in made.items():
+    for name, answer in answers.items():
         table.add_row(name, answer.source, answer.verdict)
     return table

@@ -46,7 +46,7 @@ def row(world: str, kind: str, record: Record) -> list[str]:
 
 
 def curves(records: Mapping[tuple[str, str], Record]) -> Figure:
-    """A panel to each world, a band to each input, every seed faint behind it."""
+    """One panel for each world, with a band for each input and every seed faint behind it."""
     figure = Figure(figsize=(11, 6.4))
     figure.set_layout_engine("constrained")
     for axes, world in zip(figure.subplots(2, 2).ravel(), WORLDS, strict=True):
@@ -54,11 +54,11 @@ def curves(records: Mapping[tuple[str, str], Record]) -> Figure:
             if (world, kind) not in records:
                 continue
             history = history_of(records[world, kind])
-            gap = np.maximum(1 - history["cosine_column"], 1e-7)
-            low, high = bootstrap_band(np.log(gap).T, np.random.default_rng(0))
-            mean = np.exp(np.log(gap).mean(axis=1))
+            distance = np.maximum(1 - history["cosine_column"], 1e-7)
+            low, high = bootstrap_band(np.log(distance).T, np.random.default_rng(0))
+            mean = np.exp(np.log(distance).mean(axis=1))
             share = history["update"] / history["update"][-1]
-            axes.plot(share, gap, color=COLOURS[kind], alpha=0.15, linewidth=0.6)
+            axes.plot(share, distance, color=COLOURS[kind], alpha=0.15, linewidth=0.6)
             axes.fill_between(share, np.exp(low), np.exp(high), color=COLOURS[kind], alpha=0.2)
             axes.plot(share, mean, LINES[k], color=COLOURS[kind], linewidth=1.8, label=kind)
         axes.set_yscale("log")

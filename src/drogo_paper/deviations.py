@@ -1,9 +1,9 @@
-"""Where this is not exactly the paper, and why."""
+"""Where the reproduction deviates from the paper, and why."""
 
 DEVIATIONS = [
-    "The paper's text defines its eigenvector by R - P~, but with an absorbing end that "
-    "matrix is indefinite, and the loss converges to another vector, `column`. All cosines "
-    "name their vector.",
+    "The paper's text defines its eigenvector by R - P~, but with an absorbing "
+    "terminal state that matrix is indefinite, and the loss converges to another vector, `column`. "
+    "Every cosine names its vector.",
     "The number of updates is not printed; the paper preset makes 40,000 (400 passes), which "
     "matches the scale of its figures.",
     "The fast preset: Adam with a cosine schedule, all transitions in every update, Fourier "

@@ -21,7 +21,7 @@ def answer(scope: Scope, get: Get) -> Answer:
     figure = Figure(figsize=(15, 13.5))
     figure.set_layout_engine("constrained")
     panels = figure.subplots(len(WORLDS), 1 + len(INPUTS))
-    most = 0.0
+    largest = 0.0
     for row, name in zip(panels, WORLDS, strict=True):
         world = GridWorld.load(name)
         truth = log_column(world.mdp, LAM)
@@ -29,7 +29,7 @@ def answer(scope: Scope, get: Get) -> Answer:
         heatmap(world, truth, title=f"{name}: exact", axes=row[0], limits=limits, numbers=False)
         for axes, kind in zip(row[1:], INPUTS, strict=True):
             v = needed(get, fits.job(scope, name, kind)).arrays["v"].mean(axis=0)
-            most = max(most, float(np.abs(v - truth).max()))
+            largest = max(largest, float(np.abs(v - truth).max()))
             heatmap(world, v, title=kind, axes=axes, limits=limits, numbers=False)
     for axes in panels.ravel():
         axes.set_xlabel("")
@@ -37,7 +37,8 @@ def answer(scope: Scope, get: Get) -> Answer:
     return Answer(
         "Learned vectors beside the truth",
         "Figure 5",
-        f"Averaged over seeds, no log entry of any learned vector is off by more than {most:.2f}.",
+        "Averaged over seeds, no log entry of any learned vector is off by more than "
+        f"{largest:.2f}.",
         {"eigenvectors": figure},
-        numbers={"largest difference of a mean": most},
+        numbers={"largest difference of a mean": largest},
     )

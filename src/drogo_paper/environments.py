@@ -1,4 +1,4 @@
-"""The worlds."""
+"""What are the worlds of the paper?"""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def answer(scope: Scope, get: Get) -> Answer:
     rows, lost, zero = [], 0, 0
     for name in WORLDS:
         world = GridWorld.load(name)
-        for terminal, told in FORMULATIONS.items():
+        for terminal, title in FORMULATIONS.items():
             cells = []
             for lam in LAMBDAS:
                 solved = solve(world.mdp, lam, "representation", terminal=terminal)
@@ -45,7 +45,7 @@ def answer(scope: Scope, get: Get) -> Answer:
                 lost += terminal == "absorbing" and not at_goal
                 zero += terminal != "absorbing" and at_goal
                 cells.append("goal" if at_goal else "elsewhere")
-            rows.append([name, told, *cells])
+            rows.append([name, title, *cells])
     kept = "in every world at every λ" if not lost else f"but not in {lost} of the cases"
     return Answer(
         "Two formulations of a terminal state",

@@ -1,7 +1,7 @@
-"""Why the natural gradient: what a step in log space is worth.
+"""Why the natural gradient: what does a step in log space do?
 
-The same distance in e is a short way in v where e is large, and a very long one where it is small.
-A plain gradient step in v hardly moves there; the natural one moves everywhere alike.
+The same distance in e is short in v where e is large, and very long where e is small. A plain
+gradient step hardly changes v there; a natural gradient step changes v equally everywhere.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from drogo_paper.scope import Answer, Get, Scope
 
 POINTS = (-3.0, -1.5, 0.0)
 STEP = 0.25
-"""Of v; the natural step has the same length everywhere."""
+"""Length of a step in v; a natural step has the same length everywhere."""
 
 
 def jobs(scope: Scope, get: Get) -> list[Job]:
@@ -29,13 +29,13 @@ def answer(scope: Scope, get: Get) -> Answer:
     v = np.linspace(-4, 0.5, 200)
     left.plot(v, np.exp(v), color="black", linewidth=1.5)
     for point, colour in zip(POINTS, (OKABE_ITO[1], OKABE_ITO[3], OKABE_ITO[6]), strict=True):
-        there = point + STEP
-        left.plot([point, there], [0, 0], color=colour, linewidth=6, solid_capstyle="butt")
+        target = point + STEP
+        left.plot([point, target], [0, 0], color=colour, linewidth=6, solid_capstyle="butt")
         left.plot(
-            [-4, -4], np.exp([point, there]), color=colour, linewidth=6, solid_capstyle="butt"
+            [-4, -4], np.exp([point, target]), color=colour, linewidth=6, solid_capstyle="butt"
         )
-        for end in (point, there):
-            left.plot([end, end, -4], [0, np.exp(end), np.exp(end)], color=colour, linewidth=0.6)
+        for x in (point, target):
+            left.plot([x, x, -4], [0, np.exp(x), np.exp(x)], color=colour, linewidth=0.6)
     left.set_xlabel("v = log e")
     left.set_ylabel("e")
     left.set_title(f"the same step in v ({STEP:g}) is a tiny one in e where e is small")

@@ -1,4 +1,4 @@
-"""The paper's printed numbers, and how ours compare with them in plain words."""
+"""The numbers that the paper prints, and how ours compare with them in words."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from drogo.runs import Interval
 
 
 def published() -> dict[str, Any]:
-    """The whole data file."""
+    """Returns the content of the data file."""
     return tomllib.loads(resources.files("drogo_paper").joinpath("published.toml").read_text())
 
 
 def shaping(quantity: str, world: str, method: str) -> Interval | None:
-    """A number of the shaping table in steps or visits; None if the table has none."""
+    """Returns a number of the shaping table in steps or visits, or None if the table has none."""
     table = published()["shaping"][quantity]
     entry = table.get(world, {}).get(method)
     if entry is None:
@@ -27,7 +27,7 @@ def shaping(quantity: str, world: str, method: str) -> Interval | None:
 
 
 def verdict(ours: Interval, theirs: Interval | None) -> str:
-    """Where our mean lies against the published interval; then whether the intervals meet."""
+    """Says where our mean lies relative to the published interval, and whether both overlap."""
     if theirs is None and not np.isfinite(ours.mean):
         return "no convergence in either"
     if theirs is None:
@@ -37,5 +37,5 @@ def verdict(ours: Interval, theirs: Interval | None) -> str:
     if theirs.low <= ours.mean <= theirs.high:
         return "inside the published interval"
     away = 100 * (ours.mean - theirs.mean) / theirs.mean
-    meets = "intervals overlap" if ours.overlaps(theirs) else "intervals apart"
-    return f"{away:+.0f} %, {meets}"
+    overlap = "intervals overlap" if ours.overlaps(theirs) else "intervals apart"
+    return f"{away:+.0f} %, {overlap}"

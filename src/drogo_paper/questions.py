@@ -1,4 +1,4 @@
-"""All questions, by name, in the order of the paper."""
+"""All questions by name, in the order of the paper."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ QUESTIONS = {
 
 
 def find(name: str) -> ModuleType:
-    """Its module: `jobs(scope, get)` and `answer(scope, get)`."""
+    """Returns the module of a question, with `jobs(scope, get)` and `answer(scope, get)`."""
     if name not in QUESTIONS:
-        near = difflib.get_close_matches(name, QUESTIONS, n=1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
+        close = difflib.get_close_matches(name, QUESTIONS, n=1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
         raise ArgumentError(
-            f"there is no {name!r} to reproduce.{hint} Known: {', '.join(QUESTIONS)}."
+            f"There is no {name!r} to reproduce.{hint} The names are {', '.join(QUESTIONS)}."
         )
     return importlib.import_module(f"drogo_paper.{QUESTIONS[name]}")

@@ -1,4 +1,4 @@
-"""Answers as one self-contained page, and as Markdown with figures beside it."""
+"""The report: answers as one self-contained page, and as Markdown with figures beside it."""
 
 from __future__ import annotations
 
@@ -48,19 +48,19 @@ WHAT = (
 
 
 def without(absent: Sequence[str]) -> str:
-    """Which questions have no answer here."""
-    return f"Not here, for want of their runs: {', '.join(absent)}." if absent else ""
+    """Says which questions have no answer in this report."""
+    return f"Not answered, because their runs are missing: {', '.join(absent)}." if absent else ""
 
 
 def facts(scope: Scope, records: Sequence[Record]) -> dict[str, str]:
-    """What a reader needs to trust or repeat it: of the runs, not of whoever writes the page."""
+    """Returns what a reader needs to trust or to repeat the runs."""
     seconds = sum(float(record.status["duration"]) for record in records)
     resumed = sum(bool(record.status.get("resumed")) for record in records)
     packages: dict[str, set[str]] = {}
     for record in records:
         for name, number in record.status["versions"].items():
             packages.setdefault(name, set()).add(number)
-    cut = f" ({resumed} were resumed; of these, the last part)" if resumed else ""
+    cut = f" (of {resumed} resumed runs, only the last part)" if resumed else ""
     machines = sorted({str(record.status["machine"]) for record in records})
     return {
         "preset": scope.preset + (" (quick: for a first look only)" if scope.quick else ""),
@@ -77,7 +77,7 @@ def facts(scope: Scope, records: Sequence[Record]) -> dict[str, str]:
 
 
 def drawn(answers: Mapping[str, Answer]) -> dict[str, bytes]:
-    """All figures by name, for both kinds of page."""
+    """Returns all figures by name, as PNG."""
     figures = (pair for answer in answers.values() for pair in answer.figures.items())
     return {name: as_png(figure, dpi=110) for name, figure in figures}
 
@@ -88,7 +88,7 @@ def as_html(
     figures: Mapping[str, bytes],
     absent: Sequence[str] = (),
 ) -> str:
-    """One page that needs nothing else."""
+    """Returns one HTML page that needs no other file."""
     links = "".join(
         f'<li><a href="#{name}">{_text(a.title)}</a></li>' for name, a in answers.items()
     )
@@ -144,7 +144,7 @@ def _table(table: Table) -> str:
 
 
 def _text(text: str) -> str:
-    """Escaped, with **bold** and `code`."""
+    """Escapes a text and turns **bold** and `code` into HTML."""
     safe = html.escape(text)
     safe = re.sub(r"\*\*(.+?)\*\*", r"<strong>\1</strong>", safe)
     return re.sub(r"`(.+?)`", r"<code>\1</code>", safe)
@@ -156,7 +156,7 @@ def as_markdown(
     figures: str,
     absent: Sequence[str] = (),
 ) -> str:
-    """The same for the docs; `figures` is the directory that they are in."""
+    """Returns Markdown for the docs; `figures` is the directory of the figures."""
     lines = [
         "# Reproducing the paper",
         "",

@@ -1,4 +1,4 @@
-"""From questions to answers: what must be run, in what order, and what is made of it."""
+"""From questions to answers: which jobs are missing, in what order they run, and what they say."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ class Engine(Protocol):
 
 
 class Reader:
-    """Runs of a store, each read (and checked) once."""
+    """Reads the runs of a store; each is read and checked once."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self.known: dict[str, Record] = {}
+        self.records: dict[str, Record] = {}
 
     def __call__(self, job: Job) -> Record | None:
-        if job.id not in self.known:
-            found = self.store.get(job)
-            if found is None:
+        if job.id not in self.records:
+            record = self.store.get(job)
+            if record is None:
                 return None
-            self.known[job.id] = found
-        return self.known[job.id]
+            self.records[job.id] = record
+        return self.records[job.id]
 
 
 def missing(names: Sequence[str], scope: Scope, get: Reader) -> list[Job]:
-    """Runs that the questions need and the store has not; more may follow from these."""
+    """Returns the jobs that the questions need and the store does not have."""
     wanted = {job.id: job for name in names for job in questions.find(name).jobs(scope, get)}
     return [job for job in wanted.values() if get(job) is None]
 
@@ -48,36 +48,44 @@ def run(
     listen: Listener,
     announce: Callable[[int], None],
 ) -> None:
-    """Everything that is missing, round by round: a search first, then what follows from it.
+    """Runs everything that is missing, in rounds: a search first, then the jobs that depend on it.
 
-    `announce` is told how many runs a round adds. Runs that fail are named at the end, when all
-    that does not depend on them is done.
+    Args:
+        names: The questions.
+        scope: Preset, seeds and size of the runs.
+        store: Where the runs are kept.
+        engine: What runs the jobs.
+        listen: Called with the events of the jobs.
+        announce: Called with the number of jobs that a round adds.
+
+    Raises:
+        RunsFailed: Some jobs failed. It is raised when all that do not depend on them are done.
     """
     get = Reader(store)
     failed: set[str] = set()
-    told: list[str] = []
+    errors: list[str] = []
     while todo := [job for job in missing(names, scope, get) if job.id not in failed]:
         announce(len(todo))
         try:
             engine.run(todo, store, listen)
-        except RunsFailed as error:  # what does not depend on them goes on
-            told.append(str(error))
+        except RunsFailed as error:
+            errors.append(str(error))
         lost = [job for job in todo if get(job) is None]
         failed |= {job.id for job in lost}
-        if lost and not told:
+        if lost and not errors:
             labels = ", ".join(job.label for job in lost)
-            told.append(f"said to be done, but not in the store: {labels}")
-    if told:
-        raise RunsFailed("\n".join(told))
+            errors.append(f"These jobs were reported as done, but are not in the store: {labels}.")
+    if errors:
+        raise RunsFailed("\n".join(errors))
 
 
 def answers(names: Sequence[str], scope: Scope, store: Store) -> dict[str, Answer]:
-    """Those that the store's runs can give."""
+    """Returns the answers for which the store has all runs."""
     get = Reader(store)
-    made = {}
+    given = {}
     for name in names:
         try:
-            made[name] = questions.find(name).answer(scope, get)
+            given[name] = questions.find(name).answer(scope, get)
         except Missing:
             continue
-    return made
+    return given

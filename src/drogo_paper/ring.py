@@ -17,7 +17,7 @@ from drogo.worlds.grid import GridWorld
 from drogo_paper.scope import Answer, Get, Scope
 
 LAM = 1.3
-"""The paper names none for this figure; this is the one of the work before it."""
+"""The paper gives no lambda for this figure; this is the one of the earlier work."""
 
 
 def jobs(scope: Scope, get: Get) -> list[Job]:
@@ -25,11 +25,11 @@ def jobs(scope: Scope, get: Get) -> list[Job]:
 
 
 def climb(world: GridWorld, potential: np.ndarray) -> list[int]:
-    """States on the steepest way up from the start, to the goal or to a summit."""
+    """Returns the states of the steepest ascent from the start to the goal or a local maximum."""
     path = [int(world.start.argmax())]
     while not world.terminal[path[-1]]:
-        after = world.next_state[path[-1]]
-        best = int(after[potential[after].argmax()])
+        following = world.next_state[path[-1]]
+        best = int(following[potential[following].argmax()])
         if potential[best] <= potential[path[-1]]:
             break
         path.append(best)

@@ -1,4 +1,4 @@
-"""How much of it: presets, seeds, and the short version."""
+"""What is common to all questions: their scope, and the form of their answers."""
 
 from __future__ import annotations
 
@@ -21,14 +21,18 @@ Get = Callable[[Job], Record | None]
 
 @dataclass(frozen=True)
 class Scope:
+    """How much is run."""
+
     preset: str = "fast"
     seeds: int = 10
     quick: bool = False
-    """Minutes instead of an hour: fewer updates and steps, two seeds. For a first look only."""
+    """Fewer updates and steps, which takes minutes instead of an hour. For a first look only."""
 
 
 @dataclass(frozen=True)
 class Table:
+    """A table of text, in which `**bold**` and `code` are marked as in Markdown."""
+
     header: list[str]
     rows: list[list[str]]
     caption: str = ""
@@ -36,26 +40,27 @@ class Table:
 
 @dataclass(frozen=True)
 class Answer:
-    """What came out of one question."""
+    """The answer to one question."""
 
     title: str
     source: str
-    """Where the paper has it."""
+    """Its figure or table in the paper."""
     verdict: str
-    """In plain words."""
+    """The answer in one or two sentences."""
     figures: dict[str, Figure] = field(default_factory=dict)
     tables: list[Table] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     numbers: dict[str, Any] = field(default_factory=dict)
-    """What a machine may want of it, as plain JSON."""
+    """The main numbers as plain JSON."""
 
 
 class Missing(DrogoError, LookupError):
-    """A question was asked before its runs were done."""
+    """A run that an answer needs has not been done."""
 
 
 def needed(get: Get, job: Job) -> Record:
-    found = get(job)
-    if found is None:
-        raise Missing(f"the run {job.label!r} is not there.")
-    return found
+    """Returns the run of a job; `Missing` if it has not been done."""
+    record = get(job)
+    if record is None:
+        raise Missing(f"The job {job.label!r} has not been run.")
+    return record

@@ -1,6 +1,6 @@
-"""Which shaping reward gets an agent to the best return soonest, and around the costly places?
+"""With which shaping reward does an agent find the best return soonest, and avoid low rewards?
 
-Five methods and more in each world, the whole grid over weight and step size, ten seeds.
+Every method runs in each world, over the whole grid of weights and step sizes, with all seeds.
 """
 
 from __future__ import annotations
@@ -23,8 +23,11 @@ from drogo.agents.shaping_experiment import (
 from drogo.runs.job import Job
 from drogo.statistics import Interval
 from drogo_paper import fits, published
+from drogo_paper.jobs.shaping import ARRAYS, EVERY
 from drogo_paper.scope import (
+    DISCOUNT,
     INPUTS,
+    LAM,
     WORLDS,
     Answer,
     Get,
@@ -33,11 +36,10 @@ from drogo_paper.scope import (
     Table,
     needed,
 )
-from drogo_paper.shaping_runs import ARRAYS, EVERY
 
 
 def compared(world: str, rows: Mapping[str, Row]) -> list[tuple[str, str, str, str, str]]:
-    """Method, quantity, ours, published, verdict: for what the paper's table has."""
+    """Rows of method, quantity, our number, the published one and the verdict."""
     lines = []
     for quantity, (unit, label) in UNITS.items():
         for method, row in rows.items():
@@ -45,8 +47,9 @@ def compared(world: str, rows: Mapping[str, Row]) -> list[tuple[str, str, str, s
                 continue
             theirs = published.shaping(quantity, world, method)
             ours: Interval = getattr(row, quantity)
-            told = "-" if theirs is None else cell(theirs, unit)
-            lines.append((method, label, cell(ours, unit), told, published.verdict(ours, theirs)))
+            printed = "-" if theirs is None else cell(theirs, unit)
+            verdict = published.verdict(ours, theirs)
+            lines.append((method, label, cell(ours, unit), printed, verdict))
     return lines
 
 
@@ -57,36 +60,38 @@ QUICK = (
 
 
 def job(scope: Scope, world: str, get: Get) -> Job | None:
-    """Q-learning with every method in one world; None while a fit it needs is not there."""
+    """Q-learning with every method in one world; None until the fits that it needs are done."""
     learned = {}
     for kind in INPUTS:
-        found = get(fits.job(scope, world, kind))
-        if found is None:
+        record = get(fits.job(scope, world, kind))
+        if record is None:
             return None
-        learned[f"DR {kind}"] = found.arrays["v"].tolist()
+        learned[f"DR {kind}"] = record.arrays["v"].tolist()
     settings = {
         "world": world,
         "learned": learned,
         "seeds": scope.seeds,
+        "lam": LAM,
+        "discount": DISCOUNT,
         "steps": 20_000 if scope.quick else 100_000,
     }
     label = f"Q-learning in {world}"
-    return Job("drogo_paper.shaping_runs:run", settings, label, 40.0 * fits.SIZE[world])
+    return Job("drogo_paper.jobs.shaping:run", settings, label, 40.0 * fits.SIZE[world])
 
 
 def jobs(scope: Scope, get: Get) -> list[Job]:
     wanted = fits.jobs(scope)
     for world in WORLDS:
-        made = job(scope, world, get)
-        wanted += [] if made is None else [made]
+        comparison = job(scope, world, get)
+        wanted += [] if comparison is None else [comparison]
     return wanted
 
 
 def grids_of(scope: Scope, world: str, get: Get) -> dict[str, Grid]:
-    asked = job(scope, world, get)
-    if asked is None:
-        raise Missing(f"a fit of {world} is not there.")
-    record = needed(get, asked)
+    comparison = job(scope, world, get)
+    if comparison is None:
+        raise Missing(f"A fit of {world} has not been run.")
+    record = needed(get, comparison)
     parts = (*ARRAYS, "q")
     return {
         name: Grid(**{part: record.arrays[f"{name}/{part}"] for part in parts}, every=EVERY)
@@ -106,7 +111,7 @@ def answer(scope: Scope, get: Get) -> Answer:
                           f"{row.weight:g}, {row.step_size:g}"])  # fmt: skip
         steps = {name: row.steps_to_optimal.mean for name, row in rows.items()}
         slowest = max(steps[f"DR {kind}"] for kind in INPUTS)
-        order.append(slowest < steps[SR] < steps[NONE])  # never is not sooner than never
+        order.append(slowest < steps[SR] < steps[NONE])  # inf < inf is False
         if not np.isfinite(steps[SR]):
             no_sr.append(world)
         elif all(rows[f"DR {kind}"].apart["steps_to_optimal"] for kind in INPUTS):
@@ -114,13 +119,14 @@ def answer(scope: Scope, get: Get) -> Answer:
     header = ["world", "quantity", "method", "here", "paper", "verdict", "weight, step size"]
     inside = sum("inside" in line[5] for line in lines)
     comparable = sum("-" not in (line[3], line[4]) for line in lines)
-    without = f" In {', '.join(no_sr)} the SR does not get there at all." if no_sr else ""
+    without = f" In {', '.join(no_sr)} the SR never reaches the best return." if no_sr else ""
     return Answer(
         "Reward shaping",
         "Table 1",
-        f"Every DR method gets there before the SR, and the SR before no shaping, in {sum(order)} "
-        f"of {len(WORLDS)} worlds; with all intervals apart from the SR's in {apart}.{without} "
-        f"Of {comparable} numbers that are in both, {inside} lie inside the published intervals.",
+        f"Every DR method reaches the best return before the SR, and the SR before no shaping, in "
+        f"{sum(order)} of {len(WORLDS)} worlds; all intervals are apart from the SR's in {apart}."
+        f"{without} Of {comparable} numbers that are in both, {inside} lie inside the published "
+        "intervals.",
         {},
         [
             Table(

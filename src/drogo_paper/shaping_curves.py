@@ -10,11 +10,12 @@ from drogo.plot import returns
 from drogo.plot.shaping import Curve, legend_below
 from drogo.runs.job import Job
 from drogo.statistics import bootstrap_band
-from drogo_paper import shaping, shaping_runs
+from drogo_paper import shaping
+from drogo_paper.jobs.shaping import EVERY
 from drogo_paper.scope import WORLDS, Answer, Get, Scope
 
 SHOWN = (NONE, SR, SR_DISTANCE, "DR pixels")
-"""The curves of the DR's inputs lie on each other; the paper shows pixels too."""
+"""The curves of the other inputs are hardly different; the paper shows pixels too."""
 
 
 def jobs(scope: Scope, get: Get) -> list[Job]:
@@ -32,7 +33,7 @@ def answer(scope: Scope, get: Get) -> Answer:
             seeds = grid.returns[grid.chosen]
             curves[name] = Curve(seeds, *bootstrap_band(seeds, np.random.default_rng(0)))
         best = float(grids[NONE].best_return.mean())
-        returns(curves, shaping_runs.EVERY, best, title=world, axes=axes)
+        returns(curves, EVERY, best, title=world, axes=axes)
     legend_below(figure, figure.axes[0])
     return Answer(
         "Learning curves of shaped Q-learning",

@@ -1,4 +1,4 @@
-"""Do the propositions hold, number by number?
+"""Do the propositions hold numerically?
 
 Each is checked on small random MDPs, by enumeration or in closed form, in double precision.
 """
@@ -24,7 +24,7 @@ def jobs(scope: Scope, get: Get) -> list[Job]:
 
 
 def random_chain(rng: np.random.Generator, states: int = STATES) -> MDP:
-    """Every state can reach the end, the last one."""
+    """Returns an MDP whose last state is terminal and can be reached from every state."""
     P = rng.random((states, states)) * (rng.random((states, states)) < 0.5)
     for s in range(states - 1):
         P[s, s + 1] += 0.3
@@ -34,7 +34,7 @@ def random_chain(rng: np.random.Generator, states: int = STATES) -> MDP:
 
 
 def matrices(mdp: MDP) -> tuple[np.ndarray, np.ndarray]:
-    """R and P with absorbing ends."""
+    """Returns R and P with absorbing terminal states."""
     P = mdp.P.toarray() + np.diag(mdp.terminal.astype(float))
     r = np.where(mdp.terminal, -DELTA, mdp.reward)
     return np.diag(np.exp(-r / LAM)), P
@@ -63,13 +63,13 @@ def same_eigenvectors(mdp: MDP, rng: np.random.Generator) -> float:
     return float(max(np.abs(e - shifted).max(), np.abs(e - exact).max()))
 
 
-def quadratic_form_as_a_sum(mdp: MDP, rng: np.random.Generator, mend: bool) -> float:
+def quadratic_form_as_a_sum(mdp: MDP, rng: np.random.Generator, corrected: bool) -> float:
     """3.2: u'(I + R - P~)u as a sum over transitions, as printed or with row sums of P~."""
     R, P = matrices(mdp)
     sym = (P + P.T) / 2
     u = rng.normal(size=len(P))
     pairs = 0.5 * (sym * (u[:, None] - u[None, :]) ** 2).sum() + u @ R @ u
-    rows = np.diag(sym.sum(axis=1)) if mend else np.eye(len(P))
+    rows = np.diag(sym.sum(axis=1)) if corrected else np.eye(len(P))
     form = u @ (rows + R - sym) @ u
     return float(abs(pairs - form) / abs(form))
 
@@ -81,11 +81,11 @@ def gdo_loss(mdp: MDP, rng: np.random.Generator) -> float:
     u = rng.normal(size=n)
     expected = 0.0
     for s in range(n):
-        for after in range(n):
+        for following in range(n):
             for extra in range(n):
-                loss = 0.5 * (u[s] - u[after]) ** 2 + R[s, s] * u[s] ** 2
+                loss = 0.5 * (u[s] - u[following]) ** 2 + R[s, s] * u[s] ** 2
                 loss += b * (u[s] ** 2 - c) * (u[extra] ** 2 - c)
-                expected += loss * P[s, after] / n**2
+                expected += loss * P[s, following] / n**2
     pairs = 0.5 * (P * (u[:, None] - u[None, :]) ** 2).sum() / n
     direct = pairs + (np.diag(R) * u**2).mean() + b * ((u**2).mean() - c) ** 2
     return float(abs(expected - direct) / abs(direct))
@@ -129,7 +129,7 @@ def sampled_bracket(mdp: MDP, rng: np.random.Generator) -> float:
 
 
 def anchored_minimum(mdp: MDP, rng: np.random.Generator) -> float:
-    """3.10: with v(s_T) = 0 the loss stands still at a column of the DR."""
+    """3.10: with v(s_T) = 0 the loss is stationary at a column of the DR."""
     R, P = matrices(mdp)
     live = ~mdp.terminal
     e = np.exp(log_column(mdp, LAM))
@@ -137,11 +137,11 @@ def anchored_minimum(mdp: MDP, rng: np.random.Generator) -> float:
 
 
 def columns_span_the_eigenvector(mdp: MDP, rng: np.random.Generator) -> float:
-    """3.11: as delta vanishes, the right Perron vector of Z tends to its column at the end."""
+    """3.11: as delta vanishes, the right Perron vector of Z tends to its terminal column."""
     right = log_eigenvector(mdp, LAM, "right", delta=1e-9)
     column = log_column(mdp, LAM)
-    end = mdp.terminal.argmax()
-    return float(np.abs((right - right[end]) - column).max())
+    terminal = mdp.terminal.argmax()
+    return float(np.abs((right - right[terminal]) - column).max())
 
 
 @cache
@@ -161,17 +161,17 @@ def drogo_loss(mdp: MDP, rng: np.random.Generator) -> float:
 
     R, P = matrices(mdp)
     slope_of = _slope_of_drogo()
-    end = int(mdp.terminal.argmax())
+    terminal = int(mdp.terminal.argmax())
     v = rng.normal(size=len(P))
     one = jnp.float32(1)
     worst = 0.0
     for s in np.flatnonzero(~mdp.terminal):
         mean = 0.0
         for t in np.flatnonzero(P[s]):
-            step = Step(jnp.float32(R[s, s]), jnp.asarray(t == end), 0 * one, 0 * one, one, one,
-                        jnp.float32(np.inf), jnp.float32(np.inf))  # fmt: skip
+            step = Step(jnp.float32(R[s, s]), jnp.asarray(t == terminal), 0 * one, 0 * one, one,
+                        one, jnp.float32(np.inf), jnp.float32(np.inf))  # fmt: skip
             mean += P[s, t] * float(slope_of(jnp.float32(v[s]), jnp.float32(v[t]), step))
-        anchored = np.where(np.arange(len(P)) == end, 0.0, v)
+        anchored = np.where(np.arange(len(P)) == terminal, 0.0, v)
         entry = R[s, s] - (P[s] * np.exp(anchored - v[s])).sum()
         worst = max(worst, abs(mean - entry) / (abs(entry) + 1))
     return worst
@@ -184,17 +184,18 @@ CHECKS: list[tuple[str, str, float, Check, str]] = [
     ("proposition 3.1", "I + R - P~ has the same smallest eigenvector", 1e-8,
      same_eigenvectors, ""),
     ("proposition 3.2, as printed", "u'(I + R - P~)u as a sum over transitions", 1e-12,
-     lambda mdp, rng: quadratic_form_as_a_sum(mdp, rng, mend=False),
-     "needs rows of P~ that sum to 1: P doubly stochastic, which no absorbing end allows"),
-    ("proposition 3.2, mended", "u'(diag(P~1) + R - P~)u as that sum", 1e-12,
-     lambda mdp, rng: quadratic_form_as_a_sum(mdp, rng, mend=True), ""),
+     lambda mdp, rng: quadratic_form_as_a_sum(mdp, rng, corrected=False),
+     "needs rows of P~ that sum to 1: P doubly stochastic, which no absorbing state allows"),
+    ("proposition 3.2, corrected", "u'(diag(P~1) + R - P~)u as that sum", 1e-12,
+     lambda mdp, rng: quadratic_form_as_a_sum(mdp, rng, corrected=True), ""),
     ("proposition 3.3", "expected loss of gdo, with its unbiased penalty", 1e-12, gdo_loss, ""),
     ("proposition 3.5", "the metric is diag(exp(2v))", 1e-4, metric, "to first order in dv"),
     ("proposition 3.7", "the natural gradient in closed form", 1e-6, natural_gradient,
      "against finite differences"),
     ("proposition 3.8", "a sampled bracket is right on average", 1e-12, sampled_bracket,
      "with P: sampling goes forwards, and P~ would need backward samples too"),
-    ("proposition 3.10", "the anchored loss stands still at a column", 1e-12, anchored_minimum, ""),
+    ("proposition 3.10", "the anchored loss is stationary at a column", 1e-12,
+     anchored_minimum, ""),
     ("theorem 3.11", "right eigenvector tends to the column", 1e-6, columns_span_the_eigenvector,
      "at delta = 1e-9"),
     ("theorem 3.13", "mean gradient of the DROGO loss", 1e-5, drogo_loss, "in single precision"),
@@ -210,7 +211,7 @@ def answer(scope: Scope, get: Get) -> Answer:
         held += holds
         rows.append([where, what, f"{worst:.1e}", "holds" if holds else "does not hold", note])
     failed = [row[0] for row in rows if row[3] != "holds"]
-    told: dict[str, Any] = {row[0]: row[3] for row in rows}
+    verdicts: dict[str, Any] = {row[0]: row[3] for row in rows}
     return Answer(
         "The theory, checked numerically",
         "section 3 and appendix B",
@@ -218,5 +219,5 @@ def answer(scope: Scope, get: Get) -> Answer:
         f"states. Those that do not: {', '.join(failed) or 'none'}.",
         {},
         [Table(["statement", "in words", "largest deviation", "verdict", "note"], rows)],
-        numbers=told,
+        numbers=verdicts,
     )

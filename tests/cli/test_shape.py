@@ -1,113 +1,120 @@
-"""`drogo shape` as a person uses it."""
+"""`drogo shape`."""
 
+import io
 import json
+from dataclasses import replace
 
 import pytest
+from rich.console import Console
 
-from drogo import load
-from drogo.cli import main
+from drogo import GridWorld, config
+from drogo.cli import output, shape
 
 MAP = "step-limit: 40\n\n#######\n#S.x.G#\n#..x..#\n#.....#\n#######\n"
 
 
-@pytest.fixture
-def shape(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "mine.txt").write_text(MAP)
-
-    def run(*arguments):
-        status = 0
-        try:
-            main(["shape", *arguments])
-        except SystemExit as stop:
-            status = int(stop.code or 0)
-        captured = capsys.readouterr()
-        return captured.out, captured.err, status
-
-    return run
+@pytest.fixture(scope="module")
+def place(command, tmp_path_factory):
+    """A directory with a map, a fit of it, and what `drogo shape` printed about both."""
+    directory = tmp_path_factory.mktemp("shape")
+    (directory / "mine.txt").write_text(MAP)
+    few = ("--seeds", 2, "--updates", 300, "--transitions", 20_000, "--observation", "state")
+    command("learn", directory / "mine.txt", *few, "--out", directory / "fits")
+    (fit,) = (directory / "fits").glob("*/fit.npz")
+    (directory / "fit.npz").write_bytes(fit.read_bytes())
+    return directory
 
 
-def learn(*arguments):
-    main(["learn", "mine.txt", "--seeds", "2", "--updates", "500", *arguments])
+@pytest.fixture(scope="module")
+def arguments(place):
+    short = ("shape", place / "mine.txt", "--seeds", 2, "--steps", 3000)
+    return (*short, "--potential", place / "fit.npz", "--out", place / "out")
 
 
-SHORT = ("mine.txt", "--seeds", "2", "--steps", "3000")
+@pytest.fixture(scope="module")
+def answer(command, arguments):
+    return command(*arguments)
 
 
-def test_a_map_of_ones_own_with_a_saved_fit(shape, tmp_path):
-    learn("--out", "fits")
-    (fit,) = (tmp_path / "fits").glob("*/fit.npz")
-    out, err, status = shape(*SHORT, "--potential", str(fit))
-    assert (status, err) == (0, "")
-    assert "DR fit" in out
-    assert "SR distance" in out
-    (directory,) = (tmp_path / "results" / "shape").iterdir()
-    made = {path.name for path in directory.iterdir()}
-    assert made == {"runs.npz", "curves.png", "paths.png"}
-    before = {path: path.stat().st_mtime_ns for path in directory.iterdir()}
-    out, _, status = shape(*SHORT, "--potential", str(fit))
-    assert status == 0
-    assert "Already there" in out
-    assert before == {path: path.stat().st_mtime_ns for path in directory.iterdir()}
-    out, err, status = shape(*SHORT, "--potential", str(fit), "--epsilon", "0.1")
-    assert status == 2
-    assert "another epsilon" in err
-    out, _, status = shape(*SHORT, "--potential", str(fit), "--epsilon", "0.1", "--overwrite", "--json")  # fmt: skip
-    report = json.loads(out)
+def test_a_map_of_ones_own_with_a_saved_fit(answer, place):
+    assert (answer.status, answer.err) == (0, "")
+    assert "DR fit" in answer.out
+    assert "SR distance" in answer.out
+    assert "Raise --discount" not in answer.out
+    (directory,) = (place / "out").glob("mine-fit-lam20-2seeds-*")
+    names = {path.name for path in directory.iterdir()}
+    assert names == {"runs.npz", "curves.png", "paths.png", "report.json", "request.json"}
+    assert (directory / "paths.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_it_is_there_the_second_time(command, answer, arguments, place):
+    files = {path: path.stat().st_mtime_ns for path in place.glob("out/*/*")}
+    again = command(*arguments)
+    assert again.out.strip() == answer.out.replace("Written", "Already there").strip()
+    assert files == {path: path.stat().st_mtime_ns for path in place.glob("out/*/*")}
+    report = json.loads(command(*arguments, "--json").out)
     assert set(report["methods"]) == {"none", "SR", "SR distance", "DR exact", "DR fit"}
     assert report["methods"]["DR exact"]["steps_to_optimal"]["mean"] > 0
-    assert load(fit).status == ("converged", "converged")
 
 
-def test_learns_its_potentials_and_finds_them_again(shape, tmp_path, monkeypatch):
-    from dataclasses import replace
+def test_another_potential_of_the_same_name_is_another_request(
+    command, answer, arguments, place, monkeypatch
+):
+    """The content of the file counts, and so does every option."""
+    asked = []
+    monkeypatch.setattr(shape.Shape, "_compare", lambda self, world, result, console: asked.append(result.path) or json.loads((next(place.glob("out/*/report.json"))).read_text()))  # fmt: skip
+    command(*arguments, "--epsilon", 0.1)
+    content = (place / "fit.npz").read_bytes()
+    (place / "fit.npz").write_bytes(content + b" ")
+    command(*arguments)
+    (place / "fit.npz").write_bytes(content)
+    assert "Already there" in command(*arguments).out
+    assert len(set(asked)) == 2
 
-    from drogo import config
 
-    short = replace(config.PRESETS["fast"], updates=300)
+def test_learns_its_potentials_and_finds_them_again(command, place, monkeypatch):
+    short = replace(config.PRESETS["fast"], updates=100)
     monkeypatch.setitem(config.PRESETS, "fast", short)
-    out, err, status = shape(*SHORT, "--inputs", "coordinates")
-    assert (status, err) == (0, "")
-    assert "DR coordinates" in out
-    (fit,) = (tmp_path / "results" / "learn").glob("*/fit.npz")
+    asked = []
+    monkeypatch.setattr(shape.Shape, "_compare", lambda self, world, result, console: asked.append(self._learned(world, console)) or {"files": {"a": "a", "b": "b"}, "warnings": [], "table": output.table("", "", {}, [])})  # fmt: skip
+    arguments = ("shape", place / "mine.txt", "--inputs", "coordinates", "--seeds", 2)
+    arguments = (*arguments, "--fits", place / "learned", "--out", place / "out")
+    assert command(*arguments).status == 0
+    (fit,) = (place / "learned").glob("mine-coordinates-fast-drogo-lam20-2seeds-*/fit.npz")
     written = fit.stat().st_mtime_ns
-    _, _, status = shape(*SHORT, "--inputs", "coordinates", "--overwrite")
-    assert status == 0
+    assert command(*arguments, "--overwrite").status == 0
     assert fit.stat().st_mtime_ns == written
+    assert asked[0]["DR coordinates"].shape == (2, 15)
+    assert (asked[0]["DR coordinates"] == asked[1]["DR coordinates"]).all()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("mine.txt", "--steps", "150"), "multiple of 100"),
-        (("mine.txt", "--seeds", "0"), "--seeds is 0"),
-        (("mine.txt", "--potential", "absent.npz"), "absent.npz"),
-        (("CartPole-v1",), "no grid world"),
+def test_wrong_use(command, place):
+    for arguments, message in (
+        (("mine.txt", "--steps", 150), "multiple of 100"),
+        (("mine.txt", "--seeds", 0), "--seeds is 0"),
+        (("mine.txt", "--potential", "absent.npz"), "absent.npz cannot be read"),
+        (("CartPole-v1",), "is not a grid world"),
         (("four-room",), "Did you mean four-rooms"),
-    ],
-)
-def test_wrong_use(shape, arguments, message):
-    _, err, status = shape(*arguments)
-    assert status == 2
-    assert message in err
+        (("four-rooms", "--potential", place / "fit.npz"), "was not learned in four-rooms"),
+    ):
+        env, *options = arguments
+        env = place / env if env.endswith(".txt") else env
+        answer = command("shape", env, *options, "--out", place / "out")
+        assert answer.status == 2
+        assert message in answer.err
 
 
-def test_a_fit_of_another_world(shape, tmp_path):
-    learn("--out", "fits")
-    (fit,) = (tmp_path / "fits").glob("*/fit.npz")
-    _, err, status = shape("four-rooms", "--potential", str(fit))
-    assert status == 2
-    assert "not made for four-rooms" in err
-
-
-def test_says_when_discounting_hides_the_best_return(shape, tmp_path):
+def test_says_when_discounting_hides_the_best_return():
     """At discount 1/2, waiting forever costs 2, and the only way to the goal costs 20."""
-    (tmp_path / "toll.txt").write_text("#####\n#SxG#\n#####")
-    main(["learn", "toll.txt", "--seeds", "1", "--updates", "200", "--out", "fits"])
-    (fit,) = (tmp_path / "fits").glob("*/fit.npz")
-    short = ("toll.txt", "--seeds", "1", "--steps", "100", "--potential", str(fit))
-    out, _, status = shape(*short, "--discount", "0.5")
-    assert status == 0
-    assert "Raise" in out
-    out, _, _ = shape(*short, "--discount", "0.99", "--out", "other")
-    assert "Raise" not in out
+    world = GridWorld.parse("#####\n#SxG#\n#####")
+    assert "never reaches a terminal state, but the best return is -21" in shape._discount_warning(world, 0.5)  # fmt: skip
+    assert shape._discount_warning(world, 0.99) == ""
+
+
+def test_warnings_are_printed(tmp_path):
+    report = {"files": {"a": "a", "b": "b"}, "warnings": ["Raise --discount."]}
+    report["table"] = output.table("title", "caption", {"name": "left"}, [["cell"]])
+    stream = io.StringIO()
+    output.print_report(Console(file=stream), report, tmp_path, "Written", as_json=False)
+    assert "Raise --discount." in stream.getvalue()
+    assert "cell" in stream.getvalue()

@@ -1,4 +1,4 @@
-"""The command line: a file for each verb."""
+"""The command line, with one file per verb."""
 
 from drogo.cli.main import main
 

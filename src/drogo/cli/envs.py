@@ -1,20 +1,48 @@
-"""`drogo envs`: what is shipped."""
+"""`drogo envs`: the worlds that come with the library."""
 
 from __future__ import annotations
 
-import json
+import json as json_module
+from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from rich import box
-from rich.console import Console
-from rich.table import Table
+from drogo.cli.output import print_table, table, terminal
 
-from drogo.worlds.grid import GridWorld, names
-from drogo.worlds.register import environment_id
+
+@dataclass(frozen=True)
+class Envs:
+    """List the worlds that come with the library."""
+
+    json: bool = False
+    """Print JSON instead of a table."""
+
+    def run(self) -> None:
+        from drogo.worlds.grid import names
+
+        worlds = [describe(name) for name in names()]
+        if self.json:
+            print(json_module.dumps(worlds, indent=2))
+            return
+        columns = {"name": "left", "Gymnasium id": "left", "cells": "left"}
+        columns |= {"states": "right", "low": "right", "limit": "right"}
+        rows = [
+            [
+                world["name"],
+                world["id"],
+                f"{world['width']}x{world['height']}",
+                *(str(world[key]) for key in ("states", "low_reward_cells", "step_limit")),
+            ]
+            for world in worlds
+        ]
+        caption = "low: number of low-reward cells; limit: step limit of an episode"
+        print_table(terminal(), table("Shipped worlds", caption, columns, rows))
 
 
 def describe(name: str) -> dict[str, Any]:
+    """Returns the facts about a shipped world as plain JSON."""
+    from drogo.worlds.grid import GridWorld
+    from drogo.worlds.register import environment_id
+
     world = GridWorld.load(name)
     height, width = world.shape
     return {
@@ -25,33 +53,6 @@ def describe(name: str) -> dict[str, Any]:
         "states": world.n_states,
         "low_reward_cells": int(world.low_reward.sum()),
         "goals": int(world.terminal.sum()),
-        "start": "fixed" if np.count_nonzero(world.start) == 1 else "uniform",
+        "start": "fixed" if (world.start > 0).sum() == 1 else "uniform",
         "step_limit": world.step_limit,
     }
-
-
-def run(*, as_json: bool) -> None:
-    worlds = [describe(name) for name in names()]
-    if as_json:
-        print(json.dumps(worlds, indent=2))
-        return
-    table = Table(
-        title="Shipped worlds",
-        caption="drogo exact NAME draws one; a map file works too. "
-        "low: cells with a low reward; limit: steps until an episode is cut.",
-        box=box.SIMPLE_HEAD,
-        show_edge=False,
-        padding=(0, 1, 0, 0),
-    )
-    for column in ("name", "Gymnasium id", "cells"):
-        table.add_column(column, no_wrap=True)
-    for column in ("states", "low", "limit"):
-        table.add_column(column, justify="right", no_wrap=True)
-    for world in worlds:
-        table.add_row(
-            world["name"],
-            world["id"],
-            f"{world['width']}x{world['height']}",
-            *(str(world[key]) for key in ("states", "low_reward_cells", "step_limit")),
-        )
-    Console().print(table)

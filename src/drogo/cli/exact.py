@@ -2,143 +2,99 @@
 
 from __future__ import annotations
 
-import json
+import math
 import time
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import numpy as np
-from rich.console import Console
-from rich.table import Table
+import tyro
 
 import drogo
-from drogo import plot
-from drogo.cli import problem
-from drogo.cli.problem import Problem
-from drogo.errors import AlreadyExists
-from drogo.exact import Solution, solve
-from drogo.files import read_array_file, write_array_file, write_file
+from drogo.cli.output import number, print_report, table, terminal
 
 if TYPE_CHECKING:
-    from drogo.cli.main import Exact
+    from drogo.requests import ResultDirectory
+    from drogo.worlds.resolve import World
+
+FILES = {"picture": "picture.png", "vector": "vector.npz"}
 
 
-def run(options: Exact) -> None:
-    console = Console(quiet=options.json)
-    with console.status(f"reading {options.env}"):
-        found = problem.find(options.env, options.reward)
-    began = time.perf_counter()
-    with console.status(f"solving {found.mdp.n_states} states"):
-        solution = solve(
-            found.mdp,
-            options.lam,
-            options.definition,
-            delta=options.delta,
-            terminal=options.terminal,
+@dataclass(frozen=True)
+class Exact:
+    """Compute the vector in closed form: a picture and a file."""
+
+    env: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="ENV")]
+    """A shipped world, a map file, a Gymnasium id, or module:Id-v0."""
+    lam: float = 20.0
+    """Temperature lambda. A smaller value makes the vector more sensitive to rewards."""
+    definition: Literal["column", "transition", "representation", "right"] = "column"
+    """Which vector: the fixed point of the DROGO loss (column), or one of the eigenvectors."""
+    delta: float = 0.001
+    """Cost of one step in an absorbing terminal state."""
+    terminal: Literal["absorbing", "zero-row"] = "absorbing"
+    """How terminal states enter the default representation."""
+    reward: float | None = None
+    """Cost of every step in place of a Gymnasium environment's own reward, for example -1. Terminal
+    states then have the value 0."""
+    out: Path = Path("results/exact")
+    """Directory of all results; each result has its own directory in it."""
+    overwrite: bool = False
+    """Compute the result again even if it is already there."""
+    json: bool = False
+    """Print JSON instead of a table."""
+
+    def run(self) -> None:
+        from drogo.requests import ResultDirectory
+        from drogo.worlds.resolve import resolve
+
+        console = terminal(quiet=self.json)
+        world = resolve(self.env, reward=self.reward)
+        request = {
+            "verb": "exact",
+            "drogo": drogo.__version__,
+            "world": world.digest,
+            "lam": self.lam,
+            "definition": self.definition,
+            "delta": self.delta,
+            "terminal": self.terminal,
+            "reward": self.reward,
+        }
+        label = f"{world.name}-{self.definition}-lam{self.lam:g}"
+        result = ResultDirectory(self.out, label, request)
+        report, note = None if self.overwrite else result.report(), "Already there"
+        if report is None:
+            with console.status(f"solving {self.env}"):
+                report = self._solve(world, result)
+            note = "Written"
+        print_report(console, report, result.path, note, as_json=self.json)
+
+    def _solve(self, world: World, result: ResultDirectory) -> dict[str, Any]:
+        from drogo.cli import pictures
+        from drogo.files import write_array_file, write_file
+
+        mdp = world.mdp
+        began = time.perf_counter()
+        solution = drogo.exact.solve(
+            mdp, self.lam, self.definition, delta=self.delta, terminal=self.terminal
         ).checked()
-    seconds = time.perf_counter() - began
-    stem = file_stem(found.name, solution)
-    files = {kind: options.out / f"{stem}.{kind}" for kind in ("png", "npz")}
-    with console.status("drawing"):
-        note = _save(found, solution, files, overwrite=options.overwrite)
-    report = _report(found, solution, seconds, files)
-    if options.json:
-        print(json.dumps(report, indent=2, allow_nan=False))
-        return
-    console.print(_table(report))
-    console.print(f"{note}: {files['png']} and {files['npz'].name}", soft_wrap=True)
+        seconds = time.perf_counter() - began
+        arrays = {"log_e": solution.log_e, "reward": mdp.reward, "terminal": mdp.terminal}
+        arrays |= pictures.state_labels(world)
+        picture = pictures.exact(world, solution)
+        result.begin(overwrite=self.overwrite)
+        write_array_file(
+            result.path / FILES["vector"], arrays, dict(result.request), overwrite=True
+        )
+        write_file(result.path / FILES["picture"], drogo.plot.as_png(picture), overwrite=True)
+        return result.finish(_report(self.env, solution, seconds))
 
 
-def file_stem(name: str, solution: Solution) -> str:
-    """Settings that differ get names that differ."""
-    parts = [name, solution.definition, f"lam{_short(solution.lam)}"]
-    if solution.definition != "column":
-        zero_row = solution.terminal == "zero-row"
-        parts.append("zero-row" if zero_row else f"delta{_short(solution.delta)}")
-    return "-".join(parts)
-
-
-def _short(number: float) -> str:
-    """All digits, but 20 for 20.0."""
-    return repr(float(number)).removesuffix(".0")
-
-
-def _save(found: Problem, solution: Solution, files: dict[str, Path], *, overwrite: bool) -> str:
-    arrays: dict[str, np.ndarray] = {
-        "log_e": solution.log_e,
-        "reward": found.mdp.reward,
-        "terminal": found.mdp.terminal,
-    }
-    if found.world is not None:
-        arrays["cells"] = found.world.cells
-    else:  # the way back from an index to the environment's own state
-        arrays["states"] = np.array([json.dumps(key, default=str) for key in found.mdp.states])
-    settings: dict[str, Any] = {
-        "env": found.name,
-        "definition": solution.definition,
-        "lam": solution.lam,
-        "delta": solution.delta,
-        "terminal": solution.terminal,
-        "map": None if found.world is None else found.world.text,
-        "drogo": drogo.__version__,
-    }
-    if overwrite or not files["npz"].exists():
-        if files["png"].exists() and not overwrite:
-            raise AlreadyExists(
-                f"{files['png']} exists without its .npz, so it may not be ours. It was left as it "
-                "is: choose another --out, or replace it with --overwrite."
-            )
-        write_array_file(files["npz"], arrays, settings, overwrite=overwrite)
-    else:
-        difference = _difference(files["npz"], arrays, settings)
-        if difference:
-            raise AlreadyExists(
-                f"{files['npz']} holds another result ({difference}). It was left as it is: choose "
-                "another --out, or replace it with --overwrite."
-            )
-        if files["png"].exists():
-            return "Already there, unchanged"
-    write_file(files["png"], plot.as_png(_picture(found, solution)), overwrite=overwrite)
-    return "Written"
-
-
-def _difference(path: Path, arrays: dict[str, np.ndarray], settings: dict[str, Any]) -> str:
-    """What an existing result has that this one has not; empty if they are the same."""
-    try:
-        before, described = read_array_file(path)
-    except ValueError as error:
-        return str(error)
-    others = [name for name in settings if described.get(name) != settings[name]]
-    if others:
-        return f"another {', '.join(others)}"
-    if before.keys() != arrays.keys() or any(before[k].shape != a.shape for k, a in arrays.items()):
-        return "other arrays"
-    # Another machine's last bits may differ; the answer is the same.
-    equal = np.allclose(before["log_e"], arrays["log_e"], rtol=1e-9, atol=1e-9)
-    return "" if equal else "other numbers"
-
-
-def _picture(found: Problem, solution: Solution) -> Any:
-    title = f"{found.name}: {solution.definition}, lambda = {solution.lam:g}"
-    if solution.definition != "column":
-        zero_row = solution.terminal == "zero-row"
-        title += ", zero row" if zero_row else f", delta = {solution.delta:g}"
-    label = "log of the DR column" if solution.definition == "column" else "log e"
-    if found.world is None:
-        return plot.profile(solution.log_e, title=title, label=label)
-    return plot.heatmap(found.world, solution.log_e, title=title, label=label)
-
-
-def _report(
-    found: Problem, solution: Solution, seconds: float, files: dict[str, Path]
-) -> dict[str, Any]:
-    def number(value: float | None) -> float | None:
-        return None if value is None or not np.isfinite(value) else float(value)
-
-    finite = solution.log_e[np.isfinite(solution.log_e)]
-    return {
-        "env": found.name,
-        "states": found.mdp.n_states,
+def _report(env: str, solution: drogo.exact.Solution, seconds: float) -> dict[str, Any]:
+    finite = solution.log_e[abs(solution.log_e) < math.inf]
+    report = {
+        "env": env,
+        "states": len(solution.log_e),
         "definition": solution.definition,
         "lam": solution.lam,
         "delta": solution.delta,
@@ -146,32 +102,33 @@ def _report(
         "status": solution.status,
         "eigenvalue": number(solution.eigenvalue),
         "bracket": None if solution.bracket is None else [number(b) for b in solution.bracket],
-        "residual": solution.residual,
-        "error": solution.error,
+        "residual": float(solution.residual),
+        "error": float(solution.error),
         "log_e_min": float(finite.min()),
         "log_e_max": float(finite.max()),
         "seconds": seconds,
-        "files": {kind: str(path) for kind, path in files.items()},
+        "files": FILES,
+        "warnings": [],
     }
+    return {**report, "table": _table(report)}
 
 
-def _table(report: dict[str, Any]) -> Table:
-    table = Table(title=f"{report['env']}, {report['states']} states", show_header=False)
-    table.add_column(no_wrap=True)
-    table.add_column(justify="right")
-    formulation = (
-        "zero row" if report["terminal"] == "zero-row" else f"absorbing, delta {report['delta']:g}"
-    )
-    table.add_row("definition", report["definition"])
-    table.add_row("lambda", f"{report['lam']:g}")
+def _table(report: dict[str, Any]) -> dict[str, Any]:
+    rows = [["definition", report["definition"]], ["lambda", f"{report['lam']:g}"]]
     if report["definition"] != "column":
-        table.add_row("terminal states", formulation)
-        table.add_row("eigenvalue", f"{report['eigenvalue']:.10g}")
-        low, high = (("unbounded" if b is None else f"{b:.10g}") for b in report["bracket"])
-        table.add_row("bracket", f"{low} to {high}")
-    table.add_row("log e", f"{report['log_e_min']:.6g} to {report['log_e_max']:.6g}")
-    table.add_row("residual", f"{report['residual']:.1e}")
-    table.add_row("estimated error", f"{report['error']:.1e}")
-    table.add_row("status", report["status"])
-    table.add_row("time", f"{report['seconds'] * 1e3:.1f} ms")
-    return table
+        absorbing = f"absorbing, delta {report['delta']:g}"
+        low, high = ("unbounded" if b is None else f"{b:.10g}" for b in report["bracket"])
+        rows += [
+            ["terminal states", absorbing if report["terminal"] == "absorbing" else "zero row"],
+            ["eigenvalue", f"{report['eigenvalue']:.10g}"],
+            ["bracket", f"{low} to {high}"],
+        ]
+    rows += [
+        ["log e", f"{report['log_e_min']:.6g} to {report['log_e_max']:.6g}"],
+        ["residual", f"{report['residual']:.1e}"],
+        ["estimated error", f"{report['error']:.1e}"],
+        ["status", report["status"]],
+        ["time", f"{report['seconds'] * 1e3:.1f} ms"],
+    ]
+    title = f"{report['env']}, {report['states']} states"
+    return table(title, "", {"": "left", " ": "right"}, rows)

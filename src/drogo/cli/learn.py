@@ -2,245 +2,255 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import numpy as np
-from rich import box
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
+import tyro
 
-from drogo import config as configs
-from drogo import plot
-from drogo.cli.subject import Grid, Subject, find
-from drogo.data import Transitions
-from drogo.errors import AlreadyExists
-from drogo.files import write_file
-from drogo.learn import LogEigenvector, fit, load
+import drogo
+from drogo.cli.output import number, print_report, progress_bar, table, terminal
+from drogo.cli.settings import Settings
+from drogo.config import Config
+from drogo.errors import AlreadyExists, Diverged
 
 if TYPE_CHECKING:
-    from drogo.cli.main import Learn
+    from rich.console import Console
+
+    from drogo.requests import ResultDirectory
+    from drogo.worlds.resolve import World
+
+FILES = {"picture": "picture.png", "fit": "fit.npz"}
+CHECKPOINT = "checkpoint.npz"
 
 
 @dataclass(frozen=True)
-class Files:
-    """What a run leaves in its directory."""
+class Learn:
+    """Learn the vector from transitions, compare it with the truth, draw it."""
 
-    directory: Path
+    env: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="ENV")]
+    """A shipped world, a map file, a Gymnasium id, or module:Id-v0."""
+    observation: Literal["one-hot", "coordinates", "pixels", "state", "symbolic"] | None = None
+    """What the network observes. A grid world: coordinates unless given; state is the tabular case.
+    A MiniGrid environment: pixels unless given, or symbolic."""
+    preset: Literal["auto", "fast", "stable", "paper"] = "auto"
+    """fast: for small worlds whose states repeat. stable: for all others. auto: the one of these
+    that suits the data. paper: exactly the paper's settings."""
+    seeds: int = 3
+    """Number of networks, which are trained at once."""
+    settings: Annotated[Settings, tyro.conf.OmitArgPrefixes] = field(default_factory=dict)
+    """Settings of the fit, on top of the preset."""
+    transitions: int = 200_000
+    """Number of transitions to collect."""
+    data_seed: int = 0
+    """Seed of the transitions."""
+    reward: float | None = None
+    """Cost of every step in place of a Gymnasium environment's own reward, for example -1. Terminal
+    states then have the value 0."""
+    key: str | None = None
+    """Which part of a Dict observation to learn from."""
+    layout: int = 0
+    """Seed of a MiniGrid environment's grid."""
+    tile: int = 3
+    """Pixels per cell of a MiniGrid environment."""
+    log: Literal["tensorboard", "wandb"] | None = None
+    """Where the learning curves are logged, besides in the result."""
+    out: Path = Path("results/learn")
+    """Directory of all results; each result has its own directory in it."""
+    resume: bool = False
+    """Continue an interrupted run."""
+    overwrite: bool = False
+    """Train again even if there is a result or an interrupted run."""
+    json: bool = False
+    """Print JSON instead of a table."""
 
-    @property
-    def fit(self) -> Path:
-        return self.directory / "fit.npz"
+    def run(self) -> None:
+        from drogo.worlds.resolve import resolve
 
-    @property
-    def picture(self) -> Path:
-        return self.directory / "picture.png"
-
-    @property
-    def data(self) -> Path:
-        """What was asked to be collected."""
-        return self.directory / "data.json"
-
-    @property
-    def checkpoint(self) -> Path:
-        return self.directory / "checkpoint.npz"
-
-
-def run(options: Learn) -> None:
-    console = Console(quiet=options.json)
-    result, files, note = obtain(options, console)
-    report = _report(result, files)
-    if options.json:
-        print(json.dumps(report, indent=2, allow_nan=False))
-        return
-    console.print(_table(options, result, report))
-    for line in result.diagnosis():
-        console.print(line, style="yellow")
-    console.print(f"{note}: {files.picture} and {files.fit.name}", soft_wrap=True)
-
-
-def obtain(options: Learn, console: Console) -> tuple[LogEigenvector, Files, str]:
-    """The fit that the options describe, its files, and whether they were there already."""
-    subject = find(options)
-    if options.preset == "auto" and isinstance(subject, Grid) and subject.is_small:
-        options = replace(options, preset="fast")  # known before any data are
-    settings = _settings(options)
-    files = Files(options.out / _name(options, subject))
-    if options.overwrite:
-        files.checkpoint.unlink(missing_ok=True)
-    elif files.checkpoint.exists() and not options.resume:
-        raise AlreadyExists(
-            f"{files.directory} holds an interrupted run. Go on with --resume, or start anew with "
-            "--overwrite."
+        console = terminal(quiet=self.json)
+        world = resolve(
+            self.env,
+            observation=self.observation,
+            reward=self.reward,
+            key=self.key,
+            layout=self.layout,
+            tile=self.tile,
         )
-    elif options.resume and not (files.checkpoint.exists() or files.fit.exists()):
-        console.print(f"Nothing to resume in {files.directory}: from the start.", soft_wrap=True)
-    before = load(files.fit) if files.fit.exists() and not options.overwrite else None
-    if before is not None:
-        _check_same(before, settings, options, files)
-        result, note = before, "Already there"
-    else:
-        with console.status(f"collecting {options.transitions} transitions"):
-            data = subject.collect(options)
-            truth = subject.truth(data, options.lam)
-        result, note = _fit(options, settings, data, truth, files, console), "Written"
-        # Not before: a fit that is there belongs to its own data until it is replaced.
-        about = json.dumps(_data_options(options)).encode()
-        write_file(files.data, about, overwrite=True)
-        result.save(files.fit, overwrite=options.overwrite)
-    if before is None or not files.picture.exists():
-        how = f"{options.objective}, {options.preset}, {result.network}, lambda = {options.lam:g}"
-        figure = subject.picture(result, how)
-        write_file(files.picture, plot.as_png(figure), overwrite=options.overwrite)
-    files.checkpoint.unlink(missing_ok=True)
-    return result, files, note
+        directory, report, note = obtain(self, world, console)
+        print_report(console, report, directory, note, as_json=self.json)
 
 
-def _settings(options: Learn) -> dict[str, Any]:
-    """What is said on top of the preset."""
-    given = {"updates": options.updates, "step_size": options.step_size}
-    chosen = {"lam": options.lam, "objective": options.objective}
-    return {**chosen, **{name: value for name, value in given.items() if value is not None}}
+def obtain(options: Learn, world: World, console: Console) -> tuple[Path, dict[str, Any], str]:
+    """Trains a fit unless it is already there.
+
+    Args:
+        options: How to train it.
+        world: What `options.env` stands for.
+        console: Where progress is shown.
+
+    Returns:
+        The directory of the fit, its report, and whether it is new.
+    """
+    from drogo.requests import ResultDirectory
+
+    settings = {"lam": Config.lam, "objective": Config.objective, **options.settings}
+    replace(Config(), **settings)  # a value that cannot be used is an error before anything is done
+    request = {
+        "verb": "learn",
+        "drogo": drogo.__version__,
+        "world": world.digest,
+        "view": world.view,
+        "reward": options.reward,
+        "preset": options.preset,
+        "settings": settings,
+        "seeds": options.seeds,
+        "transitions": options.transitions,
+        "data_seed": options.data_seed,
+    }
+    parts = [world.name, world.view, options.preset, settings["objective"]]
+    parts += [f"lam{settings['lam']:g}", f"{options.seeds}seeds"]
+    result = ResultDirectory(options.out, "-".join(filter(None, parts)), request)
+    report = None if options.overwrite else result.report()
+    if report is not None:
+        return result.path, report, "Already there"
+    checkpoint = result.path / CHECKPOINT
+    if options.overwrite:
+        checkpoint.unlink(missing_ok=True)
+    elif checkpoint.exists() and not options.resume:
+        raise AlreadyExists(
+            f"{result.path} holds an interrupted run. Continue it with --resume, or start again "
+            "with --overwrite."
+        )
+    elif options.resume and not checkpoint.exists():
+        console.print(
+            f"There is no interrupted run in {result.path}; training starts from the beginning.",
+            soft_wrap=True,
+        )
+    return result.path, _train(options, settings, world, result, console), "Written"
 
 
-def _data_options(options: Learn) -> dict[str, Any]:
-    return {"transitions": options.transitions, "data_seed": options.data_seed}
-
-
-def _name(options: Learn, subject: Subject) -> str:
-    parts = [subject.name]
-    parts += [options.preset, options.objective, f"lam{options.lam:g}", f"{options.seeds}seeds"]
-    return "-".join(parts)
-
-
-def _fit(
+def _train(
     options: Learn,
     settings: dict[str, Any],
-    data: Transitions,
-    truth: dict[str, np.ndarray],
-    files: Files,
+    world: World,
+    result: ResultDirectory,
     console: Console,
-) -> LogEigenvector:
-    updates = configs.make_for(data, options.preset, settings).updates
+) -> dict[str, Any]:
+    from drogo.cli import pictures
+    from drogo.files import write_file
+
+    with console.status(f"collecting {options.transitions} transitions"):
+        data = drogo.collect(
+            world.make(), options.transitions, seed=options.data_seed, **world.sampling
+        )
+        truth = pictures.truth(world, data, settings["lam"])
+    result.begin(overwrite=options.overwrite)
+    checkpoint = result.path / CHECKPOINT
     try:
-        with _progress(console, updates) as show:
-            return fit(
+        with progress_bar(console, "learning") as update:
+            fitted = drogo.fit(
                 data,
                 preset=options.preset,
                 seeds=options.seeds,
                 truth=truth,
-                checkpoint=files.checkpoint,
-                progress=show,
+                checkpoint=checkpoint,
+                callbacks=[_shown(update), *_loggers(options.log, result.path)],
                 **settings,
             )
     except KeyboardInterrupt:
-        if files.checkpoint.exists():
+        if checkpoint.exists():
             console.print(
-                f"Kept in {files.checkpoint}: the same command with --resume goes on.",
+                f"The run is kept in {checkpoint}; the same command with --resume continues it.",
                 soft_wrap=True,
             )
         raise
+    except Diverged:
+        checkpoint.unlink(missing_ok=True)  # to resume it would only diverge again
+        raise
+    fitted.save(result.path / FILES["fit"], overwrite=True)
+    how = f"{settings['objective']}, {options.preset}, {fitted.network}, lambda = "
+    figure = pictures.learned(world, fitted, f"{how}{settings['lam']:g}")
+    write_file(result.path / FILES["picture"], drogo.plot.as_png(figure), overwrite=True)
+    report = result.finish(_report(options, fitted))
+    checkpoint.unlink(missing_ok=True)
+    return report
 
 
-@contextmanager
-def _progress(console: Console, updates: int) -> Iterator[Callable[[int, Any], None]]:
-    columns = (
-        TextColumn("learning"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.description}"),
-    )
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("", total=updates)
+def _shown(update: Callable[[int, int, str], None]) -> Callable[[Any], None]:
+    """A callback of `fit` that updates the progress bar."""
 
-        def show(done: int, row: Any) -> None:
-            description = None
-            if "cosine_column" in row:
-                description = f"worst cosine {row['cosine_column'].min():.4f}"
-            elif "worst" in row:
-                description = f"worst violation {row['worst'].max():.2g}"
-            progress.update(task, completed=done, description=description)
+    def show(event: Any) -> None:
+        remark = ""
+        if "cosine_column" in event.row:
+            remark = f"smallest cosine {event.row['cosine_column'].min():.4f}"
+        elif "worst" in event.row:
+            remark = f"largest residual {event.row['worst'].max():.2g}"
+        update(event.update, event.updates, remark)
 
-        yield show
+    return show
 
 
-def _check_same(
-    before: LogEigenvector, settings: dict[str, Any], options: Learn, files: Files
-) -> None:
-    had = configs.as_json(before.config)
-    ndim = before.observations.ndim
-    wanted = map(configs.as_json, configs.choices(options.preset, settings, ndim=ndim))
-    differ = [[name for name in one if one[name] != had[name]] for one in wanted]
-    other = min(differ, key=len)
-    if files.data.exists():
-        asked, used = _data_options(options), json.loads(files.data.read_text())
-        other += [name for name in asked if asked[name] != used.get(name)]
-    if other:
-        raise AlreadyExists(
-            f"{files.fit} holds a fit with another {', '.join(other)}. It was left as it is: "
-            "choose another --out, or replace it with --overwrite."
-        )
+def _loggers(log: str | None, directory: Path) -> list[Callable[[Any], Any]]:
+    if log is None:
+        return []
+    from drogo.learn import callbacks
+
+    if log == "tensorboard":
+        return [callbacks.TensorBoard(directory / "tensorboard")]
+    return [callbacks.WandB(project="drogo", name=directory.name)]
 
 
-def _report(result: LogEigenvector, files: Files) -> dict[str, Any]:
-    last = {name: rows[-1] for name, rows in result.history.items() if name != "update"}
-
-    def number(value: float) -> float | None:
-        return float(value) if np.isfinite(value) else None
-
-    told = zip(result.seeds, result.status, result.diverged_at, strict=True)
-    return {
-        "updates": result.updates,
-        "observations": len(result.observations),
-        "network": result.network,
-        "config": configs.as_json(result.config),
+def _report(options: Learn, fitted: drogo.LogEigenvector) -> dict[str, Any]:
+    last = {name: rows[-1] for name, rows in fitted.history.items() if name != "update"}
+    each = zip(fitted.seeds, fitted.status, fitted.diverged_at, strict=True)
+    report = {
+        "env": options.env,
+        "preset": options.preset,
+        "updates": fitted.updates,
+        "observations": len(fitted.observations),
+        "network": fitted.network,
+        "config": asdict(fitted.config),
         "seeds": [
             {
                 "seed": seed,
                 "status": status,
-                "diverged_at": at,
+                "diverged_at": diverged_at,
                 **{name: number(values[k]) for name, values in last.items()},
             }
-            for k, (seed, status, at) in enumerate(told)
+            for k, (seed, status, diverged_at) in enumerate(each)
         ],
-        "files": {"fit": str(files.fit), "picture": str(files.picture)},
+        "files": FILES,
+        "warnings": fitted.diagnosis(),
     }
+    return {**report, "table": _table(report)}
 
 
-def _caption(result: LogEigenvector) -> str:
-    worst = "worst: violation of any state's equation, or of groups of held-out transitions where "
-    worst += "states do not repeat"
-    if "cosine_column" not in result.history:
-        return f"no exact answer is known; {worst}"
-    return (
-        "cosine with each exact vector; difference: the largest of any log entry, to the column; "
-        + worst
-    )
+COLUMNS = {
+    "column": "cosine_column",
+    "difference": "difference_column",
+    "represent.": "cosine_representation",
+    "transition": "cosine_transition",
+    "worst": "worst",
+}
 
 
-def _table(options: Learn, result: LogEigenvector, report: dict[str, Any]) -> Table:
-    table = Table(
-        title=f"{options.env}: {options.objective}, {options.preset}, {result.network}, "
-        f"{result.updates} updates",
-        caption=_caption(result),
-        box=box.SIMPLE_HEAD,
-    )
-    shown = {"column": "cosine_column", "difference": "difference_column"}
-    shown |= {"represent.": "cosine_representation", "transition": "cosine_transition"}
-    shown = {title: key for title, key in shown.items() if key in result.history}
-    shown["worst"] = "worst"
-    table.add_column("seed", justify="right")
-    for title in shown:
-        table.add_column(title, justify="right")
-    table.add_column("status")
-    for seed in report["seeds"]:
-        values = (seed[key] for key in shown.values())
+def _table(report: dict[str, Any]) -> dict[str, Any]:
+    seeds = report["seeds"]
+    shown = {title: name for title, name in COLUMNS.items() if name in seeds[0]}
+    caption = "worst: largest residual of any state's equation, or of groups of held-out "
+    caption += "transitions where states do not repeat"
+    if "column" in shown:
+        known = "cosine with each exact vector; difference: largest difference to the log of the "
+        caption = f"{known}exact column; {caption}"
+    else:
+        caption = f"no exact vector is known; {caption}"
+    rows = []
+    for seed in seeds:
+        values = (seed[name] for name in shown.values())
         cells = ["-" if value is None else f"{value:.5f}" for value in values]
-        table.add_row(str(seed["seed"]), *cells, seed["status"])
-    return table
+        rows.append([str(seed["seed"]), *cells, seed["status"]])
+    title = f"{report['env']}: {report['config']['objective']}, {report['preset']}, "
+    title += f"{report['network']}, {report['updates']} updates"
+    columns = {"seed": "right", **dict.fromkeys(shown, "right"), "status": "left"}
+    return table(title, caption, columns, rows)

@@ -2,279 +2,271 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict
+import hashlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import numpy as np
-from rich import box
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
+import tyro
 
-from drogo import plot
-from drogo.agents import Grid, compare, optimal_values
-from drogo.agents.comparison import greedy_path
-from drogo.agents.q_learning import RETURN_TOLERANCE
-from drogo.agents.value_iteration import action_values
-from drogo.cli import learn
-from drogo.cli.problem import find_world
-from drogo.errors import AlreadyExists, ArgumentError
-from drogo.files import read_array_file, write_array_file, write_file
-from drogo.learn import LogEigenvector, load
-from drogo.plot.shaping import Curve
-from drogo.statistics import bootstrap_band
-from drogo.worlds.grid import GridWorld
-from drogo_paper import shaping, shaping_runs
+import drogo
+from drogo.cli.learn import FILES as FILES_OF_FIT
+from drogo.cli.learn import Learn, obtain
+from drogo.cli.output import number, print_report, progress_bar, table, terminal
+from drogo.errors import ArgumentError, MissingFile
 
 if TYPE_CHECKING:
-    from drogo.cli.main import Shape
+    import numpy as np
+    from rich.console import Console
 
-FORMAT = "drogo shape 1"
+    from drogo.agents import Grid
+    from drogo.agents.shaping_experiment import Row
+    from drogo.requests import ResultDirectory
+    from drogo.worlds.grid import GridWorld
+    from drogo.worlds.resolve import GridMap
+
+FILES = {"curves": "curves.png", "paths": "paths.png", "runs": "runs.npz"}
 ARRAYS = ("weight", "step_size", "returns", "best_return", "steps_to_optimal",
           "low_reward_visits", "q")  # fmt: skip
 EVERY = 100
 """Steps between evaluations."""
+Input = Literal["one-hot", "coordinates", "pixels"]
 
 
-def run(options: Shape) -> None:
-    console = Console(quiet=options.json)
-    world = _world(options)
-    settings = _settings(options, world)
-    directory = options.out / _name(options, world)
-    kept = directory / "runs.npz"
-    if kept.exists() and not options.overwrite:
-        grids, note = _read(kept, settings), "Already there"
-    else:
-        _warn_if_discounting_misleads(world, options.discount, console)
-        learned = _learned(options, world, console)
-        grids, note = _compare(options, world, learned, console), "Written"
-        _write(kept, grids, settings, options.overwrite)
-    rows = shaping.summarise(grids)
-    pictures = _draw(options, world, grids, directory)
-    if options.json:
-        report = {
-            "world": world.name,
-            "settings": settings,
-            "methods": {name: _as_json(row) for name, row in rows.items()},
-            "files": [str(path) for path in (kept, *pictures)],
-        }
-        print(json.dumps(report, indent=2, allow_nan=False))
-        return
-    console.print(_table(options, world, rows))
-    names = ", ".join(path.name for path in pictures)
-    console.print(f"{note}: {kept} with {names}", soft_wrap=True)
+@dataclass(frozen=True)
+class Shape:
+    """Shape Q-learning with the vector and compare with baselines: a table, curves and paths."""
 
+    env: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="ENV")]
+    """A shipped world or a map file."""
+    inputs: tuple[Input, ...] = ("one-hot", "coordinates", "pixels")
+    """What the networks observe that learn the potentials. Each is a method of its own."""
+    potential: Path | None = None
+    """A fit saved by `drogo learn` to use instead of learning one."""
+    preset: Literal["fast", "paper"] = "fast"
+    """Preset of the fits."""
+    seeds: int = 10
+    """Number of agents and of networks: each agent is shaped by the network with the same seed."""
+    lam: float = 20.0
+    """Temperature lambda. A smaller value makes the vector more sensitive to rewards."""
+    steps: int = 100_000
+    """Training steps of an agent."""
+    discount: float = 0.99
+    """Discount of the agents and of the successor representation."""
+    epsilon: float = 0.05
+    """Probability of a random action."""
+    terminal: Literal["keep", "zero"] = "keep"
+    """Potential of terminal states: as it is (the paper's recipe), or 0, which leaves the optimal
+    policy unchanged."""
+    out: Path = Path("results/shape")
+    """Directory of all results; each result has its own directory in it."""
+    fits: Path = Path("results/learn")
+    """Directory of the fits, where `drogo learn` keeps them and where they are found again."""
+    overwrite: bool = False
+    """Compute the result again even if it is already there. Fits are kept."""
+    json: bool = False
+    """Print JSON instead of a table."""
 
-def _world(options: Shape) -> GridWorld:
-    world = find_world(options.env)
-    if world is None:
-        raise ArgumentError(
-            f"{options.env} is no grid world. `drogo shape` compares tabular agents; for an agent "
-            "of your own, wrap the environment in drogo.PotentialShaping."
+    def run(self) -> None:
+        from drogo.requests import ResultDirectory
+        from drogo.worlds.resolve import GridMap, resolve
+
+        console = terminal(quiet=self.json)
+        if not self.inputs and self.potential is None:
+            raise ArgumentError("--inputs is empty. Name at least one, or give a --potential.")
+        if self.steps < EVERY or self.steps % EVERY:
+            raise ArgumentError(f"--steps is {self.steps}; it must be a multiple of {EVERY}.")
+        if self.seeds < 1:
+            raise ArgumentError(f"--seeds is {self.seeds}; it must be at least 1.")
+        world = resolve(self.env)
+        if not isinstance(world, GridMap):
+            raise ArgumentError(
+                f"{self.env} is not a grid world, and `drogo shape` compares tabular agents. For "
+                "an agent of your own, wrap its environment in drogo.PotentialShaping."
+            )
+        options = asdict(self)
+        for name in ("env", "out", "fits", "overwrite", "json"):
+            del options[name]
+        options["potential"] = None if self.potential is None else _file_digest(self.potential)
+        request = {"verb": "shape", "drogo": drogo.__version__, "world": world.digest, **options}
+        source = self.preset if self.potential is None else self.potential.stem
+        label = f"{world.name}-{source}-lam{self.lam:g}-{self.seeds}seeds"
+        result = ResultDirectory(self.out, label, request)
+        report, note = None if self.overwrite else result.report(), "Already there"
+        if report is None:
+            report, note = self._compare(world, result, console), "Written"
+        print_report(console, report, result.path, note, as_json=self.json)
+
+    def _compare(self, named: GridMap, result: ResultDirectory, console: Console) -> dict[str, Any]:
+        from drogo.agents import shaping_experiment
+
+        world = named.grid
+        warning = _discount_warning(world, self.discount)
+        potentials = shaping_experiment.potentials(
+            world,
+            self._learned(named, console),
+            seeds=self.seeds,
+            lam=self.lam,
+            discount=self.discount,
+            terminal=self.terminal,
         )
-    if not options.inputs and options.potential is None:
-        raise ArgumentError("--inputs is empty: name at least one, or give --potential a file.")
-    if options.steps < EVERY or options.steps % EVERY:
-        raise ArgumentError(f"--steps is {options.steps}; it must be a multiple of {EVERY}.")
-    if options.seeds < 1:
-        raise ArgumentError(f"--seeds is {options.seeds}; at least 1 is needed.")
-    return world
+        evaluations = self.steps // EVERY
+        with progress_bar(console, "Q-learning") as update:
+            grids = drogo.agents.compare(
+                world.mdp,
+                potentials,
+                seeds=self.seeds,
+                step_limit=world.step_limit,
+                low_reward=world.low_reward,
+                steps=self.steps,
+                every=EVERY,
+                discount=self.discount,
+                epsilon=self.epsilon,
+                progress=lambda done: update(done, evaluations, "evaluations"),
+            )
+        result.begin(overwrite=self.overwrite)
+        _write(world, grids, result, title=f"{world.name}: Q-learning, {self.seeds} seeds")
+        rows = shaping_experiment.summarise(grids)
+        return result.finish({
+            "world": world.name,
+            "methods": {name: _as_json(row) for name, row in rows.items()},
+            "files": FILES,
+            "warnings": [warning] if warning else [],
+            "table": self._table(world.name, rows),
+        })  # fmt: skip
+
+    def _learned(self, named: GridMap, console: Console) -> dict[str, np.ndarray]:
+        """The learned vectors over the states of the world, by the name of their method."""
+        if self.potential is not None:
+            return {f"DR {self.potential.stem}": _over_states(self.potential, named.grid)}
+        learned = {}
+        for kind in self.inputs:
+            console.print(f"potential from {kind}", style="dim")
+            options = Learn(
+                self.env,
+                observation=kind,
+                preset=self.preset,
+                seeds=self.seeds,
+                settings={"lam": self.lam},
+                out=self.fits,
+                resume=True,
+            )
+            directory, _, _ = obtain(options, replace(named, view=kind), console)
+            learned[f"DR {kind}"] = _over_states(directory / FILES_OF_FIT["fit"], named.grid)
+        return learned
+
+    def _table(self, world: str, rows: Mapping[str, Row]) -> dict[str, Any]:
+        from drogo.agents.shaping_experiment import UNITS, cell
+
+        unfinished = any(row.unfinished for row in rows.values())
+        columns = {"method": "left", **{label: "right" for _, label in UNITS.values()}}
+        columns |= {"weight": "right", "step": "right"}
+        columns |= {"unfinished": "right"} if unfinished else {}
+        cells = []
+        for name, row in rows.items():
+            texts = [name]
+            for quantity, (unit, _) in UNITS.items():
+                text = cell(getattr(row, quantity), unit).replace("[", r"\[")
+                texts.append(f"[bold]{text}[/bold]" if row.apart[quantity] else text)
+            texts += [f"{row.weight:g}", f"{row.step_size:g}"]
+            count = f"{row.unfinished} of {self.seeds}" if row.unfinished else ""
+            cells.append([*texts, count] if unfinished else texts)
+        caption = "mean \\[95 % bootstrap interval over seeds]; bold: below the interval of SR. "
+        caption += "N_OPT: steps until the return stays optimal; N_VISIT: visits to low-reward "
+        caption += "cells. weight and step: the setting with the lowest N_OPT"
+        return table(f"{world}: {self.seeds} seeds, {self.steps} steps", caption, columns, cells)
 
 
-def _settings(options: Shape, world: GridWorld) -> dict[str, Any]:
-    chosen = asdict(options)
-    for name in ("out", "fits", "overwrite", "json", "env"):
-        del chosen[name]
-    chosen["inputs"] = list(options.inputs)
-    chosen["potential"] = None if options.potential is None else str(options.potential)
-    return {"format": FORMAT, "map": world.text, "rewards": world.reward.tolist(), **chosen}
+def _file_digest(path: Path) -> dict[str, str]:
+    """A file by its name, which names a method, and its content."""
+    try:
+        return {"name": path.stem, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
+    except OSError as error:
+        raise MissingFile(f"The potential {path} cannot be read: {error.strerror}.") from error
 
 
-def _name(options: Shape, world: GridWorld) -> str:
-    source = options.preset if options.potential is None else options.potential.stem
-    return f"{world.name}-{source}-lam{options.lam:g}-{options.seeds}seeds"
+def _over_states(path: Path, world: GridWorld) -> np.ndarray:
+    """The vectors of a saved fit in the order of the states of the world."""
+    import numpy as np
 
-
-def _learned(options: Shape, world: GridWorld, console: Console) -> dict[str, np.ndarray]:
-    """Vectors over the world's states, one method for each input."""
-    if options.potential is not None:
-        fit = load(options.potential)
-        return {f"DR {options.potential.stem}": _over_states(fit, world, options.potential)}
-    found = {}
-    for kind in options.inputs:
-        console.print(f"potential from {kind}", style="dim")
-        found[f"DR {kind}"] = _over_states(_fit(options, kind, console), world, None)
-    return found
-
-
-def _fit(options: Shape, kind: Any, console: Console) -> LogEigenvector:
-    from drogo.cli.main import Learn
-
-    how = Learn(
-        options.env,
-        observation=kind,
-        preset=options.preset,
-        seeds=options.seeds,
-        lam=options.lam,
-        out=options.fits,
-        resume=True,
-    )
-    return learn.obtain(how, console)[0]
-
-
-def _over_states(fit: LogEigenvector, world: GridWorld, path: Path | None) -> np.ndarray:
-    """v in the order of the world's states; a fit of another world is an error."""
-    where = "the fit" if path is None else str(path)
+    fit = drogo.load(path)
     for seed, status in zip(fit.seeds, fit.status, strict=True):
         if status == "diverged":
             raise ArgumentError(
-                f"seed {seed} of {where} diverged; it is no potential. Train again."
+                f"Seed {seed} of {path} diverged, so it is not a potential. Train it again."
             )
     for kind in ("one-hot", "coordinates", "pixels", "state"):
-        table = world.observations(kind)
-        if table.shape == fit.observations.shape and (table == fit.observations).all():
+        observations = world.observations(kind)
+        if np.array_equal(observations, fit.observations):
             return fit.v
     raise ArgumentError(
-        f"{where} was not made for {world.name}: its {len(fit.observations)} observations are not "
+        f"{path} was not learned in {world.name}: its {len(fit.observations)} observations are not "
         "those of this world, in any kind of observation."
     )
 
 
-def _warn_if_discounting_misleads(world: GridWorld, discount: float, console: Console) -> None:
-    """An agent that discounts may rightly end up with less than the best undiscounted return."""
+def _discount_warning(world: GridWorld, discount: float) -> str:
+    """Says so if the optimal policy of a discounting agent has less than the best return."""
+    from drogo.agents.q_learning import RETURN_TOLERANCE
+    from drogo.agents.value_iteration import action_values
+
     mdp = world.mdp
-    values = action_values(mdp, optimal_values(mdp, discount), discount)
-    best = optimal_values(mdp)
     state = int(mdp.start.argmax())
+    best = float(drogo.agents.optimal_values(mdp)[state])
+    values = action_values(mdp, drogo.agents.optimal_values(mdp, discount), discount)
     earned = 0.0
     for _ in range(world.step_limit):
         if mdp.terminal[state]:
             break
-        after = int(world.next_state[state, values[state].argmax()])
-        earned += mdp.reward[state] + (mdp.reward[after] if mdp.terminal[after] else 0.0)
-        state = after
-    start = best[int(mdp.start.argmax())]
+        next_state = int(world.next_state[state, values[state].argmax()])
+        earned += mdp.reward[state] + (mdp.reward[next_state] if mdp.terminal[next_state] else 0.0)
+        state = next_state
     arrives = bool(mdp.terminal[state])
-    if not arrives or earned < start - RETURN_TOLERANCE * max(1, abs(start)):
-        does = f"earns {earned:g}" if arrives else "never arrives"
-        console.print(
-            f"The best policy at discount {discount:g} {does}, and the best return is {start:g}: "
-            "agents that learn perfectly will not count as optimal. Raise --discount.",
-            style="yellow",
-        )
-
-
-def _compare(
-    options: Shape, world: GridWorld, learned: dict[str, np.ndarray], console: Console
-) -> dict[str, Grid]:
-    phis = shaping_runs.potentials(
-        world,
-        learned,
-        seeds=options.seeds,
-        lam=options.lam,
-        discount=options.discount,
-        terminal=options.terminal,
+    if arrives and earned >= best - RETURN_TOLERANCE * max(1, abs(best)):
+        return ""
+    does = f"has the return {earned:g}" if arrives else "never reaches a terminal state"
+    return (
+        f"At discount {discount:g} the optimal policy {does}, but the best return is {best:g}. "
+        "Agents that learn perfectly will not count as optimal. Raise --discount."
     )
-    columns = (
-        TextColumn("Q-learning"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("evaluations"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("", total=options.steps // EVERY)
-        return compare(
-            world.mdp,
-            phis,
-            seeds=options.seeds,
-            step_limit=world.step_limit,
-            low_reward=world.low_reward,
-            steps=options.steps,
-            every=EVERY,
-            discount=options.discount,
-            epsilon=options.epsilon,
-            progress=lambda done: progress.update(task, completed=done),
-        )
 
 
-def _write(path: Path, grids: dict[str, Grid], settings: dict[str, Any], overwrite: bool) -> None:
+def _write(
+    world: GridWorld, grids: Mapping[str, Grid], result: ResultDirectory, title: str
+) -> None:
+    import numpy as np
+
+    from drogo.agents.comparison import greedy_path
+    from drogo.files import write_array_file, write_file
+    from drogo.plot.shaping import Curve
+    from drogo.statistics import bootstrap_band
+
     arrays = {
         f"{name}/{part}": getattr(grid, part) for name, grid in grids.items() for part in ARRAYS
     }
-    order = {"methods": list(grids)}
-    write_array_file(path, arrays, {**settings, **order}, overwrite=overwrite)
-
-
-def _read(path: Path, settings: dict[str, Any]) -> dict[str, Grid]:
-    arrays, kept = read_array_file(path)
-    methods = kept.pop("methods", [])
-    other = sorted(name for name in settings if kept.get(name) != settings[name])
-    if other:
-        raise AlreadyExists(
-            f"{path} holds runs with another {', '.join(other)}. It was left as it is: choose "
-            "another --out, or replace it with --overwrite."
-        )
-    return {
-        name: Grid(**{part: arrays[f"{name}/{part}"] for part in ARRAYS}, every=EVERY)
-        for name in methods
-    }
-
-
-def _draw(options: Shape, world: GridWorld, grids: dict[str, Grid], directory: Path) -> list[Path]:
-    """Learning curves and paths, if they are not there."""
-    paths = [directory / "curves.png", directory / "paths.png"]
-    if all(path.exists() for path in paths) and not options.overwrite:
-        return paths
-    curves = {}
+    settings = {**result.request, "methods": list(grids)}
+    write_array_file(result.path / FILES["runs"], arrays, settings, overwrite=True)
+    curves, paths = {}, {}
     for name, grid in grids.items():
         seeds = grid.returns[grid.chosen]
         curves[name] = Curve(seeds, *bootstrap_band(seeds, np.random.default_rng(0)))
+        policies = grid.q[grid.chosen]
+        paths[name] = [greedy_path(world.mdp, q, world.step_limit) for q in policies]
     best = float(next(iter(grids.values())).best_return.mean())
-    title = f"{world.name}: Q-learning, {options.seeds} seeds, best setting of each method"
-    figure = plot.returns(curves, EVERY, best, title=title)
-    write_file(paths[0], plot.as_png(figure), overwrite=True)
-    walked = {
-        name: [greedy_path(world.mdp, q, world.step_limit) for q in grid.q[grid.chosen]]
-        for name, grid in grids.items()
+    title = f"{title}, best setting of each method"
+    drawn = {
+        "curves": drogo.plot.returns(curves, EVERY, best, title=title),
+        "paths": drogo.plot.paths(world, paths, title=f"{world.name}: paths of the final policies"),
     }
-    figure = plot.paths(world, walked, title=f"{world.name}: where the final policies walk")
-    write_file(paths[1], plot.as_png(figure), overwrite=True)
-    return paths
+    for name, figure in drawn.items():
+        write_file(result.path / FILES[name], drogo.plot.as_png(figure), overwrite=True)
 
 
-def _as_json(row: shaping.Row) -> dict[str, Any]:
-    told = asdict(row)
-    for quantity in shaping.UNITS:
+def _as_json(row: Row) -> dict[str, Any]:
+    """A row as plain JSON; a quantity that some seed never reached is None."""
+    plain = asdict(row)
+    for quantity in row.apart:
         interval = getattr(row, quantity)
-        finite = np.isfinite(interval.mean)
-        told[quantity] = interval._asdict() if finite else None
-    return told
-
-
-def _table(options: Shape, world: GridWorld, rows: dict[str, shaping.Row]) -> Table:
-    table = Table(
-        title=f"{world.name}: {options.seeds} seeds, {options.steps} steps",
-        caption="mean [95 % bootstrap interval over seeds]; bold: below the SR's, without overlap. "
-        "N_OPT: steps until the return stays optimal; N_VISIT: visits to low-reward cells. "
-        "weight and step: the setting with the lowest N_OPT",
-        box=box.SIMPLE_HEAD,
-        padding=(0, 1),
-    )
-    stuck = any(row.unfinished for row in rows.values())
-    table.add_column("method", no_wrap=True)
-    for _, label in shaping.UNITS.values():
-        table.add_column(label, justify="right", no_wrap=True)
-    for label in ("weight", "step", *(("unfinished",) if stuck else ())):
-        table.add_column(label, justify="right")
-    for name, row in rows.items():
-        cells = []
-        for quantity, (unit, _) in shaping.UNITS.items():
-            text = shaping.cell(getattr(row, quantity), unit).replace("[", r"\[")
-            cells.append(f"[bold]{text}[/bold]" if row.apart[quantity] else text)
-        unfinished = f"{row.unfinished} of {options.seeds}" if row.unfinished else ""
-        last = (unfinished,) if stuck else ()
-        table.add_row(name, *cells, f"{row.weight:g}", f"{row.step_size:g}", *last)
-    return table
+        plain[quantity] = None if number(interval.mean) is None else interval._asdict()
+    return plain

@@ -1,4 +1,4 @@
-"""Many runs: jobs, where they are kept, engines that do them, and statistics over seeds."""
+"""Many runs: jobs, the store that keeps them, and the engines that run them."""
 
 from drogo.errors import RunsFailed
 from drogo.runs.job import Job, Outcome

@@ -1,10 +1,9 @@
-"""`Job`: one run, named by what it does and with which settings. `perform` does it, anywhere."""
+"""`Job`, a function and its settings, and `perform`, which runs it."""
 
 from __future__ import annotations
 
 import hashlib
 import importlib
-import json
 import platform
 import time
 from collections.abc import Callable, Mapping
@@ -16,52 +15,54 @@ from typing import Any
 
 import numpy as np
 
-from drogo.errors import OtherCode
+from drogo.errors import OtherCode, RunsFailed
+from drogo.requests import digest, source_digest
 
 Report = Callable[[float], None]
-"""Called now and then with the share of the run that is done, from 0 to 1."""
+"""Called now and then with the fraction of the run that is done, from 0 to 1."""
 
-ROOMS = (
-    "files.py",
-    "config.py",
-    "mdp",
-    "exact",
-    "worlds",
-    "data",
-    "potential.py",
-    "learn",
-    "use",
-    "agents",
-    "../drogo_paper/fits.py",
-    "../drogo_paper/scope.py",
-    "../drogo_paper/shaping_runs.py",
-)
-"""Source that decides what a run's numbers are."""
+WITHOUT_NUMBERS = ("__main__.py", "cli", "plot", "requests.py", "runs")
+"""The parts of the library that do not change the numbers of a run."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """A call of `function` with `settings`.
+    """One run: a call of a function with some settings.
 
-    `function` is "module:name" of a function `(settings, scratch, report) -> Outcome`, so that
-    another process or machine can find it. Settings are plain JSON: they are the run's identity.
+    A job is identified by its `request`: by its function and settings, and by the source code of
+    the function and of the library.
+
+    Args:
+        function: "module:name" of a function `(settings, scratch, report) -> Outcome`, which other
+            processes and machines can import.
+        settings: Plain JSON.
+        label: A description for people, which is not part of the identity.
+        seconds: About how long it takes. Long jobs start first, and short ones are sent to a
+            cluster together. It is not part of the identity.
     """
 
     function: str
     settings: Mapping[str, Any]
     label: str
-    """For people; no part of the identity."""
     seconds: float = 60.0
-    """About how long it takes; short ones are sent to a cluster in packs. No part of it either."""
+
+    @cached_property
+    def request(self) -> dict[str, Any]:
+        """Everything that decides the result."""
+        return {
+            "function": self.function,
+            "settings": dict(self.settings),
+            "source": source_digest(self.function.partition(":")[0]),
+            "library": library_digest(),
+        }
 
     @cached_property
     def id(self) -> str:
-        """Of the settings and the code."""
-        told = {"function": self.function, "settings": self.settings, "code": code_version()}
-        text = json.dumps(told, sort_keys=True, allow_nan=False)
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        """The function's name and a digest of the request."""
+        return f"{self.function.rpartition(':')[2]}-{digest(self.request)[:16]}"
 
     def as_json(self) -> dict[str, Any]:
+        """Returns the arguments of this job as plain JSON."""
         return {
             "function": self.function,
             "settings": dict(self.settings),
@@ -72,37 +73,65 @@ class Job:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run gives: arrays, and a few plain facts beside them."""
+    """What a run returns.
+
+    Args:
+        arrays: Arrays of numbers.
+        facts: Other results, as plain JSON.
+    """
 
     arrays: Mapping[str, np.ndarray]
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Failure:
+    """A job that raised an error, or whose process died."""
+
+    job: Job
+    error: str
+    trace: str = ""
+
+
+def raise_failures(failures: list[Failure], jobs: int) -> None:
+    """Raises `RunsFailed`, which names the jobs that failed, if there are any."""
+    if failures:
+        lines = "\n".join(f"{failure.job.label}: {failure.error}" for failure in failures)
+        raise RunsFailed(f"{len(failures)} of {jobs} jobs failed:\n{lines}")
+
+
 @cache
-def code_version() -> str:
-    """A digest of the source: a run of other code is another run."""
+def library_digest() -> str:
+    """Returns a digest of the library's source code, as far as it decides numbers."""
     root = Path(__file__).resolve().parents[1]
-    digest = hashlib.sha256()
-    files = [(root / room).resolve() for room in ROOMS if room.endswith(".py")]
-    for room in ROOMS:
-        files += sorted(p for p in (root / room).rglob("*") if p.suffix in (".py", ".txt"))
-    for path in files:
-        digest.update(path.relative_to(root.parent).as_posix().encode())
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:12]
+    hashed = hashlib.sha256()
+    for path in sorted(root.rglob("*")):
+        name = path.relative_to(root)
+        if path.suffix in (".py", ".txt") and name.parts[0] not in WITHOUT_NUMBERS:
+            hashed.update(name.as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return hashed.hexdigest()
 
 
-def check_id(job: Job, asked: str) -> None:
-    """Before a run in another process: there, the name must be the same."""
-    if job.id != asked:
+def check_id(job: Job, expected: str) -> None:
+    """Raises `OtherCode` in a worker process whose source code is not that of its parent."""
+    if job.id != expected:
         raise OtherCode(
-            "drogo's source here is not that of the process that asked (was it edited, or is "
-            "another version on this node?). Start the command again."
+            "The source code changed after the command was started, or this machine has another "
+            "version of it. Start the command again."
         )
 
 
 def perform(job: Job, scratch: Path, report: Report) -> tuple[Outcome, dict[str, Any]]:
-    """Run it here; the outcome, and where and how long it was run."""
+    """Runs a job in this process.
+
+    Args:
+        job: The job.
+        scratch: A directory for checkpoints.
+        report: Called with the fraction that is done.
+
+    Returns:
+        The outcome, and how it came about: duration, machine, versions.
+    """
     module, _, name = job.function.partition(":")
     function = getattr(importlib.import_module(module), name)
     resumed = scratch.is_dir() and any(scratch.iterdir())
@@ -113,11 +142,11 @@ def perform(job: Job, scratch: Path, report: Report) -> tuple[Outcome, dict[str,
         "duration": round(time.perf_counter() - began, 3),
         "machine": platform.node(),
         "versions": versions(),
-        "code": code_version(),
     }
 
 
 def versions() -> dict[str, str]:
+    """Returns the versions of Python and of the packages that decide numbers."""
     packages = ("drogo", "jax", "equinox", "optax", "numpy", "scipy")
     return {
         "python": platform.python_version(),

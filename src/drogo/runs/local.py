@@ -1,7 +1,7 @@
-"""The local engine: as many worker processes as there are cores, one run at a time each.
+"""The local engine: worker processes on this machine.
 
-One thread to a process: the programs are small, and two of them side by side get more out of two
-cores than one that uses both.
+Each worker runs one job at a time in one thread: the programs are small, and two of them side by
+side use two cores better than one that uses both.
 """
 
 from __future__ import annotations
@@ -13,150 +13,170 @@ import queue
 import subprocess
 import sys
 import threading
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from drogo.errors import ArgumentError, RunsFailed
-from drogo.runs.job import Job
+from drogo.runs.job import Failure, Job, raise_failures
 from drogo.runs.store import Store
 
-MOST_TRIES = 3
-"""Of a run whose worker dies under it (out of memory, killed)."""
+MOST_ATTEMPTS = 3
+"""How often a job is started whose worker process dies, for example for lack of memory."""
 
 ONE_THREAD = {
     "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
 }
-"""Environment of a worker. The same in every engine, so that they give the same numbers."""
+"""Environment variables of a worker. All engines use the same, so that their numbers agree."""
 
 Listener = Callable[[Job, str, float], None]
-"""Called with a job, what became of it (progress, done, failed, retried) and a number: the share
-done, or seconds."""
+"""Called with a job, an event ("progress", "done", "failed" or "retried") and a number: the
+fraction that is done, or seconds."""
 
 
-@dataclass
-class Worker:
-    process: subprocess.Popen
-    listener: threading.Thread
-    job: Job | None = None
+@dataclass(frozen=True)
+class LocalEngine:
+    """Runs jobs in processes on this machine.
 
-    def dismiss(self) -> None:
+    Args:
+        workers: The number of processes; 0 means one for each core.
+    """
+
+    workers: int = 0
+
+    def run(self, jobs: Sequence[Job], store: Store, listen: Listener) -> None:
+        """Runs jobs and keeps their outcomes.
+
+        Args:
+            jobs: The jobs. They find their functions on this process's `sys.path`.
+            store: Where the outcomes are kept.
+            listen: Called with the events of the jobs.
+
+        Raises:
+            RunsFailed: Some jobs failed. It is raised when all others are done.
+        """
+        if self.workers < 0:
+            raise ArgumentError(f"workers is {self.workers}; it must be 0 or more.")
+        sweep = _Sweep(jobs, store, listen)
+        try:
+            sweep.start(min(self.workers or os.cpu_count() or 1, len(jobs)))
+            while sweep.unfinished:
+                sweep.handle(*sweep.events.get())
+        finally:
+            sweep.stop()
+        raise_failures(sweep.failures, len(jobs))
+
+
+class _Sweep:
+    """The jobs and the workers of one call of `LocalEngine.run`."""
+
+    def __init__(self, jobs: Sequence[Job], store: Store, listen: Listener) -> None:
+        # The longest first, so that nobody waits for a single long job at the end.
+        self.waiting = deque(sorted(jobs, key=lambda job: -job.seconds))
+        self.unfinished = len(jobs)
+        self.attempts: Counter[str] = Counter()
+        self.failures: list[Failure] = []
+        self.workers: dict[int, _Worker] = {}
+        self.events: queue.Queue[tuple[int, dict[str, Any]]] = queue.Queue()
+        self.store, self.listen = store, listen
+
+    def start(self, count: int) -> None:
+        for number in range(count):
+            self.workers[number] = _Worker(number, self.events)
+
+    def stop(self) -> None:
+        for worker in self.workers.values():
+            worker.stop()
+
+    def handle(self, number: int, event: dict[str, Any]) -> None:
+        """Reacts to what a worker reports, or to its end."""
+        worker, kind = self.workers[number], event["event"]
+        job = worker.job
+        if kind == "progress" and job is not None:
+            self.listen(job, kind, event["fraction"])
+            return
+        if kind == "ended":
+            self._retry(job, event)
+            worker.stop()
+            self.workers[number] = _Worker(number, self.events)
+            return
+        if kind == "busy" and job is not None:  # another process is running the same job
+            self.attempts[job.id] -= 1
+            self.waiting.append(job)
+        elif kind == "failed" and job is not None:
+            self._fail(Failure(job, event["error"], event["trace"]))
+        elif kind == "done" and job is not None:
+            self.unfinished -= 1
+            self.listen(job, kind, event["duration"])
+        worker.job = None
+        if self.waiting:
+            job = self.waiting.popleft()
+            self.attempts[job.id] += 1
+            worker.send(job, self.store)
+
+    def _retry(self, job: Job | None, event: dict[str, Any]) -> None:
+        """The worker has ended, and the job with it."""
+        if job is None:
+            if not event["started"]:
+                raise RunsFailed("A worker process ended before it was ready; it printed why.")
+        elif self.attempts[job.id] < MOST_ATTEMPTS:
+            self.listen(job, "retried", 0.0)
+            self.waiting.appendleft(job)
+        else:
+            self._fail(Failure(job, f"its process died {MOST_ATTEMPTS} times"))
+
+    def _fail(self, failure: Failure) -> None:
+        self.unfinished -= 1
+        self.failures.append(failure)
+        self.listen(failure.job, "failed", 0.0)
+
+
+class _Worker:
+    """A worker process, and the thread that passes on what it reports."""
+
+    def __init__(self, number: int, events: queue.Queue) -> None:
+        # Like multiprocessing: the same modules are found in the worker as in this process.
+        path = os.pathsep.join(map(os.path.abspath, sys.path))
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "drogo.runs.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **ONE_THREAD, "PYTHONPATH": path},
+        )
+        self.thread = threading.Thread(target=self._read, args=(number, events), daemon=True)
+        self.thread.start()
+        self.job: Job | None = None
+
+    def send(self, job: Job, store: Store) -> None:
+        self.job = job
+        request = {"id": job.id, "job": job.as_json(), "store": str(store.path.resolve())}
+        assert self.process.stdin is not None
+        # If the process has died, an event says so.
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.write(json.dumps(request) + "\n")
+            self.process.stdin.flush()
+
+    def stop(self) -> None:
         self.process.kill()
         self.process.wait()
-        self.listener.join()
+        self.thread.join()
         assert self.process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             self.process.stdin.close()
 
-
-@dataclass
-class Failure:
-    job: Job
-    error: str
-    trace: str = ""
-
-
-@dataclass
-class LocalEngine:
-    """Runs jobs in processes of their own."""
-
-    workers: int = 0
-    """0: one for each core."""
-
-    def run(self, jobs: Sequence[Job], store: Store, listen: Listener) -> None:
-        """Do all of them; `RunsFailed` at the end if some could not be done."""
-        if self.workers < 0:
-            raise ArgumentError(f"workers is {self.workers}; 0 is one for each core.")
-        count = min(self.workers or os.cpu_count() or 1, len(jobs))
-        # The longest first, so that the end is not spent waiting for one of them.
-        waiting = sorted(jobs, key=lambda job: -job.seconds)
-        tries: dict[str, int] = {}
-        failures: list[Failure] = []
-        active: dict[int, Worker] = {}
-        # Of this call alone: what dismissed workers leave in it must not reach the next.
-        events: queue.Queue = queue.Queue()
+    def _read(self, number: int, events: queue.Queue) -> None:
+        started = False
+        assert self.process.stdout is not None
         try:
-            for number in range(count):
-                active[number] = _hire(number, events)
-            open_jobs = len(jobs)
-            while open_jobs:
-                number, event = events.get()
-                worker = active.get(number)
-                if worker is None:
-                    continue
-                kind = event["event"]
-                if kind == "progress" and worker.job is not None:
-                    listen(worker.job, "progress", event["share"])
-                    continue
-                if kind == "gone":
-                    job = worker.job
-                    if job is not None and tries[job.id] < MOST_TRIES:
-                        listen(job, "retried", 0.0)
-                        waiting.insert(0, job)
-                    elif job is not None:
-                        failures.append(Failure(job, f"its process died {MOST_TRIES} times"))
-                        listen(job, "failed", 0.0)
-                        open_jobs -= 1
-                    elif event["silent"]:
-                        raise RuntimeError("a worker process ended before it began.")
-                    worker.dismiss()
-                    active[number] = _hire(number, events)
-                    continue
-                if kind == "busy" and worker.job is not None:  # another process has it
-                    job, worker.job = worker.job, None
-                    tries[job.id] -= 1
-                    waiting.append(job)
-                elif kind in ("done", "failed") and worker.job is not None:
-                    job, worker.job = worker.job, None
-                    open_jobs -= 1
-                    if kind == "failed":
-                        failures.append(Failure(job, event["error"], event["trace"]))
-                    listen(job, kind, event.get("duration", 0.0))
-                if waiting:
-                    job = waiting.pop(0)
-                    tries[job.id] = tries.get(job.id, 0) + 1
-                    worker.job = job
-                    asked = {"id": job.id, "job": job.as_json(), "store": str(store.path)}
-                    assert worker.process.stdin is not None
-                    try:
-                        worker.process.stdin.write(json.dumps(asked) + "\n")
-                        worker.process.stdin.flush()
-                    except BrokenPipeError:
-                        pass  # its end is on the way as an event
+            with self.process.stdout as lines:
+                for line in lines:
+                    events.put((number, json.loads(line)))
+                    started = True
+        except (ValueError, OSError):  # it was killed in the middle of a line
+            self.process.kill()
         finally:
-            for worker in active.values():
-                worker.dismiss()
-        if failures:
-            told = "\n".join(f"{f.job.label}: {f.error}" for f in failures)
-            raise RunsFailed(f"{len(failures)} of {len(jobs)} runs failed:\n{told}")
-
-
-def _hire(number: int, events: queue.Queue) -> Worker:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "drogo.runs.worker"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, **ONE_THREAD},
-    )
-    listener = threading.Thread(target=_listen, args=(number, process, events), daemon=True)
-    listener.start()
-    return Worker(process, listener)
-
-
-def _listen(number: int, process: subprocess.Popen, events: queue.Queue) -> None:
-    """Pass on what a worker tells, and at last that it is gone."""
-    assert process.stdout is not None
-    silent = True
-    try:
-        with process.stdout as lines:
-            for line in lines:
-                event: dict[str, Any] = json.loads(line)
-                silent = False
-                events.put((number, event))
-    except (ValueError, OSError):  # half a line: it was killed while it wrote
-        process.kill()
-    finally:
-        events.put((number, {"event": "gone", "silent": silent}))
+            events.put((number, {"event": "ended", "started": started}))

@@ -1,4 +1,4 @@
-"""The runs behind the shaping experiments: what decides their numbers, and nothing else."""
+"""Q-learning with every shaping method."""
 
 from __future__ import annotations
 
@@ -11,27 +11,28 @@ from drogo.agents import compare
 from drogo.agents.shaping_experiment import potentials
 from drogo.runs.job import Outcome, Report
 from drogo.worlds.grid import GridWorld
-from drogo_paper.scope import DISCOUNT, LAM
 
 ARRAYS = ("weight", "step_size", "returns", "best_return", "steps_to_optimal", "low_reward_visits")
 EVERY = 100
+"""Steps between evaluations."""
 
 
 def run(settings: dict[str, Any], scratch: Path, report: Report) -> Outcome:
-    """All methods over the whole grid."""
+    """Runs all methods over the whole grid of weights and step sizes."""
     world = GridWorld.load(settings["world"])
     learned = {name: np.array(rows) for name, rows in settings["learned"].items()}
-    seeds, rounds = settings["seeds"], settings["steps"] // EVERY
+    lam, discount, seeds = settings["lam"], settings["discount"], settings["seeds"]
+    evaluations = settings["steps"] // EVERY
     grids = compare(
         world.mdp,
-        potentials(world, learned, seeds=seeds, lam=LAM, discount=DISCOUNT),
+        potentials(world, learned, seeds=seeds, lam=lam, discount=discount),
         seeds=seeds,
         step_limit=world.step_limit,
         low_reward=world.low_reward,
         steps=settings["steps"],
         every=EVERY,
-        discount=DISCOUNT,
-        progress=lambda done: report(done / rounds),
+        discount=discount,
+        progress=lambda done: report(done / evaluations),
     )
     arrays = {
         f"{name}/{part}": getattr(grid, part) for name, grid in grids.items() for part in ARRAYS

@@ -1,0 +1,116 @@
+"""What the verbs print: tables and progress for people, JSON for machines.
+
+rich is imported when something is printed, so that `--help` does not wait for it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def terminal(*, quiet: bool = False) -> Console:
+    """Returns a console that leaves a closed pipe to `main`, which knows the exit status for it."""
+    from rich.console import Console
+
+    class Terminal(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
+    return Terminal(quiet=quiet)
+
+
+@contextmanager
+def progress_bar(console: Console, label: str) -> Iterator[Callable[[int, int, str], None]]:
+    """Shows a progress bar, which the yielded function updates: done, total, and a remark."""
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (TextColumn(label), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    remark = TextColumn("{task.description}")
+    with Progress(*columns, remark, console=console, transient=True) as progress:
+        task = progress.add_task("", total=None)
+
+        def update(done: int, total: int, remark: str = "") -> None:
+            progress.update(task, completed=done, total=total, description=remark)
+
+        yield update
+
+
+def number(value: float | None) -> float | None:
+    """Returns a plain number, or None for one that JSON does not have."""
+    return None if value is None or not math.isfinite(value) else float(value)
+
+
+def table(
+    title: str, caption: str, columns: Mapping[str, str], rows: Sequence[Sequence[str]]
+) -> dict[str, Any]:
+    """Returns a table as plain JSON, so that it can be kept and printed again.
+
+    Args:
+        title: The title above the table.
+        caption: The explanation below it.
+        columns: The name of each column, and whether it is aligned "left" or "right".
+        rows: The cells, in rich's markup.
+    """
+    return {"title": title, "caption": caption, "columns": dict(columns), "rows": list(rows)}
+
+
+def print_table(console: Console, content: Mapping[str, Any]) -> None:
+    """Prints a table that `table` made; columns without names have no header."""
+    from rich import box
+    from rich.table import Table
+
+    columns = content["columns"]
+    shown = Table(
+        title=content["title"],
+        caption=content["caption"],
+        show_header=any(map(str.strip, columns)),
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        padding=(0, 1, 0, 0),
+    )
+    for name, side in columns.items():
+        shown.add_column(name, justify=side, no_wrap=side == "left")
+    for row in content["rows"]:
+        shown.add_row(*row)
+    console.print(shown)
+
+
+def print_report(
+    console: Console, report: Mapping[str, Any], directory: Path, note: str, *, as_json: bool
+) -> None:
+    """Prints what is known about a result, new or old.
+
+    Args:
+        console: Where it is printed, unless as JSON.
+        report: The report as it is kept in the result's directory. Its table and its warnings are
+            for people; the rest is for machines.
+        directory: The result's directory.
+        note: Whether the result is new.
+        as_json: Print JSON instead of a table.
+    """
+    files = {kind: directory / name for kind, name in report["files"].items()}
+    if as_json:
+        kept = {name: value for name, value in report.items() if name != "table"}
+        kept["files"] = {kind: str(path) for kind, path in files.items()}
+        print(json.dumps(kept, indent=2, allow_nan=False))
+        return
+    print_table(console, report["table"])
+    for warning in report["warnings"]:
+        console.print(warning, style="yellow", markup=False)
+    first, *others = files.values()
+    names = ", ".join(path.name for path in others)
+    console.print(f"{note}: {first} with {names}", soft_wrap=True, markup=False)

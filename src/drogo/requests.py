@@ -1,0 +1,177 @@
+"""Requests: everything that decides a result, and whether that result is already on disk.
+
+A request is a plain JSON dictionary. Its result has a directory of its own:
+
+    NAME-1f2e3d4c/request.json   the whole request, written first
+    NAME-1f2e3d4c/...            the result
+    NAME-1f2e3d4c/report.json    what is printed about the result, written last
+
+The directory's name ends in a digest of the request, so different requests never share a directory.
+A directory without a report is unfinished.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from drogo.errors import AlreadyExists, ArgumentError, DamagedFile
+from drogo.files import write_file
+
+Request = Mapping[str, Any]
+
+REQUEST, REPORT = "request.json", "report.json"
+
+
+@dataclass(frozen=True)
+class ResultDirectory:
+    """The directory that holds the result of one request.
+
+    Args:
+        out: The directory that holds all results.
+        label: The readable part of the directory's name.
+        request: Everything that decides the result.
+    """
+
+    out: Path
+    label: str
+    request: Request
+
+    @property
+    def path(self) -> Path:
+        return self.out / f"{self.label}-{digest(self.request)[:8]}"
+
+    def report(self) -> dict[str, Any] | None:
+        """Returns the report of a finished result, or None if there is no finished result.
+
+        Raises:
+            AlreadyExists: The directory holds something else, or is incomplete.
+        """
+        if not (self.path / REQUEST).exists():
+            if self.path.is_dir() and any(self.path.iterdir()):
+                raise self._taken(f"has no {REQUEST}, so it is not known what it holds")
+            return None
+        differing = differences(read_json(self.path / REQUEST), self.request)
+        if differing:
+            raise self._taken(f"holds another result, which differs in {', '.join(differing)}")
+        if not (self.path / REPORT).exists():
+            return None
+        report = read_json(self.path / REPORT)
+        for name in report.get("files", {}).values():
+            if not (self.path / name).exists():
+                raise self._taken(f"is incomplete: {name} is missing")
+        return report
+
+    def begin(self, *, overwrite: bool) -> None:
+        """Claims the directory, which is unfinished from here until `finish`.
+
+        Args:
+            overwrite: Discard what the directory holds, even if it belongs to another request.
+        """
+        if overwrite:
+            (self.path / REPORT).unlink(missing_ok=True)
+        elif self.report() is not None:
+            raise self._taken("holds a finished result")
+        write_file(self.path / REQUEST, _as_bytes(self.request), overwrite=True)
+
+    def finish(self, report: Mapping[str, Any]) -> dict[str, Any]:
+        """Marks the result as complete.
+
+        Args:
+            report: What is printed about the result. `report["files"]` maps what the files of the
+                result hold to their names.
+
+        Returns:
+            The report as plain JSON, as `report()` gives it from now on.
+        """
+        content = _as_bytes(report)
+        write_file(self.path / REPORT, content, overwrite=True)
+        return json.loads(content)
+
+    def _taken(self, problem: str) -> AlreadyExists:
+        return AlreadyExists(
+            f"{self.path} {problem}. It was left as it is.",
+            remedy="Choose another directory, or use overwrite=True to replace it.",
+            command_remedy="Choose another --out, or replace it with --overwrite.",
+        )
+
+
+def digest(request: Request) -> str:
+    """Returns the SHA-256 of a request, which does not depend on the order of its keys."""
+    text = json.dumps(plain(request), sort_keys=True, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def differences(stored: Any, asked: Any, name: str = "") -> list[str]:
+    """Returns the dotted names of the entries in which two requests differ."""
+    if isinstance(stored, Mapping) and isinstance(asked, Mapping):
+        keys = sorted({*stored, *asked})
+        parts = [(stored.get(key), asked.get(key), f"{name}.{key}".lstrip(".")) for key in keys]
+        return [entry for part in parts for entry in differences(*part)]
+    return [] if plain(stored) == plain(asked) else [name]
+
+
+def _as_bytes(value: Mapping[str, Any]) -> bytes:
+    return json.dumps(plain(value), indent=1, allow_nan=False).encode()
+
+
+def plain(value: Any) -> Any:
+    """Returns a value as plain JSON, which has no infinity and no NaN: they become strings."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(entry) for entry in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Returns the dictionary that a JSON file holds; `DamagedFile` if it holds none."""
+    try:
+        content = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise DamagedFile(f"{path} is damaged: it is not JSON ({error}).") from error
+    if not isinstance(content, dict):
+        raise DamagedFile(f"{path} is damaged: it does not hold a JSON object.")
+    return content
+
+
+def source_digest(module: str) -> str:
+    """Returns the SHA-256 of the source that defines a module, which is not imported.
+
+    The source is the module's file and, inside a package, the other files of that package, but not
+    those of packages around it.
+
+    Args:
+        module: The module's full name.
+
+    Raises:
+        ArgumentError: There is no such module on `sys.path`.
+    """
+    hashed = hashlib.sha256()
+    for path in _source_files(module):
+        hashed.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return hashed.hexdigest()
+
+
+def _source_files(module: str) -> list[Path]:
+    top, *rest = module.split(".")
+    try:
+        spec = importlib.util.find_spec(top)
+    except ValueError:  # the name is empty, or the module was not imported from a file
+        spec = None
+    if spec is not None and spec.submodule_search_locations is None and not rest and spec.origin:
+        return [Path(spec.origin)]
+    for location in (spec and spec.submodule_search_locations) or ():
+        package = Path(location, *rest)
+        files = sorted((package if package.is_dir() else package.parent).glob("*.py"))
+        if files:
+            return files
+    raise ArgumentError(
+        f"The module {module!r} cannot be found.", remedy="Put its directory on sys.path."
+    )

@@ -1,0 +1,327 @@
+"""`resolve`: the world that a name on the command line stands for.
+
+Resolving a name is cheap: maps are parsed and environments are made when they are needed.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import difflib
+import importlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, final
+
+from drogo.errors import ArgumentError, FileError, MDPError, MissingPackage
+from drogo.requests import source_digest
+from drogo.worlds import shipped
+
+if TYPE_CHECKING:
+    import gymnasium
+    from gymnasium.envs.registration import EnvSpec
+
+    from drogo.mdp import MDP
+    from drogo.worlds.grid import GridWorld
+    from drogo.worlds.minigrid import MiniGridWorld
+
+COSTS = {"step": -1.0, "lava": -200.0, "collision": 0.0}
+"""Costs of a MiniGrid environment, whose own reward depends on the time."""
+
+
+@dataclass(frozen=True, eq=False)
+class World(abc.ABC):
+    """What a name stands for: a `GridMap`, a `MiniGrid` or any other `Environment`.
+
+    Args:
+        name: The readable part of the names of result directories.
+        view: What is observed, or the empty string if there is nothing to choose.
+        digest: The world itself as plain JSON. Worlds that differ have different digests.
+    """
+
+    name: str
+    view: str
+    digest: dict[str, Any]
+
+    @property
+    @abc.abstractmethod
+    def sampling(self) -> dict[str, Any]:
+        """The arguments `start`, `reward` and `key` of `collect`, as far as they are needed."""
+
+    @property
+    @abc.abstractmethod
+    def mdp(self) -> MDP:
+        """The exact finite MDP; `MDPError` says why there is none."""
+
+    @property
+    @abc.abstractmethod
+    def known_mdp(self) -> MDP | None:
+        """The exact finite MDP, or None if it is unknown or would have to be searched for."""
+
+    @abc.abstractmethod
+    def make(self) -> gymnasium.Env:
+        """Returns the Gymnasium environment."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class GridMap(World):
+    """A text map: one that is shipped, or a file."""
+
+    load: Callable[[], GridWorld]
+
+    @cached_property
+    def grid(self) -> GridWorld:
+        """The map as a grid world."""
+        return self.load()
+
+    @property
+    def sampling(self) -> dict[str, Any]:
+        return {"start": "uniform"}
+
+    @property
+    def mdp(self) -> MDP:
+        return self.grid.mdp
+
+    @property
+    def known_mdp(self) -> MDP:
+        return self.grid.mdp
+
+    def make(self) -> gymnasium.Env:
+        from drogo.worlds.grid.environment import GridWorldEnv
+
+        return GridWorldEnv(self.grid, self.view)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class MiniGrid(World):
+    """A MiniGrid environment with one layout of its grid, and costs in place of its reward."""
+
+    spec: EnvSpec
+    arguments: dict[str, Any]
+    """Of `MiniGridWorld`."""
+
+    @cached_property
+    def env(self) -> MiniGridWorld:
+        """The environment, whose states are found when it is made."""
+        from drogo.worlds.minigrid import MiniGridWorld
+
+        return MiniGridWorld(self.spec.id, **self.arguments)
+
+    @property
+    def sampling(self) -> dict[str, Any]:
+        return {"start": "uniform"}
+
+    @property
+    def mdp(self) -> MDP:
+        return self.env.mdp
+
+    @property
+    def known_mdp(self) -> MDP:
+        return self.env.mdp
+
+    def make(self) -> gymnasium.Env:
+        return self.env
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Environment(World):
+    """Any other Gymnasium environment."""
+
+    spec: EnvSpec
+    reward: float | None
+    """Cost of every step in place of the environment's own reward."""
+    key: str | None
+    """The part of a `Dict` observation to use."""
+
+    @cached_property
+    def sampling(self) -> dict[str, Any]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        from drogo.worlds.control import STARTS
+
+        start = STARTS.get(self.spec.id, "reset")
+        reward = -1.0 if callable(start) and self.reward is None else self.reward
+        return {"start": start, "reward": reward, "key": self.key}
+
+    @cached_property
+    def mdp(self) -> MDP:  # pyright: ignore[reportIncompatibleMethodOverride]
+        from drogo.mdp import MDP
+
+        return MDP.from_gymnasium(self.make(), reward=self.sampling["reward"])
+
+    @property
+    def known_mdp(self) -> MDP | None:
+        from gymnasium.spaces import Discrete
+
+        env = self.make()
+        has_table = isinstance(getattr(env.unwrapped, "P", None), Mapping)
+        if not has_table or not isinstance(env.observation_space, Discrete):
+            return None
+        try:
+            return self.mdp
+        except MDPError:
+            return None
+
+    def make(self) -> gymnasium.Env:
+        import gymnasium
+
+        try:
+            env = gymnasium.make(self.spec)
+        except (gymnasium.error.Error, ImportError) as error:
+            raise ArgumentError(f"Gymnasium could not make {self.spec.id}: {error}") from error
+        # Where each transition starts in a state of its own there are no episodes to limit.
+        return env.unwrapped if callable(self.sampling["start"]) else env
+
+
+def resolve(
+    name: str,
+    *,
+    observation: str | None = None,
+    reward: float | None = None,
+    key: str | None = None,
+    layout: int = 0,
+    tile: int = 3,
+) -> World:
+    """Returns the world that a name stands for.
+
+    Args:
+        name: A shipped world, a map file, a Gymnasium or MiniGrid id, or "module:Id-v0", of which
+            the module is imported first and registers the id.
+        observation: What is observed of a grid world ("one-hot", "coordinates", "pixels" or
+            "state") or of a MiniGrid environment ("pixels" or "symbolic").
+        reward: The cost of every step in place of a Gymnasium environment's own reward.
+        key: The part of a `Dict` observation to use.
+        layout: The seed of a MiniGrid environment's grid.
+        tile: Pixels per cell of a MiniGrid environment.
+
+    Raises:
+        ArgumentError: There is no such world, or an argument does not apply to it.
+    """
+    if name in shipped.names() or Path(name).is_file():
+        return _grid_map(name, observation or "coordinates", reward)
+    from drogo.worlds.register import ENTRY_POINT
+
+    spec = _find_spec(name)
+    if spec.entry_point == ENTRY_POINT and isinstance(spec.kwargs.get("world"), str):
+        kind = observation or spec.kwargs.get("observation") or "coordinates"
+        return _grid_map(spec.kwargs["world"], kind, reward)
+    digest = _describe(spec)
+    if spec.id.startswith("MiniGrid-"):
+        if observation not in (None, "pixels", "symbolic"):
+            raise ArgumentError(
+                f"The observation {observation!r} is for grid worlds; a MiniGrid environment is "
+                "observed as 'pixels' or 'symbolic'."
+            )
+        if layout < 0:
+            raise ArgumentError(f"layout is {layout}; it is a seed and must be 0 or more.")
+        view = "symbolic" if observation == "symbolic" else "rgb"
+        arguments = {"layout": layout, "observation": view, "tile": tile, **COSTS}
+        arguments |= {} if reward is None else {"step": reward}
+        digest["arguments"] = arguments
+        return MiniGrid(f"{spec.id}-layout{layout}", view, digest, spec, arguments)
+    if observation is not None:
+        raise ArgumentError(
+            f"The observation {observation!r} is for grid worlds and MiniGrid; {spec.id} has its "
+            "own observations.",
+            remedy="Use key= to choose a part of a Dict observation.",
+            command_remedy="Use --key to choose a part of a Dict observation.",
+        )
+    return Environment(spec.id.replace("/", "-"), key or "", digest, spec, reward, key)
+
+
+def _grid_map(source: str, observation: str, reward: float | None) -> GridMap:
+    if reward is not None:
+        raise ArgumentError(
+            "A step cost in place of the reward is for Gymnasium environments; in a map, each "
+            "symbol has its own reward, which its header sets ('reward .: -2').",
+            remedy="Leave reward= out.",
+            command_remedy="Leave --reward out.",
+        )
+    if observation == "symbolic":
+        raise ArgumentError("The observation 'symbolic' is for MiniGrid environments.")
+    if source in shipped.names():
+        name, text = source, shipped.read(source)
+    else:
+        name = Path(source).stem
+        try:
+            text = Path(source).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise FileError(f"The map {source} cannot be read: {error}.") from error
+
+    def load() -> GridWorld:
+        from drogo.worlds.grid import GridWorld
+        from drogo.worlds.grid.parse import parse
+
+        return GridWorld(name, parse(text, source))
+
+    return GridMap(name, observation, {"map": text}, load)
+
+
+def _find_spec(name: str) -> EnvSpec:
+    """Gymnasium's specification of an id, after the module that registers it was imported."""
+    import gymnasium
+
+    from drogo.worlds.register import OWN_MAP, register
+
+    register()
+    module, _, identifier = name.rpartition(":")
+    if identifier.startswith(("MiniGrid-", "BabyAI-")):
+        module = module or "minigrid"
+    if module:
+        try:
+            importlib.import_module(module)
+        except ImportError as error:
+            if module == "minigrid":
+                raise MissingPackage(
+                    "MiniGrid is not installed: pip install 'drogo[minigrid]'."
+                ) from error
+            raise ArgumentError(
+                f"The module {module!r} of {name!r} cannot be imported: {error}."
+            ) from error
+    if identifier == OWN_MAP:
+        raise ArgumentError(f"{OWN_MAP} needs a map: give the map's file instead.")
+    if identifier in gymnasium.registry:
+        return gymnasium.registry[identifier]
+    close = difflib.get_close_matches(identifier, [*shipped.names(), *gymnasium.registry], n=3)
+    hint = f" Did you mean {' or '.join(close)}?" if close else ""
+    raise ArgumentError(
+        f"{name!r} is not a shipped world, a map file or a Gymnasium id.{hint}",
+        command_remedy="'drogo envs' lists the shipped worlds.",
+    )
+
+
+def _describe(spec: EnvSpec) -> dict[str, Any]:
+    """A specification as JSON, with the version and the source of the package that provides it."""
+    import numpy as np
+
+    def as_json(value: Any) -> Any:
+        if callable(value) and hasattr(value, "__qualname__"):
+            return f"{value.__module__}:{value.__qualname__}"
+        if isinstance(value, np.ndarray | np.generic):
+            return value.tolist()
+        # Without its content, results of different environments could not be told apart.
+        raise ArgumentError(
+            f"{spec.id} is registered with {value!r}, which JSON cannot describe. Register it with "
+            "plain arguments instead."
+        )
+
+    content = json.loads(json.dumps(dataclasses.asdict(spec), default=as_json))
+    if content["entry_point"] is None:
+        return {"spec": content}
+    module = content["entry_point"].partition(":")[0]
+    version = _version(module.partition(".")[0])
+    return {"spec": content, "version": version, "source": source_digest(module)}
+
+
+def _version(package: str) -> str | None:
+    """The version of the distribution that provides a package; None for a file of one's own."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        distributions = metadata.packages_distributions().get(package)
+        return metadata.version(distributions[0]) if distributions else None

@@ -1,0 +1,54 @@
+"""The options of `drogo reproduce` and `drogo report`. Importing this file is cheap."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+
+@dataclass(frozen=True)
+class Reproduce:
+    """Run the paper's figures and tables again, beside its published numbers."""
+
+    names: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="NAME")] = ()
+    """Which: ring, cosine, eigenvectors, shaping, shaping-curves, formulations, environments,
+    natural-gradient, ablation-tabular, ablation-network, theory. All unless given."""
+    preset: Literal["fast", "paper"] = "fast"
+    """fast: less than an hour. paper: exactly the paper's settings, about a day."""
+    seeds: int | None = None
+    """Number of seeds: 10 unless given, 2 with --quick."""
+    quick: bool = False
+    """A version for a first look, which takes minutes: short runs and two seeds."""
+    engine: Literal["local", "ray"] = "local"
+    """local: processes on this machine. ray: a Ray cluster (needs the extra `ray`)."""
+    address: str | None = None
+    """Address of a Ray cluster: `auto` is the one that this machine is part of."""
+    workers: int = 0
+    """Number of processes of the local engine; 0 means one for each core."""
+    out: Path = Path("results/reproduce")
+    """Directory of the results. Finished runs are kept in it and are not done again."""
+    json: bool = False
+    """Print JSON instead of a table."""
+
+    def run(self) -> None:
+        from drogo_paper import command
+
+        command.reproduce_questions(self)
+
+
+@dataclass(frozen=True)
+class Report:
+    """Write the report of a directory that `drogo reproduce` has filled."""
+
+    directory: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")]
+    """What was given to `drogo reproduce` as --out."""
+    json: bool = False
+    """Print JSON instead of text."""
+
+    def run(self) -> None:
+        from drogo_paper import command
+
+        command.write_reports(self)

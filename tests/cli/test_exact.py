@@ -1,0 +1,76 @@
+"""`drogo exact`."""
+
+import json
+
+import numpy as np
+import pytest
+
+from drogo.files import read_array_file
+
+
+def test_a_picture_and_a_vector(command, tmp_path):
+    answer = command("exact", "grid-maze", "--out", tmp_path)
+    assert (answer.status, answer.err) == (0, "")
+    assert "-39.2058 to 0" in answer.out
+    (directory,) = tmp_path.iterdir()
+    assert directory.name.startswith("grid-maze-column-lam20-")
+    arrays, settings = read_array_file(directory / "vector.npz")
+    assert arrays["log_e"].min() == pytest.approx(-39.2058, abs=1e-4)
+    assert arrays["cells"].shape == (162, 2)
+    assert settings["lam"] == 20.0
+    assert (directory / "picture.png").read_bytes()[:4] == b"\x89PNG"
+    before = {path: path.stat().st_mtime_ns for path in directory.iterdir()}
+    again = command("exact", "grid-maze", "--out", tmp_path)
+    assert again.out == answer.out.replace("Written", "Already there")
+    assert {path: path.stat().st_mtime_ns for path in directory.iterdir()} == before
+    command("exact", "grid-maze", "--out", tmp_path, "--overwrite")
+    assert (directory / "vector.npz").stat().st_mtime_ns != before[directory / "vector.npz"]
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_a_map_that_was_edited_is_another_request(command, tmp_path):
+    path = tmp_path / "mine.txt"
+    arguments = ("exact", path, "--out", tmp_path / "out", "--json")
+    path.write_text("#####\n#S.G#\n#####")
+    first = json.loads(command(*arguments).out)
+    path.write_text("######\n#S..G#\n######")
+    second = json.loads(command(*arguments).out)
+    assert (first["states"], second["states"]) == (3, 4)
+    assert first["files"]["vector"] != second["files"]["vector"]
+    path.write_text("#####\n#S.G#\n#####")
+    assert json.loads(command(*arguments).out) == first
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_a_file_of_somebody_else_is_left_alone(command, tmp_path):
+    assert command("exact", "four-rooms", "--out", tmp_path / "a").status == 0
+    (directory,) = (tmp_path / "a").iterdir()
+    picture = tmp_path / "b" / directory.name / "picture.png"
+    picture.parent.mkdir(parents=True)
+    picture.write_text("mine")
+    answer = command("exact", "four-rooms", "--out", tmp_path / "b")
+    assert (answer.status, "--overwrite" in answer.err) == (2, True)
+    assert picture.read_text() == "mine"
+    assert command("exact", "four-rooms", "--out", tmp_path / "b", "--overwrite").status == 0
+
+
+@pytest.mark.usefixtures("no_pictures")
+@pytest.mark.parametrize("definition", ["transition", "representation", "right"])
+def test_json(command, tmp_path, definition):
+    arguments = ("exact", "grid-task", "--definition", definition, "--out", tmp_path)
+    report = json.loads(command(*arguments, "--json").out)
+    assert report["status"] == "converged"
+    assert report["bracket"][0] <= report["eigenvalue"] <= report["bracket"][1]
+    assert np.isfinite(report["log_e_min"])
+    assert "terminal states" in command(*arguments).out
+
+
+def test_gymnasium_ids(command, tmp_path):
+    answer = command("exact", "CliffWalking-v1", "--out", tmp_path)
+    assert answer.status == 2
+    assert "not a function of the state that is left" in answer.err
+    answer = command("exact", "CliffWalking-v1", "--reward", "-1", "--out", tmp_path, "--json")
+    files = json.loads(answer.out)["files"]
+    assert "CliffWalking-v1-column-lam20" in files["picture"]
+    arrays, _ = read_array_file(next(tmp_path.glob("*/vector.npz")))
+    assert json.loads(arrays["states"][0]) == 36

@@ -1,0 +1,250 @@
+"""`drogo learn`."""
+
+import json
+import os
+import subprocess
+import sys
+from functools import partial
+
+import numpy as np
+import pytest
+
+import drogo
+from drogo.files import read_array_file
+from drogo.worlds.resolve import Environment
+
+SMALL = "#######\n#S.x..#\n#.....#\n#..x.G#\n#######"
+TINY = "#####\n#S.G#\n#####"
+FEW = ("--seeds", 1, "--updates", 4, "--transitions", 100, "--observation", "state", "--json")
+
+
+@pytest.fixture
+def learn_tiny(command, tmp_path, no_pictures):
+    """Learns a map of three states, which takes a moment, and returns the report."""
+    path = tmp_path / "tiny.txt"
+    path.write_text(TINY)
+
+    def learn(*arguments):
+        answer = command("learn", path, *FEW, "--out", tmp_path / "out", *arguments)
+        return json.loads(answer.out) if answer.status == 0 else answer
+
+    learn.map = path
+    learn.out = tmp_path / "out"
+    return learn
+
+
+@pytest.fixture(scope="module")
+def learned(command, tmp_path_factory):
+    """A map of one's own: the arguments, and what the command printed."""
+    directory = tmp_path_factory.mktemp("learned")
+    (directory / "small.txt").write_text(SMALL)
+    common = ("--seeds", 2, "--updates", 300, "--transitions", 20_000)
+    arguments = ("learn", directory / "small.txt", *common, "--out", directory / "out")
+    return arguments, command(*arguments)
+
+
+def test_a_map_of_ones_own(learned):
+    arguments, answer = learned
+    assert (answer.status, answer.err) == (0, "")
+    assert answer.out.count("converged") == 2
+    (directory,) = arguments[-1].iterdir()
+    names = sorted(path.name for path in directory.iterdir())
+    assert names == ["fit.npz", "picture.png", "report.json", "request.json"]
+    assert (directory / "picture.png").read_bytes()[:4] == b"\x89PNG"
+    assert drogo.load(directory / "fit.npz").status == ("converged", "converged")
+
+
+ALREADY_THERE = """
+import sys
+sys.argv[0] = "drogo"
+from drogo.cli import main
+main(sys.argv[1:])
+assert not {"jax", "matplotlib"} & set(sys.modules)
+"""
+
+
+def test_a_result_that_is_there_is_printed_without_jax(learned):
+    arguments, answer = learned
+    command = [sys.executable, "-c", ALREADY_THERE, *map(str, arguments)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, env={**os.environ, "COLUMNS": "80"}
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == answer.out.replace("Written", "Already there").strip()
+
+
+def test_json(learned, command):
+    arguments, _ = learned
+    report = json.loads(command(*arguments, "--json").out)
+    assert report["network"] == "mlp"
+    assert [seed["seed"] for seed in report["seeds"]] == [0, 1]
+    assert min(seed["cosine_column"] for seed in report["seeds"]) > 0.9
+    assert report["config"]["updates"] == 300
+    assert "table" not in report
+
+
+def test_every_other_request_is_another_result(learn_tiny):
+    """Settings of the fit, of the data, of the world: never an old result for a new request."""
+    first = learn_tiny()
+    fits = [first["files"]["fit"]]
+    for arguments in (
+        ("--step-size", 0.01), ("--cap", "inf"), ("--normalise", "False"), ("--data-seed", 9),
+        ("--transitions", 99), ("--lam", 5), ("--preset", "fast"),
+    ):  # fmt: skip
+        fits.append(learn_tiny(*arguments)["files"]["fit"])
+    learn_tiny.map.write_text(f"reward .: -2\n\n{TINY}")
+    edited = learn_tiny()
+    assert edited["seeds"] != first["seeds"]
+    other = learn_tiny.out.parent / "other" / "tiny.txt"
+    other.parent.mkdir()
+    other.write_text(TINY.replace(".", "x"))
+    learn_tiny.map.unlink()
+    learn_tiny.map.symlink_to(other)
+    fits += [edited["files"]["fit"], learn_tiny()["files"]["fit"]]
+    assert len(set(fits)) == len(fits) == len(list(learn_tiny.out.iterdir()))
+    learn_tiny.map.unlink()
+    learn_tiny.map.write_text(TINY)
+    assert learn_tiny() == first
+
+
+def test_a_directory_of_another_request_is_refused(learn_tiny):
+    first, second = (learn_tiny("--data-seed", seed) for seed in (1, 2))
+    mine, theirs = (os.path.dirname(report["files"]["fit"]) for report in (first, second))
+    os.rename(mine, f"{mine}-away")
+    os.rename(theirs, mine)
+    answer = learn_tiny("--data-seed", 1)
+    assert answer.status == 2
+    assert "differs in data_seed" in answer.err
+    assert "--overwrite" in answer.err
+    assert learn_tiny("--data-seed", 1, "--overwrite")["seeds"] == first["seeds"]
+    os.remove(first["files"]["picture"])
+    answer = learn_tiny("--data-seed", 1)
+    assert (answer.status, "picture.png is missing" in answer.err) == (2, True)
+
+
+def test_two_at_once_in_one_directory(learn_tiny, monkeypatch):
+    """The second run, with other data, begins and ends while the first is training."""
+    fit, reports = drogo.fit, []
+
+    def slow(data, **arguments):
+        if not reports:
+            reports.append(None)
+            reports[0] = learn_tiny("--data-seed", 2)
+        return fit(data, **arguments)
+
+    monkeypatch.setattr(drogo, "fit", slow)
+    first = learn_tiny("--data-seed", 1)
+    monkeypatch.undo()
+    assert learn_tiny("--data-seed", 1) == first
+    assert learn_tiny("--data-seed", 2) == reports[0]
+    ids = [drogo.load(report["files"]["fit"]).data_id for report in (first, reports[0])]
+    assert ids[0] != ids[1]
+
+
+def test_interrupted_and_resumed(learn_tiny, monkeypatch):
+    """Ctrl-C leaves a checkpoint; --resume ends where an undisturbed run does."""
+    fit = drogo.fit
+
+    def interrupted(data, *, callbacks, **arguments):
+        def stop(event):
+            if event.update >= 100:
+                raise KeyboardInterrupt
+
+        return fit(data, callbacks=[*callbacks, stop], **arguments)
+
+    many = ("--updates", 200)
+    monkeypatch.setattr(drogo, "fit", interrupted)
+    answer = learn_tiny(*many)
+    assert answer.status == 130
+    (directory,) = learn_tiny.out.iterdir()
+    assert sorted(os.listdir(directory)) == ["checkpoint.npz", "request.json"]
+    monkeypatch.setattr(drogo, "fit", fit)
+    answer = learn_tiny(*many)
+    assert answer.status == 2
+    assert "interrupted run. Continue it with --resume" in answer.err
+    assert learn_tiny(*many, "--resume")["updates"] == 200
+    assert "checkpoint.npz" not in os.listdir(directory)
+    resumed, _ = read_array_file(directory / "fit.npz")
+    learn_tiny(*many, "--overwrite")
+    whole, _ = read_array_file(directory / "fit.npz")
+    assert np.array_equal(resumed["v"], whole["v"])
+
+
+def test_learning_curves_are_logged(learn_tiny, monkeypatch):
+    from drogo.learn import callbacks
+
+    events = []
+
+    class Recorder:
+        def __init__(self, *directory, **settings):
+            events.append((directory, settings))
+
+        def __call__(self, event):
+            events.append((event.update, event.updates))
+
+    monkeypatch.setattr(callbacks, "TensorBoard", Recorder)
+    monkeypatch.setattr(callbacks, "WandB", Recorder)
+    report = learn_tiny("--log", "tensorboard")
+    assert str(events[0][0][0]) == os.path.join(os.path.dirname(report["files"]["fit"]), "tensorboard")  # fmt: skip
+    assert events[-1] == (4, 4)
+    assert learn_tiny("--log", "wandb") == report  # it is no part of the request
+    learn_tiny("--log", "wandb", "--overwrite")
+    assert ((), {"project": "drogo", "name": os.path.basename(os.path.dirname(report["files"]["fit"]))}) in events  # fmt: skip
+
+
+@pytest.mark.parametrize("objective", ["natural_gdo", "log_gdo", "gdo"])
+def test_every_objective(learn_tiny, objective):
+    assert learn_tiny("--objective", objective)["config"]["objective"] == objective
+
+
+def test_pixels(learn_tiny, monkeypatch):
+    """The fit gets pictures. (A CNN takes long to compile; the tests of `fit` train one.)"""
+    shapes = []
+
+    def stop(data, **arguments):
+        shapes.append(data.observations.shape)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(drogo, "fit", stop)
+    assert learn_tiny("--observation", "pixels").status == 130
+    assert shapes == [(3, 3, 5, 3)]
+
+
+def test_a_tabular_environment_has_a_truth(command, tmp_path):
+    few = ("--seeds", 1, "--updates", 300, "--transitions", 5000, "--out", tmp_path, "--json")
+    report = json.loads(command("learn", "FrozenLake-v1", "--reward", -1, *few).out)
+    assert report["seeds"][0]["cosine_column"] > 0.9
+    assert len(list(tmp_path.glob("*/picture.png"))) == 1
+
+
+def test_an_environment_without_a_truth(command, tmp_path, monkeypatch, no_pictures):
+    monkeypatch.setattr(Environment, "known_mdp", None)
+    few = ("--seeds", 1, "--updates", 4, "--transitions", 300, "--out", tmp_path)
+    answer = command("learn", "FrozenLake-v1", "--reward", -1, *few)
+    assert (answer.status, answer.err) == (0, "")
+    assert "no exact vector is known" in answer.out
+    assert "worst" in answer.out
+
+
+def test_a_minigrid(command, tmp_path, monkeypatch):
+    """With so many pictures that an MLP on the pixels that change is chosen for them."""
+    pytest.importorskip("minigrid")
+    monkeypatch.setattr("drogo.config.MANY_IMAGES", 20)
+    few = ("--seeds", 1, "--updates", 300, "--transitions", 5000, "--out", tmp_path)
+    arguments = ("learn", "MiniGrid-Empty-5x5-v0", "--tile", 2, *few, "--json")
+    report = json.loads(command(*arguments).out)
+    assert report["network"] == "mlp"
+    assert report["seeds"][0]["cosine_column"] > 0.9
+    assert json.loads(command(*arguments).out) == report
+
+
+def test_a_continuous_environment(command, tmp_path, monkeypatch):
+    from drogo.cli import pictures
+
+    coarse = partial(pictures.mountain_car_truth, nodes=(81, 81))
+    monkeypatch.setattr(pictures, "mountain_car_truth", coarse)
+    few = ("--seeds", 1, "--updates", 5, "--transitions", 1000, "--out", tmp_path, "--json")
+    report = json.loads(command("learn", "MountainCar-v0", *few).out)
+    assert report["network"] == "mlp"
+    assert "cosine_column" in report["seeds"][0]
+    assert len(list(tmp_path.glob("*/picture.png"))) == 1

@@ -1,0 +1,123 @@
+"""The command as such: help, verbs, errors and exit statuses."""
+
+import importlib.metadata
+import json
+import runpy
+import subprocess
+import sys
+from contextlib import redirect_stdout
+
+import pytest
+
+import drogo
+from drogo.cli import main
+
+
+def test_help_needs_nothing_heavy():
+    code = (
+        "import sys; sys.argv[0] = 'drogo'; from drogo.cli import main\n"
+        "for arguments in (['--help'], ['learn', '--help']):\n"
+        "    try: main(arguments)\n"
+        "    except SystemExit: pass\n"
+        "heavy = {'numpy', 'scipy', 'jax', 'gymnasium', 'matplotlib', 'rich'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "exact" in done.stdout
+    assert "reproduce" in done.stdout
+    assert "--batch-size INT" in done.stdout
+
+
+def test_version(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["drogo", "--version"])
+    runpy.run_module("drogo", run_name="__main__")
+    assert capsys.readouterr().out == f"drogo {drogo.__version__}\n"
+
+
+def test_the_reproduction_adds_its_verbs():
+    """If this fails, the installed metadata are older than pyproject.toml: `uv sync`."""
+    verbs = importlib.metadata.entry_points(group="drogo.verbs")
+    assert {verb.name for verb in verbs} == {"reproduce", "report"}
+
+
+VERBS = """
+from dataclasses import dataclass
+
+@dataclass(frozen=True)
+class Fail:
+    "Fail in some way."
+    how: str = ""
+    json: bool = False
+
+    def run(self):
+        if self.how == "interrupt": raise KeyboardInterrupt
+        if self.how == "pipe": raise BrokenPipeError
+        if self.how == "bug": raise ValueError("a mistake in the code")
+        print("fine")
+"""
+
+
+@pytest.fixture
+def verb_of_another_package(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "other_package.py").write_text(VERBS)
+    metadata = tmp_path / "other_package-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: other-package\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text(
+        "[drogo.verbs]\nfail = other_package:Fail\nabsent = other_package:Absent\n"
+    )
+
+
+@pytest.mark.usefixtures("verb_of_another_package")
+def test_other_packages_add_verbs(command):
+    answer = command("fail")
+    assert (answer.out, answer.status) == ("fine\n", 0)
+    assert "'absent' (other_package:Absent) cannot be loaded" in answer.err
+
+
+@pytest.mark.usefixtures("verb_of_another_package")
+def test_exit_statuses(command, tmp_path):
+    answer = command("fail", "--how", "interrupt")
+    assert (answer.status, "interrupted" in answer.err) == (130, True)
+    out = (tmp_path / "out").open("w")
+    with out, redirect_stdout(out), pytest.raises(SystemExit) as stopped:
+        main(["fail", "--how", "pipe"])
+    assert stopped.value.code == 141
+    with pytest.raises(ValueError, match="a mistake in the code"):
+        command("fail", "--how", "bug", "--json")
+
+
+def test_mistakes_get_a_message_without_a_traceback(command, tmp_path):
+    path = tmp_path / "broken.txt"
+    path.write_text("#####\n#S?G#\n#####")
+    for arguments, message in (
+        (("exact", "four-roms"), "Did you mean four-rooms"),
+        (("exact", path), "line 2, column 3: unknown symbol '?'"),
+        (("exact", "four-rooms", "--lam", "-1"), "lam is -1.0; it must be a positive number"),
+        (("exact", "four-rooms", "--reward", "-1"), "Leave --reward out"),
+        (("exact", "drogo/GridWorld-v0"), "give the map's file instead"),
+        (("exact", "four-rooms", "--out", path), "broken.txt"),
+        (("learn", "four-rooms", "--batch-size", "0"), "batch_size is 0"),
+        (("learn", "MiniGrid-Emty-5x5-v0"), "Did you mean"),
+    ):
+        if "MiniGrid" in str(arguments):
+            pytest.importorskip("minigrid")
+        answer = command(*arguments)
+        assert answer.status == 2
+        assert message in answer.err
+        assert "Traceback" not in answer.err
+    assert command("exact").status == 2
+    assert command("exat", "four-rooms").status == 2
+    answer = json.loads(command("exact", "four-roms", "--json").out)
+    assert "Did you mean" in answer["error"]
+    assert answer["kind"] == "ArgumentError"
+
+
+def test_envs(command):
+    answer = command("envs")
+    assert answer.status == 0
+    assert "drogo/FourRooms-v0" in answer.out
+    worlds = json.loads(command("envs", "--json").out)
+    assert {"name": "grid-room", "states": 272}.items() <= worlds[2].items()

@@ -1,0 +1,104 @@
+"""Requests: what identifies a result, and when a result is already there."""
+
+import importlib
+import json
+import sys
+
+import pytest
+
+from drogo.errors import AlreadyExists, ArgumentError, DamagedFile
+from drogo.requests import ResultDirectory, differences, digest, plain, source_digest
+
+ASKED = {"verb": "test", "settings": {"lam": 20.0, "cap": float("inf")}, "world": {"map": "#"}}
+REPORT = {"files": {"vector": "vector.npz"}, "seconds": 1.5, "table": {"z": 1, "a": 2}}
+
+
+@pytest.fixture
+def finished(tmp_path):
+    result = ResultDirectory(tmp_path, "name", ASKED)
+    result.begin(overwrite=False)
+    (result.path / "vector.npz").write_text("")
+    result.finish(REPORT)
+    return result
+
+
+def test_a_result_is_there_when_its_report_is(tmp_path):
+    result = ResultDirectory(tmp_path, "name", ASKED)
+    assert result.report() is None
+    result.begin(overwrite=False)
+    assert result.report() is None
+    (result.path / "vector.npz").write_text("")
+    kept = result.finish(REPORT)
+    assert result.report() == kept == REPORT
+    assert list(kept["table"]) == ["z", "a"]
+    assert result.path.name == f"name-{digest(ASKED)[:8]}"
+    assert json.loads((result.path / "request.json").read_text()) == plain(ASKED)
+
+
+def test_different_requests_have_different_directories(tmp_path):
+    others = [
+        {**ASKED, "verb": "other"},
+        {**ASKED, "settings": {"lam": 20.0}},
+        {**ASKED, "world": {"map": "##"}},
+    ]
+    paths = {ResultDirectory(tmp_path, "name", request).path for request in [ASKED, *others]}
+    assert len(paths) == 4
+    reordered = dict(reversed(ASKED.items()))
+    assert ResultDirectory(tmp_path, "name", reordered).path in paths
+
+
+def test_differences_are_named():
+    other = {"verb": "test", "settings": {"lam": 1.0, "cap": "inf"}, "seeds": 3}
+    assert differences(other, ASKED) == ["seeds", "settings.lam", "world"]
+    assert differences(plain(ASKED), ASKED) == []
+
+
+def test_a_directory_copied_over_another_is_not_taken_for_it(finished, tmp_path):
+    other = ResultDirectory(tmp_path, "name", {**ASKED, "settings": {"lam": 1.0}})
+    finished.path.rename(other.path)
+    with pytest.raises(AlreadyExists, match="differs in settings.cap, settings.lam. It was left"):
+        other.report()
+    with pytest.raises(AlreadyExists, match="differs in"):
+        other.begin(overwrite=False)
+    other.begin(overwrite=True)
+    assert other.report() is None
+
+
+def test_what_else_is_in_the_way(finished):
+    (finished.path / "vector.npz").unlink()
+    with pytest.raises(AlreadyExists, match="vector.npz is missing") as raised:
+        finished.report()
+    assert "--overwrite" in raised.value.for_command_line
+    assert "overwrite=True" in str(raised.value)
+    (finished.path / "request.json").write_text("{")
+    with pytest.raises(DamagedFile, match="request.json is damaged"):
+        finished.report()
+    (finished.path / "request.json").unlink()
+    with pytest.raises(AlreadyExists, match="has no request.json"):
+        finished.report()
+
+
+def test_the_source_of_a_module(tmp_path, monkeypatch):
+    """Its file and those beside it in its package, but not those around the package."""
+    monkeypatch.syspath_prepend(tmp_path)
+    inner = tmp_path / "outer_package" / "inner"
+    inner.mkdir(parents=True)
+    files = [inner / "__init__.py", inner / "a.py", inner / "b.py", inner.parent / "__init__.py"]
+    for path in files:
+        path.write_text("")
+    (tmp_path / "single_file.py").write_text("x = 1")
+    importlib.invalidate_caches()
+    digests = [source_digest("outer_package.inner.a")]
+    for path in files[1:]:
+        path.write_text("x = 1")
+        digests.append(source_digest("outer_package.inner.a"))
+    assert len(set(digests)) == 3
+    assert digests[2] == digests[3]
+    assert source_digest("outer_package.inner") == digests[3]
+    before = source_digest("single_file")
+    (tmp_path / "single_file.py").write_text("x = 2")
+    assert source_digest("single_file") != before
+    assert not {"outer_package", "single_file"} & set(sys.modules)
+    for name in ("no_such_module", "no_such_package.module", ""):
+        with pytest.raises(ArgumentError, match="cannot be found"):
+            source_digest(name)
