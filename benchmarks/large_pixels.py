@@ -11,12 +11,12 @@ from __future__ import annotations
 import argparse
 import resource
 import time
-from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
 from drogo import Transitions, exact, fit
+from drogo.learn import Report
 from drogo.worlds.minigrid import MiniGridWorld
 
 SIDE, LAM = 56, 20.0
@@ -79,12 +79,11 @@ def main() -> None:
     truth = exact.log_column(world.mdp, LAM)[states]
     began = time.perf_counter()
 
-    def show(done: int, told: Mapping[str, np.ndarray]) -> None:
-        if told:
-            print(f"<!-- {done}: cosine {told['cosine_column'].min():.4f}, "
-                  f"{time.perf_counter() - began:.0f} s -->", flush=True)  # fmt: skip
+    def show(report: Report) -> None:
+        print(f"<!-- {report.update}: cosine {report.row['cosine_column'].min():.4f}, "
+              f"{time.perf_counter() - began:.0f} s -->", flush=True)  # fmt: skip
 
-    result = fit(data, lam=LAM, updates=options.updates, truth={"column": truth}, progress=show)
+    result = fit(data, lam=LAM, updates=options.updates, truth={"column": truth}, callbacks=[show])
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(f"{result}\ncosine {result.history['cosine_column'][-1].min():.4f}, mean log difference "
           f"{result.history['mean_difference_column'][-1].max():.2f}, "

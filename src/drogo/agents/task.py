@@ -75,28 +75,18 @@ def make_task(
     epsilon: float,
 ) -> Task:
     """Write an MDP as arrays."""
-    n = mdp.n_states
-    counts = np.stack([np.diff(matrix.indptr) for matrix in mdp.transitions], axis=1)
-    shape = (*counts.shape, max(1, int(counts.max())))
-    next_state = np.broadcast_to(np.arange(n)[:, None, None], shape).copy()
-    probability = np.zeros(shape)
-    for action, matrix in enumerate(mdp.transitions):
-        state = np.repeat(np.arange(n), counts[:, action])
-        outcome = np.arange(state.size) - matrix.indptr[state]
-        next_state[state, action, outcome] = matrix.indices
-        probability[state, action, outcome] = matrix.data
-    cumulative = np.cumsum(probability, axis=2)
-    cumulative[np.arange(shape[2]) >= counts[:, :, None] - 1] = ABOVE_ALL
     starts = np.flatnonzero(mdp.start)
     start_cumulative = np.cumsum(mdp.start[starts])
     start_cumulative[-1] = ABOVE_ALL
     return Task(
-        next_state=jnp.asarray(next_state, dtype=jnp.int32),
-        cumulative=jnp.asarray(cumulative, dtype=jnp.float32),
+        next_state=jnp.asarray(mdp.outcomes.next_state, dtype=jnp.int32),
+        cumulative=jnp.asarray(mdp.outcomes.cumulative, dtype=jnp.float32),
         reward=jnp.asarray(mdp.reward, dtype=jnp.float32),
         terminal_reward=jnp.asarray(np.where(mdp.terminal, mdp.reward, 0.0), dtype=jnp.float32),
         terminal=jnp.asarray(mdp.terminal),
-        low_reward=jnp.asarray(np.zeros(n, dtype=bool) if low_reward is None else low_reward),
+        low_reward=jnp.asarray(
+            np.zeros(mdp.n_states, dtype=bool) if low_reward is None else low_reward
+        ),
         starts=jnp.asarray(starts, dtype=jnp.int32),
         start_cumulative=jnp.asarray(start_cumulative, dtype=jnp.float32),
         step_limit=jnp.int32(step_limit),
