@@ -29,24 +29,26 @@ def main() -> None:
     cluster.add_node(num_cpus=1, **SMALL)
     lost = cluster.add_node(num_cpus=1, **SMALL)
     cluster.wait_for_nodes()
-    heard: list[str] = []
+    events: list[str] = []
 
     def lose_a_node() -> None:
-        while heard.count("done") < 2:
+        while events.count("done") < 2:
             time.sleep(0.1)
         cluster.remove_node(lost, allow_graceful=False)
 
     accident = threading.Thread(target=lose_a_node)
     accident.start()
-    told = {}
+    answer = {}
     try:
         RayEngine(cluster.address).run(
-            [*ray_jobs(), LEARN], Store(sys.argv[1]), lambda job, what, number: heard.append(what)
+            [*ray_jobs(), LEARN],
+            Store(sys.argv[1]),
+            lambda job, event, number: events.append(event),
         )
     except RunsFailed as error:
-        told["failed"] = str(error)
+        answer["failed"] = str(error)
     accident.join()
-    print(json.dumps({**told, "heard": heard, "connected": ray.is_initialized()}), flush=True)
+    print(json.dumps({**answer, "events": events, "connected": ray.is_initialized()}), flush=True)
     cluster.shutdown()
     os._exit(0)
 
