@@ -52,7 +52,8 @@ def run(settings: dict[str, Any], scratch: Path, report: Any) -> Outcome:
     began = time.perf_counter()
     result = fit(
         data, lam=LAM, seeds=[settings["seed"]], truth={"column": truth},
-        checkpoint=scratch / "checkpoint.npz", progress=lambda done, _: report(0.0), **chosen,
+        checkpoint=scratch / "checkpoint.npz",
+        callbacks=[lambda event: report(event.update / event.updates)], **chosen,
     )  # fmt: skip
     took = time.perf_counter() - began
     facts = {"status": list(result.status), "states": len(data.observations), "seconds": took,

@@ -11,12 +11,12 @@ from __future__ import annotations
 import argparse
 import resource
 import time
-from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
 from drogo import Transitions, exact, fit
+from drogo.learn import Report
 from drogo.worlds.minigrid import MiniGridWorld
 
 SIDE, LAM = 56, 20.0
@@ -26,17 +26,17 @@ NOISE = 24
 
 def walk(world: MiniGridWorld, n: int, rng: np.random.Generator) -> np.ndarray:
     """States of random episodes from uniform starts, cut after 50 steps; -1 between episodes."""
-    tables = world.finite_world()
-    inside = np.flatnonzero(~tables.terminal)
+    inside = np.flatnonzero(~world.mdp.terminal)
+    next_state = world.mdp.outcomes.next_state[:, :, 0]
     path, steps = [], 0
     while steps < n:
         state = int(rng.choice(inside))
         path.append(state)
         for _ in range(50):
-            state = int(tables.next_state[state, rng.integers(tables.next_state.shape[1])])
+            state = int(next_state[state, rng.integers(world.mdp.n_actions)])
             path.append(state)
             steps += 1
-            if tables.terminal[state] or steps == n:
+            if world.mdp.terminal[state] or steps == n:
                 break
         path.append(-1)
     return np.array(path)
@@ -68,24 +68,22 @@ def main() -> None:
         write(options.file, images, states, rng)
     shape = (len(states), SIDE, SIDE, 3)
     table = np.memmap(options.file, np.uint8, mode="r", shape=shape)
-    tables = world.finite_world()
     data = Transitions.from_table(
         table,
         row[here],
         row[here + 1],
-        tables.reward[path[here]],
-        tables.terminal[path[here + 1]],
+        world.mdp.reward[path[here]],
+        world.mdp.terminal[path[here + 1]],
     )
     print(f"{data}, {table.nbytes / 1e9:.1f} GB, {time.perf_counter() - began:.0f} s to write")
     truth = exact.log_column(world.mdp, LAM)[states]
     began = time.perf_counter()
 
-    def show(done: int, told: Mapping[str, np.ndarray]) -> None:
-        if told:
-            print(f"<!-- {done}: cosine {told['cosine_column'].min():.4f}, "
-                  f"{time.perf_counter() - began:.0f} s -->", flush=True)  # fmt: skip
+    def show(report: Report) -> None:
+        print(f"<!-- {report.update}: cosine {report.row['cosine_column'].min():.4f}, "
+              f"{time.perf_counter() - began:.0f} s -->", flush=True)  # fmt: skip
 
-    result = fit(data, lam=LAM, updates=options.updates, truth={"column": truth}, progress=show)
+    result = fit(data, lam=LAM, updates=options.updates, truth={"column": truth}, callbacks=[show])
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(f"{result}\ncosine {result.history['cosine_column'][-1].min():.4f}, mean log difference "
           f"{result.history['mean_difference_column'][-1].max():.2f}, "

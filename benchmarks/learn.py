@@ -9,7 +9,6 @@ Prints Markdown. Every ratio is of two measurements in the same run.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import time
 from pathlib import Path
 
@@ -21,9 +20,12 @@ import numpy as np
 import optax
 
 from drogo import GridWorld, Transitions, collect, exact, fit
-from drogo import config as configs
+from drogo.config import configure
 from drogo.learn import networks
-from drogo.learn.run import Run
+from drogo.learn.checkpoint import Progress
+from drogo.learn.convolution import CNN
+from drogo.learn.prepare import prepare
+from drogo.learn.train import _advance
 from worlds import random_world
 
 LAM = 20.0
@@ -40,7 +42,7 @@ def plain_loop(data: Transitions, kind: str, updates: int) -> float:
     key = jax.random.key(0)
     shape = data.observations.shape[1:]
     if kind == "pixels":
-        network: networks.Network = networks.CNN(shape, key, by_patches=False)
+        network: networks.AbstractNetwork = CNN(shape, key, by_patches=False)
     else:
         network = networks.MLP(int(np.prod(shape)), 0, key)
     params, static = eqx.partition(network, eqx.is_array)
@@ -76,22 +78,15 @@ def plain_loop(data: Transitions, kind: str, updates: int) -> float:
 
 def our_speed(data: Transitions, preset: str, seeds: int, updates: int = 200, **settings) -> float:
     """Updates per second of one seed times seeds, drawing of the batches included."""
-    config = configs.make(preset, settings)
-    run = Run.make(data, config, list(range(seeds)), {}, {})
-    lanes = jnp.asarray(run.seed_of_lane)
-
-    def go(count: int) -> None:
-        batch = run.draw(count)
-        run.lanes, _ = run.program.run(
-            run.lanes, run.hypers, lanes, run.problem, run.table, batch, jnp.arange(count)
-        )
-        jax.block_until_ready(run.lanes)
-
+    config = configure(data, preset, settings)
+    training, states = prepare(data, [config], list(range(seeds)), None, {})
     chunk = min(100, updates)
-    go(chunk)
+    progress = _advance(training, Progress(states), chunk)
+    jax.block_until_ready(progress.states)
     began = time.perf_counter()
     for _ in range(updates // chunk):
-        go(chunk)
+        progress = _advance(training, progress, chunk)
+    jax.block_until_ready(progress.states)
     return seeds * (updates // chunk) * chunk / (time.perf_counter() - began)
 
 
@@ -116,17 +111,14 @@ def to_accuracy(goal: float = 0.999) -> None:
     for kind in ("coordinates", "one-hot"):
         data = data_of(world, kind)
         for preset in ("fast", "paper"):
-            began, reached = time.perf_counter(), []
-
-            def look(done: int, row, reached=reached, began=began) -> None:
-                if "cosine_column" in row and row["cosine_column"].min() >= goal and not reached:
-                    reached.append((done, time.perf_counter() - began))
-                    raise KeyboardInterrupt  # far enough
-
-            with contextlib.suppress(KeyboardInterrupt):
-                fit(data, preset=preset, seeds=3, truth=truth, progress=look)
-            said = f"{reached[0][0]} | {reached[0][1]:.1f}" if reached else "never | -"
-            print(f"| {kind} | {preset} | {said} |", flush=True)
+            began = time.perf_counter()
+            result = fit(
+                data, preset=preset, seeds=3, truth=truth,
+                callbacks=[lambda report: bool(report.row["cosine_column"].min() < goal)],
+            )  # fmt: skip
+            reached = result.history["cosine_column"][-1].min() >= goal
+            took = f"{result.updates} | {time.perf_counter() - began:.1f}"
+            print(f"| {kind} | {preset} | {took if reached else 'never | -'} |", flush=True)
 
 
 def by_seeds() -> None:

@@ -1,4 +1,4 @@
-"""The 100-digit judge: dense matrices in python-flint, written independently of the library."""
+"""Solutions at 100 digits, by dense matrices in python-flint, independent of the library."""
 
 import flint
 import numpy as np
@@ -7,7 +7,7 @@ flint.ctx.dps = 100
 
 
 def matrices(mdp, lam, terminal="absorbing", delta=0.001):
-    """`R - P` at 100 digits."""
+    """Return `R - P`."""
     n = mdp.n_states
     P = mdp.P.toarray()
     reward = mdp.reward.copy()
@@ -21,7 +21,7 @@ def matrices(mdp, lam, terminal="absorbing", delta=0.001):
 
 
 def target(M, definition):
-    """The matrix whose Perron vector is asked for, and whether its eigenvalue is the smallest."""
+    """Return the matrix whose Perron vector is wanted, and whether its eigenvalue is smallest."""
     if definition == "transition":
         return (M + M.transpose()) / 2, True
     if definition == "representation":
@@ -31,7 +31,7 @@ def target(M, definition):
 
 
 def log_unit(vector):
-    """Log of the unit-norm vector; `vector` is a list of arb, all of one sign."""
+    """Return the log of a vector of unit norm; `vector` is a list of arb, all of one sign."""
     sign = 1 if max(vector, key=lambda e: abs(e).mid()) > 0 else -1
     vector = [sign * e for e in vector]
     norm = sum((e * e for e in vector), flint.arb(0)).sqrt()
@@ -39,7 +39,7 @@ def log_unit(vector):
 
 
 def by_eigendecomposition(mdp, lam, definition, terminal="absorbing", delta=0.001):
-    """All eigenvectors at 100 digits, then the one of the extreme real eigenvalue."""
+    """Compute all eigenvectors and return the one of the extreme real eigenvalue, and that."""
     A, smallest = target(matrices(mdp, lam, terminal, delta), definition)
     values, vectors = flint.acb_mat(A).eig(right=True, algorithm="approx")
     real = [float(v.real.mid()) for v in values]
@@ -48,7 +48,7 @@ def by_eigendecomposition(mdp, lam, definition, terminal="absorbing", delta=0.00
 
 
 def by_inverse_iteration(mdp, lam, definition, near, terminal="absorbing", delta=0.001, steps=12):
-    """The eigenvector nearest `near` at 100 digits: much faster, and as exact."""
+    """Compute the eigenvector nearest `near`, which is much faster and equally exact."""
     A, _ = target(matrices(mdp, lam, terminal, delta), definition)
     n = mdp.n_states
     shift = flint.arb(near) * (1 + flint.arb("1e-9")) + flint.arb("1e-12")
@@ -63,22 +63,22 @@ def by_inverse_iteration(mdp, lam, definition, near, terminal="absorbing", delta
     return log_unit(x.entries())
 
 
-def column(mdp, lam, boundary=None):
-    """`(R_N - P_NN)^-1 P_NT exp(boundary)` at 100 digits, in logs."""
-    end = mdp.terminal
-    inside, ends = np.flatnonzero(~end), np.flatnonzero(end)
+def column(mdp, lam, terminal_value=None):
+    """Compute `(R_N - P_NN)^-1 P_NT exp(terminal_value / lam)`, in logs."""
+    inside, terminal = np.flatnonzero(~mdp.terminal), np.flatnonzero(mdp.terminal)
     M = matrices(mdp, lam)
-    values = mdp.reward[end] / lam if boundary is None else boundary
+    rewards = mdp.reward[terminal] if terminal_value is None else terminal_value
+    values = [flint.arb(float(r)) / flint.arb(lam) for r in rewards]
     A = flint.arb_mat(len(inside), len(inside), [M[int(i), int(j)] for i in inside for j in inside])
     b = [
         -sum(
-            (M[int(i), int(j)] * flint.arb(v).exp() for j, v in zip(ends, values, strict=True)),
+            (M[int(i), int(j)] * v.exp() for j, v in zip(terminal, values, strict=True)),
             flint.arb(0),
         )
         for i in inside
     ]
     x = A.solve(flint.arb_mat(len(inside), 1, b))
     log_e = np.empty(mdp.n_states)
-    log_e[ends] = values
+    log_e[terminal] = [float(v.mid()) for v in values]
     log_e[inside] = [float(e.log().mid()) for e in x.entries()]
     return log_e

@@ -1,223 +1,256 @@
-"""Settings of a fit. A frozen dataclass: what it holds is what is saved and what is run."""
+"""`Config`, the settings of a fit, and `PRESETS`, the named sets of them.
+
+This file imports nothing heavy: the command line builds its options from `Config`.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal
+from numbers import Integral, Real
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from drogo.errors import ArgumentError, ArgumentTypeError
 
 OBJECTIVES = ("gdo", "log_gdo", "natural_gdo", "drogo")
+CHOICES = {
+    "network": ("auto", "table", "mlp", "cnn"),
+    "optimiser": ("rmsprop", "adam"),
+    "schedule": ("constant", "cosine"),
+    "objective": OBJECTIVES,
+}
+CUSTOM = "custom"
+"""The name that a configuration records for a network, optimiser, objective or schedule of the
+user's own, which was given to `fit` as an object."""
 
 
 @dataclass(frozen=True)
 class Config:
-    """The paper's settings; `PRESETS` has others."""
+    """The settings of a fit. The defaults are the paper's; `PRESETS` has others."""
 
     lam: float = 20.0
-    """Temperature."""
+    """Temperature lambda. A smaller value makes the map more sensitive to rewards."""
     delta: float = 0.001
-    """Reward of an absorbing end, sign turned (objectives without an anchor only)."""
+    """Cost of one step in an absorbing terminal state. Only the objectives gdo, log_gdo and
+    natural_gdo have absorbing terminal states."""
     objective: str = "drogo"
-    """gdo, log_gdo, natural_gdo or drogo."""
+    """The loss: gdo, log_gdo, natural_gdo or drogo."""
     network: str = "auto"
-    """table, mlp, cnn, or auto: by the shape of the observations."""
+    """The network: table, mlp, cnn, or auto, which chooses by the shape of the observations."""
+    width: int = 128
+    """Units in each hidden dense layer of an MLP or CNN."""
+    depth: int | None = None
+    """Number of hidden dense layers. The paper's unless given: 4 in an MLP, 1 in a CNN."""
     frequencies: int = 0
-    """Fourier features of each coordinate for an MLP on at most `MOST_COORDINATES` numbers."""
+    """Number of Fourier features of each coordinate, for an MLP on at most 16 numbers."""
     normalise: bool = False
-    """Shift and scale vectors of numbers to [-0.5, 0.5] where they are far from that; by the data,
-    kept with the fit. Bytes are always taken as n/255 - 0.5; but images for an MLP pixel by pixel,
-    without those that never change."""
+    """Shift and scale vectors of numbers to [-0.5, 0.5] if their range is far from that, using the
+    range seen in the data. Images for an MLP are normalised pixel by pixel, without the pixels that
+    never change. Bytes for a CNN always become n / 255 - 0.5."""
     optimiser: str = "rmsprop"
-    """rmsprop or adam, with optax's defaults."""
+    """The optimiser: rmsprop or adam, with optax's defaults."""
     step_size: float = 1e-5
+    """Step size of the optimiser, before the schedule."""
     schedule: str = "constant"
-    """Of the step size: constant, or cosine, which ends at 0."""
+    """Schedule of the step size: constant, or cosine, which ends at 0."""
     clip_norm: float = 0.5
-    """Largest global norm of a gradient."""
+    """Largest global norm of a gradient. Larger gradients are scaled down to it."""
     updates: int = 40_000
+    """Number of updates."""
     batch_size: int = 2000
-    ends: float = 0.0
-    """Share of each batch that arrives at an end, where batches are drawn (not over a whole table).
-    Ends are rare and everything hangs on them: without one in sight v drifts, and when one comes
-    along its pull is clipped. Weights undo the choice, so that the average stays what it is."""
+    """Number of transitions in a batch."""
+    terminal_fraction: float = 0.0
+    """Fraction of each batch that is drawn from the transitions into terminal states, which are
+    rare and anchor everything else. Weights undo the choice, so the expected gradient stays the
+    same. It has no effect where every update uses the whole table of states."""
     full_batches: bool = False
-    """Use all transitions in each update where the table is small enough for it to cost nothing."""
+    """Use all transitions in every update if the table of states is small enough for that."""
     cap: float | Literal["auto"] = math.inf
-    """Largest v(s') - v(s) inside an exponential; auto: from the data, just above what the solution
-    can have."""
+    """Largest v(s') - v(s) inside an exponential. The value auto is just above the largest
+    difference that the solution can have, computed from the data."""
     ceiling: bool = False
-    """Hold v(s') at or below the best end, where the solution is."""
+    """Bound v(s') from above by the best terminal value, which the solution never exceeds."""
     target_rate: float = 1.0
-    """Polyak rate of a target network for v(s'); 1 follows at once, which is no target network."""
+    """Polyak rate of a target network that gives v(s'). The value 1 means no target network."""
     scaled: bool = False
-    """Divide each state's equation by exp(-r/lam) (`drogo` only): costly states no longer
-    dominate the gradient, and noisy rewards or rewards of the action get a meaning."""
+    """Divide the residual of each transition by exp(-r / lam), so that costly states do not
+    dominate the gradient, and noisy or action-dependent rewards have a well-defined solution."""
     emphasis: float = 0.0
-    """Weigh each state's equation by this power of how badly it is violated (`drogo` only, and
-    only where an update sees all transitions, so that the violation is known and not a sample).
-    The solution stays the same; a false source that holds up a region, a single state among
-    hundreds, is no longer drowned by the rest."""
+    """Weigh each state by this power of its residual, where every update uses all transitions. The
+    solution does not change, but a single wrong state among hundreds is corrected sooner."""
     penalty: float = 1.0
-    """b, the weight of the norm penalty (objectives without an anchor only)."""
+    """Weight b of the norm penalty of gdo, log_gdo and natural_gdo."""
     target_norm: float = 1.0
-    """c, what the mean of u^2 is held at (the same)."""
+    """The value c at which the norm penalty holds the mean of the squared entries."""
     tolerance: float = 0.1
-    """Largest violation of an equation, relative to exp(-r/lam), of a converged fit; but never more
-    than half of that of the vector that is zero everywhere. (Their mean is small already when a
-    single wrong state holds up a whole wrong region.)"""
+    """Largest residual of a state, relative to exp(-r / lam), in a converged fit. It is never more
+    than half the residual of the vector that is zero everywhere."""
+    stop_early: bool = False
+    """Stop before the last update once every residual is far below the tolerance. It has no effect
+    where states do not repeat, because the residuals say too little there."""
 
     def __post_init__(self) -> None:
-        for name in ("lam", "delta", "step_size", "clip_norm", "target_norm", "tolerance"):
+        positive = ("lam", "delta", "step_size", "clip_norm", "target_norm", "tolerance")
+        for name in positive:
+            if not self._number(name) > 0:
+                raise ArgumentError(f"{name} is {getattr(self, name)!r}; it must be positive.")
+        for name in ("penalty", "emphasis"):
+            if not self._number(name) >= 0:
+                raise ArgumentError(f"{name} is {getattr(self, name)!r}; it must not be negative.")
+        at_least = {"updates": 1, "batch_size": 1, "width": 1, "depth": 1, "frequencies": 0}
+        for name, least in at_least.items():
             value = getattr(self, name)
-            if not (math.isfinite(value) and value > 0):
-                raise ArgumentError(f"{name} is {value}; it must be a positive number.")
-        for name in ("updates", "batch_size"):
-            if getattr(self, name) < 1:
-                raise ArgumentError(f"{name} is {getattr(self, name)}; it must be at least 1.")
-        if self.objective not in OBJECTIVES:
+            if name == "depth" and value is None:
+                continue
+            if not _is(value, Integral) or value < least:
+                raise ArgumentError(
+                    f"{name} is {value!r}; it must be a whole number of at least {least}."
+                )
+        for name in ("normalise", "full_batches", "ceiling", "scaled", "stop_early"):
+            if not isinstance(getattr(self, name), bool):
+                raise ArgumentError(f"{name} is {getattr(self, name)!r}; it must be True or False.")
+        if not 0 <= self._number("terminal_fraction") < 1:
             raise ArgumentError(
-                f"objective is {self.objective!r}; choose one of {', '.join(OBJECTIVES)}."
+                f"terminal_fraction is {self.terminal_fraction}; it must lie in [0, 1)."
             )
-        if not (math.isfinite(self.penalty) and self.penalty >= 0):
-            raise ArgumentError(f"penalty is {self.penalty}; it must not be negative.")
-        if not (math.isfinite(self.emphasis) and self.emphasis >= 0):
-            raise ArgumentError(f"emphasis is {self.emphasis}; it must not be negative.")
-        if not 0 <= self.ends < 1:
-            raise ArgumentError(
-                f"ends is {self.ends}; it is a share of a batch, from 0 to below 1."
-            )
-        if not 0 < self.target_rate <= 1:
+        if not 0 < self._number("target_rate") <= 1:
             raise ArgumentError(f"target_rate is {self.target_rate}; it must lie in (0, 1].")
-        if self.frequencies < 0:
-            raise ArgumentError(f"frequencies is {self.frequencies}; it must not be negative.")
-        if self.cap != "auto" and not self.cap > 0:
-            raise ArgumentError(f"cap is {self.cap}; it must be positive, inf for none, or 'auto'.")
-        for name, choices in (
-            ("network", ("auto", "table", "mlp", "cnn")),
-            ("optimiser", ("rmsprop", "adam")),
-            ("schedule", ("constant", "cosine")),
-        ):
-            if getattr(self, name) not in choices:
+        if self.cap != "auto" and not (_is(self.cap, Real) and self.cap > 0):
+            raise ArgumentError(
+                f"cap is {self.cap!r}; it must be a positive number, inf for none, or 'auto'."
+            )
+        for name, choices in CHOICES.items():
+            if getattr(self, name) not in (*choices, CUSTOM):
                 raise ArgumentError(
                     f"{name} is {getattr(self, name)!r}; choose one of {', '.join(choices)}."
                 )
 
+    def _number(self, name: str) -> float:
+        value = getattr(self, name)
+        if not _is(value, Real) or not math.isfinite(value):
+            raise ArgumentError(f"{name} is {value!r}; it must be a finite number.")
+        return value
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns the settings as plain JSON, which has no infinity: a cap of inf is "none"."""
+        values = {field.name: getattr(self, field.name) for field in fields(Config)}
+        return {**values, "cap": "none" if self.cap == math.inf else self.cap}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Config:
+        """Returns the settings that `as_json` wrote.
+
+        Args:
+            values: All settings by name.
+        """
+        differ = sorted(set(values) ^ {field.name for field in fields(Config)})
+        if differ:
+            raise ArgumentError(
+                f"these settings are from another version of drogo: {', '.join(differ)} differ."
+            )
+        return cls(**{**values, "cap": math.inf if values["cap"] == "none" else values["cap"]})
+
+
+def _is(value: object, kind: type) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool)
+
 
 MOST_COORDINATES = 16
-"""Observations with more numbers than this are no coordinates, and get no Fourier features."""
+"""Observations of more numbers than this are not coordinates and get no Fourier features."""
 
+FAST = Config(
+    frequencies=8,
+    normalise=True,
+    optimiser="adam",
+    step_size=1e-3,
+    schedule="cosine",
+    updates=5000,
+    full_batches=True,
+    cap="auto",
+    ceiling=True,
+    emphasis=0.5,
+    stop_early=True,
+)
 PRESETS: dict[str, Config] = {
     "paper": Config(),
-    "fast": Config(
-        frequencies=8,
-        normalise=True,
-        optimiser="adam",
-        step_size=1e-3,
-        schedule="cosine",
-        updates=5000,
-        full_batches=True,
-        cap="auto",
-        ceiling=True,
-        emphasis=0.5,
-    ),
-    "stable": Config(
-        frequencies=8,
-        normalise=True,
-        optimiser="adam",
-        step_size=1e-3,
-        schedule="cosine",
+    "fast": FAST,
+    "stable": replace(
+        FAST,
         updates=15_000,
         batch_size=1000,
-        ends=0.1,
-        cap="auto",
-        ceiling=True,
+        terminal_fraction=0.1,
+        full_batches=False,
         target_rate=0.3,
+        emphasis=0.0,
     ),
 }
-
 
 ON_IMAGES: dict[str, dict[str, Any]] = {
     "fast": {"updates": 4000, "step_size": 8e-4},
     "stable": {"updates": 3000, "step_size": 5e-4, "batch_size": 128},
 }
-"""What a preset changes for images: there an update costs more and achieves more, and long steps
-now and then kill a part of the network that never comes back."""
+"""What a preset changes for images, where an update costs more and achieves more. Larger steps
+occasionally disable a part of a CNN for good."""
 
-OF_A_TABLE = {"step_size": 0.05}
-"""What `fast` and `stable` change where observations are numbers of states: each value then moves
-by itself, no other one is disturbed, and it has as far to go as v is deep."""
+ON_A_TABLE = {"step_size": 0.05}
+"""What the presets fast and stable change where observations are state numbers. Each value is then
+its own parameter and has to move by as much as the map is deep."""
 
-
-MOST_STATES_OF_FAST = 2 * PRESETS["fast"].batch_size
-"""Beyond, a table is not evaluated as a whole, on which the fast preset relies."""
+MOST_STATES_OF_FAST = 2 * FAST.batch_size
+"""With more states than this, a table is not evaluated as a whole, which `fast` relies on."""
 MOST_BYTES_OF_FAST = 2**28
 MANY_IMAGES = 500
-"""Of one scene: from here on an MLP on the pixels that change is as good as the CNN, and about
-thirty times faster."""
-FLAT: dict[str, dict[str, Any]] = {
-    "fast": {"network": "mlp", "batch_size": 2 * PRESETS["fast"].batch_size},
+"""From this many images of one scene on, an MLP on the pixels that change is as good as the CNN and
+about thirty times faster."""
+ON_MANY_IMAGES: dict[str, dict[str, Any]] = {
+    "fast": {"network": "mlp", "batch_size": 2 * FAST.batch_size},
     "stable": {"network": "mlp"},
 }
-"""For such images. Evaluating a whole table is then cheap up to twice as many states."""
 
 
-def make(preset: str, overrides: dict[str, Any], *, ndim: int = 2) -> Config:
-    """A preset with some settings changed; an unknown name is an error. `ndim` is that of a table
-    of observations: 1 for numbers of states, 4 for images."""
-    if preset not in PRESETS:
-        raise ArgumentError(f"preset is {preset!r}; choose one of {', '.join(PRESETS)}, auto.")
-    known = {field.name for field in fields(Config)}
-    unknown = set(overrides) - known
+@runtime_checkable
+class Data(Protocol):
+    """What of the transitions decides which preset suits them."""
+
+    @property
+    def observations(self) -> Any: ...
+
+    @property
+    def repeats(self) -> bool: ...
+
+
+def configure(
+    data: Data, preset: str = "auto", settings: Mapping[str, Any] | None = None
+) -> Config:
+    """Returns the configuration of a fit: a preset adapted to the data, with some changes.
+
+    Args:
+        data: The transitions to learn from.
+        preset: A name from `PRESETS`, or "auto" for the one of fast and stable that suits the data.
+        settings: Fields of `Config` that replace the preset's.
+    """
+    given = dict(settings or {})
+    known = [field.name for field in fields(Config)]
+    unknown = sorted(set(given) - set(known))
     if unknown:
         raise ArgumentTypeError(
-            f"unknown setting(s) {', '.join(sorted(unknown))}; known: {', '.join(sorted(known))}."
+            f"unknown setting(s): {', '.join(unknown)}. The settings are {', '.join(known)}."
         )
-    adapted = {}
-    if ndim == 4 and overrides.get("network") != "mlp":
-        adapted = ON_IMAGES.get(preset, {})
-    elif ndim == 1 and preset != "paper" and overrides.get("objective", "drogo") == "drogo":
-        adapted = OF_A_TABLE
-    return replace(PRESETS[preset], **{**adapted, **overrides})
-
-
-def make_for(data: Any, preset: str, overrides: dict[str, Any]) -> Config:
-    """The same for some transitions; `auto` is what suits them."""
-    ndim = data.observations.ndim
-    if preset != "auto":
-        return make(preset, overrides, ndim=ndim)
-    m = len(data.observations)
-    small = data.repeats and data.observations.nbytes <= MOST_BYTES_OF_FAST
-    flat = small and ndim == 4 and m > MANY_IMAGES and "network" not in overrides
-    few = m <= (2 if flat else 1) * MOST_STATES_OF_FAST
-    preset = "fast" if small and few else "stable"
-    return make(preset, {**(FLAT[preset] if flat else {}), **overrides}, ndim=ndim)
-
-
-def choices(preset: str, overrides: dict[str, Any], *, ndim: int) -> list[Config]:
-    """All that `make_for` may make of these, whatever the data."""
-    if preset != "auto":
-        return [make(preset, overrides, ndim=ndim)]
-    may_be_flat = ndim == 4 and "network" not in overrides
-    return [
-        make(name, {**extra, **overrides}, ndim=ndim)
-        for name, flat in FLAT.items()
-        for extra in (({}, flat) if may_be_flat else ({},))
-    ]
-
-
-def as_json(config: Config) -> dict[str, Any]:
-    """JSON has no infinity; `cap` says "none" instead."""
-    values = {field.name: getattr(config, field.name) for field in fields(Config)}
-    values["cap"] = "none" if config.cap == math.inf else config.cap
-    return values
-
-
-def from_json(values: dict[str, Any]) -> Config:
-    known = {field.name for field in fields(Config)}
-    if set(values) != known:
-        raise ArgumentError(
-            f"these settings are from another version: {sorted(set(values) ^ known)} differ."
-        )
-    return Config(**{**values, "cap": math.inf if values["cap"] == "none" else values["cap"]})
+    if preset not in (*PRESETS, "auto"):
+        raise ArgumentError(f"preset is {preset!r}; choose one of {', '.join(PRESETS)}, auto.")
+    table = data.observations
+    adapted: dict[str, Any] = {}
+    if preset == "auto":
+        small = data.repeats and table.nbytes <= MOST_BYTES_OF_FAST
+        many_images = small and table.ndim == 4 and len(table) > MANY_IMAGES
+        many_images = many_images and "network" not in given
+        few = len(table) <= (2 if many_images else 1) * MOST_STATES_OF_FAST
+        preset = "fast" if small and few else "stable"
+        adapted = ON_MANY_IMAGES[preset] if many_images else {}
+    network = given.get("network", adapted.get("network"))
+    if table.ndim == 4 and network != "mlp":
+        adapted = {**ON_IMAGES.get(preset, {}), **adapted}
+    elif table.ndim == 1 and preset != "paper" and given.get("objective", "drogo") == "drogo":
+        adapted = {**ON_A_TABLE, **adapted}
+    return replace(PRESETS[preset], **{**adapted, **given})

@@ -1,74 +1,75 @@
-"""`Potential`: a number for every observation, by which a reward may be shaped.
+"""`Potential`: a number for every observation, from which shaping rewards are made.
 
-Its scale matters when shaped and original rewards are mixed: divided by the mean step between
-neighbours, any two potentials are comparable, and a mixing weight means the same for both.
+Where shaping rewards and original rewards are mixed, the scale of a potential matters. Divided by
+its mean difference between neighbouring states, a potential has the same scale as any other, and a
+mixing weight means the same for all of them.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from drogo.errors import ArgumentError
 
+if TYPE_CHECKING:
+    from drogo.data import Transitions
+
 Function = Callable[[np.ndarray], Any]
 """From a batch of observations to one number for each."""
+SingleFunction = Callable[[np.ndarray], float]
+"""From one observation to its number."""
 Neighbours = Int[np.ndarray, "pairs 2"]
 """Indices of states that are one step apart, each pair once."""
 
 
-@runtime_checkable
-class HasNeighbours(Protocol):
-    """`Transitions`, or anything else that has a table of observations and pairs into it."""
-
-    @property
-    def observations(self) -> np.ndarray: ...
-
-    @property
-    def neighbours(self) -> np.ndarray: ...
-
-
 @dataclass(frozen=True)
 class Potential:
-    """Call it with a batch of observations. What is not a finite number is an error.
+    """A function of observations, with checks. It is called with a batch; `at` takes a single one.
 
-    Make one from a fit (`result.potential(seed=0)`), from a vector over states
-    (`Potential.from_states`), or from any function of a batch of observations
-    (`Potential(function)`).
+    `result.potential()` makes one from a fit, and `Potential.from_states` from a vector.
+
+    Args:
+        function: Computes the values of a batch of observations.
+        shape: The shape of one observation, or None to accept any.
+        discount: The discount that the potential was made for, if it depends on one.
+        name: How error messages call the potential.
+        single: Computes the value of one observation, if that is possible faster than by calling
+            `function` with a batch of one.
     """
 
     function: Function
     shape: tuple[int, ...] | None = None
-    """Of one observation; None takes any."""
     discount: float | None = None
-    """The discount it belongs to, where it has one: the SR does, the DR does not."""
     name: str = "the potential"
+    single: SingleFunction | None = None
 
     def __call__(self, observations: Any) -> Float[np.ndarray, " batch"]:
+        """Return the value of each observation of a batch."""
         batch = np.asarray(observations)
         if self.shape is not None and batch.shape[1:] != self.shape:
-            raise ArgumentError(
-                f"{self.name} takes observations of shape {self.shape}, in batches; these have "
-                f"shape {batch.shape[1:]}."
-            )
-        values = np.asarray(self.function(batch), dtype=np.float64)
-        if values.shape != (len(batch),):
-            raise ArgumentError(
-                f"{self.name} returned shape {values.shape} for {len(batch)} observation(s); it is "
-                f"called with a batch and must return one number for each: ({len(batch)},)."
-            )
-        bad = ~np.isfinite(values)
-        if bad.any():
-            first = int(bad.argmax())
-            raise ArgumentError(
-                f"{self.name} is {values[first]} at observation {_short(batch[first])}; a shaping "
-                "reward needs a finite number everywhere."
-            )
+            raise self._wrong_shape(batch.shape[1:])
+        values = self._values(batch)
+        finite = np.isfinite(values)
+        if not finite.all():
+            first = int(finite.argmin())
+            raise self._not_finite(values[first], batch[first])
         return values
+
+    def at(self, observation: Any) -> float:
+        """Return the value of a single observation."""
+        array = np.asarray(observation)
+        if self.shape is not None and array.shape != self.shape:
+            raise self._wrong_shape(array.shape)
+        value = self.single(array) if self.single is not None else self._values(array[None])[0]
+        if not math.isfinite(value):
+            raise self._not_finite(value, array)
+        return float(value)
 
     @classmethod
     def from_states(
@@ -78,59 +79,130 @@ class Potential:
         *,
         discount: float | None = None,
         name: str = "the potential",
+        otherwise: Potential | None = None,
     ) -> Potential:
-        """A vector over states, looked up by their observations (equal bit for bit)."""
+        """Make a potential from a vector over states.
+
+        Args:
+            observations: The observation of each state. It is recognised bit for bit.
+            values: The value of each state.
+            discount: The discount that the values were made for, if they depend on one.
+            name: How error messages call the potential.
+            otherwise: The potential of all other observations. Without it they are an error.
+
+        Returns:
+            The potential.
+        """
         table = np.asarray(observations)
         if len(table) != len(values):
             raise ArgumentError(f"{len(values)} values do not fit {len(table)} observations.")
-        known = Lookup(table, np.asarray(values, dtype=np.float64), name)
-        return cls(known, table.shape[1:], discount, name)
+        lookup = Lookup(table, np.asarray(values, dtype=np.float64), name, otherwise)
+        return cls(lookup, table.shape[1:], discount, name, lookup.single)
 
-    def normalised(self, data: HasNeighbours) -> Potential:
-        """Scaled so that it changes by 1 on average between neighbours seen in `data`."""
-        step = mean_step(self(data.observations), data.neighbours)
-        function = self.function
-        return replace(self, function=lambda batch: np.asarray(function(batch)) / step)
+    def normalised(self, data: Transitions) -> Potential:
+        """Divide the potential by its mean difference between neighbours.
+
+        Args:
+            data: The observations, and which of them are neighbours.
+
+        Returns:
+            The same potential in another scale.
+        """
+        scale = float(mean_step(self(data.observations), data.neighbours))
+        function, single = self.function, self.single
+        return replace(
+            self,
+            function=lambda batch: np.asarray(function(batch)) / scale,
+            single=single and (lambda observation: single(observation) / scale),
+        )
+
+    def _values(self, batch: np.ndarray) -> np.ndarray:
+        values = np.asarray(self.function(batch), dtype=np.float64)
+        if values.shape != (len(batch),):
+            raise ArgumentError(
+                f"{self.name} returned shape {values.shape} for {len(batch)} observation(s). It is "
+                f"called with a batch and must return one number for each: ({len(batch)},)."
+            )
+        return values
+
+    def _wrong_shape(self, shape: tuple[int, ...]) -> ArgumentError:
+        return ArgumentError(
+            f"{self.name} takes observations of shape {self.shape}, and got one of shape {shape}.",
+            remedy="Call it with a batch of observations, or its method `at` with a single one.",
+        )
+
+    def _not_finite(self, value: float, observation: np.ndarray) -> ArgumentError:
+        return ArgumentError(
+            f"{self.name} is {value} at observation {_short(observation)}; a shaping reward needs "
+            "a finite number everywhere."
+        )
 
 
 class Lookup:
-    """Values by observation, bit for bit; what is not in the table goes to `otherwise`."""
+    """The values of known observations, and another potential for all others."""
 
     def __init__(
         self,
         table: np.ndarray,
         values: Float[np.ndarray, " states"],
         name: str,
-        otherwise: Function | None = None,
+        otherwise: Potential | None = None,
     ) -> None:
         self.dtype = table.dtype
-        self.known = dict(zip(map(_key, table), values.tolist(), strict=True))
+        self.known = dict(zip(_keys(table), values.tolist(), strict=True))
         self.name = name
         self.otherwise = otherwise
 
     def __call__(self, batch: np.ndarray) -> np.ndarray:
-        batch = batch.astype(self.dtype, copy=False)
-        found = [self.known.get(_key(row)) for row in batch]
-        if None not in found:
-            return np.array(found, dtype=np.float64)
-        new = np.array([value is None for value in found])
+        batch = self._cast(batch)
+        values = [self.known.get(key) for key in _keys(batch)]
+        unknown = [k for k, value in enumerate(values) if value is None]
+        if unknown:
+            others = self._other(batch[unknown[0]])(batch[unknown])
+            for k, value in zip(unknown, others, strict=True):
+                values[k] = value
+        return np.array(values, dtype=np.float64)
+
+    def single(self, observation: np.ndarray) -> float:
+        if observation.dtype != self.dtype:
+            observation = self._cast(observation)
+        value = self.known.get(observation.tobytes())
+        return self._other(observation).at(observation) if value is None else value
+
+    def _other(self, observation: np.ndarray) -> Potential:
         if self.otherwise is None:
-            unknown = _short(batch[int(new.argmax())])
             raise ArgumentError(
-                f"{self.name} knows {len(self.known)} states, and observation {unknown} is none of "
-                "them: was it made for another environment, or another kind of observation?"
+                f"{self.name} knows {len(self.known)} states, and observation "
+                f"{_short(observation)} is none of them. It was made for another environment, or "
+                "for another kind of observation."
             )
-        values = np.array([0.0 if value is None else value for value in found])
-        values[new] = self.otherwise(batch[new])
-        return values
+        return self.otherwise
+
+    def _cast(self, observations: np.ndarray) -> np.ndarray:
+        cast = observations.astype(self.dtype, copy=False)
+        if self.dtype.kind in "iu" and (cast != observations).any():
+            raise ArgumentError(
+                f"{self.name} was made for observations of type {self.dtype}; these are "
+                f"{observations.dtype} and not whole numbers.",
+                remedy="Give observations as they were in the data: images are not to be scaled.",
+            )
+        return cast
 
 
-def mean_step(values: Float[np.ndarray, "*seeds states"], neighbours: Neighbours) -> Any:
-    """Mean absolute difference between neighbours: what one step is worth on average."""
+def mean_step(
+    values: Float[np.ndarray, "*seeds states"], neighbours: Neighbours
+) -> Float[np.ndarray, "*seeds"] | np.float64:
+    """Compute the mean absolute difference between neighbours.
+
+    Args:
+        values: Vectors over states.
+        neighbours: Which states are one step apart.
+
+    Returns:
+        The mean of each vector.
+    """
     if len(neighbours) == 0:
-        raise ArgumentError(
-            "no state has a neighbour: there is no step to normalise a potential by."
-        )
+        raise ArgumentError("no state has a neighbour, so that a potential cannot be normalised.")
     step = np.abs(values[..., neighbours[:, 0]] - values[..., neighbours[:, 1]]).mean(axis=-1)
     if not (np.isfinite(step) & (step > 0)).all():
         raise ArgumentError(
@@ -143,16 +215,17 @@ def mean_step(values: Float[np.ndarray, "*seeds states"], neighbours: Neighbours
 def normalised(
     values: Float[np.ndarray, "*seeds states"], neighbours: Neighbours
 ) -> Float[np.ndarray, "*seeds states"]:
-    """Vectors over states, each divided by its mean step between neighbours."""
+    """Divide each vector over states by its mean absolute difference between neighbours."""
     return values / np.asarray(mean_step(values, neighbours))[..., None]
 
 
-def _key(observation: Any) -> bytes:
-    return np.ascontiguousarray(observation).tobytes()
+def _keys(batch: np.ndarray) -> list[bytes]:
+    """The bytes of each observation."""
+    rows = np.ascontiguousarray(batch).reshape(len(batch), math.prod(batch.shape[1:]))
+    return rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel().tolist()
 
 
-def _short(observation: Any) -> str:
-    array = np.asarray(observation)
-    if array.size > 8:
-        return f"(shape {array.shape}, {array.ravel()[:4]} ...)"
-    return np.array2string(array, precision=4)
+def _short(observation: np.ndarray) -> str:
+    if observation.size > 8:
+        return f"(shape {observation.shape}, {observation.ravel()[:4]} ...)"
+    return np.array2string(observation, precision=4)

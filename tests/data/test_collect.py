@@ -1,11 +1,12 @@
-"""`collect`: our worlds in bulk, any environment step by step."""
+"""`collect`: samples from an MDP, and steps of any environment."""
 
 import gymnasium
 import numpy as np
 import pytest
 
-from drogo import GridWorld, collect
+from drogo import MDP, GridWorld, collect
 from drogo.errors import DataError
+from drogo.mdp import HasMDP
 
 FOUR_ROOMS = GridWorld.load("four-rooms")
 
@@ -41,7 +42,7 @@ def test_episodes_start_where_the_map_says():
     assert np.array_equal(data.terminated, FOUR_ROOMS.terminal[data.next_state])
 
 
-def test_long_episodes_are_cut_not_ended():
+def test_long_episodes_are_truncated_not_terminated():
     world = GridWorld.parse("step-limit: 2\n\n#####\n#S.G#\n#####")
     env = gymnasium.make("drogo/GridWorld-v0", world=world, observation="state")
     data = collect(env, 4000, seed=0, start="reset")
@@ -50,8 +51,8 @@ def test_long_episodes_are_cut_not_ended():
     assert not (data.truncated & data.terminated).any()
 
 
-def test_stepping_agrees_with_bulk():
-    """A policy of one's own takes the slow way; it walks the same world."""
+def test_stepping_agrees_with_sampling():
+    """With a policy of one's own the environment is stepped; it is the same world."""
     data = collect(
         make(observation="state", start="uniform"),
         3000,
@@ -66,6 +67,58 @@ def test_stepping_agrees_with_bulk():
         for s, t in zip(table[data.state], table[data.next_state], strict=True)
     )
     assert np.array_equal(data.reward, world.reward[table[data.state]])
+
+
+class Slippery(gymnasium.Env):
+    """An environment that is no more than its MDP: two first states, two actions, one slips."""
+
+    step_limit = 5
+    mdp = MDP.from_arrays(
+        [
+            [[0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0], [0.0] * 4],
+            [[0.5, 0.2, 0.3, 0.0], [0.5, 0.5, 0.0, 0.0], [0.0, 0.9, 0.1, 0.0], [0.0] * 4],
+        ],
+        [-1.0, -2.0, -3.0, -7.0],
+        [3],
+        start=[0.75, 0.25, 0.0, 0.0],
+        default_policy=[[0.2, 0.8], [1.0, 0.0], [0.5, 0.5], [0.0, 0.0]],
+    )
+
+    def all_observations(self):
+        return np.arange(4) * 10.0
+
+
+@pytest.mark.parametrize("start", ["uniform", "reset"])
+def test_a_stochastic_mdp_is_sampled_under_its_default_policy(start):
+    n = 40_000
+    data = collect(Slippery(), n, seed=0, start=start)
+    mdp = Slippery.mdp
+    counts = np.zeros((4, 4))
+    np.add.at(counts, (data.state, data.next_state), 1)
+    visits = counts.sum(axis=1, keepdims=True)[:3]
+    assert np.abs(counts[:3] / visits - mdp.P.toarray()[:3]).max() < 5 * 0.5 / visits.min() ** 0.5
+    assert (counts[:3] > 0).sum() == mdp.P.nnz
+    assert np.array_equal(data.reward, mdp.reward[data.state])
+    assert set(data.terminal_value[data.terminated]) == {-7.0}
+    assert not data.terminal_value[~data.terminated].any()
+
+
+def test_first_states_follow_the_start_distribution():
+    data = collect(Slippery(), 5_000, seed=0, start="reset")
+    first = data.state[:1000]  # of a thousand episodes side by side
+    assert set(first.tolist()) == {0, 1}
+    assert (first == 0).mean() == pytest.approx(0.75, abs=0.07)
+    assert data.truncated.any()
+
+
+def test_our_environments_know_their_mdp():
+    uniform = make(start="uniform").unwrapped
+    assert isinstance(uniform, HasMDP)
+    assert np.ptp(uniform.mdp.start[~uniform.mdp.terminal]) == 0
+    as_drawn = make().unwrapped
+    assert as_drawn.mdp is as_drawn.world.mdp
+    first = collect(make(start="uniform"), 20_000, seed=0, start="reset").state[:100]
+    assert np.unique(first).size > 50
 
 
 def test_a_start_of_ones_own():
@@ -105,7 +158,7 @@ def test_a_step_cost_replaces_the_reward():
     [
         ({"n": 0}, "n is 0"),
         ({"start": "everywhere"}, "choose 'uniform', 'reset', or give a function"),
-        ({"reward": 1.0}, "a step cost is negative"),
+        ({"reward": 1.0}, "a step cost must be negative"),
     ],
 )
 def test_wrong_arguments(arguments, message):
@@ -113,6 +166,6 @@ def test_wrong_arguments(arguments, message):
         collect(make(), **{"n": 10, "seed": 0, **arguments})
 
 
-def test_uniform_starts_are_for_our_worlds():
-    with pytest.raises(ValueError, match="needs an environment that knows its states"):
+def test_uniform_starts_need_an_mdp():
+    with pytest.raises(ValueError, match="needs an environment that knows its MDP"):
         collect(gymnasium.make("MountainCar-v0"), 10, seed=0, start="uniform")

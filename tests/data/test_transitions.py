@@ -8,15 +8,17 @@ from hypothesis import strategies as st
 from drogo import Transitions
 from drogo.data.transitions import merge_equal
 from drogo.errors import DataError
+from drogo.files import write_array_file
 
 
-def chain(n=6):
-    """0 -> 1 -> 2, three times over, then an end."""
+def chain(**more):
+    """Steps among states 0 and 1, and two into the terminal state 2."""
     return Transitions.from_arrays(
         observations=np.array([[0.0], [1.0], [0.0], [1.0], [1.0], [0.0]]),
         next_observations=np.array([[1.0], [2.0], [1.0], [2.0], [0.0], [0.0]]),
         reward=np.array([-1.0, -2.0, -1.0, -2.0, -2.0, -1.0]),
         terminated=np.array([False, True, False, True, False, False]),
+        **more,
     )
 
 
@@ -59,9 +61,22 @@ def test_edges_count_distinct_transitions():
     assert np.array_equal(edges.state[edges.of_transition], chain().state)
 
 
-def test_absorbing_ends():
-    more = chain().with_absorbing_ends(0.001)
-    assert len(more) == 9  # 6 transitions from 2 states: 3 of the end
+def test_terminal_values():
+    data = chain(terminal_value=[0.0, -4.0, 0.0, -6.0, 0.0, 0.0])
+    assert data.terminal_values.tolist() == [-5.0]  # the mean
+    states, values = data.pure_terminal_states
+    assert (states.tolist(), values.tolist()) == ([2], [-5.0])
+    assert data.edges.terminal_value.tolist() == [0.0, 0.0, 0.0, -6.0, -4.0]
+    left_again = Transitions.from_table(
+        np.arange(3), [0, 1, 2], [2, 1, 1], [-1.0] * 3, [True, True, False]
+    )
+    assert left_again.terminal_states.tolist() == [1, 2]
+    assert left_again.pure_terminal_states[0].size == 0
+
+
+def test_absorbing_terminal_states():
+    more = chain().with_absorbing_terminals(0.001)
+    assert len(more) == 9  # 6 transitions from 2 states: 3 more from the terminal one
     assert more.state[6:].tolist() == more.next_state[6:].tolist() == [2, 2, 2]
     assert np.allclose(more.reward[6:], -0.001)
     assert not more.terminated[6:].any()
@@ -75,14 +90,20 @@ def test_save_and_load(tmp_path):
         assert np.array_equal(getattr(again, name), getattr(data, name))
     with pytest.raises(FileExistsError):
         data.save(tmp_path / "data.npz")
+    write_array_file(tmp_path / "old.npz", {}, {"format": "drogo transitions 2"})
+    with pytest.raises(ValueError, match="has the format 'drogo transitions 2', not"):
+        Transitions.load(tmp_path / "old.npz")
 
 
 BROKEN = {
     "nan": ({"observations": [[np.nan], [1.0]]}, "observation 0 of the table has a NaN"),
     "nan reward": ({"reward": [-1.0, np.nan]}, "the reward of transition 1 is nan"),
     "reward": ({"reward": [0.0, -1.0]}, r"1 of 2 rewards are not negative \(transition 0: 0\)"),
-    "no end": ({"terminated": [False, False]}, "none of the 2 transitions is terminated.*drifts"),
-    "shape": ({"next_observations": [[1.0, 2.0]] * 2}, "must have one shape and type"),
+    "never terminated": (
+        {"terminated": [False, False]},
+        "none of the 2 transitions is terminated.*drifts",
+    ),
+    "shape": ({"next_observations": [[1.0, 2.0]] * 2}, "must have the same shape and type"),
     "short": ({"terminated": [True]}, r"terminated has shape \(1,\); expected \(2,\)"),
 }
 
@@ -98,6 +119,15 @@ def test_broken_data_say_what_is_wrong(kind):
     }
     with pytest.raises(DataError, match=message):
         Transitions.from_arrays(**{**good, **change})
+
+
+def test_remedies_are_those_of_the_caller():
+    with pytest.raises(DataError, match=r"Give a step cost, for example collect\(") as caught:
+        Transitions.from_table(np.arange(2), [0], [1], [0.0], [True])
+    assert caught.value.for_command_line.endswith("for example --reward=-1.")
+
+
+def test_no_transitions():
     empty = np.zeros((0, 1))
     with pytest.raises(DataError, match="there are no transitions"):
         Transitions.from_arrays(empty, empty, [], [])

@@ -1,4 +1,4 @@
-"""Any lambda, any range: entries far below the smallest double."""
+"""Entries far below the smallest double, at any lambda."""
 
 import numpy as np
 import pytest
@@ -18,18 +18,18 @@ def decay(lam, p=0.25):
     return -np.arccosh((np.exp(1 / lam) - 2 * p) / (2 * p))
 
 
-@pytest.mark.parametrize(("cells", "lam"), [(5000, 0.5), (30000, 20.0), (700, 0.01)])
+@pytest.mark.parametrize(("cells", "lam"), [(5000, 0.5), (24000, 20.0), (700, 0.01)])
 def test_corridor_column_has_the_known_slope(cells, lam):
     v = exact.log_column(corridor(cells), lam)
     assert v.min() < -10_000
-    # Away from both ends the solution is one exponential; the wall's reflection is far below.
+    # Away from wall and goal the solution is one exponential; the wall's reflection is far below.
     inner = np.diff(v)[cells // 4 : cells - 10]
     assert np.allclose(-inner, decay(lam), rtol=1e-9)
     assert np.isfinite(v).all()
 
 
 @pytest.mark.parametrize("definition", ["transition", "representation", "right"])
-@pytest.mark.parametrize(("cells", "lam"), [(5000, 0.5), (30000, 20.0), (300, 0.001)])
+@pytest.mark.parametrize(("cells", "lam"), [(5000, 0.5), (24000, 20.0), (300, 0.001)])
 def test_eigenvectors_of_any_range(definition, cells, lam):
     solution = exact.solve(corridor(cells), lam, definition)
     assert solution.status == "converged"

@@ -9,7 +9,7 @@ from random_mdps import random_mdp
 FOUR_ROOMS = GridWorld.load("four-rooms").mdp
 
 
-def test_solution_tells_everything():
+def test_solution_knows_its_accuracy():
     solution = exact.solve(FOUR_ROOMS, 20.0, "transition")
     assert solution.status == "converged"
     assert solution.residual < 1e-12
@@ -33,13 +33,13 @@ def test_formulations_differ_as_in_appendix_a():
         assert small.argmax() == goal
 
 
-def test_right_eigenvector_may_vanish_at_the_ends():
+def test_right_eigenvector_may_vanish_in_terminal_states():
     e = exact.log_eigenvector(FOUR_ROOMS, 20.0, "right", terminal="zero-row")
     assert np.isneginf(e[FOUR_ROOMS.terminal]).all()
     assert np.isfinite(e[~FOUR_ROOMS.terminal]).all()
 
 
-def test_terminal_rewards_are_boundary_values():
+def test_terminal_values_are_in_units_of_reward():
     text = "goal H: -50\n\n#####\n#G.H#\n#####"
     mdp = GridWorld.parse(text).mdp
     v = exact.log_column(mdp, 20.0)
@@ -47,6 +47,9 @@ def test_terminal_rewards_are_boundary_values():
     assert v[2] == pytest.approx(-2.5)
     # exp(0.05) e = e/2 + 1/4 + exp(-2.5)/4
     assert v[1] == pytest.approx(np.log((0.25 + np.exp(-2.5) / 4) / (np.exp(0.05) - 0.5)))
+    assert np.array_equal(exact.log_column(mdp, 20.0, terminal_value=[0.0, -50.0]), v)
+    replaced = exact.solve(mdp, 20.0, terminal_value=[-10.0, 3.0]).log_e
+    assert replaced[[0, 2]].tolist() == [-0.5, 0.15]
 
 
 def test_parts_without_a_transition_between_them():
@@ -66,8 +69,9 @@ def test_parts_without_a_transition_between_them():
         ({"lam": 1.0, "definition": "left"}, "choose one of column, transition"),
         ({"lam": 1.0, "definition": "right", "delta": -1.0}, "delta is -1.0"),
         ({"lam": 1.0, "terminal": "open"}, "choose one of absorbing, zero-row"),
-        ({"lam": 1.0, "boundary": np.zeros(3)}, "each of the 1 terminal state"),
-        ({"lam": 1.0, "definition": "right", "boundary": np.zeros(1)}, "belong to 'column'"),
+        ({"lam": 1.0, "terminal_value": np.zeros(3)}, "each of the 1 terminal state"),
+        ({"lam": 1.0, "terminal_value": [np.nan]}, "one finite value for each"),
+        ({"lam": 1.0, "definition": "right", "terminal_value": [0.0]}, "for definition='column'"),
     ],
 )
 def test_wrong_arguments(arguments, message):
@@ -86,7 +90,7 @@ def test_an_inaccurate_answer_is_never_returned_in_silence():
     solution = exact.solve(FOUR_ROOMS, 20.0)
     worse = type(solution)(**{**vars(solution), "residual": 1e-3})
     assert worse.status == "inaccurate"
-    with pytest.raises(exact.NotConverged, match="residual 1.0e-03"):
+    with pytest.raises(exact.NotConverged, match="residual is 1.0e-03"):
         worse.checked()
 
 
@@ -96,8 +100,8 @@ def test_a_dense_matrix_of_a_large_world_is_refused():
         exact.default_representation(mdp, 20.0)
 
 
-def test_ends_with_different_rewards_have_no_positive_right_eigenvector():
-    mdp = random_mdp(0, 8, ends=2)
+def test_terminal_states_with_different_rewards_have_no_positive_right_eigenvector():
+    mdp = random_mdp(0, 8, terminals=2)
     uneven = MDP.from_arrays(
         mdp.P, np.where(mdp.terminal, [0.0] * 7 + [-1.0], mdp.reward), mdp.terminal
     )
@@ -105,9 +109,9 @@ def test_ends_with_different_rewards_have_no_positive_right_eigenvector():
         exact.log_eigenvector(uneven, 0.05, "right", terminal="zero-row")
 
 
-def test_ends_that_hardly_see_each_other_are_reported():
-    """Three ends whose overlap is e^-70: their eigenvalues agree to all digits of a double."""
-    mdp = random_mdp(0, 5, ends=3, actions=1)
+def test_terminal_states_that_hardly_see_each_other_are_reported():
+    """Three terminal states overlap by e^-70: their eigenvalues agree to all digits of a double."""
+    mdp = random_mdp(0, 5, terminals=3, actions=1)
     solution = exact.solve(mdp, 0.2, "representation")
     assert solution.status == "inaccurate"
     low, high = solution.bracket

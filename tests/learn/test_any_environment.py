@@ -6,10 +6,9 @@ import pytest
 from gymnasium import spaces
 
 from drogo import Transitions, collect, fit
-from drogo.data import Step
+from drogo.data import Step, table
 from drogo.errors import DataError
-from drogo.learn import table
-from drogo.learn.inputs import Inputs
+from drogo.learn.inputs import fit_inputs
 
 
 class Walk(gymnasium.Env):
@@ -51,7 +50,7 @@ def value_of_end(step):
 
 def test_two_kinds_of_end():
     data = collect(Walk(), 2000, seed=0, terminal_value=value_of_end)
-    assert set(data.terminal_reward[data.terminated]) == {0.0, -50.0}
+    assert set(data.terminal_value[data.terminated]) == {0.0, -50.0}
     result = fit(data, lam=10.0, updates=300)
     ends = {tuple(o): v for o, v in zip(data.observations, result.v[0], strict=True)}
     assert ends[0.0, 0.0] == pytest.approx(-5.0)
@@ -60,7 +59,7 @@ def test_two_kinds_of_end():
 
 def test_one_number_for_all_ends():
     data = collect(Walk(), 200, seed=0, terminal_value=-3.0)
-    assert set(data.terminal_reward[data.terminated]) == {-3.0}
+    assert set(data.terminal_value[data.terminated]) == {-3.0}
 
 
 def test_a_reward_of_the_step():
@@ -95,13 +94,13 @@ def test_infos_of_a_vector_reach_the_callable():
         data = collect(envs, 400, seed=0, terminal_value=value_of_end)
         there = data.observations[data.next_state][:, 0]
         assert np.array_equal(
-            data.terminal_reward[data.terminated],
+            data.terminal_value[data.terminated],
             np.where(there[data.terminated] == 5, 0.0, -50.0),
         )
 
 
 def test_what_does_not_repeat_is_not_merged(monkeypatch):
-    monkeypatch.setattr(table, "LOOKED_AT", 100)
+    monkeypatch.setattr(table, "MERGE_TRIAL", 100)
 
     class Noisy(Walk):
         def seen(self):
@@ -122,7 +121,7 @@ def test_observations_in_a_file(tmp_path):
     data.save(tmp_path / "data.npz")
     again = Transitions.load(tmp_path / "data.npz")
     assert np.array_equal(again.observations, data.observations)
-    with pytest.raises(FileExistsError, match="is there already"):
+    with pytest.raises(FileExistsError, match="exists already"):
         collect(Walk(), 500, seed=0, file=tmp_path / "o.bin")
     (tmp_path / "o.bin").unlink()
     with pytest.raises(FileNotFoundError, match="o.bin"):
@@ -151,8 +150,8 @@ def test_streamed_equals_gathered(monkeypatch, tmp_path):
     in_file = Transitions.from_table(
         mapped, data.state, data.next_state, data.reward, data.terminated
     )
-    monkeypatch.setattr(plan, "ON_DEVICE", 1)
-    monkeypatch.setattr("drogo.learn.run.PER_CHUNK", 20_000)
+    monkeypatch.setattr(plan, "BYTES_ON_DEVICE", 1)
+    monkeypatch.setattr("drogo.learn.sampling.BYTES_PER_CHUNK", 20_000)
     streamed = fit(in_file, **settings)
     assert np.allclose(streamed.v, gathered.v, atol=1e-5)
 
@@ -160,7 +159,7 @@ def test_streamed_equals_gathered(monkeypatch, tmp_path):
 def test_a_result_keeps_a_sample_of_large_data(monkeypatch):
     from drogo.learn import plan
 
-    monkeypatch.setattr(plan, "IN_A_RESULT", 800)
+    monkeypatch.setattr(plan, "BYTES_IN_RESULT", 800)
     data = continuous_data()
     result = fit(data, lam=5.0, updates=20)
     assert len(result.observations) in (100, 101)
@@ -171,32 +170,34 @@ def test_a_result_keeps_a_sample_of_large_data(monkeypatch):
 def test_normalisation_is_learned_and_kept(tmp_path):
     data = continuous_data(scale=300.0)
     result = fit(data, lam=5.0, updates=400)
-    assert result.inputs.shift
+    assert result.learner.inputs.shift is not None
     path = tmp_path / "fit.npz"
     result.save(path)
     from drogo import load
 
     unseen = np.array([[150.0, -150.0]], dtype=np.float32)
     assert np.array_equal(load(path)(unseen), result(unseen))
-    shown = result.inputs(data.observations)
+    shown = result.learner.inputs(data.observations)
     assert np.abs(shown).max() <= 0.5 + 1e-6
 
 
 def test_scaled_coordinates_and_one_hot_states_are_left_alone():
-    assert Inputs.of(np.eye(5, dtype=np.float32), True) == Inputs()
-    assert Inputs.of(np.linspace(-0.5, 0.5, 10, dtype=np.float32)[:, None], True) == Inputs()
+    line = np.linspace(-0.5, 0.5, 10, dtype=np.float32)[:, None]
+    for shown in (np.eye(5, dtype=np.float32), line):
+        assert fit_inputs(shown, normalise=True, by_pixel=False).shift is None
     tiny = np.array([[0.0, 0.9], [0.01, -0.9]], dtype=np.float32)
-    assert Inputs.of(tiny, True) != Inputs()
+    assert fit_inputs(tiny, normalise=True, by_pixel=False).shift is not None
 
 
 def test_pixels_that_never_change_are_left_out(tmp_path):
     from drogo import load
 
     small = np.array([[[[9], [0]]], [[[9], [40]]], [[[9], [200]]]], dtype=np.uint8)
-    seen = Inputs.of(small, True, flat=True)
-    assert seen == Inputs(shift=(80.0,), scale=(1 / 200,), chosen=(1,))  # mean 80, range 200
+    seen = fit_inputs(small, normalise=True, by_pixel=True)
+    assert (float(seen.shift[0]), int(seen.chosen[0])) == (80.0, 1)
+    assert float(seen.scale[0]) == pytest.approx(1 / 200)
     assert np.allclose(seen(small), [[-0.4], [-0.2], [0.6]])
-    assert Inputs.of(small[:1], True, flat=True) == Inputs()
+    assert fit_inputs(small[:1], normalise=True, by_pixel=True).chosen is None
     images = np.zeros((40, 20, 30, 3), dtype=np.uint8)
     images[np.arange(40), 5 + np.arange(40) % 5, 3 + np.arange(40) % 18] = 255
     there = np.arange(1, 40)
@@ -205,7 +206,7 @@ def test_pixels_that_never_change_are_left_out(tmp_path):
         np.repeat(there == 1, 100),
     )  # fmt: skip
     result = fit(data, network="mlp", updates=20, preset="stable")
-    assert len(result.inputs.chosen) == 3 * 40  # every image has a pixel of its own
+    assert len(result.learner.inputs.chosen) == 3 * 40  # every image has a pixel of its own
     assert np.allclose(result(images)[:, 1:], result.v[:, 1:], atol=1e-5)
     result.save(tmp_path / "fit.npz")
     assert np.array_equal(load(tmp_path / "fit.npz")(images), result(images))
@@ -289,7 +290,7 @@ class ChangingType(Walk):
 @pytest.mark.parametrize(
     ("env", "settings", "message"),
     [
-        (Positive, {}, "rewards are not negative.*give a step cost"),
+        (Positive, {}, "rewards are not negative.*Give a step cost"),
         (Endless, {}, "none of the 300 transitions is terminated.*drifts to minus infinity"),
         (Growing, {}, "observations change: number .* has shape"),
         (Nan, {}, "the reward of transition 0 is nan"),
@@ -299,8 +300,8 @@ class ChangingType(Walk):
         (ChangingType, {}, "observations change.*float64"),
         (WithDict, {}, "a Dict of image, place: choose the part .* key='image'"),
         (WithDict, {"key": "sound"}, "key is 'sound'; the observation has image, place"),
-        (Walk, {"key": "image"}, "the observation is no Dict"),
-        (Walk, {"terminal_value": float("nan")}, "a terminal_reward is not a finite number"),
+        (Walk, {"key": "image"}, "the observation is not a Dict"),
+        (Walk, {"terminal_value": float("nan")}, "the terminal_value of transition .* is nan"),
     ],
 )
 def test_wrong_environments(env, settings, message):

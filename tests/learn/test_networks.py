@@ -7,7 +7,10 @@ import numpy as np
 import pytest
 
 from drogo import GridWorld
-from drogo.learn import networks
+from drogo.config import Config
+from drogo.learn import convolution, networks
+from drogo.learn.build import build, choose
+from drogo.learn.inputs import Inputs
 
 KEY = jax.random.key(0)
 
@@ -25,28 +28,28 @@ def test_mlp_has_the_papers_layers():
 
 
 def test_cnn_has_the_papers_layers():
-    cnn = networks.CNN((13, 13, 3), KEY)
+    cnn = convolution.CNN((13, 13, 3), KEY)
     assert [c.weight.shape for c in cnn.convolutions] == [
         (3, 3, 3, 16), (3, 3, 16, 32), (3, 3, 32, 64)
     ]  # fmt: skip
-    assert cnn.hidden.weight.shape == (128, 3 * 3 * 64)  # 13 -> 6 -> 3
+    assert cnn.layers[0].weight.shape == (128, 3 * 3 * 64)  # 13 -> 6 -> 3
 
 
-@pytest.mark.parametrize("shape", [(13, 13), (10, 15), (4, 4), (21, 8)])
+@pytest.mark.parametrize("shape", [(4, 4), (5, 9)])
 def test_patches_equal_convolution(shape):
     images = jax.random.normal(KEY, (5, *shape, 3))
-    fast = networks.CNN((*shape, 3), KEY, by_patches=True)
-    plain = networks.CNN((*shape, 3), KEY, by_patches=False)
+    fast = convolution.CNN((*shape, 3), KEY, by_patches=True)
+    plain = convolution.CNN((*shape, 3), KEY, by_patches=False)
     assert np.allclose(eqx.filter_jit(fast)(images), eqx.filter_jit(plain)(images), atol=1e-5)
     slope = eqx.filter_jit(lambda network, i: jax.grad(lambda i: network(i).sum())(i))
     assert np.allclose(slope(fast, images), slope(plain, images), atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["grid-task", "grid-maze"])
+@pytest.mark.parametrize("name", ["grid-task"])
 def test_distinct_windows_equal_whole_images(name):
     """Each distinct piece of a table computed once: the same values, the same gradient."""
     images = GridWorld.load(name).observations("pixels")[::7]
-    cnn = networks.CNN(images.shape[1:], KEY, by_patches=True)
+    cnn = convolution.CNN(images.shape[1:], KEY, by_patches=True)
     windows = cnn.of_table(images)
     assert windows.patches.shape[1] < images[..., 0].size / 8
     params, static = eqx.partition(cnn, eqx.is_array)
@@ -64,23 +67,21 @@ def test_distinct_windows_equal_whole_images(name):
         assert np.allclose(one, other, atol=1e-4)
 
 
-@pytest.mark.parametrize("shape", [(4, 4), (5, 9), (10, 15), (21, 8)])
+@pytest.mark.parametrize("shape", [(4, 4), (5, 9), (7, 10)])
 def test_windows_of_any_size(shape):
     images = np.random.default_rng(0).random((3, *shape, 2)).astype(np.float32)
-    cnn = networks.CNN((*shape, 2), KEY, by_patches=True)
+    cnn = convolution.CNN((*shape, 2), KEY, by_patches=True)
     values = eqx.filter_jit(cnn.values)(cnn.of_table(images))
     assert np.allclose(values, eqx.filter_jit(cnn)(jnp.asarray(images)), atol=1e-5)
 
 
 def test_a_convolution_by_hand():
     """All weights 1, no bias: each place sums its neighbourhood, walls outside counting 0."""
-    convolution = networks.Convolution(1, 1, KEY)
-    ones = eqx.tree_at(
-        lambda c: (c.weight, c.bias), convolution, (jnp.ones((3, 3, 1, 1)), jnp.zeros(1))
-    )
+    random = convolution.Convolution(1, 1, KEY)
+    ones = eqx.tree_at(lambda c: (c.weight, c.bias), random, (jnp.ones((3, 3, 1, 1)), jnp.zeros(1)))
     image = jnp.ones((3, 4, 1, 1))
     wanted = [[4, 6, 6, 4], [6, 9, 9, 6], [4, 6, 6, 4]]
-    for out in (ones.of_images(image), ones.of_patches(networks._patches(image))):
+    for out in (ones.of_images(image), ones.of_patches(convolution._patches(image))):
         assert np.allclose(out[:, :, 0, 0], wanted)
 
 
@@ -93,15 +94,33 @@ def test_fourier_features_by_hand():
 
 def test_choice_by_shape():
     world = GridWorld.load("grid-task")
-    kinds = {kind: networks.choose(world.observations(kind)) for kind in
+    kinds = {kind: choose(world.observations(kind)) for kind in
              ("state", "one-hot", "coordinates", "pixels")}  # fmt: skip
     assert kinds == {"state": "table", "one-hot": "mlp", "coordinates": "mlp", "pixels": "cnn"}
 
 
+def test_width_and_depth():
+    table = np.zeros((3, 2), np.float32)
+    mlp = build(Config(network="mlp", width=8, depth=2), table, Inputs(), 0.0, KEY)
+    assert [layer.weight.shape for layer in mlp.layers] == [(8, 2), (8, 8), (1, 8)]
+    images = np.zeros((3, 4, 4, 1), np.float32)
+    cnn = build(Config(network="cnn", width=8, depth=2), images, Inputs(), 0.0, KEY)
+    assert [layer.weight.shape for layer in cnn.layers] == [(8, 64), (8, 8), (1, 8)]
+
+
+@pytest.mark.parametrize("kind", ["coordinates", "pixels"])
+def test_rows_of_a_table_equal_their_observations(kind):
+    """Features made once for a whole table, or anew for the observations of a batch."""
+    table = GridWorld.parse("#######\n#S..x.#\n#.#...#\n#...xG#\n#######").observations(kind)
+    network = build(Config(network=choose(table)), table, Inputs(), 0.0, KEY)
+    rows = jnp.array([3, 0, 3, 7])
+    some = network.values(network.take(network.of_table(table), rows))
+    assert jnp.allclose(some, network(jnp.asarray(table[np.asarray(rows)])), atol=1e-6)
+
+
 @pytest.mark.parametrize(
-    ("kind", "message"),
-    [("table", "needs state indices"), ("cnn", "needs images"), ("rnn", "choose table, mlp, cnn")],
+    ("kind", "message"), [("table", "needs state numbers"), ("cnn", "needs images")]
 )
 def test_wrong_networks(kind, message):
     with pytest.raises(ValueError, match=message):
-        networks.build(kind, np.zeros((3, 2), np.float32), 0, 0.0, KEY)
+        build(Config(network=kind), np.zeros((3, 2), np.float32), Inputs(), 0.0, KEY)

@@ -5,70 +5,70 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from drogo.learn.objectives import OBJECTIVES, Step, drogo, gdo, log_gdo, natural_gdo
+from drogo.learn.objectives import GDO, OBJECTIVES, Drogo, LogGDO, NaturalGDO, Numbers, Sample
 from random_mdps import random_mdp
 
 LN2 = float(np.log(2.0))
 
 
-def step(**changes):
-    values = {
-        "cost": 3.0,
-        "terminated": False,
-        "boundary": 0.0,
-        "extra": 4.0,
-        "penalty": 0.5,
-        "target_norm": 1.0,
-        "cap": np.inf,
-        "ceiling": np.inf,
-    }
-    values |= changes
-    flags = {"terminated": jnp.asarray(values.pop("terminated"))}
-    return Step(**{k: jnp.float32(v) for k, v in values.items()}, **flags)
+def make(kind, lam=1.0, cap=np.inf, ceiling=np.inf, penalty=0.5, target_norm=1.0):
+    return kind(Numbers(*map(jnp.float32, (lam, cap, ceiling, penalty, target_norm))))
 
 
-def value_and_slopes(objective, v, v_next, what):
-    f = lambda a, b: objective(a, b, what)  # noqa: E731
+def value_and_slopes(objective, v, v_next, cost=3.0, terminated=False, squared_norm=4.0):
+    sample = Sample(jnp.float32(cost), jnp.asarray(terminated), jnp.float32(squared_norm))
+    f = lambda a, b: objective.loss(a, b, sample)  # noqa: E731
     v, v_next = jnp.float32(v), jnp.float32(v_next)
     return float(f(v, v_next)), *map(float, jax.grad(f, argnums=(0, 1))(v, v_next))
 
 
 def test_gdo_by_hand():
     """u = 2, u' = 1: 1/2 + 3*4 + 0.5*(4-1)*(4-1) = 17; d/du = 1 + 12 + 0.5*4*3 = 19; d/du' = -1."""
-    assert value_and_slopes(gdo, 2.0, 1.0, step()) == pytest.approx((17.0, 19.0, -1.0))
+    assert value_and_slopes(make(GDO), 2.0, 1.0) == pytest.approx((17.0, 19.0, -1.0))
 
 
 def test_log_gdo_by_hand():
     """The same point in logs: the same value, slopes times u and u'."""
-    got = value_and_slopes(log_gdo, LN2, 0.0, step())
+    got = value_and_slopes(make(LogGDO), LN2, 0.0)
     assert got == pytest.approx((17.0, 38.0, -1.0), rel=1e-5)
 
 
 def test_natural_gdo_by_hand():
     """[3 - exp(0 - ln 2) + 0.5 (4 - 1)] = 4 is the slope; the value is 4 ln 2; s' gets nothing."""
-    got = value_and_slopes(natural_gdo, LN2, 0.0, step())
+    got = value_and_slopes(make(NaturalGDO), LN2, 0.0)
     assert got == pytest.approx((4 * LN2, 4.0, 0.0), rel=1e-6)
 
 
 def test_drogo_by_hand():
-    """[3 - exp(ln 2 - 0)] = 1; with an end after it, [3 - exp(0 - 0)] = 2 whatever v(s') is."""
-    assert value_and_slopes(drogo, 0.0, LN2, step())[1:] == pytest.approx((1.0, 0.0), abs=1e-6)
-    ended = step(terminated=True)
-    assert value_and_slopes(drogo, 0.0, 99.0, ended)[1:] == pytest.approx((2.0, 0.0))
-    # An end of value ln 2, as a goal with a reward of its own.
-    own = step(terminated=True, boundary=LN2)
-    assert value_and_slopes(drogo, 0.0, 99.0, own)[1] == pytest.approx(1.0)
+    """[3 - exp(ln 2 - 0)] = 1 is the slope at v = 0, v' = ln 2."""
+    assert value_and_slopes(make(Drogo), 0.0, LN2)[1:] == pytest.approx((1.0, 0.0), abs=1e-6)
+
+
+def test_terminal_states_have_their_own_value():
+    """Anchored objectives take terminal_value / lam; penalised ones leave the output alone."""
+    arguments = (jnp.array([9.0, 9.0]), jnp.array([True, False]), jnp.array([-6.0, -6.0]))
+    assert np.allclose(make(Drogo, lam=2.0).next_output(*arguments), [-3.0, 9.0])
+    assert np.allclose(make(NaturalGDO, lam=2.0).next_output(*arguments), [9.0, 9.0])
 
 
 def test_cap_and_ceiling():
-    """A cap of ln 2 turns exp(5) into 2; a ceiling of 0 turns v(s') = 5 into 0. Not at the anchor."""
-    assert value_and_slopes(drogo, 0.0, 5.0, step(cap=LN2))[1] == pytest.approx(1.0)
-    assert value_and_slopes(drogo, 0.0, 5.0, step(ceiling=0.0))[1] == pytest.approx(2.0)
-    anchored = step(terminated=True, cap=LN2)
-    assert value_and_slopes(drogo, -5.0, 0.0, anchored)[1] == pytest.approx(
-        3 - np.exp(5.0), rel=1e-5
-    )
-    assert value_and_slopes(natural_gdo, 0.0, 5.0, step(cap=LN2))[1] == pytest.approx(2.5)
+    """A cap of ln 2 turns exp(5) into 2, a ceiling of 0 turns v(s') = 5 into 0; at a terminal state
+    neither applies."""
+    assert value_and_slopes(make(Drogo, cap=LN2), 0.0, 5.0)[1] == pytest.approx(1.0)
+    assert value_and_slopes(make(Drogo, ceiling=0.0), 0.0, 5.0)[1] == pytest.approx(2.0)
+    anchored = value_and_slopes(make(Drogo, cap=LN2), -5.0, 0.0, terminated=True)
+    assert anchored[1] == pytest.approx(3 - np.exp(5.0), rel=1e-5)
+    assert value_and_slopes(make(NaturalGDO, cap=LN2), 0.0, 5.0)[1] == pytest.approx(2.5)
+
+
+def test_what_an_output_means():
+    """e, log e, and the constant that gives e unit norm: |(3, -4)| = 5."""
+    out = jnp.array([3.0, -4.0])
+    assert np.allclose(make(GDO).log_e(out), np.log([3.0, 4.0]))
+    assert np.allclose(make(GDO).entry(out), out)
+    assert float(make(GDO).log_scale(make(GDO).log_e(out))) == pytest.approx(np.log(5.0))
+    assert np.allclose(make(NaturalGDO).entry(jnp.log(jnp.array([3.0, 4.0]))), [3.0, 4.0])
+    assert float(make(Drogo).log_scale(out)) == 0.0
 
 
 def enumerated(objective, mdp, v, lam, penalty=0.7, target_norm=0.4):
@@ -80,16 +80,15 @@ def enumerated(objective, mdp, v, lam, penalty=0.7, target_norm=0.4):
     out = jnp.asarray(v)
 
     def loss(out):
-        u = out if objective is gdo else jnp.exp(out)
-        extra = (u**2).mean()
-        total = jnp.zeros(())
-        for s in range(n):
-            for t in np.flatnonzero(P[s]):
-                what = step(
-                    cost=np.exp(-r[s] / lam), penalty=penalty, target_norm=target_norm
-                )._replace(extra=extra)
-                total += float(P[s, t] / n) * objective(out[s], out[t], what)
-        return total
+        whole = make(objective, penalty=penalty, target_norm=target_norm)
+        squared_norm = (whole.entry(out) ** 2).mean()
+        s, t = np.nonzero(P)
+
+        def one(v, v_next, cost):
+            return whole.loss(v, v_next, Sample(cost, jnp.asarray(False), squared_norm))
+
+        cost = jnp.asarray(np.exp(-r[s] / lam), dtype=jnp.float32)
+        return jnp.asarray(P[s, t] / n, dtype=jnp.float32) @ jax.vmap(one)(out[s], out[t], cost)
 
     return np.asarray(jax.grad(loss)(out)), P, r
 
@@ -99,22 +98,22 @@ def test_natural_gradient_is_proposition_3_7():
     for P~ (the paper's own approximation: it samples forwards)."""
     mdp = random_mdp(5, 7)
     v = np.random.default_rng(0).normal(size=7).astype(np.float32)
-    got, P, r = enumerated(natural_gdo, mdp, v, 5.0)
+    got, P, r = enumerated(NaturalGDO, mdp, v, 5.0)
     u = np.exp(v)
     exact = np.exp(-r / 5.0) - (P @ u) / u + 0.7 * ((u**2).mean() - 0.4)
     assert 7 * got == pytest.approx(exact, rel=1e-4)
 
 
-@pytest.mark.parametrize("objective", [gdo, log_gdo])
+@pytest.mark.parametrize("objective", [GDO, LogGDO])
 def test_plain_gradients_are_those_of_the_whole_objective(objective):
     """The mean sampled gradient is that of 1/2 E(u - u')^2 + E R u^2 + b (E u^2 - c)^2, up to the
-    factor 2 of a product of two equal means, which `extra`, being differentiated too, supplies."""
+    factor 2 of a product of two equal means, which the squared norm, being differentiated too, supplies."""
     mdp = random_mdp(5, 7)
     v = np.random.default_rng(0).normal(size=7).astype(np.float32)
     got, P, r = enumerated(objective, mdp, v, 5.0)
 
     def whole(out):
-        u = out if objective is gdo else jnp.exp(out)
+        u = make(objective).entry(out)
         gap = (u[:, None] - u[None, :]) ** 2
         cost = jnp.asarray(np.exp(-r / 5.0), dtype=jnp.float32)
         return (
@@ -130,8 +129,8 @@ def test_log_gradient_is_the_plain_one_times_u():
     """Equation of section 3.2: the extra factor exp(v) that the natural gradient removes."""
     mdp = random_mdp(5, 7)
     v = np.random.default_rng(0).normal(size=7).astype(np.float32)
-    in_logs, _, _ = enumerated(log_gdo, mdp, v, 5.0)
-    plain, _, _ = enumerated(gdo, mdp, np.exp(v), 5.0)
+    in_logs, _, _ = enumerated(LogGDO, mdp, v, 5.0)
+    plain, _, _ = enumerated(GDO, mdp, np.exp(v), 5.0)
     assert in_logs == pytest.approx(np.exp(v) * plain, rel=1e-4, abs=1e-6)
 
 

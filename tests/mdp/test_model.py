@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given
+from hypothesis import given, settings
 
 from drogo import MDP, MDPError
 from random_mdps import random_mdp, recipes
@@ -20,7 +20,7 @@ def test_dense_sparse_and_per_action_agree():
     nested = MDP.from_arrays(CHAIN.tolist(), COSTS, [2])
     for mdp in (one, sparse, stacked, listed, nested):
         assert np.array_equal(mdp.P.toarray()[:2], CHAIN[:2])
-        assert mdp.P[[2]].nnz == 0  # an end has no way on
+        assert mdp.P[[2]].nnz == 0  # the row of a terminal state is empty
     assert stacked.n_actions == 2
     assert repr(stacked) == "MDP(3 states, 2 action(s), 1 terminal)"
 
@@ -39,17 +39,49 @@ def test_start():
     assert np.allclose(MDP.from_arrays(CHAIN, COSTS, [2], start=[0.2, 0.8, 0]).start, [0.2, 0.8, 0])
 
 
+def test_outcomes_by_hand():
+    """Two actions: one deterministic, the other with three outcomes of which the last is padding."""
+    right = [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]]
+    slip = [[0.25, 0.5, 0.25], [0.0, 0.5, 0.5], [np.nan, np.inf, -1.0]]  # not read: terminal
+    outcomes = MDP.from_arrays([right, slip], COSTS, [2]).outcomes
+    assert outcomes.next_state[:, 0].tolist() == [[1, 0, 0], [2, 1, 1], [2, 2, 2]]
+    assert outcomes.next_state[:, 1].tolist() == [[0, 1, 2], [1, 2, 1], [2, 2, 2]]
+    assert outcomes.cumulative[:, 0].tolist() == [[1, 1, 1]] * 3
+    assert outcomes.cumulative[:, 1].tolist() == [[0.25, 0.75, 1], [0.5, 1, 1], [1, 1, 1]]
+
+
+@given(recipes())
+@settings(max_examples=30)
+def test_outcomes_are_the_transitions(recipe):
+    mdp = random_mdp(**recipe)
+    probability = np.diff(mdp.outcomes.cumulative, axis=2, prepend=0.0)
+    assert (probability >= 0).all()
+    for action, matrix in enumerate(mdp.transitions):
+        rebuilt = np.zeros(matrix.shape)
+        states = np.arange(mdp.n_states)[:, None]
+        np.add.at(
+            rebuilt,
+            (states, mdp.outcomes.next_state[:, action]),
+            probability[:, action],
+        )
+        live = ~mdp.terminal
+        assert np.allclose(rebuilt[live], matrix.toarray()[live], atol=1e-12)
+        assert np.array_equal(rebuilt[~live], np.eye(mdp.n_states)[~live])
+
+
 def test_nothing_can_be_changed_afterwards():
     r = np.array(COSTS)
     mdp = MDP.from_arrays(CHAIN, r, [2])
     r[0] = 7.0
     assert mdp.reward[0] == -1.0
-    for array in (mdp.reward, mdp.terminal, mdp.start, mdp.P.data, mdp.transitions[0].data):
+    arrays = (mdp.reward, mdp.terminal, mdp.start, mdp.P.data, mdp.transitions[0].data)
+    for array in (*arrays, *mdp.outcomes):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 0
 
 
 @given(recipes())
+@settings(max_examples=30)
 def test_rows_are_distributions(recipe):
     mdp = random_mdp(**recipe)
     sums = mdp.P.sum(axis=1)
@@ -72,13 +104,13 @@ BROKEN = {
     "nan in P": ((changed(0, 0, np.nan), COSTS, [2]), r"P\[0, 0\] = nan is not finite"),
     "reward": ((CHAIN, [-1.0, 0.0, 0.0], [2]), r"r\(s\) >= 0 in state 1 .*needs r\(s\) < 0"),
     "nan in r": ((CHAIN, [np.nan, -1.0, 0.0], [2]), "r is nan in state 0"),
-    "no end": ((CHAIN, COSTS, []), "there is no terminal state"),
+    "no terminal": ((CHAIN, COSTS, []), "there is no terminal state"),
     "stuck": ((np.eye(3), COSTS, [2]), r"2 non-terminal state\(s\) cannot reach.*states 0, 1"),
-    "short r": ((CHAIN, [-1.0, 0.0], [2]), r"r has shape \(2,\), but there are 3 states"),
+    "short r": ((CHAIN, [-1.0, 0.0], [2]), r"r has shape \(2,\); expected \(states,\) = \(3,\)"),
     "not square": ((CHAIN[:2], COSTS, [2]), r"P\[0\] has shape \(2, 3\); expected square"),
     "sizes": (([CHAIN, np.eye(2)], COSTS, [2]), r"P\[1\] has shape \(2, 2\)"),
-    "no such end": ((CHAIN, COSTS, [3]), "terminal names state 3"),
-    "float ends": ((CHAIN, COSTS, [0.0, 0.0, 1.0]), "boolean mask or a list of state indices"),
+    "no such terminal": ((CHAIN, COSTS, [3]), "terminal names state 3"),
+    "float terminal": ((CHAIN, COSTS, [0.0, 0.0, 1.0]), "boolean mask or a list of state indices"),
     "short mask": ((CHAIN, COSTS, [True, False]), r"terminal has shape \(2,\)"),
 }
 

@@ -1,4 +1,4 @@
-"""Potentials: where they come from, how they are scaled, what they refuse."""
+"""Potentials: how they are made and scaled, and what they refuse."""
 
 import gymnasium
 import numpy as np
@@ -12,7 +12,7 @@ CORRIDOR = "######\n#S..G#\n######"
 
 
 def ordered_pairs_of_cells(world):
-    """Neighbouring free cells, found on the map itself."""
+    """Pairs of neighbouring free cells of the map."""
     for i, (row, column) in enumerate(world.cells):
         for j, (other_row, other_column) in enumerate(world.cells):
             if abs(row - other_row) + abs(column - other_column) == 1:
@@ -38,7 +38,7 @@ def test_transitions_know_the_same_neighbours():
 def test_a_callable_is_normalised_by_transitions():
     data = Transitions.from_arrays([[0.0], [1.0]], [[1.0], [3.0]], [-1, -1], [False, True])
     phi = Potential(lambda batch: -4 * batch[:, 0]).normalised(data)
-    # Steps of 4 and 8: 6 on average.
+    # The differences are 4 and 8, and 6 on average.
     np.testing.assert_allclose(phi([[0.0], [1.0], [3.0]]), [0, -4 / 6, -2])
 
 
@@ -49,16 +49,59 @@ def test_of_a_vector_over_states():
     np.testing.assert_array_equal(phi(world.observations("pixels")[[5, 3]]), v[[5, 3]])
     with pytest.raises(ValueError, match="104 states, and observation .* none of them"):
         phi(world.observations("pixels")[:1] + 0.25)
-    with pytest.raises(ValueError, match=r"shape \(13, 13, 3\), in batches"):
-        phi(world.observations("coordinates"))
+    for observations in (world.observations("coordinates"), world.observations("pixels")[0]):
+        with pytest.raises(ValueError, match=r"shape \(13, 13, 3\), and got one of shape \("):
+            phi(observations)
     with pytest.raises(ValueError, match="3 values do not fit 104"):
         Potential.from_states(world.observations("pixels"), np.zeros(3))
+
+
+@pytest.mark.parametrize("kind", ["state", "one-hot", "coordinates", "pixels"])
+def test_single_observations_are_looked_up(kind):
+    world = GridWorld.load("four-rooms")
+    v = exact.log_column(world.mdp, 20.0)
+    table = world.observations(kind)
+    phi = Potential.from_states(table, v)
+    assert [phi.at(observation) for observation in table] == v.tolist()
+    assert phi(table[:0]).shape == (0,)
+    assert phi.at(np.array(table[3], dtype=np.float64, order="F")) == v[3]
+    assert type(phi.at(table[3].tolist())) is float
+    with pytest.raises(ValueError, match="104 states, and observation .* none of them"):
+        phi.at(table[0] + 200)
+    with pytest.raises(ValueError, match="got one of shape"):
+        phi.at(table)
+
+
+def test_other_observations_go_to_another_potential():
+    table, values = np.array([[0.0], [1.0]]), np.array([5.0, 6.0])
+    batches, singles = [], []
+    other = Potential(
+        lambda batch: batches.append(batch.tolist()) or batch[:, 0] * 10,
+        single=lambda observation: singles.append(observation.tolist()) or observation[0] * 10,
+    )
+    phi = Potential.from_states(table, values, otherwise=other)
+    np.testing.assert_array_equal(phi([[3.0], [1.0], [4.0], [0.0]]), [30, 6, 40, 5])
+    assert (phi.at([1.0]), phi.at([3.0])) == (6, 30)
+    assert (batches, singles) == ([[[3.0], [4.0]]], [[3.0]])
+    data = Transitions.from_arrays([[0.0]], [[1.0]], [-1], [True])
+    half = Potential.from_states(table, 2 * values, otherwise=other).normalised(data)
+    assert (half.at([1.0]), half.at([3.0])) == (6, 15)
+    np.testing.assert_array_equal(half([[1.0], [3.0]]), [6, 15])
+
+
+def test_scaled_images_are_refused():
+    """Cast to bytes, numbers in [0, 1] would all be black."""
+    phi = Potential.from_states(np.array([[0, 255], [255, 0]], dtype=np.uint8), np.zeros(2))
+    for call in (phi.at, lambda observation: phi(observation[None])):
+        assert call(np.array([0.0, 255.0])) == 0
+        with pytest.raises(ValueError, match="type uint8; these are float64"):
+            call(np.array([0.5, 1.0]))
 
 
 @pytest.fixture(scope="module")
 def result():
     env = gymnasium.make("drogo/GridWorld-v0", world=GridWorld.parse(CORRIDOR), observation="coordinates")  # fmt: skip
-    return fit(collect(env, 2000, seed=0), preset="fast", updates=300, seeds=[0, 4])
+    return fit(collect(env, 2000, seed=0), preset="fast", updates=50, seeds=[0, 4])
 
 
 def test_of_a_fit(result, tmp_path):
@@ -71,7 +114,11 @@ def test_of_a_fit(result, tmp_path):
     np.testing.assert_array_equal(
         result.potential(4, normalised=False)(result.observations), result.v[1]
     )
+    assert [
+        phi.at(observation) for observation in world.observations("coordinates")
+    ] == pytest.approx(expected)
     unseen = np.array([[0.1, 0.2]])
+    assert phi.at(unseen[0]) == pytest.approx(phi(unseen)[0], rel=1e-5)
     np.testing.assert_allclose(phi(unseen), result(unseen)[1] / result.mean_step[1], rtol=1e-5)
     result.save(tmp_path / "fit.npz")
     np.testing.assert_array_equal(load(tmp_path / "fit.npz").potential(4)(unseen), phi(unseen))
@@ -83,26 +130,33 @@ def test_of_a_fit(result, tmp_path):
 def test_a_diverged_seed_is_no_potential(result):
     from dataclasses import replace
 
-    lost = replace(result, status=("converged", "diverged"), diverged_at=(None, 17))
+    diverged = replace(result, status=("converged", "diverged"), diverged_at=(None, 17))
     with pytest.raises(ValueError, match="seed 4 diverged at update 17"):
-        lost.potential(4)
+        diverged.potential(4)
 
 
 def test_objectives_of_unit_norm_agree_with_their_network():
     env = gymnasium.make("drogo/GridWorld-v0", world=GridWorld.parse(CORRIDOR), observation="coordinates")  # fmt: skip
-    found = fit(collect(env, 2000, seed=0), preset="fast", updates=100, objective="natural_gdo")
-    phi = found.potential(normalised=False)
-    known = found.observations[:1]
-    # One bit aside, the observation is unknown and goes through the network.
-    aside = np.nextafter(known, np.float32(1), dtype=np.float32)
-    np.testing.assert_allclose(phi(aside), phi(known), atol=1e-4)
+    result = fit(collect(env, 2000, seed=0), preset="fast", updates=50, objective="natural_gdo")
+    phi = result.potential(normalised=False)
+    known = result.observations[:1]
+    # An observation that differs in the last bit goes through the network.
+    unseen = np.nextafter(known, np.float32(1), dtype=np.float32)
+    np.testing.assert_allclose(phi(unseen), phi(known), atol=1e-4)
 
 
 def test_nan_and_wrong_shapes_are_errors():
-    with pytest.raises(ValueError, match="is nan at observation"):
-        Potential(lambda batch: np.full(len(batch), np.nan))(np.zeros((2, 3)))
+    nan = Potential(lambda batch: np.full(len(batch), np.nan))
+    single = Potential(lambda batch: np.zeros(len(batch)), single=lambda observation: np.inf)
+    table = Potential.from_states(np.zeros((1, 3)), np.array([np.nan]))
+    for call in (nan, nan.at, single.at, table, table.at):
+        batch = np.zeros((1, 3))
+        with pytest.raises(ValueError, match="is (nan|inf) at observation"):
+            call(batch if isinstance(call, Potential) else batch[0])
     with pytest.raises(ValueError, match=r"returned shape \(2, 3\) for 2"):
         Potential(lambda batch: batch)(np.zeros((2, 3)))
+    with pytest.raises(ValueError, match=r"returned shape \(1, 3\) for 1"):
+        Potential(lambda batch: batch).at(np.zeros(3))
     with pytest.raises(ValueError, match="no state has a neighbour"):
         mean_step(np.zeros(3), np.zeros((0, 2), int))
     with pytest.raises(ValueError, match="constant"):
@@ -110,7 +164,7 @@ def test_nan_and_wrong_shapes_are_errors():
 
 
 def test_successor_baselines_by_hand():
-    """Two states and an end in a row, moves left and right: SR and its eigenvector in plain numpy."""
+    """Two states and a terminal one in a row, moves left and right: the SR in plain NumPy."""
     world = GridWorld.parse("#####\n#S.G#\n#####")
     P = np.array([[3, 1, 0], [1, 2, 1], [0, 0, 0]]) / 4
     P[0, 0] = 0.75

@@ -1,4 +1,4 @@
-"""The continuous truth: against the real environment, and against an exact finite one."""
+"""The solution on a grid, against the real environment and against an exact finite one."""
 
 import gymnasium
 import numpy as np
@@ -24,7 +24,7 @@ def test_mountain_car_moves_as_gymnasium_says():
 
 
 @pytest.mark.parametrize("name", sorted(STARTS))
-def test_starts_are_spread_and_none_is_an_end(name):
+def test_starts_are_spread_and_not_terminal(name):
     env = gymnasium.make(name).unwrapped
     env.reset(seed=0)
     rng = np.random.default_rng(0)
@@ -35,31 +35,31 @@ def test_starts_are_spread_and_none_is_an_end(name):
 
 
 def test_a_walk_on_nodes_is_the_exact_chain():
-    """Moves of one node left and right: interpolation changes nothing, and the finite answer holds."""
+    """With moves of one node left and right, interpolation changes nothing."""
     n, lam = 33, 4.0
 
     def step(states, action):
         following = np.clip(states + (1 if action else -1), 0, n)
         return following, following[:, 0] >= n
 
-    found = solve_on_grid(step, [0.0], [n - 1.0], [n], actions=2, lam=lam, tolerance=1e-12)
+    solution = solve_on_grid(step, [0.0], [n - 1.0], [n], actions=2, lam=lam, tolerance=1e-12)
     P = np.zeros((2, n + 1, n + 1))
     for s in range(n):
         P[0, s, max(s - 1, 0)] = P[1, s, s + 1] = 1.0
     P[:, n, n] = 1.0
     reward = np.r_[np.full(n, -1.0), 0.0]
     truth = exact.log_column(MDP.from_arrays(P, reward, [n]), lam=lam)
-    assert found.log_e == pytest.approx(truth[:n], abs=1e-8)
+    assert solution.log_e == pytest.approx(truth[:n], abs=1e-8)
 
 
 def test_finer_grids_agree_more():
-    coarse, fine = mountain_car_truth(20.0, (65, 65)), mountain_car_truth(20.0, (129, 129))
+    coarse, fine = mountain_car_truth(20.0, (65, 65)), mountain_car_truth(20.0, (97, 97))
     assert fine.change < coarse.change
     at = np.array([[-0.5, 0.0], [0.3, 0.05]])
     assert fine(at)[0] < fine(at)[1] < 0
 
 
-def test_an_end_out_of_reach_is_told():
+def test_a_terminal_state_out_of_reach_is_reported():
     still = lambda states, action: (states, np.zeros(len(states), dtype=bool))  # noqa: E731
     with pytest.raises(ArithmeticError, match="Can every"):
-        solve_on_grid(still, [0.0], [1.0], [5], actions=1, lam=1.0, most_iterations=50)
+        solve_on_grid(still, [0.0], [1.0], [5], actions=1, lam=1.0, max_iterations=50)

@@ -1,4 +1,4 @@
-"""The agents that experiments need: tabular Q-learning, thousands of runs in one program."""
+"""Tabular Q-learning, thousands of runs in one program, and an experiment with shaped rewards."""
 
 from drogo.agents.comparison import Grid, compare
 from drogo.agents.q_learning import Runs, q_learning

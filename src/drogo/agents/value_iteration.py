@@ -1,4 +1,4 @@
-"""The best that can be had: optimal values by value iteration."""
+"""Optimal values by value iteration."""
 
 from __future__ import annotations
 
@@ -13,25 +13,29 @@ TOLERANCE = 1e-12
 
 
 class NoOptimum(NumericalError):
-    """Value iteration did not settle."""
+    """Value iteration did not converge."""
 
 
 def action_values(
     mdp: MDP, values: Float[np.ndarray, " states"], discount: float
 ) -> Float[np.ndarray, "states actions"]:
-    """One Bellman backup. An end is worth what entering it pays, and not discounted: it is paid
-    on the step that leads there."""
+    """Do one Bellman backup. A terminal state's own reward is paid on entering, undiscounted."""
     worth = np.where(mdp.terminal, mdp.reward, discount * values)
     return np.stack([mdp.reward + matrix @ worth for matrix in mdp.transitions], axis=1)
 
 
 def optimal_values(mdp: MDP, discount: float = 1.0) -> Float[np.ndarray, " states"]:
-    """Largest expected return from each state to an end; 0 in an end, where all is paid.
+    """Compute the largest expected return from each state.
 
-    `discount=1` gives the undiscounted returns that learning curves are measured by.
+    Args:
+        mdp: The MDP.
+        discount: The discount; 1 gives the undiscounted returns of learning curves.
+
+    Returns:
+        The return from each state, which is 0 in terminal states.
     """
     if not 0 <= discount <= 1:
-        raise ArgumentError(f"discount is {discount}; it must lie in [0, 1].")
+        raise ArgumentError(f"discount is {discount}; give a number from 0 to 1.")
     values, change = np.zeros(mdp.n_states), np.inf
     for _ in range(MOST_SWEEPS):
         better = np.where(mdp.terminal, 0.0, action_values(mdp, values, discount).max(axis=1))
@@ -39,4 +43,7 @@ def optimal_values(mdp: MDP, discount: float = 1.0) -> Float[np.ndarray, " state
         values = better
         if change <= TOLERANCE * np.abs(values).max():
             return values
-    raise NoOptimum(f"value iteration still moved by {change:.2g} after {MOST_SWEEPS} sweeps.")
+    raise NoOptimum(
+        f"value iteration still changed a value by {change:.2g} after {MOST_SWEEPS} sweeps. Is "
+        "there a state from which no terminal state can be reached?"
+    )

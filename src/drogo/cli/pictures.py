@@ -94,7 +94,7 @@ def _on_map(world: GridMap, result: LogEigenvector, title: str) -> Figure:
     if solution.status != "converged":
         return plot.profile(result.v.mean(axis=0), title=title, label="learned log e")
     v = result.v
-    if result.config.objective != "drogo":  # these have unit norm; a column is 0 at the goal
+    if not result.learner.objective.anchored:  # these have unit norm; a column is 0 at the goal
         v = v - v[:, world.grid.terminal][:, :1]
     return plot.learned(world.grid, solution.log_e, v, result.history, title=title)
 
@@ -103,7 +103,7 @@ def _over_positions(world: MiniGrid, result: LogEigenvector, how: str) -> Figure
     """The mean over directions, doors and objects at each position of the grid."""
     env = world.env.unwrapped
     width, height = int(env.width), int(env.height)  # pyright: ignore[reportAttributeAccessIssue]
-    positions = np.array([snapshot.position for snapshot in world.env.found.snapshots])
+    positions = world.env.positions
     cell = positions[:, 1] * width + positions[:, 0]
 
     def over_cells(values: np.ndarray) -> np.ndarray:

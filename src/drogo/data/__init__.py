@@ -1,4 +1,4 @@
-"""Transitions: the data that a map is learned from, and how to collect them."""
+"""Transitions, the data that a vector is learned from, and how to collect them."""
 
 from drogo.data.collect import Step, collect
 from drogo.data.transitions import Transitions

@@ -1,4 +1,4 @@
-"""Transitions from an environment, under its default (uniform random) policy."""
+"""Collects transitions of an environment under its default policy."""
 
 from __future__ import annotations
 
@@ -13,24 +13,21 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from drogo.data.table import TableBuilder
 from drogo.data.transitions import Transitions
 from drogo.errors import AlreadyExists, ArgumentError, DataError
-from drogo.mdp import FiniteWorld, HasFiniteWorld
+from drogo.mdp import MDP, HasMDP
 
 Policy = Callable[[Any, np.random.Generator], Any]
-"""`policy(observation, rng)` gives an action; of a vector of environments, both in batches."""
+"""`policy(observation, rng)` returns an action; for a vector of environments, both are batches."""
 Start = Callable[[gymnasium.Env, np.random.Generator], Any]
-"""`start(env, rng)` puts the environment into a state of its choice and gives the observation."""
+"""`start(env, rng)` puts the environment into a state and returns its observation."""
 
-MOST_WALKERS = 1000
-"""Episodes walked side by side in a finite world: fewer if they could not end."""
-HARMLESS = (
-    gymnasium.wrappers.OrderEnforcing,
-    gymnasium.wrappers.PassiveEnvChecker,
-)
-"""Wrappers that change nothing an agent sees, so that a finite world may be sampled directly."""
+MAX_WALKERS = 1000
+"""The largest number of episodes that are sampled side by side from an MDP."""
+TRANSPARENT = (gymnasium.wrappers.OrderEnforcing, gymnasium.wrappers.PassiveEnvChecker)
+"""Wrappers that change nothing, so that the MDP of the environment inside may be sampled."""
 
 
 class Step(NamedTuple):
-    """One step, as the environment tells it."""
+    """One step of an environment, as the environment reported it."""
 
     observation: Any
     action: Any
@@ -41,7 +38,7 @@ class Step(NamedTuple):
     info: dict[str, Any]
 
 
-OfStep = Callable[[Step], float]
+NumberOfStep = float | Callable[[Step], float] | None
 
 
 def collect(
@@ -51,244 +48,254 @@ def collect(
     seed: int,
     start: str | Start | None = None,
     policy: Policy | None = None,
-    reward: float | OfStep | None = None,
-    terminal_value: float | OfStep | None = None,
+    reward: NumberOfStep = None,
+    terminal_value: NumberOfStep = None,
     key: str | None = None,
     merge: bool | None = None,
     file: str | Path | None = None,
 ) -> Transitions:
-    """`n` transitions of `env`, a Gymnasium environment or a vector of them.
+    """Collect transitions from an environment.
 
-    - `start="uniform"`: each transition starts anew in a state drawn uniformly (the paper's way).
-      Needs an environment that knows its states: drogo's worlds, `MiniGridWorld`.
-    - `start="reset"`: whole episodes, one after another.
-    - `start=f`: each transition starts where `f(env, rng)` puts the environment.
-    - By default: uniform where that is possible, episodes elsewhere.
+    Args:
+        env: A Gymnasium environment, or a vector of environments.
+        n: The number of transitions.
+        seed: The seed of all random numbers.
+        start: Where transitions begin. `"uniform"`: each in a non-terminal state drawn uniformly,
+            as in the paper; this needs an environment that knows its MDP (drogo's grid worlds,
+            `MiniGridWorld`, or any `drogo.mdp.HasMDP`). `"reset"`: whole episodes, one after
+            another. A function `start(env, rng)`: each where it puts the environment; it returns
+            the observation. By default `"uniform"` where that is possible, otherwise `"reset"`.
+        policy: A function `policy(observation, rng)` that returns an action. By default the default
+            policy of the environment's MDP, or else uniform over the action space.
+        reward: Replaces the environment's reward: a step cost, or a function of a `Step`.
+        terminal_value: The terminal state's own value, in units of reward (`v` there is
+            `terminal_value / lam`): a number, or a function of the last `Step` of an episode. By
+            default `info["terminal_value"]` of that step, which is then subtracted from the step's
+            reward, or else 0.
+        key: The part of a `Dict` observation to keep.
+        merge: Whether equal observations become one row of the table. By default they do unless
+            observations turn out not to repeat.
+        file: A new file for the observations, if they are too large for memory.
 
-    `policy` is uniform over the actions unless given. `reward` replaces the environment's: a
-    constant step cost, or a function of a `Step`. `terminal_value` is the reward of an end itself,
-    in the same unit (`v` there is `terminal_value / lam`): one number, or a function of the `Step`
-    that ended; 0 unless given, or what `info["terminal_reward"]` says (which is then no part of the
-    step's reward). `key` chooses a part of `Dict` observations.
+    Returns:
+        The transitions.
 
-    Equal observations are merged as long as that pays (`merge=True`, `False` to insist). `file`
-    keeps the observations in a new file instead of memory, for data larger than that.
+    Raises:
+        DataError: Nothing can be learned from these transitions.
     """
     if n < 1:
         raise ArgumentError(f"n is {n}; at least one transition is needed.")
     if isinstance(start, str) and start not in ("uniform", "reset"):
         raise ArgumentError(f"start is {start!r}; choose 'uniform', 'reset', or give a function.")
     if isinstance(reward, int | float) and not reward < 0:
-        raise ArgumentError(f"reward is {reward}; a step cost is negative.")
+        raise ArgumentError(f"reward is {reward}; a step cost must be negative.")
     rng = np.random.default_rng(seed)
-    known = _knows_its_states(env)
-    plain = policy is None and terminal_value is None and key is None and not callable(reward)
-    if known is not None and plain and not callable(start) and file is None:
-        return _from_finite_world(known, n, rng, start or "uniform", reward)
+    plain = policy is None and terminal_value is None and key is None and file is None
+    if plain and not callable(start) and not callable(reward):
+        inner = env
+        while isinstance(inner, TRANSPARENT):
+            inner = inner.env
+        if isinstance(inner, HasMDP):
+            return _sample(inner, n, rng, start or "uniform", reward)
     if start == "uniform":
         raise ArgumentError(
-            "start='uniform' needs an environment that knows its states, with the default policy "
-            f"and rewards, not {env}. Use start='reset' for episodes, or a function start(env, "
-            "rng) -> observation."
+            f"start='uniform' needs an environment that knows its MDP (not {env}), and no policy, "
+            "terminal_value, key, file, or function as reward. Use start='reset' for episodes, or "
+            "a function start(env, rng) that returns an observation."
         )
     if isinstance(env, VectorEnv):
         if callable(start):
-            raise ArgumentError("start=f is for a single environment, not for a vector of them.")
-        steps = _steps_of_many(env, rng, policy, key)
+            raise ArgumentError("start is a function, which is for a single environment only.")
+        steps = _steps_of_vector(env, rng, policy, key)
     else:
-        steps = _steps_of_one(env, rng, start, policy, key)
-    return _gather(steps, n, reward, terminal_value, TableBuilder(merge, _new_file(file)))
+        steps = _steps_of_env(env, rng, start, policy, key)
+    if file is not None and Path(file).exists():
+        raise AlreadyExists(f"{file} exists already; give a new file for the observations.")
+    table = TableBuilder(merge, None if file is None else Path(file))
+    return _gather(steps, n, reward, terminal_value, table)
 
 
-def _new_file(file: str | Path | None) -> Path | None:
-    if file is None:
-        return None
-    path = Path(file)
-    if path.exists():
-        raise AlreadyExists(f"{path} is there already; give a new file for the observations.")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return path
-
-
-def _knows_its_states(env: Any) -> HasFiniteWorld | None:
-    while isinstance(env, HARMLESS):
-        env = env.env
-    return env if isinstance(env, HasFiniteWorld) else None
-
-
-def _from_finite_world(
-    env: HasFiniteWorld, n: int, rng: np.random.Generator, start: str, reward: Any
+def _sample(
+    env: HasMDP, n: int, rng: np.random.Generator, start: str, reward: float | None
 ) -> Transitions:
-    """Indices only; the table of observations is made once."""
-    world = env.finite_world()
+    """Sample indices from the MDP; the table of observations is made once."""
+    mdp, truncated = env.mdp, None
     if start == "uniform":
-        state = rng.choice(np.flatnonzero(~world.terminal), size=n)
-        following = world.next_state[state, rng.integers(0, world.next_state.shape[1], size=n)]
-        truncated = np.zeros(n, dtype=bool)
+        state = rng.choice(np.flatnonzero(~mdp.terminal), size=n)
+        next_state = _sample_next(mdp, state, rng)
     else:
-        state, following, truncated = _walk(world, n, rng)
-    terminated = world.terminal[following]
-    return Transitions.from_table(
-        env.all_observations(),
-        state,
-        following,
-        world.reward[state] if reward is None else np.full(n, reward),
-        terminated,
-        truncated,
-        np.where(terminated, world.reward[following], 0.0),
-    )
+        state, next_state, truncated = _sample_episodes(mdp, env.step_limit, n, rng)
+    rewards = mdp.reward[state] if reward is None else np.full(n, reward)
+    terminated = mdp.terminal[next_state]
+    value = np.where(terminated, mdp.reward[next_state], 0.0)
+    table = env.all_observations()
+    return Transitions.from_table(table, state, next_state, rewards, terminated, truncated, value)
 
 
-def _walk(
-    world: FiniteWorld, n: int, rng: np.random.Generator
+def _sample_next(mdp: MDP, state: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Draw an action of the default policy and its outcome for each state."""
+    if np.ptp(mdp.default_policy[~mdp.terminal]) == 0:
+        action = rng.integers(0, mdp.n_actions, size=state.size)
+    else:
+        action = _draw(mdp.default_policy[state].cumsum(axis=1), rng)
+    next_state, cumulative = mdp.outcomes
+    if next_state.shape[2] == 1:
+        return next_state[state, action, 0]
+    return next_state[state, action, _draw(cumulative[state, action], rng)]
+
+
+def _draw(cumulative: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Draw an index from each row of cumulative probabilities."""
+    number = rng.random(len(cumulative)) * cumulative[:, -1]
+    return (number[:, None] >= cumulative[:, :-1]).sum(axis=1)
+
+
+def _sample_episodes(
+    mdp: MDP, step_limit: int, n: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Random episodes of many walkers side by side."""
-    walkers = min(max(1, n // world.step_limit), MOST_WALKERS)
-    here = rng.choice(world.begin, size=walkers)
+    """Sample the episodes of many walkers side by side."""
+    walkers = min(max(1, n // step_limit), MAX_WALKERS)
+    starts = np.flatnonzero(mdp.start)
+    chance = mdp.start[starts] / mdp.start.sum()
+    chance = None if np.ptp(chance) == 0 else chance
+    state = rng.choice(starts, size=walkers, p=chance)
     age = np.zeros(walkers, dtype=np.int64)
     parts = []
     for _ in range(-(-n // walkers)):
-        action = rng.integers(0, world.next_state.shape[1], size=walkers)
-        there = world.next_state[here, action]
+        next_state = _sample_next(mdp, state, rng)
         age += 1
-        cut = (age >= world.step_limit) & ~world.terminal[there]
-        parts.append((here, there, cut))
-        over = cut | world.terminal[there]
-        here = np.where(over, rng.choice(world.begin, size=walkers), there)
+        truncated = (age >= step_limit) & ~mdp.terminal[next_state]
+        parts.append((state, next_state, truncated))
+        over = truncated | mdp.terminal[next_state]
+        state = np.where(over, rng.choice(starts, size=walkers, p=chance), next_state)
         age[over] = 0
-    state, following, truncated = (
-        np.concatenate(column)[:n] for column in zip(*parts, strict=True)
-    )
-    return state, following, truncated
+    columns = zip(*parts, strict=True)
+    states, next_states, truncations = (np.concatenate(column)[:n] for column in columns)
+    return states, next_states, truncations
 
 
-def _steps_of_one(
+def _steps_of_env(
     env: gymnasium.Env,
     rng: np.random.Generator,
     start: str | Start | None,
     policy: Policy | None,
     key: str | None,
 ) -> Iterator[tuple[int, Step]]:
-    """Any environment, one step at a time, for ever; 0 is its number."""
+    """Step an environment for ever. Its number is 0."""
     env.action_space.seed(int(rng.integers(2**31)))
     observation, _ = env.reset(seed=int(rng.integers(2**31)))
-    over, seen = False, None
+    over, kept = False, None
     while True:
         if callable(start):
-            observation, seen = start(env, rng), None
+            observation, kept = start(env, rng), None
         elif over:
-            observation, seen = env.reset()[0], None
-        # Copies: some environments write each observation into the array of the last.
-        seen = _copy(_part(observation, key)) if seen is None else seen
+            observation, kept = env.reset()[0], None
+        kept = _copy(observation, key) if kept is None else kept
         action = env.action_space.sample() if policy is None else policy(observation, rng)
-        following, reward, terminated, truncated, info = env.step(action)
-        arrived = _copy(_part(following, key))
-        step = Step(seen, action, float(reward), arrived, bool(terminated), bool(truncated), info)
+        observation, reward, terminated, truncated, info = env.step(action)
+        arrived = _copy(observation, key)
+        step = Step(kept, action, float(reward), arrived, bool(terminated), bool(truncated), info)
         yield 0, step
-        observation, seen, over = following, arrived, terminated or truncated
+        kept, over = arrived, terminated or truncated
 
 
-def _steps_of_many(
+def _steps_of_vector(
     envs: VectorEnv, rng: np.random.Generator, policy: Policy | None, key: str | None
 ) -> Iterator[tuple[int, Step]]:
-    """A vector of environments, in any of Gymnasium's ways of starting the next episode."""
+    """Step a vector of environments for ever, in any of Gymnasium's autoreset modes."""
     mode = envs.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
     envs.action_space.seed(int(rng.integers(2**31)))
     observations, _ = envs.reset(seed=int(rng.integers(2**31)))
     count = envs.num_envs
     over = np.zeros(count, dtype=bool)
-    seen: list[Any] = [None] * count
+    kept: list[Any] = [None] * count
     while True:
         if mode == AutoresetMode.DISABLED and over.any():
             observations, _ = envs.reset(options={"reset_mask": over})
-        parts = _part(observations, key)
-        seen = [_copy(parts[k]) if seen[k] is None else seen[k] for k in range(count)]
+        each = list(gymnasium.vector.utils.iterate(envs.observation_space, observations))
+        kept = [_copy(each[k], key) if kept[k] is None else kept[k] for k in range(count)]
         actions = envs.action_space.sample() if policy is None else policy(observations, rng)
         observations, rewards, terminated, truncated, infos = envs.step(actions)
-        each = list(gymnasium.vector.utils.iterate(envs.action_space, actions))
-        parts = _part(observations, key)
-        ended_here = infos.get("_final_obs", np.zeros(count, dtype=bool))
+        each_action = list(gymnasium.vector.utils.iterate(envs.action_space, actions))
+        each = list(gymnasium.vector.utils.iterate(envs.observation_space, observations))
+        replaced = infos.get("_final_obs", np.zeros(count, dtype=bool))
         for k in range(count):
             if mode == AutoresetMode.NEXT_STEP and over[k]:
-                seen[k] = None  # this step was the reset, and no step of an episode
+                kept[k] = None  # This step was a reset and is not part of an episode.
                 continue
-            arrived = _copy(_part(infos["final_obs"][k], key) if ended_here[k] else parts[k])
+            arrived = _copy(infos["final_obs"][k] if replaced[k] else each[k], key)
             yield k, Step(
-                seen[k], each[k], float(rewards[k]), arrived,
+                kept[k], each_action[k], float(rewards[k]), arrived,
                 bool(terminated[k]), bool(truncated[k]), _info_of(infos, k),
             )  # fmt: skip
-            seen[k] = None if terminated[k] or truncated[k] else arrived
+            kept[k] = None if terminated[k] or truncated[k] else arrived
         over = np.asarray(terminated | truncated)
 
 
 def _info_of(infos: dict[str, Any], k: int) -> dict[str, Any]:
-    """One environment's part of a vector's infos."""
-    told = infos
+    """Return one environment's part of the infos of a vector."""
     if "_final_info" in infos and infos["_final_info"][k]:
-        told = infos["final_info"]
+        infos = infos["final_info"]
     return {
         name: values[k]
-        for name, values in told.items()
-        if not name.startswith("_") and f"_{name}" in told and told[f"_{name}"][k]
+        for name, values in infos.items()
+        if not name.startswith("_") and f"_{name}" in infos and infos[f"_{name}"][k]
     }
 
 
-def _part(observation: Any, key: str | None) -> Any:
+def _copy(observation: Any, key: str | None) -> np.ndarray:
+    """Copy the part of an observation that is kept: some environments reuse their arrays."""
     if isinstance(observation, dict):
+        parts = ", ".join(map(str, observation))
         if key is None:
             raise DataError(
-                f"the observation is a Dict of {', '.join(map(str, observation))}: choose the part "
-                f"to learn from, for example key={next(iter(observation))!r}."
+                f"the observation is a Dict of {parts}: choose the part to learn from,",
+                remedy=f"for example key={next(iter(observation))!r}.",
+                command_remedy=f"for example --key={next(iter(observation))}.",
             )
         if key not in observation:
-            raise DataError(
-                f"key is {key!r}; the observation has {', '.join(map(str, observation))}."
-            )
-        return observation[key]
+            raise DataError(f"key is {key!r}; the observation has {parts}.")
+        return np.array(observation[key])
     if key is not None:
-        raise DataError(f"key is {key!r}, but the observation is no Dict.")
+        raise DataError(f"key is {key!r}, but the observation is not a Dict.")
     if isinstance(observation, tuple):
         raise DataError(
             "the observation is a tuple, not an array. Choose one part of it with "
             "gymnasium.wrappers.TransformObservation."
         )
-    return observation
-
-
-def _copy(observation: Any) -> np.ndarray:
     return np.array(observation)
 
 
-def _number(given: Any, step: Step) -> float:
-    value: Any = given(step) if callable(given) else given
-    return float(value)
-
-
 def _gather(
-    steps: Iterator[tuple[int, Step]], n: int, reward: Any, terminal_value: Any, table: TableBuilder
+    steps: Iterator[tuple[int, Step]],
+    n: int,
+    reward: NumberOfStep,
+    terminal_value: NumberOfStep,
+    table: TableBuilder,
 ) -> Transitions:
-    """The first `n` steps, as a table and indices into it."""
-    state, following = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
-    rewards, ends = np.empty(n), np.zeros(n)
+    """Put the first `n` steps into a table and indices into it."""
+    state, next_state = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
+    rewards, terminal_values = np.empty(n), np.zeros(n)
     terminated, truncated = np.empty(n, dtype=bool), np.empty(n, dtype=bool)
     arrived: dict[int, tuple[Any, int]] = {}
-    for k, (which, step) in zip(range(n), steps, strict=False):
-        # Within an episode the next step's observation is this one's: one row, not two.
-        last, row = arrived.get(which, (None, -1))
+    for k, (environment, step) in zip(range(n), steps, strict=False):
+        # Within an episode, an observation is the last step's next observation: one row, not two.
+        last, row = arrived.get(environment, (None, -1))
         state[k] = row if last is step.observation else table.add(step.observation)
-        following[k] = table.add(step.next_observation)
-        arrived[which] = step.next_observation, int(following[k])
+        next_state[k] = table.add(step.next_observation)
+        arrived[environment] = step.next_observation, int(next_state[k])
         rewards[k] = step.reward
-        if step.terminated:
-            told = step.info.get("terminal_reward")
-            if told is not None:
-                ends[k] = told
-                rewards[k] -= told
-            if terminal_value is not None:
-                ends[k] = _number(terminal_value, step)
+        reported = step.info.get("terminal_value")
+        if step.terminated and reported is not None:
+            terminal_values[k] = reported
+            rewards[k] -= reported
+        if step.terminated and terminal_value is not None:
+            terminal_values[k] = (
+                terminal_value(step) if callable(terminal_value) else terminal_value
+            )
         if reward is not None:
-            rewards[k] = _number(reward, step)
+            rewards[k] = reward(step) if callable(reward) else reward
         terminated[k], truncated[k] = step.terminated, step.truncated
     return Transitions.from_table(
-        table.finish(), state, following, rewards, terminated, truncated, ends
+        table.finish(), state, next_state, rewards, terminated, truncated, terminal_values
     )

@@ -1,7 +1,6 @@
-"""`TableBuilder`: observations as they come, into a table of distinct ones, in memory or in a file;
-`read_rows` of either.
+"""Tables of distinct observations, which are in memory or in a file.
 
-Whether observations repeat shows after a few thousand: then merging goes on, or it stops and every
+Whether observations repeat shows after a few thousand. Then merging goes on, or it stops and every
 observation becomes a row of its own.
 """
 
@@ -16,33 +15,30 @@ import numpy as np
 
 from drogo.errors import DataError
 
-LOOKED_AT = 20_000
-"""Observations after which it is decided whether they repeat."""
+MERGE_TRIAL = 20_000
+"""The number of observations after which it is decided whether they repeat."""
 REPEATING = 0.5
-"""They do if fewer than this share are distinct."""
+"""They repeat if fewer than this share of them are distinct."""
 ROWS_AT_ONCE = 500
-"""Read from a file before its pages are given back."""
+"""The number of rows read from a file before its pages are released."""
 
 
 class TableBuilder:
-    """Call `add` with observations; it gives the row of each."""
+    """Collects observations, of which equal ones share a row, in memory or in a new file."""
 
     def __init__(self, merge: bool | None = None, file: Path | None = None) -> None:
         self.merge = merge
-        """None: as long as it pays."""
+        """None: not decided yet."""
         self.path = file
-        self.shape: tuple[int, ...] | None = None
-        self.dtype: np.dtype | None = None
+        self._first: np.ndarray | None = None
         self._rows: list[np.ndarray] = []
         self._file: BinaryIO | None = None
         self._index: dict[bytes, int] = {}
         self._count = 0
         self._seen = 0
 
-    def __len__(self) -> int:
-        return self._count
-
     def add(self, observation: Any) -> int:
+        """Return the row of an observation, which is a new row if there is none yet."""
         row = np.asarray(observation)
         self._check(row)
         self._seen += 1
@@ -52,52 +48,52 @@ class TableBuilder:
         known = self._index.get(key)
         if known is None:
             known = self._index[key] = self._append(row)
-        if self.merge is None and self._seen == LOOKED_AT:
+        if self.merge is None and self._seen == MERGE_TRIAL:
             self.merge = self._count < REPEATING * self._seen
             if not self.merge:
                 self._index.clear()
         return known
 
     def finish(self) -> np.ndarray:
-        """The table: an array, or a memory map of the file."""
-        if self._count == 0 or self.shape is None or self.dtype is None:
-            raise DataError("there are no transitions.")
-        if self._file is None:
+        """Return the table: an array, or a memory map of the file."""
+        if self.path is None or self._file is None or self._first is None:
             return np.stack(self._rows)
         self._file.close()
-        assert self.path is not None
-        return np.memmap(self.path, self.dtype, mode="r", shape=(self._count, *self.shape))
+        shape = (self._count, *self._first.shape)
+        return np.memmap(self.path, self._first.dtype, mode="r", shape=shape)
 
     def _append(self, row: np.ndarray) -> int:
         if self.path is None:
             self._rows.append(row.copy())
         else:
             if self._file is None:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
                 self._file = self.path.open("xb")
             self._file.write(np.ascontiguousarray(row).data)
         self._count += 1
         return self._count - 1
 
     def _check(self, row: np.ndarray) -> None:
-        if self.shape is None:
-            if row.dtype.kind not in "biuf":
-                raise DataError(
-                    f"the observation is of type {row.dtype}, not numbers. Choose a part of it "
-                    "with key, or transform it with gymnasium.wrappers.TransformObservation."
-                )
-            self.shape, self.dtype = row.shape, row.dtype
-        if row.shape != self.shape or row.dtype != self.dtype:
+        first = self._first = row if self._first is None else self._first
+        if row.dtype.kind not in "biuf":
+            raise DataError(
+                f"the observation has the type {row.dtype}, not numbers. Choose a part of it with "
+                "key, or transform it with gymnasium.wrappers.TransformObservation."
+            )
+        if row.shape != first.shape or row.dtype != first.dtype:
             raise DataError(
                 f"observations change: number {self._seen} has shape {row.shape} and type "
-                f"{row.dtype}, those before {self.shape} and {self.dtype}."
+                f"{row.dtype}, those before {first.shape} and {first.dtype}."
             )
 
 
 def read_rows(table: np.ndarray, which: np.ndarray) -> np.ndarray:
-    """Rows of a table that may lie in a file. Few of the file's pages are in memory at any time: a
-    row that is touched brings its neighbours along, which are not wanted."""
+    """Read rows of a table that may be in a file, with few of the file's pages in memory.
+
+    Reading a row loads neighbouring rows too, which are not needed and are released again.
+    """
     rows = which.ravel()
-    owner = getattr(table, "_mmap", None)  # a copy of a memory map has none
+    owner = getattr(table, "_mmap", None)  # A copy of a memory map has none.
     if owner is None or not hasattr(mmap, "MADV_DONTNEED"):
         return np.asarray(table[rows]).reshape(*which.shape, *table.shape[1:])
     owner.madvise(mmap.MADV_RANDOM)

@@ -1,4 +1,4 @@
-"""The truth in closed form: default and successor representation, in the log domain."""
+"""Exact solutions, in the log domain: the default and the successor representation."""
 
 from drogo.errors import NotConverged
 from drogo.exact.definitions import (

@@ -1,28 +1,27 @@
-"""The four vectors that get called "the principal eigenvector of the DR", each by its name.
+"""The four vectors that are called "the principal eigenvector of the DR", each with its own name.
 
-- `column`: `v(T) = r(T)/lam`, `(R - P) exp(v) = 0` elsewhere. The fixed point of the DROGO loss
-  (proposition 3.10) and the log desirability of a linearly solvable MDP.
-- `transition`: smallest (algebraic) eigenvalue of `R - (P + P^T)/2`; the paper's text.
-- `representation`: largest eigenvalue of `(Z + Z^T)/2`; what tabular work computes.
-- `right`: the right Perron eigenvector of `Z`, not symmetrised; theorem 3.11 speaks of it.
+- `column`: `v(T) = terminal_value(T) / lam` and `(R - P) exp(v) = 0` elsewhere. It is the fixed
+  point of the DROGO loss (proposition 3.10) and the log desirability of a linearly solvable MDP.
+- `transition`: for the smallest (algebraic) eigenvalue of `R - (P + P^T)/2`; the paper's text.
+- `representation`: for the largest eigenvalue of `(Z + Z^T)/2`; what tabular work computes.
+- `right`: the right Perron eigenvector of `Z`, not symmetrised; the subject of theorem 3.11.
 
-Eigenvectors have unit norm before the log. Terminal states absorb at reward `-delta`
-(`terminal="absorbing"`, the paper's), or have a zero row of `P` and keep their own reward
-(`"zero-row"`, Tse et al. 2025).
+Eigenvectors have unit norm before the log. Terminal states are absorbing with reward `-delta`
+(`terminal="absorbing"`, as in the paper), or have a zero row of `P` and keep their own reward
+(`terminal="zero-row"`, Tse et al. 2025).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 from jaxtyping import Float
 from scipy.sparse import csgraph
 
 from drogo.errors import ArgumentError
 from drogo.exact.log_solve import Factor, NoPositiveSolution, log_solve
-from drogo.exact.perron import Pencil, Perron, perron
+from drogo.exact.perron import Certificate, Pencil, perron
 from drogo.exact.rows import (
     Rows,
     block,
@@ -36,7 +35,7 @@ from drogo.exact.solution import Solution
 from drogo.mdp import MDP
 
 DEFINITIONS = ("column", "transition", "representation", "right")
-MOST_REFINEMENTS = 10
+MAX_REFINEMENTS = 10
 
 
 def solve(
@@ -46,64 +45,65 @@ def solve(
     *,
     delta: float = 0.001,
     terminal: str = "absorbing",
-    boundary: Float[np.ndarray, " terminal_states"] | None = None,
+    terminal_value: npt.ArrayLike | None = None,
 ) -> Solution:
-    """The whole answer: vector, eigenvalue, certificates, status.
+    """Compute a vector together with its eigenvalue, error estimates and status.
 
-    An inaccurate vector is returned as such (`status`); `NotConverged` is raised only if there is
-    none at all. `boundary` replaces the values `v(T)` of `column`, one per terminal state in state
-    order.
+    Args:
+        mdp: The MDP.
+        lam: The temperature lambda, positive.
+        definition: One of `DEFINITIONS`.
+        delta: Minus the reward of an absorbing terminal state, positive.
+        terminal: How terminal states enter the representation: `"absorbing"` or `"zero-row"`.
+        terminal_value: For `column` only: one value per terminal state in state order, in units of
+            reward, so that `v(T) = terminal_value / lam`. By default `mdp.reward` of these states.
+
+    Returns:
+        The solution. If it is inaccurate, its `status` says so; `solution.checked()` then raises.
+
+    Raises:
+        ArgumentError: An argument cannot be used, or the vector is not defined for this MDP.
+        NotConverged: No vector could be computed.
     """
     if definition not in DEFINITIONS:
         raise ArgumentError(
             f"definition is {definition!r}; choose one of {', '.join(DEFINITIONS)}."
         )
     check_parameters(lam, terminal, delta)
-    if boundary is not None and definition != "column":
-        raise ArgumentError(f"boundary values belong to 'column', not to {definition!r}.")
+    if terminal_value is not None and definition != "column":
+        raise ArgumentError(f"terminal_value is for definition='column', not for {definition!r}.")
     try:
-        return _solve(mdp, lam, definition, delta, terminal, boundary)
+        if definition == "column":
+            log_e, certificate = _column(mdp, lam, terminal_value)
+        else:
+            rows = default_rows(mdp, lam, terminal, delta)
+            solver = {"transition": _transition, "representation": _representation, "right": _right}
+            log_e, certificate = solver[definition](mdp, rows)
     except NoPositiveSolution as error:
         raise NoPositiveSolution(
             f"the {definition} vector at lam = {lam:g} could not be computed: {error}"
         ) from error
-
-
-def _solve(
-    mdp: MDP,
-    lam: float,
-    definition: str,
-    delta: float,
-    terminal: str,
-    boundary: np.ndarray | None,
-) -> Solution:
-    if definition == "column":
-        log_e, residual, error = _column(mdp, lam, boundary)
-        return Solution(log_e, definition, lam, delta, terminal, None, None, residual, error)
-    solver: Callable[[MDP, Rows], tuple[np.ndarray, Perron]] = {
-        "transition": _transition,
-        "representation": _representation,
-        "right": _right,
-    }[definition]
-    log_e, found = solver(mdp, default_rows(mdp, lam, terminal, delta))
-    return Solution(
-        _unit(log_e),
-        definition,
-        lam,
-        delta,
-        terminal,
-        found.eigenvalue,
-        found.bracket,
-        found.residual,
-        found.error,
-    )
+    return Solution(log_e, definition, lam, delta, terminal, *certificate)
 
 
 def log_column(
-    mdp: MDP, lam: float, boundary: Float[np.ndarray, " terminal_states"] | None = None
+    mdp: MDP, lam: float, terminal_value: npt.ArrayLike | None = None
 ) -> Float[np.ndarray, " states"]:
-    """`column`: the exact fixed point of the DROGO loss. Raises if it did not converge."""
-    return solve(mdp, lam, "column", boundary=boundary).checked().log_e
+    """Compute the vector `column`, which is the exact fixed point of the DROGO loss.
+
+    Args:
+        mdp: The MDP.
+        lam: The temperature lambda, positive.
+        terminal_value: One value per terminal state in state order, in units of reward. By default
+            `mdp.reward` of these states.
+
+    Returns:
+        `v`, one number per state. It is `terminal_value / lam` in terminal states.
+
+    Raises:
+        NotConverged: The vector is not accurate in every entry.
+    """
+    return solve(mdp, lam, "column", terminal_value=terminal_value).checked().log_e
 
 
 def log_eigenvector(
@@ -114,48 +114,73 @@ def log_eigenvector(
     delta: float = 0.001,
     terminal: str = "absorbing",
 ) -> Float[np.ndarray, " states"]:
-    """Log of a unit-norm eigenvector of the DR. Raises if it did not converge."""
+    """Compute the log of a principal eigenvector of the DR.
+
+    Args:
+        mdp: The MDP.
+        lam: The temperature lambda, positive.
+        definition: `"transition"`, `"representation"` or `"right"`.
+        delta: Minus the reward of an absorbing terminal state, positive.
+        terminal: How terminal states enter the representation: `"absorbing"` or `"zero-row"`.
+
+    Returns:
+        The log of the eigenvector of unit norm, one number per state.
+
+    Raises:
+        NotConverged: The vector is not accurate in every entry.
+    """
     if definition == "column":
         raise ArgumentError("'column' is not an eigenvector; use exact.log_column.")
     return solve(mdp, lam, definition, delta=delta, terminal=terminal).checked().log_e
 
 
 def successor_eigenvector(mdp: MDP, discount: float = 0.99) -> Float[np.ndarray, " states"]:
-    """Top eigenvector of `(SR + SR^T)/2`, `SR = (I - discount P)^-1`: positive, of unit norm."""
-    log_e, found = _representation(mdp, successor_rows(mdp, discount))
-    checked = Solution(
-        _unit(log_e),
-        "successor",
-        np.inf,
-        0.0,
-        "zero-row",
-        found.eigenvalue,
-        found.bracket,
-        found.residual,
-        found.error,
-    ).checked()
-    return np.exp(checked.log_e)
+    """Compute the top eigenvector of `(SR + SR^T)/2`, where `SR = (I - discount P)^-1`.
+
+    Args:
+        mdp: The MDP. Its rewards are not used.
+        discount: The discount factor, between 0 and 1.
+
+    Returns:
+        The eigenvector: positive and of unit norm, one number per state.
+
+    Raises:
+        NotConverged: The vector is not accurate in every entry.
+    """
+    log_e, certificate = _representation(mdp, successor_rows(mdp, discount))
+    solution = Solution(log_e, "successor", np.inf, 0.0, "zero-row", *certificate)
+    return np.exp(solution.checked().log_e)
 
 
 def _unit(log_e: np.ndarray) -> np.ndarray:
-    """Scaled to norm 1, in logs."""
+    """Scale to unit norm, in logs."""
     return log_e - np.logaddexp.reduce(2 * log_e) / 2
 
 
-def _column(mdp: MDP, lam: float, boundary: np.ndarray | None) -> tuple[np.ndarray, float, float]:
-    end = mdp.terminal
+def _column(
+    mdp: MDP, lam: float, terminal_value: npt.ArrayLike | None
+) -> tuple[np.ndarray, Certificate]:
+    rewards = mdp.reward[mdp.terminal] if terminal_value is None else terminal_value
+    rewards = np.asarray(rewards, dtype=np.float64)
+    count = int(mdp.terminal.sum())
+    if rewards.shape != (count,) or not np.isfinite(rewards).all():
+        raise ArgumentError(
+            f"terminal_value needs one finite value for each of the {count} terminal state(s), in "
+            f"state order; got {rewards!r}."
+        )
     values = np.zeros(mdp.n_states)
-    values[end] = mdp.reward[end] / lam if boundary is None else _checked(boundary, mdp)
-    # The rows of terminal states are not used; any formulation gives the same others.
+    values[mdp.terminal] = rewards / lam
+    # The rows of terminal states are not used: any formulation gives the same other rows.
     rows = default_rows(mdp, lam, "absorbing", 1.0)
-    v, factor = log_solve(rows, end, values)
-    return _refine(rows, v, factor)
+    v, factor = log_solve(rows, mdp.terminal, values)
+    v, residual, error = _refine(rows, v, factor)
+    return v, (None, None, residual, error)
 
 
 def _refine(rows: Rows, v: np.ndarray, factor: Factor) -> tuple[np.ndarray, float, float]:
     """Correct `(M e)(s) = 0` on the unknown entries by its own accurate residual."""
     correction = np.inf
-    for _ in range(MOST_REFINEMENTS):
+    for _ in range(MAX_REFINEMENTS):
         change = factor.relative(v, -rows.ratio(v)[factor.unknown])
         size = float(np.abs(change).max(initial=0.0))
         if not size < 0.5 * correction:
@@ -167,25 +192,14 @@ def _refine(rows: Rows, v: np.ndarray, factor: Factor) -> tuple[np.ndarray, floa
     return v, residual, max(correction, factor.rounding_error(rows, v))
 
 
-def _checked(boundary: np.ndarray, mdp: MDP) -> np.ndarray:
-    values = np.asarray(boundary, dtype=np.float64)
-    ends = int(mdp.terminal.sum())
-    if values.shape != (ends,) or not np.isfinite(values).all():
-        raise ArgumentError(
-            f"boundary needs one finite value for each of the {ends} terminal state(s), in state "
-            f"order; got {values!r}."
-        )
-    return values
-
-
-def _transition(mdp: MDP, rows: Rows) -> tuple[np.ndarray, Perron]:
+def _transition(mdp: MDP, rows: Rows) -> tuple[np.ndarray, Certificate]:
     _check_connected(mdp)
-    found = perron(Pencil(symmetric_part(rows)))
-    return found.v, found
+    result = perron(Pencil(symmetric_part(rows)))
+    return _unit(result.v), result.certificate
 
 
-def _representation(mdp: MDP, rows: Rows) -> tuple[np.ndarray, Perron]:
-    """`(Z + Z^T)/2 x = k x` without an inverse.
+def _representation(mdp: MDP, rows: Rows) -> tuple[np.ndarray, Certificate]:
+    """Solve `(Z + Z^T)/2 x = k x` without an inverse.
 
     With `p = Z x`, `q = Z^T x` and `s = 1/(2k)` it reads `M p = s (p + q)`, `M^T q = s (p + q)`,
     `x = s (p + q)`: a sparse pencil of twice the size.
@@ -193,47 +207,46 @@ def _representation(mdp: MDP, rows: Rows) -> tuple[np.ndarray, Perron]:
     _check_connected(mdp)
     n = rows.n
     partner = np.concatenate([np.arange(n) + n, np.arange(n)])
-    found = perron(Pencil(block(rows, transpose(rows)), partner))
-    low, high = found.bracket
-    bracket = (0.5 / high if high > 0 else np.inf, 0.5 / low if low > 0 else np.inf)
-    largest = 0.5 / found.eigenvalue if found.eigenvalue > 0 else np.inf
-    top = Perron(found.v, largest, bracket, found.residual, found.error)
-    return np.logaddexp(found.v[:n], found.v[n:]), top
+    result = perron(Pencil(block(rows, transpose(rows)), partner))
+    below, above = result.bracket
+    high, largest, low = (0.5 / s if s > 0 else np.inf for s in (below, result.eigenvalue, above))
+    log_e = np.logaddexp(result.v[:n], result.v[n:])
+    return _unit(log_e), (largest, (low, high), result.residual, result.error)
 
 
-def _right(mdp: MDP, rows: Rows) -> tuple[np.ndarray, Perron]:
-    """Upper triangular: the eigenvalues are those of the non-terminal block and of the ends.
+def _right(mdp: MDP, rows: Rows) -> tuple[np.ndarray, Certificate]:
+    """Solve a block triangular eigenproblem: of the non-terminal block and of the terminal states.
 
-    If the ends have the smaller one, `e = 1` there (in an eigenspace of several, this vector)
-    and the rest follows. Otherwise the vector lives on the non-terminal states alone, and its
-    log is minus infinity at the ends.
+    If the terminal states have the smaller eigenvalue, `e = 1` there (in an eigenspace of several
+    dimensions, this vector) and the rest follows. Otherwise the vector vanishes in terminal states,
+    where its log is minus infinity.
     """
     end = mdp.terminal
-    # exp(r/lam) may be 0: then the row sum is infinite.
+    # exp(r/lam) may underflow to 0, and then the row sum is infinite.
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         at_end = rows.total[end] / np.exp(rows.log_scale[end])
         least_row_sum = float((rows.total[~end] / np.exp(rows.log_scale[~end])).min(initial=np.inf))
     t = float(at_end.min())
     inner = None
-    if t >= least_row_sum:  # the row sums bound the block's smallest eigenvalue from below
+    if t >= least_row_sum:  # The row sums bound the block's smallest eigenvalue from below.
         inner = perron(Pencil(_inner_rows(mdp, rows)))
     if inner is not None and inner.eigenvalue <= t:
         v = np.full(mdp.n_states, -np.inf)
         v[~end] = inner.v
-        return v, inner
+        return _unit(v), inner.certificate
     if not np.allclose(at_end, t, rtol=1e-12, atol=0):
         raise ArgumentError(
-            "the terminal states have different rewards, so that the right eigenvector vanishes "
+            "the terminal states have different rewards, so the right eigenvector vanishes "
             "wherever only the worse ones can be reached. Use definition='column'."
         )
     shifted = rows.minus(t)
     v, factor = log_solve(shifted, end, np.zeros(rows.n))
     v, residual, error = _refine(shifted, v, factor)
-    return v, Perron(v, t, Pencil(rows).bracket(v), residual, error)
+    return _unit(v), (t, Pencil(rows).bracket(v), residual, error)
 
 
 def _inner_rows(mdp: MDP, rows: Rows) -> Rows:
-    """The block over non-terminal states, which must be strongly connected."""
+    """Take the block of the non-terminal states, which must be strongly connected."""
     inside = ~mdp.terminal
     parts, _ = csgraph.connected_components(mdp.P[inside][:, inside], connection="strong")
     if parts > 1:
@@ -262,6 +275,6 @@ def _check_connected(mdp: MDP) -> None:
         sizes = ", ".join(map(str, np.bincount(label)[:5]))
         raise ArgumentError(
             f"the states fall into {parts} parts with no transition between them ({sizes} states "
-            "...): an eigenvector of the whole is zero on all parts but one. Use "
+            "...), and an eigenvector of the whole is zero on all parts but one. Use "
             "definition='column', or one MDP for each part."
         )

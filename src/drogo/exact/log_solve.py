@@ -1,14 +1,14 @@
-"""Linear systems with positive answers of any magnitude, solved in the log domain.
+"""Linear systems with positive solutions of any magnitude, solved in the log domain.
 
-Given a Z-matrix `M` (see `rows`) and the values of some entries, find the others from
-`(M e)(s) = 0`. If the part of `M` over the unknown entries is an M-matrix, elimination on its
-diagonal only ever adds positive terms (Alfa, Xue and Ye, 2002), so that double precision gives
-*every* entry of `e` to nearly full relative precision, as long as it is a double at all.
+Given a Z-matrix `M` (see `rows`) and the values of some entries, `log_solve` computes the others
+from `(M e)(s) = 0`. If the part of `M` over the unknown entries is an M-matrix, elimination on its
+diagonal only adds positive terms (Alfa, Xue and Ye, 2002), so that double precision gives *every*
+entry of `e` to nearly full relative precision, as long as it is in the range of a double.
 
-Entries below 1e-308 are brought into range by scaling. With a guess `u` of `log e`, solve for `y`
-in `e = exp(u) y`: the scaled matrix is an M-matrix again. The first guess is flat. Where `y`
-underflows, the guess is continued from the entries already found, along shortest paths, and the
-scaled system is solved anew.
+Entries below 1e-308 are brought into range by scaling. With a guess `u` of `log e`, the system is
+solved for `y` in `e = exp(u) y`, where the scaled matrix is an M-matrix again. The first guess is
+flat. Where `y` underflows, the guess is continued from the entries that are already solved, along
+shortest paths, and the scaled system is solved again.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from drogo.exact.rows import Rows
 
 SMALLEST = 1e-280
 """An entry of `y` below this may have lost terms to underflow."""
-SHORTEST_STEP = 1e-3
-"""Least cost of a step in the guess, so that a path never gains by length."""
+MIN_STEP_COST = 1e-3
+"""Least cost of a step in the guess, so that a longer path never costs less."""
 CAUTION = 0.97
-"""A guess slightly too high underflows and is mended; one too low overflows and is lost."""
-MOST_PASSES = 60
+"""A guess that is slightly too high underflows and is corrected; one too low overflows."""
+MAX_PASSES = 60
 
 
 class NoPositiveSolution(NotConverged):
@@ -50,13 +50,13 @@ class Factor:
         self, v: Float[np.ndarray, " n"], right: Float[np.ndarray, " unknown"]
     ) -> Float[np.ndarray, " unknown"]:
         """Solve with the matrix scaled by `exp(v)` instead of `exp(u)`."""
-        gap = np.exp(v[self.unknown] - self.u)
-        return self.lu.solve(gap * right) / gap
+        factor = np.exp(v[self.unknown] - self.u)
+        return self.lu.solve(factor * right) / factor
 
     def rounding_error(self, rows: Rows, v: Float[np.ndarray, " n"]) -> float:
-        """How far rounding in each row may have moved an entry, relatively.
+        """Estimate how far rounding in each row may have moved an entry, relatively.
 
-        Large where two solutions are nearly as good: then a small residual proves nothing.
+        Where two solutions are nearly equally good it is large, and a small residual proves little.
         """
         amount = np.finfo(float).eps * rows.magnitude(v)[self.unknown]
         with np.errstate(over="ignore", invalid="ignore"):
@@ -65,20 +65,16 @@ class Factor:
 
 
 def factorise(rows: Rows, fixed: Bool[np.ndarray, " n"], u: Float[np.ndarray, " n"]) -> Factor:
-    """Eliminate on the diagonal, in an order that keeps the factors sparse."""
+    """Factorise by elimination on the diagonal, in an order that keeps the factors sparse."""
     unknown = np.flatnonzero(~fixed)
     local = np.cumsum(~fixed) - 1
     inside = ~fixed[rows.row] & ~fixed[rows.column]
     row, column = local[rows.row[inside]], local[rows.column[inside]]
     weight = rows.scaled_weight(u)[inside]
-    here = np.arange(unknown.size)
-    matrix = sp.csc_array(
-        (
-            np.concatenate([-weight, rows.diagonal[unknown]]),
-            (np.concatenate([row, here]), np.concatenate([column, here])),
-        ),
-        shape=(unknown.size, unknown.size),
-    )
+    diagonal = np.arange(unknown.size)
+    entries = np.concatenate([-weight, rows.diagonal[unknown]])
+    places = np.concatenate([row, diagonal]), np.concatenate([column, diagonal])
+    matrix = sp.csc_array((entries, places), shape=(unknown.size, unknown.size))
     try:
         lu = splu(
             matrix,
@@ -94,13 +90,13 @@ def factorise(rows: Rows, fixed: Bool[np.ndarray, " n"], u: Float[np.ndarray, " 
 def log_solve(
     rows: Rows, fixed: Bool[np.ndarray, " n"], values: Float[np.ndarray, " n"]
 ) -> tuple[Float[np.ndarray, " n"], Factor]:
-    """`log e` with `log e = values` where `fixed`, and the factors of the last pass."""
+    """Return `log e`, which is `values` where `fixed`, and the factors of the last pass."""
     u = np.where(fixed, values, values[fixed].max())
     v, known = u, fixed
-    # Rates between which the guess must fall off: slower underflows, faster overflows. At rate 1 it
-    # follows the best path alone, which is never above the answer.
+    # The guess must fall off at a rate between these: slower underflows, faster overflows. At rate
+    # 1 it follows the best path alone, which is never above the solution.
     slow, fast, rate = 0.0, 1.0, 1.0
-    for _ in range(MOST_PASSES):
+    for _ in range(MAX_PASSES):
         factor = factorise(rows, fixed, u)
         with np.errstate(over="ignore"):
             y = factor.lu.solve(_inflow(rows, fixed, values, u)[factor.unknown])
@@ -109,14 +105,14 @@ def log_solve(
             u = _continue_guess(rows, known, v, rate)
             continue
         if y.min(initial=0.0) < -SMALLEST:
-            raise NoPositiveSolution("elimination met a negative entry: not an M-matrix.")
-        found = y > SMALLEST
+            raise NoPositiveSolution("elimination met a negative entry: it is not an M-matrix.")
+        solved = y > SMALLEST
         v = u.copy()
-        v[factor.unknown[found]] += np.log(y[found])
-        if found.all():
+        v[factor.unknown[solved]] += np.log(y[solved])
+        if solved.all():
             return v, factor
         now_known = fixed.copy()
-        now_known[factor.unknown[found]] = True
+        now_known[factor.unknown[solved]] = True
         if now_known.sum() > known.sum() or known is fixed:
             slow, fast = 0.0, 1.0
             rate = CAUTION * _rate(rows, now_known & ~fixed, now_known, v)
@@ -130,11 +126,11 @@ def log_solve(
             )
         known = now_known
         u = _continue_guess(rows, known, v, rate)
-    raise NoPositiveSolution(f"the scaling did not settle in {MOST_PASSES} passes.")
+    raise NoPositiveSolution(f"the scaling did not settle in {MAX_PASSES} passes.")
 
 
 def _inflow(rows: Rows, fixed: np.ndarray, values: np.ndarray, u: np.ndarray) -> np.ndarray:
-    """What the fixed entries contribute to each scaled row."""
+    """Return what the fixed entries contribute to each scaled row."""
     enters = fixed[rows.column] & ~fixed[rows.row]
     row, column = rows.row[enters], rows.column[enters]
     amount = np.exp(rows.log_weight[enters] + values[column] - u[row])
@@ -142,15 +138,15 @@ def _inflow(rows: Rows, fixed: np.ndarray, values: np.ndarray, u: np.ndarray) ->
 
 
 def _cost(rows: Rows) -> np.ndarray:
-    """Of stepping from a row's state to a neighbour, were it the only way: `log(diagonal / w)`."""
+    """Return the cost `log(diagonal / w)` of each step, as if it were the only one of its row."""
     diagonal = np.maximum(rows.diagonal, np.finfo(float).tiny)
-    return np.maximum(np.log(diagonal)[rows.row] - rows.log_weight, SHORTEST_STEP)
+    return np.maximum(np.log(diagonal)[rows.row] - rows.log_weight, MIN_STEP_COST)
 
 
 def _rate(rows: Rows, solved: np.ndarray, known: np.ndarray, v: np.ndarray) -> float:
-    """How fast `log e` falls per unit of cost, in the lower half of what is known.
+    """Estimate how fast `log e` falls per unit of cost, from the lower half of what is known.
 
-    Many paths lead to a goal, so that `e` falls more slowly than along the best of them.
+    Many paths lead to a goal, so `e` falls more slowly than along the best of them.
     """
     if not solved.any():
         return 1.0
@@ -167,21 +163,14 @@ def _rate(rows: Rows, solved: np.ndarray, known: np.ndarray, v: np.ndarray) -> f
 
 
 def _continue_guess(rows: Rows, known: np.ndarray, v: np.ndarray, rate: float) -> np.ndarray:
-    """Keep `v` where known; elsewhere fall off at `rate` along the cheapest way to there."""
+    """Keep `v` where it is known; elsewhere let it fall off at `rate` along the cheapest path."""
     hub = rows.n
     leads_out = ~known[rows.row]
     row, column = rows.row[leads_out], rows.column[leads_out]
     border = np.unique(column[known[column]])
     top = v[border].max()
-    graph = sp.csr_array(
-        (
-            np.concatenate([rate * _cost(rows)[leads_out], top - v[border] + 1.0]),
-            (
-                np.concatenate([column, np.full(border.size, hub)]),
-                np.concatenate([row, border]),
-            ),
-        ),
-        shape=(hub + 1, hub + 1),
-    )
+    cost = np.concatenate([rate * _cost(rows)[leads_out], top - v[border] + 1.0])
+    edges = np.concatenate([column, np.full(border.size, hub)]), np.concatenate([row, border])
+    graph = sp.csr_array((cost, edges), shape=(hub + 1, hub + 1))
     distance = csgraph.dijkstra(graph, directed=True, indices=hub)[:hub]
     return np.where(known, v, top + 1.0 - distance)

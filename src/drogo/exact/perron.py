@@ -1,12 +1,12 @@
-"""The positive eigenvector of a sparse Z-matrix pencil, in logs and right in every entry.
+"""The positive eigenvector of a sparse Z-matrix pencil, in logs and accurate in every entry.
 
-`M e = s J e` with the smallest `s` that has a positive `e`. `J` is the identity, or, for the
-symmetrised inverse, couples each entry with a partner: `(J e)(i) = e(i) + e(partner(i))`.
+It solves `M e = s J e` for the smallest `s` that has a positive `e`. `J` is the identity, or, for
+the symmetrised inverse, couples each entry with a partner: `(J e)(i) = e(i) + e(partner(i))`.
 
-Three steps. *Locate*: Noda's iteration (inverse iteration shifted to a Collatz-Wielandt lower
-bound) from the vector of ones finds `s` and where `e` is large, in ordinary numbers, and converges
-from anywhere. *Solve*: with the largest entry held at 1 and `s` known, the others follow from
-`log_solve`, at any range. *Polish*: Newton on `(log e, s)` with residuals from `Rows.ratio`.
+There are three steps. *Locate*: Noda's iteration (inverse iteration shifted to a Collatz-Wielandt
+lower bound) finds `s` and where `e` is large, in ordinary numbers; it converges from the vector of
+ones, as from any other. *Solve*: with the largest entry held at 1 and `s` known, `log_solve` gives
+the others, at any range. *Polish*: Newton's method on `(log e, s)`, with residuals of `Rows.ratio`.
 """
 
 from __future__ import annotations
@@ -19,25 +19,28 @@ from jaxtyping import Float, Int
 from drogo.exact.log_solve import Factor, NoPositiveSolution, factorise, log_solve
 from drogo.exact.rows import Rows
 
-MOST_LOCATING_STEPS = 100
-MOST_NEWTON_STEPS = 25
+MAX_LOCATING_STEPS = 100
+MAX_NEWTON_STEPS = 25
 MARGIN = 1e-7
 """How far below the eigenvalue, relatively, the shift of an inverse iteration stays."""
-ENOUGH = 1e-13
-"""A relative correction to every entry that is not worth another step."""
+SMALL_CORRECTION = 1e-13
+"""Newton's method stops after a relative correction of every entry below this."""
+
+Certificate = tuple[float | None, tuple[float, float] | None, float, float]
+"""Eigenvalue, bracket, residual and error, as in `Solution`."""
 
 
 @dataclass(frozen=True)
 class Pencil:
+    """The matrices `M` (as `rows`) and `J` (the identity if there is no `partner`)."""
+
     rows: Rows
     partner: Int[np.ndarray, " n"] | None = None
 
     def minus(self, s: float) -> Rows:
-        """`M - s J`."""
+        """Return `M - s J`."""
         shifted = self.rows.minus(s)
-        if self.partner is None:
-            return shifted
-        if s == 0:
+        if self.partner is None or s == 0:
             return shifted
         row = np.concatenate([shifted.row, np.arange(self.rows.n)])
         order = np.argsort(row, kind="stable")
@@ -52,14 +55,14 @@ class Pencil:
         )
 
     def weight(self, v: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
-        """`(J exp(v)) / exp(v)`, scaled like the rows."""
+        """Return `(J exp(v)) / exp(v)`, scaled like the rows."""
         scale = np.exp(self.rows.log_scale)
         if self.partner is None:
             return scale
         return scale + np.exp(self.rows.log_scale + v[self.partner] - v)
 
     def bracket(self, v: Float[np.ndarray, " n"]) -> tuple[float, float]:
-        """Collatz-Wielandt: the eigenvalue lies between these two, whatever the positive vector."""
+        """Return the Collatz-Wielandt bounds of the eigenvalue, valid for any positive vector."""
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             quotients = self.rows.ratio(v) / self.weight(v)
         quotients = quotients[~np.isnan(quotients)]
@@ -68,6 +71,8 @@ class Pencil:
 
 @dataclass(frozen=True)
 class Perron:
+    """The log of an eigenvector, its eigenvalue, and how accurate they are."""
+
     v: Float[np.ndarray, " n"]
     eigenvalue: float
     bracket: tuple[float, float]
@@ -77,8 +82,13 @@ class Perron:
     """Estimated largest relative error of an entry: the last Newton step, or rounding as the
     problem amplifies it, whichever is larger."""
 
+    @property
+    def certificate(self) -> Certificate:
+        return self.eigenvalue, self.bracket, self.residual, self.error
+
 
 def perron(pencil: Pencil) -> Perron:
+    """Compute the positive eigenvector."""
     s, x = _locate(pencil)
     anchor = int(np.argmax(x))
     fixed = np.zeros(pencil.rows.n, dtype=bool)
@@ -87,23 +97,23 @@ def perron(pencil: Pencil) -> Perron:
     try:
         v, factor = log_solve(pencil.minus(s), fixed, np.zeros(pencil.rows.n))
     except NoPositiveSolution:
-        # Eigenvalues that agree to all digits: ends that hardly see each other. The bracket holds
-        # for any positive vector; the infinite correction says that this one is not the answer.
+        # Eigenvalues agree to all digits: terminal states hardly see each other. The bracket holds
+        # for any positive vector; the infinite correction says that this vector is not accurate.
         v = np.log(np.maximum(x, np.finfo(float).tiny))
         return _assess(pencil, v, s, np.inf)
-    for step in range(MOST_NEWTON_STEPS):
-        if step in (1, 2):  # later factors are as good as new ones
+    for step in range(MAX_NEWTON_STEPS):
+        if step in (1, 2):  # Later steps change too little to need new factors.
             factor = factorise(pencil.minus(s), fixed, v)
-        with np.errstate(over="ignore", invalid="ignore"):  # a step gone wrong is seen below
+        with np.errstate(over="ignore", invalid="ignore"):  # A failed step is detected below.
             change, ds = _newton(pencil, factor, v, s, anchor)
         size = float(np.abs(change).max(initial=0.0))
         if not np.isfinite(size) or (size >= correction and correction < 1e-6):
             break
         correction = size
-        # A relative change below -1 has no logarithm; go half way there instead.
+        # A relative change below -1 has no logarithm, so the step is limited.
         v[factor.unknown] += np.log1p(np.maximum(change, -0.5))
         s += ds
-        if correction <= ENOUGH:
+        if correction <= SMALL_CORRECTION:
             break
     rows = pencil.minus(s)
     rounding = factorise(rows, fixed, v).rounding_error(rows, v)
@@ -119,7 +129,7 @@ def _assess(pencil: Pencil, v: np.ndarray, s: float, error: float) -> Perron:
 def _newton(
     pencil: Pencil, factor: Factor, v: np.ndarray, s: float, anchor: int
 ) -> tuple[np.ndarray, float]:
-    """A step for `(M - s J) e = 0`, `e(anchor)` held: relative change of `e`, change of `s`."""
+    """Solve for a relative change of `e` and a change of `s`, with `e(anchor)` held."""
     rows = pencil.minus(s)
     residual, weight = rows.ratio(v), pencil.weight(v)
     plain = factor.relative(v, -residual[factor.unknown])
@@ -135,18 +145,18 @@ def _newton(
 
 
 def _locate(pencil: Pencil) -> tuple[float, np.ndarray]:
-    """An eigenvalue a little too small, and roughly its vector, by Noda's iteration."""
+    """Find an eigenvalue (slightly too small) and roughly its vector by Noda's iteration."""
     n = pencil.rows.n
     nothing_fixed = np.zeros(n, dtype=bool)
     flat = np.zeros(n)
     scale = np.exp(pencil.rows.log_scale)
     x = np.ones(n)
     lower, _ = pencil.bracket(flat)
-    for _ in range(MOST_LOCATING_STEPS):
-        # Stay off the eigenvalue itself: there the matrix is singular.
+    for _ in range(MAX_LOCATING_STEPS):
+        # The shift must stay off the eigenvalue, where the matrix is singular.
         s = lower - MARGIN * abs(lower)
         if pencil.partner is not None:
-            s = max(s, 0.0)  # M itself has an inverse, so 0 is a lower bound too
+            s = max(s, 0.0)  # M has an inverse, so 0 is a lower bound too.
         try:
             factor = factorise(pencil.minus(s), nothing_fixed, flat)
         except NoPositiveSolution:

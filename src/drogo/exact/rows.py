@@ -1,14 +1,14 @@
-"""Sparse matrices kept in the log domain, row by row.
+"""Sparse matrices that are kept in the log domain, row by row.
 
 Every matrix here is a Z-matrix `M` (off-diagonals <= 0): `R - P`, its transpose, its symmetric
-part. Row s is divided by `exp(-r(s)/lam)`, so that nothing overflows whatever `lam`, and is kept as
+part. Row s is divided by `exp(-r(s)/lam)`, so that nothing overflows at any `lam`, and is kept as
 
-- the logs of its off-diagonals with the sign turned, `w = -M(s, s')`;
+- the logs of its negated off-diagonals, `w = -M(s, s')`;
 - its diagonal *and* its sum, each to full relative precision (`expm1`, however small `r/lam` is).
 
 For a vector in logs, `(M e)(s) / e(s)` is `diagonal(s) - sum_s' w(s, s') exp(v(s') - v(s))` and
-also `total(s) - sum_s' w(s, s') expm1(v(s') - v(s))`: at any scale, one of the two has no
-cancellation beyond what the answer itself has.
+also `total(s) - sum_s' w(s, s') expm1(v(s') - v(s))`. At any scale, one of the two has no
+cancellation beyond what the result itself has.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TERMINAL_FORMULATIONS = ("absorbing", "zero-row")
 
 @dataclass(frozen=True)
 class Rows:
-    """A square Z-matrix; `row`, `column`, `log_weight` list its off-diagonals, sorted by row."""
+    """A square Z-matrix. `row`, `column` and `log_weight` list its off-diagonals, sorted by row."""
 
     row: Int[np.ndarray, " entries"]
     column: Int[np.ndarray, " entries"]
@@ -36,19 +36,19 @@ class Rows:
     total: Float[np.ndarray, " n"]
     """Row sums."""
     log_scale: Float[np.ndarray, " n"]
-    """What each row was multiplied by: r(s)/lam."""
+    """The log of the factor that each row was multiplied by: r(s)/lam."""
 
     @property
     def n(self) -> int:
         return self.total.size
 
     def scaled_weight(self, v: Float[np.ndarray, " n"]) -> Float[np.ndarray, " entries"]:
-        """Off-diagonals of `diag(exp(-v)) M diag(exp(v))`, sign turned."""
-        with np.errstate(over="ignore"):  # far from the answer; the caller checks
+        """Return the negated off-diagonals of `diag(exp(-v)) M diag(exp(v))`."""
+        with np.errstate(over="ignore"):  # The caller checks for overflow.
             return np.exp(self.log_weight + v[self.column] - v[self.row])
 
     def ratio(self, v: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
-        """`(M exp(v)) / exp(v)`, entry by entry."""
+        """Return `(M exp(v)) / exp(v)`, entry by entry."""
         flow = self.scaled_weight(v)
         step = v[self.column] - v[self.row]
         near = np.abs(step) < 1
@@ -63,20 +63,19 @@ class Rows:
         return np.where(by_total, self.total - changing, self.diagonal - arriving)
 
     def magnitude(self, v: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
-        """Sum of the absolute values of the terms of `(M exp(v)) / exp(v)`."""
+        """Return the sum of the absolute values of the terms of `(M exp(v)) / exp(v)`."""
         return np.abs(self.diagonal) + np.bincount(self.row, self.scaled_weight(v), self.n)
 
     def minus(self, shift: float) -> Rows:
-        """`M - shift I`, before the rows were scaled."""
+        """Return `M - shift I` (of the matrix before its rows were scaled)."""
         amount = shift * np.exp(self.log_scale)
         return replace(self, diagonal=self.diagonal - amount, total=self.total - amount)
 
 
 def default_rows(mdp: MDP, lam: float, terminal: str, delta: float) -> Rows:
-    """`R - P`; a terminal state absorbs at reward `-delta`, or has a zero row and its reward."""
-    check_parameters(lam, terminal, delta)
-    at_end = np.full(mdp.n_states, -delta) if terminal == "absorbing" else mdp.reward
-    log_scale = np.where(mdp.terminal, at_end, mdp.reward) / lam
+    """Return `R - P`, with terminal states absorbing at `-delta` or with a zero row."""
+    absorbing = mdp.terminal & (terminal == "absorbing")
+    log_scale = np.where(absorbing, -delta, mdp.reward) / lam
     total = -np.expm1(log_scale)
     if terminal == "zero-row":
         total[mdp.terminal] = 1.0
@@ -85,7 +84,7 @@ def default_rows(mdp: MDP, lam: float, terminal: str, delta: float) -> Rows:
 
 
 def successor_rows(mdp: MDP, discount: float) -> Rows:
-    """`I - discount P`, terminal rows of `P` zero."""
+    """Return `I - discount P`, where terminal rows of `P` are zero."""
     if not 0 < discount < 1:
         raise ArgumentError(f"discount is {discount}; it must lie in (0, 1).")
     total = np.where(mdp.terminal, 1.0, 1.0 - discount)
@@ -95,7 +94,7 @@ def successor_rows(mdp: MDP, discount: float) -> Rows:
 
 
 def transpose(rows: Rows) -> Rows:
-    """The transposed matrix, its rows scaled like the original's."""
+    """Return the transposed matrix, its rows scaled like the original's."""
     log_weight = rows.log_weight - rows.log_scale[rows.row] + rows.log_scale[rows.column]
     order = np.argsort(rows.column, kind="stable")
     entries = rows.column[order], rows.row[order], log_weight[order]
@@ -104,25 +103,20 @@ def transpose(rows: Rows) -> Rows:
 
 
 def symmetric_part(rows: Rows) -> Rows:
-    """`(M + M^T) / 2`."""
+    """Return `(M + M^T) / 2`."""
     half = np.exp(rows.log_weight - rows.log_scale[rows.row]) / 2
-    ends = np.concatenate([rows.row, rows.column]), np.concatenate([rows.column, rows.row])
-    both = sp.csr_array(sp.coo_array((np.concatenate([half, half]), ends), shape=(rows.n,) * 2))
+    place = np.concatenate([rows.row, rows.column]), np.concatenate([rows.column, rows.row])
+    both = sp.csr_array(sp.coo_array((np.concatenate([half, half]), place), shape=(rows.n,) * 2))
     total = rows.total + (transpose(rows).total - rows.total) / 2
     entries = _off_diagonals(both, rows.log_scale)
     return Rows(*entries, rows.diagonal, total, rows.log_scale)
 
 
 def block(first: Rows, second: Rows) -> Rows:
-    """The block-diagonal matrix of two."""
-    return Rows(
-        np.concatenate([first.row, second.row + first.n]),
-        np.concatenate([first.column, second.column + first.n]),
-        np.concatenate([first.log_weight, second.log_weight]),
-        np.concatenate([first.diagonal, second.diagonal]),
-        np.concatenate([first.total, second.total]),
-        np.concatenate([first.log_scale, second.log_scale]),
-    )
+    """Return the block-diagonal matrix of two matrices."""
+    shifted = replace(second, row=second.row + first.n, column=second.column + first.n)
+    parts = zip(vars(first).values(), vars(shifted).values(), strict=True)
+    return Rows(*(np.concatenate(pair) for pair in parts))
 
 
 def check_parameters(lam: float, terminal: str, delta: float) -> None:

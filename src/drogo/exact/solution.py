@@ -1,4 +1,4 @@
-"""An exact answer that knows how good it is."""
+"""`Solution`: an exact vector and how accurate it is."""
 
 from __future__ import annotations
 
@@ -11,24 +11,25 @@ from jaxtyping import Float
 from drogo.errors import NotConverged
 
 TOLERANCE = 1e-9
-"""Largest residual, and largest estimated error of a log entry, of a converged answer."""
+"""Largest residual, and largest estimated error of a log entry, of a converged solution."""
 
 
 @dataclass(frozen=True)
 class Solution:
-    """`log_e` and its certificates."""
+    """A vector in logs, what it was computed from, and how accurate it is."""
 
     log_e: Float[np.ndarray, " states"]
+    """The vector: `v` for `column`, otherwise the log of an eigenvector of unit norm."""
     definition: str
     lam: float
     delta: float
     terminal: str
     eigenvalue: float | None
-    """`transition`: of `R - (P + P^T)/2`, the smallest. `representation`: of `(Z + Z^T)/2`, the
-    largest. `right`: of `R - P`, the smallest. `column`: None, it is not an eigenvector."""
+    """For `transition`, the smallest of `R - (P + P^T)/2`. For `representation`, the largest of
+    `(Z + Z^T)/2`. For `right`, the smallest of `R - P`. None for `column`."""
     bracket: tuple[float, float] | None
-    """Collatz-Wielandt bounds that hold the eigenvalue whatever happened before; None for
-    `column`. Rounding widens them by about 1e-16 times the largest `exp(-r/lam)`."""
+    """Collatz-Wielandt bounds, which hold the eigenvalue whatever vector was computed. Rounding
+    widens them by about 1e-16 times the largest `exp(-r/lam)`. None for `column`."""
     residual: float
     """Largest violation of a row's equation, relative to that row's diagonal term."""
     error: float
@@ -37,24 +38,34 @@ class Solution:
 
     @property
     def tolerance(self) -> float:
-        """A log of 1e8 as a double is itself only good to 1e-8."""
+        """The largest residual and error of a converged solution (a log of 1e8 has 1e-8)."""
         finite = self.log_e[np.isfinite(self.log_e)]
         return TOLERANCE + 8 * np.finfo(float).eps * float(np.abs(finite).max(initial=0.0))
 
     @property
     def status(self) -> Literal["converged", "inaccurate"]:
+        """Whether every entry is accurate."""
         good = self.residual <= self.tolerance and self.error <= self.tolerance
         return "converged" if good else "inaccurate"
 
     def checked(self) -> Solution:
-        """This solution, or `NotConverged`."""
+        """Return this solution if it converged.
+
+        Returns:
+            This solution.
+
+        Raises:
+            NotConverged: Some entry is not accurate.
+        """
         if self.status != "converged":
             raise NotConverged(
-                f"the {self.definition} vector at lam = {self.lam:g} is not accurate: residual "
-                f"{self.residual:.1e}, estimated error of a log entry {self.error:.1e} (both "
-                f"should be below {self.tolerance:.1g}). Ends that hardly see each other have "
-                "nearly equal eigenvalues, which does this; so do costs beyond the range of "
-                "double precision. exact.log_column suffers from neither; exact.solve returns "
-                "the vector as it is."
+                f"the {self.definition} vector at lam = {self.lam:g} is not accurate: its residual "
+                f"is {self.residual:.1e} and the estimated error of a log entry {self.error:.1e} "
+                f"(both should be below {self.tolerance:.1g}). Terminal states that hardly see "
+                "each other have nearly equal eigenvalues, which causes this; so do costs beyond "
+                "the range of double precision.",
+                remedy="exact.log_column has neither problem; exact.solve returns the vector as "
+                "it is.",
+                command_remedy="--definition column has neither problem.",
             )
         return self

@@ -1,24 +1,37 @@
 """Learning the logarithm of the principal eigenvector from transitions alone."""
 
 from drogo.config import PRESETS, Config
-from drogo.data.collect import Step, collect
-from drogo.data.transitions import Transitions
-from drogo.errors import BadCheckpoint, DataError, Diverged
+from drogo.learn.callbacks import TensorBoard, WandB
 from drogo.learn.fit import fit, sweep
-from drogo.learn.objectives import OBJECTIVES
-from drogo.learn.result import LogEigenvector, load
+from drogo.learn.learner import Batch, Learner, State
+from drogo.learn.objectives import (
+    OBJECTIVES,
+    AbstractAnchored,
+    AbstractObjective,
+    AbstractPenalised,
+    Numbers,
+    Sample,
+)
+from drogo.learn.result import LogEigenvector, ValueFunction, load
+from drogo.learn.train import Report
 
 __all__ = [
     "OBJECTIVES",
     "PRESETS",
-    "BadCheckpoint",
+    "AbstractAnchored",
+    "AbstractObjective",
+    "AbstractPenalised",
+    "Batch",
     "Config",
-    "DataError",
-    "Diverged",
+    "Learner",
     "LogEigenvector",
-    "Step",
-    "Transitions",
-    "collect",
+    "Numbers",
+    "Report",
+    "Sample",
+    "State",
+    "TensorBoard",
+    "ValueFunction",
+    "WandB",
     "fit",
     "load",
     "sweep",

@@ -1,17 +1,69 @@
-"""Stand-in until the real callbacks are merged."""
+"""Callbacks that log a fit to TensorBoard or to Weights & Biases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from drogo.errors import MissingPackage
+from drogo.learn.train import Report
+
+
+def _scalars(report: Report) -> Iterator[tuple[str, float]]:
+    """Yields a name and a number for each finite entry of a report."""
+    for name, values in report.row.items():
+        for lane, value in enumerate(values):
+            if np.isfinite(value):
+                points = len(report.seeds) // len(set(report.seeds))
+                point = f"/point {lane // (len(report.seeds) // points)}" if points > 1 else ""
+                yield f"{name}{point}/seed {report.seeds[lane]}", float(value)
 
 
 class TensorBoard:
-    def __init__(self, directory):
-        self.directory = directory
+    """Writes every row of the history to event files (`pip install "drogo[tensorboard]"`).
 
-    def __call__(self, event):
-        pass
+    Args:
+        directory: The directory of the event files.
+    """
+
+    def __init__(self, directory: str | Path) -> None:
+        try:
+            from tensorboard.summary import Writer
+        except ImportError as error:
+            raise MissingPackage(
+                'TensorBoard is not installed: pip install "drogo[tensorboard]".'
+            ) from error
+        self._writer = Writer(str(directory))
+
+    def __call__(self, report: Report) -> None:
+        for name, value in _scalars(report):
+            self._writer.add_scalar(name, value, report.update)
+        self._writer.flush()
 
 
 class WandB:
-    def __init__(self, **settings):
-        self.settings = settings
+    """Logs every row of the history to a run of Weights & Biases (`pip install "drogo[wandb]"`).
 
-    def __call__(self, event):
-        pass
+    Args:
+        run: A run of the user's own, from `wandb.init`. Unless given, the first report begins one.
+        **settings: Arguments of `wandb.init`, such as `project`.
+    """
+
+    def __init__(self, run: Any = None, **settings: Any) -> None:
+        try:
+            import wandb
+        except ImportError as error:
+            raise MissingPackage(
+                'Weights & Biases is not installed: pip install "drogo[wandb]".'
+            ) from error
+        self._init = wandb.init
+        self._settings = settings
+        self.run = run
+
+    def __call__(self, report: Report) -> None:
+        if self.run is None:
+            self.run = self._init(config=report.configs[0].as_json(), **self._settings)
+        self.run.log(dict(_scalars(report)), step=report.update)

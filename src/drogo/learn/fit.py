@@ -1,30 +1,29 @@
-"""`fit`: from transitions to the logarithm of the principal eigenvector."""
+"""`fit` and `sweep`: from transitions to the logarithm of the principal eigenvector."""
 
 from __future__ import annotations
 
-import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import product
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
+import jax
 import jax.numpy as jnp
-import numpy as np
+import optax
 
-from drogo import config as configs
-from drogo.data.transitions import Transitions
+from drogo.config import CUSTOM, configure
+from drogo.data import Transitions
 from drogo.errors import ArgumentError, Diverged
-from drogo.learn.result import LogEigenvector
-from drogo.learn.run import Run, Truth
+from drogo.learn.checkpoint import Progress, history_rows
+from drogo.learn.learner import State
+from drogo.learn.objectives import OBJECTIVES, AbstractObjective
+from drogo.learn.prepare import Truth, prepare
+from drogo.learn.result import LogEigenvector, make_results
+from drogo.learn.train import Callback, Training, train
 
-LOGGED = 40
-"""Points of a learning curve."""
-SECONDS_BETWEEN_CHECKPOINTS = 10.0
-SWEPT = ("step_size", "penalty", "cap")
-
-Progress = Callable[[int, Mapping[str, np.ndarray]], None]
-"""Called with the number of updates done and the latest row of the history."""
+SWEPT = ("lam", "step_size", "penalty", "target_norm", "cap", "tolerance")
 
 
 def fit(
@@ -33,28 +32,47 @@ def fit(
     preset: str = "auto",
     seeds: int | Sequence[int] = 1,
     truth: Truth | None = None,
-    start: LogEigenvector | None = None,
+    continue_from: LogEigenvector | None = None,
     checkpoint: str | Path | None = None,
-    callbacks: Sequence[Callable[[Any], Any]] = (),
+    callbacks: Sequence[Callback] = (),
     **settings: Any,
 ) -> LogEigenvector:
-    """Learn log e from transitions alone.
+    """Learns log e from transitions alone.
 
-    `settings` are fields of `drogo.learn.Config`, on top of a preset: `paper` (exactly the
-    paper's), `fast` (for small worlds whose states repeat), `stable` (for all others: a target
-    network, mini-batches), or `auto`, which chooses between the latter two by the data. `seeds` is
-    how many (0, 1, ...) or which. `truth` names vectors over `data.observations` to compare with
-    along the way. `start` continues a fit for `updates` in all. `checkpoint` is a file written now
-    and then; if it is there and of this very fit, training goes on from it to the very same result.
+    Args:
+        data: The transitions.
+        preset: "fast" for small worlds whose states repeat, "stable" for all others, "auto" for the
+            one of these that suits the data, or "paper" for exactly the paper's settings.
+        seeds: How many seeds (0, 1, ...), or which.
+        truth: Known vectors over `data.observations` to compare with during training, by name. A
+            vector may be given as a function of lam.
+        continue_from: A fit to continue, for `updates` in all.
+        checkpoint: A file that is written every few seconds. If it exists and belongs to this very
+            fit, training continues from it to the very same result.
+        callbacks: Functions that are called with a `Report` at each logged update. A callback that
+            returns False stops the fit, which returns the result so far.
+        **settings: Fields of `drogo.Config` that replace the preset's. Beyond their names,
+            `network` takes an `equinox.Module` from a batch of observations to one number each, or
+            a function from a JAX key to such a module; `optimiser` any optax transformation
+            (with its own step size); `step_size` an optax schedule; and `objective` a subclass of
+            `drogo.learn.AbstractObjective`.
 
-    Some seeds diverging is a warning and a status; all of them is `Diverged`.
+    Returns:
+        The learned vectors, one for each seed. Seeds that diverged are reported by a warning and
+        by their status.
+
+    Raises:
+        Diverged: All seeds diverged.
     """
-    config = configs.make_for(data, preset, settings)
-    inputs = None if start is None else start.inputs
-    run = Run.make(data, config, _seed_list(seeds), {}, truth or {}, inputs)
-    if start is not None:
-        run.continue_from(start)
-    (result,) = _train(run, checkpoint, _shim(run, callbacks))
+    own, settings = _own_parts(settings)
+    config = configure(data, preset, settings)
+    inputs = None if continue_from is None else continue_from.learner.inputs
+    training, states = prepare(data, [config], _seed_list(seeds), truth, own, inputs)
+    progress = Progress(states)
+    if continue_from is not None:
+        progress = _continued(continue_from, states, training)
+    progress = train(training, progress, _path(checkpoint), callbacks)
+    (result,) = make_results(training, progress, own)
     _report_divergence(result)
     return result
 
@@ -62,35 +80,81 @@ def fit(
 def sweep(
     data: Transitions,
     *,
+    grid: Mapping[str, Sequence[float]],
     preset: str = "auto",
     seeds: int | Sequence[int] = 1,
     truth: Truth | None = None,
     checkpoint: str | Path | None = None,
-    callbacks: Sequence[Callable[[Any], Any]] = (),
-    grid: Mapping[str, Sequence[float]],
+    callbacks: Sequence[Callback] = (),
     **settings: Any,
 ) -> dict[tuple[float, ...], LogEigenvector]:
-    """A grid over `step_size`, `penalty` and `cap`, all of it and all seeds in one program.
+    """Trains every seed at every point of a grid of settings, in one compiled program.
 
-    Keys of the answer are the values in the order of `grid`'s names. Diverged seeds are told by
-    their status only: finding out which settings diverge is what a sweep is for.
+    Args:
+        data: The transitions.
+        grid: The values of each swept setting, by name: lam, step_size, penalty, target_norm, cap
+            or tolerance.
+        preset: As in `fit`.
+        seeds: As in `fit`.
+        truth: As in `fit`.
+        checkpoint: As in `fit`.
+        callbacks: As in `fit`; the arrays of a report have a number for each point and seed.
+        **settings: As in `fit`.
+
+    Returns:
+        The result at each point. The keys are the points, in the order of the names in `grid`.
+        Seeds that diverged are reported by their status alone.
     """
     unknown = set(grid) - set(SWEPT)
     if unknown or not grid:
         raise ArgumentError(
-            f"a sweep varies {', '.join(SWEPT)}, not {sorted(unknown) or 'nothing'}."
+            f"a sweep varies {', '.join(SWEPT)}, not {', '.join(sorted(unknown)) or 'nothing'}."
         )
-    config = configs.make_for(data, preset, settings)
-    run = Run.make(data, config, _seed_list(seeds), dict(grid), truth or {})
-    return dict(zip(run.points, _train(run, checkpoint, _shim(run, callbacks)), strict=True))
+    own, settings = _own_parts(settings)
+    config = configure(data, preset, settings)
+    points = [tuple(map(float, point)) for point in product(*grid.values())]
+    configs = [replace(config, **dict(zip(grid, point, strict=True))) for point in points]
+    training, states = prepare(data, configs, _seed_list(seeds), truth, own)
+    progress = train(training, Progress(states), _path(checkpoint), callbacks)
+    return dict(zip(points, make_results(training, progress, own), strict=True))
 
 
-def _shim(run: Run, callbacks: Sequence[Callable[[Any], Any]]) -> Progress:
-    def progress(done: int, row: Mapping[str, np.ndarray]) -> None:
-        for callback in callbacks:
-            callback(SimpleNamespace(update=done, updates=run.config.updates, row=row))
+def _own_parts(settings: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Splits off what the user gave as objects, for which the configuration says "custom"."""
+    named = dict(settings)
+    own: dict[str, Any] = {}
+    for name in ("network", "optimiser", "objective"):
+        if name in settings and not isinstance(settings[name], str):
+            own[name] = settings[name]
+            named[name] = CUSTOM
+    if callable(settings.get("step_size")):
+        own["schedule"] = settings["step_size"]
+        named |= {"step_size": 1.0, "schedule": CUSTOM}
+    optimiser = own.get("optimiser")
+    if optimiser is not None:
+        if not isinstance(optimiser, optax.GradientTransformation):
+            raise ArgumentError(
+                f"optimiser is a {type(optimiser).__name__}; give a name or an optax "
+                "transformation such as optax.adamw(1e-3)."
+            )
+        if {"step_size", "schedule", "clip_norm"} & settings.keys():
+            raise ArgumentError(
+                "an optax optimiser of your own has its own step size, schedule and clipping: put "
+                "them into it and leave out step_size, schedule and clip_norm."
+            )
+    objective = own.get("objective")
+    if objective is not None and not (
+        isinstance(objective, type) and issubclass(objective, AbstractObjective)
+    ):
+        raise ArgumentError(
+            f"objective is {objective!r}; give a name ({', '.join(OBJECTIVES)}) or a subclass of "
+            "drogo.learn.AbstractObjective."
+        )
+    return own, named
 
-    return progress
+
+def _path(checkpoint: str | Path | None) -> Path | None:
+    return None if checkpoint is None else Path(checkpoint)
 
 
 def _seed_list(seeds: int | Sequence[int]) -> list[int]:
@@ -100,66 +164,43 @@ def _seed_list(seeds: int | Sequence[int]) -> list[int]:
     return chosen
 
 
-def _train(
-    run: Run, checkpoint: str | Path | None, progress: Progress | None
-) -> list[LogEigenvector]:
-    path = None if checkpoint is None else Path(checkpoint)
-    losses = run.restore(path) if path is not None and path.exists() else []
-    every = max(1, run.config.updates // LOGGED)
-    due = run.done % every == 0 or run.done == run.config.updates
-    if losses and due and run.history["update"][-1] != run.done:  # interrupted while it was logged
-        run.log(np.mean(losses, axis=0))
-        losses = []
-    if not run.history:
-        run.log(np.full(len(run.points) * len(run.seeds), np.nan))
-    saved = time.monotonic()
-    try:
-        while run.done < run.config.updates:
-            # Chunks end at logged updates, so that a resumed run cuts where a whole one does.
-            count = min(run.most_at_once, every - run.done % every, run.config.updates - run.done)
-            run.lanes, loss = run.program.run(
-                run.lanes,
-                run.hypers,
-                jnp.asarray(run.seed_of_lane),
-                run.problem,
-                run.table,
-                run.draw(count),
-                jnp.arange(count),
-            )
-            losses.append(np.asarray(loss))
-            row: dict[str, np.ndarray] = {}
-            if run.done % every == 0 or run.done == run.config.updates:
-                row, losses = run.log(np.mean(losses, axis=0)), []
-            if progress is not None:
-                progress(run.done, row)
-            if path is not None and time.monotonic() - saved > SECONDS_BETWEEN_CHECKPOINTS:
-                run.save(path, losses)
-                saved = time.monotonic()
-    except KeyboardInterrupt:
-        if path is not None:
-            run.save(path, losses)
-        raise
-    if path is not None:
-        run.save(path, losses)
-    return run.results()
+def _continued(start: LogEigenvector, states: State, training: Training) -> Progress:
+    """Returns the progress of a fit that continues another one."""
+    seeds, updates = list(start.seeds), start.updates
+    if seeds != training.seeds:
+        raise ArgumentError(
+            f"continue_from has the seeds {seeds}; this fit has {training.seeds}. They must agree."
+        )
+    if updates >= training.updates:
+        raise ArgumentError(
+            f"continue_from has {updates} updates already. updates is the number in all, and must "
+            f"be larger than that; it is {training.updates}."
+        )
+    shapes = [jax.tree.map(jnp.shape, tree) for tree in (start.state, states)]
+    if jax.tree.structure(start.state) != jax.tree.structure(states) or shapes[0] != shapes[1]:
+        raise ArgumentError(
+            "continue_from was trained with another network, optimiser or target_rate, or it was "
+            "loaded without its own optimiser (load(path, optimiser=...))."
+        )
+    return Progress(start.state, history_rows(start.history))
 
 
 def _report_divergence(result: LogEigenvector) -> None:
-    lost = [
-        s for s, status in zip(result.seeds, result.status, strict=True) if status == "diverged"
-    ]
+    lost = [s for s, at in zip(result.seeds, result.diverged_at, strict=True) if at is not None]
     if not lost:
         return
-    advice = (
-        "The ratio exp(v(s') - v(s)) overflowed: try cap='auto', a smaller step_size, or a target "
-        "network (target_rate=0.05)."
+    remedy = (
+        "The ratio exp(v(s') - v(s)) overflowed: try preset='stable', cap='auto' or a smaller "
+        "step_size."
     )
     if len(lost) == len(result.seeds):
         first = min(at for at in result.diverged_at if at is not None)
-        raise Diverged(f"all {len(lost)} seed(s) diverged, the first at update {first}. {advice}")
+        raise Diverged(
+            f"all {len(lost)} seed(s) diverged, the first at update {first}.", remedy=remedy
+        )
     warnings.warn(
-        f"{len(lost)} of {len(result.seeds)} seeds diverged ({lost}); their rows of v are the last "
-        f"finite ones, and not the answer. {advice}",
+        f"{len(lost)} of {len(result.seeds)} seeds diverged ({lost}). Their rows of v are the last "
+        f"finite ones and not the answer. {remedy}",
         RuntimeWarning,
         stacklevel=3,
     )

@@ -1,92 +1,89 @@
-"""`Inputs`: what is done to observations before a network sees them. Kept with the fit."""
+"""`Inputs`: how observations are turned into the numbers that a network sees."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
+import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Shaped
+from jaxtyping import Array, Float, Int, Shaped
 
-LOOKED_AT = 100_000
-"""Rows of a long table from which the range of its numbers is taken."""
-NUMBERS_LOOKED_AT = 2**24
+ROWS_LOOKED_AT, NUMBERS_LOOKED_AT = 100_000, 2**24
+"""How much of a long table the range of its numbers is taken from."""
+IMAGES_AT_ONCE = 1000
 NARROW = 0.1
-"""A number whose range is smaller than this is hard to tell apart; one of 2 or less is fine."""
+"""A coordinate with a smaller range than this is hard for a network to tell apart."""
 
 
-@dataclass(frozen=True)
-class Inputs:
-    """Bytes become numbers in [-0.5, 0.5]; others stay as they are, or are shifted and scaled to
-    that range. Hashable: compiled programs are kept by it."""
+class Inputs(eqx.Module):
+    """Turns bytes into numbers in [-0.5, 0.5], and normalises other numbers if asked to.
 
-    shift: tuple[float, ...] = ()
-    scale: tuple[float, ...] = ()
-    chosen: tuple[int, ...] = ()
-    """Of a flattened image, the numbers that are looked at; empty: all of them."""
+    The statistics are arrays, so other statistics of the same shape compile nothing.
+    """
 
-    @classmethod
-    def of(
-        cls,
-        observations: Shaped[np.ndarray, "n ..."],
-        normalise: bool,
-        flat: bool = False,
-    ) -> Inputs:
-        """`normalise` scales vectors of numbers whose ranges differ too much from [-1, 1]; those
-        that fit already, as one-hot states and scaled coordinates do, are left alone. Images that
-        will be `flat` are normalised by pixel: see `by_pixel`."""
-        if observations.ndim == 4 and flat and normalise:
-            return by_pixel(observations)
-        vectors = observations.ndim == 2 and observations.dtype != np.uint8
-        if not (normalise and vectors):
-            return cls()
-        most = max(1, min(LOOKED_AT, NUMBERS_LOOKED_AT // observations.shape[1]))
-        every = -(-len(observations) // most)
-        seen = np.asarray(observations[::every], dtype=np.float64)
-        low, high = seen.min(axis=0), seen.max(axis=0)
-        width = high - low
-        moving = width > 0
-        fits = (np.abs(seen).max() <= 1) and (width[moving] >= NARROW).all()
-        if fits:
-            return cls()
-        middle = (low + high) / 2
-        scale = np.divide(1.0, width, out=np.ones_like(width), where=moving)
-        return cls(tuple(middle.tolist()), tuple(scale.tolist()))
+    shift: Float[Array, " size"] | None = None
+    scale: Float[Array, " size"] | None = None
+    chosen: Int[Array, " size"] | None = None
+    """The pixels of a flattened image that are used, or None for all of them."""
 
     def __call__(self, observations: Any) -> Any:
-        """Of NumPy or JAX arrays."""
-        if self.chosen:
-            flat = observations.reshape(len(observations), -1)[:, np.array(self.chosen)]
-            return self._scaled(flat)
+        """Returns the numbers for a batch of observations, in NumPy or in JAX as it came."""
+        if self.chosen is not None:
+            flat = observations.reshape(len(observations), -1)
+            return self._scaled(flat[:, _like(observations, self.chosen)])
         if observations.dtype == np.uint8:
             return observations.astype(np.float32) / np.float32(255) - np.float32(0.5)
-        if not self.shift:
+        if self.shift is None:
             return observations.astype(np.float32) if observations.dtype == bool else observations
         return self._scaled(observations)
 
-    def _scaled(self, observations: Any) -> Any:
-        shift, scale = (np.array([part], dtype=np.float32) for part in (self.shift, self.scale))
-        return (observations.astype(np.float32) - shift) * scale
-
-    def as_json(self) -> dict[str, list[Any]]:
-        return {name: list(part) for name, part in vars(self).items()}
-
-    @classmethod
-    def from_json(cls, values: dict[str, list[Any]]) -> Inputs:
-        return cls(**{name: tuple(part) for name, part in values.items()})
+    def _scaled(self, numbers: Any) -> Any:
+        shift, scale = _like(numbers, self.shift)[None], _like(numbers, self.scale)[None]
+        return (numbers.astype(np.float32) - shift) * scale
 
 
-def by_pixel(images: Shaped[np.ndarray, "n height width channels"]) -> Inputs:
-    """Numbers that ever change, each less its mean and divided by its range.
+def _like(observations: Any, statistics: Any) -> Any:
+    return np.asarray(statistics) if isinstance(observations, np.ndarray) else statistics
 
-    Images of one scene differ in a few pixels before a background that is the same in all. A dense
-    layer sees little but the background, and learns to tell them apart slowly; what is left here
-    is what tells them apart.
+
+def fit_inputs(
+    observations: Shaped[np.ndarray, "n ..."], *, normalise: bool, by_pixel: bool
+) -> Inputs:
+    """Returns the inputs that suit a table of observations.
+
+    Args:
+        observations: The table.
+        normalise: Whether to scale vectors whose range is far from [-1, 1]. One-hot states and
+            scaled coordinates are left as they are.
+        by_pixel: Whether images will be flattened, and are then normalised pixel by pixel.
+    """
+    if observations.ndim == 4 and by_pixel and normalise:
+        return _by_pixel(observations)
+    if not normalise or observations.ndim != 2 or observations.dtype == np.uint8:
+        return Inputs()
+    most = max(1, min(ROWS_LOOKED_AT, NUMBERS_LOOKED_AT // observations.shape[1]))
+    every = -(-len(observations) // most)
+    seen = np.asarray(observations[::every], dtype=np.float64)
+    low, high = seen.min(axis=0), seen.max(axis=0)
+    width = high - low
+    varies = width > 0
+    if np.abs(seen).max() <= 1 and (width[varies] >= NARROW).all():
+        return Inputs()
+    scale = np.divide(1.0, width, out=np.ones_like(width), where=varies)
+    return _inputs((low + high) / 2, scale)
+
+
+def _by_pixel(images: Shaped[np.ndarray, "n height width channels"]) -> Inputs:
+    """Takes the pixels that ever change, each less its mean and divided by its range.
+
+    Images of one scene differ in a few pixels before a background that they share. A dense layer
+    that sees the background too learns to tell them apart only slowly.
     """
     size = int(np.prod(images.shape[1:], dtype=np.int64))
     low, high, total = np.full(size, np.inf), np.full(size, -np.inf), np.zeros(size)
-    for part in _pieces(images):
+    for begin in range(0, len(images), IMAGES_AT_ONCE):
+        part = np.asarray(images[begin : begin + IMAGES_AT_ONCE])
         rows = part.reshape(len(part), -1).astype(np.float64)
         low, high = np.minimum(low, rows.min(axis=0)), np.maximum(high, rows.max(axis=0))
         total += rows.sum(axis=0)
@@ -94,10 +91,12 @@ def by_pixel(images: Shaped[np.ndarray, "n height width channels"]) -> Inputs:
     if not chosen.size:
         return Inputs()
     mean, width = total[chosen] / len(images), (high - low)[chosen]
-    return Inputs(tuple(mean.tolist()), tuple((1 / width).tolist()), chosen=tuple(chosen.tolist()))
+    return _inputs(mean, 1 / width, chosen)
 
 
-def _pieces(images: np.ndarray) -> Iterator[np.ndarray]:
-    """Some images at a time: together they may be large."""
-    for start in range(0, len(images), 1000):
-        yield np.asarray(images[start : start + 1000])
+def _inputs(shift: np.ndarray, scale: np.ndarray, chosen: np.ndarray | None = None) -> Inputs:
+    return Inputs(
+        jnp.asarray(shift, dtype=jnp.float32),
+        jnp.asarray(scale, dtype=jnp.float32),
+        None if chosen is None else jnp.asarray(chosen, dtype=jnp.int32),
+    )

@@ -1,100 +1,242 @@
-"""The four objectives, each a loss of one transition (s, a, r, s').
+"""The objectives: what a network is trained to minimise, and what its output then means.
 
-| loss | in logs | natural gradient | what keeps it from collapsing | in the paper |
+| objective | output | gradient | what keeps it from collapsing | in the paper |
 |---|---|---|---|---|
-| `gdo` | no | no | norm penalty | proposition 3.3 |
-| `log_gdo` | yes | no | norm penalty | proposition 3.4 |
-| `natural_gdo` | yes | yes | norm penalty | proposition 3.9 |
-| `drogo` | yes | yes | v(s_T) = 0 | theorem 3.13 |
+| `GDO` | e | plain | norm penalty | proposition 3.3 |
+| `LogGDO` | log e | plain | norm penalty | proposition 3.4 |
+| `NaturalGDO` | log e | natural | norm penalty | proposition 3.9 |
+| `Drogo` | log e | natural | v(s_T) = 0 | theorem 3.13 |
 
-A loss takes the network's output at s and at s' and a `Step` with everything else. Batches are the
-caller's `vmap`. The natural-gradient losses are surrogates: their value means nothing, their
-gradient is the bracket, held constant, times the gradient of v(s).
+An objective of your own is a subclass of `AbstractAnchored` or `AbstractPenalised` that implements
+their abstract methods. Give the class to `fit(objective=...)`.
 """
 
-from __future__ import annotations
+import abc
+from typing import ClassVar, NamedTuple
 
-from collections.abc import Callable
-from typing import NamedTuple
-
+import equinox as eqx
 import jax.numpy as jnp
 from jax.lax import stop_gradient
+from jax.scipy.special import logsumexp
 from jaxtyping import Array, Bool, Float
 
 Scalar = Float[Array, ""]
 
 
-class Step(NamedTuple):
-    """What a loss needs besides the network's output at s and s'."""
+class Numbers(eqx.Module):
+    """The numbers of an objective. They are arrays, so changing them compiles nothing."""
+
+    lam: Float[Array, "*lanes"]
+    """Temperature."""
+    cap: Float[Array, "*lanes"]
+    """Largest v(s') - v(s) inside an exponential, or infinity. At the solution
+    v(s') - v(s) <= -r/lam - log P(s'|s), so a cap above that does not move the solution."""
+    ceiling: Float[Array, "*lanes"]
+    """Largest v(s'), or infinity. Rewards are negative, so the solution is nowhere above the best
+    terminal value."""
+    penalty: Float[Array, "*lanes"]
+    """The weight b of the norm penalty."""
+    target_norm: Float[Array, "*lanes"]
+    """The value c at which the penalty holds the mean of the squared entries."""
+
+
+class Sample(NamedTuple):
+    """What a loss needs of one transition besides the network's outputs."""
 
     cost: Scalar
     """exp(-r / lam)."""
     terminated: Bool[Array, ""]
-    boundary: Scalar
-    """The value of v at the end, where `terminated`: 0 unless the end has a reward of its own."""
-    extra: Scalar
-    """u(s'')^2 for a state s'' drawn independently of s, or its mean over an independent batch:
-    the losses are linear in it."""
-    penalty: Scalar
-    """b."""
-    target_norm: Scalar
-    """c: what the mean of u^2 should be."""
-    cap: Scalar
-    """Upper bound on v(s') - v(s) inside the exponential; infinity for none. At the solution
-    v(s') - v(s) <= -r/lam - log P(s'|s), so a cap above that changes nothing there."""
-    ceiling: Scalar
-    """Upper bound on v(s') (`drogo` only); infinity for none. Rewards are negative, so the solution
-    is nowhere above the best end: a vector that rises beyond it must not feed on itself."""
+    squared_norm: Scalar
+    """The mean of the squared entries over an independent batch (penalised objectives only)."""
+
+
+class AbstractObjective(eqx.Module):
+    """A loss of one transition, and what the output of a network trained with it means.
+
+    Args:
+        numbers: The numbers of the objective.
+    """
+
+    numbers: Numbers
+
+    anchored: ClassVar[bool]
+    """Whether terminal states have a given value. Otherwise they absorb, at reward -delta."""
+    needs_second_batch: ClassVar[bool]
+    """Whether `Sample.squared_norm` is used; it is estimated from a second batch."""
+    separable: ClassVar[bool]
+    """Whether the equation of a state involves only the transitions that leave it. States may then
+    be weighed at will without moving the solution."""
+    initial_output: ClassVar[float]
+    """The output from which a table is trained."""
+
+    @abc.abstractmethod
+    def loss(self, output: Scalar, next_output: Scalar, sample: Sample) -> Scalar:
+        """Returns the loss of one transition. Its gradient is what matters.
+
+        Args:
+            output: The network's output at s.
+            next_output: The output at s', or the terminal value if s' is a terminal state that has
+                one (see `next_output`).
+            sample: The rest of the transition.
+        """
+
+    @abc.abstractmethod
+    def next_output(self, output: Array, terminated: Array, terminal_value: Array) -> Array:
+        """Returns the outputs at s' with terminal states treated as the objective demands.
+
+        Args:
+            output: The network's outputs at s'.
+            terminated: Where s' is a terminal state.
+            terminal_value: The rewards of these terminal states.
+        """
+
+    @abc.abstractmethod
+    def entry(self, output: Array) -> Array:
+        """Returns the entries of e that some outputs stand for."""
+
+    @abc.abstractmethod
+    def log_e(self, output: Array) -> Array:
+        """Returns log |e| for some outputs, up to a constant."""
+
+    @abc.abstractmethod
+    def log_scale(self, log_e: Float[Array, " states"]) -> Scalar:
+        """Returns the constant that is subtracted from log e over all states to fix its scale."""
+
+    @abc.abstractmethod
+    def unit(self, output: Array, cost: Array) -> Array:
+        """Returns the unit of a state's residual: the size of the largest term in its equation."""
+
+
+class AbstractAnchored(AbstractObjective):
+    """An objective for v = log e whose terminal states have the value `terminal_value / lam`."""
+
+    anchored: ClassVar[bool] = True
+    needs_second_batch: ClassVar[bool] = False
+    separable: ClassVar[bool] = True
+    initial_output: ClassVar[float] = 0.0
+
+    def next_output(self, output: Array, terminated: Array, terminal_value: Array) -> Array:
+        return jnp.where(terminated, terminal_value / self.numbers.lam, output)
+
+    def entry(self, output: Array) -> Array:
+        return jnp.exp(output)
+
+    def log_e(self, output: Array) -> Array:
+        return output
+
+    def log_scale(self, log_e: Float[Array, " states"]) -> Scalar:
+        return jnp.zeros((), dtype=log_e.dtype)
+
+    def unit(self, output: Array, cost: Array) -> Array:
+        return cost
+
+
+class AbstractPenalised(AbstractObjective):
+    """An objective whose norm penalty keeps e from collapsing. Terminal states absorb."""
+
+    anchored: ClassVar[bool] = False
+    needs_second_batch: ClassVar[bool] = True
+
+    def next_output(self, output: Array, terminated: Array, terminal_value: Array) -> Array:
+        return output
+
+    def log_scale(self, log_e: Float[Array, " states"]) -> Scalar:
+        return logsumexp(2 * log_e) / 2  # e then has unit norm
+
+
+class GDO(AbstractPenalised):
+    """1/2 (u(s) - u(s'))^2 + exp(-r/lam) u(s)^2 + b (u(s)^2 - c)(u(s'')^2 - c).
+
+    Summed over all transitions the first two terms are u'(I + R - P~)u (proposition 3.2). The third
+    is an unbiased sample of b (u'u - c)^2, because s'' does not depend on s.
+    """
+
+    separable: ClassVar[bool] = False
+    initial_output: ClassVar[float] = 1.0
+
+    def loss(self, output: Scalar, next_output: Scalar, sample: Sample) -> Scalar:
+        u, n = output, self.numbers
+        norm = n.penalty * (u**2 - n.target_norm) * (sample.squared_norm - n.target_norm)
+        return 0.5 * (u - next_output) ** 2 + sample.cost * u**2 + norm
+
+    def entry(self, output: Array) -> Array:
+        return output
+
+    def log_e(self, output: Array) -> Array:
+        return jnp.log(jnp.maximum(jnp.abs(output), jnp.finfo(output.dtype).tiny))
+
+    def unit(self, output: Array, cost: Array) -> Array:
+        return 2 * cost * jnp.abs(output)
+
+
+class LogGDO(AbstractPenalised):
+    """`GDO` of u = exp(v). Its gradient carries a factor exp(v), which is why it fails."""
+
+    separable: ClassVar[bool] = False
+    initial_output: ClassVar[float] = 0.0
+
+    def loss(self, output: Scalar, next_output: Scalar, sample: Sample) -> Scalar:
+        return GDO(self.numbers).loss(jnp.exp(output), jnp.exp(next_output), sample)
+
+    def entry(self, output: Array) -> Array:
+        return jnp.exp(output)
+
+    def log_e(self, output: Array) -> Array:
+        return output
+
+    def unit(self, output: Array, cost: Array) -> Array:
+        return 2 * cost * jnp.exp(2 * output)
+
+
+class NaturalGDO(AbstractPenalised):
+    """[exp(-r/lam) - exp(v(s') - v(s)) + b (exp(2 v(s'')) - c)] v(s), the bracket held constant.
+
+    This is exp(-2v) times the gradient of `LogGDO` (the metric of proposition 3.5), sampled: the
+    bracket is the s-th entry of exp(-v) (R - P) exp(v) + b (u'u - c) (propositions 3.7 and 3.8).
+    The value of this surrogate means nothing; its gradient is the bracket times that of v(s).
+    """
+
+    separable: ClassVar[bool] = True
+    initial_output: ClassVar[float] = 0.0
+
+    def loss(self, output: Scalar, next_output: Scalar, sample: Sample) -> Scalar:
+        n = self.numbers
+        ratio = jnp.exp(jnp.minimum(next_output - output, n.cap))
+        bracket = sample.cost - ratio + n.penalty * (sample.squared_norm - n.target_norm)
+        return stop_gradient(bracket) * output
+
+    def entry(self, output: Array) -> Array:
+        return jnp.exp(output)
+
+    def log_e(self, output: Array) -> Array:
+        return output
+
+    def unit(self, output: Array, cost: Array) -> Array:
+        return cost
 
 
 ANCHOR_CAP = 20.0
-"""The least cap at the anchor: far above any solution, far below an overflow."""
-
-Objective = Callable[[Scalar, Scalar, Step], Scalar]
+"""The smallest cap at a terminal state: far above any solution, far below an overflow."""
 
 
-def gdo(u: Scalar, u_next: Scalar, step: Step) -> Scalar:
-    """1/2 (u(s) - u(s'))^2 + exp(-r/lam) u(s)^2 + b (u(s)^2 - c)(u(s'')^2 - c).
-
-    The first two, summed over all transitions, are u'(I + R - P~)u (proposition 3.2); the third is
-    an unbiased sample of b (u'u - c)^2, because s'' does not depend on s.
-    """
-    norm = step.penalty * (u**2 - step.target_norm) * (step.extra - step.target_norm)
-    return 0.5 * (u - u_next) ** 2 + step.cost * u**2 + norm
-
-
-def log_gdo(v: Scalar, v_next: Scalar, step: Step) -> Scalar:
-    """`gdo` of u = exp(v). Its gradient carries a factor exp(v), which is why it fails."""
-    return gdo(jnp.exp(v), jnp.exp(v_next), step)
-
-
-def natural_gdo(v: Scalar, v_next: Scalar, step: Step) -> Scalar:
-    """[exp(-r/lam) - exp(v(s') - v(s)) + b (exp(2 v(s'')) - c)] v(s), the bracket held constant.
-
-    exp(-2v) times the gradient of `log_gdo` (the metric of proposition 3.5), sampled: the bracket
-    is the s-th entry of exp(-v) (R - P) exp(v) + b (u'u - c) (propositions 3.7 and 3.8).
-    """
-    ratio = jnp.exp(jnp.minimum(v_next - v, step.cap))
-    bracket = step.cost - ratio + step.penalty * (step.extra - step.target_norm)
-    return stop_gradient(bracket) * v
-
-
-def drogo(v: Scalar, v_next: Scalar, step: Step) -> Scalar:
+class Drogo(AbstractAnchored):
     """[exp(-r/lam) - exp(v(s') - v(s))] v(s), the bracket held constant, v(s_T) = 0.
 
-    `natural_gdo` without its penalty: the anchor at the end holds the vector in place instead.
+    This is `NaturalGDO` without its penalty: the terminal states hold the vector in place instead.
     """
-    v_next = jnp.where(step.terminated, step.boundary, jnp.minimum(v_next, step.ceiling))
-    # The anchor's pull stays uncapped: it alone stops a vector that drifts away as a whole.
-    cap = jnp.where(step.terminated, jnp.maximum(step.cap, ANCHOR_CAP), step.cap)
-    return stop_gradient(step.cost - jnp.exp(jnp.minimum(v_next - v, cap))) * v
+
+    def loss(self, output: Scalar, next_output: Scalar, sample: Sample) -> Scalar:
+        n, v = self.numbers, output
+        # A terminal value pulls without a cap: it alone stops a vector that drifts as a whole.
+        cap = jnp.where(sample.terminated, jnp.maximum(n.cap, ANCHOR_CAP), n.cap)
+        bounded = jnp.minimum(next_output, n.ceiling)
+        v_next = jnp.where(sample.terminated, next_output, bounded)
+        return stop_gradient(sample.cost - jnp.exp(jnp.minimum(v_next - v, cap))) * v
 
 
-OBJECTIVES: dict[str, Objective] = {
-    "gdo": gdo,
-    "log_gdo": log_gdo,
-    "natural_gdo": natural_gdo,
-    "drogo": drogo,
+OBJECTIVES: dict[str, type[AbstractObjective]] = {
+    "gdo": GDO,
+    "log_gdo": LogGDO,
+    "natural_gdo": NaturalGDO,
+    "drogo": Drogo,
 }
-PENALISED = ("gdo", "log_gdo", "natural_gdo")
-"""These need the norm of a second, independent batch, and the ends as absorbing states."""

@@ -1,14 +1,14 @@
-"""`Plan`: what of the data is used for what. Small worlds whole, large ones by batches.
+"""`Plan`: what of the data is used for what. Small worlds are used whole, large ones by batches.
 
-Three sizes of problem, told apart by the data:
+There are three sizes of problems, told apart by the data:
 
-- A table in which every state was seen often, and small: each distinct observation is evaluated
-  once per update (`whole`).
-- Data that fit on the device: batches are gathered there.
-- Data that do not: batches are read from memory or from a file as they are needed (`streamed`).
+- Every state was seen often and there are few: each distinct observation is evaluated once per
+  update (`whole`).
+- The data fit on the device: batches are gathered there.
+- They do not: batches are read from memory or from a file when they are needed (`streamed`).
 
-Where states were not seen often, as in a continuous world, a state's equation cannot be checked by
-itself. Then some transitions are held out, and checked in groups of states of like value.
+Where states were not seen often, as in a continuous world, the equation of a state cannot be
+checked by itself. Then some transitions are held out and checked in groups of similar value.
 """
 
 from __future__ import annotations
@@ -19,74 +19,80 @@ import numpy as np
 from jaxtyping import Int
 
 from drogo.config import Config
-from drogo.data.transitions import Transitions
+from drogo.data import Transitions
 from drogo.errors import ArgumentError
-from drogo.learn.objectives import PENALISED
+from drogo.learn.objectives import AbstractObjective
 
-ON_DEVICE = 2**30
-"""Bytes of observations."""
-IN_A_RESULT = 2**28
-"""Bytes of observations that a result keeps; of larger tables, a sample."""
-PER_CHUNK = 2**28
+BYTES_ON_DEVICE = 2**30
+"""Bytes of observations that are kept on the device."""
+BYTES_IN_RESULT = 2**28
+"""Bytes of observations that a result keeps; of a larger table it keeps a sample."""
+BYTES_PER_CHUNK = 2**28
 """Bytes of streamed observations at a time."""
 HELD_OUT, MOST_HELD_OUT = 0.05, 10_000
-COMPARED = 20_000
-"""Most observations that are compared with a truth along the way, where states do not repeat."""
-LOOKED_AT = 2**23
-"""Bytes of observations in each of these two looks: images are dear to evaluate."""
+MOST_COMPARED = 20_000
+"""The most observations that are compared with a truth during training."""
+BYTES_PER_LOG = 2**23
+"""Bytes of observations that are evaluated at each logged update, where states do not repeat."""
 
 
 @dataclass(frozen=True)
 class Plan:
+    """What of the data is used for what."""
+
     whole: bool
+    """Whether each update evaluates the whole table of observations."""
     streamed: bool
+    """Whether observations are read batch by batch."""
     repeats: bool
-    """States were seen often enough to check each by itself."""
+    """Whether states were seen often enough to check each by itself."""
     trained: Int[np.ndarray, " rows"]
-    """Transitions to train on; the others are held out."""
-    held_out: Int[np.ndarray, " held"]
+    """The transitions to train on."""
+    checked: Int[np.ndarray, " checked"]
+    """The transitions on which equations are checked, if states do not repeat: those that are held
+    out, or some of the others if none are."""
     kept: Int[np.ndarray, " kept"]
-    """Observations in the result."""
+    """The observations that the result keeps."""
     compared: Int[np.ndarray, " compared"]
-    """Observations that are compared with a truth along the way."""
-
-    @property
-    def checked(self) -> Int[np.ndarray, " rows"]:
-        """Transitions on which equations are checked: those held out, or some if none are."""
-        return self.held_out if self.held_out.size else self.trained[:MOST_HELD_OUT]
+    """The observations that are compared with a truth during training."""
 
 
-def make_plan(data: Transitions, config: Config) -> Plan:
-    n, m = len(data), len(data.observations)
-    penalised = config.objective in PENALISED
-    streamed = data.observations.nbytes > ON_DEVICE
-    few = m <= (3 if penalised else 2) * min(config.batch_size, n)
-    repeats = data.repeats and data.observations.nbytes <= IN_A_RESULT
-    whole = few and repeats
-    if streamed and penalised:
+def make_plan(data: Transitions, objective: AbstractObjective, config: Config) -> Plan:
+    """Returns the plan for some transitions.
+
+    Args:
+        data: The transitions.
+        objective: What is minimised.
+        config: The settings of the fit.
+    """
+    n, m, size = len(data), len(data.observations), data.observations.nbytes
+    second = objective.needs_second_batch
+    streamed = size > BYTES_ON_DEVICE
+    if streamed and second:
         raise ArgumentError(
-            f"objective {config.objective!r} needs a second batch for each, and data of "
-            f"{data.observations.nbytes / 2**30:.1f} GiB are read one batch at a time. Use "
-            "objective='drogo', or fewer transitions."
+            f"objective {config.objective!r} needs a second batch for each update, and data of "
+            f"{size / 2**30:.1f} GiB are read one batch at a time. Use objective='drogo', or fewer "
+            "transitions."
         )
-    everything = np.arange(m)
-    if repeats:
-        rows = np.arange(n)
-        return Plan(whole, streamed, True, rows, rows[:0], everything, everything)
-    size = max(1, data.observations.nbytes // m)
-    affordable = max(1000, LOOKED_AT // size)
+    few = m <= (3 if second else 2) * min(config.batch_size, n)
+    if data.repeats and size <= BYTES_IN_RESULT:
+        rows, everything = np.arange(n), np.arange(m)
+        return Plan(few, streamed, True, rows, rows[:0], everything, everything)
+    row_size = max(1, size // m)
+    affordable = max(1000, BYTES_PER_LOG // row_size)
     order = np.random.default_rng(0).permutation(n)
-    held = order[: min(MOST_HELD_OUT, int(HELD_OUT * n), affordable)]
-    trained = np.sort(order[held.size :])
-    if not data.terminated[trained].any():  # the only ends must not be held out
-        trained, held = np.arange(n), order[:0]
-    kept = _sample(data, max(1, IN_A_RESULT // size))
-    compared = _sample(data, min(COMPARED, affordable))
-    return Plan(whole, streamed, False, trained, np.sort(held), kept, compared)
+    held_out = order[: min(MOST_HELD_OUT, int(HELD_OUT * n), affordable)]
+    trained = np.sort(order[held_out.size :])
+    if not held_out.size or not data.terminated[trained].any():
+        trained = np.arange(n)  # the only terminal states must not be held out
+        held_out = trained[:MOST_HELD_OUT]
+    kept = _sample(data, max(1, BYTES_IN_RESULT // row_size))
+    compared = _sample(data, min(MOST_COMPARED, affordable))
+    return Plan(False, streamed, False, trained, np.sort(held_out), kept, compared)
 
 
 def _sample(data: Transitions, most: int) -> Int[np.ndarray, " some"]:
-    """So many observations of the table, an end among them."""
+    """Returns at most so many observations of the table, a terminal state among them."""
     m = len(data.observations)
     if m <= most:
         return np.arange(m)

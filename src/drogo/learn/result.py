@@ -1,12 +1,11 @@
-"""`LogEigenvector`: what a fit gives back. It knows how it was made and whether it worked."""
+"""`LogEigenvector`: what a fit returns. It knows how it was made and whether it worked."""
 
 from __future__ import annotations
 
 import importlib.metadata
 import platform
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,285 +13,384 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Array, Float, Int, Shaped
 
-from drogo import config as configs
-from drogo.config import Config
+from drogo.config import CUSTOM, Config
 from drogo.data.transitions import merge_equal
-from drogo.errors import ArgumentError
+from drogo.errors import ArgumentError, DamagedFile
 from drogo.files import read_array_file, write_array_file
-from drogo.learn import networks, train
+from drogo.learn.build import UserNetwork
+from drogo.learn.checkpoint import (
+    Progress,
+    history_arrays,
+    history_from_arrays,
+    leaf_arrays,
+    tree_from_arrays,
+)
 from drogo.learn.diagnose import diagnose
+from drogo.learn.evaluate import outputs, outputs_at
+from drogo.learn.host import single_output
 from drogo.learn.inputs import Inputs
-from drogo.learn.train import Lane, Program
-from drogo.potential import Lookup, Potential
+from drogo.learn.judge import scaled_log_e
+from drogo.learn.learner import Learner, State
+from drogo.learn.networks import AbstractNetwork
+from drogo.learn.objectives import AbstractObjective, Numbers
+from drogo.learn.prepare import describe, make_learner
+from drogo.learn.terminal import TerminalValues, terminal_values
+from drogo.learn.train import Training, lost_at
+from drogo.potential import Potential
 
-FORMAT = "drogo fit 5"
-NUMBERS_AT_ONCE, MOST_AT_ONCE = 2**22, 4096
-"""Numbers, and observations, that a network is shown at a time when it is only evaluated."""
-FEW = 64
+FORMAT = "drogo fit 6"
+
+
+class ValueFunction(eqx.Module):
+    """log e of one seed as a pure JAX function, for use inside jitted programs."""
+
+    network: AbstractNetwork
+    objective: AbstractObjective
+    inputs: Inputs
+    log_scale: Float[Array, ""]
+    terminal: TerminalValues
+
+    def __call__(self, observations: Shaped[Array, "n ..."]) -> Float[Array, " n"]:
+        """Returns log e at a batch of observations, with the known values of terminal states.
+
+        Args:
+            observations: The batch, of the shape and type that the fit was trained on.
+        """
+        v = self.objective.log_e(self.network(self.inputs(observations))) - self.log_scale
+        return self.terminal(observations, v)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LogEigenvector:
-    """The learned vector, one per seed."""
+    """The learned vector, one for each seed."""
 
     v: Float[np.ndarray, "seeds distinct"]
-    """log e at every distinct observation of the data, 0 (or the end's own value) at the ends. For
-    `gdo`, which learns e itself and may get its sign wrong: log |e|."""
+    """log e at every distinct observation of the data. Terminal states have their own value, 0
+    unless given. `gdo` learns e itself and may get its sign wrong: its v is log |e|."""
     status: tuple[str, ...]
-    """Per seed: "converged", "max_updates" or "diverged"."""
+    """For each seed "converged", "max_updates" (including fits that a callback stopped) or
+    "diverged"."""
     diverged_at: tuple[int | None, ...]
-    """Per seed: the update at which it diverged."""
+    """For each seed the update at which it diverged, or None."""
     history: Mapping[str, np.ndarray]
-    """`update` (logged,) and (logged, seeds) arrays: `loss`; of the states' equations the mean
-    `violation`, the `worst` and the `spread` (largest less smallest); `at_cap`, the share of steps
-    at which v(s') - v(s) is at the cap; `level`, the mean of v; and `cosine_NAME`,
-    `difference_NAME`, `mean_difference_NAME` for each truth that was given."""
+    """`update` (logged,) and arrays (logged, seeds): `loss`; of the residuals of all states the
+    mean `violation`, the `worst`, and the `spread` between largest and smallest; `at_cap`, the
+    share of transitions with v(s') - v(s) at the cap; `level`, the mean of v; and `cosine_NAME`,
+    `difference_NAME` and `mean_difference_NAME` for each truth that was given."""
     config: Config
     seeds: tuple[int, ...]
     observations: Shaped[np.ndarray, "distinct ..."]
-    ends: Int[np.ndarray, " ends"]
-    end_values: Float[np.ndarray, " ends"]
-    lanes: Lane
-    """The state of training, from which it can go on."""
-    network: str
-    versions: Mapping[str, str]
-    data_id: str
-    """Of the transitions it was trained on."""
-    inputs: Inputs
-    """What is done to observations before the network sees them."""
+    terminal_states: Int[np.ndarray, " known"]
+    """The rows of `observations` that are terminal states with a known value."""
+    terminal_values: Float[np.ndarray, " known"]
+    """The rewards of these terminal states themselves; v is `terminal_values / lam` there."""
+    log_scale: Float[np.ndarray, " seeds"]
+    """What was subtracted from the network's log e to fix the scale of v."""
     mean_step: Float[np.ndarray, " seeds"]
-    """Mean absolute difference of v between neighbours in the data: what a potential is scaled
-    by."""
+    """The mean absolute difference of v between neighbours in the data, by which a potential is
+    normalised."""
+    learner: Learner = field(repr=False)
+    state: State = field(repr=False)
+    """The state of training of all seeds, from which it can continue."""
+    data_digest: str
+    """Identifies the transitions that it was trained on."""
+    own: Mapping[str, str]
+    """The names of the objects that the user gave: network, optimiser, objective, schedule."""
+    versions: Mapping[str, str]
 
     def __repr__(self) -> str:
+        counts = ", ".join(f"{self.status.count(s)} {s}" for s in sorted(set(self.status)))
         return (
             f"LogEigenvector({len(self.seeds)} seed(s), {self.v.shape[1]} observations, "
             f"{self.config.objective}, lam {self.config.lam:g}, {self.updates} updates, status: "
-            f"{', '.join(f'{self.status.count(s)} {s}' for s in sorted(set(self.status)))})"
+            f"{counts})"
         )
 
     @property
     def updates(self) -> int:
-        return int(np.asarray(self.lanes.update).max())
+        """The number of updates made."""
+        return int(np.asarray(self.state.update).max())
+
+    @property
+    def network(self) -> str:
+        """The name of the network."""
+        return self.own.get("network", self.config.network)
 
     def __call__(self, observations: Any) -> Float[np.ndarray, "seeds batch"]:
-        """log e of any observations, also unseen ones; an end seen in the data gets its value."""
+        """Returns log e at any observations, also unseen ones.
+
+        Args:
+            observations: A batch of observations.
+        """
         batch = np.asarray(observations)
         expected = self.observations.shape[1:]
         if batch.shape[1:] != expected:
             raise ArgumentError(
-                f"observations have shape {batch.shape[1:]} each; this fit was trained on "
+                f"the observations have shape {batch.shape[1:]}; this fit was trained on shape "
                 f"{expected}. Give a batch: (n, {', '.join(map(str, expected))})."
             )
         batch = as_type(batch, self.observations.dtype)
-        out = raw_output(self.program, self.lanes.params, batch)
-        v = _as_log(out, self.config)
-        if self.config.objective == "drogo":
-            known = self.observations[self.ends]
-            table, index = merge_equal(np.concatenate([known, batch]))
-            value = np.full(len(table), np.nan)
-            value[index[: len(known)]] = self.end_values
-            told = value[index[len(known) :]]
-            v = np.where(np.isnan(told), v, told)
-        return v
+        raw = outputs(self.learner, self.state.params, batch)
+        v = scaled_log_e(self.learner, raw)[0] - self.log_scale[:, None]
+        known = self.observations[self.terminal_states]
+        table, index = merge_equal(np.concatenate([known, batch]))
+        value = np.full(len(table), np.nan)
+        value[index[: len(known)]] = self.terminal_values / self.config.lam
+        given = value[index[len(known) :]]
+        return np.where(np.isnan(given), v, given)
+
+    def value_fn(self, seed: int = 0) -> ValueFunction:
+        """Returns log e of one seed as a pure JAX function of a batch of observations.
+
+        It can be called inside `jax.jit`, `vmap` and `lax.scan`. Known terminal states get their
+        values, as in `result(observations)`.
+
+        Args:
+            seed: One of the seeds of this fit.
+        """
+        k = self._lane(seed)
+        params = jax.tree.map(lambda leaf: leaf[k], self.state.params)
+        return ValueFunction(
+            self.learner.network(params),
+            self.learner.objective,
+            self.learner.inputs,
+            jnp.asarray(self.log_scale[k], dtype=jnp.float32),
+            terminal_values(
+                self.observations[self.terminal_states], self.terminal_values / self.config.lam
+            ),
+        )
 
     def diagnosis(self) -> list[str]:
-        """What is wrong with seeds that have not converged, and what may help; empty if nothing."""
-        return [
-            f"seed {seed}: {told}"
-            for k, seed in enumerate(self.seeds)
-            if (told := diagnose({name: rows[..., k] for name, rows in self.history.items()
-                                  if name != "update"}, self.status[k]))
-        ]  # fmt: skip
+        """Returns, for each seed that has not converged, what is wrong and what may help."""
+        lines = []
+        for k, seed in enumerate(self.seeds):
+            own = {name: rows[:, k] for name, rows in self.history.items() if name != "update"}
+            text = diagnose(own, self.status[k])
+            lines += [f"seed {seed}: {text}"] if text else []
+        return lines
 
     def potential(self, seed: int = 0, *, normalised: bool = True) -> Potential:
-        """One seed's vector as a potential for `PotentialShaping`: v, or v by its mean step.
+        """Returns the vector of one seed as a potential for `PotentialShaping`.
 
-        Observations of the data are looked up, others go through the network.
+        Observations of the data are looked up; others go through the network.
+
+        Args:
+            seed: One of the seeds of this fit.
+            normalised: Whether to divide by the mean difference between neighbours in the data.
         """
-        if seed not in self.seeds:
-            raise ArgumentError(f"seed {seed} is none of this fit's: {list(self.seeds)}.")
-        k = self.seeds.index(seed)
+        k = self._lane(seed)
         if self.status[k] == "diverged":
             raise ArgumentError(
-                f"seed {seed} diverged at update {self.diverged_at[k]}; it is no potential. Use "
+                f"seed {seed} diverged at update {self.diverged_at[k]} and is no potential. Use "
                 "another seed, or train again."
             )
         scale = float(self.mean_step[k]) if normalised else 1.0
         if not scale > 0:
             raise ArgumentError(f"seed {seed} learned a constant; it cannot be normalised.")
-        params = jax.tree.map(lambda leaf: leaf[k : k + 1], self.lanes.params)
+        params = jax.tree.map(lambda leaf: leaf[k : k + 1], self.state.params)
+        network = self.learner.network(jax.tree.map(lambda leaf: leaf[0], params))
+        output = single_output(network, self.learner.inputs)
+        log_e, log_scale = self.learner.objective.log_e, float(self.log_scale[k])
+        shape, dtype = self.observations.shape[1:], self.observations.dtype
 
-        def output(batch: np.ndarray) -> np.ndarray:
-            return _as_log(raw_output(self.program, params, batch), self.config)[0]
+        def unseen(batch: np.ndarray) -> np.ndarray:
+            raw = outputs(self.learner, params, as_type(batch, dtype))
+            return (scaled_log_e(self.learner, raw)[0][0] - log_scale) / scale
 
-        shift = 0.0
-        if self.config.objective != "drogo":  # v is of unit norm there, the network is not
-            shift = float(self.v[k, 0] - output(self.observations[:1])[0])
+        def unseen_single(observation: np.ndarray) -> float:
+            raw = output(as_type(observation, dtype))
+            return (float(log_e(raw)) - log_scale) / scale
+
         name = f"the potential of a fit (seed {seed})"
-        known = Lookup(
-            self.observations,
-            self.v[k] / scale,
-            name,
-            otherwise=lambda batch: (output(batch) + shift) / scale,
-        )
-        dtype = self.observations.dtype
-        return Potential(
-            lambda batch: known(as_type(batch, dtype)), self.observations.shape[1:], name=name
+        network_alone = Potential(unseen, shape, name=name, single=unseen_single)
+        return Potential.from_states(
+            self.observations, self.v[k] / scale, name=name, otherwise=network_alone
         )
 
-    @cached_property
-    def program(self) -> Program:
-        """Compiled once, on first use."""
-        return train.program(
-            self.config, skeleton(self.network, self.observations, self.config, self.inputs)
-        )
+    def _lane(self, seed: int) -> int:
+        if seed not in self.seeds:
+            raise ArgumentError(f"seed {seed} is none of this fit's seeds: {list(self.seeds)}.")
+        return self.seeds.index(seed)
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
-        """One `.npz`: arrays and network leaves without objects, settings and status as JSON."""
-        arrays = {
-            "v": self.v,
-            "observations": self.observations,
-            "ends": self.ends,
-            "end_values": self.end_values,
-            "mean_step": self.mean_step,
-            **{f"history/{name}": values for name, values in self.history.items()},
-            **leaves_as_arrays(self.lanes),
-        }
+        """Writes the fit to one `.npz` file, without objects.
+
+        Of a network, optimiser or objective of the user's own the arrays are saved; `load` is given
+        the object again.
+
+        Args:
+            path: The file.
+            overwrite: Whether to replace a file that is there.
+        """
+        arrays = {name: getattr(self, name) for name in ARRAYS}
+        arrays |= {**history_arrays(self.history), **leaf_arrays(self.state)}
+        arrays |= leaf_arrays(self.learner.inputs, "inputs/")
+        arrays |= leaf_arrays(self.learner.objective.numbers, "numbers/")
         settings = {
             "format": FORMAT,
-            "config": configs.as_json(self.config),
-            "seeds": list(self.seeds),
-            "status": list(self.status),
-            "diverged_at": list(self.diverged_at),
-            "network": self.network,
-            "versions": dict(self.versions),
-            "data_id": self.data_id,
-            "inputs": self.inputs.as_json(),
+            "config": self.config.as_json(),
+            "inputs": [
+                name for name, part in vars(self.learner.inputs).items() if part is not None
+            ],
+            **{name: list(getattr(self, name)) for name in ("seeds", "status", "diverged_at")},
+            **{name: dict(getattr(self, name)) for name in ("own", "versions")},
+            "data_digest": self.data_digest,
         }
         write_array_file(Path(path), arrays, settings, overwrite=overwrite)
 
 
-def load(path: str | Path) -> LogEigenvector:
-    """A saved fit."""
+ARRAYS = ("v", "observations", "terminal_states", "terminal_values", "log_scale", "mean_step")
+
+
+def load(
+    path: str | Path,
+    *,
+    network: UserNetwork | None = None,
+    optimiser: Any = None,
+    objective: type[AbstractObjective] | None = None,
+) -> LogEigenvector:
+    """Returns a saved fit.
+
+    Args:
+        path: The file.
+        network: The network that was given to `fit`, if it was the user's own.
+        optimiser: The optax transformation that was given to `fit`. Without it the fit can be used
+            but not continued.
+        objective: The class that was given to `fit`, if it was the user's own.
+    """
     arrays, settings = read_array_file(Path(path))
     if settings.get("format") != FORMAT:
-        raise ArgumentError(f"{path} does not hold a fit; it says {settings.get('format')!r}.")
-    config = configs.from_json(settings["config"])
-    observations = arrays["observations"]
-    inputs = Inputs.from_json(settings["inputs"])
-    lanes = lanes_from_arrays(
-        config, settings["network"], observations, inputs, len(settings["seeds"]), arrays
-    )
+        raise DamagedFile(f"{path} does not hold a fit; it says {settings.get('format')!r}.")
+    config = Config.from_json(settings["config"])
+    given = {"network": network, "optimiser": optimiser, "objective": objective}
+    own = {name: part for name, part in given.items() if part is not None}
+    for name in own:
+        if getattr(config, name) != CUSTOM:
+            raise ArgumentError(
+                f"{path} was trained with the {name} {getattr(config, name)!r}; leave out {name}=."
+            )
+    stored = [jnp.asarray(arrays[f"inputs/{k:04d}"]) for k in range(len(settings["inputs"]))]
+    inputs = Inputs(**dict(zip(settings["inputs"], stored, strict=True)))
+    numbers = Numbers(*(jnp.asarray(arrays[f"numbers/{k:04d}"])[None] for k in range(5)))
+    seeds = settings["seeds"]
+    learner, params = make_learner(config, arrays["observations"], inputs, numbers, seeds, own)
+    fresh = jax.eval_shape(jax.vmap(learner.init), params)
+    try:
+        if config.optimiser == CUSTOM and optimiser is None:
+            state = _without_optimiser(arrays, fresh)
+        else:
+            state = tree_from_arrays(arrays, fresh)
+    except DamagedFile as error:
+        raise DamagedFile(
+            f"{path} does not fit the network, optimiser and objective given: {error}"
+        ) from error
     return LogEigenvector(
-        v=arrays["v"],
-        status=tuple(settings["status"]),
-        diverged_at=tuple(settings["diverged_at"]),
-        history={
-            name.removeprefix("history/"): values
-            for name, values in arrays.items()
-            if name.startswith("history/")
-        },
+        **{name: arrays[name] for name in ARRAYS},
+        **{name: tuple(settings[name]) for name in ("seeds", "status", "diverged_at")},
+        **{name: settings[name] for name in ("own", "versions", "data_digest")},
+        history=history_from_arrays(arrays),
         config=config,
-        seeds=tuple(settings["seeds"]),
-        observations=observations,
-        ends=arrays["ends"],
-        end_values=arrays["end_values"],
-        lanes=lanes,
-        network=settings["network"],
-        versions=settings["versions"],
-        data_id=settings["data_id"],
-        inputs=inputs,
-        mean_step=arrays["mean_step"],
+        learner=learner,
+        state=state,
     )
+
+
+def _without_optimiser(arrays: Mapping[str, np.ndarray], fresh: State) -> State:
+    """Returns a stored state whose optimiser is unknown: all of it but the optimiser's part."""
+    names = sorted(name for name in arrays if name.startswith("leaf/"))
+    first = len(jax.tree.leaves((fresh.params, fresh.target)))
+    kept = [*names[:first], *names[-2:]]
+    return tree_from_arrays({name: arrays[name] for name in kept}, fresh)
+
+
+def make_results(
+    training: Training, progress: Progress, own: Mapping[str, Any]
+) -> list[LogEigenvector]:
+    """Returns the results of a training, one for each point of its grid.
+
+    Args:
+        training: What was trained.
+        progress: How far it came.
+        own: The objects that the user gave.
+    """
+    data, judge, learner = training.data, training.judge, training.learner
+    kept = judge.plan.kept
+    params = progress.states.params
+    raw = outputs_at(learner, params, data, kept)
+    v, log_scale = judge.log_e(raw, kept), scaled_log_e(learner, raw)[1]
+    lost = lost_at(progress)
+    converged = judge.converged(progress.history["worst"][-1])
+    mean_step = _mean_step(training, progress, v)
+    states, values = data.pure_terminal_states
+    is_kept = np.isin(states, kept) & learner.objective.anchored
+    whole = kept.size == len(data.observations)
+    observations = data.observations if whole else np.asarray(data.observations[kept])
+    results = []
+    for begin in range(0, len(training.configs), len(training.seeds)):
+        lanes = np.arange(begin, begin + len(training.seeds))
+        at = [int(lost[k]) if lost[k] >= 0 else None for k in lanes]
+        results.append(
+            LogEigenvector(
+                v=v[lanes],
+                status=tuple(
+                    "diverged" if lost[k] >= 0 else "converged" if converged[k] else "max_updates"
+                    for k in lanes
+                ),
+                diverged_at=tuple(at),
+                history={
+                    name: np.stack([row if row.ndim == 0 else row[lanes] for row in rows])
+                    for name, rows in progress.history.items()
+                },
+                config=training.configs[begin],
+                seeds=tuple(training.seeds),
+                observations=observations,
+                terminal_states=np.searchsorted(kept, states[is_kept]),
+                terminal_values=values[is_kept],
+                log_scale=log_scale[lanes],
+                mean_step=mean_step[lanes],
+                learner=learner.with_numbers(
+                    jax.tree.map(lambda leaf, k=begin: leaf[k], training.numbers)
+                ),
+                state=jax.tree.map(lambda leaf, k=lanes: leaf[k], progress.states),
+                data_digest=training.identity["data"],
+                own={name: describe(part) for name, part in own.items()},
+                versions=versions(),
+            )
+        )
+    return results
+
+
+def _mean_step(training: Training, progress: Progress, v: np.ndarray) -> np.ndarray:
+    data, judge = training.data, training.judge
+    pairs = data.neighbours
+    if judge.plan.kept.size < len(data.observations):  # of the transitions that were checked
+        some = judge.plan.checked
+        some = some[data.state[some] != data.next_state[some]]
+        both = np.concatenate([data.state[some], data.next_state[some]])
+        v = judge.log_e(outputs_at(training.learner, progress.states.params, data, both), both)
+        pairs = np.arange(2 * some.size).reshape(2, -1).T
+    return np.abs(v[:, pairs[:, 0]] - v[:, pairs[:, 1]]).mean(axis=1)
 
 
 def as_type(batch: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Observations in the type that a network was trained on; an error if that loses anything."""
+    """Returns observations in the type that a network was trained on, or raises an error if that
+    would lose anything."""
     cast = batch.astype(dtype, copy=False)
     if np.issubdtype(dtype, np.integer) and (cast != batch).any():
         raise ArgumentError(
-            f"this fit was trained on {dtype}, and these ({batch.dtype}) are not whole "
-            "numbers of it. Were images scaled to [0, 1]? Give them as they were in the data."
+            f"this fit was trained on {dtype}, and these observations ({batch.dtype}) are not "
+            "whole numbers of that type. Were images scaled to [0, 1]? Give them as they were in "
+            "the data."
         )
     return cast
 
 
-def _as_log(out: np.ndarray, config: Config) -> np.ndarray:
-    """`gdo` learns e itself, the other objectives its logarithm."""
-    return np.log(np.abs(out)) if config.objective == "gdo" else out
-
-
-def build_networks(
-    kind: str, observations: np.ndarray, config: Config, inputs: Inputs, seeds: list[int]
-) -> Any:
-    """Stacked parameters and the static rest, one network per seed."""
-    size = int(np.prod(observations.shape[1:], dtype=np.int64))
-    few = observations.ndim == 2 and size <= configs.MOST_COORDINATES
-    frequencies = config.frequencies if few else 0
-    initial = 1.0 if config.objective == "gdo" else 0.0
-    made = [
-        networks.build(kind, observations, frequencies, initial, jax.random.key(seed), inputs)
-        for seed in seeds
-    ]
-    parts = [eqx.partition(network, eqx.is_array) for network in made]
-    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(params for params, _ in parts))
-    return stacked, parts[0][1]
-
-
-def skeleton(kind: str, observations: np.ndarray, config: Config, inputs: Inputs) -> Any:
-    """The static part of a network: what is left when the arrays are taken out."""
-    return build_networks(kind, observations, config, inputs, [0])[1]
-
-
-def raw_output(program: Program, params: Any, observations: np.ndarray) -> np.ndarray:
-    """Outputs of every lane, for a bounded number of observations at a time.
-
-    Pieces are filled up to few shapes, since each is compiled once: all of one size, but a single
-    small one (the steps of some agents) to a power of two.
-    """
-    row = max(1, int(np.prod(observations.shape[1:], dtype=np.int64)))
-    size = int(np.clip(NUMBERS_AT_ONCE // row, 64, MOST_AT_ONCE))
-    parts = []
-    for start in range(0, len(observations), size):
-        shown = np.asarray(observations[start : start + size])
-        short = size - len(shown) if start else 0
-        if len(observations) <= FEW:
-            short = (1 << (len(shown) - 1).bit_length()) - len(shown)
-        if short:
-            shown = np.concatenate([shown, np.repeat(shown[-1:], short, axis=0)])
-        out = np.asarray(program.evaluate(params, shown), dtype=np.float64)
-        parts.append(out[:, : out.shape[1] - short])
-    return np.concatenate(parts, axis=1)
-
-
-def leaves_as_arrays(lanes: Lane) -> dict[str, np.ndarray]:
-    return {f"leaf/{k:03d}": np.asarray(leaf) for k, leaf in enumerate(jax.tree.leaves(lanes))}
-
-
-def lanes_from_arrays(
-    config: Config,
-    kind: str,
-    observations: np.ndarray,
-    inputs: Inputs,
-    lanes: int,
-    arrays: Mapping[str, Any],
-) -> Lane:
-    """Put saved leaves back into their places; shapes and types must match."""
-    one, static = build_networks(kind, observations, config, inputs, [0])
-    params = jax.tree.map(lambda x: jax.ShapeDtypeStruct((lanes, *x.shape[1:]), x.dtype), one)
-    fresh = jax.eval_shape(train.program(config, static).init, params)
-    leaves, structure = jax.tree.flatten(fresh)
-    saved = [arrays[name] for name in sorted(arrays) if name.startswith("leaf/")]
-    if [(x.shape, str(x.dtype)) for x in leaves] != [(x.shape, str(x.dtype)) for x in saved]:
-        raise ArgumentError("the saved network does not fit its settings: the file is damaged.")
-    return jax.tree.unflatten(structure, [jnp.asarray(leaf) for leaf in saved])
-
-
 def versions() -> dict[str, str]:
-    """What a result was made with."""
+    """Returns the versions of everything that decides a result."""
     packages = ("drogo", "jax", "jaxlib", "equinox", "optax", "numpy")
-    found = {name: importlib.metadata.version(name) for name in packages}
-    return {"python": platform.python_version(), **found}
+    return {
+        "python": platform.python_version(),
+        **{name: importlib.metadata.version(name) for name in packages},
+    }

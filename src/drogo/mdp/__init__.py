@@ -1,8 +1,6 @@
-"""Finite Markov decision processes: sparse, immutable, checked when made."""
+"""Finite Markov decision processes: sparse, immutable, and checked when they are made."""
 
 from drogo.errors import MDPError
-from drogo.mdp.finite import FiniteWorld, HasFiniteWorld
-from drogo.mdp.model import MDP
-from drogo.mdp.neighbours import distinct_pairs
+from drogo.mdp.model import MDP, HasMDP, Outcomes
 
-__all__ = ["MDP", "FiniteWorld", "HasFiniteWorld", "MDPError", "distinct_pairs"]
+__all__ = ["MDP", "HasMDP", "MDPError", "Outcomes"]

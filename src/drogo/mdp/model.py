@@ -1,52 +1,65 @@
-"""`MDP`: the finite problem every exact answer starts from."""
+"""`MDP`: a finite Markov decision process, the problem that every exact solution starts from."""
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from functools import cached_property, reduce
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 from jaxtyping import Bool, Float, Int
 
 from drogo.errors import MDPError
-from drogo.mdp import checks
-from drogo.mdp.neighbours import distinct_pairs
+from drogo.mdp import arrays
 
 if TYPE_CHECKING:
     import gymnasium
 
-Matrix = Any
-"""Dense (an array or nested lists) or any SciPy sparse matrix."""
+
+class Outcomes(NamedTuple):
+    """Every outcome of every action in every state, padded to the largest number of outcomes.
+
+    In a terminal state, every action leads back to that state.
+    """
+
+    next_state: Int[np.ndarray, "states actions outcomes"]
+    cumulative: Float[np.ndarray, "states actions outcomes"]
+    """Cumulative probabilities: 1 from an action's last outcome on, so padding is never drawn."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MDP:
-    """A finite MDP whose reward is r(s), the reward of *leaving* s. Make one with `from_arrays`.
+    """A finite MDP whose reward r(s) is received on leaving s. Make one with `from_arrays`.
 
-    Rows of terminal states are empty: an episode is over there. How a terminal state enters the
-    default representation (absorbing, or a zero row) is a question for `drogo.exact`.
+    Transition rows of terminal states are empty, because episodes end there. `drogo.exact` decides
+    how terminal states enter the default representation (absorbing, or with a zero row).
     """
 
     transitions: tuple[sp.csr_array, ...]
-    """One (states, states) matrix per action."""
+    """One (states, states) matrix of probabilities per action."""
     reward: Float[np.ndarray, " states"]
-    """r(s) < 0. In a terminal state: the reward received on the last step, 0 for a plain goal."""
+    """r(s), negative. In a terminal state: its `terminal_value`, received on the last step."""
     terminal: Bool[np.ndarray, " states"]
+    """Which states end an episode."""
     start: Float[np.ndarray, " states"]
-    """Where episodes begin, as a distribution."""
+    """The distribution of the first state of an episode."""
     default_policy: Float[np.ndarray, "states actions"]
+    """The probability of each action under the default policy."""
     states: Sequence[Hashable]
     """What each index stands for: a cell, the key of an environment's state, or the index."""
 
     @property
     def n_states(self) -> int:
+        """The number of states, terminal ones included."""
         return self.reward.shape[0]
 
     @property
     def n_actions(self) -> int:
+        """The number of actions."""
         return len(self.transitions)
 
     def __repr__(self) -> str:
@@ -57,17 +70,31 @@ class MDP:
 
     @cached_property
     def P(self) -> sp.csr_array:
-        """Transition matrix under the default policy; terminal rows are empty."""
+        """The transition matrix under the default policy. Rows of terminal states are empty."""
         if self.n_actions == 1:
             return self.transitions[0]
         weighted = (
             sp.dia_array((self.default_policy[:, a][None], [0]), shape=matrix.shape) @ matrix
             for a, matrix in enumerate(self.transitions)
         )
-        total = next(weighted)
-        for matrix in weighted:
-            total = total + matrix
-        return _canonical(total)
+        return arrays.canonical(reduce(operator.add, weighted))
+
+    @cached_property
+    def outcomes(self) -> Outcomes:
+        """Next states and their cumulative probabilities as padded arrays, to draw samples from."""
+        n = self.n_states
+        count = np.stack([np.diff(matrix.indptr) for matrix in self.transitions], axis=1)
+        most = max(1, int(count.max()))
+        next_state = np.tile(np.arange(n)[:, None, None], (1, self.n_actions, most))
+        probability = np.zeros(next_state.shape)
+        for action, matrix in enumerate(self.transitions):
+            state = np.repeat(np.arange(n), count[:, action])
+            outcome = np.arange(matrix.nnz) - matrix.indptr[state]
+            next_state[state, action, outcome] = matrix.indices
+            probability[state, action, outcome] = matrix.data
+        cumulative = probability.cumsum(axis=2)
+        cumulative[np.arange(most) >= count[:, :, None] - 1] = 1.0
+        return Outcomes(arrays.frozen(next_state), arrays.frozen(cumulative))
 
     @cached_property
     def neighbours(self) -> Int[np.ndarray, "pairs 2"]:
@@ -78,46 +105,50 @@ class MDP:
     @classmethod
     def from_arrays(
         cls,
-        P: Matrix | Sequence[Matrix],
-        r: Any,
-        terminal: Any,
+        P: arrays.Matrix | Sequence[arrays.Matrix],
+        r: npt.ArrayLike,
+        terminal: npt.ArrayLike,
         *,
-        start: Any = None,
-        default_policy: Any = None,
+        start: int | npt.ArrayLike | None = None,
+        default_policy: npt.ArrayLike | None = None,
         states: Sequence[Hashable] | None = None,
     ) -> MDP:
-        """Build and check an MDP.
+        """Make an MDP from arrays, and check that its default representation is defined.
 
-        `P` is one (states, states) matrix under the default policy, or one per action (a sequence,
-        or an array of shape (actions, states, states)); dense or sparse. `terminal` is a mask or a
-        list of indices. `start` is an index, a distribution, or None: uniform over non-terminal
-        states. Rows of `P` in terminal states are never read.
+        Args:
+            P: One (states, states) matrix under the default policy, or one matrix per action (a
+                sequence, or an array of shape (actions, states, states)). Matrices may be dense or
+                sparse. Rows of terminal states are not read.
+            r: The reward of leaving each state, negative. In a terminal state: its terminal value.
+            terminal: The terminal states, as a boolean mask or a list of indices.
+            start: Where episodes begin: a state's index, or a distribution over states. By default
+                uniform over the non-terminal states.
+            default_policy: The probability of each action in each state, of shape (states,
+                actions). By default uniform.
+            states: What each index stands for, for `mdp.states` and for error messages.
+
+        Returns:
+            The MDP. Its arrays are read-only copies.
+
+        Raises:
+            MDPError: An argument is malformed, a non-terminal state has a reward that is not
+                negative, or a state cannot reach a terminal state.
         """
-        matrices = _as_matrices(P)
+        matrices = arrays.as_matrices(P)
         n = matrices[0].shape[0]
-        reward = _as_floats("r", r)
-        checks.check_vector("r", reward, n)
-        mask = _as_mask(terminal, n)
-        if not mask.any():
-            raise MDPError(
-                "there is no terminal state. The vector is anchored at one: mark at least one "
-                "state as terminal."
-            )
+        mask = arrays.as_mask(terminal, n)
         labels = range(n) if states is None else states
         if len(labels) != n:
             raise MDPError(f"states has {len(labels)} labels for {n} states.")
-        checks.check_transitions(matrices, mask)
-        checks.check_reward(reward, mask, labels)
-        matrices = tuple(_canonical(_normalised(matrix, mask)) for matrix in matrices)
         mdp = cls(
-            transitions=matrices,
-            reward=_frozen(reward),
-            terminal=_frozen(mask),
-            start=_frozen(_as_start(start, mask)),
-            default_policy=_frozen(_as_policy(default_policy, len(matrices), mask)),
+            transitions=tuple(arrays.as_probabilities(matrices, mask)),
+            reward=arrays.frozen(arrays.as_reward(r, mask, labels)),
+            terminal=arrays.frozen(mask),
+            start=arrays.frozen(arrays.as_start(start, mask)),
+            default_policy=arrays.frozen(arrays.as_policy(default_policy, len(matrices), mask)),
             states=labels,
         )
-        checks.check_reachability(mdp.P, mask, labels)
+        arrays.check_reachability(mdp.P, mask, labels)
         return mdp
 
     @classmethod
@@ -130,131 +161,57 @@ class MDP:
         max_states: int | None = None,
         seed: int | Sequence[int] = 0,
     ) -> MDP:
-        """The MDP behind a Gymnasium environment.
+        """Find the MDP behind a Gymnasium environment.
 
-        Read from the table `env.unwrapped.P` where there is one (FrozenLake, Taxi, CliffWalking;
-        wrappers are not looked at), otherwise, or if `state` is given, found by breadth-first
-        search over copies of the environment, which must be deterministic. A search begins where
-        `reset(seed=seed)` does; give several seeds for several starts. `max_states` ends it: 10,000
-        if observations are real numbers (which may never repeat), 100,000 otherwise.
+        It is read from the table `env.unwrapped.P` if there is one (FrozenLake, Taxi, CliffWalking;
+        wrappers are ignored) and `state` is not given. Otherwise it is found by breadth-first
+        search over copies of the environment, which must be deterministic.
 
-        Only states that can be reached from a start are kept. The way back: `mdp.states[i]` is
-        the environment's own state number, or, for a search, `state(env)` (the observation, as
-        nested tuples, unless `state` is given).
+        Args:
+            env: The environment.
+            reward: Replaces the environment's reward: a step cost, or a function of a state (an
+                entry of `mdp.states`). It is needed where the environment's reward is not a
+                function of the state that is left. A function is also called for terminal states,
+                where it gives the terminal value; a number leaves all terminal values at 0.
+            state: A function from the environment to a hashable key of its state. By default the
+                observation is the key.
+            max_states: The search fails beyond this number of states: by default 10,000 if
+                observations are real numbers (which may never repeat), otherwise 100,000.
+            seed: The search begins in `reset(seed=seed)`. Several seeds give several first states.
 
-        `reward` replaces the environment's: a step cost, or a function of a state (an entry of
-        `mdp.states`). It is needed when the environment's reward is not a function of the state
-        that is left. A function is also asked for terminal states; a number leaves all of them at
-        0, a hole as well as a goal.
+        Returns:
+            The MDP over the states that can be reached. `mdp.states[i]` is the environment's own
+            state number, or the key that the search used (observations as nested tuples).
+
+        Raises:
+            MDPError: The environment has no such MDP, or the search could not find it.
         """
-        from drogo.mdp import search, tabular
+        from drogo.mdp import environment
 
         if state is None and isinstance(getattr(env.unwrapped, "P", None), Mapping):
-            table = tabular.read(env)
-        else:
-            seeds = [seed] if isinstance(seed, int) else list(seed)
-            table = search.explore(env, state=state, max_states=max_states, seeds=seeds)
+            return environment.read(env).to_mdp(reward)
+        seeds = [seed] if isinstance(seed, int) else list(seed)
+        table = environment.explore(env, state=state, max_states=max_states, seeds=seeds)
         return table.to_mdp(reward)
 
 
-def _canonical(matrix: Any) -> sp.csr_array:
-    """CSR without explicit zeros or duplicates, read-only like the rest of an MDP."""
-    matrix = sp.csr_array(matrix).astype(np.float64)
-    matrix.sum_duplicates()
-    matrix.eliminate_zeros()
-    for part in (matrix.data, matrix.indices, matrix.indptr):
-        part.flags.writeable = False
-    return matrix
+@runtime_checkable
+class HasMDP(Protocol):
+    """An environment that knows its MDP, so that transitions can be drawn without stepping it."""
+
+    mdp: MDP
+    """The MDP, with the default policy that data are collected with."""
+    step_limit: int
+    """The number of steps after which an episode is truncated."""
+
+    def all_observations(self) -> np.ndarray:
+        """Return one observation per state of `mdp`, in the same order."""
+        ...
 
 
-def _normalised(matrix: sp.csr_array, terminal: np.ndarray) -> sp.csr_array:
-    """Rows that sum to 1 to the last digit (single precision does not), none in an end."""
-    sums = np.asarray(matrix.sum(axis=1)).ravel().astype(np.float64)
-    factor = np.where(terminal | (sums <= 0), 0.0, 1 / np.where(sums > 0, sums, 1.0))
-    factor[np.abs(sums - 1) < 1e-12] = 1.0  # nothing to mend: leave the last bits alone
-    factor[terminal] = 0.0
-    return sp.csr_array(sp.dia_array((factor[None], [0]), shape=matrix.shape) @ matrix)
-
-
-def _as_floats(name: str, values: Any) -> np.ndarray:
-    try:
-        return np.array(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise MDPError(f"{name} is not an array of numbers: {error}") from None
-
-
-def _frozen(array: np.ndarray) -> np.ndarray:
-    array.flags.writeable = False
-    return array
-
-
-def _as_matrices(P: Any) -> tuple[sp.csr_array, ...]:
-    stack: Sequence[Any]
-    if sp.issparse(P):
-        stack = [P]
-    elif isinstance(P, Sequence):
-        stack = [matrix if sp.issparse(matrix) else _as_floats("P", matrix) for matrix in P]
-        if stack and not sp.issparse(stack[0]) and stack[0].ndim == 1:
-            stack = [_as_floats("P", P)]
-    else:
-        array = _as_floats("P", P)
-        stack = list(array) if array.ndim == 3 else [array]
-    if not stack:
-        raise MDPError("P is empty: expected one (states, states) matrix, or one per action.")
-    shape = stack[0].shape
-    for action, matrix in enumerate(stack):
-        if len(matrix.shape) != 2 or matrix.shape[0] != matrix.shape[1] or matrix.shape != shape:
-            raise MDPError(
-                f"P[{action}] has shape {matrix.shape}; expected square matrices of one size, "
-                f"here {(shape[0], shape[0]) if shape else '(states, states)'}."
-            )
-    return tuple(sp.csr_array(matrix) for matrix in stack)
-
-
-def _as_mask(terminal: Any, n: int) -> np.ndarray:
-    array = np.asarray(terminal)
-    if array.dtype == bool:
-        checks.check_vector("terminal", array, n)
-        return array.copy()
-    if array.size and not np.issubdtype(array.dtype, np.integer):
-        raise MDPError(
-            f"terminal must be a boolean mask or a list of state indices, not {array.dtype}."
-        )
-    indices = array.astype(np.int64).ravel()
-    if indices.size and (indices.min() < 0 or indices.max() >= n):
-        raise MDPError(f"terminal names state {indices.max()}, but states run from 0 to {n - 1}.")
-    if np.unique(indices).size < indices.size:
-        raise MDPError(
-            "terminal names a state twice. If it is a mask of 0 and 1, give booleans instead."
-        )
-    mask = np.zeros(n, dtype=bool)
-    mask[indices] = True
-    return mask
-
-
-def _as_start(start: Any, terminal: np.ndarray) -> np.ndarray:
-    if start is None:
-        start = ~terminal if not terminal.all() else terminal
-        return start / start.sum()
-    array = np.asarray(start)
-    if array.ndim == 0 and np.issubdtype(array.dtype, np.integer):
-        if not 0 <= array < terminal.size:
-            raise MDPError(f"start = {array}, but states run from 0 to {terminal.size - 1}.")
-        return np.eye(1, terminal.size, int(array))[0]
-    distribution = _as_floats("start", start)
-    checks.check_vector("start", distribution, terminal.size)
-    checks.check_start(distribution)
-    return distribution
-
-
-def _as_policy(policy: Any, actions: int, terminal: np.ndarray) -> np.ndarray:
-    shape = (terminal.size, actions)
-    if policy is None:
-        return np.full(shape, 1 / actions)
-    array = _as_floats("default_policy", policy)
-    if array.shape != shape:
-        raise MDPError(
-            f"default_policy has shape {array.shape}; expected (states, actions) {shape}."
-        )
-    checks.check_policy(array, terminal)
-    return array
+def distinct_pairs(
+    first: Int[np.ndarray, " n"], second: Int[np.ndarray, " n"]
+) -> Int[np.ndarray, "pairs 2"]:
+    """Return the unordered pairs of two different states, each pair once."""
+    pairs = np.stack([np.minimum(first, second), np.maximum(first, second)], axis=1)
+    return np.unique(pairs[first != second], axis=0).astype(np.int64)

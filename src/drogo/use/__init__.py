@@ -1,4 +1,4 @@
-"""What the vector is for: shaping the rewards of any agent."""
+"""Reward shaping with a potential, for any agent."""
 
 from drogo.use.baselines import successor_distance, successor_potential
 from drogo.use.shaping import PotentialShaping, VectorPotentialShaping

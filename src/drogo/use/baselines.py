@@ -1,7 +1,4 @@
-"""Potentials of the successor representation, to compare with. Vectors over states, in closed form.
-
-Neither knows of rewards: a costly cell and a free one look alike to the SR.
-"""
+"""Potentials from the successor representation (SR), which knows nothing of rewards: baselines."""
 
 from __future__ import annotations
 
@@ -13,17 +10,29 @@ from drogo.mdp import MDP
 
 
 def successor_potential(mdp: MDP, discount: float = 0.99) -> Float[np.ndarray, " states"]:
-    """Minus the SR's top eigenvector (taken positive): highest at the ends, where walks are over.
+    """Compute the paper's baseline: minus the positive top eigenvector of the SR.
 
-    The paper's baseline.
+    Args:
+        mdp: The MDP.
+        discount: The discount of the SR.
+
+    Returns:
+        A vector over states, highest at the terminal states.
     """
     return -successor_eigenvector(mdp, discount)
 
 
 def successor_distance(mdp: MDP, discount: float = 0.99) -> Float[np.ndarray, " states"]:
-    """Minus the squared distance to the nearest end, measured in the SR's top eigenvector.
+    """Compute minus the squared distance to the nearest terminal state in the SR's eigenvector.
 
-    How eigenvectors of the SR and the Laplacian were used for shaping before (Wu et al. 2019).
+    This is how eigenvectors of the SR and the Laplacian were used before (Wu et al. 2019).
+
+    Args:
+        mdp: The MDP.
+        discount: The discount of the SR.
+
+    Returns:
+        A vector over states, 0 at the terminal states.
     """
     e = successor_eigenvector(mdp, discount)
     return -((e[:, None] - e[mdp.terminal][None, :]) ** 2).min(axis=1)

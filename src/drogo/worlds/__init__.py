@@ -1,1 +1,8 @@
-"""Worlds whose exact answer is known: text maps, MiniGrid, and classic control."""
+"""Worlds whose exact solution is known: text maps, MiniGrid, and classic control.
+
+The names are listed in `__init__.pyi` and are loaded when they are first used.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,6 +1,6 @@
-"""The ids under which Gymnasium knows the worlds.
+"""The ids under which Gymnasium knows the grid worlds.
 
-Imports nothing heavy: this runs inside an import.
+This module runs when `drogo` is imported, so it imports nothing heavy.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from drogo.worlds import shipped
 
 ENTRY_POINT = "drogo.worlds.grid.environment:GridWorldEnv"
 OWN_MAP = "drogo/GridWorld-v0"
-"""For a map of one's own: `world=` a `GridWorld`, a shipped name or a path."""
+"""The id for other maps: `world=` is then a `GridWorld`, a shipped name or a path."""
 
 
 def environment_id(name: str) -> str:
-    """`grid-room-large` is `drogo/GridRoom-Large-v0`: the map's own name, then its kin."""
+    """Return the id of a shipped world: `grid-room-large` is `drogo/GridRoom-Large-v0`."""
     words = [word.capitalize() for word in name.split("-")]
-    kin = [word for word in words if word in ("Plain", "Large", "Multigoal")]
-    base = "".join(word for word in words if word not in kin)
-    return "drogo/" + "-".join([base, *kin]) + "-v0"
+    variants = [word for word in words if word in ("Plain", "Large", "Multigoal")]
+    base = "".join(word for word in words if word not in variants)
+    return "drogo/" + "-".join([base, *variants]) + "-v0"
 
 
 def register() -> None:
-    """Tell Gymnasium about every shipped world; doing it twice changes nothing."""
+    """Register every shipped world with Gymnasium, unless it is registered already."""
     worlds = {environment_id(name): {"world": name} for name in shipped.names()}
     for identifier, arguments in {**worlds, OWN_MAP: {}}.items():
         if identifier not in gymnasium.registry:

@@ -1,4 +1,4 @@
-"""The maps that come with the library: text files beside this one, and their `-plain` variants."""
+"""The maps that come with the library: text files, and their `-plain` variants."""
 
 from __future__ import annotations
 
@@ -8,18 +8,22 @@ PAPER = ("grid-task", "four-rooms", "grid-room", "grid-maze")
 """The worlds of the paper, in its order."""
 FURTHER = ("grid-room-large", "grid-maze-large", "four-rooms-multigoal", "ring")
 PLAIN = "-plain"
-"""Every low-reward cell `x` becomes an ordinary one."""
+"""In these variants, every low-reward cell `x` is an ordinary one."""
 
 
 def names() -> tuple[str, ...]:
-    """All shipped worlds: the paper's, their plain variants, and larger ones."""
+    """List the shipped worlds.
+
+    Returns:
+        The names of the paper's worlds, their plain variants, and further worlds.
+    """
     return (*PAPER, *(name + PLAIN for name in PAPER), *FURTHER)
 
 
 def read(name: str) -> str:
-    text = (resources.files("drogo.worlds") / "maps" / f"{name.removesuffix(PLAIN)}.txt").read_text(
-        encoding="utf-8"
-    )
+    """Read the text of a shipped map."""
+    file = resources.files("drogo.worlds") / "maps" / f"{name.removesuffix(PLAIN)}.txt"
+    text = file.read_text(encoding="utf-8")
     if not name.endswith(PLAIN):
         return text
     header, _, cells = text.partition("\n\n")

@@ -7,12 +7,13 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import drogo
 from drogo import GridWorld
 from drogo.worlds.grid import names
+from drogo.worlds.grid.environment import GridWorldEnv
 from drogo.worlds.register import environment_id
 
 KINDS = ("one-hot", "coordinates", "pixels", "state")
@@ -42,27 +43,39 @@ def test_ids():
 @pytest.mark.parametrize(
     "imports",
     [
-        "import drogo, gymnasium",
         "import gymnasium, drogo",
         "import drogo, importlib.util; importlib.util.find_spec('gymnasium'); import gymnasium",
     ],
 )
-def test_registered_in_any_order_of_import(imports):
-    code = f"{imports}; print(gymnasium.make('drogo/FourRooms-v0').unwrapped.world.name)"
+def test_registered_in_any_order_of_import_without_heavy_packages(imports):
+    code = (
+        f"{imports}, sys; print(gymnasium.spec('drogo/FourRooms-v0').kwargs['world'], "
+        "drogo.worlds.names()[1], *({'scipy', 'minigrid', 'jax'} & set(sys.modules)))"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "four-rooms"
+    assert done.stdout.split() == ["four-rooms", "four-rooms"]
+
+
+def test_the_room_exposes_what_users_need():
+    assert drogo.worlds.GridWorld is GridWorld
+    assert drogo.worlds.MiniGridWorld is drogo.worlds.minigrid.MiniGridWorld
+    assert drogo.worlds.STARTS is drogo.worlds.control.STARTS
+    assert drogo.worlds.names is names
+
+
+MAZE = GridWorldEnv("grid-maze", "state", start="uniform")
 
 
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=60), st.integers(0, 2**31))
+@settings(max_examples=50)
 def test_steps_follow_the_mdp(actions, seed):
-    world = GridWorld.load("grid-maze")
-    env = gymnasium.make("drogo/GridMaze-v0", observation="state", start="uniform").unwrapped
+    env, world = MAZE, MAZE.world
     state, info = env.reset(seed=seed)
     for action in actions:
-        assert info == {"state": state}
+        assert info["state"] == state
         following, reward, terminated, truncated, info = env.step(action)
         assert world.mdp.transitions[action][state, following] == 1
-        assert reward == world.reward[state]  # of the state left; a goal adds 0
+        assert reward == world.reward[state]  # of the state that is left; a goal adds 0
         assert terminated == world.terminal[following]
         assert not truncated
         if terminated:
@@ -70,7 +83,7 @@ def test_steps_follow_the_mdp(actions, seed):
         state = following
 
 
-def test_end_of_an_episode():
+def test_last_step_of_an_episode():
     env = gymnasium.make("drogo/GridWorld-v0", world=GridWorld.parse("#####\n#SxG#\n#####"))
     env.reset(seed=0)
     assert env.step(0)[1:4] == (-1.0, False, False)
@@ -78,7 +91,9 @@ def test_end_of_an_episode():
     worse = GridWorld.parse("goal H: -50\n\n####\n#SH#\n####")
     env = gymnasium.make("drogo/GridWorld-v0", world=worse)
     env.reset()
-    assert env.step(0)[1:4] == (-51.0, True, False)
+    _, reward, terminated, truncated, info = env.step(0)
+    assert (reward, terminated, truncated) == (-51.0, True, False)
+    assert info == {"state": 1, "terminal_value": -50.0}
 
 
 def test_truncation_is_not_termination():
@@ -108,6 +123,8 @@ def test_starts():
         env.reset(options={"state": 500})
     with pytest.raises(ValueError, match=r"unknown reset option\(s\) \['place'\]"):
         env.reset(options={"place": 1})
+    with pytest.raises(ValueError, match="start is 'goal'; choose 'map' or 'uniform'"):
+        env.reset(options={"start": "goal"})
     again = [env.reset(seed=3, options={"start": "uniform"})[0] for _ in range(2)]
     assert again[0] == again[1]
 
@@ -117,10 +134,11 @@ def test_wrong_arguments():
         ({"observation": "text"}, "observation is 'text'; choose one of one-hot"),
         ({"start": "goal"}, "start is 'goal'; choose 'map' or 'uniform'"),
         ({"step_limit": 0}, "step_limit is 0"),
+        ({"tile": 0}, "tile is 0"),
         ({"render_mode": "human"}, "render_mode is 'human'; choose one of rgb_array, ansi"),
     ):
         with pytest.raises(ValueError, match=message):
-            drogo.worlds.grid.environment.GridWorldEnv("four-rooms", **arguments)
+            GridWorldEnv("four-rooms", **arguments)
     env = gymnasium.make("drogo/FourRooms-v0", disable_env_checker=True)
     env.reset()
     with pytest.raises(ValueError, match=r"action is 4; expected 0 \(right\)"):

@@ -1,4 +1,4 @@
-"""Acrobot: two links, a motor between them, and a height to swing up to."""
+"""Acrobot: two links with a motor between them, to be swung up to a height."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-SPEEDS = (4 * np.pi, 9 * np.pi)
+MAX_SPEEDS = np.array([4 * np.pi, 9 * np.pi])
 
 
 def uniform_acrobot(env: gymnasium.Env, rng: np.random.Generator) -> np.ndarray:
-    """Any two angles and any two speeds that are not the end."""
+    """Put an Acrobot into a non-terminal state with uniform angles and speeds."""
     inner: Any = env.unwrapped
     while True:
         angles = rng.uniform(-np.pi, np.pi, size=2)
-        speeds = rng.uniform(-np.array(SPEEDS), SPEEDS)
-        inner.state = np.concatenate([angles, speeds])
+        inner.state = np.concatenate([angles, rng.uniform(-MAX_SPEEDS, MAX_SPEEDS)])
         if not inner._terminal():
             return np.asarray(inner._get_ob(), dtype=np.float32)

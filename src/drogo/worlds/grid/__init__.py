@@ -1,4 +1,4 @@
-"""Grid worlds: text maps as MDPs, observations and Gymnasium environments."""
+"""Grid worlds: text maps, their MDPs and observations, and Gymnasium environments."""
 
 from drogo.errors import MapError
 from drogo.worlds.grid.world import GridWorld

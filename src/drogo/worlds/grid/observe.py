@@ -1,15 +1,14 @@
-"""What an agent sees of a grid world: one-hot, coordinates, pixels, or the bare state.
+"""What an agent observes of a grid world.
 
-- `one-hot`: `states` numbers, float32.
-- `coordinates`: `(x / (W - 1), y / (H - 1)) - 0.5`, float32.
-- `pixels`: an RGB image of the whole map, `tile` pixels a cell, channels last, in [-0.5, 0.5].
-  It shows where the agent is and not which way it came: that would leak the last action.
-- `state`: the index, int64.
+- `one-hot`: one number per state, float32.
+- `coordinates`: `(x / (width - 1), y / (height - 1)) - 0.5`, float32.
+- `pixels`: an RGB image of the whole map with `tile` pixels per cell, channels last, float32 in
+  [-0.5, 0.5]. It does not show the direction of the agent, which would leak the last action.
+- `state`: the index of the state, int64.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import gymnasium
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
 KINDS = ("one-hot", "coordinates", "pixels", "state")
 
-# Okabe-Ito where it matters: vermillion and bluish green are told apart by everyone.
+# Okabe-Ito colours: everyone can tell vermillion from bluish green.
 WALL_COLOUR = (0.20, 0.20, 0.20)
 FREE_COLOUR = (0.95, 0.95, 0.95)
 LOW_REWARD_COLOUR = (0.84, 0.37, 0.00)
@@ -31,57 +30,36 @@ GOAL_COLOUR = (0.00, 0.62, 0.45)
 AGENT_COLOUR = (0.00, 0.45, 0.70)
 
 LARGEST_TABLE = 4 * 2**30
-"""Bytes. A larger table is refused: nobody asked for the machine to swap."""
-
-
-class Cells(Sequence[tuple[int, int]]):
-    """(row, column) of each state, without a million tuples."""
-
-    def __init__(self, cells: Int[np.ndarray, "states 2"]) -> None:
-        self._cells = cells
-
-    def __len__(self) -> int:
-        return len(self._cells)
-
-    def __getitem__(self, index):  # pyright: ignore[reportIncompatibleMethodOverride]
-        if isinstance(index, slice):
-            return Cells(self._cells[index])
-        row, column = self._cells[index].tolist()
-        return row, column
-
-
-def check_kind(kind: str) -> None:
-    if kind not in KINDS:
-        raise ArgumentError(f"observation is {kind!r}; choose one of {', '.join(KINDS)}.")
+"""A table of more bytes is refused, because the machine would swap."""
 
 
 def space(world: GridWorld, kind: str, tile: int = 1) -> gymnasium.Space:
-    """The Gymnasium space of one observation."""
-    check_kind(kind)
+    """Return the Gymnasium space of one observation."""
+    if kind not in KINDS:
+        raise ArgumentError(f"observation is {kind!r}; choose one of {', '.join(KINDS)}.")
+    _check_tile(tile)
     if kind == "state":
         return gymnasium.spaces.Discrete(world.n_states)
     if kind == "one-hot":
         return gymnasium.spaces.Box(0.0, 1.0, (world.n_states,), np.float32)
-    if kind == "coordinates":
-        return gymnasium.spaces.Box(-0.5, 0.5, (2,), np.float32)
     height, width = world.shape
-    return gymnasium.spaces.Box(-0.5, 0.5, (height * tile, width * tile, 3), np.float32)
+    shape = (2,) if kind == "coordinates" else (height * tile, width * tile, 3)
+    return gymnasium.spaces.Box(-0.5, 0.5, shape, np.float32)
 
 
 def table(
     world: GridWorld, kind: str, states: Int[np.ndarray, " k"], tile: int = 1
 ) -> Shaped[np.ndarray, "k ..."]:
-    """Observations of the given states, all at once."""
-    check_kind(kind)
-    if kind == "state":
-        return states.copy()
-    shape = (len(states), *space(world, kind, tile).shape)  # pyright: ignore[reportGeneralTypeIssues]
+    """Return the observations of the given states."""
+    shape = (len(states), *(space(world, kind, tile).shape or ()))
     size = int(np.prod(shape, dtype=np.int64)) * 4
     if size > LARGEST_TABLE:
         raise ArgumentError(
             f"the {kind} table of {world.name} would take {size / 2**30:.0f} GiB "
             f"({' x '.join(map(str, shape))} float32). Use 'coordinates' for a world of this size."
         )
+    if kind == "state":
+        return states.copy()
     if kind == "one-hot":
         hot = np.zeros(shape, dtype=np.float32)
         hot[np.arange(len(states)), states] = 1.0
@@ -91,21 +69,16 @@ def table(
         row, column = world.cells[states].T
         unit = np.stack([column / (width - 1), row / (height - 1)], axis=-1)
         return (unit - 0.5).astype(np.float32)
-    images = np.broadcast_to(picture(world, None, tile) - np.float32(0.5), shape).copy()
-    row, column = (world.cells[states] * tile).T
-    inside = np.arange(tile)
-    rows = row[:, None, None] + inside[None, :, None]
-    columns = column[:, None, None] + inside[None, None, :]
-    images[np.arange(len(states))[:, None, None], rows, columns] = np.array(
-        AGENT_COLOUR, dtype=np.float32
-    ) - np.float32(0.5)
-    return images
+    images = np.tile(picture(world, None, 1) - np.float32(0.5), (len(states), 1, 1, 1))
+    row, column = world.cells[states].T
+    agent = np.array(AGENT_COLOUR, dtype=np.float32) - np.float32(0.5)
+    images[np.arange(len(states)), row, column] = agent
+    return images.repeat(tile, axis=1).repeat(tile, axis=2)
 
 
 def picture(world: GridWorld, state: int | None, tile: int) -> Float32[np.ndarray, "h w 3"]:
-    """The map in colour, in [0, 1]; the agent, if any, fills its cell."""
-    if tile < 1:
-        raise ArgumentError(f"tile is {tile}; it must be at least 1 pixel a cell.")
+    """Draw the map in colour, in [0, 1]; the agent, if any, fills its cell."""
+    _check_tile(tile)
     image = np.empty((*world.shape, 3), dtype=np.float32)
     image[...] = WALL_COLOUR
     colours = np.empty((world.n_states, 3), dtype=np.float32)
@@ -116,3 +89,8 @@ def picture(world: GridWorld, state: int | None, tile: int) -> Float32[np.ndarra
         colours[state] = AGENT_COLOUR
     image[~world.walls] = colours
     return image.repeat(tile, axis=0).repeat(tile, axis=1)
+
+
+def _check_tile(tile: int) -> None:
+    if tile < 1:
+        raise ArgumentError(f"tile is {tile}; it must be at least 1 pixel per cell.")

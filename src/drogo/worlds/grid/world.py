@@ -1,4 +1,4 @@
-"""`GridWorld`: a map as states, rewards, an MDP and tables of observations."""
+"""`GridWorld`: a text map with its states, rewards, MDP and observations."""
 
 from __future__ import annotations
 
@@ -18,30 +18,41 @@ from drogo.worlds.grid import observe
 from drogo.worlds.grid.parse import START, WALL, Map, parse
 
 MOVES = ((0, 1), (1, 0), (0, -1), (-1, 0))
-"""Right, down, left, up: (row, column) steps of actions 0 to 3."""
+"""Right, down, left, up: the (row, column) steps of actions 0 to 3."""
 
 STEPS_PER_STATE = 4
-"""Step limit of a map that does not give one, per free cell."""
+"""The step limit per free cell of a map that does not give a step limit."""
 
 
 class GridWorld:
     """A deterministic grid world. Make one with `load` (a name or a file) or `parse` (text).
 
-    States are the free cells, numbered row by row. Four moves; a blocked move stays. The reward
-    of a step is that of the cell being left.
+    States are the free cells, numbered row by row. There are four moves; a blocked move stays in
+    its cell. The reward of a step is that of the cell that is left.
     """
 
     def __init__(self, name: str, parsed: Map) -> None:
         self.name = name
         self.map = parsed
-        states = int(np.count_nonzero(parsed.cells != ord(WALL)))
-        self.step_limit: int = parsed.step_limit or STEPS_PER_STATE * states
+        self.step_limit: int = parsed.step_limit or STEPS_PER_STATE * self.n_states
 
     @classmethod
     def load(cls, source: str | Path, rewards: Mapping[str, float] | None = None) -> GridWorld:
-        """A shipped world by name, or a map file by path."""
+        """Load a shipped world or a map file.
+
+        Args:
+            source: The name of a shipped world, or the path of a map file.
+            rewards: Rewards of symbols, which replace those of the map.
+
+        Returns:
+            The world.
+
+        Raises:
+            MapError: The map is malformed; the error names the line and column.
+            MissingFile: There is no such world or file.
+        """
         if str(source) in shipped.names():
-            return cls(str(source), parse(shipped.read(str(source)), str(source), rewards))
+            return cls.parse(shipped.read(str(source)), rewards, str(source))
         path = Path(source)
         if path.is_file():
             try:
@@ -53,14 +64,26 @@ class GridWorld:
         hint = f" Did you mean {near[0]!r}?" if near else ""
         raise MissingFile(
             f"no shipped world and no map file is called {str(source)!r}.{hint} "
-            f"Shipped: {', '.join(shipped.names())}."
+            f"Shipped worlds: {', '.join(shipped.names())}."
         )
 
     @classmethod
     def parse(
         cls, text: str, rewards: Mapping[str, float] | None = None, name: str = "map"
     ) -> GridWorld:
-        """A world from text; `rewards` gives symbols rewards of your own."""
+        """Make a world from the text of a map.
+
+        Args:
+            text: The map, with or without a header (see `drogo.worlds.grid.parse`).
+            rewards: Rewards of symbols, which replace those of the map.
+            name: The name of the world, also used in error messages.
+
+        Returns:
+            The world.
+
+        Raises:
+            MapError: The map is malformed; the error names the line and column.
+        """
         return cls(name, parse(text, name, rewards))
 
     def __repr__(self) -> str:
@@ -75,20 +98,22 @@ class GridWorld:
 
     @property
     def n_states(self) -> int:
+        """The number of states, goals included."""
         return len(self.cells)
 
     @property
     def text(self) -> str:
-        """The map's rows, without its header."""
+        """The rows of the map, without its header."""
         return "\n".join("".join(map(chr, row)) for row in self.map.cells.tolist())
 
     @cached_property
     def walls(self) -> Bool[np.ndarray, "height width"]:
+        """Which cells are walls."""
         return self.map.cells == ord(WALL)
 
     @cached_property
     def cells(self) -> Int[np.ndarray, "states 2"]:
-        """Row and column of each state."""
+        """The row and column of each state."""
         return np.argwhere(~self.walls)
 
     @cached_property
@@ -100,66 +125,89 @@ class GridWorld:
 
     @cached_property
     def reward(self) -> Float[np.ndarray, " states"]:
-        symbols = self._symbols
+        """The reward of leaving each state; the terminal value of a goal."""
         reward = np.zeros(self.n_states)
         for symbol, value in {**self.map.rewards, **self.map.goals}.items():
-            reward[symbols == ord(symbol)] = value
+            reward[self._symbols == ord(symbol)] = value
         return reward
 
     @cached_property
     def terminal(self) -> Bool[np.ndarray, " states"]:
+        """Which states are goals."""
         return np.isin(self._symbols, [ord(symbol) for symbol in self.map.goals])
 
     @cached_property
     def low_reward(self) -> Bool[np.ndarray, " states"]:
-        """Cells that cost more than the plain ones (`.`): the places to go around."""
+        """Which states cost more than the plain ones (`.`)."""
         return ~self.terminal & (self.reward < self.map.rewards.get(".", -1.0))
 
     @cached_property
     def has_start(self) -> bool:
-        """Whether the map draws where episodes begin."""
+        """Whether the map says where episodes begin."""
         return bool((self._symbols == ord(START)).any())
 
     @cached_property
     def start(self) -> Float[np.ndarray, " states"]:
         """Uniform over the cells drawn `S`, or over all non-terminal cells if there is none."""
-        begin = self._symbols == ord(START) if self.has_start else ~self.terminal
-        return begin / begin.sum()
+        allowed = self._symbols == ord(START) if self.has_start else ~self.terminal
+        return allowed / allowed.sum()
 
     @cached_property
     def next_state(self) -> Int[np.ndarray, "states actions"]:
-        """Where each action leads; a terminal state stays."""
-        following = np.empty((self.n_states, len(MOVES)), dtype=np.int64)
-        here = np.arange(self.n_states)
-        for action, (down, right) in enumerate(MOVES):
-            there = self.index[self.cells[:, 0] + down, self.cells[:, 1] + right]
-            following[:, action] = np.where((there < 0) | self.terminal, here, there)
-        return following
+        """The state that each action leads to; a terminal state leads to itself."""
+        state = np.arange(self.n_states)[:, None]
+        row, column = (self.cells[:, None, :] + np.array(MOVES)).transpose(2, 0, 1)
+        reached = self.index[row, column]  # The border is closed, so this stays in the map.
+        return np.where((reached < 0) | self.terminal[:, None], state, reached)
 
     @cached_property
     def mdp(self) -> MDP:
+        """The MDP of the world under the uniform random policy; its states are (row, column)."""
         n = self.n_states
-        pointer = np.arange(n + 1)
         matrices = [
-            sp.csr_array((np.ones(n), following, pointer), shape=(n, n))
-            for following in self.next_state.T
+            sp.csr_array((np.ones(n), next_state, np.arange(n + 1)), shape=(n, n))
+            for next_state in self.next_state.T
         ]
+        states = list(map(tuple, self.cells.tolist()))
         return MDP.from_arrays(
-            matrices, self.reward, self.terminal, start=self.start, states=observe.Cells(self.cells)
+            matrices, self.reward, self.terminal, start=self.start, states=states
         )
 
     def observations(self, kind: str, tile: int = 1) -> Shaped[np.ndarray, "states ..."]:
-        """All observations of a kind, in state order; see `drogo.worlds.grid.observe`."""
+        """Return the observation of every state.
+
+        Args:
+            kind: `"one-hot"`, `"coordinates"`, `"pixels"` or `"state"`.
+            tile: Pixels per cell, for `"pixels"`.
+
+        Returns:
+            One observation per state, in state order.
+        """
         return observe.table(self, kind, np.arange(self.n_states), tile)
 
     def as_image(self, values: Float[np.ndarray, " states"]) -> Float[np.ndarray, "height width"]:
-        """One number per state laid out as the map; walls are NaN."""
+        """Lay out one number per state as the map.
+
+        Args:
+            values: One number per state.
+
+        Returns:
+            An array of the map's shape; walls are NaN.
+        """
         image = np.full(self.shape, np.nan)
         image[~self.walls] = values
         return image
 
     def picture(self, state: int | None = None, tile: int = 1) -> Float32[np.ndarray, "h w 3"]:
-        """The map in colour, in [0, 1], with the agent in `state`."""
+        """Draw the map in colour.
+
+        Args:
+            state: The state of the agent, if it is to be drawn.
+            tile: Pixels per cell.
+
+        Returns:
+            An RGB image in [0, 1].
+        """
         return observe.picture(self, state, tile)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""MiniGrid environments with rewards of the state, observations of the whole grid, and a truth."""
+"""MiniGrid environments whose reward is a function of the state, with their exact MDPs."""
 
 from drogo.worlds.minigrid.world import ACTIONS, MiniGridWorld
 

@@ -1,9 +1,8 @@
-"""All states of a MiniGrid environment with a fixed layout, found by trying every action."""
+"""Breadth-first search for all states of a MiniGrid environment with a fixed layout."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,99 +12,85 @@ from jaxtyping import Bool, Int
 from drogo.errors import ArgumentError
 from drogo.worlds.minigrid.snapshot import Snapshot, name_of, put_back, take
 
-MOST_STATES = 50_000
+MAX_STATES = 50_000
 
-GOING_ON, GOAL, FAILURE = 0, 1, 2
-"""What a state is: not an end, an end that MiniGrid rewards, one that it does not (lava)."""
-
-
-class TooManyStates(ArgumentError):
-    """The search was given up."""
+NON_TERMINAL, GOAL, FAILURE = 0, 1, 2
+"""Kinds of states. MiniGrid rewards reaching a goal, but not a failure such as lava."""
 
 
 @dataclass(frozen=True)
-class Found:
-    """In order of discovery: the start is state 0."""
+class StateGraph:
+    """All states in order of discovery (episodes begin in state 0), and where actions lead."""
 
     snapshots: tuple[Snapshot, ...]
     names: tuple[Hashable, ...]
     next_state: Int[np.ndarray, "states actions"]
-    """Ends lead to themselves."""
+    """Terminal states lead to themselves."""
     kind: Int[np.ndarray, " states"]
     blocked: Bool[np.ndarray, " states"]
-    """The cell ahead cannot be entered."""
+    """Whether the cell in front of the agent cannot be entered."""
 
 
-def explore(env: Any, actions: Sequence[int], most: int = MOST_STATES) -> Found:
-    """Breadth first, from where `env` (unwrapped) is now, by its own `step`."""
-    with _without_observations(env):
-        return _explore(env, actions, most)
-
-
-@contextmanager
-def _without_observations(env: Any) -> Iterator[None]:
-    """The partial view that MiniGrid makes at every step takes longer than all the rest of it."""
+def explore(env: Any, actions: Sequence[int], max_states: int = MAX_STATES) -> StateGraph:
+    """Search from the present state of `env` (unwrapped) with its own `step`."""
+    # The partial view that MiniGrid draws at every step takes longer than all the rest.
     env.gen_obs = lambda: None
     try:
-        yield
+        return _explore(env, actions, max_states)
     finally:
         del env.gen_obs
 
 
-def _explore(env: Any, actions: Sequence[int], most: int) -> Found:
-    snapshots, names, kinds, blocked = [take(env)], [name_of(env)], [GOING_ON], [_blocked(env)]
-    index = {(names[0], GOING_ON): 0}
+def _explore(env: Any, actions: Sequence[int], max_states: int) -> StateGraph:
+    snapshots, names, kinds, blocked = [take(env)], [name_of(env)], [NON_TERMINAL], [_blocked(env)]
+    index = {(names[0], NON_TERMINAL): 0}
     rows: list[list[int]] = []
-    here = 0
-    while here < len(snapshots):
-        if kinds[here] != GOING_ON:
-            rows.append([here] * len(actions))
-            here += 1
+    for state, snapshot in enumerate(snapshots):  # The list grows during the loop.
+        if kinds[state] != NON_TERMINAL:
+            rows.append([state] * len(actions))
             continue
-        row = []
+        rows.append([])
         for action in actions:
-            put_back(env, snapshots[here])
+            put_back(env, snapshot)
             kind = _step(env, action)
             name = name_of(env)
             if (name, kind) not in index:
-                if len(snapshots) >= most:
-                    raise TooManyStates(
-                        f"{env.spec.id if env.spec else env} has more than {most} states under "
-                        f"these {len(actions)} actions. Leave out actions (drop lets every object "
-                        "lie everywhere), or learn without a truth."
+                if len(snapshots) >= max_states:
+                    raise ArgumentError(
+                        f"{_title(env)} has more than {max_states} states under these "
+                        f"{len(actions)} actions. Use fewer actions (drop lets every object lie "
+                        "everywhere), or learn without an exact solution."
                     )
                 index[name, kind] = len(snapshots)
                 snapshots.append(take(env))
                 names.append(name)
                 kinds.append(kind)
                 blocked.append(_blocked(env))
-            row.append(index[name, kind])
-        rows.append(row)
-        here += 1
+            rows[-1].append(index[name, kind])
     put_back(env, snapshots[0])
-    return Found(
-        tuple(snapshots),
-        tuple(names),
-        np.array(rows, dtype=np.int64),
-        np.array(kinds, dtype=np.int64),
-        np.array(blocked, dtype=bool),
+    return StateGraph(
+        tuple(snapshots), tuple(names), np.array(rows), np.array(kinds), np.array(blocked)
     )
 
 
 def _step(env: Any, action: int) -> int:
-    luck = env.np_random.bit_generator.state
+    before = env.np_random.bit_generator.state
     _, reward, terminated, _, _ = env.step(action)
-    if env.np_random.bit_generator.state != luck:
+    if env.np_random.bit_generator.state != before:
         raise ArgumentError(
-            f"{env.spec.id if env.spec else env} moves by chance: its states cannot be found by "
-            "trying every action once. Learn without a truth: drogo.collect on the environment "
-            "with MiniGrid's RGBImgObsWrapper, start='reset', key='image', reward=-1.0."
+            f"{_title(env)} moves at random, so its states cannot be found by trying every action "
+            "once. Learn without an exact solution: use drogo.collect on the environment with "
+            "MiniGrid's RGBImgObsWrapper, start='reset', key='image', reward=-1.0."
         )
     if not terminated:
-        return GOING_ON
+        return NON_TERMINAL
     return GOAL if reward > 0 else FAILURE
 
 
 def _blocked(env: Any) -> bool:
     ahead = env.grid.get(*env.front_pos)
     return ahead is not None and not ahead.can_overlap()
+
+
+def _title(env: Any) -> str:
+    return env.spec.id if env.spec else str(env)

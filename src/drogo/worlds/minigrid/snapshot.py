@@ -1,7 +1,7 @@
-"""A MiniGrid environment's state: taken, put back, and named.
+"""Saves, restores and names the state of a MiniGrid environment.
 
-Objects keep their identity (some environments ask whether *this* ball was picked up); what is saved
-is where they are and what their attributes say.
+Objects keep their identity, because some environments ask whether *this* ball was picked up. What
+is saved is where they are and their attributes.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Everything that a step can change, but for the step counter."""
+    """Everything that a step can change, except the step counter."""
 
     cells: tuple[Any, ...]
     attributes: tuple[tuple[Any, dict[str, Any]], ...]
     position: tuple[int, int]
+    """Column and row of the agent."""
     direction: int
     carrying: Any
 
@@ -33,7 +34,7 @@ def take(env: Any) -> Snapshot:
 
 
 def put_back(env: Any, snapshot: Snapshot) -> None:
-    """The environment as it was, with its step counter at 0."""
+    """Restore a state, with the step counter at 0."""
     env.grid.grid = list(snapshot.cells)
     for thing, attributes in snapshot.attributes:
         vars(thing).clear()
@@ -45,7 +46,7 @@ def put_back(env: Any, snapshot: Snapshot) -> None:
 
 
 def name_of(env: Any) -> Hashable:
-    """Position, direction, what is carried, and everything that can move, open or vanish."""
+    """Describe the state: position, direction, what is carried, and all that can change."""
     things = tuple(
         (index, *_describe(cell))
         for index, cell in enumerate(env.grid.grid)
@@ -56,7 +57,7 @@ def name_of(env: Any) -> Hashable:
 
 
 def _things(env: Any) -> Iterator[Any]:
-    """All objects, those inside boxes and in the agent's hands too; each kind of wall once."""
+    """List all objects that can change, also those inside boxes and in the agent's hands."""
     seen: set[int] = set()
     waiting = [*env.grid.grid, env.carrying]
     while waiting:

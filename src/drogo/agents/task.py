@@ -1,0 +1,110 @@
+"""An MDP as arrays, and the random numbers that decide what happens in it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Float32, Int, Integer
+
+from drogo.mdp import MDP
+
+ABOVE_ALL = 2.0
+"""A cumulative probability that is larger than every random number."""
+
+
+class Task(NamedTuple):
+    """An MDP as arrays, in which all actions have the same number of possible outcomes."""
+
+    next_state: Int[Array, "states actions outcomes"]
+    cumulative: Float[Array, "states actions outcomes"]
+    """The cumulative probabilities of the outcomes."""
+    reward: Float[Array, " states"]
+    """The reward of leaving a state."""
+    terminal_reward: Float[Array, " states"]
+    """The reward of entering a state: 0 unless it is terminal."""
+    terminal: Bool[Array, " states"]
+    low_reward: Bool[Array, " states"]
+    starts: Int[Array, " starts"]
+    start_cumulative: Float[Array, " starts"]
+    step_limit: Int[Array, ""]
+    discount: Float[Array, ""]
+    epsilon: Float[Array, ""]
+    zero: Int[Array, ""]
+    """A zero that the compiler cannot see; `training.rounded` needs it."""
+
+
+class RandomNumbers(NamedTuple):
+    """Uniform numbers in [0, 1) for one step."""
+
+    explore: Float[Array, "*lanes"]
+    action: Float[Array, "*lanes"]
+    outcome: Float[Array, "*lanes"]
+    start: Float[Array, "*lanes"]
+
+
+def draw_random_numbers(
+    seed: Integer[Array, ""], phase: Integer[Array, ""], steps: int
+) -> RandomNumbers:
+    """Draw for some steps. Phase 2k is the training before evaluation k, which is phase 2k + 1."""
+    key = jax.random.fold_in(jax.random.key(seed), phase)
+    return RandomNumbers(*jax.random.uniform(key, (len(RandomNumbers._fields), steps)))
+
+
+def draw_outcome(task: Task, state: Array, action: Array, random: RandomNumbers) -> Int[Array, ""]:
+    """Choose one of the outcomes of an action."""
+    if task.next_state.shape[2] == 1:
+        return jnp.int32(0)
+    return jnp.argmax(random.outcome < task.cumulative[state, action]).astype(jnp.int32)
+
+
+def draw_start(task: Task, random: RandomNumbers) -> Int[Array, ""]:
+    """Choose the first state of an episode."""
+    if task.starts.shape[0] == 1:
+        return task.starts[0]
+    return task.starts[jnp.argmax(random.start < task.start_cumulative)]
+
+
+def make_task(
+    mdp: MDP,
+    low_reward: Bool[np.ndarray, " states"] | None,
+    step_limit: int,
+    discount: float,
+    epsilon: float,
+) -> Task:
+    """Write an MDP as arrays."""
+    starts = np.flatnonzero(mdp.start)
+    start_cumulative = np.cumsum(mdp.start[starts])
+    start_cumulative[-1] = ABOVE_ALL
+    return Task(
+        next_state=jnp.asarray(mdp.outcomes.next_state, dtype=jnp.int32),
+        cumulative=jnp.asarray(mdp.outcomes.cumulative, dtype=jnp.float32),
+        reward=jnp.asarray(mdp.reward, dtype=jnp.float32),
+        terminal_reward=jnp.asarray(np.where(mdp.terminal, mdp.reward, 0.0), dtype=jnp.float32),
+        terminal=jnp.asarray(mdp.terminal),
+        low_reward=jnp.asarray(
+            np.zeros(mdp.n_states, dtype=bool) if low_reward is None else low_reward
+        ),
+        starts=jnp.asarray(starts, dtype=jnp.int32),
+        start_cumulative=jnp.asarray(start_cumulative, dtype=jnp.float32),
+        step_limit=jnp.int32(step_limit),
+        discount=jnp.float32(discount),
+        epsilon=jnp.float32(epsilon),
+        zero=jnp.int32(0),
+    )
+
+
+def shaped_rewards(
+    task: Task,
+    mdp: MDP,
+    potential: Float[np.ndarray, "lanes states"],
+    weight: Float[np.ndarray, " lanes"],
+) -> Float32[np.ndarray, "lanes states actions outcomes"]:
+    """Compute `(1 - w) r + w (discount phi(s') - phi(s))` of all transitions."""
+    next_state = np.asarray(task.next_state)
+    reward = mdp.reward[:, None, None] + np.where(mdp.terminal, mdp.reward, 0.0)[next_state]
+    shaping = float(task.discount) * potential[:, next_state] - potential[:, :, None, None]
+    share = weight[:, None, None, None]
+    return ((1 - share) * reward + share * shaping).astype(np.float32)

@@ -1,0 +1,117 @@
+"""Builds the network of a fit: one of the shipped ones, or the user's own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PRNGKeyArray
+
+from drogo.config import CUSTOM, MOST_COORDINATES, Config
+from drogo.errors import ArgumentError, ArgumentTypeError
+from drogo.learn.convolution import CNN
+from drogo.learn.inputs import Inputs
+from drogo.learn.networks import MLP, AbstractNetwork, Custom, Table
+
+Factory = Callable[[PRNGKeyArray], eqx.Module]
+UserNetwork = eqx.Module | Factory
+"""A module from a batch of observations to one number each, or a function from a key to one."""
+
+
+def choose(observations: np.ndarray) -> str:
+    """Returns the name of the network that suits a table of observations."""
+    return {1: "table", 4: "cnn"}.get(observations.ndim, "mlp")
+
+
+def build(
+    config: Config,
+    observations: np.ndarray,
+    inputs: Inputs,
+    initial_output: float,
+    key: PRNGKeyArray,
+    user_network: UserNetwork | None = None,
+) -> AbstractNetwork:
+    """Returns a fresh network for observations like these.
+
+    Args:
+        config: The settings of the fit; `config.network` is not "auto".
+        observations: The table of observations.
+        inputs: How observations are turned into numbers.
+        initial_output: The first value of every entry of a table.
+        key: Decides the initial parameters.
+        user_network: The user's own network, where `config.network` is "custom".
+    """
+    example = inputs(observations[:1])
+    shape = example.shape[1:]
+    size = math.prod(shape)
+    if config.network == CUSTOM:
+        return _custom(user_network, example, key)
+    if config.network == "mlp":
+        few = observations.ndim == 2 and size <= MOST_COORDINATES
+        frequencies = config.frequencies if few else 0
+        return MLP(size, frequencies, key, config.width, config.depth or 4)
+    if config.network == "cnn":
+        if len(shape) != 3 or min(shape[:2]) < 4:
+            raise ArgumentError(
+                "network='cnn' needs images (height, width, channels) of at least 4 x 4; these "
+                f"observations have shape {shape}."
+            )
+        return CNN(shape, key, config.width, config.depth or 1)
+    if observations.ndim != 1 or not np.issubdtype(observations.dtype, np.integer):
+        raise ArgumentError(
+            "network='table' needs state numbers as observations (observation='state'); these "
+            f"have shape {shape} and type {observations.dtype}."
+        )
+    return Table(jnp.full(int(np.max(observations)) + 1, initial_output, dtype=jnp.float32))
+
+
+def _custom(given: Any, example: np.ndarray, key: PRNGKeyArray) -> AbstractNetwork:
+    """Checks a user's network on one observation."""
+    if given is None:
+        raise ArgumentError(
+            "this fit has a network of the user's own, which a file cannot hold.",
+            remedy="Give the network again: load(path, network=...).",
+        )
+    module = given if isinstance(given, eqx.Module) else given(key)
+    if isinstance(module, AbstractNetwork):
+        return module
+    if not isinstance(module, eqx.Module) or not callable(module):
+        raise ArgumentTypeError(
+            f"network is a {type(module).__name__}; give an equinox.Module that can be called with "
+            "a batch of observations, or a function from a JAX key to such a module."
+        )
+    numbers = jnp.asarray(np.repeat(example, 3, axis=0))
+    try:
+        out = eqx.filter_eval_shape(module, numbers)
+    except Exception as error:
+        raise ArgumentError(
+            f"network failed on a batch of 3 observations of shape {numbers.shape[1:]} "
+            f"({type(error).__name__}: {error}). It is called with a batch; a module for single "
+            "observations needs jax.vmap."
+        ) from error
+    if getattr(out, "shape", None) != (3,):
+        raise ArgumentError(
+            f"network returned {getattr(out, 'shape', type(out).__name__)} for a batch of 3 "
+            "observations; it must return one number for each: shape (3,)."
+        )
+    return Custom(module)
+
+
+def build_seeds(
+    seeds: list[int], build_one: Callable[[PRNGKeyArray], AbstractNetwork]
+) -> tuple[Any, AbstractNetwork]:
+    """Returns the parameters of a network for each seed, stacked, and one of these networks.
+
+    Args:
+        seeds: The seeds.
+        build_one: Builds a network from a key.
+    """
+    networks = [build_one(jax.random.key(seed)) for seed in seeds]
+    params = [eqx.filter(network, eqx.is_inexact_array) for network in networks]
+    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *params)
+    return stacked, networks[0]

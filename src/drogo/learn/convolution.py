@@ -1,0 +1,173 @@
+"""The paper's convolutional network, written for speed on tables of similar images."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
+
+from drogo.data.transitions import merge_equal
+from drogo.learn.networks import AbstractNetwork, dense, dense_layers
+
+FILTERS = (16, 32, 64)
+
+
+class Convolution(eqx.Module):
+    """A convolution with 3 x 3 kernels, stride 1 and padding 1."""
+
+    weight: Float[Array, "3 3 channels filters"]
+    bias: Float[Array, " filters"]
+
+    def __init__(self, channels: int, filters: int, key: PRNGKeyArray):
+        bound = 1 / np.sqrt(9 * channels)
+        w_key, b_key = jax.random.split(key)
+        shape = (3, 3, channels, filters)
+        self.weight = jax.random.uniform(w_key, shape, minval=-bound, maxval=bound)
+        self.bias = jax.random.uniform(b_key, (filters,), minval=-bound, maxval=bound)
+
+    def of_patches(self, patches: Float[Array, "*places c9"]) -> Float[Array, "*places filters"]:
+        """Convolves by one matrix product. On a CPU this is several times faster than `lax.conv`,
+        and much more so under `vmap`, which turns convolutions into grouped ones."""
+        flat = patches.reshape(-1, patches.shape[-1]) @ self.weight.reshape(patches.shape[-1], -1)
+        return (flat + self.bias[None, :]).reshape(*patches.shape[:-1], -1)
+
+    def of_images(self, images: Float[Array, "h w n channels"]) -> Float[Array, "h w n filters"]:
+        """Convolves by the accelerator's own convolution."""
+        layout = ("HWNC", "HWIO", "HWNC")
+        out = jax.lax.conv_general_dilated(
+            images, self.weight, (1, 1), "SAME", dimension_numbers=layout
+        )
+        return out + self.bias[None, None, None, :]
+
+
+class Windows(NamedTuple):
+    """A table of images, stored as its distinct pieces.
+
+    Images of one world differ in a few pixels, so the first layers see mostly the same pieces in
+    every image. A pooled cell depends on a 4 x 4 window of the layer below. Each distinct window is
+    computed once, and the cells point to theirs.
+    """
+
+    patches: Float[Array, "4 first c9"]
+    """The four 3 x 3 patches of each distinct window of pixels."""
+    cells: Int[Array, "4 second 9"]
+    """The four patches of each distinct window of pooled cells, as indices of windows of pixels.
+    The index after the last stands for the zeros around an image."""
+    places: Int[Array, "h w n"]
+    """The window of pooled cells that each place of the second pooled layer sees."""
+
+
+class CNN(AbstractNetwork):
+    """Convolutions of 16, 32 and 64 filters with 2 x 2 max-pooling after the first two, then dense
+    layers.
+
+    Images are stored as (height, width, n, channels), so that shifting them copies whole blocks and
+    a matrix product needs no transposition.
+    """
+
+    convolutions: tuple[Convolution, ...]
+    layers: tuple[eqx.nn.Linear, ...]
+    by_patches: bool = eqx.field(static=True)
+
+    def __init__(
+        self,
+        shape: Sequence[int],
+        key: PRNGKeyArray,
+        width: int = 128,
+        depth: int = 1,
+        by_patches: bool | None = None,
+    ):
+        image_height, image_width, channels = shape
+        keys = jax.random.split(key, len(FILTERS) + depth + 1)
+        sizes = zip((channels, *FILTERS[:-1]), FILTERS, keys, strict=False)
+        self.convolutions = tuple(Convolution(c, f, k) for c, f, k in sizes)
+        flat = (image_height // 4) * (image_width // 4) * FILTERS[-1]
+        self.layers = dense_layers([flat, *[width] * depth, 1], keys[len(FILTERS) :])
+        self.by_patches = jax.default_backend() == "cpu" if by_patches is None else by_patches
+
+    def features(self, inputs: Float[Array, "n h w channels"]) -> Float[Array, "h2 w2 n c"]:
+        images = inputs.transpose(1, 2, 0, 3)
+        return _patches(images, even=True) if self.by_patches else images
+
+    def of_table(self, inputs: Shaped[np.ndarray, "n h w channels"]) -> Array | Windows:
+        return _windows(inputs) if self.by_patches else self.features(jnp.asarray(inputs))
+
+    def take(self, features: Array | Windows, rows: Int[Array, " k"]) -> Array | Windows:
+        if isinstance(features, Windows):
+            return features._replace(places=features.places[:, :, rows])
+        return features[:, :, rows]
+
+    def values(self, features: Array | Windows) -> Float[Array, " n"]:
+        first, second, third = self.convolutions
+        if isinstance(features, Windows):
+            pooled = jax.nn.relu(first.of_patches(features.patches).max(axis=0))
+            pooled = jnp.concatenate([pooled, jnp.zeros_like(pooled[:1])])
+            patches = pooled[features.cells].reshape(*features.cells.shape[:2], -1)
+            pooled = jax.nn.relu(second.of_patches(patches).max(axis=0))
+            x = third.of_patches(_patches(pooled[features.places]))
+        elif self.by_patches:
+            x = _pool(first.of_patches(features))
+            x = _pool(second.of_patches(_patches(x, even=True)))
+            x = third.of_patches(_patches(x))
+        else:
+            x = third.of_images(_pool(second.of_images(_pool(first.of_images(features)))))
+        x = jax.nn.relu(x).transpose(2, 0, 1, 3).reshape(x.shape[2], -1)
+        return dense(self.layers, x)
+
+
+def _patches(
+    images: Float[Array, "h w n channels"], even: bool = False
+) -> Float[Array, "h2 w2 n c9"]:
+    """Returns the nine neighbours of every place side by side, in the order of a kernel's weights.
+
+    With `even`, an odd last row or column is left out, which pooling would drop.
+    """
+    height, width = images.shape[:2]
+    padded = jnp.pad(images, ((1, 1), (1, 1), (0, 0), (0, 0)))
+    if even:
+        height, width = height // 2 * 2, width // 2 * 2
+    shifted = [padded[i : i + height, j : j + width] for i in range(3) for j in range(3)]
+    return jnp.concatenate(shifted, axis=-1)
+
+
+def _pool(images: Float[Array, "h w n c"]) -> Float[Array, "h2 w2 n c"]:
+    """Pools 2 x 2 blocks by their maximum, then rectifies: the two commute, and this is cheaper."""
+    height, width, n, channels = images.shape
+    even = images[: height // 2 * 2, : width // 2 * 2]
+    blocks = even.reshape(height // 2, 2, width // 2, 2, n, channels)
+    return jax.nn.relu(blocks.max(axis=(1, 3)))
+
+
+def _windows(images: np.ndarray) -> Windows:
+    """Returns the distinct windows of a table of images, for both pooled layers."""
+    n, height, width, channels = images.shape
+    padded = np.pad(images, ((0, 0), (1, 1), (1, 1), (0, 0))).transpose(1, 2, 0, 3)
+    seen, first = merge_equal(_four_by_four(padded, height // 2, width // 2))
+    patches = _inner_patches(seen.reshape(-1, 4, 4, channels))
+    cells = first.reshape(height // 2, width // 2, n)
+    around = np.pad(cells, ((1, 1), (1, 1), (0, 0)), constant_values=len(seen))[..., None]
+    held, second = merge_equal(_four_by_four(around, height // 4, width // 4))
+    return Windows(
+        jnp.asarray(patches),
+        jnp.asarray(_inner_patches(held.reshape(-1, 4, 4, 1)), dtype=jnp.int32),
+        jnp.asarray(second.reshape(height // 4, width // 4, n), dtype=jnp.int32),
+    )
+
+
+def _four_by_four(padded: np.ndarray, height: int, width: int) -> np.ndarray:
+    """Returns the 4 x 4 windows at every second place, as rows of 16 numbers per channel."""
+    rows = 2 * np.arange(height)[:, None] + np.arange(4)
+    columns = 2 * np.arange(width)[:, None] + np.arange(4)
+    taken = padded[rows[:, None, :, None], columns[None, :, None, :]]
+    return taken.transpose(0, 1, 4, 2, 3, 5).reshape(height * width * padded.shape[2], -1)
+
+
+def _inner_patches(windows: np.ndarray) -> np.ndarray:
+    """Returns the four 3 x 3 patches of each 4 x 4 window."""
+    corners = [windows[:, i : i + 3, j : j + 3] for i in range(2) for j in range(2)]
+    return np.stack([corner.reshape(len(windows), -1) for corner in corners])

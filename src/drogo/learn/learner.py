@@ -1,0 +1,299 @@
+"""`Learner`: training as three pure functions, `init`, `step` and `value`.
+
+    learner = Learner(Drogo(numbers), network, optax.adam(1e-3))
+    state = learner.init(network)
+    batch = learner.batch(observations, next_observations, reward, terminated)
+    state, loss = learner.step(state, batch)
+    log_e = learner.value(state, observations)
+
+All of a learner's numbers are arrays, and its state holds arrays alone, so it can be jitted, mapped
+over seeds and settings, and scanned inside other people's programs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Bool, Float, Int, PyTree, Shaped
+
+from drogo.learn.inputs import Inputs
+from drogo.learn.networks import AbstractNetwork, Custom, Features
+from drogo.learn.objectives import AbstractObjective, Numbers, Sample
+
+
+class State(eqx.Module):
+    """Everything that changes during training."""
+
+    params: PyTree[Array]
+    """The trained arrays of the network."""
+    target: PyTree[Array] | None
+    """The parameters that give v(s'), or None where these are `params`."""
+    optimiser: PyTree[Array]
+    update: Int[Array, "*lanes"]
+    """The number of updates so far."""
+    diverged_at: Int[Array, "*lanes"]
+    """The update that would have made a number infinite or NaN, or -1. Training stands still from
+    there on, at the last finite parameters."""
+
+
+class Batch(eqx.Module):
+    """The transitions of one update, and the features at which the network is evaluated for them.
+
+    The states s of the transitions are rows `state` of `features` (all rows in order if `state` is
+    None), and s' likewise. If `next_features` is None, both are rows of one table, at which the
+    network is evaluated once: the gradient is the same, at the price of the table, not the batch.
+    """
+
+    features: Features
+    next_features: Features | None
+    state: Int[Array, " n"] | None
+    next_state: Int[Array, " n"] | None
+    reward: Float[Array, " n"]
+    terminated: Bool[Array, " n"]
+    terminal_value: Float[Array, " n"]
+    """The reward of the terminal state itself, where `terminated`."""
+    weight: Float[Array, " n"]
+    """Sums to 1."""
+    second_features: Features | None = None
+    """Features of an independent batch, for objectives that need one. None: those of `features`."""
+    second_weight: Float[Array, " n"] | None = None
+    complete: bool = eqx.field(static=True, default=False)
+    """Whether the batch holds all transitions there are."""
+
+
+class Learner(eqx.Module):
+    """An objective, a network, an optimiser, and how they work together.
+
+    Args:
+        objective: What is minimised.
+        network: The network, whose parameters serve only as a template; `init` takes the first
+            ones. Any callable equinox module from a batch to one number each.
+        optimiser: An optax transformation. `step` passes `step_size` to it as an extra argument.
+        inputs: What is done to observations before the network sees them.
+        target_rate: Polyak rate of a target network for v(s'); 1 for none.
+        scaled: Whether residuals are divided by exp(-r / lam), if the objective is separable.
+        emphasis: The power of their residual by which states are weighed, if the objective is
+            separable and batches are complete.
+    """
+
+    objective: AbstractObjective
+    skeleton: AbstractNetwork
+    optimiser: optax.GradientTransformationExtraArgs = eqx.field(static=True)
+    inputs: Inputs
+    target_rate: Float[Array, ""] | None
+    scaled: bool = eqx.field(static=True)
+    emphasis: float = eqx.field(static=True)
+
+    def __init__(
+        self,
+        objective: AbstractObjective,
+        network: eqx.Module,
+        optimiser: optax.GradientTransformation,
+        *,
+        inputs: Inputs | None = None,
+        target_rate: float = 1.0,
+        scaled: bool = False,
+        emphasis: float = 0.0,
+    ):
+        self.objective = objective
+        network = network if isinstance(network, AbstractNetwork) else Custom(network)  # pyright: ignore[reportArgumentType]
+        self.skeleton = eqx.filter(network, eqx.is_inexact_array, inverse=True)
+        self.optimiser = optax.with_extra_args_support(optimiser)
+        self.inputs = Inputs() if inputs is None else inputs
+        self.target_rate = None if target_rate == 1 else jnp.asarray(target_rate)
+        self.scaled = scaled and objective.separable
+        self.emphasis = emphasis if objective.separable else 0.0
+
+    def with_numbers(self, numbers: Numbers) -> Learner:
+        """Returns this learner with other numbers in its objective."""
+        return eqx.tree_at(lambda learner: learner.objective.numbers, self, numbers)
+
+    def network(self, params: PyTree[Array]) -> AbstractNetwork:
+        """Returns the network with these parameters."""
+        return eqx.combine(params, self.skeleton)
+
+    def init(self, network: eqx.Module | PyTree[Array]) -> State:
+        """Returns the state before the first update.
+
+        Args:
+            network: A network like the learner's own, or its parameters.
+        """
+        if isinstance(network, eqx.Module) and not isinstance(network, AbstractNetwork):
+            network = Custom(network)  # pyright: ignore[reportArgumentType]
+        params = eqx.filter(network, eqx.is_inexact_array)
+        target = None if self.target_rate is None else params
+        zero = jnp.zeros((), dtype=jnp.int32)
+        return State(params, target, self.optimiser.init(params), zero, zero - 1)
+
+    def batch(
+        self,
+        observations: Shaped[Array, "n ..."],
+        next_observations: Shaped[Array, "n ..."],
+        reward: Float[Array, " n"],
+        terminated: Bool[Array, " n"],
+        terminal_value: Float[Array, " n"] | None = None,
+    ) -> Batch:
+        """Returns a batch of equally weighed transitions.
+
+        Args:
+            observations: The observations that were left.
+            next_observations: The observations that were reached.
+            reward: The reward of each step.
+            terminated: Where the step reached a terminal state.
+            terminal_value: The reward of these terminal states themselves; 0 unless given.
+        """
+        n = len(observations)
+        zero = jnp.zeros(n) if terminal_value is None else terminal_value
+        both = (self.features(observations), self.features(next_observations))
+        return Batch(*both, None, None, reward, terminated, zero, jnp.full(n, 1 / n))
+
+    def features(self, observations: Shaped[Array, "n ..."]) -> Features:
+        """Returns the features of some observations."""
+        return self.skeleton.features(self.inputs(observations))
+
+    def value(self, state: State, observations: Shaped[Array, "n ..."]) -> Float[Array, " n"]:
+        """Returns log e at some observations, up to the constant that fixes its scale.
+
+        Args:
+            state: The state of training.
+            observations: A batch of observations.
+        """
+        return self.objective.log_e(self.output(state.params, observations))
+
+    def output(self, params: PyTree[Array], observations: Shaped[Array, "n ..."]) -> Array:
+        """Returns the bare outputs of the network at some observations."""
+        return self.network(params).values(self.features(observations))
+
+    def step(
+        self, state: State, batch: Batch, step_size: Float[Array, ""] | float | None = None
+    ) -> tuple[State, Float[Array, ""]]:
+        """Makes one update.
+
+        Args:
+            state: The state before it.
+            batch: The transitions to learn from.
+            step_size: The step size, for an optimiser that takes it as an argument.
+
+        Returns:
+            The state after the update, and the loss before it.
+        """
+
+        def loss_of(params: PyTree[Array]) -> Array:
+            target = None if state.target is None else self.network(state.target)
+            return self.loss(self.network(params), batch, target)
+
+        loss, gradient = jax.value_and_grad(loss_of)(state.params)
+        with jax.numpy_dtype_promotion("standard"):  # optax mixes types
+            change, optimiser = self.optimiser.update(
+                gradient, state.optimiser, state.params, step_size=step_size
+            )
+            params = optax.apply_updates(state.params, change)
+            target = state.target
+            if target is not None:
+                target = optax.incremental_update(params, target, self.target_rate)  # pyright: ignore[reportArgumentType]
+        finite = jnp.isfinite(loss) & jnp.isfinite(optax.tree.norm(gradient))
+        good = finite & (state.diverged_at < 0)
+        moved = State(params, target, optimiser, state.update + 1, state.diverged_at)
+        at = jnp.where(state.diverged_at < 0, state.update, state.diverged_at)
+        stopped = State(state.params, state.target, state.optimiser, state.update + 1, at)
+        return jax.tree.map(lambda new, old: jnp.where(good, new, old), moved, stopped), loss
+
+    def loss(
+        self, network: AbstractNetwork, batch: Batch, target: AbstractNetwork | None = None
+    ) -> Float[Array, ""]:
+        """Returns the weighted mean loss of a batch.
+
+        Args:
+            network: The network that is trained.
+            batch: The transitions.
+            target: The network that gives v(s'), if it is another one.
+        """
+        outputs = network.values(batch.features)
+        if batch.next_features is not None:
+            next_outputs = (target or network).values(batch.next_features)
+        else:
+            next_outputs = outputs if target is None else target.values(batch.features)
+        second = None if batch.second_features is None else network.values(batch.second_features)
+        return self.loss_of_outputs(outputs, next_outputs, batch, second)
+
+    def loss_of_outputs(
+        self, outputs: Array, next_outputs: Array, batch: Batch, second: Array | None = None
+    ) -> Float[Array, ""]:
+        """Returns the weighted mean loss of a batch, given the outputs at its features.
+
+        Args:
+            outputs: The outputs at `batch.features`.
+            next_outputs: The outputs at `batch.next_features`, or again at `batch.features`.
+            batch: The transitions.
+            second: The outputs at `batch.second_features`, if it has any.
+        """
+        objective = self.objective
+        output = outputs if batch.state is None else outputs[batch.state]
+        next_output = next_outputs if batch.next_state is None else next_outputs[batch.next_state]
+        next_output = objective.next_output(next_output, batch.terminated, batch.terminal_value)
+        cost = self.cost(batch)
+        squared_norm = jnp.zeros(())
+        if objective.needs_second_batch:
+            weight = batch.weight if batch.second_weight is None else batch.second_weight
+            squared_norm = weight @ objective.entry(output if second is None else second) ** 2
+
+        def one(output: Array, next_output: Array, cost: Array, terminated: Array) -> Array:
+            return objective.loss(output, next_output, Sample(cost, terminated, squared_norm))
+
+        rest = (next_output, cost, batch.terminated)
+        weight = batch.weight / cost if self.scaled else batch.weight
+        if self.emphasis > 0 and batch.complete:
+            slopes = jax.vmap(jax.grad(one))(jax.lax.stop_gradient(output), *rest)
+            slopes = slopes / cost if self.scaled else slopes
+            weight = weight * emphasise(slopes, batch, outputs.shape[0], self.emphasis)
+        return weight @ jax.vmap(one)(output, *rest)
+
+    def cost(self, batch: Batch) -> Float[Array, " n"]:
+        """Returns exp(-r / lam) of each transition."""
+        return jnp.exp(-batch.reward / self.objective.numbers.lam)
+
+
+def emphasise(
+    slopes: Float[Array, " n"], batch: Batch, states: int, power: float
+) -> Float[Array, " n"]:
+    """Returns a factor for each transition: the residual of the state that it leaves, relative to
+    the average residual, to a power.
+
+    Args:
+        slopes: The derivative of each transition's loss; its mean over a state is the residual.
+        batch: The transitions, all there are.
+        states: The number of states.
+        power: The power.
+    """
+    assert batch.state is not None
+    total = jax.ops.segment_sum(batch.weight * slopes, batch.state, states)
+    share = jax.ops.segment_sum(batch.weight, batch.state, states)
+    residual = jnp.abs(total) / jnp.maximum(share, 1e-12)
+    mean = share @ residual
+    return ((residual / jnp.maximum(mean, 1e-12)) ** power)[batch.state]
+
+
+def scale_by_step_size() -> optax.GradientTransformationExtraArgs:
+    """Returns the last part of an optimiser whose step size is an argument of every update.
+
+    A schedule then needs no place in the compiled program, and another one compiles nothing.
+    """
+
+    def init(params: optax.Params) -> optax.EmptyState:
+        return optax.EmptyState()
+
+    def update(
+        updates: optax.Updates,
+        state: optax.OptState,
+        params: optax.Params | None = None,
+        *,
+        step_size: Any = None,
+        **extra: Any,
+    ) -> tuple[optax.Updates, optax.OptState]:
+        return jax.tree.map(lambda change: -step_size * change, updates), state
+
+    return optax.GradientTransformationExtraArgs(init, update)

@@ -1,0 +1,249 @@
+"""Puts together what a fit needs: the learner, the data on the device, the judge."""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Float
+
+from drogo.config import CUSTOM, Config
+from drogo.data import Transitions
+from drogo.data.table import read_rows
+from drogo.errors import ArgumentError
+from drogo.learn.build import build, build_seeds, choose
+from drogo.learn.inputs import Inputs, fit_inputs
+from drogo.learn.judge import Judge
+from drogo.learn.learner import Learner, State, scale_by_step_size
+from drogo.learn.objectives import OBJECTIVES, Numbers
+from drogo.learn.plan import BYTES_IN_RESULT, make_plan
+from drogo.learn.sampling import make_data
+from drogo.learn.train import Training
+
+MOST_HASHED = 20_000
+"""Observations that go into the digest of a data set."""
+
+Vector = Float[np.ndarray, " distinct"]
+Truth = Mapping[str, Vector | Callable[[float], Vector]]
+
+
+def prepare(
+    data: Transitions,
+    configs: list[Config],
+    seeds: list[int],
+    truth: Truth | None,
+    own: Mapping[str, Any],
+    inputs: Inputs | None = None,
+) -> tuple[Training, State]:
+    """Returns everything that training needs, and the states of all lanes before it.
+
+    Args:
+        data: The transitions.
+        configs: The settings of each point of a grid. The lanes are all seeds of each point.
+        seeds: The seeds.
+        truth: Known vectors to compare with.
+        own: What the user gave as objects: network, optimiser, objective, schedule.
+        inputs: How observations are turned into numbers; derived from the data unless given.
+    """
+    config = configs[0]
+    _warn_of_mixed_states(data)
+    lane_configs = [config for config in configs for _ in seeds]
+    truths = _truths(truth or {}, data, lane_configs)
+    if config.network == "auto":
+        kind = choose(data.observations)
+        lane_configs = [replace(c, network=kind) for c in lane_configs]
+        config = lane_configs[0]
+    inputs = _inputs(data, config) if inputs is None else inputs
+    numbers = make_numbers(data, lane_configs)
+    learner, params = make_learner(config, data.observations, inputs, numbers, seeds, own)
+    if not learner.objective.anchored:
+        data = data.with_absorbing_terminals(config.delta)
+    plan = make_plan(data, learner.objective, config)
+    device_data, sampler = make_data(data, plan, learner, seeds, config)
+    schedule = (
+        own.get("schedule")
+        or {
+            "constant": optax.constant_schedule(1.0),
+            "cosine": optax.cosine_decay_schedule(1.0, config.updates),
+        }[config.schedule]
+    )
+    identity = _identity(data, configs, seeds, own, truths)
+    judge = Judge(data, plan, learner, numbers, lane_configs, truths)
+    training = Training(
+        data, learner, numbers, device_data, sampler, judge, lane_configs, seeds, schedule, identity
+    )
+    lanes = np.tile(np.arange(len(seeds)), len(configs))
+    states = jax.vmap(learner.init)(jax.tree.map(lambda leaf: leaf[lanes], params))
+    return training, states
+
+
+def _inputs(data: Transitions, config: Config) -> Inputs:
+    small = data.observations.nbytes <= BYTES_IN_RESULT
+    by_pixel = config.network == "mlp" and small
+    return fit_inputs(data.observations, normalise=config.normalise, by_pixel=by_pixel)
+
+
+def make_learner(
+    config: Config,
+    observations: np.ndarray,
+    inputs: Inputs,
+    numbers: Numbers,
+    seeds: list[int],
+    own: Mapping[str, Any],
+) -> tuple[Learner, Any]:
+    """Returns the learner of a configuration, and the first parameters of every seed.
+
+    Args:
+        config: The settings.
+        observations: The table of observations, or some like them.
+        inputs: How observations are turned into numbers.
+        numbers: The numbers of the objective; only the first lane's are used.
+        seeds: The seeds.
+        own: What the user gave as objects: network, optimiser, objective.
+    """
+    objective = own.get("objective") or OBJECTIVES.get(config.objective)
+    if objective is None:
+        raise ArgumentError(
+            "this fit has an objective of the user's own, which a file cannot hold.",
+            remedy="Give the class again: load(path, objective=...).",
+        )
+    first = (config, observations, inputs, objective.initial_output)
+    params, network = build_seeds(seeds, lambda key: build(*first, key, own.get("network")))
+    optimiser = own.get("optimiser") or make_optimiser(config.optimiser, config.clip_norm)
+    learner = Learner(
+        objective(jax.tree.map(lambda leaf: leaf[0], numbers)),
+        network,
+        optimiser,
+        inputs=inputs,
+        target_rate=config.target_rate,
+        scaled=config.scaled,
+        emphasis=config.emphasis,
+    )
+    return learner, params
+
+
+@lru_cache
+def make_optimiser(name: str, clip_norm: float) -> optax.GradientTransformationExtraArgs:
+    """Returns an optimiser whose step size is an argument of every update.
+
+    The same object is returned every time, so that a second fit compiles nothing.
+    """
+    if name == CUSTOM:  # a loaded fit whose optimiser was not given again: it cannot go on
+        return optax.with_extra_args_support(optax.identity())
+    scale = {"adam": optax.scale_by_adam, "rmsprop": optax.scale_by_rms}[name]
+    return optax.chain(optax.clip_by_global_norm(clip_norm), scale(), scale_by_step_size())
+
+
+def make_numbers(data: Transitions, configs: list[Config]) -> Numbers:
+    """Returns the numbers of the objective for each of some configurations.
+
+    Args:
+        data: The transitions, which decide an automatic cap and the ceiling.
+        configs: The configurations.
+    """
+    best = float(data.terminal_values.max())
+    columns = zip(
+        *(
+            (
+                config.lam,
+                cap_from_data(data, config.lam) if config.cap == "auto" else config.cap,
+                best / config.lam if config.ceiling else np.inf,
+                config.penalty,
+                config.target_norm,
+            )
+            for config in configs
+        ),
+        strict=True,
+    )
+    return Numbers(*(jnp.asarray(column, dtype=jnp.float32) for column in columns))
+
+
+def cap_from_data(data: Transitions, lam: float) -> float:
+    """Returns a cap just above the largest v(s') - v(s) of the solution: -r/lam - log P(s'|s).
+
+    Where states are seen once, P cannot be estimated from counts. Then moves are assumed to be no
+    rarer than one in seven, whose log is about 2.
+
+    Args:
+        data: The transitions.
+        lam: The temperature.
+    """
+    edges = data.edges
+    log_cost = -edges.reward / lam
+    rarity = np.log(np.bincount(edges.state, edges.count)[edges.state] / edges.count)
+    return float(max((log_cost + rarity).max(), log_cost.max() + 2.0)) + 0.5
+
+
+def _truths(
+    truth: Truth, data: Transitions, configs: list[Config]
+) -> dict[str, Float[np.ndarray, "lanes distinct"]]:
+    m = len(data.observations)
+    truths = {}
+    for name, vector in truth.items():
+        rows = [vector(c.lam) if callable(vector) else vector for c in configs]
+        for row in rows:
+            if np.shape(row) != (m,):
+                raise ArgumentError(
+                    f"truth {name!r} has shape {np.shape(row)}; expected one number for each of "
+                    f"the {m} distinct observations."
+                )
+        truths[name] = np.stack([np.asarray(row, dtype=np.float64) for row in rows])
+    return truths
+
+
+def _warn_of_mixed_states(data: Transitions) -> None:
+    mixed = data.terminal_states.size - data.pure_terminal_states[0].size
+    if mixed:
+        warnings.warn(
+            f"{mixed} observation(s) are terminal states in some transitions and ordinary states "
+            "in others. They get one value for both. If there is an observation that tells the two "
+            "apart, use it.",
+            UserWarning,
+            stacklevel=5,
+        )
+
+
+def _identity(
+    data: Transitions,
+    configs: list[Config],
+    seeds: list[int],
+    own: Mapping[str, Any],
+    truths: Mapping[str, np.ndarray],
+) -> dict[str, Any]:
+    """Returns what must agree for a checkpoint to belong to this fit."""
+    return {
+        "configs": [config.as_json() for config in configs],
+        "seeds": seeds,
+        "data": data_digest(data),
+        "own": {name: describe(part) for name, part in sorted(own.items())},
+        "truth": {
+            name: hashlib.sha256(np.ascontiguousarray(rows).tobytes()).hexdigest()[:16]
+            for name, rows in sorted(truths.items())
+        },
+    }
+
+
+def describe(part: Any) -> str:
+    """Returns the name of an object that a user gave, for a file or a message."""
+    named = part if hasattr(part, "__qualname__") else type(part)
+    return f"{named.__module__}.{named.__qualname__}"
+
+
+def data_digest(data: Transitions) -> str:
+    """Returns a digest of some transitions; of a long table of observations, of a part."""
+    digest = hashlib.sha256()
+    table = data.observations
+    every = max(1, len(table) // MOST_HASHED)
+    shown = table if every == 1 else read_rows(table, np.arange(0, len(table), every))
+    for part in (shown, data.state, data.next_state, data.reward, data.terminated,
+                 data.terminal_value):  # fmt: skip
+        digest.update(np.ascontiguousarray(part).tobytes())
+    return digest.hexdigest()[:16]

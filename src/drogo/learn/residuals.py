@@ -1,0 +1,120 @@
+"""Residuals: by how much the equations of an objective are violated, state by state.
+
+The equation of a state says that the derivative of the expected loss with respect to the output at
+that state is zero. Its residual is this derivative divided by `AbstractObjective.unit`, without the
+cap and the ceiling, which only serve the training. For `Drogo` it is
+1 - E[exp(r/lam + v(s') - v(s))], and exp(-r/lam) times it is the Collatz-Wielandt quotient.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from drogo.learn.learner import Batch, Learner
+from drogo.learn.objectives import Numbers, Sample
+
+IN_A_GROUP, MOST_GROUPS = 500, 20
+"""The fewest transitions in a group, and the most groups."""
+
+
+def _bare(learner: Learner, numbers: Numbers) -> Learner:
+    none = jnp.full_like(numbers.cap, jnp.inf)
+    objective = replace(learner.objective, numbers=replace(numbers, cap=none, ceiling=none))
+    return Learner(objective, learner.skeleton, learner.optimiser, scaled=learner.scaled)
+
+
+@eqx.filter_jit
+def state_residuals(
+    learner: Learner, numbers: Numbers, outputs: Float[Array, "lanes states"], batch: Batch
+) -> Float[Array, "lanes states"]:
+    """Returns the residual of every state, NaN for a state that no transition leaves.
+
+    An entry of e whose sign differs from that of the sum of all has an infinite residual: the
+    principal eigenvector has one sign.
+
+    Args:
+        learner: The learner.
+        numbers: The numbers of the objective in each lane.
+        outputs: The outputs at every state in each lane.
+        batch: All transitions. Its features are not used.
+    """
+
+    def of_lane(numbers: Numbers, outputs: Float[Array, " states"]) -> Float[Array, " states"]:
+        bare = _bare(learner, numbers)
+        slopes = jax.grad(lambda x: bare.loss_of_outputs(x, x, batch))(outputs)
+        assert batch.state is not None
+        cost = bare.cost(batch)
+        weight = batch.weight / cost if bare.scaled else batch.weight
+        units = weight * bare.objective.unit(outputs[batch.state], cost)
+        unit = jax.ops.segment_sum(units, batch.state, outputs.shape[0])
+        entries = bare.objective.entry(outputs)
+        wrong_sign = entries * jnp.sign(entries.sum()) < 0
+        residual = jnp.where(unit > 0, slopes / unit, jnp.nan)
+        return jnp.where(wrong_sign, jnp.inf, residual)
+
+    return jax.vmap(of_lane)(numbers, outputs)
+
+
+@eqx.filter_jit
+def transition_residuals(
+    learner: Learner,
+    numbers: Numbers,
+    outputs: Float[Array, "lanes n"],
+    next_outputs: Float[Array, "lanes n"],
+    batch: Batch,
+) -> Float[Array, "lanes n"]:
+    """Returns the residual of single transitions, whose mean over those that leave a state is the
+    state's. Only separable objectives have such a thing; for the others every number is NaN.
+
+    Args:
+        learner: The learner.
+        numbers: The numbers of the objective in each lane.
+        outputs: The outputs at s.
+        next_outputs: The outputs at s'.
+        batch: The transitions. Its features are not used.
+    """
+    if not learner.objective.separable:
+        return jnp.full_like(outputs, jnp.nan)
+
+    def of_lane(numbers: Numbers, output: Array, next_output: Array) -> Array:
+        bare = _bare(learner, numbers)
+        objective, cost = bare.objective, bare.cost(batch)
+        squared_norm = (objective.entry(output) ** 2).mean()
+        next_output = objective.next_output(next_output, batch.terminated, batch.terminal_value)
+
+        def one(output: Array, next_output: Array, cost: Array, terminated: Array) -> Array:
+            return objective.loss(output, next_output, Sample(cost, terminated, squared_norm))
+
+        slopes = jax.vmap(jax.grad(one))(output, next_output, cost, batch.terminated)
+        return slopes / objective.unit(output, cost)
+
+    return jax.vmap(of_lane)(numbers, outputs, next_outputs)
+
+
+def in_groups(
+    residuals: Float[np.ndarray, "lanes n"], v: Float[np.ndarray, "lanes n"]
+) -> tuple[Float[np.ndarray, "lanes groups"], Float[np.ndarray, "lanes groups"]]:
+    """Returns mean residuals over groups of transitions that leave states of similar value.
+
+    Where a state is seen once, its own residual is one random sample. The mean over a group is not,
+    and at the solution it is zero for every group, up to the standard error that comes with it.
+
+    Args:
+        residuals: The residuals of transitions.
+        v: The values of the states that they leave.
+
+    Returns:
+        The mean and its standard error for each group.
+    """
+    groups = int(np.clip(v.shape[1] // IN_A_GROUP, 1, MOST_GROUPS))
+    order = np.argsort(v, axis=1)
+    parts = np.array_split(np.take_along_axis(residuals, order, axis=1), groups, axis=1)
+    means = np.stack([part.mean(axis=1) for part in parts], axis=1)
+    errors = np.stack([part.std(axis=1) / np.sqrt(part.shape[1]) for part in parts], axis=1)
+    return means, errors

@@ -1,0 +1,72 @@
+"""`TerminalValues`: values of known terminal states, looked up by observation inside JAX."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Shaped, UInt32
+
+
+class TerminalValues(eqx.Module):
+    """A table of observations and values that replaces a network's values where it applies.
+
+    Observations are found by a linear hash of their bits among the sorted hashes of the known ones,
+    and compared bit for bit, so a lookup costs little however many are known.
+    """
+
+    multipliers: UInt32[Array, " words"]
+    hashes: UInt32[Array, " known"]
+    words: UInt32[Array, "known words"]
+    values: Float[Array, " known"]
+
+    def __call__(
+        self, observations: Shaped[Array, "n ..."], values: Float[Array, " n"]
+    ) -> Float[Array, " n"]:
+        """Returns the values, replaced where an observation is known.
+
+        Args:
+            observations: A batch of observations.
+            values: The network's values there.
+        """
+        if self.hashes.size == 0:
+            return values
+        words = _words(observations)
+        hashes = words @ self.multipliers
+        place = jnp.minimum(jnp.searchsorted(self.hashes, hashes), self.hashes.size - 1)
+        known = (self.words[place] == words).all(axis=1)
+        return jnp.where(known, self.values[place].astype(values.dtype), values)
+
+
+def terminal_values(
+    observations: Shaped[np.ndarray, "known ..."], values: Float[np.ndarray, " known"]
+) -> TerminalValues:
+    """Returns the lookup of some known values.
+
+    Args:
+        observations: The observations of the terminal states, all different.
+        values: The value of each.
+    """
+    words = np.asarray(_words(jnp.asarray(observations)))
+    rng = np.random.default_rng(0)
+    while True:  # until no two have the same hash, which then points to one observation
+        multipliers = rng.integers(2**32, size=words.shape[1], dtype=np.uint32) | np.uint32(1)
+        hashes = (words * multipliers[None]).sum(axis=1, dtype=np.uint32)
+        if np.unique(hashes).size == len(np.unique(words, axis=0)):
+            break
+    order = np.argsort(hashes)
+    return TerminalValues(
+        jnp.asarray(multipliers),
+        jnp.asarray(hashes[order]),
+        jnp.asarray(words[order]),
+        jnp.asarray(values[order], dtype=jnp.float32),
+    )
+
+
+def _words(observations: Shaped[Array, "n ..."]) -> UInt32[Array, "n words"]:
+    """Returns the bits of each observation as whole numbers."""
+    flat = observations.reshape(len(observations), -1)
+    if flat.dtype == jnp.float32:
+        return jax.lax.bitcast_convert_type(flat, jnp.uint32)
+    return flat.astype(jnp.uint32)

@@ -1,0 +1,217 @@
+"""Converts and checks the arguments of `MDP.from_arrays`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from jaxtyping import Bool, Float, Int
+from scipy.sparse import csgraph
+
+from drogo.errors import MDPError
+
+Matrix = npt.ArrayLike | sp.sparray | sp.spmatrix
+
+ROW_SUM_TOLERANCE = 1e-6
+"""The rounding error of rows in single precision. Rows are normalised afterwards."""
+
+
+def frozen(array: np.ndarray) -> np.ndarray:
+    array.flags.writeable = False
+    return array
+
+
+def canonical(matrix: Any) -> sp.csr_array:
+    """Read-only CSR without explicit zeros or duplicates."""
+    matrix = sp.csr_array(matrix).astype(np.float64)
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    for part in (matrix.data, matrix.indices, matrix.indptr):
+        frozen(part)
+    return matrix
+
+
+def as_floats(name: str, values: npt.ArrayLike) -> np.ndarray:
+    try:
+        return np.array(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise MDPError(f"{name} is not an array of numbers: {error}") from None
+
+
+def as_matrices(P: Any) -> tuple[sp.csr_array, ...]:
+    stack: Sequence[Any]
+    if sp.issparse(P):
+        stack = [P]
+    elif isinstance(P, Sequence):
+        stack = [matrix if sp.issparse(matrix) else as_floats("P", matrix) for matrix in P]
+        if stack and not sp.issparse(stack[0]) and stack[0].ndim == 1:
+            stack = [as_floats("P", P)]
+    else:
+        array = as_floats("P", P)
+        stack = list(array) if array.ndim == 3 else [array]
+    if not stack:
+        raise MDPError("P is empty; expected one (states, states) matrix, or one per action.")
+    shape = stack[0].shape
+    for action, matrix in enumerate(stack):
+        if len(matrix.shape) != 2 or matrix.shape[0] != matrix.shape[1] or matrix.shape != shape:
+            raise MDPError(
+                f"P[{action}] has shape {matrix.shape}; expected square matrices of one size, "
+                f"here {(shape[0], shape[0]) if shape else '(states, states)'}."
+            )
+    return tuple(sp.csr_array(matrix) for matrix in stack)
+
+
+def as_mask(terminal: npt.ArrayLike, n: int) -> Bool[np.ndarray, " states"]:
+    array = np.asarray(terminal)
+    if array.dtype == bool:
+        _check_shape("terminal", array, (n,))
+        mask = array.copy()
+    else:
+        if array.size and not np.issubdtype(array.dtype, np.integer):
+            raise MDPError(
+                f"terminal must be a boolean mask or a list of state indices, not {array.dtype}."
+            )
+        indices = array.astype(np.int64).ravel()
+        outside = indices[(indices < 0) | (indices >= n)]
+        if outside.size:
+            raise MDPError(f"terminal names state {outside[0]}, but states run from 0 to {n - 1}.")
+        if np.unique(indices).size < indices.size:
+            raise MDPError(
+                "terminal names a state twice. If it is a mask of 0 and 1, give booleans instead."
+            )
+        mask = np.isin(np.arange(n), indices)
+    if not mask.any():
+        raise MDPError(
+            "there is no terminal state. The vector is anchored at one: mark at least one state as "
+            "terminal."
+        )
+    return mask
+
+
+def as_probabilities(
+    matrices: Sequence[sp.csr_array], terminal: Bool[np.ndarray, " states"]
+) -> Iterator[sp.csr_array]:
+    """Check that rows are distributions, normalise them, and empty those of terminal states."""
+    for action, matrix in enumerate(matrices):
+        name = f"P[{action}]" if len(matrices) > 1 else "P"
+        rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+        for problem, bad in (
+            ("is not finite", ~terminal[rows] & ~np.isfinite(matrix.data)),
+            ("is negative", ~terminal[rows] & (matrix.data < 0)),
+        ):
+            if bad.any():
+                k = int(np.argmax(bad))
+                raise MDPError(
+                    f"{name}[{rows[k]}, {matrix.indices[k]}] = {matrix.data[k]} {problem}; "
+                    "transition probabilities must lie in [0, 1]."
+                )
+        sums = np.asarray(matrix.sum(axis=1), dtype=np.float64).ravel()
+        _check_sums(name, sums, terminal, " Normalise these rows, or mark the states as terminal.")
+        exact = np.abs(sums - 1) < 1e-12  # Such rows keep their last bits.
+        factor = 1 / np.where(exact | terminal, 1.0, sums)
+        data = np.where(terminal[rows], 0.0, matrix.data * factor[rows])
+        yield canonical(sp.csr_array((data, matrix.indices, matrix.indptr), shape=matrix.shape))
+
+
+def as_reward(
+    r: npt.ArrayLike, terminal: Bool[np.ndarray, " states"], labels: Sequence[Any]
+) -> Float[np.ndarray, " states"]:
+    reward = as_floats("r", r)
+    _check_shape("r", reward, terminal.shape)
+    wrong = np.flatnonzero(~np.isfinite(reward))
+    if wrong.size:
+        raise MDPError(
+            f"r is {reward[wrong[0]]} in {_name_states(wrong, labels)}; rewards must be finite."
+        )
+    wrong = np.flatnonzero((reward >= 0) & ~terminal)
+    if wrong.size:
+        raise MDPError(
+            f"r(s) >= 0 in {_name_states(wrong, labels)} (r = {reward[wrong[0]]:.6g} in the "
+            "first). The default representation needs r(s) < 0 in every non-terminal state.",
+            remedy="Give a step cost, for example by subtracting a constant from all rewards.",
+            command_remedy="Give a step cost, for example --reward=-1.",
+        )
+    return reward
+
+
+def as_start(
+    start: int | npt.ArrayLike | None, terminal: Bool[np.ndarray, " states"]
+) -> Float[np.ndarray, " states"]:
+    if start is None:
+        allowed = terminal if terminal.all() else ~terminal
+        return allowed / allowed.sum()
+    array = np.asarray(start)
+    if array.ndim == 0 and np.issubdtype(array.dtype, np.integer):
+        if not 0 <= array < terminal.size:
+            raise MDPError(f"start = {array}, but states run from 0 to {terminal.size - 1}.")
+        return np.eye(1, terminal.size, int(array))[0]
+    distribution = as_floats("start", start)
+    _check_shape("start", distribution, terminal.shape)
+    if not np.isfinite(distribution).all() or (distribution < 0).any():
+        raise MDPError("start must be a probability distribution; it has negative or NaN entries.")
+    if abs(distribution.sum() - 1) > ROW_SUM_TOLERANCE:
+        raise MDPError(f"start must sum to 1; it sums to {distribution.sum():.6g}.")
+    return distribution
+
+
+def as_policy(
+    policy: npt.ArrayLike | None, actions: int, terminal: Bool[np.ndarray, " states"]
+) -> Float[np.ndarray, "states actions"]:
+    shape = (terminal.size, actions)
+    if policy is None:
+        return np.full(shape, 1 / actions)
+    array = as_floats("default_policy", policy)
+    _check_shape("default_policy", array, shape)
+    wrong = np.flatnonzero(~(np.isfinite(array) & (array >= 0)).all(axis=1))
+    if wrong.size:
+        raise MDPError(f"default_policy is negative or not finite in {_name_states(wrong)}.")
+    _check_sums("default_policy", array.sum(axis=1), terminal)
+    return array
+
+
+def check_reachability(
+    P: sp.csr_array, terminal: Bool[np.ndarray, " states"], labels: Sequence[Any]
+) -> None:
+    """Check by breadth-first search backwards that every state can reach a terminal state."""
+    n = terminal.size
+    backwards = P.T.tocoo()
+    sources = np.flatnonzero(terminal)
+    hub = np.full(sources.size, n)  # One more node, which leads to every terminal state.
+    edges = np.concatenate([backwards.row, hub]), np.concatenate([backwards.col, sources])
+    ones = np.ones(edges[0].size, dtype=np.int8)
+    graph = sp.csr_array((ones, edges), shape=(n + 1, n + 1))
+    order = csgraph.breadth_first_order(graph, n, directed=True, return_predecessors=False)
+    reached = np.zeros(n + 1, dtype=bool)
+    reached[order] = True
+    stuck = np.flatnonzero(~reached[:n])
+    if stuck.size:
+        raise MDPError(
+            f"{stuck.size} non-terminal state(s) cannot reach a terminal state under the default "
+            f"policy: {_name_states(stuck, labels)}. Their entry of log e would be minus infinity. "
+            "Remove them, or add a way out."
+        )
+
+
+def _check_shape(name: str, array: np.ndarray, shape: tuple[int, ...]) -> None:
+    if array.shape != shape:
+        axes = "(states,)" if len(shape) == 1 else "(states, actions)"
+        raise MDPError(f"{name} has shape {array.shape}; expected {axes} = {shape}.")
+
+
+def _check_sums(name: str, sums: np.ndarray, terminal: np.ndarray, remedy: str = "") -> None:
+    wrong = np.flatnonzero((np.abs(sums - 1) > ROW_SUM_TOLERANCE) & ~terminal)
+    if wrong.size:
+        raise MDPError(
+            f"{name}: the row of {_name_states(wrong)} does not sum to 1 "
+            f"(state {wrong[0]}: 1 {sums[wrong[0]] - 1:+.3g}).{remedy}"
+        )
+
+
+def _name_states(states: Int[np.ndarray, " k"], labels: Sequence[Any] | None = None) -> str:
+    """Name the first few: `states 3, 7, 9, 12, 15 and 40 more`."""
+    noun = "state" if len(states) == 1 else "states"
+    listed = ", ".join(str(int(s) if labels is None else labels[int(s)]) for s in states[:5])
+    return f"{noun} {listed}" + (f" and {len(states) - 5} more" if len(states) > 5 else "")

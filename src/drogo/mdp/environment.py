@@ -1,0 +1,220 @@
+"""Finds the MDP behind a Gymnasium environment, in its table of dynamics or by search."""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import gymnasium
+import numpy as np
+import scipy.sparse as sp
+
+from drogo.errors import MDPError
+from drogo.mdp.model import MDP
+
+MAX_STATES = 100_000
+MAX_STATES_OF_REALS = 10_000
+"""The limit if observations are real numbers: they may never repeat, so the search ends sooner."""
+
+Key = Callable[[gymnasium.Env], Hashable]
+Outcome = tuple[float, Hashable, float, bool]
+"""Probability, next state, reward, terminated: Gymnasium's own order."""
+Row = list[list[Outcome]]
+"""The outcomes of each action."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """The reachable part of an environment."""
+
+    outcomes: dict[Hashable, Row]
+    """Of each state, in the order in which the states were found; empty for terminal states."""
+    start: np.ndarray
+
+    def to_mdp(self, reward: float | Callable[[Any], float] | None) -> MDP:
+        states = list(self.outcomes)
+        index = {key: i for i, key in enumerate(states)}
+        terminal = self._terminal(index)
+        entries = [
+            (action, i, index[key], probability)
+            for i, row in enumerate(self.outcomes.values())
+            if not terminal[i]
+            for action, outcomes in enumerate(row)
+            for probability, key, _, _ in outcomes
+        ]
+        actions, before, after, weight = map(np.array, zip(*entries, strict=True))
+        matrices = [
+            sp.csr_array((weight[taken], (before[taken], after[taken])), shape=(len(states),) * 2)
+            for taken in (actions == action for action in range(actions.max() + 1))
+        ]
+        if callable(reward):
+            r = np.array([float(reward(key)) for key in states])
+        elif reward is not None:
+            r = np.where(terminal, 0.0, float(reward))
+        else:
+            rows = zip(self.outcomes.items(), terminal, strict=True)
+            r = np.array([0.0 if end else _reward_of(*item) for item, end in rows])
+        return MDP.from_arrays(matrices, r, terminal, start=self.start, states=states)
+
+    def _terminal(self, index: Mapping[Hashable, int]) -> np.ndarray:
+        terminal = np.zeros(len(index), dtype=bool)
+        continuing = self.start > 0  # An episode that begins in a state does not end there.
+        for _, key, _, terminated in chain(*chain(*self.outcomes.values())):
+            (terminal if terminated else continuing)[index[key]] = True
+        for key, i in index.items():
+            if terminal[i] and continuing[i]:
+                raise MDPError(
+                    f"entering state {key!r} sometimes ends the episode and sometimes does not (or "
+                    "episodes begin there), so it is neither terminal nor non-terminal. Put what "
+                    "decides this into the state (state=)."
+                )
+        if not terminal.any():
+            raise MDPError(
+                f"none of the {len(index)} reachable states ends the episode, so there is no "
+                "terminal state to anchor the vector at."
+            )
+        return terminal
+
+
+def _reward_of(key: Hashable, row: Row) -> float:
+    action_of = {value: a for a, outcomes in enumerate(row) for _, _, value, _ in outcomes}
+    reward, *others = action_of
+    if others:
+        raise MDPError(
+            f"the reward is not a function of the state that is left: in state {key!r}, action "
+            f"{action_of[reward]} can give {reward:g} and action {action_of[others[0]]} "
+            f"{others[0]:g}.",
+            remedy="Replace it with reward=: a step cost such as -1.0, or a function of a state.",
+            command_remedy="Replace it with a step cost, for example --reward=-1.",
+        )
+    return reward
+
+
+def read(env: gymnasium.Env) -> Table:
+    """Read the table `env.unwrapped.P`."""
+    dynamics: Mapping[Any, Any] = env.unwrapped.P  # pyright: ignore[reportAttributeAccessIssue]
+    uniform = np.full(len(dynamics), 1 / len(dynamics))
+    start = np.asarray(getattr(env.unwrapped, "initial_state_distrib", uniform))
+
+    def expand(state: int) -> tuple[Row, list[int]]:
+        actions = dynamics[state]
+        row: Row = [
+            [(float(p), int(s), float(r), bool(done)) for p, s, r, done in actions[a] if p > 0]
+            for a in sorted(actions)
+        ]
+        return row, [s for _, s, _, _ in chain(*row)]  # pyright: ignore[reportReturnType]
+
+    roots: dict[Hashable, int] = {int(s): int(s) for s in np.flatnonzero(start > 0)}
+    outcomes = _breadth_first(roots, expand, len(dynamics))
+    reached = start[np.array(list(outcomes), dtype=np.int64)]
+    return Table(outcomes, reached / reached.sum())
+
+
+def explore(
+    env: gymnasium.Env, *, state: Key | None, max_states: int | None, seeds: list[int]
+) -> Table:
+    """Search copies of a deterministic environment from `env.reset(seed=seed)`, for all seeds.
+
+    Truncation is ignored, because a step limit is not a property of a state.
+    """
+    space = env.action_space
+    if not isinstance(space, gymnasium.spaces.Discrete):
+        raise MDPError(f"a search needs a Discrete action space; this one is {space}.")
+    actions = range(int(space.start), int(space.start + space.n))
+    if max_states is None:
+        real = state is None and np.issubdtype(env.observation_space.dtype, np.floating)
+        max_states = MAX_STATES_OF_REALS if real else MAX_STATES
+
+    def expand(node: gymnasium.Env) -> tuple[Row, list[gymnasium.Env]]:
+        row: Row = []
+        nodes: list[gymnasium.Env] = []
+        for action in actions:
+            following = copy.deepcopy(node)
+            observation, reward, terminated, _, _ = following.step(action)
+            key = _as_key(observation) if state is None else state(following)
+            row.append([(1.0, key, float(reward), bool(terminated))])
+            nodes.append(following)
+        return row, nodes
+
+    roots: dict[Hashable, gymnasium.Env] = {}
+    starts: Counter[Hashable] = Counter()
+    for seed in seeds:
+        root = copy.deepcopy(env)
+        observation, _ = root.reset(seed=seed)
+        key = _as_key(observation) if state is None else state(root)
+        starts[key] += 1
+        roots.setdefault(key, root)
+    outcomes = _breadth_first(roots, expand, max_states)
+    return Table(outcomes, np.array([starts[key] for key in outcomes]) / len(seeds))
+
+
+def _as_key(observation: Any) -> Hashable:
+    """Convert an observation to nested tuples, so that it can be looked up and printed."""
+    if isinstance(observation, dict):
+        return tuple((name, _as_key(part)) for name, part in sorted(observation.items()))
+    if isinstance(observation, list | tuple):
+        return tuple(_as_key(part) for part in observation)
+    if isinstance(observation, np.ndarray):
+        return _as_key(observation.tolist())
+    return observation.item() if isinstance(observation, np.generic) else observation
+
+
+def _breadth_first(
+    roots: Mapping[Hashable, Any],
+    expand: Callable[[Any], tuple[Row, Iterable[Any]]],
+    max_states: int,
+) -> dict[Hashable, Row]:
+    """Find the outcomes of all states. `expand(node)` returns those of a state, and more nodes.
+
+    A state that is reached in a second way is expanded from there too (once per state) and the
+    outcomes are compared. This detects most environments that are stochastic or whose key is not
+    the state.
+    """
+    waiting = dict(roots)
+    states = list(waiting)
+    outcomes: dict[Hashable, Row] = {}
+    second_way: dict[Hashable, Any] = {}
+    terminal: set[Hashable] = set()
+    for key in states:  # The list grows during the loop.
+        node = waiting.pop(key)
+        outcomes[key] = []
+        if key in terminal:
+            continue
+        outcomes[key], nodes = expand(node)
+        rival = second_way.get(key)
+        if rival is not None:
+            _check_same(key, outcomes[key], expand(rival)[0])
+            second_way[key] = None
+        for (_, following, _, terminated), node in zip(chain(*outcomes[key]), nodes, strict=True):
+            if terminated:
+                terminal.add(following)
+            if following not in outcomes and following not in waiting:
+                if len(states) >= max_states:
+                    raise MDPError(
+                        f"the search found more than max_states = {max_states} states. A "
+                        "continuous environment has no finite MDP. For a large finite one, raise "
+                        "max_states=, or give a coarser state=."
+                    )
+                states.append(following)
+                waiting[following] = node
+            elif following not in second_way:
+                second_way[following] = node
+                if outcomes.get(following):
+                    _check_same(following, outcomes[following], expand(node)[0])
+                    second_way[following] = None
+    return outcomes
+
+
+def _check_same(key: Hashable, before: Row, now: Row) -> None:
+    for action, (old, new) in enumerate(zip(before, now, strict=True)):
+        if old != new:
+            raise MDPError(
+                f"state {key!r} was reached in two ways, and action number {action} then led to "
+                f"{old[0][1:]} (next state, reward, terminated) and to {new[0][1:]}. Either the "
+                "environment is stochastic, which a search cannot handle, or the observation does "
+                "not determine the state: give state=, a function from the environment to a key."
+            )
