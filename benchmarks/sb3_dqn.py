@@ -26,8 +26,7 @@ from drogo import GridWorld, PotentialShaping, collect, fit, plot
 from drogo.agents import optimal_values
 from drogo.files import write_array_file, write_file
 from drogo.plot.shaping import Curve
-from drogo.runs import bootstrap_mean
-from drogo.statistics import bootstrap_band
+from drogo.statistics import bootstrap_band, bootstrap_mean
 from sb3_agents import judge
 
 EVERY = 500

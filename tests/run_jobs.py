@@ -1,4 +1,4 @@
-"""Jobs for the tests of engines: found by name in other processes."""
+"""Jobs for the tests of engines: functions that other processes find by name."""
 
 import os
 import signal
@@ -12,7 +12,7 @@ from drogo.runs.job import Job, Outcome
 def square(settings, scratch, report):
     report(0.5)
     time.sleep(settings.get("wait", 0))
-    if "log" in settings:  # who ran, and how often
+    if "log" in settings:  # which runs were finished, and how often
         with open(settings["log"], "a") as stream:
             stream.write(f"{settings['x']}\n")
     return Outcome({"y": np.array(settings["x"] ** 2)})
@@ -23,8 +23,8 @@ def broken(settings, scratch, report):
 
 
 def dies_once(settings, scratch, report):
-    """Killed the first time, as by a machine out of memory."""
-    mark = scratch / "been-here"
+    """Is killed the first time, as on a machine out of memory."""
+    mark = scratch / "attempted"
     if not mark.exists():
         mark.write_text("")
         os.kill(os.getpid(), signal.SIGKILL)
@@ -36,17 +36,19 @@ def always_dies(settings, scratch, report):
 
 
 LEARN = Job(
-    "drogo_paper.fits:learn",
-    {"world": "grid-task", "input": "coordinates", "preset": "fast", "seeds": 2, "lam": 20.0,
-     "overrides": {"updates": 50}},
+    "drogo_paper.jobs.fits:learn",
+    {"world": "grid-task", "input": "state", "preset": "fast", "seeds": 2, "lam": 20.0,
+     "transitions": 2000, "overrides": {"updates": 20}},
     "a short fit",
 )  # fmt: skip
 
 
 def ray_jobs():
-    """Eight that take a while, one that cannot be done, and one that shares its task."""
+    """Four that take a while, one that fails, and one that shares its task."""
+    waits = (2.0, 0.5, 0.5, 0.5)
     jobs = [
-        Job("run_jobs:square", {"x": x, "wait": 0.5}, f"square of {x}", 100.0) for x in range(8)
+        Job("run_jobs:square", {"x": x, "wait": wait}, f"square of {x}", 100.0)
+        for x, wait in enumerate(waits)
     ]
     jobs += [Job("run_jobs:broken", {"x": 0}, "broken of 0", 1.0)]
     return [*jobs, Job("run_jobs:square", {"x": 9}, "square of 9", 1.0)]

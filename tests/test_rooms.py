@@ -38,3 +38,11 @@ def test_imports_point_upwards(path):
         return
     allowed = set(ROOMS[: ROOMS.index(room) + 1])
     assert set(imported_rooms(path)) <= allowed
+
+
+def test_the_library_does_not_import_the_reproduction():
+    for path in SOURCE.rglob("*.py"):
+        names = {name for node in ast.walk(ast.parse(path.read_text()))
+                 if isinstance(node, ast.Import | ast.ImportFrom)
+                 for name in (getattr(node, "module", None), *(alias.name for alias in node.names))}  # fmt: skip
+        assert not any(name and name.startswith("drogo_paper") for name in names), path

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from drogo.runs import Interval, bootstrap_mean
-from drogo.statistics import bootstrap_band
+from drogo.statistics import Interval, bootstrap_band, bootstrap_mean
 
 
 def test_the_generator_decides():

@@ -18,7 +18,7 @@ from drogo.runs.job import Job
 from drogo.statistics import bootstrap_band
 from drogo.worlds.grid import GridWorld
 from drogo_paper import fits
-from drogo_paper.scope import LAM, WORLDS, Answer, Get, Missing, Scope, Table, needed
+from drogo_paper.scope import LAM, TRANSITIONS, WORLDS, Answer, Get, Missing, Scope, Table, needed
 
 OBJECTIVES = ("gdo", "log_gdo", "natural_gdo", "drogo")
 COLOURS = {
@@ -61,6 +61,7 @@ def settings(scope: Scope, how: str, world: str, objective: str, seeds: int) -> 
         "preset": "paper" if how == "tabular" else scope.preset,
         "seeds": seeds,
         "lam": LAM,
+        "transitions": TRANSITIONS,
         "objective": objective,
         "overrides": overrides,
     }

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from drogo.runs import Interval
+from drogo.statistics import Interval
 
 
 def published() -> dict[str, Any]:

@@ -3,22 +3,25 @@
 import json
 import re
 from dataclasses import replace
+from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
 
+import drogo_paper.jobs
 from drogo.cli import main
 from drogo.errors import RunsFailed
 from drogo.runs.job import Job, Outcome, perform
 from drogo.runs.store import Store
-from drogo_paper import ablation, fits, questions, reproduce, theory
+from drogo_paper import ablation, fits, formulations, questions, report, reproduce, theory
 from drogo_paper.scope import Scope
 
 TINY = Scope("fast", 2, quick=True)
 
 
-class HereAndNow:
-    """An engine without processes, that keeps count."""
+class InThisProcess:
+    """An engine without worker processes, which records what it has run."""
 
     def __init__(self):
         self.done = []
@@ -27,7 +30,7 @@ class HereAndNow:
         for job in jobs:
             scratch = store.scratch(job)
             scratch.mkdir(parents=True, exist_ok=True)
-            outcome, how = perform(job, scratch, lambda share: None)
+            outcome, how = perform(job, scratch, lambda fraction: None)
             store.put(job, outcome, how)
             self.done.append(job.label)
             listen(job, "done", how["duration"])
@@ -35,31 +38,30 @@ class HereAndNow:
 
 @pytest.fixture
 def tiny(monkeypatch):
-    """Runs of a few updates, two worlds, two objectives: each compiles for seconds."""
+    """Runs of a few updates in two worlds with two objectives, and little data."""
     monkeypatch.setattr(ablation, "WORLDS", ("grid-task", "grid-room"))
     monkeypatch.setattr(ablation, "OBJECTIVES", ("natural_gdo", "drogo"))
     short = ablation.settings
 
     def settings(*arguments):
-        made = short(*arguments)
-        return {**made, "overrides": {"updates": 20}}
+        return {**short(*arguments), "overrides": {"updates": 20}, "transitions": 2000}
 
     monkeypatch.setattr(ablation, "settings", settings)
 
 
 def test_a_question_with_rounds(tiny, tmp_path):
-    """The ablation runs its searches, then what they chose, and nothing a second time."""
-    store, engine = Store(tmp_path), HereAndNow()
+    """The ablation runs its searches, then the settings they chose, and nothing twice."""
+    store, engine = Store(tmp_path), InThisProcess()
     added = []
     names = ["ablation-tabular"]
     reproduce.run(names, TINY, store, engine, lambda *event: None, added.append)
-    assert added == [2, 2 * 2]  # two searches, then what they chose in two worlds
+    assert added == [2, 2 * 2]  # two searches, then the chosen settings in two worlds
     first = len(engine.done)
     reproduce.run(names, TINY, store, engine, lambda *event: None, added.append)
     assert len(engine.done) == first
-    made = reproduce.answers(names, TINY, store)["ablation-tabular"]
-    assert len(made.tables[0].rows) == 4
-    assert set(made.numbers) == {"natural_gdo", "drogo"}
+    answer = reproduce.answers(names, TINY, store)["ablation-tabular"]
+    assert len(answer.tables[0].rows) == 4
+    assert set(answer.numbers) == {"natural_gdo", "drogo"}
 
 
 def test_questions_without_their_runs_have_no_answer(tmp_path):
@@ -68,8 +70,8 @@ def test_questions_without_their_runs_have_no_answer(tmp_path):
 
 
 def test_theory_holds():
-    made = theory.answer(TINY, lambda job: None)
-    verdicts = {row[0]: row[3] for row in made.tables[0].rows}
+    answer = theory.answer(TINY, lambda job: None)
+    verdicts = {row[0]: row[3] for row in answer.tables[0].rows}
     assert verdicts.pop("proposition 3.2, as printed") == "does not hold"
     assert set(verdicts.values()) == {"holds"}
 
@@ -98,7 +100,9 @@ def run(capsys, *arguments):
     return captured.out, captured.err, status
 
 
-def test_the_command_and_its_page(capsys, tmp_path):
+def test_the_command_and_its_page(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr(report, "as_png", lambda figure, dpi: b"a picture")  # the page's tests draw
+    monkeypatch.setattr(formulations, "LAMBDAS", formulations.LAMBDAS[-2:])
     out, err, status = run(capsys, "reproduce", "ring", "--quick", "--out", str(tmp_path))
     assert (status, err) == (0, "")
     assert "Figure 1" in out
@@ -111,7 +115,7 @@ def test_the_command_and_its_page(capsys, tmp_path):
     text = (directory / "report.md").read_text()
     for figure in re.findall(r"\((figures/[^)]+)\)", text):
         assert (directory / figure).is_file()
-    assert "Not here, for want of their runs: cosine" in text
+    assert "Not answered, because their runs are missing: cosine" in text
     (directory / "report.html").unlink()
     out, _, status = run(capsys, "report", str(tmp_path))
     assert status == 0
@@ -141,6 +145,18 @@ def test_wrong_use(capsys, tmp_path, monkeypatch, arguments, message):
     assert message in err
 
 
+def test_editing_a_figure_does_not_invalidate_runs():
+    """The functions of the jobs have a package of their own, and depend on their settings alone."""
+    for job in (
+        fits.job(TINY, "four-rooms", "pixels"),
+        ablation.search_job(TINY, "network", "gdo"),
+    ):
+        assert job.function.startswith("drogo_paper.jobs.")
+    for path in Path(drogo_paper.jobs.__file__).parent.glob("*.py"):
+        imports = re.findall(r"^(?:from|import) (drogo_paper\S*)", path.read_text(), re.M)
+        assert not imports
+
+
 def test_settings_are_part_of_the_identity():
     ids = {
         fits.job(scope, "four-rooms", "pixels").id
@@ -151,29 +167,33 @@ def test_settings_are_part_of_the_identity():
 
 
 def test_a_report_of_other_code_is_not_replaced_by_less(capsys, tmp_path, monkeypatch):
+    names = {"environments": "environments", "cosine": "cosine"}
+    monkeypatch.setattr(questions, "QUESTIONS", names)
     directory = tmp_path / "fast-2seeds-quick"
     run(capsys, "reproduce", "environments", "--quick", "--out", str(tmp_path))
     (directory / "answers.json").write_text('["environments", "cosine"]')
     page = (directory / "report.html").read_text()
     _, err, status = run(capsys, "report", str(tmp_path))
     assert status == 2
-    assert "the runs of cosine are not in" in err
+    assert "The runs of cosine are not in" in err
     assert (directory / "report.html").read_text() == page
 
 
-def test_a_run_that_fails_leaves_the_others_to_go_on(tiny, tmp_path):
-    """Named at the end; what does not depend on it is done."""
+def test_a_run_that_fails_does_not_stop_the_others(tiny, tmp_path):
+    """It is named at the end; what does not depend on it is done."""
 
-    class Failing(HereAndNow):
+    class Failing:
+        done: ClassVar[list[str]] = []
+
         def run(self, jobs, store, listen):
             good = [job for job in jobs if "search" not in job.label]
-            super().run(good, store, listen)
+            for job in good:
+                store.put(job, Outcome({}), {})
+            self.done.extend(job.label for job in good)
             if len(good) < len(jobs):
-                raise RunsFailed("1 of 3 runs failed:\nsearch: no luck")
+                raise RunsFailed("1 of 3 jobs failed:\nsearch: broken")
 
-    engine = Failing()
-    with pytest.raises(RunsFailed, match="no luck"):
-        reproduce.run(
-            ["ablation-network"], TINY, Store(tmp_path), engine, lambda *e: None, lambda n: None
-        )
-    assert len(engine.done) == 2
+    names, ignore = ["ablation-network"], lambda *event: None
+    with pytest.raises(RunsFailed, match="search: broken"):
+        reproduce.run(names, TINY, Store(tmp_path), Failing(), ignore, ignore)
+    assert len(Failing.done) == 2

@@ -1,7 +1,7 @@
-"""A real Ray cluster of several nodes on this machine, one of which is lost in the middle.
+"""A real Ray cluster of two nodes on this machine, one of which is lost in the middle.
 
-A program of its own: Ray leaves threads and exit handlers behind that no test runner should inherit.
-Prints what came out as JSON: `python ray_cluster.py STORE`.
+It is a program of its own, because Ray leaves threads and exit handlers behind that no test runner
+should inherit. `python ray_cluster.py STORE` prints what happened as JSON.
 """
 
 import json
@@ -22,31 +22,30 @@ SMALL = {"object_store_memory": 100 * 2**20}
 
 
 def main() -> None:
-    # The head has no processors, so that all work is on nodes that can be lost.
-    cluster = Cluster(
-        initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False, **SMALL}
-    )
-    cluster.add_node(num_cpus=1, **SMALL)
+    head = {"num_cpus": 1, "include_dashboard": False, **SMALL}
+    cluster = Cluster(initialize_head=True, head_node_args=head)
     lost = cluster.add_node(num_cpus=1, **SMALL)
     cluster.wait_for_nodes()
-    heard: list[str] = []
+    events: list[str] = []
 
     def lose_a_node() -> None:
-        while heard.count("done") < 2:
+        while events.count("done") < 2:
             time.sleep(0.1)
         cluster.remove_node(lost, allow_graceful=False)
 
     accident = threading.Thread(target=lose_a_node)
     accident.start()
-    told = {}
+    answer = {}
     try:
         RayEngine(cluster.address).run(
-            [*ray_jobs(), LEARN], Store(sys.argv[1]), lambda job, what, number: heard.append(what)
+            [*ray_jobs(), LEARN],
+            Store(sys.argv[1]),
+            lambda job, event, number: events.append(event),
         )
     except RunsFailed as error:
-        told["failed"] = str(error)
+        answer["failed"] = str(error)
     accident.join()
-    print(json.dumps({**told, "heard": heard, "connected": ray.is_initialized()}), flush=True)
+    print(json.dumps({**answer, "events": events, "connected": ray.is_initialized()}), flush=True)
     cluster.shutdown()
     os._exit(0)
 

@@ -1,74 +1,77 @@
 """The local engine: processes, retries, and what is left when it is killed."""
 
+import importlib
 import os
 import random
 import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
-from drogo.errors import RunsFailed
+from drogo.errors import ArgumentError, RunsFailed
 from drogo.runs.job import Job
 from drogo.runs.local import LocalEngine
 from drogo.runs.store import Store
-
-TESTS = str(Path(__file__).parents[1])
-
-
-@pytest.fixture(autouse=True)
-def jobs_can_be_found(monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", TESTS)
 
 
 def job(name, x=0, **settings):
     return Job(f"run_jobs:{name}", {"x": x, **settings}, f"{name} of {x}")
 
 
-def ignore(job, what, number):
-    pass
-
-
-def test_all_jobs_are_done(tmp_path):
+def test_everything_that_can_happen_to_a_job(tmp_path):
+    """Success, an error, a process that dies once, and one that always dies: all in one sweep."""
     store = Store(tmp_path)
-    jobs = [job("square", x) for x in range(5)]
-    heard = []
-    LocalEngine(2).run(jobs, store, lambda j, what, number: heard.append((what, j.label)))
-    assert [int(store.get(j).arrays["y"]) for j in jobs] == [0, 1, 4, 9, 16]
-    assert sum(what == "done" for what, _ in heard) == 5
+    squares = [job("square", x) for x in range(4)]
+    others = [job(name) for name in ("broken", "dies_once", "always_dies")]
+    events = []
+    with pytest.raises(RunsFailed, match="2 of 7 jobs failed:\n") as raised:
+        LocalEngine(2).run([*others, *squares], store, lambda *event: events.append(event))
+    assert "broken of 0: ArithmeticError: no square today" in str(raised.value)
+    assert "always_dies of 0: its process died 3 times" in str(raised.value)
+    assert [int(store.get(square).arrays["y"]) for square in squares] == [0, 1, 4, 9]
+    assert store.has(others[1])
+    counts = {kind: sum(event[1] == kind for event in events) for kind in ("done", "failed")}
+    assert counts == {"done": 5, "failed": 2}
+    assert [event[0].label for event in events if event[1] == "retried"].count(
+        "dies_once of 0"
+    ) == 1
 
 
 def test_one_engine_for_several_rounds(tmp_path):
-    """A round's dismissed workers must not be taken for the next round's."""
-    store, engine = Store(tmp_path), LocalEngine(2)
-    for rounds in range(3):
-        jobs = [job("square", 10 * rounds + x) for x in range(2)]
-        engine.run(jobs, store, ignore)
-        assert all(store.has(j) for j in jobs)
+    """The events of stopped workers must not reach the next round."""
+    store, engine = Store(tmp_path), LocalEngine(1)
+    for x in range(2):
+        engine.run([job("square", x)], store, lambda *event: None)
+        assert store.has(job("square", x))
+    with pytest.raises(ArgumentError, match="workers is -1"):
+        LocalEngine(-1).run([], store, lambda *event: None)
 
 
-def test_an_error_is_told_and_the_others_are_done(tmp_path):
-    store = Store(tmp_path)
-    with pytest.raises(
-        RunsFailed, match="1 of 2 runs failed:\nbroken of 0: ArithmeticError: no square"
-    ):
-        LocalEngine(1).run([job("broken"), job("square", 2)], store, ignore)
-    assert store.has(job("square", 2))
+FUNCTION = """
+import numpy as np
+from drogo.runs import Outcome
+
+def f(settings, scratch, report):
+    return Outcome({"y": np.array(settings["x"] + OFFSET)})
+"""
 
 
-def test_a_run_whose_process_dies_is_done_again(tmp_path):
-    store = Store(tmp_path)
-    heard = []
-    LocalEngine(1).run([job("dies_once")], store, lambda j, what, number: heard.append(what))
-    assert heard.count("retried") == 1
-    assert store.has(job("dies_once"))
-
-
-def test_but_not_for_ever(tmp_path):
-    with pytest.raises(RunsFailed, match="its process died 3 times"):
-        LocalEngine(1).run([job("always_dies")], Store(tmp_path), ignore)
+def test_a_function_that_was_edited_is_another_job(tmp_path, monkeypatch):
+    """Never an old result for a new request; and the old one is still there for the old code."""
+    monkeypatch.syspath_prepend(tmp_path)
+    store, values, ids = Store(tmp_path / "runs"), [], []
+    for offset in ("1", "20", "1"):
+        (tmp_path / "my_sweep.py").write_text(FUNCTION.replace("OFFSET", offset))
+        importlib.invalidate_caches()
+        sweep = Job("my_sweep:f", {"x": 0}, "edited")
+        ids.append(sweep.id)
+        if not store.has(sweep):
+            LocalEngine(1).run([sweep], store, lambda *event: None)
+        values.append(int(store.get(sweep).arrays["y"]))
+    assert values == [1, 20, 1]
+    assert ids[0] == ids[2] != ids[1]
 
 
 DRIVER = """
@@ -77,39 +80,46 @@ from drogo.runs.job import Job
 from drogo.runs.local import LocalEngine
 from drogo.runs.store import Store
 store = Store(sys.argv[1])
-jobs = [Job("run_jobs:square", {"x": x, "wait": 0.3, "log": sys.argv[2]}, str(x)) for x in range(8)]
+jobs = [Job("run_jobs:square", {"x": x, "wait": 0.3, "log": sys.argv[2]}, str(x)) for x in range(6)]
 jobs = [job for job in jobs if not store.has(job)]
 if jobs:
     LocalEngine(2).run(jobs, store, lambda *event: None)
 """
 
 
-def test_killed_at_random_moments_and_started_again(tmp_path):
+@pytest.fixture
+def driver(tmp_path, monkeypatch):
+    """A sweep of its own process, its log, and its store."""
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
     log = tmp_path / "log"
     log.write_text("")
-    command = [sys.executable, "-c", DRIVER, str(tmp_path / "runs"), str(log)]
+    return [sys.executable, "-c", DRIVER, str(tmp_path / "runs"), str(log)], log
+
+
+def test_killed_at_random_moments_and_started_again(driver, tmp_path):
+    command, log = driver
     rng = random.Random(0)
-    for _ in range(3):
+    for finished in (1, 3):
         process = subprocess.Popen(command)
-        time.sleep(rng.uniform(1.0, 2.5))
+        while len(log.read_text().split()) < finished:
+            time.sleep(0.02)
+        time.sleep(rng.uniform(0.0, 0.3))
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
-        time.sleep(1.0)  # its workers notice
+        time.sleep(1.0)  # until its workers notice
     subprocess.run(command, check=True)
     store = Store(tmp_path / "runs")
-    for x in range(8):
-        found = store.get(Job("run_jobs:square", {"x": x, "wait": 0.3, "log": str(log)}, ""))
-        assert int(found.arrays["y"]) == x**2
-    # Each was finished once; only a run that was cut, two at a time, was begun again.
+    for x in range(6):
+        record = store.get(Job("run_jobs:square", {"x": x, "wait": 0.3, "log": str(log)}, ""))
+        assert int(record.arrays["y"]) == x**2
+    # Each was finished once; only a run that was cut off, two at a time, was started again.
     done = log.read_text().split()
-    assert set(done) == set(map(str, range(8)))
-    assert len(done) <= 8 + 3 * 2
+    assert set(done) == set(map(str, range(6)))
+    assert len(done) <= 6 + 2 * 2
 
 
-def test_two_at_once_share_the_work(tmp_path):
-    log = tmp_path / "log"
-    log.write_text("")
-    command = [sys.executable, "-c", DRIVER, str(tmp_path / "runs"), str(log)]
+def test_two_at_once_share_the_work(driver):
+    command, log = driver
     both = [subprocess.Popen(command) for _ in range(2)]
     assert [process.wait(timeout=120) for process in both] == [0, 0]
-    assert sorted(log.read_text().split()) == sorted(map(str, range(8)))
+    assert sorted(log.read_text().split()) == sorted(map(str, range(6)))

@@ -1,19 +1,23 @@
-"""Runs on disk: whole or absent, found again, never replaced."""
+"""Runs on disk: complete or absent, found again, never replaced."""
 
 import errno
 import json
 import os
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from drogo.runs.job import Job, Outcome, code_version, perform
+import drogo
+from drogo.runs.job import Job, Outcome, library_digest, perform
 from drogo.runs.store import Store
 
+ROOT = Path(drogo.__file__).parent
 JOB = Job("run_jobs:square", {"x": 3}, "three squared")
-HOW = {"duration": 0.1, "machine": "here", "versions": {}, "code": "abc"}
+HOW = {"duration": 0.1, "machine": "here", "versions": {}}
 
 
 @pytest.fixture
@@ -28,21 +32,49 @@ def keep(store, job=JOB):
 def test_what_is_put_is_found(store):
     assert store.get(JOB) is None
     keep(store)
-    found = store.get(JOB)
-    np.testing.assert_array_equal(found.arrays["y"], [0, 1, 2])
-    assert found.facts == {"note": "fine"}
-    assert found.status["machine"] == "here"
-    assert json.loads((found.path / "settings.json").read_text())["settings"] == {"x": 3}
+    record = store.get(JOB)
+    np.testing.assert_array_equal(record.arrays["y"], [0, 1, 2])
+    assert record.facts == {"note": "fine"}
+    assert record.status["machine"] == "here"
+    assert record.status["label"] == "three squared"
+    assert record.path.name == JOB.id
+    assert json.loads((record.path / "request.json").read_text()) == JOB.request
 
 
-def test_the_id_is_of_settings_function_and_code():
+def test_the_id_is_of_settings_function_and_code(monkeypatch):
     same = Job("run_jobs:square", {"x": 3}, "another label", seconds=1.0)
     assert same.id == JOB.id
+    assert JOB.id.startswith("square-")
     assert Job("run_jobs:square", {"x": 4}, "").id != JOB.id
     assert Job("run_jobs:cube", {"x": 3}, "").id != JOB.id
-    first = Job("f", {"a": 1, "b": 2}, "").id
-    assert first == Job("f", {"b": 2, "a": 1}, "").id
-    assert len(code_version()) == 12
+    first = Job("run_jobs:f", {"a": 1, "b": 2}, "").id
+    assert first == Job("run_jobs:f", {"b": 2, "a": 1}, "").id
+    monkeypatch.setattr("drogo.runs.job.library_digest", lambda: "another")
+    assert Job("run_jobs:square", {"x": 3}, "").id != JOB.id
+    with pytest.raises(ValueError, match="'no_module' cannot be found"):
+        _ = Job("no_module:f", {}, "").id
+
+
+def test_what_draws_or_prints_does_not_decide_numbers(monkeypatch):
+    """The digest of the library reads no file of its command line, plots and runs."""
+    read, paths = Path.read_bytes, []
+    monkeypatch.setattr(Path, "read_bytes", lambda path: paths.append(path) or read(path))
+    assert library_digest.__wrapped__() == library_digest()
+    rooms = {path.relative_to(ROOT).parts[0] for path in paths}
+    assert {"exact", "learn", "worlds", "data", "agents", "config.py"} <= rooms
+    assert not {"cli", "plot", "runs"} & rooms
+    assert ROOT / "worlds" / "maps" / "ring.txt" in paths
+
+
+def test_a_run_copied_over_another_is_not_taken_for_it(store, capsys):
+    keep(store)
+    other = Job("run_jobs:square", {"x": 4}, "four squared")
+    shutil.copytree(store.place(JOB), store.place(other))
+    assert store.get(other) is None
+    assert "holds the run of another job, which differs in settings.x" in capsys.readouterr().err
+    assert store.has(JOB)
+    keep(store, other)
+    assert store.has(other)
 
 
 def test_a_run_that_is_there_stays_as_it_is(store):
@@ -51,7 +83,7 @@ def test_a_run_that_is_there_stays_as_it_is(store):
     np.testing.assert_array_equal(store.get(JOB).arrays["y"], [0, 1, 2])
 
 
-@pytest.mark.parametrize("name", ["arrays.npz", "settings.json", "status.json"])
+@pytest.mark.parametrize("name", ["arrays.npz", "request.json", "status.json"])
 @pytest.mark.parametrize("damage", ["flip", "cut", "remove"])
 def test_damage_is_found_named_and_put_aside(store, capsys, name, damage):
     keep(store)
@@ -83,7 +115,7 @@ def test_what_a_killed_process_left_is_removed(store):
 
 def test_an_unwritable_place(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(OSError, match="cannot keep runs in"):
+    with pytest.raises(OSError, match="Runs cannot be kept in"):
         Store(tmp_path / "file" / "runs")
 
 
@@ -114,16 +146,19 @@ HOLD = """
 import sys, time
 from drogo.runs.job import Job
 from drogo.runs.store import Store
-with Store(sys.argv[1]).claim(Job("run_jobs:square", {"x": 3}, "")) as ours:
-    print(ours, flush=True)
+job = Job("run_jobs:square", {"x": 3}, "")
+with Store(sys.argv[1]).claim(job) as ours:
+    print(ours, job.id, flush=True)
     time.sleep(60)
 """
 
 
-def test_a_second_process_sees_that_the_first_is_at_it(store):
+def test_a_second_process_sees_that_the_first_is_running_it(store, monkeypatch):
+    """And both give the job the same id."""
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
     command = [sys.executable, "-c", HOLD, str(store.path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout.readline() == "True\n"
+        assert process.stdout.readline() == f"True {JOB.id}\n"
         with store.claim(JOB) as ours:
             assert not ours
         process.kill()
@@ -135,11 +170,5 @@ def test_a_second_process_sees_that_the_first_is_at_it(store):
 def test_perform_says_how(tmp_path):
     outcome, how = perform(JOB, tmp_path, lambda share: None)
     assert outcome.arrays["y"] == 9
-    assert how["code"] == code_version()
+    assert how["resumed"] is False
     assert "jax" in how["versions"]
-
-
-def test_the_id_is_the_same_in_another_process():
-    code = "from drogo.runs.job import Job; print(Job('run_jobs:square', {'x': 3}, '').id)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == JOB.id

@@ -82,11 +82,11 @@ def _run(ray: Any, jobs: Sequence[Job], store: Store, listen: Listener) -> list[
     failures: list[Failure] = []
     while running:
         ready, _ = ray.wait(list(running), num_returns=1, timeout=SECONDS_BETWEEN_READINGS)
+        unfinished = {job.id for pack in running.values() for job in pack}
+        for job_id, fraction in _read(ray, board).items():
+            if job_id in unfinished:  # the last report of a finished job may come late
+                listen(known[job_id], "progress", fraction)
         if not ready:
-            unfinished = {job.id for pack in running.values() for job in pack}
-            for job_id, fraction in _read(ray, board).items():
-                if job_id in unfinished:  # the last report of a finished job may come late
-                    listen(known[job_id], "progress", fraction)
             continue
         pack = running.pop(ready[0])
         results: list[dict[str, Any]]
