@@ -122,7 +122,7 @@ def test_of_a_fit(result, tmp_path):
     np.testing.assert_allclose(phi(unseen), result(unseen)[1] / result.mean_step[1], rtol=1e-5)
     result.save(tmp_path / "fit.npz")
     np.testing.assert_array_equal(load(tmp_path / "fit.npz").potential(4)(unseen), phi(unseen))
-    with pytest.raises(ValueError, match=r"seed 1 is none of this fit's: \[0, 4\]"):
+    with pytest.raises(ValueError, match=r"seed 1 is none of this fit's seeds: \[0, 4\]"):
         result.potential(1)
 
 
