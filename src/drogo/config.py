@@ -251,6 +251,6 @@ def configure(
     network = given.get("network", adapted.get("network"))
     if table.ndim == 4 and network != "mlp":
         adapted = {**ON_IMAGES.get(preset, {}), **adapted}
-    elif table.ndim == 1 and preset != "paper" and given.get("objective", "drogo") == "drogo":
+    elif table.ndim == 1 and preset != "paper":
         adapted = {**ON_A_TABLE, **adapted}
     return replace(PRESETS[preset], **{**adapted, **given})

@@ -163,41 +163,35 @@ class Gathered(AbstractSampler):
     groups: list[Group]
     seeds: list[int]
     second: bool
+    longest: int = LONGEST_CHUNK
 
     def draw(self, update: int, count: int) -> Draw:
-        rows = draw_rows(self.groups, self.seeds, update, count, FIRST, self.longest)
-        weight = np.broadcast_to(weights_of(self.groups), rows.shape)
-        second = None
-        if self.second:
-            second = draw_rows(self.groups, self.seeds, update, count, SECOND, self.longest)
-        return Draw(
-            jnp.asarray(weight), rows=jnp.asarray(rows),
-            second_rows=None if second is None else jnp.asarray(second),
-        )  # fmt: skip
+        rows = self._rows(update, count, FIRST)
+        weight = jnp.asarray(np.broadcast_to(weights_of(self.groups), rows.shape))
+        second = jnp.asarray(self._rows(update, count, SECOND)) if self.second else None
+        return Draw(weight, rows=jnp.asarray(rows), second_rows=second)
+
+    def _rows(self, update: int, count: int, stream: int) -> np.ndarray:
+        return draw_rows(self.groups, self.seeds, update, count, stream, self.longest)
 
 
 @dataclass(frozen=True)
 class Streamed(AbstractSampler):
     """Shuffled mini-batches whose observations are read from memory or from a file."""
 
-    groups: list[Group]
-    seeds: list[int]
+    rows: Gathered
     observations: np.ndarray
     state: np.ndarray
     next_state: np.ndarray
-    longest: int = LONGEST_CHUNK
+    longest: int
 
     def draw(self, update: int, count: int) -> Draw:
-        rows = draw_rows(self.groups, self.seeds, update, count, FIRST, self.longest)
-        weight = np.broadcast_to(weights_of(self.groups), rows.shape)
+        draw = self.rows.draw(update, count)
         before, after = (
-            jnp.asarray(read_rows(self.observations, part[rows]))
+            jnp.asarray(read_rows(self.observations, part[np.asarray(draw.rows)]))
             for part in (self.state, self.next_state)
         )
-        return Draw(
-            jnp.asarray(weight), rows=jnp.asarray(rows),
-            observations=before, next_observations=after,
-        )  # fmt: skip
+        return draw._replace(observations=before, next_observations=after)
 
 
 @dataclass(frozen=True)
@@ -308,7 +302,8 @@ def make_data(
         bytes_per_update = 2 * len(seeds) * config.batch_size * (table.nbytes // len(table))
         longest = max(1, min(LONGEST_CHUNK, BYTES_PER_CHUNK // bytes_per_update))
         state, next_state = np.asarray(rows.state), np.asarray(rows.next_state)
-        sampler = Streamed(groups, seeds, table, state, next_state, longest)
+        rows_of = Gathered(groups, seeds, False, longest)
+        sampler = Streamed(rows_of, table, state, next_state, longest)
         return RowData(None, jnp.asarray(table[:0]), rows), sampler
     shown = table[:0] if made_beforehand else table
     return RowData(features, jnp.asarray(shown), rows), Gathered(groups, seeds, second)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -66,7 +68,7 @@ def terminal_values(
 
 def _words(observations: Shaped[Array, "n ..."]) -> UInt32[Array, "n words"]:
     """Returns the bits of each observation as whole numbers."""
-    flat = observations.reshape(len(observations), -1)
+    flat = observations.reshape(len(observations), math.prod(observations.shape[1:]))
     if flat.dtype == jnp.float32:
         return jax.lax.bitcast_convert_type(flat, jnp.uint32)
     return flat.astype(jnp.uint32)
