@@ -1,10 +1,9 @@
-"""Learn the vector of a map of your own, compare it with the truth, and draw it."""
+"""Learn the vector of a map of your own, compare it with the exact one, and draw both."""
 
 from pathlib import Path
 
 import gymnasium
 
-import drogo  # noqa: F401  (registers the environments)
 from drogo import GridWorld, collect, exact, fit, plot
 
 MAP = """

@@ -1,6 +1,6 @@
 """Shape Stable-Baselines3 agents in MiniGrid from pixels: a DQN, and a PPO with four environments.
 
-Needs the extras: pip install 'drogo[sb3,minigrid]'.
+It needs torch and the extras sb3 and minigrid: inside a clone, `pip install ".[sb3,minigrid]"`.
 """
 
 import gymnasium
@@ -10,33 +10,30 @@ from stable_baselines3 import DQN, PPO
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.vec_env import VecNormalize
 
-from drogo import PotentialShaping, collect, exact, fit
-from drogo.worlds.minigrid import MiniGridWorld
+from drogo import MiniGridWorld, PotentialShaping, collect, exact, fit
 
 world = MiniGridWorld("MiniGrid-DoorKey-5x5-v0", layout=0, tile=3)
 truth = {"column": exact.log_column(world.mdp, lam=20.0)}
 result = fit(collect(world, 50_000, seed=0), lam=20.0, updates=1000, network="mlp", truth=truth)
 print(f"cosine with the exact map: {result.history['cosine_column'][-1, 0]:.4f}")
 potential = result.potential(seed=0)
-
-
 background = world.reset()[0].astype(np.float32)
 
 
 def less_background(env: gymnasium.Env) -> gymnasium.Env:
-    """What differs from the first picture is all that tells states apart."""
+    """Subtracts the first image: only what differs from it tells states apart."""
     space = gymnasium.spaces.Box(-1, 1, background.shape, np.float32)
-    return TransformObservation(env, lambda picture: (picture - background) / 255, space)
+    return TransformObservation(env, lambda image: (image - background) / 255, space)
 
 
 def shaped() -> gymnasium.Env:
-    """The potential sees the pictures as they are, the agent without their background."""
+    """Returns an environment whose potential sees whole images, and the agent no background."""
     env = MiniGridWorld("MiniGrid-DoorKey-5x5-v0", layout=0, tile=3)
     return less_background(PotentialShaping(env, potential, weight=0.5, discount=0.99))
 
 
 def steps_to_the_goal(agent: DQN | PPO) -> int:
-    """Of the greedy policy, by the original reward of -1 a step."""
+    """Returns how many steps the greedy policy takes in one episode of the original task."""
     env = less_background(world)
     observation, _ = env.reset()
     terminated, truncated, steps = False, False, 0
@@ -54,5 +51,5 @@ print(f"DQN, 3,000 steps: {steps_to_the_goal(dqn)} steps to the goal")
 
 several = VecNormalize(make_vec_env(shaped, n_envs=4, seed=0), norm_obs=False, gamma=0.99)
 ppo = PPO("MlpPolicy", several, gamma=0.99, seed=0, n_steps=128, batch_size=64, device="cpu")
-ppo.learn(2048)  # some 30,000 for a policy that arrives: it learns in short steps
+ppo.learn(2048)  # about 30,000 steps are needed for a policy that arrives
 print(f"PPO, 2,048 steps: {steps_to_the_goal(ppo)} steps to the goal")
