@@ -1,17 +1,18 @@
-"""Q-learning by the thousand: against a plain Python loop, and the paper's whole shaping table.
+"""Thousands of Q-learning runs: their speed beside Python loops, and the paper's shaping table.
 
     uv run benchmarks/q_learning.py                      both
     uv run benchmarks/q_learning.py --only speed
     uv run benchmarks/q_learning.py --only table --runs results/reproduce
 
-`--runs` is where `benchmarks/worlds_by_inputs.py` and `drogo reproduce` keep their fits; without it
-the DR's potentials are the exact ones, which costs the same time. Prints Markdown.
+`--runs` is the directory in which `benchmarks/worlds_by_inputs.py` and `drogo reproduce` keep their
+fits. Without it the potentials of the DR are exact, which takes the same time. Prints Markdown.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,69 +31,70 @@ from drogo_paper.scope import INPUTS, WORLDS, Scope, needed
 
 SEEDS = 10
 LANES = 480
-"""Of the measured program: four potentials, twelve settings, ten seeds."""
+"""Lanes of the measured program: four potentials, twelve settings, ten seeds."""
 
 
 def plain_loop(
-    world: GridWorld, phi: np.ndarray, weight: float, alpha: float, seed: int, steps: int
+    world: GridWorld, phi: np.ndarray, weight: float, step_size: float, seed: int, steps: int
 ) -> list[float]:
-    """The same agent over bare tables: returns of its evaluations."""
+    """Train the same agent with a loop over bare tables; the returns of its evaluations."""
     rng = np.random.default_rng(seed)
     q = np.zeros((world.n_states, 4))
     start = int(world.start.argmax())
     state, taken, returns = start, 0, []
     for step in range(1, steps + 1):
         action = int(rng.integers(4)) if rng.random() < 0.05 else int(q[state].argmax())
-        after = int(world.next_state[state, action])
-        end = bool(world.terminal[after])
-        shaped = (1 - weight) * world.reward[state] + weight * (0.99 * phi[after] - phi[state])
-        target = shaped + (0.0 if end else 0.99 * q[after].max())
-        q[state, action] += alpha * (target - q[state, action])
+        following = int(world.next_state[state, action])
+        terminal = bool(world.terminal[following])
+        shaping = 0.99 * phi[following] - phi[state]
+        target = (1 - weight) * world.reward[state] + weight * shaping
+        target += 0.0 if terminal else 0.99 * q[following].max()
+        q[state, action] += step_size * (target - q[state, action])
         taken += 1
-        over = end or taken >= world.step_limit
-        state, taken = (start, 0) if over else (after, taken)
+        over = terminal or taken >= world.step_limit
+        state, taken = (start, 0) if over else (following, taken)
         if step % 100 == 0:
-            here, earned = start, 0.0
+            greedy, earned = start, 0.0
             for _ in range(world.step_limit):
-                best = np.flatnonzero(q[here] == q[here].max())
-                earned += world.reward[here]
-                here = int(world.next_state[here, int(rng.choice(best))])
-                if world.terminal[here]:
+                best = np.flatnonzero(q[greedy] == q[greedy].max())
+                earned += world.reward[greedy]
+                greedy = int(world.next_state[greedy, int(rng.choice(best))])
+                if world.terminal[greedy]:
                     break
             returns.append(float(earned))
     return returns
 
 
 def gymnasium_loop(
-    world: GridWorld, phi: np.ndarray, weight: float, alpha: float, seed: int, steps: int
+    world: GridWorld, phi: np.ndarray, weight: float, step_size: float, seed: int, steps: int
 ) -> list[float]:
-    """The same agent as one writes it for Gymnasium: it sees only what an environment gives."""
+    """Train the same agent with a loop over Gymnasium environments, as it is usually written."""
     rng = np.random.default_rng(seed)
     make = partial(gymnasium.make, "drogo/GridWorld-v0", world=world, observation="state")
     potential = Potential.from_states(world.observations("state"), phi)
-    env, judge = PotentialShaping(make(), potential, weight, 0.99, terminal="keep"), make()
+    env, evaluation = PotentialShaping(make(), potential, weight, 0.99, terminal="keep"), make()
     q, returns = np.zeros((world.n_states, 4)), []
     state, _ = env.reset(seed=seed)
-    judge.reset(seed=seed)
+    evaluation.reset(seed=seed)
     for step in range(1, steps + 1):
         action = int(rng.integers(4)) if rng.random() < 0.05 else int(q[state].argmax())
-        after, reward, terminated, truncated, _ = env.step(action)
-        target = reward + (0.0 if terminated else 0.99 * q[after].max())
-        q[state, action] += alpha * (target - q[state, action])
-        state = env.reset()[0] if terminated or truncated else after
+        following, reward, terminated, truncated, _ = env.step(action)
+        target = reward + (0.0 if terminated else 0.99 * q[following].max())
+        q[state, action] += step_size * (target - q[state, action])
+        state = env.reset()[0] if terminated or truncated else following
         if step % 100 == 0:
-            (here, _), earned, over = judge.reset(), 0.0, False
+            (greedy, _), earned, over = evaluation.reset(), 0.0, False
             while not over:
-                best = np.flatnonzero(q[here] == q[here].max())
-                here, reward, terminated, truncated, _ = judge.step(int(rng.choice(best)))
+                best = np.flatnonzero(q[greedy] == q[greedy].max())
+                greedy, reward, terminated, truncated, _ = evaluation.step(int(rng.choice(best)))
                 earned += float(reward)
                 over = terminated or truncated
             returns.append(earned)
     return returns
 
 
-def per_second(loop: Any, *arguments: Any) -> float:
-    """Of a whole run, or of its first part where that takes long."""
+def per_second(loop: Callable[..., list[float]], *arguments: Any) -> float:
+    """Training steps per second over the first 20,000."""
     steps = 20_000
     began = time.perf_counter()
     loop(*arguments, steps)
@@ -100,10 +102,7 @@ def per_second(loop: Any, *arguments: Any) -> float:
 
 
 def speed() -> None:
-    """Against two loops: over bare tables, the leanest there is in Python, and over Gymnasium.
-
-    Loops are measured over their first 20,000 steps, and so is the program.
-    """
+    """Compare with a loop over bare tables, the fastest in plain Python, and one over Gymnasium."""
     print(f"\nTraining steps per second over the first 20,000, evaluations included: Python loops "
           f"(one run at a time) against {LANES} lanes of one program.\n")  # fmt: skip
     print("| world | weight | Gymnasium loop | loop over tables | drogo | ratio to Gymnasium | "
@@ -113,8 +112,8 @@ def speed() -> None:
         world = GridWorld.load(name)
         phi = normalised(exact.log_column(world.mdp, 20.0), world.mdp.neighbours)
         for weight in (0.0, 0.5):
-            usual = per_second(gymnasium_loop, world, phi, weight, 0.3, 0)
-            lean = per_second(plain_loop, world, phi, weight, 0.3, 0)
+            with_gymnasium = per_second(gymnasium_loop, world, phi, weight, 0.3, 0)
+            with_tables = per_second(plain_loop, world, phi, weight, 0.3, 0)
 
             def many(steps: int, world=world, phi=phi, weight=weight) -> float:
                 began = time.perf_counter()
@@ -131,12 +130,13 @@ def speed() -> None:
 
             compiling = many(2000)
             fast = LANES * 20_000 / many(20_000)
-            print(f"| {name} | {weight:g} | {usual:,.0f} | {lean:,.0f} | {fast:,.0f} | "
-                  f"{fast / usual:,.0f} | {fast / lean:,.0f} | {compiling:.1f} |",
-                  flush=True)  # fmt: skip
+            print(f"| {name} | {weight:g} | {with_gymnasium:,.0f} | {with_tables:,.0f} | "
+                  f"{fast:,.0f} | {fast / with_gymnasium:,.0f} | {fast / with_tables:,.0f} | "
+                  f"{compiling:.1f} |", flush=True)  # fmt: skip
 
 
 def learned(world: GridWorld, runs: Path | None) -> dict[str, np.ndarray]:
+    """The vectors of fits, or the exact one in their place."""
     if runs is None:
         v = exact.log_column(world.mdp, 20.0)
         return {f"DR {kind}": np.tile(v, (SEEDS, 1)) for kind in INPUTS}
@@ -146,7 +146,7 @@ def learned(world: GridWorld, runs: Path | None) -> dict[str, np.ndarray]:
 
 
 def table(runs: Path | None) -> None:
-    """Four worlds, NS, SR and the DR from three inputs; every number beside the published one."""
+    """Print every number of the paper's shaping table beside the published one."""
     source = "exact vectors" if runs is None else "learned vectors"
     print(f"\nThe shaping table, {source}, {SEEDS} seeds. Intervals: 95 % bootstrap over seeds.\n")
     print("| world | method | quantity | here | paper | verdict | weight, step size |")
