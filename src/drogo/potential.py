@@ -96,7 +96,8 @@ class Potential:
         table = np.asarray(observations)
         if len(table) != len(values):
             raise ArgumentError(f"{len(values)} values do not fit {len(table)} observations.")
-        lookup = Lookup(table, np.asarray(values, dtype=np.float64), name, otherwise)
+        known = dict(zip(_keys(table), np.asarray(values).tolist(), strict=True))
+        lookup = _Lookup(known, table.dtype, name, otherwise)
         return cls(lookup, table.shape[1:], discount, name, lookup.single)
 
     def normalised(self, data: Transitions) -> Potential:
@@ -138,20 +139,14 @@ class Potential:
         )
 
 
-class Lookup:
-    """The values of known observations, and another potential for all others."""
+@dataclass(frozen=True, repr=False)
+class _Lookup:
+    """The values of known observations, by their bytes, and another potential for all others."""
 
-    def __init__(
-        self,
-        table: np.ndarray,
-        values: Float[np.ndarray, " states"],
-        name: str,
-        otherwise: Potential | None = None,
-    ) -> None:
-        self.dtype = table.dtype
-        self.known = dict(zip(_keys(table), values.tolist(), strict=True))
-        self.name = name
-        self.otherwise = otherwise
+    known: dict[bytes, float]
+    dtype: np.dtype
+    name: str
+    otherwise: Potential | None
 
     def __call__(self, batch: np.ndarray) -> np.ndarray:
         batch = self._cast(batch)
@@ -192,15 +187,7 @@ class Lookup:
 def mean_step(
     values: Float[np.ndarray, "*seeds states"], neighbours: Neighbours
 ) -> Float[np.ndarray, "*seeds"] | np.float64:
-    """Compute the mean absolute difference between neighbours.
-
-    Args:
-        values: Vectors over states.
-        neighbours: Which states are one step apart.
-
-    Returns:
-        The mean of each vector.
-    """
+    """Compute the mean absolute difference between neighbours of each vector over states."""
     if len(neighbours) == 0:
         raise ArgumentError("no state has a neighbour, so that a potential cannot be normalised.")
     step = np.abs(values[..., neighbours[:, 0]] - values[..., neighbours[:, 1]]).mean(axis=-1)

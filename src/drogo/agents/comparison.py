@@ -98,22 +98,14 @@ def compare(
         **options,
     )
 
-    def grid(name: str) -> Grid:
-        def rows(array: np.ndarray) -> np.ndarray:
-            return array.reshape(len(settings), seeds, *array.shape[1:])[names == name]
-
-        return Grid(
-            weight=weight[names == name],
-            step_size=step_size[names == name],
-            returns=rows(runs.returns),
-            best_return=rows(runs.best_return),
-            steps_to_optimal=rows(runs.steps_to_optimal),
-            low_reward_visits=rows(runs.low_reward_visits),
-            q=rows(runs.q),
-            every=runs.every,
-        )
-
-    return {name: grid(name) for name in potentials}
+    quantities = ("returns", "best_return", "steps_to_optimal", "low_reward_visits", "q")
+    grids = {}
+    for name in potentials:
+        mine = names == name
+        lanes = {q: getattr(runs, q)[np.repeat(mine, seeds)] for q in quantities}
+        rows = {q: array.reshape(-1, seeds, *array.shape[1:]) for q, array in lanes.items()}
+        grids[name] = Grid(weight[mine], step_size[mine], every=runs.every, **rows)
+    return grids
 
 
 def greedy_path(

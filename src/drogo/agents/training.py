@@ -127,17 +127,10 @@ def advance(
     every: int,
     longest: int,
 ) -> tuple[Agent, Float[Array, "evaluations lanes"], Int[Array, "evaluations lanes"]]:
-    """Train for `every` steps before each of some evaluations.
+    """Train for `every` steps before each of some evaluations, which are numbered from 0.
 
-    Args:
-        task: The MDP.
-        lanes: The agents and their settings.
-        evaluations: The numbers of the evaluations, which count from 0 over the whole training.
-        every: The number of training steps before each evaluation.
-        longest: The step limit, as a number that the compiler knows.
-
-    Returns:
-        The trained agents, and the return and the first state of each evaluation.
+    `longest` is the step limit, as a number that the compiler knows. Returns the trained agents,
+    and the return and the first state of each evaluation.
     """
 
     def draw(phase: Array, steps: int) -> RandomNumbers:

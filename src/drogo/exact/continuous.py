@@ -81,7 +81,7 @@ def solve_on_grid(
     iterations, largest_change = 0, np.inf
     while largest_change >= tolerance and iterations < max_iterations:
         reached = np.stack(
-            [np.where(ends, 0.0, w @ v) for w, (_, ends) in zip(weights, moves, strict=True)]
+            [np.where(over, 0.0, w @ v) for w, (_, over) in zip(weights, moves, strict=True)]
         )
         new = reward / lam + np.logaddexp.reduce(reached, axis=0) - np.log(actions)
         largest_change = np.abs(new - v).max()

@@ -221,26 +221,26 @@ def _right(mdp: MDP, rows: Rows) -> tuple[np.ndarray, Certificate]:
     dimensions, this vector) and the rest follows. Otherwise the vector vanishes in terminal states,
     where its log is minus infinity.
     """
-    end = mdp.terminal
+    terminal = mdp.terminal
     # exp(r/lam) may underflow to 0, and then the row sum is infinite.
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        at_end = rows.total[end] / np.exp(rows.log_scale[end])
-        least_row_sum = float((rows.total[~end] / np.exp(rows.log_scale[~end])).min(initial=np.inf))
-    t = float(at_end.min())
+        row_sum = rows.total / np.exp(rows.log_scale)
+        least_row_sum = float(row_sum[~terminal].min(initial=np.inf))
+    t = float(row_sum[terminal].min())
     inner = None
     if t >= least_row_sum:  # The row sums bound the block's smallest eigenvalue from below.
         inner = perron(Pencil(_inner_rows(mdp, rows)))
     if inner is not None and inner.eigenvalue <= t:
         v = np.full(mdp.n_states, -np.inf)
-        v[~end] = inner.v
+        v[~terminal] = inner.v
         return _unit(v), inner.certificate
-    if not np.allclose(at_end, t, rtol=1e-12, atol=0):
+    if not np.allclose(row_sum[terminal], t, rtol=1e-12, atol=0):
         raise ArgumentError(
             "the terminal states have different rewards, so the right eigenvector vanishes "
             "wherever only the worse ones can be reached. Use definition='column'."
         )
     shifted = rows.minus(t)
-    v, factor = log_solve(shifted, end, np.zeros(rows.n))
+    v, factor = log_solve(shifted, terminal, np.zeros(rows.n))
     v, residual, error = _refine(shifted, v, factor)
     return _unit(v), (t, Pencil(rows).bracket(v), residual, error)
 

@@ -12,7 +12,7 @@ their abstract methods. Give the class to `fit(objective=...)`.
 """
 
 import abc
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -95,7 +95,7 @@ class AbstractObjective(eqx.Module):
         """Returns the entries of e that some outputs stand for."""
 
     @abc.abstractmethod
-    def log_e(self, output: Array) -> Array:
+    def log_e(self, output: Any) -> Any:
         """Returns log |e| for some outputs, up to a constant."""
 
     @abc.abstractmethod
@@ -121,7 +121,7 @@ class AbstractAnchored(AbstractObjective):
     def entry(self, output: Array) -> Array:
         return jnp.exp(output)
 
-    def log_e(self, output: Array) -> Array:
+    def log_e(self, output: Any) -> Any:
         return output
 
     def log_scale(self, log_e: Float[Array, " states"]) -> Scalar:
@@ -162,8 +162,8 @@ class GDO(AbstractPenalised):
     def entry(self, output: Array) -> Array:
         return output
 
-    def log_e(self, output: Array) -> Array:
-        return jnp.log(jnp.maximum(jnp.abs(output), jnp.finfo(output.dtype).tiny))
+    def log_e(self, output: Any) -> Any:
+        return jnp.log(jnp.maximum(jnp.abs(output), jnp.finfo(jnp.float32).tiny))
 
     def unit(self, output: Array, cost: Array) -> Array:
         return 2 * cost * jnp.abs(output)
@@ -181,7 +181,7 @@ class LogGDO(AbstractPenalised):
     def entry(self, output: Array) -> Array:
         return jnp.exp(output)
 
-    def log_e(self, output: Array) -> Array:
+    def log_e(self, output: Any) -> Any:
         return output
 
     def unit(self, output: Array, cost: Array) -> Array:
@@ -208,7 +208,7 @@ class NaturalGDO(AbstractPenalised):
     def entry(self, output: Array) -> Array:
         return jnp.exp(output)
 
-    def log_e(self, output: Array) -> Array:
+    def log_e(self, output: Any) -> Any:
         return output
 
     def unit(self, output: Array, cost: Array) -> Array:

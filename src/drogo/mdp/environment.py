@@ -57,7 +57,7 @@ class Table:
             r = np.where(terminal, 0.0, float(reward))
         else:
             rows = zip(self.outcomes.items(), terminal, strict=True)
-            r = np.array([0.0 if end else _reward_of(*item) for item, end in rows])
+            r = np.array([0.0 if over else _reward_of(*item) for item, over in rows])
         return MDP.from_arrays(matrices, r, terminal, start=self.start, states=states)
 
     def _terminal(self, index: Mapping[Hashable, int]) -> np.ndarray:

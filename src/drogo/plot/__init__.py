@@ -1,12 +1,12 @@
-"""Pictures.
+"""Figures.
 
-Colours are safe for colour-blind readers (viridis, Okabe-Ito). No pyplot: figures are objects,
-and nothing here touches a global backend.
+Colours are safe for colour-blind readers (viridis, Okabe-Ito). Figures are objects of matplotlib
+and are made without pyplot, so that no global state is touched.
 """
 
-from drogo.plot.files import as_png
-from drogo.plot.learning import curves, learned
+from drogo.plot.fields import learned
 from drogo.plot.maps import heatmap, profile
+from drogo.plot.panels import as_png, curves
 from drogo.plot.shaping import paths, returns
 
 __all__ = ["as_png", "curves", "heatmap", "learned", "paths", "profile", "returns"]

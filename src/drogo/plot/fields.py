@@ -1,32 +1,72 @@
-"""A fit over a plane: the cells of any grid, or two continuous numbers."""
+"""A fit as a figure: over the map of a grid world, over a plane, or over its observations."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float, Shaped
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from drogo.plot.learning import DIVERGING, LINE, curves
-from drogo.plot.maps import COLOURS, WALL
+from drogo.plot.maps import heatmap
+from drogo.plot.panels import (
+    COLOURS,
+    DIVERGING,
+    LINE,
+    WALL,
+    colour_bar,
+    curves,
+    finite_range,
+    violation,
+)
+
+if TYPE_CHECKING:
+    from drogo.worlds.grid import GridWorld
 
 MOST_POINTS = 10_000
-SEEN_FROM = 1000
-"""Observations from which the directions of a picture are taken."""
+MOST_POINTS_FOR_DIRECTIONS = 1000
+WIDE = (11.0, 4.6)
 
 
 @dataclass(frozen=True)
 class Plane:
-    """Where a picture's pixels are. `extent` is matplotlib's: left, right, bottom, top."""
+    """Where the pixels of a picture lie: the extent of matplotlib, and the names of both axes."""
 
     extent: tuple[float, float, float, float]
     across: str
     up: str
     equal: bool = False
-    """Square cells."""
+    """Whether pixels are square."""
+
+
+def learned(
+    world: GridWorld,
+    truth: Float[np.ndarray, " states"],
+    v: Float[np.ndarray, "seeds states"],
+    history: Mapping[str, np.ndarray],
+    *,
+    title: str,
+) -> Figure:
+    """Draw the truth, the mean of what the seeds learned, its error and the learning curves.
+
+    Args:
+        world: The map.
+        truth: The exact vector.
+        v: The learned vector of each seed.
+        history: The history of the fit.
+        title: The title of the figure.
+
+    Returns:
+        The figure.
+    """
+    height, width = (max(min(0.3 * cells, 6.0), 2.6) for cells in world.shape)
+    figure = Figure(figsize=(2 * width + 3.4, 2 * height + 2.6))
+    draw = partial(heatmap, world, numbers=False)
+    return _compared(figure, draw, truth, v.mean(axis=0), history, len(v), title)
 
 
 def learned_field(
@@ -38,26 +78,12 @@ def learned_field(
     seeds: int,
     title: str,
 ) -> Figure:
-    """Like `learned`; without a truth, the map and how badly its equations are violated. NaN is
-    where there is nothing."""
-    name = _name(seeds)
-    if truth is None:
-        figure = Figure(figsize=(11, 4.6), layout="constrained")
-        left, right = figure.subplots(1, 2)
-        _field(left, plane, mean, name)
-        violation(right, history)
-    else:
-        figure = Figure(figsize=(11, 9), layout="constrained")
-        (top_left, top_right), (left, right) = figure.subplots(2, 2)
-        limits = float(np.nanmin([truth, mean])), float(np.nanmax([truth, mean]))
-        _field(top_left, plane, truth, "exact column", limits=limits)
-        _field(top_right, plane, mean, name, limits=limits)
-        error = mean - truth
-        most = max(float(np.nanmax(np.abs(error))), 1e-6)
-        _field(left, plane, error, "learned - exact", limits=(-most, most), colours=DIVERGING,
-               label="difference of logs")  # fmt: skip
-        curves(right, history)
-    figure.suptitle(title)
+    """Draw what `learned` draws, over a plane; without a truth, only the mean and the curves."""
+    draw = partial(_field, plane)
+    if truth is not None:
+        return _compared(Figure(figsize=(11, 9)), draw, truth, mean, history, seeds, title)
+    figure, axes = _beside_violations(history, title)
+    draw(mean, axes=axes, title=_name(seeds))
     return figure
 
 
@@ -69,81 +95,81 @@ def learned_cloud(
     seeds: int,
     title: str,
 ) -> Figure:
-    """Where there is neither a map nor a truth: values where the data are, seen from the side on
-    which they spread most, and how badly the equations are violated."""
-    figure = Figure(figsize=(11, 4.6), layout="constrained")
-    left, right = figure.subplots(1, 2)
+    """Draw learned values where the observations are, from the side on which they spread most."""
+    figure, axes = _beside_violations(history, title)
     some = np.random.default_rng(0).permutation(len(observations))[:MOST_POINTS]
     rows = observations[some].reshape(some.size, -1).astype(np.float64)
-    left.set_title(_name(seeds))
+    axes.set_title(_name(seeds))
     if rows.shape[1] == 1:
-        left.plot(rows[:, 0], mean[some], "o", color=LINE, markersize=4)
-        left.set_xlabel("observation")
-        left.set_ylabel("log e")
-        left.grid(alpha=0.3)
-    else:
-        at, labels = _from_the_side(rows)
-        shown = left.scatter(*at.T, c=mean[some], cmap=COLOURS, s=6, linewidths=0)
-        figure.colorbar(shown, ax=left, shrink=0.85, pad=0.02).set_label("log e")
-        left.set_xlabel(labels[0])
-        left.set_ylabel(labels[1])
-    violation(right, history)
+        axes.plot(rows[:, 0], mean[some], "o", color=LINE, markersize=4)
+        axes.set(xlabel="observation", ylabel="log e")
+        axes.grid(alpha=0.3)
+        return figure
+    names = [f"{rank} number of the observation" for rank in ("first", "second")]
+    if rows.shape[1] > 2:
+        rows = rows - rows.mean(axis=0)
+        few = rows[:MOST_POINTS_FOR_DIRECTIONS]
+        rows = rows @ np.linalg.svd(few, full_matrices=False)[2][:2].T
+        names = [f"{rank} principal component of the observations" for rank in ("1st", "2nd")]
+    shown = axes.scatter(*rows.T, c=mean[some], cmap=COLOURS, s=6, linewidths=0)
+    colour_bar(axes, shown, "log e")
+    axes.set(xlabel=names[0], ylabel=names[1])
+    return figure
+
+
+def _compared(
+    figure: Figure,
+    draw: Callable[..., object],
+    truth: np.ndarray,
+    mean: np.ndarray,
+    history: Mapping[str, np.ndarray],
+    seeds: int,
+    title: str,
+) -> Figure:
+    """Truth, mean and error as `draw` draws them, and learning curves."""
+    figure.set_layout_engine("constrained", w_pad=0.12, h_pad=0.12)
+    (top_left, top_right), (left, right) = figure.subplots(2, 2)
+    limits = finite_range(truth, mean)
+    draw(truth, axes=top_left, title="exact column", limits=limits)
+    draw(mean, axes=top_right, title=_name(seeds), limits=limits)
+    with np.errstate(invalid="ignore"):
+        error = mean - truth
+    most = max(1e-6, *np.abs(finite_range(error)))
+    draw(error, axes=left, title="learned - exact", label="difference of logs", colours=DIVERGING,
+         limits=(-most, most))  # fmt: skip
+    curves(right, history)
     figure.suptitle(title)
     return figure
+
+
+def _beside_violations(history: Mapping[str, np.ndarray], title: str) -> tuple[Figure, Axes]:
+    """A figure whose right panel shows learning curves, and its left panel."""
+    figure = Figure(figsize=WIDE)
+    figure.set_layout_engine("constrained", w_pad=0.12)
+    left, right = figure.subplots(1, 2)
+    violation(right, history)
+    figure.suptitle(title)
+    return figure, left
 
 
 def _name(seeds: int) -> str:
     return f"learned, mean of {seeds} seeds" if seeds > 1 else "learned"
 
 
-def _from_the_side(
-    rows: Float[np.ndarray, "n numbers"],
-) -> tuple[Float[np.ndarray, "n 2"], tuple[str, str]]:
-    """Two numbers as they are; more, along the two principal directions."""
-    if rows.shape[1] == 2:
-        return rows, ("observation, first number", "observation, second number")
-    centred = rows - rows.mean(axis=0)
-    directions = np.linalg.svd(centred[:SEEN_FROM], full_matrices=False)[2][:2]
-    name = "principal direction of the observations"
-    return centred @ directions.T, (f"first {name}", f"second {name}")
-
-
-def violation(axes: Axes, history: Mapping[str, np.ndarray]) -> None:
-    """Where there is no truth: the largest violation of an equation, every seed of it."""
-    worst = np.maximum(history["worst"], 1e-6)
-    axes.plot(history["update"], worst, color=LINE, alpha=0.5, linewidth=1)
-    axes.plot(history["update"], np.median(worst, axis=1), color="black", linewidth=2,
-              label="median")  # fmt: skip
-    if worst.shape[1] > 1:
-        axes.plot([], [], color=LINE, alpha=0.5, label="each seed")
-    axes.set_yscale("log")
-    high = float(worst[np.isfinite(worst)].max(initial=1e-6))
-    axes.set_ylim(bottom=min(float(worst.min()), high / 10) / 1.3)  # a decade at least
-    axes.set_xlabel("updates")
-    axes.set_ylabel("worst violation of an equation")
-    axes.set_title("learning curves")
-    axes.grid(alpha=0.3)
-    axes.legend(frameon=False)
-
-
 def _field(
-    axes: Axes,
     plane: Plane,
     values: Float[np.ndarray, "h w"],
-    title: str,
     *,
+    axes: Axes,
+    title: str,
     limits: tuple[float, float] | None = None,
     colours: str = COLOURS,
     label: str = "log e",
 ) -> None:
-    figure = axes.get_figure(root=True)
-    assert figure is not None
-    low, high = limits or (None, None)
+    low, high = limits or finite_range(values)
     axes.set_facecolor(WALL)
     aspect = "equal" if plane.equal else "auto"
     shown = axes.imshow(values, extent=plane.extent, aspect=aspect, cmap=colours, vmin=low,
                         vmax=high, interpolation="nearest")  # fmt: skip
-    figure.colorbar(shown, ax=axes, shrink=0.85, pad=0.02).set_label(label)
-    axes.set_xlabel(plane.across)
-    axes.set_ylabel(plane.up)
-    axes.set_title(title)
+    colour_bar(axes, shown, label)
+    axes.set(xlabel=plane.across, ylabel=plane.up, title=title)

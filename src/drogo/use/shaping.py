@@ -84,10 +84,7 @@ class VectorPotentialShaping(gymnasium.vector.VectorWrapper, RecordConstructorAr
 
     Args:
         env: The vector of environments.
-        potential: As in `PotentialShaping`.
-        weight: As in `PotentialShaping`.
-        discount: As in `PotentialShaping`.
-        terminal: As in `PotentialShaping`.
+        potential, weight, discount, terminal: As in `PotentialShaping`.
         view: As in `PotentialShaping`, but it is called with a batch of observations.
     """
 
@@ -130,14 +127,9 @@ class VectorPotentialShaping(gymnasium.vector.VectorWrapper, RecordConstructorAr
             shaping[self._over] = 0.0  # This step was the reset and belongs to no episode.
         self._values = values
         self._over = np.asarray(terminated | truncated)
-        everywhere = np.ones(self.num_envs, dtype=bool)
-        infos = {
-            **infos,
-            "reward_original": np.array(rewards),
-            "_reward_original": everywhere,
-            "shaping": shaping,
-            "_shaping": everywhere,
-        }
+        parts = {"reward_original": np.array(rewards), "shaping": shaping}
+        present = {f"_{name}": np.ones(self.num_envs, dtype=bool) for name in parts}
+        infos = {**infos, **parts, **present}
         return observations, _mix(rewards, shaping, self.weight), terminated, truncated, infos
 
     def _potential_of(self, observations: Any) -> np.ndarray:

@@ -12,11 +12,7 @@ PLAIN = "-plain"
 
 
 def names() -> tuple[str, ...]:
-    """List the shipped worlds.
-
-    Returns:
-        The names of the paper's worlds, their plain variants, and further worlds.
-    """
+    """Return the names of the paper's worlds, of their plain variants, and of further worlds."""
     return (*PAPER, *(name + PLAIN for name in PAPER), *FURTHER)
 
 

@@ -156,14 +156,7 @@ class MiniGridWorld(gymnasium.Wrapper, RecordConstructorArgs):
         )
 
     def all_observations(self) -> UInt8[np.ndarray, "states height width channels"]:
-        """Return the observation of every state of `mdp`.
-
-        Returns:
-            One observation per state, in state order.
-
-        Raises:
-            ArgumentError: Two states look the same.
-        """
+        """Return one observation per state, in state order, or raise if two look the same."""
         return self._table
 
     @cached_property

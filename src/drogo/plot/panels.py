@@ -1,0 +1,86 @@
+"""Parts that several figures have in common."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+
+import numpy as np
+from jaxtyping import Float
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+COLOURS = "viridis"
+DIVERGING = "RdBu"
+WALL = "#3a3a3a"
+LINE = "#0072b2"
+
+
+def as_png(figure: Figure, dpi: int = 130) -> bytes:
+    """Draw a figure as PNG. The same figure gives the same bytes.
+
+    Args:
+        figure: The figure.
+        dpi: Pixels per inch.
+
+    Returns:
+        The content of the file.
+    """
+    stream = io.BytesIO()
+    figure.savefig(stream, format="png", dpi=dpi, metadata={"Software": None})
+    return stream.getvalue()
+
+
+def figure_of(axes: Axes) -> Figure:
+    """The figure that holds a panel."""
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    return figure
+
+
+def colour_bar(axes: Axes, shown: ScalarMappable, label: str) -> None:
+    """Draw a colour bar that is as high as its panel."""
+    figure_of(axes).colorbar(shown, cax=axes.inset_axes((1.03, 0, 0.05, 1))).set_label(label)
+
+
+def finite_range(*arrays: np.ndarray) -> tuple[float, float]:
+    """The smallest and the largest finite value, a little apart if they are equal."""
+    values = np.concatenate([array[np.isfinite(array)] for array in arrays])
+    low, high = float(values.min(initial=np.inf)), float(values.max(initial=-np.inf))
+    return (low, high) if low < high else (low - 0.5, low + 0.5) if low == high else (0.0, 1.0)
+
+
+def curves(axes: Axes, history: Mapping[str, np.ndarray], name: str = "column") -> None:
+    """Plot the distance from a perfect cosine for all seeds: a mean would hide one that failed.
+
+    Args:
+        axes: The panel.
+        history: The history of a fit that had a truth to compare with.
+        name: The name of the truth.
+    """
+    distance = np.maximum(1 - history[f"cosine_{name}"], 1e-8)
+    _learning_curves(axes, history["update"], distance, f"1 - cosine with the exact {name}")
+
+
+def violation(axes: Axes, history: Mapping[str, np.ndarray]) -> None:
+    """Plot the largest violation of a state's equation for all seeds: there is no truth."""
+    worst = np.maximum(history["worst"], 1e-6)
+    _learning_curves(axes, history["update"], worst, "largest violation of an equation")
+
+
+def _learning_curves(
+    axes: Axes, updates: np.ndarray, values: Float[np.ndarray, "logged seeds"], label: str
+) -> None:
+    axes.plot(updates, values, color=LINE, alpha=0.5, linewidth=1)
+    axes.plot(updates, np.median(values, axis=1), color="black", linewidth=2, label="median")
+    if values.shape[1] > 1:
+        axes.plot([], [], color=LINE, alpha=0.5, label="each seed")
+        axes.legend(frameon=False)
+    axes.set_yscale("log")
+    largest = float(values[np.isfinite(values)].max(initial=1e-8))
+    axes.set_ylim(bottom=min(float(np.nanmin(values)), largest / 10) / 1.3)  # At least a decade.
+    axes.xaxis.set_major_locator(MaxNLocator(5, integer=True, steps=[1, 2, 5, 10]))
+    axes.set(xlabel="updates", ylabel=label, title="learning curves")
+    axes.grid(alpha=0.3)

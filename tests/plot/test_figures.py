@@ -1,0 +1,123 @@
+"""Figures are complete: nothing is cut off, and values that are not finite do no harm."""
+
+import numpy as np
+import pytest
+from matplotlib.collections import LineCollection
+
+from drogo import GridWorld, exact, plot
+from drogo.plot.fields import Plane, learned_cloud, learned_field
+from drogo.plot.shaping import Curve
+
+RNG = np.random.default_rng(0)
+HISTORY = {
+    "update": np.array([0, 1500, 3000]),
+    "cosine_column": 1 - np.array([[0.5, 0.4], [1e-2, 2e-2], [0.0, 1e-4]]),
+    "worst": np.array([[9.0, 8.0], [0.1, np.inf], [0.0, 1e-3]]),
+}
+
+
+def assert_nothing_is_cut_off(figure):
+    """Lay out the figure and look where everything ends, in inches."""
+    figure.draw_without_rendering()
+    box = figure.get_tightbbox()
+    width, height = figure.get_size_inches()
+    assert min(box.x0, box.y0, width - box.x1, height - box.y1) >= -0.01
+
+
+@pytest.mark.parametrize(
+    "name", ["four-rooms", "grid-task", "grid-room", "grid-maze-large", "tiny"]
+)
+def test_heatmap(name):
+    tiny = "#####\n#S.G#\n#####"
+    world = GridWorld.parse(tiny) if name == "tiny" else GridWorld.load(name)
+    values = exact.log_column(world.mdp, 20.0)
+    figure = plot.heatmap(world, values, title=name, label="log of the DR column")
+    assert_nothing_is_cut_off(figure)
+    texts = [text.get_text() for text in figure.axes[0].texts]
+    assert texts.count("S") == world.has_start
+    assert texts.count("G") == world.terminal.sum()
+    shows_values = max(world.shape) <= 22
+    assert len(texts) == 2 + shows_values * world.n_states
+
+
+def test_low_reward_areas_are_framed():
+    world = GridWorld.parse("######\n#Sxx.#\n#..xG#\n######")
+    figure = plot.heatmap(world, np.zeros(world.n_states))
+    white, orange = (c for c in figure.axes[0].collections if isinstance(c, LineCollection))
+    corners = {tuple(map(tuple, line.tolist())) for line in orange.get_segments()}
+    assert len(corners) == len(orange.get_segments()) == len(white.get_segments()) == 8
+    assert ((2.5, 0.5), (2.5, 1.5)) not in corners  # Both sides of it are low-reward cells.
+
+
+@pytest.mark.parametrize(
+    ("values", "written"),
+    [
+        ([-1.5, -0.25, 0.0], ["-1.5", "-0.2", "0.0"]),
+        ([-0.5, -0.25, 0.0], ["-0.50", "-0.25", "0.00"]),
+        ([-2e-4, -1e-4, 0.0], ["-2e-04", "-1e-04", "0e+00"]),
+        ([-250.0, -100.0, 0.0], ["-250", "-100", "0"]),
+        ([-3e6, -1e6, 0.0], ["-3e+06", "-1e+06", "0e+00"]),
+        ([2.0, 2.0, 2.0], ["2.0", "2.0", "2.0"]),
+        ([-np.inf, -1.0, 0.0], ["-inf", "-1.0", "0.0"]),
+        ([-np.inf, -np.inf, -np.inf], ["-inf"] * 3),
+    ],
+)
+def test_values_of_cells(values, written):
+    figure = plot.heatmap(GridWorld.parse("#####\n#S.G#\n#####"), np.array(values))
+    plot.as_png(figure, 50)
+    assert [text.get_text() for text in figure.axes[0].texts[:3]] == written
+
+
+def test_the_same_figure_is_the_same_file():
+    world = GridWorld.load("four-rooms")
+    first, second = (plot.as_png(plot.heatmap(world, np.zeros(104)), 50) for _ in range(2))
+    assert first == second
+
+
+def test_figures_of_a_fit():
+    world = GridWorld.load("four-rooms")
+    truth = exact.log_column(world.mdp, 20.0)
+    v = truth + RNG.normal(size=(2, 104))
+    figures = [plot.learned(world, truth, v, HISTORY, title="grid world")]
+    field = RNG.normal(size=(9, 9))
+    field[3] = np.nan
+    plane = Plane((-0.5, 8.5, 8.5, -0.5), "column", "row", equal=True)
+    for exactly in (field, None):
+        figures.append(learned_field(plane, exactly, field, HISTORY, seeds=2, title="two\nlines"))
+    for numbers in (1, 4):
+        rows = RNG.normal(size=(300, numbers))
+        figures.append(learned_cloud(rows, rows.sum(axis=1), HISTORY, seeds=2, title="cloud"))
+    for figure in figures:
+        assert_nothing_is_cut_off(figure)
+
+
+def test_a_truth_of_minus_infinity_leaves_the_rest_visible():
+    world = GridWorld.parse("#####\n#S.G#\n#####")
+    truth, v = np.array([-np.inf, -2.0, 0.0]), np.array([[-9.0, -3.0, 0.0]])
+    figure = plot.learned(world, truth, v, HISTORY, title="")
+    assert figure.axes[0].images[1].get_clim() == (-9, 0)
+    assert figure.axes[2].images[1].get_clim() == (-1, 1)
+
+
+def test_a_profile_leaves_out_what_is_not_finite():
+    figure = plot.profile(np.array([-np.inf, -1.0, 0.0]), title="profile")
+    assert_nothing_is_cut_off(figure)
+    np.testing.assert_array_equal(figure.axes[0].lines[0].get_ydata(), [np.nan, -1, 0])
+
+
+@pytest.mark.parametrize("methods", [1, 5, 9])
+def test_figures_of_agents(methods):
+    world = GridWorld.load("grid-task")
+    seeds = RNG.normal(size=(3, 20)) - 20
+    names = [f"method {k}" for k in range(methods)]
+    curve = Curve(seeds, seeds.min(axis=0), seeds.max(axis=0))
+    assert_nothing_is_cut_off(
+        plot.returns(dict.fromkeys(names[:5], curve), 100, -17.0, title="returns")
+    )
+    goal, start = int(world.terminal.argmax()), int(world.start.argmax())
+    walked = {name: [np.array([start, goal]), np.array([start])] for name in names}
+    figure = plot.paths(world, walked, title="paths")
+    assert_nothing_is_cut_off(figure)
+    shown = [axes for axes in figure.axes if axes.get_visible()]
+    assert [axes.get_title() for axes in shown] == [f"{name}: 1 of 2 arrive" for name in names]
+    assert len(figure.axes) - len(shown) <= 2
