@@ -10,6 +10,7 @@ from contextlib import redirect_stdout
 import pytest
 
 import drogo
+import needs
 from drogo.cli import main
 
 
@@ -103,7 +104,7 @@ def test_mistakes_get_a_message_without_a_traceback(command, tmp_path):
         (("learn", "MiniGrid-Emty-5x5-v0"), "Did you mean"),
     ):
         if "MiniGrid" in str(arguments):
-            pytest.importorskip("minigrid")
+            needs.module("minigrid")
         answer = command(*arguments)
         assert answer.status == 2
         assert message in answer.err

@@ -1,18 +1,14 @@
 """The report in a real browser."""
 
-import shutil
-
 import pytest
 
+import needs
 from drogo_paper import questions, report
 from drogo_paper.scope import Answer, Scope, Table
 
-BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
-playwright = pytest.importorskip("playwright.sync_api", exc_type=ImportError)
-pytestmark = [
-    pytest.mark.skipif(BROWSER is None, reason="no Chromium here"),
-    pytest.mark.filterwarnings("ignore"),
-]
+BROWSER = needs.program("chromium", "google-chrome")
+playwright = needs.module("playwright.sync_api")
+pytestmark = pytest.mark.filterwarnings("ignore")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync"]
 
 

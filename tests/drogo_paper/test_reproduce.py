@@ -38,8 +38,9 @@ class InThisProcess:
 
 @pytest.fixture
 def tiny(monkeypatch):
-    """Runs of a few updates in two worlds with two objectives, and little data."""
-    monkeypatch.setattr(ablation, "WORLDS", ("grid-task", "grid-room"))
+    """Runs of a few updates with two objectives and little data, searched and used in one world."""
+    monkeypatch.setattr(ablation, "WORLDS", ("grid-task",))
+    monkeypatch.setattr(ablation, "SEARCHED", "grid-task")
     monkeypatch.setattr(ablation, "OBJECTIVES", ("natural_gdo", "drogo"))
     short = ablation.settings
 
@@ -55,12 +56,12 @@ def test_a_question_with_rounds(tiny, tmp_path):
     added = []
     names = ["ablation-tabular"]
     reproduce.run(names, TINY, store, engine, lambda *event: None, added.append)
-    assert added == [2, 2 * 2]  # two searches, then the chosen settings in two worlds
+    assert added == [2, 2]  # two searches, then the chosen settings in every world
     first = len(engine.done)
     reproduce.run(names, TINY, store, engine, lambda *event: None, added.append)
     assert len(engine.done) == first
     answer = reproduce.answers(names, TINY, store)["ablation-tabular"]
-    assert len(answer.tables[0].rows) == 4
+    assert len(answer.tables[0].rows) == 2
     assert set(answer.numbers) == {"natural_gdo", "drogo"}
 
 
@@ -196,4 +197,4 @@ def test_a_run_that_fails_does_not_stop_the_others(tiny, tmp_path):
     names, ignore = ["ablation-network"], lambda *event: None
     with pytest.raises(RunsFailed, match="search: broken"):
         reproduce.run(names, TINY, Store(tmp_path), Failing(), ignore, ignore)
-    assert len(Failing.done) == 2
+    assert Failing.done == ["drogo, network, grid-task"]

@@ -9,13 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import needs
 from drogo.runs.job import Job
 from drogo.runs.local import LocalEngine
 from drogo.runs.ray_engine import RayEngine, packs
 from drogo.runs.store import Store
 from run_jobs import LEARN, ray_jobs
 
-ray = pytest.importorskip("ray", exc_type=ImportError)
+ray = needs.module("ray")
 
 
 def job(x, seconds):

@@ -3,6 +3,7 @@
 import gymnasium
 import pytest
 
+import needs
 from drogo.errors import ArgumentError, MDPError
 from drogo.worlds.resolve import Environment, GridMap, MiniGrid, resolve
 
@@ -50,7 +51,7 @@ def test_a_control_problem_has_a_start_and_a_cost():
 
 
 def test_minigrid():
-    pytest.importorskip("minigrid")
+    needs.module("minigrid")
     world = resolve("MiniGrid-Empty-5x5-v0", layout=3, tile=2, reward=-2.0)
     assert isinstance(world, MiniGrid)
     expected = {"layout": 3, "observation": "rgb", "tile": 2, "step": -2.0, "lava": -200.0}
@@ -105,6 +106,6 @@ def test_an_environment_of_ones_own_module(tmp_path, monkeypatch):
 )
 def test_mistakes(name, options, message):
     if name.startswith("MiniGrid"):
-        pytest.importorskip("minigrid")
+        needs.module("minigrid")
     with pytest.raises(ArgumentError, match=message):
         resolve(name, **options)

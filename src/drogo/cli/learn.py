@@ -122,12 +122,9 @@ def obtain(options: Learn, world: World, console: Console) -> tuple[Path, dict[s
             f"{result.path} holds an interrupted run. Continue it with --resume, or start again "
             "with --overwrite."
         )
-    elif options.resume and not checkpoint.exists():
-        console.print(
-            f"There is no interrupted run in {result.path}; training starts from the beginning.",
-            soft_wrap=True,
-        )
-    return result.path, _train(options, settings, world, result, console), "Written"
+    resumes = options.resume and checkpoint.exists()
+    note = "Written" if resumes or not options.resume else "Written (there was nothing to resume)"
+    return result.path, _train(options, settings, world, result, console), note
 
 
 def _train(
