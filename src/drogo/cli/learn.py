@@ -137,6 +137,7 @@ def _train(
     from drogo.cli import pictures
     from drogo.files import write_file
 
+    loggers = _loggers(options.log, result.path)  # a missing package is an error before any work
     with console.status(f"collecting {options.transitions} transitions"):
         data = drogo.collect(
             world.make(), options.transitions, seed=options.data_seed, **world.sampling
@@ -152,7 +153,7 @@ def _train(
                 seeds=options.seeds,
                 truth=truth,
                 checkpoint=checkpoint,
-                callbacks=[_shown(update), *_loggers(options.log, result.path)],
+                callbacks=[_shown(update), *loggers],
                 **settings,
             )
     except KeyboardInterrupt:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,9 +37,13 @@ class TensorBoard:
             raise MissingPackage(
                 'TensorBoard is not installed: pip install "drogo[tensorboard]".'
             ) from error
-        self._writer = Writer(str(directory))
+        self._make_writer = partial(Writer, str(directory))
+        self._writer: Any = None
 
     def __call__(self, report: Report) -> None:
+        self._writer = (
+            self._writer or self._make_writer()
+        )  # nothing is written before there is news
         for name, value in _scalars(report):
             self._writer.add_scalar(name, value, report.update)
         self._writer.flush()
