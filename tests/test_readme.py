@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import needs
 from drogo.cli import main
 
 ROOT = Path(__file__).parents[1]
@@ -34,7 +35,7 @@ def drogo_commands():
 def test_python_snippets(code, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     if "stable_baselines3" in code:
-        pytest.importorskip("stable_baselines3", exc_type=ImportError)
+        needs.module("stable_baselines3")
     exec(compile(code, "snippet", "exec"), {"__name__": "snippet"})
 
 

@@ -4,7 +4,9 @@ import gymnasium
 import numpy as np
 import pytest
 
-pytest.importorskip("stable_baselines3", exc_type=ImportError)
+import needs
+
+needs.module("stable_baselines3")
 
 from stable_baselines3 import DQN, PPO
 from stable_baselines3.common.env_checker import check_env

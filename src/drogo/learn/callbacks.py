@@ -24,7 +24,7 @@ def _scalars(report: Report) -> Iterator[tuple[str, float]]:
 
 
 class TensorBoard:
-    """Writes every row of the history to event files (`pip install "drogo[tensorboard]"`).
+    """Writes every row of the history to event files (extra `tensorboard`).
 
     Args:
         directory: The directory of the event files.
@@ -35,22 +35,20 @@ class TensorBoard:
             from tensorboard.summary import Writer
         except ImportError as error:
             raise MissingPackage(
-                'TensorBoard is not installed: pip install "drogo[tensorboard]".'
+                "TensorBoard is not installed. Install drogo with its extra 'tensorboard'."
             ) from error
         self._make_writer = partial(Writer, str(directory))
         self._writer: Any = None
 
     def __call__(self, report: Report) -> None:
-        self._writer = (
-            self._writer or self._make_writer()
-        )  # nothing is written before there is news
+        self._writer = self._writer or self._make_writer()  # nothing is written before this
         for name, value in _scalars(report):
             self._writer.add_scalar(name, value, report.update)
         self._writer.flush()
 
 
 class WandB:
-    """Logs every row of the history to a run of Weights & Biases (`pip install "drogo[wandb]"`).
+    """Logs every row of the history to a run of Weights & Biases (extra `wandb`).
 
     Args:
         run: A run of the user's own, from `wandb.init`. Unless given, the first report begins one.
@@ -62,7 +60,7 @@ class WandB:
             import wandb
         except ImportError as error:
             raise MissingPackage(
-                'Weights & Biases is not installed: pip install "drogo[wandb]".'
+                "Weights & Biases is not installed. Install drogo with its extra 'wandb'."
             ) from error
         self._init = wandb.init
         self._settings = settings

@@ -1,4 +1,4 @@
-"""The Ray engine: the same jobs on a cluster (`pip install "drogo[ray]"`).
+"""The Ray engine: the same jobs on a cluster (extra `ray`).
 
 Workers send their results back and the process that asked keeps them, so that the nodes need no
 common disk. Short jobs are sent together. Ray retries a task whose node is lost.
@@ -51,7 +51,9 @@ class RayEngine:
         try:
             import ray  # pyright: ignore[reportMissingImports]
         except ImportError as error:
-            raise MissingPackage('Ray is not installed: pip install "drogo[ray]".') from error
+            raise MissingPackage(
+                "Ray is not installed. Install drogo with its extra 'ray'."
+            ) from error
         started = not ray.is_initialized()
         if started:
             try:

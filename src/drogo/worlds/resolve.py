@@ -278,7 +278,7 @@ def _find_spec(name: str) -> EnvSpec:
         except ImportError as error:
             if module == "minigrid":
                 raise MissingPackage(
-                    "MiniGrid is not installed: pip install 'drogo[minigrid]'."
+                    "MiniGrid is not installed. Install drogo with its extra 'minigrid'."
                 ) from error
             raise ArgumentError(
                 f"The module {module!r} of {name!r} cannot be imported: {error}."

@@ -262,7 +262,9 @@ def _make(env: str | gymnasium.Env) -> gymnasium.Env:
         import minigrid
         from minigrid.minigrid_env import MiniGridEnv
     except ImportError as error:
-        raise MissingPackage("MiniGrid is not installed: pip install 'drogo[minigrid]'.") from error
+        raise MissingPackage(
+            "MiniGrid is not installed. Install drogo with its extra 'minigrid'."
+        ) from error
     if isinstance(env, str):
         if "MiniGrid-Empty-5x5-v0" not in gymnasium.registry:
             minigrid.register_minigrid_envs()
