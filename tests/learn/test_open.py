@@ -22,21 +22,21 @@ class Residual(eqx.Module):
     """A residual MLP with layer norm, for a batch."""
 
     inward: eqx.nn.Linear
-    hidden: eqx.nn.Linear
+    hidden: list[eqx.nn.Linear]  # a list, as in many people's networks
     norm: eqx.nn.LayerNorm
     outward: eqx.nn.Linear
 
     def __init__(self, key, width=32):
         a, b, c = jax.random.split(key, 3)
         self.inward = eqx.nn.Linear(2, width, key=a)
-        self.hidden = eqx.nn.Linear(width, width, key=b)
+        self.hidden = [eqx.nn.Linear(width, width, key=b)]
         self.norm = eqx.nn.LayerNorm(width)
         self.outward = eqx.nn.Linear(width, "scalar", key=c)
 
     def __call__(self, batch):
         def one(x):
             x = jnp.tanh(self.inward(8 * x))
-            return self.outward(x + jax.nn.relu(self.hidden(self.norm(x))))
+            return self.outward(x + jax.nn.relu(self.hidden[0](self.norm(x))))
 
         return jax.vmap(one)(batch)
 
@@ -149,7 +149,7 @@ def test_callbacks_see_every_logged_update_and_may_stop(table):
         reports.append(report)
 
     def stop(report):
-        return report.update < 30
+        return np.bool_(report.update < 30)
 
     settings = {"preset": "fast", "updates": 80, "seeds": [3, 5], "stop_early": False}
     result = fit(table, callbacks=[keep, stop], **settings)

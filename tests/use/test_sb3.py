@@ -8,11 +8,11 @@ import needs
 
 needs.module("stable_baselines3")
 
-from stable_baselines3 import DQN, PPO
-from stable_baselines3.common.env_checker import check_env
-from stable_baselines3.common.vec_env import DummyVecEnv
+from stable_baselines3 import DQN, PPO  # noqa: E402
+from stable_baselines3.common.env_checker import check_env  # noqa: E402
+from stable_baselines3.common.vec_env import DummyVecEnv  # noqa: E402
 
-from drogo import GridWorld, Potential, PotentialShaping, exact
+from drogo import GridWorld, Potential, PotentialShaping, exact  # noqa: E402
 
 WORLD = GridWorld.load("four-rooms")
 PHI = Potential.from_states(WORLD.observations("coordinates"), exact.log_column(WORLD.mdp, 20.0))

@@ -5,10 +5,14 @@ from drogo.learn.callbacks import TensorBoard, WandB
 from drogo.learn.fit import fit, sweep
 from drogo.learn.learner import Batch, Learner, State
 from drogo.learn.objectives import (
+    GDO,
     OBJECTIVES,
     AbstractAnchored,
     AbstractObjective,
     AbstractPenalised,
+    Drogo,
+    LogGDO,
+    NaturalGDO,
     Numbers,
     Sample,
 )
@@ -16,6 +20,7 @@ from drogo.learn.result import LogEigenvector, ValueFunction, load
 from drogo.learn.train import Report
 
 __all__ = [
+    "GDO",
     "OBJECTIVES",
     "PRESETS",
     "AbstractAnchored",
@@ -23,8 +28,11 @@ __all__ = [
     "AbstractPenalised",
     "Batch",
     "Config",
+    "Drogo",
     "Learner",
     "LogEigenvector",
+    "LogGDO",
+    "NaturalGDO",
     "Numbers",
     "Report",
     "Sample",

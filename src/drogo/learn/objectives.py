@@ -23,20 +23,24 @@ from jaxtyping import Array, Bool, Float
 Scalar = Float[Array, ""]
 
 
+def _number(default: float) -> Any:
+    return eqx.field(converter=lambda value: jnp.asarray(value, jnp.float32), default=default)
+
+
 class Numbers(eqx.Module):
     """The numbers of an objective. They are arrays, so changing them compiles nothing."""
 
-    lam: Float[Array, "*lanes"]
+    lam: Float[Array, "*lanes"] = _number(20.0)
     """Temperature."""
-    cap: Float[Array, "*lanes"]
+    cap: Float[Array, "*lanes"] = _number(jnp.inf)
     """Largest v(s') - v(s) inside an exponential, or infinity. At the solution
     v(s') - v(s) <= -r/lam - log P(s'|s), so a cap above that does not move the solution."""
-    ceiling: Float[Array, "*lanes"]
+    ceiling: Float[Array, "*lanes"] = _number(jnp.inf)
     """Largest v(s'), or infinity. Rewards are negative, so the solution is nowhere above the best
     terminal value."""
-    penalty: Float[Array, "*lanes"]
+    penalty: Float[Array, "*lanes"] = _number(1.0)
     """The weight b of the norm penalty."""
-    target_norm: Float[Array, "*lanes"]
+    target_norm: Float[Array, "*lanes"] = _number(1.0)
     """The value c at which the penalty holds the mean of the squared entries."""
 
 
@@ -51,13 +55,10 @@ class Sample(NamedTuple):
 
 
 class AbstractObjective(eqx.Module):
-    """A loss of one transition, and what the output of a network trained with it means.
+    """A loss of one transition, and what the output of a network trained with it means."""
 
-    Args:
-        numbers: The numbers of the objective.
-    """
-
-    numbers: Numbers
+    numbers: Numbers = Numbers()
+    """The numbers of the objective."""
 
     anchored: ClassVar[bool]
     """Whether terminal states have a given value. Otherwise they absorb, at reward -delta."""

@@ -151,7 +151,7 @@ def _log_if_due(
             progress.update, training.updates, row, training.seed_of_lane, training.configs
         )
         answers = [callback(report) for callback in callbacks]  # every one of them is called
-        if False in [answer for answer in answers if isinstance(answer, bool)]:
+        if any(isinstance(answer, bool | np.bool_) and not answer for answer in answers):
             return progress, False
     if not (training.configs[0].stop_early and training.judge.plan.repeats and progress.is_logged):
         return progress, True
@@ -180,7 +180,9 @@ def _advance(training: Training, progress: Progress, count: int) -> Progress:
     factor = jnp.broadcast_to(jnp.asarray(factor, dtype=jnp.float32), longest)
     lane_sizes = jnp.asarray([config.step_size for config in training.configs], dtype=jnp.float32)
     seed_of_lane = np.arange(len(training.configs)) % len(training.seeds)
-    run = _program(eqx.filter(training.learner, eqx.is_array, inverse=True))
+    leaves, structure = jax.tree.flatten(training.learner)
+    static = tuple(leaf for leaf in leaves if not isinstance(leaf, jax.Array | np.ndarray))
+    run = _program(structure, static)
     states, losses = run(
         training.learner,
         training.numbers,
@@ -195,9 +197,9 @@ def _advance(training: Training, progress: Progress, count: int) -> Progress:
 
 
 @lru_cache(maxsize=PROGRAMS_KEPT)
-def _program(static_learner: Learner) -> Callable[..., tuple[State, Array]]:
-    """Returns the compiled loop for learners that differ only in their numbers."""
-    del static_learner  # it is the key under which the program is kept
+def _program(structure: Any, static_leaves: tuple[Any, ...]) -> Callable[..., Any]:
+    """Returns the compiled loop for learners that differ only in their arrays."""
+    del structure, static_leaves  # they are the key under which the program is kept
     return eqx.filter_jit(_run)
 
 
