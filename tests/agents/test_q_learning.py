@@ -91,7 +91,7 @@ def test_a_lane_does_not_depend_on_the_others():
         "potential": rng.normal(size=(5, world.n_states)),
         "weight": np.array([0, 0.25, 0.5, 0.75, 1.0]),
         "step_size": np.array([0.1, 0.3, 1.0, 0.1, 0.3]),
-        "seed": np.array([3, 3, 0, 7, 1]),
+        "seed": np.array([3, 3, 0, 7, 7]),
     }
     how = {"step_limit": 200, "steps": 2000, "low_reward": world.low_reward}
     together = q_learning(world.mdp, **settings, **how, threads=2)
@@ -104,15 +104,17 @@ def test_a_lane_does_not_depend_on_the_others():
 
 
 def test_learns_the_optimal_policy():
+    """As many lanes and seeds as in the test above, so that nothing is compiled again."""
     world = GridWorld.load("four-rooms")
     runs = q_learning(
         world.mdp,
-        potential=np.zeros((4, world.n_states)),
-        weight=np.zeros(4),
-        step_size=np.full(4, 0.3),
-        seed=np.arange(4),
+        potential=np.zeros((6, world.n_states)),
+        weight=np.zeros(6),
+        step_size=np.array([0.3, 0.2, 0.3, 0.3, 0.2, 0.3]),
+        seed=np.array([0, 0, 1, 2, 2, 3]),
         step_limit=world.step_limit,
         steps=40_000,
+        threads=2,
     )
     assert np.isfinite(runs.steps_to_optimal).all()
     start = int(world.start.argmax())
