@@ -8,9 +8,9 @@ from drogo.statistics import Interval, bootstrap_band, bootstrap_mean
 
 def test_the_generator_decides():
     values = np.random.default_rng(0).normal(size=10)
-    one, again = (bootstrap_mean(values, np.random.default_rng(1)) for _ in range(2))
-    assert one == again
-    assert one.low < one.mean < one.high
+    first, second = (bootstrap_mean(values, np.random.default_rng(1)) for _ in range(2))
+    assert first == second
+    assert first.low < first.mean < first.high
 
 
 def test_covers_the_mean_about_as_often_as_it_says():
@@ -18,8 +18,8 @@ def test_covers_the_mean_about_as_often_as_it_says():
     rng = np.random.default_rng(0)
     hits = 0
     for _ in range(300):
-        found = bootstrap_mean(rng.normal(size=20), rng, resamples=400)
-        hits += found.low <= 0 <= found.high
+        interval = bootstrap_mean(rng.normal(size=20), rng, resamples=400)
+        hits += interval.low <= 0 <= interval.high
     assert 0.88 <= hits / 300 <= 0.98
 
 
@@ -29,8 +29,8 @@ def test_a_coin_by_hand():
 
 
 def test_one_seed_that_never_arrives_leaves_no_mean():
-    found = bootstrap_mean(np.array([1.0, np.inf]), np.random.default_rng(0))
-    assert found.mean == np.inf
+    interval = bootstrap_mean(np.array([1.0, np.inf]), np.random.default_rng(0))
+    assert interval.mean == np.inf
 
 
 def test_equal_seeds_have_no_width():

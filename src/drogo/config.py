@@ -45,9 +45,9 @@ class Config:
     frequencies: int = 0
     """Number of Fourier features of each coordinate, for an MLP on at most 16 numbers."""
     normalise: bool = False
-    """Shift and scale vectors of numbers to [-0.5, 0.5] if their range is far from that, using the
-    range seen in the data. Images for an MLP are normalised pixel by pixel, without the pixels that
-    never change. Bytes for a CNN always become n / 255 - 0.5."""
+    """Shift and scale vectors of numbers to [-0.5, 0.5] if some are outside [-1, 1] or hardly vary,
+    using the range seen in the data. Images for an MLP are normalised pixel by pixel, without the
+    pixels that never change. Bytes for a CNN always become n / 255 - 0.5."""
     optimiser: str = "rmsprop"
     """The optimiser: rmsprop or adam, with optax's defaults."""
     step_size: float = 1e-5

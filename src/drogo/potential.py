@@ -50,7 +50,14 @@ class Potential:
     single: SingleFunction | None = None
 
     def __call__(self, observations: Any) -> Float[np.ndarray, " batch"]:
-        """Return the value of each observation of a batch."""
+        """Compute the values of a batch of observations.
+
+        Args:
+            observations: The batch.
+
+        Returns:
+            One finite number for each observation.
+        """
         batch = np.asarray(observations)
         if self.shape is not None and batch.shape[1:] != self.shape:
             raise self._wrong_shape(batch.shape[1:])
@@ -62,7 +69,14 @@ class Potential:
         return values
 
     def at(self, observation: Any) -> float:
-        """Return the value of a single observation."""
+        """Compute the value of a single observation.
+
+        Args:
+            observation: The observation.
+
+        Returns:
+            A finite number.
+        """
         array = np.asarray(observation)
         if self.shape is not None and array.shape != self.shape:
             raise self._wrong_shape(array.shape)

@@ -12,18 +12,18 @@ from drogo.statistics import Interval
 def test_potentials_of_all_methods():
     world = GridWorld.load("four-rooms")
     learned = {"DR one-hot": np.stack([exact.log_column(world.mdp, lam) for lam in (20.0, 10.0)])}
-    made = potentials(world, learned, seeds=3, lam=20.0, discount=0.99)
-    assert list(made) == ["none", "SR", "SR distance", "DR exact", "DR one-hot"]
-    assert made["none"] is None
-    for name in list(made)[1:]:
-        assert made[name].shape == (3, 104)
-        np.testing.assert_allclose(mean_step(made[name], world.mdp.neighbours), 1)
-        assert (made[name].argmax(axis=1) == world.terminal.argmax()).all()
-    np.testing.assert_allclose(made["DR one-hot"][0], made["DR exact"][0], rtol=1e-12)
-    np.testing.assert_array_equal(made["DR one-hot"][2], made["DR one-hot"][0])
+    phis = potentials(world, learned, seeds=3, lam=20.0, discount=0.99)
+    assert list(phis) == ["none", "SR", "SR distance", "DR exact", "DR one-hot"]
+    assert phis["none"] is None
+    for name in list(phis)[1:]:
+        assert phis[name].shape == (3, 104)
+        np.testing.assert_allclose(mean_step(phis[name], world.mdp.neighbours), 1)
+        assert (phis[name].argmax(axis=1) == world.terminal.argmax()).all()
+    np.testing.assert_allclose(phis["DR one-hot"][0], phis["DR exact"][0], rtol=1e-12)
+    np.testing.assert_array_equal(phis["DR one-hot"][2], phis["DR one-hot"][0])
     zero = potentials(world, {}, seeds=1, lam=20.0, discount=0.99, terminal="zero")
     assert (zero["SR"][:, world.terminal] == 0).all()
-    assert (made["SR"][:, world.terminal] != 0).all()
+    assert (phis["SR"][:, world.terminal] != 0).all()
 
 
 def test_shaping_helps_and_avoids_the_costly_cells():

@@ -11,8 +11,9 @@ import optax
 import pytest
 
 import needs
-from drogo import GridWorld, Transitions, collect, exact, fit, load
+from drogo import GridWorld, Transitions, collect, exact, fit, load, sweep
 from drogo.learn import AbstractAnchored, TensorBoard, WandB
+from drogo.learn.terminal import terminal_values
 
 WORLD = GridWorld.parse("########\n#S.x...#\n#.##.#.#\n#....#G#\n########")
 CHAIN = GridWorld.parse("#######\n#S.x.G#\n#######")
@@ -230,3 +231,60 @@ def test_value_fn_is_the_result_inside_jit(kind):
     assert float(f(table)[goal]) == 0.0  # the terminal state, exactly
     with pytest.raises(ValueError, match=r"seed 7 is none of this fit's seeds: \[0, 1\]"):
         result.value_fn(7)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.uint8, np.int64, bool])
+def test_terminal_values_of_any_type(dtype):
+    """Only the very same observations are recognised, however close others are."""
+    known = np.array([[0, 1], [1, 0]], dtype=dtype)
+    others = np.array([[1, 1], [0, 0]], dtype=dtype)
+    lookup = terminal_values(known, np.array([-1.0, -2.0]))
+    batch = jnp.asarray(np.concatenate([known, others]))
+    assert lookup(batch, jnp.full(4, 9.0)).tolist() == [-1.0, -2.0, 9.0, 9.0]
+    close = np.array([[0.2, 0.7], [0.7, 0.2]], dtype=np.float16)
+    lookup = terminal_values(close[:1], np.zeros(1))
+    assert lookup(jnp.asarray(close), jnp.full(2, 9.0)).tolist() == [0.0, 9.0]
+
+
+def test_terminal_values_whose_hashes_agree(monkeypatch):
+    """With a hash that is always 0 every known observation is still found."""
+    rng = np.random.default_rng(0)
+    monkeypatch.setattr(np.random, "default_rng", lambda seed: Zero())
+    known = rng.normal(size=(6, 3)).astype(np.float32)
+    known[:, 1:] = 0
+    lookup = terminal_values(known, np.arange(6.0))
+    assert lookup(jnp.asarray(known), jnp.full(6, 9.0)).tolist() == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
+
+
+class Zero:
+    """Multipliers that are 1, so that sums of bits often agree."""
+
+    def integers(self, *_, size, dtype):
+        return np.zeros(size, dtype=dtype)
+
+
+@pytest.mark.parametrize(
+    ("grid", "settings", "message"),
+    [
+        ({"step_size": [0.1]}, {"optimiser": optax.sgd(0.1)}, "no sweep varies it"),
+        ({"penalty": [1.0]}, {}, "has no penalty"),
+        ({"lam": [1.0]}, {"truth": {"column": np.zeros(5)}}, "truths as functions of lam"),
+        ({"lam": [1.0]}, {"optimiser": "custom"}, "optimiser is 'custom'; choose one of rmsprop"),
+    ],
+)
+def test_sweeps_that_would_do_nothing(table, grid, settings, message):
+    with pytest.raises(ValueError, match=message):
+        sweep(table, grid=grid, updates=1, **settings)
+
+
+def test_what_must_agree_to_continue(table, tmp_path):
+    first = fit(table, updates=5, preset="fast")
+    with pytest.raises(ValueError, match="They must agree"):
+        fit(table, updates=9, preset="fast", continue_from=first, objective="natural_gdo")
+    with pytest.raises(ValueError, match="because the history goes on"):
+        truth = {"column": np.zeros(5)}
+        fit(table, updates=9, preset="fast", continue_from=first, truth=truth)
+    path = tmp_path / "checkpoint.npz"
+    fit(table, updates=5, preset="fast", optimiser=optax.adam(1e-3), checkpoint=path)
+    with pytest.raises(ValueError, match="checkpoint of another fit: optimiser differ"):
+        fit(table, updates=5, preset="fast", optimiser=optax.adam(1e-2), checkpoint=path)

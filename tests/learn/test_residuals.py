@@ -1,16 +1,20 @@
 """Residuals vanish at each objective's own solution and nowhere else; what converged then means."""
 
+from dataclasses import replace
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from drogo import GridWorld, Transitions, exact, fit
+from drogo.config import configure
 from drogo.learn.judge import _as_batch
 from drogo.learn.learner import Learner
 from drogo.learn.networks import Table
 from drogo.learn.objectives import GDO, Drogo, LogGDO, NaturalGDO, Numbers
-from drogo.learn.prepare import make_optimiser
-from drogo.learn.residuals import in_groups, state_residuals, transition_residuals
+from drogo.learn.prepare import make_optimiser, prepare
+from drogo.learn.residuals import in_groups, state_residuals, transition_slopes
 
 CHAIN = GridWorld.parse("#######\n#S.x.G#\n#######")
 LAM, PENALTY, TARGET = 20.0, 0.7, 2.0
@@ -80,9 +84,41 @@ def test_gdo_at_the_eigenvector_of_its_own_matrix(kind):
 
 
 def test_a_vector_of_two_signs_has_not_converged():
-    out = np.array([1.0, 1.0, 1.0, 1.0, -0.1])
-    assert np.isinf(residuals(GDO, out, balanced(CHAIN, absorbing=True))[-1])
-    assert np.isfinite(residuals(GDO, -out, balanced(CHAIN, absorbing=True))[:-1]).all()
+    """The principal eigenvector has one sign, whichever it is."""
+    data = balanced(CHAIN)
+    settings = {"preset": "fast", "objective": "gdo", "updates": 1, "step_size": 1e-30}
+    training, states = prepare(data, [configure(data, "fast", settings)], [0], None, {})
+    for table, worst in (([1.0, 1, 1, 1, -1], np.inf), ([-1.0] * 5, None)):
+        params = replace(states.params, table=jnp.array([table]))
+        row = training.judge.row(params, np.zeros(1))
+        assert np.isfinite(row["violation"]).all()
+        assert np.isinf(row["worst"][0]) == (worst is not None)
+    assert fit(data, **settings).diverged_at == (None,)  # which is no divergence
+
+
+def test_where_nothing_can_be_checked_nothing_has_converged_or_diverged():
+    """gdo on states that do not repeat has no residuals at all."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(0, 1, (400, 1)).astype(np.float32)
+    y = (x + rng.choice([-0.1, 0.1], (400, 1))).astype(np.float32)
+    data = Transitions.from_arrays(x, y, np.full(400, -1.0), y[:, 0] >= 0.9)
+    result = fit(data, objective="gdo", updates=3, width=8)
+    assert result.status == ("max_updates",)
+    assert np.isnan(result.history["worst"]).all()
+
+
+def test_rare_costs_do_not_make_the_zero_vector_converged():
+    """99 % of the rewards are -1: groups must be judged by their mean, not by the worst reward."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(0, 1, (4000, 1)).astype(np.float32)
+    y = (x + rng.choice([-0.1, 0.1], (4000, 1))).astype(np.float32)
+    reward = np.where(rng.uniform(size=4000) < 0.01, -100.0, -1.0)
+    data = Transitions.from_arrays(x, y, reward, y[:, 0] >= 0.9)
+    settings = {"preset": "stable", "updates": 1, "step_size": 1e-30, "batch_size": 100, "width": 8}
+    training, states = prepare(data, [configure(data, "stable", settings)], [0], None, {})
+    assert data.terminated[training.judge.plan.checked].any()  # terminal states are held out too
+    zero = jax.tree.map(jnp.zeros_like, states.params)
+    assert not training.judge.converged(training.judge.row(zero, np.zeros(1))["worst"]).any()
 
 
 def test_transitions_of_separable_objectives_only():
@@ -94,19 +130,20 @@ def test_transitions_of_separable_objectives_only():
     outputs = column[batch.state][None], column[batch.next_state][None]
     optimiser = make_optimiser("adam", 0.5)
     drogo, gdo = (Learner(kind(one), Table(column), optimiser) for kind in (Drogo, GDO))
-    found = np.asarray(transition_residuals(drogo, numbers, *outputs, batch))[0]
+    slopes, units = (np.asarray(x)[0] for x in transition_slopes(drogo, numbers, *outputs, batch))
     v, v_next = (np.asarray(part)[0] for part in outputs)
     v_next = np.where(data.terminated, 0.0, v_next)
-    assert np.allclose(found, 1 - np.exp(data.reward / LAM + v_next - v), atol=1e-5)
-    assert np.isnan(transition_residuals(gdo, numbers, *outputs, batch)).all()
+    assert np.allclose(slopes / units, 1 - np.exp(data.reward / LAM + v_next - v), atol=1e-5)
+    assert np.allclose(units, np.exp(-data.reward / LAM))
+    assert np.isnan(transition_slopes(gdo, numbers, *outputs, batch)[0]).all()
 
 
 def test_groups_by_hand():
-    """1000 transitions in two groups by value: means 0.1 and 0.3, standard errors 0.1 / sqrt 500."""
+    """1000 transitions in two groups by value: means 0.2 and 0.6 in units of 2."""
     value = np.concatenate([np.ones(500), np.zeros(500)])[None]
     spread = np.tile([0.1, -0.1], 250)
-    residual = np.concatenate([0.3 + spread, 0.1 + spread])[None]
-    mean, error = in_groups(residual, value)
+    slopes = 2 * np.concatenate([0.3 + spread, 0.1 + spread])[None]
+    mean, error = in_groups(slopes, np.full((1, 1000), 2.0), value)
     assert mean == pytest.approx(np.array([[0.1, 0.3]]))
     assert error == pytest.approx(np.full((1, 2), 0.1 / np.sqrt(500)))
 

@@ -35,7 +35,7 @@ def test_resets_of_a_dummy_vec_env():
     before = vec.reset()
     alone.reset(seed=0)
     rng = np.random.default_rng(0)
-    ends = 0
+    episodes = 0
     for _ in range(900):
         actions = rng.integers(4, size=2)
         after, rewards, over, infos = vec.step(actions)
@@ -48,9 +48,9 @@ def test_resets_of_a_dummy_vec_env():
             assert rewards[k] == pytest.approx(mixed, abs=1e-5)
         if terminated or truncated:
             alone.reset()
-            ends += 1
+            episodes += 1
         before = after
-    assert ends >= 4
+    assert episodes >= 4
 
 
 @pytest.mark.parametrize("algorithm", [DQN, PPO])

@@ -105,7 +105,9 @@ def q_learning(
     Returns:
         Learning curves, visits and action values of all lanes.
     """
-    _check(mdp, potential, weight, step_size, seed, steps, every, discount, epsilon, step_limit)
+    _check(mdp, potential, weight, step_size, seed)
+    if every < 1 or steps < every or steps % every:
+        raise ArgumentError(f"steps is {steps}; it must be a multiple of every, which is {every}.")
     task = make_task(mdp, low_reward, step_limit, discount, epsilon)
     lanes, rounds = len(weight), steps // every
     workers = min(threads or os.cpu_count() or 1, lanes)
@@ -157,35 +159,19 @@ def _first_lanes(task: Task, rewards: np.ndarray, step_size: np.ndarray, seed: n
 
 
 def _check(
-    mdp: MDP,
-    potential: np.ndarray,
-    weight: np.ndarray,
-    step_size: np.ndarray,
-    seed: np.ndarray,
-    steps: int,
-    every: int,
-    discount: float,
-    epsilon: float,
-    step_limit: int,
+    mdp: MDP, potential: np.ndarray, weight: np.ndarray, step_size: np.ndarray, seed: np.ndarray
 ) -> None:
     lanes = len(weight)
     if potential.shape != (lanes, mdp.n_states) or not lanes == len(step_size) == len(seed) > 0:
         raise ArgumentError(
             f"potential {potential.shape}, weight {weight.shape}, step_size {step_size.shape} and "
-            f"seed {seed.shape} must have a row for each lane; a potential has {mdp.n_states} "
-            "states."
+            f"seed {seed.shape} must have a row for each lane, and potential {mdp.n_states} states."
         )
-    for right, problem in (
-        (np.isfinite(potential).all(), "potential is not finite everywhere."),
-        (weight.min() >= 0 and weight.max() <= 1, f"weight is {weight}; give numbers from 0 to 1."),
-        (step_size.min() > 0 and step_size.max() <= 1,
-         f"step_size is {step_size}; give numbers above 0 and up to 1."),
-        (seed.min() >= 0, f"seed is {seed}; give numbers from 0 on."),
-        (every >= 1 and steps >= every and steps % every == 0,
-         f"steps is {steps}; it must be a multiple of every, which is {every}."),
-        (0 <= discount <= 1, f"discount is {discount}; give a number from 0 to 1."),
-        (0 <= epsilon <= 1, f"epsilon is {epsilon}; give a number from 0 to 1."),
-        (step_limit >= 1, f"step_limit is {step_limit}; it must be at least 1."),
-    ):  # fmt: skip
-        if not right:
-            raise ArgumentError(problem)
+    if not np.isfinite(potential).all():
+        raise ArgumentError("potential is not finite everywhere.")
+    if weight.min() < 0 or weight.max() > 1:
+        raise ArgumentError(f"weight is {weight}; give numbers from 0 to 1.")
+    if step_size.min() <= 0 or step_size.max() > 1:
+        raise ArgumentError(f"step_size is {step_size}; give numbers above 0 and up to 1.")
+    if seed.min() < 0:
+        raise ArgumentError(f"seed is {seed}; give numbers from 0 on.")

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Float32, Int, Integer
 
+from drogo.errors import ArgumentError
 from drogo.mdp import MDP
 
 ABOVE_ALL = 2.0
@@ -75,6 +76,11 @@ def make_task(
     epsilon: float,
 ) -> Task:
     """Write an MDP as arrays."""
+    for name, share in (("discount", discount), ("epsilon", epsilon)):
+        if not 0 <= share <= 1:
+            raise ArgumentError(f"{name} is {share}; give a number from 0 to 1.")
+    if step_limit < 1:
+        raise ArgumentError(f"step_limit is {step_limit}; it must be at least 1.")
     starts = np.flatnonzero(mdp.start)
     start_cumulative = np.cumsum(mdp.start[starts])
     start_cumulative[-1] = ABOVE_ALL

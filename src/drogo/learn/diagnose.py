@@ -22,7 +22,7 @@ def diagnose(history: Mapping[str, np.ndarray], status: str) -> str:
         return ""
     if status == "diverged":
         return "diverged. Try preset='stable' (a target network and a cap), or a smaller step_size."
-    parts = [f"the largest residual is {history['worst'][-1]:.2g}, which is too much"]
+    parts = [f"the largest residual is {history['worst'][-1]:.2g}, above the tolerance"]
     level = history["level"]
     fell = level[3 * (len(level) - 1) // 4] - level[-1]
     if fell > FALLING * abs(level[-1]):

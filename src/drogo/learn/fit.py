@@ -13,12 +13,12 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from drogo.config import CUSTOM, configure
+from drogo.config import CHOICES, CUSTOM, configure
 from drogo.data import Transitions
 from drogo.errors import ArgumentError, Diverged
 from drogo.learn.checkpoint import Progress, history_rows
 from drogo.learn.learner import State
-from drogo.learn.objectives import OBJECTIVES, AbstractObjective
+from drogo.learn.objectives import OBJECTIVES
 from drogo.learn.prepare import Truth, prepare
 from drogo.learn.result import LogEigenvector, make_results
 from drogo.learn.train import Callback, Training, train
@@ -46,7 +46,7 @@ def fit(
         seeds: How many seeds (0, 1, ...), or which.
         truth: Known vectors over `data.observations` to compare with during training, by name. A
             vector may be given as a function of lam.
-        continue_from: A fit to continue, for `updates` in all.
+        continue_from: A fit to continue. `updates` is the total, including those already made.
         checkpoint: A file that is written every few seconds. If it exists and belongs to this very
             fit, training continues from it to the very same result.
         callbacks: Functions that are called with a `Report` at each logged update. A callback that
@@ -55,7 +55,7 @@ def fit(
             `network` takes an `equinox.Module` from a batch of observations to one number each, or
             a function from a JAX key to such a module; `optimiser` any optax transformation
             (with its own step size); `step_size` an optax schedule; and `objective` a subclass of
-            `drogo.learn.AbstractObjective`.
+            `drogo.learn.AbstractObjective`, or a function from `Numbers` to such an objective.
 
     Returns:
         The learned vectors, one for each seed. Seeds that diverged are reported by a warning and
@@ -111,10 +111,24 @@ def sweep(
             f"a sweep varies {', '.join(SWEPT)}, not {', '.join(sorted(unknown)) or 'nothing'}."
         )
     own, settings = _own_parts(settings)
+    if "step_size" in grid and "optimiser" in own:
+        raise ArgumentError(
+            "an optimiser of your own has its own step size, which no sweep varies."
+        )
+    if "lam" in grid and any(not callable(vector) for vector in (truth or {}).values()):
+        raise ArgumentError(
+            "a sweep over lam has another truth for every lam; give truths as functions of lam."
+        )
     config = configure(data, preset, settings)
     points = [tuple(map(float, point)) for point in product(*grid.values())]
     configs = [replace(config, **dict(zip(grid, point, strict=True))) for point in points]
     training, states = prepare(data, configs, _seed_list(seeds), truth, own)
+    unused = {"penalty", "target_norm"} & set(grid)
+    if unused and not training.learner.objective.needs_second_batch:
+        raise ArgumentError(
+            f"objective {config.objective!r} has no {' and no '.join(sorted(unused))}, so a sweep "
+            "over it would train the same networks again and again."
+        )
     progress = train(training, Progress(states), _path(checkpoint), callbacks)
     return dict(zip(points, make_results(training, progress, own), strict=True))
 
@@ -123,6 +137,9 @@ def _own_parts(settings: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]
     """Splits off what the user gave as objects, for which the configuration says "custom"."""
     named = dict(settings)
     own: dict[str, Any] = {}
+    for name, choices in CHOICES.items():
+        if settings.get(name) == CUSTOM:
+            raise ArgumentError(f"{name} is 'custom'; choose one of {', '.join(choices)}.")
     for name in ("network", "optimiser", "objective"):
         if name in settings and not isinstance(settings[name], str):
             own[name] = settings[name]
@@ -142,13 +159,10 @@ def _own_parts(settings: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]
                 "an optax optimiser of your own has its own step size, schedule and clipping: put "
                 "them into it and leave out step_size, schedule and clip_norm."
             )
-    objective = own.get("objective")
-    if objective is not None and not (
-        isinstance(objective, type) and issubclass(objective, AbstractObjective)
-    ):
+    if not callable(own.get("objective", print)):
         raise ArgumentError(
-            f"objective is {objective!r}; give a name ({', '.join(OBJECTIVES)}) or a subclass of "
-            "drogo.learn.AbstractObjective."
+            f"objective is {own['objective']!r}; give a name ({', '.join(OBJECTIVES)}), a subclass "
+            "of drogo.learn.AbstractObjective, or a function from Numbers to such an objective."
         )
     return own, named
 
@@ -176,6 +190,18 @@ def _continued(start: LogEigenvector, states: State, training: Training) -> Prog
             f"continue_from has {updates} updates already. updates is the number in all, and must "
             f"be larger than that; it is {training.updates}."
         )
+    same = [start.config.objective, start.own.get("objective")]
+    if same != [training.configs[0].objective, training.identity["own"].get("objective")]:
+        raise ArgumentError(
+            f"continue_from was trained with the objective {start.config.objective!r}, and this "
+            f"fit has {training.configs[0].objective!r}. They must agree."
+        )
+    known = {name for name in start.history if name.startswith("cosine_")}
+    if known != {f"cosine_{name}" for name in training.judge.truths}:
+        raise ArgumentError(
+            f"continue_from was compared with the truths {sorted(known)}, and this fit is compared "
+            f"with {sorted(training.judge.truths)}. They must agree, because the history goes on."
+        )
     shapes = [jax.tree.map(jnp.shape, tree) for tree in (start.state, states)]
     if jax.tree.structure(start.state) != jax.tree.structure(states) or shapes[0] != shapes[1]:
         raise ArgumentError(
@@ -190,7 +216,7 @@ def _report_divergence(result: LogEigenvector) -> None:
     if not lost:
         return
     remedy = (
-        "The ratio exp(v(s') - v(s)) overflowed: try preset='stable', cap='auto' or a smaller "
+        "An output or a gradient became infinite: try preset='stable', cap='auto' or a smaller "
         "step_size."
     )
     if len(lost) == len(result.seeds):

@@ -20,10 +20,10 @@ from drogo.learn.learner import Batch, Learner
 from drogo.learn.metrics import cosine, differences
 from drogo.learn.objectives import AbstractObjective, Numbers
 from drogo.learn.plan import Plan
-from drogo.learn.residuals import in_groups, state_residuals, transition_residuals
+from drogo.learn.residuals import in_groups, state_residuals, transition_slopes
 
 STANDARD_ERRORS = 3.0
-"""How much of a group's residual chance may explain."""
+"""How many standard errors of a group's residual are subtracted from it before it counts."""
 STOP_AT = 0.01
 """The share of the tolerance below which all residuals must be for a fit to stop early. At the
 tolerance itself the values may still be off by as much as many small residuals add up to."""
@@ -85,9 +85,11 @@ class Judge:
             worst: The largest residual in each lane.
             share: The share of the tolerance that is allowed.
         """
-        # The largest residual of the vector that is zero everywhere must not pass. Of averages over
-        # groups a smaller part may: more is hidden in them.
-        zero = [-np.expm1(self.data.reward.min() / config.lam) for config in self.configs]
+        # The vector that is zero everywhere must not pass. Its residual is 1 - exp(r/lam) in a
+        # state and the mean of that over a group, in which more is hidden.
+        reward = self.data.reward
+        reward = reward.min() if self.plan.repeats else reward[self.plan.checked]
+        zero = [-np.expm1(reward / config.lam).mean() for config in self.configs]
         part = 2 if self.plan.repeats else 10
         allowed = [min(c.tolerance, z / part) for c, z in zip(self.configs, zero, strict=True)]
         return worst <= share * np.array(allowed)
@@ -124,7 +126,11 @@ class Judge:
         seen = np.bincount(edges.state, minlength=outputs.shape[1]) > 0
         residuals = np.asarray(residuals, dtype=np.float64)[:, seen]
         step = v[:, edges.next_state] - v[:, edges.state]
-        row = self._summary(residuals, np.abs(residuals).max(axis=1), step, edges.count)
+        entries = np.asarray(self.learner.objective.entry(jnp.asarray(outputs, jnp.float32)))
+        mixed = (entries < 0).any(axis=1) & (entries > 0).any(axis=1)
+        # The principal eigenvector has one sign, so a vector of two has not converged.
+        worst = np.where(mixed, np.inf, np.abs(residuals).max(axis=1))
+        row = self._summary(residuals, worst, step, edges.count)
         return {**row, "level": v.mean(axis=1)}
 
     def _by_group(self, params: Any) -> Row:
@@ -133,14 +139,16 @@ class Judge:
         outputs = jnp.asarray(outputs_at(self.learner, params, data, both), dtype=jnp.float32)
         before, after = outputs[:, : rows.size], outputs[:, rows.size :]
         batch = _as_batch(data, np.full(rows.size, 1 / rows.size), rows)
-        residuals = np.asarray(
-            transition_residuals(self.learner, self.numbers, before, after, batch), np.float64
+        slopes, units = (
+            np.asarray(part, dtype=np.float64)
+            for part in transition_slopes(self.learner, self.numbers, before, after, batch)
         )
         v = np.asarray(self.learner.objective.log_e(before), dtype=np.float64)
         step = np.asarray(self.learner.objective.log_e(after), dtype=np.float64) - v
-        mean, error = in_groups(residuals, v)
+        mean, error = in_groups(slopes, units, v)
         beyond = np.maximum(np.abs(mean) - STANDARD_ERRORS * error, 0.0).max(axis=1)
-        # All groups together get less excuse: with few transitions chance would explain anything.
+        # For the overall mean only one standard error is subtracted: with few transitions, three
+        # would excuse anything.
         together = np.abs(mean.mean(axis=1)) - np.sqrt((error**2).mean(axis=1) / error.shape[1])
         row = self._summary(mean, np.maximum(beyond, together), step, np.ones(rows.size))
         return {**row, "level": v.mean(axis=1)}

@@ -6,8 +6,8 @@
     state, loss = learner.step(state, batch)
     log_e = learner.value(state, observations)
 
-All of a learner's numbers are arrays, and its state holds arrays alone, so it can be jitted, mapped
-over seeds and settings, and scanned inside other people's programs.
+The numbers of a learner's objective are arrays, and its state holds arrays alone, so it can be
+jitted, mapped over seeds and settings, and scanned inside other people's programs.
 """
 
 from __future__ import annotations
@@ -195,7 +195,8 @@ class Learner(eqx.Module):
             target = state.target
             if target is not None:
                 target = optax.incremental_update(params, target, self.target_rate)  # pyright: ignore[reportArgumentType]
-        finite = jnp.isfinite(loss) & jnp.isfinite(optax.tree.norm(gradient))
+        norms = jnp.stack([loss, optax.tree.norm(gradient), optax.tree.norm(params)])
+        finite = jnp.isfinite(norms).all()
         good = finite & (state.diverged_at < 0)
         moved = State(params, target, optimiser, state.update + 1, state.diverged_at)
         at = jnp.where(state.diverged_at < 0, state.update, state.diverged_at)

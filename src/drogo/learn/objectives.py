@@ -57,7 +57,7 @@ class Sample(NamedTuple):
 class AbstractObjective(eqx.Module):
     """A loss of one transition, and what the output of a network trained with it means."""
 
-    numbers: Numbers = Numbers()
+    numbers: Numbers
     """The numbers of the objective."""
 
     anchored: ClassVar[bool]

@@ -81,11 +81,15 @@ def make_plan(data: Transitions, objective: AbstractObjective, config: Config) -
     row_size = max(1, size // m)
     affordable = max(1000, BYTES_PER_LOG // row_size)
     order = np.random.default_rng(0).permutation(n)
-    held_out = order[: min(MOST_HELD_OUT, int(HELD_OUT * n), affordable)]
-    trained = np.sort(order[held_out.size :])
-    if not held_out.size or not data.terminated[trained].any():
-        trained = np.arange(n)  # the only terminal states must not be held out
-        held_out = trained[:MOST_HELD_OUT]
+    share = min(MOST_HELD_OUT / n, HELD_OUT, affordable / n)
+    reaching = data.terminated[order]
+    # Of both kinds the same share: without terminal states, any constant shift of v would pass.
+    both = (order[reaching], order[~reaching])
+    held_out = np.concatenate([part[: int(np.ceil(share * part.size))] for part in both])
+    if held_out.size < 2 or both[0].size < 2:  # the only terminal states must not be held out
+        trained, held_out = np.arange(n), np.arange(min(n, MOST_HELD_OUT))
+    else:
+        trained = np.setdiff1d(np.arange(n), held_out)
     kept = _sample(data, max(1, BYTES_IN_RESULT // row_size))
     compared = _sample(data, min(MOST_COMPARED, affordable))
     return Plan(False, streamed, False, trained, np.sort(held_out), kept, compared)

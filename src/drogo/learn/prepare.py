@@ -6,7 +6,7 @@ import hashlib
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import jax
@@ -23,7 +23,7 @@ from drogo.learn.build import build, build_seeds, choose
 from drogo.learn.inputs import Inputs, fit_inputs
 from drogo.learn.judge import Judge
 from drogo.learn.learner import Learner, State, scale_by_step_size
-from drogo.learn.objectives import OBJECTIVES, Numbers
+from drogo.learn.objectives import OBJECTIVES, AbstractObjective, Numbers
 from drogo.learn.plan import BYTES_IN_RESULT, make_plan
 from drogo.learn.sampling import make_data
 from drogo.learn.train import Training
@@ -76,6 +76,8 @@ def prepare(
         }[config.schedule]
     )
     identity = _identity(data, configs, seeds, own, truths)
+    if "optimiser" in own:
+        identity["optimiser"] = _fingerprint(learner, params)
     judge = Judge(data, plan, learner, numbers, lane_configs, truths)
     training = Training(
         data, learner, numbers, device_data, sampler, judge, lane_configs, seeds, schedule, identity
@@ -109,17 +111,23 @@ def make_learner(
         seeds: The seeds.
         own: What the user gave as objects: network, optimiser, objective.
     """
-    objective = own.get("objective") or OBJECTIVES.get(config.objective)
-    if objective is None:
+    factory = own.get("objective") or OBJECTIVES.get(config.objective)
+    if factory is None:
         raise ArgumentError(
             "this fit has an objective of the user's own, which a file cannot hold.",
             remedy="Give the class again: load(path, objective=...).",
+        )
+    objective = factory(jax.tree.map(lambda leaf: leaf[0], numbers))
+    if not isinstance(objective, AbstractObjective):
+        raise ArgumentError(
+            f"objective made a {type(objective).__name__}; it must make a "
+            "drogo.learn.AbstractObjective."
         )
     first = (config, observations, inputs, objective.initial_output)
     params, network = build_seeds(seeds, lambda key: build(*first, key, own.get("network")))
     optimiser = own.get("optimiser") or make_optimiser(config.optimiser, config.clip_norm)
     learner = Learner(
-        objective(jax.tree.map(lambda leaf: leaf[0], numbers)),
+        objective,
         network,
         optimiser,
         inputs=inputs,
@@ -231,8 +239,17 @@ def _identity(
     }
 
 
+def _fingerprint(learner: Learner, params: Any) -> str:
+    """Returns a digest of what an optimiser of the user's own computes, its numbers included."""
+    one = jax.tree.map(lambda leaf: leaf[0], params)
+    with jax.numpy_dtype_promotion("standard"):
+        program = jax.make_jaxpr(learner.optimiser.update)(one, learner.optimiser.init(one), one)
+    return hashlib.sha256(f"{program} {program.consts}".encode()).hexdigest()[:16]
+
+
 def describe(part: Any) -> str:
     """Returns the name of an object that a user gave, for a file or a message."""
+    part = part.func if isinstance(part, partial) else part
     named = part if hasattr(part, "__qualname__") else type(part)
     return f"{named.__module__}.{named.__qualname__}"
 

@@ -35,9 +35,6 @@ def state_residuals(
 ) -> Float[Array, "lanes states"]:
     """Returns the residual of every state, NaN for a state that no transition leaves.
 
-    An entry of e whose sign differs from that of the sum of all has an infinite residual: the
-    principal eigenvector has one sign.
-
     Args:
         learner: The learner.
         numbers: The numbers of the objective in each lane.
@@ -53,24 +50,23 @@ def state_residuals(
         weight = batch.weight / cost if bare.scaled else batch.weight
         units = weight * bare.objective.unit(outputs[batch.state], cost)
         unit = jax.ops.segment_sum(units, batch.state, outputs.shape[0])
-        entries = bare.objective.entry(outputs)
-        wrong_sign = entries * jnp.sign(entries.sum()) < 0
-        residual = jnp.where(unit > 0, slopes / unit, jnp.nan)
-        return jnp.where(wrong_sign, jnp.inf, residual)
+        return jnp.where(unit > 0, slopes / unit, jnp.nan)
 
     return jax.vmap(of_lane)(numbers, outputs)
 
 
 @eqx.filter_jit
-def transition_residuals(
+def transition_slopes(
     learner: Learner,
     numbers: Numbers,
     outputs: Float[Array, "lanes n"],
     next_outputs: Float[Array, "lanes n"],
     batch: Batch,
-) -> Float[Array, "lanes n"]:
-    """Returns the residual of single transitions, whose mean over those that leave a state is the
-    state's. Only separable objectives have such a thing; for the others every number is NaN.
+) -> tuple[Float[Array, "lanes n"], Float[Array, "lanes n"]]:
+    """Returns the derivative of the loss of single transitions, and its unit.
+
+    The residual of a state is the mean of the first over the transitions that leave it, divided by
+    the mean of the second. Only separable objectives have this; for others every number is NaN.
 
     Args:
         learner: The learner.
@@ -80,9 +76,9 @@ def transition_residuals(
         batch: The transitions. Its features are not used.
     """
     if not learner.objective.separable:
-        return jnp.full_like(outputs, jnp.nan)
+        return jnp.full_like(outputs, jnp.nan), jnp.ones_like(outputs)
 
-    def of_lane(numbers: Numbers, output: Array, next_output: Array) -> Array:
+    def of_lane(numbers: Numbers, output: Array, next_output: Array) -> tuple[Array, Array]:
         bare = _bare(learner, numbers)
         objective, cost = bare.objective, bare.cost(batch)
         squared_norm = (objective.entry(output) ** 2).mean()
@@ -92,29 +88,37 @@ def transition_residuals(
             return objective.loss(output, next_output, Sample(cost, terminated, squared_norm))
 
         slopes = jax.vmap(jax.grad(one))(output, next_output, cost, batch.terminated)
-        return slopes / objective.unit(output, cost)
+        scale = 1 / cost if bare.scaled else jnp.ones_like(cost)
+        return scale * slopes, scale * objective.unit(output, cost)
 
     return jax.vmap(of_lane)(numbers, outputs, next_outputs)
 
 
 def in_groups(
-    residuals: Float[np.ndarray, "lanes n"], v: Float[np.ndarray, "lanes n"]
+    slopes: Float[np.ndarray, "lanes n"],
+    units: Float[np.ndarray, "lanes n"],
+    v: Float[np.ndarray, "lanes n"],
 ) -> tuple[Float[np.ndarray, "lanes groups"], Float[np.ndarray, "lanes groups"]]:
-    """Returns mean residuals over groups of transitions that leave states of similar value.
+    """Returns the residuals of groups of transitions that leave states of similar value.
 
-    Where a state is seen once, its own residual is one random sample. The mean over a group is not,
-    and at the solution it is zero for every group, up to the standard error that comes with it.
+    Where a state is seen once, its own residual is one random sample. That of a group is a mean,
+    and at the solution it is zero for every group, up to its standard error.
 
     Args:
-        residuals: The residuals of transitions.
-        v: The values of the states that they leave.
+        slopes: The derivatives of the losses of transitions.
+        units: Their units.
+        v: The values of the states that the transitions leave.
 
     Returns:
-        The mean and its standard error for each group.
+        The residual and its standard error for each group.
     """
     groups = int(np.clip(v.shape[1] // IN_A_GROUP, 1, MOST_GROUPS))
     order = np.argsort(v, axis=1)
-    parts = np.array_split(np.take_along_axis(residuals, order, axis=1), groups, axis=1)
-    means = np.stack([part.mean(axis=1) for part in parts], axis=1)
-    errors = np.stack([part.std(axis=1) / np.sqrt(part.shape[1]) for part in parts], axis=1)
-    return means, errors
+    parts = [
+        np.array_split(np.take_along_axis(array, order, axis=1), groups, axis=1)
+        for array in (slopes, units)
+    ]
+    unit = np.stack([part.mean(axis=1) for part in parts[1]], axis=1)
+    mean = np.stack([part.mean(axis=1) for part in parts[0]], axis=1)
+    error = np.stack([part.std(axis=1) / np.sqrt(part.shape[1]) for part in parts[0]], axis=1)
+    return mean / unit, error / unit

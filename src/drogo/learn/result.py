@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import platform
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -183,8 +183,8 @@ class LogEigenvector:
         k = self._lane(seed)
         if self.status[k] == "diverged":
             raise ArgumentError(
-                f"seed {seed} diverged at update {self.diverged_at[k]} and is no potential. Use "
-                "another seed, or train again."
+                f"seed {seed} diverged at update {self.diverged_at[k]} and cannot be used as a "
+                "potential. Use another seed, or train again."
             )
         scale = float(self.mean_step[k]) if normalised else 1.0
         if not scale > 0:
@@ -262,7 +262,10 @@ def load(
     """
     arrays, settings = read_array_file(Path(path))
     if settings.get("format") != FORMAT:
-        raise DamagedFile(f"{path} does not hold a fit; it says {settings.get('format')!r}.")
+        raise DamagedFile(
+            f"{path} does not hold a fit of this version of drogo: its format is "
+            f"{settings.get('format')!r}, and {FORMAT!r} is expected."
+        )
     config = Config.from_json(settings["config"])
     given = {"network": network, "optimiser": optimiser, "objective": objective}
     own = {name: part for name, part in given.items() if part is not None}
@@ -273,7 +276,9 @@ def load(
             )
     stored = [jnp.asarray(arrays[f"inputs/{k:04d}"]) for k in range(len(settings["inputs"]))]
     inputs = Inputs(**dict(zip(settings["inputs"], stored, strict=True)))
-    numbers = Numbers(*(jnp.asarray(arrays[f"numbers/{k:04d}"])[None] for k in range(5)))
+    numbers = Numbers(
+        *(jnp.asarray(arrays[f"numbers/{k:04d}"])[None] for k in range(len(fields(Numbers))))
+    )
     seeds = settings["seeds"]
     learner, params = make_learner(config, arrays["observations"], inputs, numbers, seeds, own)
     fresh = jax.eval_shape(jax.vmap(learner.init), params)

@@ -18,6 +18,8 @@ class TerminalValues(eqx.Module):
     and compared bit for bit, so a lookup costs little however many are known.
     """
 
+    most_alike: int = eqx.field(static=True)
+    """The most known observations that share one hash."""
     multipliers: UInt32[Array, " words"]
     hashes: UInt32[Array, " known"]
     words: UInt32[Array, "known words"]
@@ -36,9 +38,12 @@ class TerminalValues(eqx.Module):
             return values
         words = _words(observations)
         hashes = words @ self.multipliers
-        place = jnp.minimum(jnp.searchsorted(self.hashes, hashes), self.hashes.size - 1)
-        known = (self.words[place] == words).all(axis=1)
-        return jnp.where(known, self.values[place].astype(values.dtype), values)
+        first = jnp.searchsorted(self.hashes, hashes)
+        for k in range(self.most_alike):
+            place = jnp.minimum(first + k, self.hashes.size - 1)
+            known = (self.words[place] == words).all(axis=1)
+            values = jnp.where(known, self.values[place].astype(values.dtype), values)
+        return values
 
 
 def terminal_values(
@@ -51,15 +56,12 @@ def terminal_values(
         values: The value of each.
     """
     words = np.asarray(_words(jnp.asarray(observations)))
-    rng = np.random.default_rng(0)
-    while True:  # until no two have the same hash, which then points to one observation
-        multipliers = rng.integers(2**32, size=words.shape[1], dtype=np.uint32) | np.uint32(1)
-        hashes = (words * multipliers[None]).sum(axis=1, dtype=np.uint32)
-        if np.unique(hashes).size == len(np.unique(words, axis=0)):
-            break
+    multipliers = np.random.default_rng(0).integers(2**32, size=words.shape[1], dtype=np.uint32)
+    hashes = (words * (multipliers | np.uint32(1))[None]).sum(axis=1, dtype=np.uint32)
     order = np.argsort(hashes)
     return TerminalValues(
-        jnp.asarray(multipliers),
+        int(np.unique(hashes, return_counts=True)[1].max(initial=0)),
+        jnp.asarray(multipliers | np.uint32(1)),
         jnp.asarray(hashes[order]),
         jnp.asarray(words[order]),
         jnp.asarray(values[order], dtype=jnp.float32),
@@ -69,6 +71,9 @@ def terminal_values(
 def _words(observations: Shaped[Array, "n ..."]) -> UInt32[Array, "n words"]:
     """Returns the bits of each observation as whole numbers."""
     flat = observations.reshape(len(observations), math.prod(observations.shape[1:]))
-    if flat.dtype == jnp.float32:
-        return jax.lax.bitcast_convert_type(flat, jnp.uint32)
+    if jnp.issubdtype(flat.dtype, jnp.floating):
+        whole = {2: jnp.uint16, 4: jnp.uint32, 8: jnp.uint64}[flat.dtype.itemsize]
+        flat = jax.lax.bitcast_convert_type(flat, whole)
+    if flat.dtype.itemsize == 8:  # two words each, where JAX uses double precision
+        flat = jax.lax.bitcast_convert_type(flat, jnp.uint32).reshape(len(flat), -1)
     return flat.astype(jnp.uint32)

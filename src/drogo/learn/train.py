@@ -164,10 +164,11 @@ def lost_at(progress: Progress) -> Int[np.ndarray, " lanes"]:
     """Returns the update at which each lane diverged, or -1.
 
     A network may run away without a single infinite number. Its residuals are then infinite, which
-    shows at the next logged update.
+    shows at the next logged update. (A residual that is not known is NaN, which is no divergence.)
     """
     lost = np.asarray(progress.states.diverged_at)
-    runaway = ~np.isfinite(np.stack(progress.history["violation"]))
+    runaway = np.isinf(np.stack(progress.history["violation"]))
+    runaway |= ~np.isfinite(np.stack(progress.history["level"]))
     first = np.stack(progress.history["update"])[runaway.argmax(axis=0)]
     return np.where((lost < 0) & runaway[-1], first, lost)
 

@@ -84,7 +84,10 @@ class VectorPotentialShaping(gymnasium.vector.VectorWrapper, RecordConstructorAr
 
     Args:
         env: The vector of environments.
-        potential, weight, discount, terminal: As in `PotentialShaping`.
+        potential: As in `PotentialShaping`.
+        weight: As in `PotentialShaping`.
+        discount: As in `PotentialShaping`.
+        terminal: As in `PotentialShaping`.
         view: As in `PotentialShaping`, but it is called with a batch of observations.
     """
 
