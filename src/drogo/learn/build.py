@@ -113,5 +113,5 @@ def build_seeds(
     """
     networks = [build_one(jax.random.key(seed)) for seed in seeds]
     params = [eqx.filter(network, eqx.is_inexact_array) for network in networks]
-    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *params)
+    stacked = jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)), *params)
     return stacked, networks[0]

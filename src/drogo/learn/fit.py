@@ -113,7 +113,7 @@ def sweep(
     own, settings = _own_parts(settings)
     if "step_size" in grid and "optimiser" in own:
         raise ArgumentError(
-            "an optimiser of your own has its own step size, which no sweep varies."
+            "an optimiser of your own has its own step size, which a sweep does not vary."
         )
     if "lam" in grid and any(not callable(vector) for vector in (truth or {}).values()):
         raise ArgumentError(

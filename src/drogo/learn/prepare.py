@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -68,13 +69,11 @@ def prepare(
         data = data.with_absorbing_terminals(config.delta)
     plan = make_plan(data, learner.objective, config)
     device_data, sampler = make_data(data, plan, learner, seeds, config)
-    schedule = (
-        own.get("schedule")
-        or {
-            "constant": optax.constant_schedule(1.0),
-            "cosine": optax.cosine_decay_schedule(1.0, config.updates),
-        }[config.schedule]
-    )
+    schedules = {
+        "constant": optax.constant_schedule(1.0),
+        "cosine": optax.cosine_decay_schedule(1.0, config.updates),
+    }
+    schedule = own.get("schedule") or schedules[config.schedule]
     identity = _identity(data, configs, seeds, own, truths)
     if "optimiser" in own:
         identity["optimiser"] = _fingerprint(learner, params)
@@ -83,7 +82,7 @@ def prepare(
         data, learner, numbers, device_data, sampler, judge, lane_configs, seeds, schedule, identity
     )
     lanes = np.tile(np.arange(len(seeds)), len(configs))
-    states = jax.vmap(learner.init)(jax.tree.map(lambda leaf: leaf[lanes], params))
+    states = init_lanes(learner, take(params, lanes))
     return training, states
 
 
@@ -117,14 +116,14 @@ def make_learner(
             "this fit has an objective of the user's own, which a file cannot hold.",
             remedy="Give the class again: load(path, objective=...).",
         )
-    objective = factory(jax.tree.map(lambda leaf: leaf[0], numbers))
+    objective = factory(take(numbers, 0))
     if not isinstance(objective, AbstractObjective):
         raise ArgumentError(
             f"objective made a {type(objective).__name__}; it must make a "
             "drogo.learn.AbstractObjective."
         )
     first = (config, observations, inputs, objective.initial_output)
-    params, network = build_seeds(seeds, lambda key: build(*first, key, own.get("network")))
+    params, network = build_seeds(seeds, partial(build, *first, user_network=own.get("network")))
     optimiser = own.get("optimiser") or make_optimiser(config.optimiser, config.clip_norm)
     learner = Learner(
         objective,
@@ -241,10 +240,21 @@ def _identity(
 
 def _fingerprint(learner: Learner, params: Any) -> str:
     """Returns a digest of what an optimiser of the user's own computes, its numbers included."""
-    one = jax.tree.map(lambda leaf: leaf[0], params)
+    one = take(params, 0)
     with jax.numpy_dtype_promotion("standard"):
         program = jax.make_jaxpr(learner.optimiser.update)(one, learner.optimiser.init(one), one)
     return hashlib.sha256(f"{program} {program.consts}".encode()).hexdigest()[:16]
+
+
+@eqx.filter_jit
+def init_lanes(learner: Learner, params: Any) -> State:
+    """Returns the states of all lanes before their first update."""
+    return jax.vmap(learner.init)(params)
+
+
+def take(tree: Any, lanes: Any) -> Any:
+    """Returns some lanes of a tree of arrays. NumPy does it, which compiles nothing."""
+    return jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf)[lanes]), tree)
 
 
 def describe(part: Any) -> str:

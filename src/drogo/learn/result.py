@@ -35,7 +35,7 @@ from drogo.learn.judge import scaled_log_e
 from drogo.learn.learner import Learner, State
 from drogo.learn.networks import AbstractNetwork
 from drogo.learn.objectives import AbstractObjective, Numbers
-from drogo.learn.prepare import describe, make_learner
+from drogo.learn.prepare import describe, make_learner, take
 from drogo.learn.terminal import TerminalValues, terminal_values
 from drogo.learn.train import Training, lost_at
 from drogo.potential import Potential
@@ -151,7 +151,7 @@ class LogEigenvector:
             seed: One of the seeds of this fit.
         """
         k = self._lane(seed)
-        params = jax.tree.map(lambda leaf: leaf[k], self.state.params)
+        params = take(self.state.params, k)
         return ValueFunction(
             self.learner.network(params),
             self.learner.objective,
@@ -189,8 +189,8 @@ class LogEigenvector:
         scale = float(self.mean_step[k]) if normalised else 1.0
         if not scale > 0:
             raise ArgumentError(f"seed {seed} learned a constant; it cannot be normalised.")
-        params = jax.tree.map(lambda leaf: leaf[k : k + 1], self.state.params)
-        network = self.learner.network(jax.tree.map(lambda leaf: leaf[0], params))
+        params = take(self.state.params, slice(k, k + 1))
+        network = self.learner.network(take(params, 0))
         output = single_output(network, self.learner.inputs)
         log_e, log_scale = self.learner.objective.log_e, float(self.log_scale[k])
         shape, dtype = self.observations.shape[1:], self.observations.dtype
@@ -355,10 +355,8 @@ def make_results(
                 terminal_values=values[is_kept],
                 log_scale=log_scale[lanes],
                 mean_step=mean_step[lanes],
-                learner=learner.with_numbers(
-                    jax.tree.map(lambda leaf, k=begin: leaf[k], training.numbers)
-                ),
-                state=jax.tree.map(lambda leaf, k=lanes: leaf[k], progress.states),
+                learner=learner.with_numbers(take(training.numbers, begin)),
+                state=take(progress.states, lanes),
                 data_digest=training.identity["data"],
                 own={name: describe(part) for name, part in own.items()},
                 versions=versions(),

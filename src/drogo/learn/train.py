@@ -177,9 +177,8 @@ def _advance(training: Training, progress: Progress, count: int) -> Progress:
     """Makes `count` updates of all lanes."""
     update, longest = progress.update, training.sampler.longest
     with jax.numpy_dtype_promotion("standard"):  # optax mixes types
-        factor = jax.vmap(training.schedule)(update + jnp.arange(longest))
-    factor = jnp.broadcast_to(jnp.asarray(factor, dtype=jnp.float32), longest)
-    lane_sizes = jnp.asarray([config.step_size for config in training.configs], dtype=jnp.float32)
+        factor = np.asarray(jax.vmap(training.schedule)(update + np.arange(longest)))
+    lane_sizes = np.array([config.step_size for config in training.configs])
     seed_of_lane = np.arange(len(training.configs)) % len(training.seeds)
     leaves, structure = jax.tree.flatten(training.learner)
     static = tuple(leaf for leaf in leaves if not isinstance(leaf, jax.Array | np.ndarray))
@@ -190,7 +189,7 @@ def _advance(training: Training, progress: Progress, count: int) -> Progress:
         progress.states,
         training.device_data,
         training.sampler.draw(update, count),
-        factor[:, None] * lane_sizes[None],
+        jnp.asarray(np.multiply.outer(np.broadcast_to(factor, longest), lane_sizes), jnp.float32),
         jnp.asarray(seed_of_lane),
         jnp.asarray(count),
     )
