@@ -19,7 +19,7 @@ reward w: -10
 world = GridWorld.parse(MAP, name="stream")
 env = gymnasium.make("drogo/GridWorld-v0", world=world, observation="coordinates")
 truth = exact.log_column(world.mdp, lam=20.0)
-result = fit(collect(env, 50_000, seed=0), seeds=2, updates=1000, truth={"column": truth})
+result = fit(collect(env, 50_000, seed=0), seeds=2, updates=400, truth={"column": truth})
 figure = plot.learned(world, truth, result.v, result.history, title="a stream to wade through")
 Path("stream.png").write_bytes(plot.as_png(figure))
 print(result.status, "cosine", result.history["cosine_column"][-1], "-> stream.png")

@@ -14,7 +14,7 @@ from drogo import MiniGridWorld, PotentialShaping, collect, exact, fit
 
 world = MiniGridWorld("MiniGrid-DoorKey-5x5-v0", layout=0, tile=3)
 truth = {"column": exact.log_column(world.mdp, lam=20.0)}
-result = fit(collect(world, 50_000, seed=0), lam=20.0, updates=1000, network="mlp", truth=truth)
+result = fit(collect(world, 20_000, seed=0), lam=20.0, updates=400, network="mlp", truth=truth)
 print(f"cosine with the exact map: {result.history['cosine_column'][-1, 0]:.4f}")
 potential = result.potential(seed=0)
 background = world.reset()[0].astype(np.float32)

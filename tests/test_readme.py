@@ -4,6 +4,7 @@ import re
 import shlex
 from pathlib import Path
 
+import jax
 import pytest
 
 import needs
@@ -42,7 +43,12 @@ def test_python_snippets(code, tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize("line", list(drogo_commands()))
 def test_commands(line, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    main(shlex.split(line, comments=True)[1:])
+    before = jax.config.jax_disable_most_optimizations
+    jax.config.update("jax_disable_most_optimizations", False)  # these train for real
+    try:
+        main(shlex.split(line, comments=True)[1:])
+    finally:
+        jax.config.update("jax_disable_most_optimizations", before)
 
 
 @pytest.mark.parametrize("text", list(blocks("text")))

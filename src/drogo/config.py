@@ -70,12 +70,14 @@ class Config:
     """Largest v(s') - v(s) inside an exponential. The value auto is just above the largest
     difference that the solution can have, computed from the data."""
     ceiling: bool = False
-    """Bound v(s') from above by the best terminal value, which the solution never exceeds."""
+    """Bound v(s') from above by the best terminal value, which the solution never exceeds
+    (objective drogo only)."""
     target_rate: float = 1.0
     """Polyak rate of a target network that gives v(s'). The value 1 means no target network."""
     scaled: bool = False
     """Divide the residual of each transition by exp(-r / lam), so that costly states do not
-    dominate the gradient, and noisy or action-dependent rewards have a well-defined solution."""
+    dominate the gradient, and noisy or action-dependent rewards have a well-defined solution
+    (objectives drogo and natural_gdo only)."""
     emphasis: float = 0.0
     """Weigh each state by this power of its residual, where every update uses all transitions. The
     solution does not change, but a single wrong state among hundreds is corrected sooner."""

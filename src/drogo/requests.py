@@ -18,6 +18,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,8 @@ from drogo.files import write_file
 Request = Mapping[str, Any]
 
 REQUEST, REPORT = "request.json", "report.json"
+WITHOUT_NUMBERS = ("__main__.py", "cli", "plot", "requests.py", "runs")
+"""The parts of the library that do not change the numbers of a run."""
 
 
 @dataclass(frozen=True)
@@ -175,3 +178,15 @@ def _source_files(module: str) -> list[Path]:
     raise ArgumentError(
         f"The module {module!r} cannot be found.", remedy="Put its directory on sys.path."
     )
+
+
+@cache
+def library_digest() -> str:
+    """Returns a digest of the library's source code, as far as it decides numbers."""
+    root = Path(__file__).resolve().parent
+    hashed = hashlib.sha256()
+    for path in sorted(root.rglob("*")):
+        name = path.relative_to(root)
+        if path.suffix in (".py", ".txt") and name.parts[0] not in WITHOUT_NUMBERS:
+            hashed.update(name.as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return hashed.hexdigest()

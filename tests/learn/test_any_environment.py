@@ -128,7 +128,7 @@ def test_observations_in_a_file(tmp_path):
         Transitions.load(tmp_path / "data.npz")
 
 
-def continuous_data(n=4000, scale=1.0):
+def continuous_data(n=2000, scale=1.0):
     """A walk on [0, 1] with steps of 0.1 to either side, to an end at 1."""
     rng = np.random.default_rng(0)
     x = rng.uniform(0, 1, n)
@@ -237,7 +237,7 @@ def test_few_held_out_transitions_do_not_excuse_everything():
 def test_terminal_states_of_a_continuous_world_are_known_to_the_network():
     """An end that was not in the data, near to those that were, is worth about 0."""
     data = continuous_data(20_000)
-    result = fit(data, lam=5.0, updates=1500, batch_size=200)
+    result = fit(data, lam=5.0, updates=1000, batch_size=200)
     assert result.status == ("converged",)
     assert abs(result(np.array([[1.05, -1.05]], dtype=np.float32))[0, 0]) < 0.3
 

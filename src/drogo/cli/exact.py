@@ -45,7 +45,7 @@ class Exact:
     """Print JSON instead of a table."""
 
     def run(self) -> None:
-        from drogo.requests import ResultDirectory
+        from drogo.requests import ResultDirectory, library_digest
         from drogo.worlds.resolve import resolve
 
         console = terminal(quiet=self.json)
@@ -53,6 +53,7 @@ class Exact:
         request = {
             "verb": "exact",
             "drogo": drogo.__version__,
+            "library": library_digest(),
             "world": world.digest,
             "lam": self.lam,
             "definition": self.definition,

@@ -92,13 +92,14 @@ def obtain(options: Learn, world: World, console: Console) -> tuple[Path, dict[s
     Returns:
         The directory of the fit, its report, and whether it is new.
     """
-    from drogo.requests import ResultDirectory
+    from drogo.requests import ResultDirectory, library_digest
 
     settings = {"lam": Config.lam, "objective": Config.objective, **options.settings}
     replace(Config(), **settings)  # a value that cannot be used is an error before anything is done
     request = {
         "verb": "learn",
         "drogo": drogo.__version__,
+        "library": library_digest(),
         "world": world.digest,
         "view": world.view,
         "reward": options.reward,

@@ -69,7 +69,7 @@ class Shape:
     """Print JSON instead of a table."""
 
     def run(self) -> None:
-        from drogo.requests import ResultDirectory
+        from drogo.requests import ResultDirectory, library_digest
         from drogo.worlds.resolve import GridMap, resolve
 
         console = terminal(quiet=self.json)
@@ -89,7 +89,8 @@ class Shape:
         for name in ("env", "out", "fits", "overwrite", "json"):
             del options[name]
         options["potential"] = None if self.potential is None else _file_digest(self.potential)
-        request = {"verb": "shape", "drogo": drogo.__version__, "world": world.digest, **options}
+        code = {"drogo": drogo.__version__, "library": library_digest()}
+        request = {"verb": "shape", **code, "world": world.digest, **options}
         source = self.preset if self.potential is None else self.potential.stem
         label = f"{world.name}-{source}-lam{self.lam:g}-{self.seeds}seeds"
         result = ResultDirectory(self.out, label, request)

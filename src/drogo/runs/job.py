@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import platform
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cached_property
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -16,13 +15,10 @@ from typing import Any
 import numpy as np
 
 from drogo.errors import OtherCode, RunsFailed
-from drogo.requests import digest, source_digest
+from drogo.requests import digest, library_digest, source_digest
 
 Report = Callable[[float], None]
 """Called now and then with the fraction of the run that is done, from 0 to 1."""
-
-WITHOUT_NUMBERS = ("__main__.py", "cli", "plot", "requests.py", "runs")
-"""The parts of the library that do not change the numbers of a run."""
 
 
 @dataclass(frozen=True)
@@ -98,18 +94,6 @@ def raise_failures(failures: list[Failure], jobs: int) -> None:
     if failures:
         lines = "\n".join(f"{failure.job.label}: {failure.error}" for failure in failures)
         raise RunsFailed(f"{len(failures)} of {jobs} jobs failed:\n{lines}")
-
-
-@cache
-def library_digest() -> str:
-    """Returns a digest of the library's source code, as far as it decides numbers."""
-    root = Path(__file__).resolve().parents[1]
-    hashed = hashlib.sha256()
-    for path in sorted(root.rglob("*")):
-        name = path.relative_to(root)
-        if path.suffix in (".py", ".txt") and name.parts[0] not in WITHOUT_NUMBERS:
-            hashed.update(name.as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
-    return hashed.hexdigest()
 
 
 def check_id(job: Job, expected: str) -> None:

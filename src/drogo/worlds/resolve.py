@@ -200,7 +200,7 @@ def resolve(
         tile: Pixels per cell of a MiniGrid environment.
 
     Raises:
-        ArgumentError: There is no such world, or an argument does not apply to it.
+        ArgumentError: There is no such world, or the observation or reward does not apply to it.
     """
     if name in shipped.names() or Path(name).is_file():
         return _grid_map(name, observation or "coordinates", reward)
