@@ -17,7 +17,7 @@ from drogo.errors import AlreadyExists, ArgumentError, DamagedFile, FileError, M
 
 
 def write_file(path: Path, content: bytes, *, overwrite: bool = False) -> None:
-    """Write a file, and its directories, so that readers see all of its content or none of it."""
+    """Writes a file, and its directories, so that readers see all of its content or none of it."""
     part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -58,7 +58,7 @@ def write_array_file(
     *,
     overwrite: bool = False,
 ) -> None:
-    """Write arrays as `.npz` without Python objects, and the settings with them as JSON."""
+    """Writes arrays as `.npz` without Python objects, and the settings with them as JSON."""
     for name, array in arrays.items():
         if array.dtype.hasobject:
             raise ArgumentError(f"array {name!r} holds Python objects, which cannot be saved.")
@@ -72,7 +72,7 @@ def write_array_file(
 
 
 def read_array_file(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Read the arrays and the settings that `write_array_file` wrote."""
+    """Reads the arrays and the settings that `write_array_file` wrote."""
     try:
         content = io.BytesIO(path.read_bytes())
     except OSError as error:

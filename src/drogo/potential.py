@@ -50,7 +50,7 @@ class Potential:
     single: SingleFunction | None = None
 
     def __call__(self, observations: Any) -> Float[np.ndarray, " batch"]:
-        """Compute the values of a batch of observations.
+        """Computes the values of a batch of observations.
 
         Args:
             observations: The batch.
@@ -69,7 +69,7 @@ class Potential:
         return values
 
     def at(self, observation: Any) -> float:
-        """Compute the value of a single observation.
+        """Computes the value of a single observation.
 
         Args:
             observation: The observation.
@@ -95,7 +95,7 @@ class Potential:
         name: str = "the potential",
         otherwise: Potential | None = None,
     ) -> Potential:
-        """Make a potential from a vector over states.
+        """Makes a potential from a vector over states.
 
         Args:
             observations: The observation of each state. It is recognised bit for bit.
@@ -115,7 +115,7 @@ class Potential:
         return cls(lookup, table.shape[1:], discount, name, lookup.single)
 
     def normalised(self, data: Transitions) -> Potential:
-        """Divide the potential by its mean difference between neighbours.
+        """Divides the potential by its mean difference between neighbours.
 
         Args:
             data: The observations, and which of them are neighbours.
@@ -201,7 +201,7 @@ class _Lookup:
 def mean_step(
     values: Float[np.ndarray, "*seeds states"], neighbours: Neighbours
 ) -> Float[np.ndarray, "*seeds"] | np.float64:
-    """Compute the mean absolute difference between neighbours of each vector over states."""
+    """Computes the mean absolute difference between neighbours of each vector over states."""
     if len(neighbours) == 0:
         raise ArgumentError("no state has a neighbour, so that a potential cannot be normalised.")
     step = np.abs(values[..., neighbours[:, 0]] - values[..., neighbours[:, 1]]).mean(axis=-1)
@@ -216,7 +216,7 @@ def mean_step(
 def normalised(
     values: Float[np.ndarray, "*seeds states"], neighbours: Neighbours
 ) -> Float[np.ndarray, "*seeds states"]:
-    """Divide each vector over states by its mean absolute difference between neighbours."""
+    """Divides each vector over states by its mean absolute difference between neighbours."""
     return values / np.asarray(mean_step(values, neighbours))[..., None]
 
 

@@ -41,7 +41,7 @@ class Reproduce:
 
 @dataclass(frozen=True)
 class Report:
-    """Write the report of a directory that `drogo reproduce` has filled."""
+    """Writes the report of a directory that `drogo reproduce` has filled."""
 
     directory: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")]
     """What was given to `drogo reproduce` as --out."""

@@ -64,7 +64,7 @@ def compare(
     step_sizes: Sequence[float] = STEP_SIZES,
     **options: Any,
 ) -> dict[str, Grid]:
-    """Train Q-learning with several potentials and all combinations of weights and step sizes.
+    """Trains Q-learning with several potentials and all combinations of weights and step sizes.
 
     Args:
         mdp: The MDP.

@@ -83,7 +83,7 @@ def q_learning(
     progress: Progress | None = None,
     threads: int | None = None,
 ) -> Runs:
-    """Train all lanes with the reward `(1 - weight) r + weight (discount phi(s') - phi(s))`.
+    """Trains all lanes with the reward `(1 - weight) r + weight (discount phi(s') - phi(s))`.
 
     Args:
         mdp: The MDP.

@@ -34,7 +34,7 @@ def potentials(
     discount: float,
     terminal: str = "keep",
 ) -> dict[str, Float[np.ndarray, "seeds states"] | None]:
-    """Make the normalised potentials of all methods.
+    """Makes the normalised potentials of all methods.
 
     Args:
         world: Where the agents learn.

@@ -49,20 +49,20 @@ class RandomNumbers(NamedTuple):
 def draw_random_numbers(
     seed: Integer[Array, ""], phase: Integer[Array, ""], steps: int
 ) -> RandomNumbers:
-    """Draw for some steps. Phase 2k is the training before evaluation k, which is phase 2k + 1."""
+    """Draws for some steps. Phase 2k is the training before evaluation k, which is phase 2k + 1."""
     key = jax.random.fold_in(jax.random.key(seed), phase)
     return RandomNumbers(*jax.random.uniform(key, (len(RandomNumbers._fields), steps)))
 
 
 def draw_outcome(task: Task, state: Array, action: Array, random: RandomNumbers) -> Int[Array, ""]:
-    """Choose one of the outcomes of an action."""
+    """Chooses one of the outcomes of an action."""
     if task.next_state.shape[2] == 1:
         return jnp.int32(0)
     return jnp.argmax(random.outcome < task.cumulative[state, action]).astype(jnp.int32)
 
 
 def draw_start(task: Task, random: RandomNumbers) -> Int[Array, ""]:
-    """Choose the first state of an episode."""
+    """Chooses the first state of an episode."""
     if task.starts.shape[0] == 1:
         return task.starts[0]
     return task.starts[jnp.argmax(random.start < task.start_cumulative)]
@@ -75,7 +75,7 @@ def make_task(
     discount: float,
     epsilon: float,
 ) -> Task:
-    """Write an MDP as arrays."""
+    """Writes an MDP as arrays."""
     for name, share in (("discount", discount), ("epsilon", epsilon)):
         if not 0 <= share <= 1:
             raise ArgumentError(f"{name} is {share}; give a number from 0 to 1.")
@@ -108,7 +108,7 @@ def shaped_rewards(
     potential: Float[np.ndarray, "lanes states"],
     weight: Float[np.ndarray, " lanes"],
 ) -> Float32[np.ndarray, "lanes states actions outcomes"]:
-    """Compute `(1 - w) r + w (discount phi(s') - phi(s))` of all transitions."""
+    """Computes `(1 - w) r + w (discount phi(s') - phi(s))` of all transitions."""
     next_state = np.asarray(task.next_state)
     reward = mdp.reward[:, None, None] + np.where(mdp.terminal, mdp.reward, 0.0)[next_state]
     shaping = float(task.discount) * potential[:, next_state] - potential[:, :, None, None]

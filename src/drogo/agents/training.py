@@ -50,7 +50,7 @@ def rounded(product: Float[Array, ""], zero: Int[Array, ""]) -> Float[Array, ""]
 
 
 def q_step(task: Task, agent: Agent, setting: Setting, random: RandomNumbers) -> Agent:
-    """Train one lane for one step."""
+    """Trains one lane for one step."""
     actions = agent.q.shape[1]
     values = agent.q[agent.state]
     uniform = jnp.minimum((random.action * actions).astype(jnp.int32), actions - 1)
@@ -81,7 +81,7 @@ def greedy_step(
     over: Bool[Array, ""],
     random: RandomNumbers,
 ) -> tuple[Array, Array, Array]:
-    """Take one step of an evaluation: the greedy action, at random among equal ones."""
+    """Takes one step of an evaluation: the greedy action, at random among equal ones."""
     values = q[state]
     best = values == values.max()
     ties = best.sum()
@@ -96,7 +96,7 @@ def greedy_step(
 def evaluate(
     task: Task, q: Float[Array, "lanes states actions"], random: RandomNumbers, seed_of_lane: Array
 ) -> tuple[Float[Array, " lanes"], Int[Array, " lanes"]]:
-    """Return the return and the first state of one greedy episode of each lane.
+    """Returns the return and the first state of one greedy episode of each lane.
 
     `random` has a row for each seed and a column for each step.
     """
@@ -127,7 +127,7 @@ def advance(
     every: int,
     longest: int,
 ) -> tuple[Agent, Float[Array, "evaluations lanes"], Int[Array, "evaluations lanes"]]:
-    """Train for `every` steps before each of some evaluations, which are numbered from 0.
+    """Trains for `every` steps before each of some evaluations, which are numbered from 0.
 
     `longest` is the step limit, as a number that the compiler knows. Returns the trained agents,
     and the return and the first state of each evaluation.

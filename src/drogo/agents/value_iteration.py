@@ -25,7 +25,7 @@ def action_values(
 
 
 def optimal_values(mdp: MDP, discount: float = 1.0) -> Float[np.ndarray, " states"]:
-    """Compute the largest expected return from each state.
+    """Computes the largest expected return from each state.
 
     Args:
         mdp: The MDP.

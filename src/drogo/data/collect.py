@@ -54,7 +54,7 @@ def collect(
     merge: bool | None = None,
     file: str | Path | None = None,
 ) -> Transitions:
-    """Collect transitions from an environment.
+    """Collects transitions from an environment.
 
     Args:
         env: A Gymnasium environment, or a vector of environments.
@@ -133,7 +133,7 @@ def _sample(
 
 
 def _sample_next(mdp: MDP, state: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Draw an action of the default policy and its outcome for each state."""
+    """Draws an action of the default policy and its outcome for each state."""
     if np.ptp(mdp.default_policy[~mdp.terminal]) == 0:
         action = rng.integers(0, mdp.n_actions, size=state.size)
     else:
@@ -145,7 +145,7 @@ def _sample_next(mdp: MDP, state: np.ndarray, rng: np.random.Generator) -> np.nd
 
 
 def _draw(cumulative: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Draw an index from each row of cumulative probabilities."""
+    """Draws an index from each row of cumulative probabilities."""
     number = rng.random(len(cumulative)) * cumulative[:, -1]
     return (number[:, None] >= cumulative[:, :-1]).sum(axis=1)
 
@@ -233,7 +233,7 @@ def _steps_of_vector(
 
 
 def _info_of(infos: dict[str, Any], k: int) -> dict[str, Any]:
-    """Return one environment's part of the infos of a vector."""
+    """Returns one environment's part of the infos of a vector."""
     if "_final_info" in infos and infos["_final_info"][k]:
         infos = infos["final_info"]
     return {
@@ -273,7 +273,7 @@ def _gather(
     terminal_value: NumberOfStep,
     table: TableBuilder,
 ) -> Transitions:
-    """Put the first `n` steps into a table and indices into it."""
+    """Puts the first `n` steps into a table and indices into it."""
     state, next_state = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
     rewards, terminal_values = np.empty(n), np.zeros(n)
     terminated, truncated = np.empty(n, dtype=bool), np.empty(n, dtype=bool)

@@ -38,7 +38,7 @@ class TableBuilder:
         self._seen = 0
 
     def add(self, observation: Any) -> int:
-        """Return the row of an observation, which is a new row if there is none yet."""
+        """Returns the row of an observation, which is a new row if there is none yet."""
         row = np.asarray(observation)
         self._check(row)
         self._seen += 1
@@ -55,7 +55,7 @@ class TableBuilder:
         return known
 
     def finish(self) -> np.ndarray:
-        """Return the table: an array, or a memory map of the file."""
+        """Returns the table: an array, or a memory map of the file."""
         if self.path is None or self._file is None or self._first is None:
             return np.stack(self._rows)
         self._file.close()
@@ -88,7 +88,7 @@ class TableBuilder:
 
 
 def read_rows(table: np.ndarray, which: np.ndarray) -> np.ndarray:
-    """Read rows of a table that may be in a file, with few of the file's pages in memory.
+    """Reads rows of a table that may be in a file, with few of the file's pages in memory.
 
     Reading a row loads neighbouring rows too, which are not needed and are released again.
     """

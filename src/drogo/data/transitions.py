@@ -76,7 +76,7 @@ class Transitions:
         truncated: npt.ArrayLike | None = None,
         terminal_value: npt.ArrayLike | None = None,
     ) -> Transitions:
-        """Make transitions from arrays with one row per transition.
+        """Makes transitions from arrays with one row per transition.
 
         Args:
             observations: The observations that were left. Equal ones (bit for bit) are merged.
@@ -123,7 +123,7 @@ class Transitions:
         truncated: npt.ArrayLike | None = None,
         terminal_value: npt.ArrayLike | None = None,
     ) -> Transitions:
-        """Make transitions from a table of observations and indices into it.
+        """Makes transitions from a table of observations and indices into it.
 
         Args:
             observations: The table, one observation per row. It may be a memory map.
@@ -230,7 +230,7 @@ class Transitions:
         return Transitions.from_table(table, **longer)
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
-        """Save to an `.npz` file.
+        """Saves to an `.npz` file.
 
         Observations that are in a file of their own stay there, and the `.npz` names that file.
 
@@ -250,7 +250,7 @@ class Transitions:
 
     @classmethod
     def load(cls, path: str | Path) -> Transitions:
-        """Load what `save` wrote.
+        """Loads what `save` wrote.
 
         Args:
             path: The `.npz` file.
@@ -277,7 +277,7 @@ class Transitions:
 
 
 def merge_equal(rows: np.ndarray) -> tuple[np.ndarray, Int[np.ndarray, " n"]]:
-    """Return the distinct rows (bit for bit) in order of appearance, and the index of each row."""
+    """Returns the distinct rows (bit for bit) in order of appearance, and the index of each row."""
     flat = np.ascontiguousarray(rows).reshape(len(rows), -1)
     as_bytes = flat.view(np.dtype((np.void, flat.dtype.itemsize * flat.shape[1]))).ravel()
     _, first, index = np.unique(as_bytes, return_index=True, return_inverse=True)

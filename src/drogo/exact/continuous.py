@@ -61,7 +61,7 @@ def solve_on_grid(
     tolerance: float = 1e-6,
     max_iterations: int = 100_000,
 ) -> GridSolution:
-    """Solve on a coarse grid first, and use each solution as the first guess on a finer grid."""
+    """Solves on a coarse grid first, and use each solution as the first guess on a finer grid."""
     if not reward < 0 or not lam > 0:
         raise ArgumentError(f"reward is {reward} and lam {lam}; they must be below and above 0.")
     if min(nodes) < 3:
@@ -99,7 +99,7 @@ def solve_on_grid(
 def _interpolation(
     axes: tuple[np.ndarray, ...], states: Float[np.ndarray, "n dimensions"]
 ) -> sp.csr_array:
-    """Return the matrix that takes values at nodes to values at states, linear along each axis."""
+    """Returns the matrix that takes values at nodes to values at states, linear along each axis."""
     shape = [axis.size for axis in axes]
     lower_node, share = [], []
     for axis, x in zip(axes, states.T, strict=True):

@@ -47,7 +47,7 @@ def solve(
     terminal: str = "absorbing",
     terminal_value: npt.ArrayLike | None = None,
 ) -> Solution:
-    """Compute a vector together with its eigenvalue, error estimates and status.
+    """Computes a vector together with its eigenvalue, error estimates and status.
 
     Args:
         mdp: The MDP.
@@ -89,7 +89,7 @@ def solve(
 def log_column(
     mdp: MDP, lam: float, terminal_value: npt.ArrayLike | None = None
 ) -> Float[np.ndarray, " states"]:
-    """Compute the vector `column`, which is the exact fixed point of the DROGO loss.
+    """Computes the vector `column`, which is the exact fixed point of the DROGO loss.
 
     Args:
         mdp: The MDP.
@@ -114,7 +114,7 @@ def log_eigenvector(
     delta: float = 0.001,
     terminal: str = "absorbing",
 ) -> Float[np.ndarray, " states"]:
-    """Compute the log of a principal eigenvector of the DR.
+    """Computes the log of a principal eigenvector of the DR.
 
     Args:
         mdp: The MDP.
@@ -135,7 +135,7 @@ def log_eigenvector(
 
 
 def successor_eigenvector(mdp: MDP, discount: float = 0.99) -> Float[np.ndarray, " states"]:
-    """Compute the top eigenvector of `(SR + SR^T)/2`, where `SR = (I - discount P)^-1`.
+    """Computes the top eigenvector of `(SR + SR^T)/2`, where `SR = (I - discount P)^-1`.
 
     Args:
         mdp: The MDP. Its rewards are not used.
@@ -199,7 +199,7 @@ def _transition(mdp: MDP, rows: Rows) -> tuple[np.ndarray, Certificate]:
 
 
 def _representation(mdp: MDP, rows: Rows) -> tuple[np.ndarray, Certificate]:
-    """Solve `(Z + Z^T)/2 x = k x` without an inverse.
+    """Solves `(Z + Z^T)/2 x = k x` without an inverse.
 
     With `p = Z x`, `q = Z^T x` and `s = 1/(2k)` it reads `M p = s (p + q)`, `M^T q = s (p + q)`,
     `x = s (p + q)`: a sparse pencil of twice the size.
@@ -215,7 +215,7 @@ def _representation(mdp: MDP, rows: Rows) -> tuple[np.ndarray, Certificate]:
 
 
 def _right(mdp: MDP, rows: Rows) -> tuple[np.ndarray, Certificate]:
-    """Solve a block triangular eigenproblem: of the non-terminal block and of the terminal states.
+    """Solves a block triangular eigenproblem: of the non-terminal block and of the terminal states.
 
     If the terminal states have the smaller eigenvalue, `e = 1` there (in an eigenspace of several
     dimensions, this vector) and the rest follows. Otherwise the vector vanishes in terminal states,
@@ -246,7 +246,7 @@ def _right(mdp: MDP, rows: Rows) -> tuple[np.ndarray, Certificate]:
 
 
 def _inner_rows(mdp: MDP, rows: Rows) -> Rows:
-    """Take the block of the non-terminal states, which must be strongly connected."""
+    """Takes the block of the non-terminal states, which must be strongly connected."""
     inside = ~mdp.terminal
     parts, _ = csgraph.connected_components(mdp.P[inside][:, inside], connection="strong")
     if parts > 1:

@@ -16,7 +16,7 @@ MAX_STATES = 5000
 def default_representation(
     mdp: MDP, lam: float, *, delta: float = 0.001, terminal: str = "absorbing"
 ) -> Float[np.ndarray, "states states"]:
-    """Compute the default representation `Z = (R - P)^-1`, every entry by positive arithmetic.
+    """Computes the default representation `Z = (R - P)^-1`, every entry by positive arithmetic.
 
     Args:
         mdp: The MDP, of at most 5,000 states.
@@ -34,7 +34,7 @@ def default_representation(
 def successor_representation(
     mdp: MDP, discount: float = 0.99
 ) -> Float[np.ndarray, "states states"]:
-    """Compute the successor representation `SR = (I - discount P)^-1`.
+    """Computes the successor representation `SR = (I - discount P)^-1`.
 
     Args:
         mdp: The MDP, of at most 5,000 states. Terminal rows of its `P` are zero.

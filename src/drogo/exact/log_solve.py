@@ -49,7 +49,7 @@ class Factor:
     def relative(
         self, v: Float[np.ndarray, " n"], right: Float[np.ndarray, " unknown"]
     ) -> Float[np.ndarray, " unknown"]:
-        """Solve with the matrix scaled by `exp(v)` instead of `exp(u)`."""
+        """Solves with the matrix scaled by `exp(v)` instead of `exp(u)`."""
         factor = np.exp(v[self.unknown] - self.u)
         return self.lu.solve(factor * right) / factor
 
@@ -90,7 +90,7 @@ def factorise(rows: Rows, fixed: Bool[np.ndarray, " n"], u: Float[np.ndarray, " 
 def log_solve(
     rows: Rows, fixed: Bool[np.ndarray, " n"], values: Float[np.ndarray, " n"]
 ) -> tuple[Float[np.ndarray, " n"], Factor]:
-    """Return `log e`, which is `values` where `fixed`, and the factors of the last pass."""
+    """Returns `log e`, which is `values` where `fixed`, and the factors of the last pass."""
     u = np.where(fixed, values, values[fixed].max())
     v, known = u, fixed
     # The guess must fall off at a rate between these: slower underflows, faster overflows. At rate
@@ -130,7 +130,7 @@ def log_solve(
 
 
 def _inflow(rows: Rows, fixed: np.ndarray, values: np.ndarray, u: np.ndarray) -> np.ndarray:
-    """Return what the fixed entries contribute to each scaled row."""
+    """Returns what the fixed entries contribute to each scaled row."""
     enters = fixed[rows.column] & ~fixed[rows.row]
     row, column = rows.row[enters], rows.column[enters]
     amount = np.exp(rows.log_weight[enters] + values[column] - u[row])
@@ -138,7 +138,7 @@ def _inflow(rows: Rows, fixed: np.ndarray, values: np.ndarray, u: np.ndarray) ->
 
 
 def _cost(rows: Rows) -> np.ndarray:
-    """Return the cost `log(diagonal / w)` of each step, as if it were the only one of its row."""
+    """Returns the cost `log(diagonal / w)` of each step, as if it were the only one of its row."""
     diagonal = np.maximum(rows.diagonal, np.finfo(float).tiny)
     return np.maximum(np.log(diagonal)[rows.row] - rows.log_weight, MIN_STEP_COST)
 

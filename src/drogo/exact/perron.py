@@ -38,7 +38,7 @@ class Pencil:
     partner: Int[np.ndarray, " n"] | None = None
 
     def minus(self, s: float) -> Rows:
-        """Return `M - s J`."""
+        """Returns `M - s J`."""
         shifted = self.rows.minus(s)
         if self.partner is None or s == 0:
             return shifted
@@ -55,14 +55,14 @@ class Pencil:
         )
 
     def weight(self, v: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
-        """Return `(J exp(v)) / exp(v)`, scaled like the rows."""
+        """Returns `(J exp(v)) / exp(v)`, scaled like the rows."""
         scale = np.exp(self.rows.log_scale)
         if self.partner is None:
             return scale
         return scale + np.exp(self.rows.log_scale + v[self.partner] - v)
 
     def bracket(self, v: Float[np.ndarray, " n"]) -> tuple[float, float]:
-        """Return the Collatz-Wielandt bounds of the eigenvalue, valid for any positive vector."""
+        """Returns the Collatz-Wielandt bounds of the eigenvalue, valid for any positive vector."""
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             quotients = self.rows.ratio(v) / self.weight(v)
         quotients = quotients[~np.isnan(quotients)]
@@ -88,7 +88,7 @@ class Perron:
 
 
 def perron(pencil: Pencil) -> Perron:
-    """Compute the positive eigenvector."""
+    """Computes the positive eigenvector."""
     s, x = _locate(pencil)
     anchor = int(np.argmax(x))
     fixed = np.zeros(pencil.rows.n, dtype=bool)
@@ -129,7 +129,7 @@ def _assess(pencil: Pencil, v: np.ndarray, s: float, error: float) -> Perron:
 def _newton(
     pencil: Pencil, factor: Factor, v: np.ndarray, s: float, anchor: int
 ) -> tuple[np.ndarray, float]:
-    """Solve for a relative change of `e` and a change of `s`, with `e(anchor)` held."""
+    """Solves for a relative change of `e` and a change of `s`, with `e(anchor)` held."""
     rows = pencil.minus(s)
     residual, weight = rows.ratio(v), pencil.weight(v)
     plain = factor.relative(v, -residual[factor.unknown])
@@ -145,7 +145,7 @@ def _newton(
 
 
 def _locate(pencil: Pencil) -> tuple[float, np.ndarray]:
-    """Find an eigenvalue (slightly too small) and roughly its vector by Noda's iteration."""
+    """Finds an eigenvalue (slightly too small) and roughly its vector by Noda's iteration."""
     n = pencil.rows.n
     nothing_fixed = np.zeros(n, dtype=bool)
     flat = np.zeros(n)

@@ -43,12 +43,12 @@ class Rows:
         return self.total.size
 
     def scaled_weight(self, v: Float[np.ndarray, " n"]) -> Float[np.ndarray, " entries"]:
-        """Return the negated off-diagonals of `diag(exp(-v)) M diag(exp(v))`."""
+        """Returns the negated off-diagonals of `diag(exp(-v)) M diag(exp(v))`."""
         with np.errstate(over="ignore"):  # The caller checks for overflow.
             return np.exp(self.log_weight + v[self.column] - v[self.row])
 
     def ratio(self, v: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
-        """Return `(M exp(v)) / exp(v)`, entry by entry."""
+        """Returns `(M exp(v)) / exp(v)`, entry by entry."""
         flow = self.scaled_weight(v)
         step = v[self.column] - v[self.row]
         near = np.abs(step) < 1
@@ -63,17 +63,17 @@ class Rows:
         return np.where(by_total, self.total - changing, self.diagonal - arriving)
 
     def magnitude(self, v: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
-        """Return the sum of the absolute values of the terms of `(M exp(v)) / exp(v)`."""
+        """Returns the sum of the absolute values of the terms of `(M exp(v)) / exp(v)`."""
         return np.abs(self.diagonal) + np.bincount(self.row, self.scaled_weight(v), self.n)
 
     def minus(self, shift: float) -> Rows:
-        """Return `M - shift I` (of the matrix before its rows were scaled)."""
+        """Returns `M - shift I` (of the matrix before its rows were scaled)."""
         amount = shift * np.exp(self.log_scale)
         return replace(self, diagonal=self.diagonal - amount, total=self.total - amount)
 
 
 def default_rows(mdp: MDP, lam: float, terminal: str, delta: float) -> Rows:
-    """Return `R - P`, with terminal states absorbing at `-delta` or with a zero row."""
+    """Returns `R - P`, with terminal states absorbing at `-delta` or with a zero row."""
     absorbing = mdp.terminal & (terminal == "absorbing")
     log_scale = np.where(absorbing, -delta, mdp.reward) / lam
     total = -np.expm1(log_scale)
@@ -84,7 +84,7 @@ def default_rows(mdp: MDP, lam: float, terminal: str, delta: float) -> Rows:
 
 
 def successor_rows(mdp: MDP, discount: float) -> Rows:
-    """Return `I - discount P`, where terminal rows of `P` are zero."""
+    """Returns `I - discount P`, where terminal rows of `P` are zero."""
     if not 0 < discount < 1:
         raise ArgumentError(f"discount is {discount}; it must lie in (0, 1).")
     total = np.where(mdp.terminal, 1.0, 1.0 - discount)
@@ -94,7 +94,7 @@ def successor_rows(mdp: MDP, discount: float) -> Rows:
 
 
 def transpose(rows: Rows) -> Rows:
-    """Return the transposed matrix, its rows scaled like the original's."""
+    """Returns the transposed matrix, its rows scaled like the original's."""
     log_weight = rows.log_weight - rows.log_scale[rows.row] + rows.log_scale[rows.column]
     order = np.argsort(rows.column, kind="stable")
     entries = rows.column[order], rows.row[order], log_weight[order]
@@ -103,7 +103,7 @@ def transpose(rows: Rows) -> Rows:
 
 
 def symmetric_part(rows: Rows) -> Rows:
-    """Return `(M + M^T) / 2`."""
+    """Returns `(M + M^T) / 2`."""
     half = np.exp(rows.log_weight - rows.log_scale[rows.row]) / 2
     place = np.concatenate([rows.row, rows.column]), np.concatenate([rows.column, rows.row])
     both = sp.csr_array(sp.coo_array((np.concatenate([half, half]), place), shape=(rows.n,) * 2))
@@ -113,7 +113,7 @@ def symmetric_part(rows: Rows) -> Rows:
 
 
 def block(first: Rows, second: Rows) -> Rows:
-    """Return the block-diagonal matrix of two matrices."""
+    """Returns the block-diagonal matrix of two matrices."""
     shifted = replace(second, row=second.row + first.n, column=second.column + first.n)
     parts = zip(vars(first).values(), vars(shifted).values(), strict=True)
     return Rows(*(np.concatenate(pair) for pair in parts))

@@ -49,7 +49,7 @@ class Solution:
         return "converged" if good else "inaccurate"
 
     def checked(self) -> Solution:
-        """Return this solution, or raise `NotConverged` if some entry is not accurate."""
+        """Returns this solution, or raise `NotConverged` if some entry is not accurate."""
         if self.status != "converged":
             raise NotConverged(
                 f"the {self.definition} vector at lam = {self.lam:g} is not accurate: its residual "

@@ -94,7 +94,7 @@ def as_mask(terminal: npt.ArrayLike, n: int) -> Bool[np.ndarray, " states"]:
 def as_probabilities(
     matrices: Sequence[sp.csr_array], terminal: Bool[np.ndarray, " states"]
 ) -> Iterator[sp.csr_array]:
-    """Check that rows are distributions, normalise them, and empty those of terminal states."""
+    """Checks that rows are distributions, normalises them, and empties those of terminal states."""
     for action, matrix in enumerate(matrices):
         name = f"P[{action}]" if len(matrices) > 1 else "P"
         rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
@@ -175,7 +175,7 @@ def as_policy(
 def check_reachability(
     P: sp.csr_array, terminal: Bool[np.ndarray, " states"], labels: Sequence[Any]
 ) -> None:
-    """Check by breadth-first search backwards that every state can reach a terminal state."""
+    """Checks by breadth-first search backwards that every state can reach a terminal state."""
     n = terminal.size
     backwards = P.T.tocoo()
     sources = np.flatnonzero(terminal)

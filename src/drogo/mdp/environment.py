@@ -95,7 +95,7 @@ def _reward_of(key: Hashable, row: Row) -> float:
 
 
 def read(env: gymnasium.Env) -> Table:
-    """Read the table `env.unwrapped.P`."""
+    """Reads the table `env.unwrapped.P`."""
     dynamics: Mapping[Any, Any] = env.unwrapped.P  # pyright: ignore[reportAttributeAccessIssue]
     uniform = np.full(len(dynamics), 1 / len(dynamics))
     start = np.asarray(getattr(env.unwrapped, "initial_state_distrib", uniform))
@@ -153,7 +153,7 @@ def explore(
 
 
 def _as_key(observation: Any) -> Hashable:
-    """Convert an observation to nested tuples, so that it can be looked up and printed."""
+    """Converts an observation to nested tuples, so that it can be looked up and printed."""
     if isinstance(observation, dict):
         return tuple((name, _as_key(part)) for name, part in sorted(observation.items()))
     if isinstance(observation, list | tuple):
@@ -168,7 +168,7 @@ def _breadth_first(
     expand: Callable[[Any], tuple[Row, Iterable[Any]]],
     max_states: int,
 ) -> dict[Hashable, Row]:
-    """Find the outcomes of all states. `expand(node)` returns those of a state, and more nodes.
+    """Finds the outcomes of all states. `expand(node)` returns those of a state, and more nodes.
 
     A state that is reached in a second way is expanded from there too (once per state) and the
     outcomes are compared. This detects most environments that are stochastic or whose key is not

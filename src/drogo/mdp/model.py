@@ -113,7 +113,7 @@ class MDP:
         default_policy: npt.ArrayLike | None = None,
         states: Sequence[Hashable] | None = None,
     ) -> MDP:
-        """Make an MDP from arrays, and check that its default representation is defined.
+        """Makes an MDP from arrays, and checks that its default representation is defined.
 
         Args:
             P: One (states, states) matrix under the default policy, or one matrix per action (a
@@ -161,7 +161,7 @@ class MDP:
         max_states: int | None = None,
         seed: int | Sequence[int] = 0,
     ) -> MDP:
-        """Find the MDP behind a Gymnasium environment.
+        """Finds the MDP behind a Gymnasium environment.
 
         It is read from the table `env.unwrapped.P` if there is one (FrozenLake, Taxi, CliffWalking;
         wrappers are ignored) and `state` is not given. Otherwise it is found by breadth-first
@@ -205,13 +205,13 @@ class HasMDP(Protocol):
     """The number of steps after which an episode is truncated."""
 
     def all_observations(self) -> np.ndarray:
-        """Return one observation per state of `mdp`, in the same order."""
+        """Returns one observation per state of `mdp`, in the same order."""
         ...
 
 
 def distinct_pairs(
     first: Int[np.ndarray, " n"], second: Int[np.ndarray, " n"]
 ) -> Int[np.ndarray, "pairs 2"]:
-    """Return the unordered pairs of two different states, each pair once."""
+    """Returns the unordered pairs of two different states, each pair once."""
     pairs = np.stack([np.minimum(first, second), np.maximum(first, second)], axis=1)
     return np.unique(pairs[first != second], axis=0).astype(np.int64)

@@ -51,7 +51,7 @@ def learned(
     *,
     title: str,
 ) -> Figure:
-    """Draw the truth, the mean of what the seeds learned, its error and the learning curves.
+    """Draws the truth, the mean of what the seeds learned, its error and the learning curves.
 
     Args:
         world: The map.
@@ -78,7 +78,7 @@ def learned_field(
     seeds: int,
     title: str,
 ) -> Figure:
-    """Draw what `learned` draws, over a plane; without a truth, only the mean and the curves."""
+    """Draws what `learned` draws, over a plane; without a truth, only the mean and the curves."""
     draw = partial(_field, plane)
     if truth is not None:
         return _compared(Figure(figsize=(11, 9)), draw, truth, mean, history, seeds, title)
@@ -95,7 +95,7 @@ def learned_cloud(
     seeds: int,
     title: str,
 ) -> Figure:
-    """Draw learned values where the observations are, from the side on which they spread most."""
+    """Draws learned values where the observations are, from the side on which they spread most."""
     figure, axes = _beside_violations(history, title)
     some = np.random.default_rng(0).permutation(len(observations))[:MOST_POINTS]
     rows = observations[some].reshape(some.size, -1).astype(np.float64)

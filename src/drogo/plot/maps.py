@@ -36,7 +36,7 @@ def heatmap(
     limits: tuple[float, float] | None = None,
     numbers: bool = True,
 ) -> Figure:
-    """Draw a vector over a map, with start and goals lettered and low-reward cells framed.
+    """Draws a vector over a map, with start and goals lettered and low-reward cells framed.
 
     Args:
         world: The map.
@@ -80,7 +80,7 @@ def heatmap(
 def profile(
     values: Float[np.ndarray, " states"], *, title: str = "", label: str = "log e"
 ) -> Figure:
-    """Draw a vector over the states of an MDP that has no map.
+    """Draws a vector over the states of an MDP that has no map.
 
     Args:
         values: One value per state. Where it is not finite, nothing is drawn.
@@ -100,7 +100,7 @@ def profile(
 
 
 def frame_low_reward(axes: Axes, world: GridWorld) -> None:
-    """Draw a line around each area of low reward, orange on white to stand out from any colour."""
+    """Draws a line around each area of low reward, orange on white to stand out from any colour."""
     low = np.zeros(world.shape, dtype=bool)
     low[tuple(world.cells[world.low_reward].T)] = True
     row, column = np.nonzero(low[1:] != low[:-1])
@@ -115,7 +115,7 @@ def frame_low_reward(axes: Axes, world: GridWorld) -> None:
 
 
 def letter(axes: Axes, world: GridWorld, above: float = 0.0) -> None:
-    """Write G into the goals and S into the starts of a map."""
+    """Writes G into the goals and S into the starts of a map."""
     starts = world.start > 0 if world.has_start else np.zeros(world.n_states, dtype=bool)
     box = {"boxstyle": "round,pad=0.12", "facecolor": "white", "linewidth": 0.6}
     for text, states in (("G", world.terminal), ("S", starts)):
@@ -125,7 +125,7 @@ def letter(axes: Axes, world: GridWorld, above: float = 0.0) -> None:
 
 
 def _write_values(axes: Axes, world: GridWorld, values: np.ndarray, scale: Normalize) -> None:
-    """Write the value of each cell, below its letter if it has one."""
+    """Writes the value of each cell, below its letter if it has one."""
     low, high = finite_range(values)
     largest, digits = max(abs(low), abs(high)), 1 - math.floor(math.log10(high - low))
     form = f".{max(digits, 1)}f" if largest < 100 else ".0f"

@@ -19,7 +19,7 @@ LINE = "#0072b2"
 
 
 def as_png(figure: Figure, dpi: int = 130) -> bytes:
-    """Draw a figure as PNG. The same figure gives the same bytes.
+    """Draws a figure as PNG. The same figure gives the same bytes.
 
     Args:
         figure: The figure.
@@ -41,7 +41,7 @@ def figure_of(axes: Axes) -> Figure:
 
 
 def colour_bar(axes: Axes, shown: ScalarMappable, label: str) -> None:
-    """Draw a colour bar that is as high as its panel."""
+    """Draws a colour bar that is as high as its panel."""
     figure_of(axes).colorbar(shown, cax=axes.inset_axes((1.03, 0, 0.05, 1))).set_label(label)
 
 

@@ -72,7 +72,7 @@ def returns(
 
 
 def legend_below(figure: Figure, axes: Axes) -> None:
-    """Put the legend of a panel below the figure, in one line, where it hides no curve."""
+    """Puts the legend of a panel below the figure, in one line, where it hides no curve."""
     lines, labels = axes.get_legend_handles_labels()
     figure.legend(lines, labels, loc="outside lower center", ncols=len(labels), frameon=False)
 
@@ -80,7 +80,7 @@ def legend_below(figure: Figure, axes: Axes) -> None:
 def paths(
     world: GridWorld, walked: Mapping[str, Sequence[Int[np.ndarray, " _"]]], *, title: str
 ) -> Figure:
-    """Draw the paths of final greedy policies: a panel for each method, a line for each seed.
+    """Draws the paths of final greedy policies: a panel for each method, a line for each seed.
 
     Args:
         world: The map.

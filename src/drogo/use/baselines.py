@@ -10,7 +10,7 @@ from drogo.mdp import MDP
 
 
 def successor_potential(mdp: MDP, discount: float = 0.99) -> Float[np.ndarray, " states"]:
-    """Compute the paper's baseline: minus the positive top eigenvector of the SR.
+    """Computes the paper's baseline: minus the positive top eigenvector of the SR.
 
     Args:
         mdp: The MDP.
@@ -23,7 +23,7 @@ def successor_potential(mdp: MDP, discount: float = 0.99) -> Float[np.ndarray, "
 
 
 def successor_distance(mdp: MDP, discount: float = 0.99) -> Float[np.ndarray, " states"]:
-    """Compute minus the squared distance to the nearest terminal state in the SR's eigenvector.
+    """Computes minus the squared distance to the nearest terminal state in the SR's eigenvector.
 
     This is how eigenvectors of the SR and the Laplacian were used before (Wu et al. 2019).
 

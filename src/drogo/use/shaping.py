@@ -157,7 +157,7 @@ def _checked(
     view: View | None,
     space: gymnasium.Space,
 ) -> Potential:
-    """Check the arguments of a wrapper and return its potential."""
+    """Checks the arguments of a wrapper and return its potential."""
     if weight is not None and not 0 <= weight <= 1:
         raise ArgumentError(
             f"weight is {weight}; it is the share of the shaping reward, from 0 (none of it) to 1 "

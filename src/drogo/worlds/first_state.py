@@ -22,7 +22,7 @@ def first_state(
     map_start: Float[np.ndarray, " states"],
     rng: np.random.Generator,
 ) -> int:
-    """Return the state of `options["state"]`, or draw one as `options["start"]` says."""
+    """Returns the state of `options["state"]`, or draw one as `options["start"]` says."""
     unknown = set(options) - {"state", "start"}
     if unknown:
         raise ArgumentError(f"unknown reset option(s) {sorted(unknown)}; known: 'state', 'start'.")

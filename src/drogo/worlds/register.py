@@ -15,7 +15,7 @@ OWN_MAP = "drogo/GridWorld-v0"
 
 
 def environment_id(name: str) -> str:
-    """Return the id of a shipped world: `grid-room-large` is `drogo/GridRoom-Large-v0`."""
+    """Returns the id of a shipped world: `grid-room-large` is `drogo/GridRoom-Large-v0`."""
     words = [word.capitalize() for word in name.split("-")]
     variants = [word for word in words if word in ("Plain", "Large", "Multigoal")]
     base = "".join(word for word in words if word not in variants)

@@ -12,12 +12,12 @@ PLAIN = "-plain"
 
 
 def names() -> tuple[str, ...]:
-    """Return the names of the paper's worlds, of their plain variants, and of further worlds."""
+    """Returns the names of the paper's worlds, of their plain variants, and of further worlds."""
     return (*PAPER, *(name + PLAIN for name in PAPER), *FURTHER)
 
 
 def read(name: str) -> str:
-    """Read the text of a shipped map."""
+    """Reads the text of a shipped map."""
     file = resources.files("drogo.worlds") / "maps" / f"{name.removesuffix(PLAIN)}.txt"
     text = file.read_text(encoding="utf-8")
     if not name.endswith(PLAIN):

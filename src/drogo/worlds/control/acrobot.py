@@ -11,7 +11,7 @@ MAX_SPEEDS = np.array([4 * np.pi, 9 * np.pi])
 
 
 def uniform_acrobot(env: gymnasium.Env, rng: np.random.Generator) -> np.ndarray:
-    """Put an Acrobot into a non-terminal state with uniform angles and speeds."""
+    """Puts an Acrobot into a non-terminal state with uniform angles and speeds."""
     inner: Any = env.unwrapped
     while True:
         angles = rng.uniform(-np.pi, np.pi, size=2)

@@ -32,7 +32,7 @@ def dynamics(
 def mountain_car_truth(
     lam: float, nodes: tuple[int, int] = (401, 401), reward: float = -1.0
 ) -> GridSolution:
-    """Compute the vector `column` of MountainCar on a grid; with 401 x 401 nodes in about 10 s.
+    """Computes the vector `column` of MountainCar on a grid; with 401 x 401 nodes in about 10 s.
 
     Args:
         lam: The temperature lambda, positive.
@@ -46,7 +46,7 @@ def mountain_car_truth(
 
 
 def uniform_mountain_car(env: gymnasium.Env, rng: np.random.Generator) -> np.ndarray:
-    """Put a MountainCar into a non-terminal state with uniform position and velocity."""
+    """Puts a MountainCar into a non-terminal state with uniform position and velocity."""
     inner: Any = env.unwrapped
     while True:
         position, velocity = rng.uniform(LOW, HIGH)

@@ -93,7 +93,7 @@ class GridWorldEnv(gymnasium.Env):
         return mdp if self.start == "map" else replace(mdp, start=allowed / allowed.sum())
 
     def all_observations(self) -> np.ndarray:
-        """Return the observation of every state, in state order."""
+        """Returns the observation of every state, in state order."""
         return self.world.observations(self.observation_kind, self.tile)
 
     def reset(

@@ -34,7 +34,7 @@ LARGEST_TABLE = 4 * 2**30
 
 
 def space(world: GridWorld, kind: str, tile: int = 1) -> gymnasium.Space:
-    """Return the Gymnasium space of one observation."""
+    """Returns the Gymnasium space of one observation."""
     if kind not in KINDS:
         raise ArgumentError(f"observation is {kind!r}; choose one of {', '.join(KINDS)}.")
     _check_tile(tile)
@@ -50,7 +50,7 @@ def space(world: GridWorld, kind: str, tile: int = 1) -> gymnasium.Space:
 def table(
     world: GridWorld, kind: str, states: Int[np.ndarray, " k"], tile: int = 1
 ) -> Shaped[np.ndarray, "k ..."]:
-    """Return the observations of the given states."""
+    """Returns the observations of the given states."""
     shape = (len(states), *(space(world, kind, tile).shape or ()))
     size = int(np.prod(shape, dtype=np.int64)) * 4
     if size > LARGEST_TABLE:
@@ -77,7 +77,7 @@ def table(
 
 
 def picture(world: GridWorld, state: int | None, tile: int) -> Float32[np.ndarray, "h w 3"]:
-    """Draw the map in colour, in [0, 1]; the agent, if any, fills its cell."""
+    """Draws the map in colour, in [0, 1]; the agent, if any, fills its cell."""
     _check_tile(tile)
     image = np.empty((*world.shape, 3), dtype=np.float32)
     image[...] = WALL_COLOUR

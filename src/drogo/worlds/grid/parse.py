@@ -51,7 +51,7 @@ class _Header:
 
 
 def parse(text: str, source: str, rewards: Mapping[str, float] | None = None) -> Map:
-    """Read a map. `rewards` adds to, or replaces, the rewards of free cells and goals."""
+    """Reads a map. `rewards` adds to, or replaces, the rewards of free cells and goals."""
     lines = [line.rstrip() for line in text.lstrip("\ufeff").splitlines()]
     while lines and not lines[-1]:
         lines.pop()

@@ -38,7 +38,7 @@ class GridWorld:
 
     @classmethod
     def load(cls, source: str | Path, rewards: Mapping[str, float] | None = None) -> GridWorld:
-        """Load a shipped world or a map file.
+        """Loads a shipped world or a map file.
 
         Args:
             source: The name of a shipped world, or the path of a map file.
@@ -71,7 +71,7 @@ class GridWorld:
     def parse(
         cls, text: str, rewards: Mapping[str, float] | None = None, name: str = "map"
     ) -> GridWorld:
-        """Make a world from the text of a map.
+        """Makes a world from the text of a map.
 
         Args:
             text: The map, with or without a header (see `drogo.worlds.grid.parse`).
@@ -174,7 +174,7 @@ class GridWorld:
         )
 
     def observations(self, kind: str, tile: int = 1) -> Shaped[np.ndarray, "states ..."]:
-        """Return the observation of every state.
+        """Returns the observation of every state.
 
         Args:
             kind: `"one-hot"`, `"coordinates"`, `"pixels"` or `"state"`.
@@ -199,7 +199,7 @@ class GridWorld:
         return image
 
     def picture(self, state: int | None = None, tile: int = 1) -> Float32[np.ndarray, "h w 3"]:
-        """Draw the map in colour.
+        """Draws the map in colour.
 
         Args:
             state: The state of the agent, if it is to be drawn.

@@ -104,7 +104,7 @@ class MiniGridWorld(gymnasium.Wrapper, RecordConstructorArgs):
         self.observation_space = gymnasium.spaces.Box(0, 255, self._picture().shape, np.uint8)
 
     def _explore(self, actions: Sequence[str] | None) -> tuple[StateGraph, tuple[str, ...]]:
-        """Find all states, and the names of the actions in the order of the action space."""
+        """Finds all states, and the names of the actions in the order of the action space."""
         self.env.reset(seed=self.layout)
         if hasattr(self.unwrapped, "instrs"):
             raise ArgumentTypeError(
@@ -156,7 +156,7 @@ class MiniGridWorld(gymnasium.Wrapper, RecordConstructorArgs):
         )
 
     def all_observations(self) -> UInt8[np.ndarray, "states height width channels"]:
-        """Return one observation per state, in state order, or raise if two look the same."""
+        """Returns one observation per state, in state order, or raise if two look the same."""
         return self._table
 
     @cached_property
@@ -221,7 +221,7 @@ class MiniGridWorld(gymnasium.Wrapper, RecordConstructorArgs):
         return self._draw(self._state)
 
     def _draw(self, state: int) -> np.ndarray:
-        """Draw a state, which the environment must be in."""
+        """Draws a state, which the environment must be in."""
         if self.observation_kind != "rgb":
             return self._planes()
         inner: Any = self.unwrapped
