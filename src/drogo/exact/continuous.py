@@ -61,7 +61,7 @@ def solve_on_grid(
     tolerance: float = 1e-6,
     max_iterations: int = 100_000,
 ) -> GridSolution:
-    """Solves on a coarse grid first, and use each solution as the first guess on a finer grid."""
+    """Solves on a coarse grid first, and uses each solution as the first guess on a finer grid."""
     if not reward < 0 or not lam > 0:
         raise ArgumentError(f"reward is {reward} and lam {lam}; they must be below and above 0.")
     if min(nodes) < 3:
