@@ -43,7 +43,7 @@ def test_python_snippets(code, tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize("line", list(drogo_commands()))
 def test_commands(line, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    before = jax.config.jax_disable_most_optimizations
+    before = jax.config.read("jax_disable_most_optimizations")
     jax.config.update("jax_disable_most_optimizations", False)  # these train for real
     try:
         main(shlex.split(line, comments=True)[1:])
