@@ -7,6 +7,7 @@ a fraction of that.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -39,32 +40,58 @@ def single_output(network: AbstractNetwork, inputs: Inputs) -> Single:
 
 
 def _mlp(network: MLP, inputs: Inputs) -> Single:
-    layers = [(np.array(layer.weight), np.array(layer.bias)) for layer in network.layers]
-    (last, last_bias), hidden = layers[-1], layers[:-1]
-    bytes_to_numbers = np.float32(1 / 255), np.float32(0.5)
+    """An MLP whose layers are single matrix products, into arrays that are allocated once.
+
+    The bias of a layer is the last column of its matrix, and the vector that it is multiplied with
+    ends in 1. A lock keeps two threads from using the arrays at once.
+    """
+    weights = [np.asarray(layer.weight) for layer in network.layers]
+    biases = [np.asarray(layer.bias) for layer in network.layers]
+    size = weights[0].shape[1] // (1 + 2 * network.frequencies)
+    x, angles = np.ones(size + 1, dtype=np.float32), _angles(size, network.frequencies)
+    features = np.ones(weights[0].shape[1] + 1, dtype=np.float32)
+    layers = []
+    for weight, bias in zip(weights[:-1], biases[:-1], strict=True):
+        matrix = np.asfortranarray(np.column_stack([weight, bias]), dtype=np.float32)
+        after = np.ones(len(bias) + 1, dtype=np.float32)
+        layers.append((matrix.dot, after[:-1], np.zeros(len(bias), dtype=np.float32), after))
+    last = np.append(weights[-1][0], biases[-1]).astype(np.float32)
+    numbers, lock = _numbers(inputs), threading.Lock()
+
+    def output(observation: np.ndarray) -> np.float32:
+        with lock:
+            features[:size] = x[:size] = numbers(observation)
+            if angles.size:
+                np.sin(angles.dot(x), out=features[size:-1])
+            vector = features
+            for multiply, units, zeros, after in layers:
+                multiply(vector, units)
+                np.maximum(units, zeros, out=units)
+                vector = after
+            return last.dot(vector)
+
+    return output
+
+
+def _angles(size: int, frequencies: int) -> np.ndarray:
+    """The matrix from (x, 1) to the angles whose sines are the Fourier features: the cosines of
+    `MLP.features` are sines a quarter of a turn later."""
+    turns = np.kron(np.eye(size), np.pi * np.arange(1, frequencies + 1)[:, None])
+    later = np.repeat([0.0, np.pi / 2], len(turns))
+    return np.asfortranarray(np.column_stack([np.tile(turns, (2, 1)), later]), dtype=np.float32)
+
+
+def _numbers(inputs: Inputs) -> Callable[[np.ndarray], np.ndarray]:
+    """`Inputs` of one observation, flattened."""
     shift, scale, chosen = (
         None if part is None else np.asarray(part)
         for part in (inputs.shift, inputs.scale, inputs.chosen)
     )
-    angles = np.pi * np.arange(1, network.frequencies + 1, dtype=np.float32)
 
     def numbers(observation: np.ndarray) -> np.ndarray:
         flat = observation.ravel() if chosen is None else observation.ravel()[chosen]
         if shift is not None and scale is not None:
-            return (flat.astype(np.float32) - shift) * scale
-        if flat.dtype == np.uint8:
-            return flat * bytes_to_numbers[0] - bytes_to_numbers[1]
-        return flat.astype(np.float32, copy=False)
+            return (flat - shift) * scale
+        return flat / np.float32(255) - np.float32(0.5) if flat.dtype == np.uint8 else flat
 
-    def output(observation: np.ndarray) -> np.float32:
-        x = numbers(observation)
-        if angles.size:
-            turns = np.multiply.outer(x, angles).ravel()
-            x = np.concatenate((x, np.sin(turns), np.cos(turns)))
-        for weight, bias in hidden:
-            x = weight @ x
-            x += bias
-            np.maximum(x, 0, out=x)
-        return last[0] @ x + last_bias[0]
-
-    return output
+    return numbers

@@ -192,7 +192,8 @@ class LogEigenvector:
         params = take(self.state.params, slice(k, k + 1))
         network = self.learner.network(take(params, 0))
         output = single_output(network, self.learner.inputs)
-        log_e, log_scale = self.learner.objective.log_e, float(self.log_scale[k])
+        objective, log_scale = self.learner.objective, float(self.log_scale[k])
+        log_e = float if objective.anchored else objective.log_e  # the former's output is log e
         shape, dtype = self.observations.shape[1:], self.observations.dtype
 
         def unseen(batch: np.ndarray) -> np.ndarray:
