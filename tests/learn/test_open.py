@@ -283,7 +283,7 @@ def test_what_must_agree_to_continue(table, tmp_path):
     with pytest.raises(ValueError, match="They must agree"):
         fit(table, updates=9, preset="fast", continue_from=first, objective="natural_gdo")
     truth = {"column": np.zeros(5)}
-    with pytest.raises(ValueError, match="because the history goes on"):
+    with pytest.raises(ValueError, match="made with the truths"):
         fit(table, updates=9, preset="fast", continue_from=first, truth=truth)
     path = tmp_path / "checkpoint.npz"
     fit(table, updates=5, preset="fast", optimiser=optax.adam(1e-3), checkpoint=path)

@@ -20,10 +20,8 @@ from drogo.learn.sampling import (
     FIRST,
     SECOND,
     Draw,
-    Epochs,
-    Gathered,
     Group,
-    Shares,
+    Sampler,
     draw_rows,
     make_data,
     make_groups,
@@ -61,8 +59,9 @@ def test_table_and_rows_give_the_same_gradient(kind, objective, target):
     table, _ = make_data(data, plan, learner, [3], config)
     rows, _ = make_data(data, replace(plan, whole=False), learner, [3], config)
     second = learner.objective.needs_second_batch
-    shares = Shares(data, [3], 200, second).draw(0, 1)
-    gathered = Gathered([Group(np.arange(len(data)), 200, 1.0)], [3], second).draw(0, 1)
+    groups = [Group(np.arange(len(data)), 200, 1.0)]
+    shares = Sampler([3], groups, second, data.edges.of_transition).draw(0, 1)
+    gathered = Sampler([3], groups, second).draw(0, 1)
 
     def gradient(device_data, draw):
         draw = Draw(*(None if leaf is None else leaf[0, 0] for leaf in draw))
@@ -77,32 +76,31 @@ def test_table_and_rows_give_the_same_gradient(kind, objective, target):
         assert np.allclose(a, b, rtol=2e-4, atol=2e-6)
 
 
-def drawn(epochs, seeds, update, count, stream):
-    groups = [Group(np.arange(epochs.n), epochs.batch_size, 1.0)]
-    return draw_rows(groups, seeds, update, count, stream, longest=count)
+def drawn(n, batch_size, seeds, update, count, stream):
+    groups = [Group(np.arange(n), batch_size, 1.0)]
+    return draw_rows(groups, seeds, update, count, stream)
 
 
 def test_an_epoch_is_one_pass_and_a_seed_has_its_own():
-    epochs = Epochs(100, 10)
-    taken = drawn(epochs, [0, 1], 0, 10, FIRST)
+    taken = drawn(100, 10, [0, 1], 0, 10, FIRST)
     assert taken.shape == (10, 2, 10)
     for k in range(2):
         assert sorted(taken[:, k].ravel()) == list(range(100))
     assert not np.array_equal(taken[:, 0], taken[:, 1])
-    assert not np.array_equal(taken, drawn(epochs, [0, 1], 0, 10, SECOND))
+    assert not np.array_equal(taken, drawn(100, 10, [0, 1], 0, 10, SECOND))
 
 
 def test_batches_depend_on_the_update_alone():
-    epochs = Epochs(105, 10)
-    whole = drawn(epochs, [4], 0, 37, FIRST)
-    pieces = [drawn(epochs, [4], a, b - a, FIRST) for a, b in ((0, 7), (7, 30), (30, 37))]
+    whole = drawn(105, 10, [4], 0, 37, FIRST)
+    pieces = [drawn(105, 10, [4], a, b - a, FIRST) for a, b in ((0, 7), (7, 30), (30, 37))]
     assert np.array_equal(whole, np.concatenate(pieces))
 
 
 def test_shares_count_the_same_batches():
     data = data_of("state")
-    rows = drawn(Epochs(len(data), 100), [2], 5, 3, FIRST)[:, 0]
-    shares = Shares(data, [2], 100, False).draw(5, 3).weight
+    groups = [Group(np.arange(len(data)), 100, 1.0)]
+    rows = draw_rows(groups, [2], 5, 3, FIRST)[:, 0]
+    shares = Sampler([2], groups, edge_of_row=data.edges.of_transition).draw(5, 3).weight
     assert shares.shape[0] == 100  # filled up, so that every length is one program
     assert not np.asarray(shares[3:]).any()
     for k in range(3):
@@ -123,7 +121,7 @@ def test_terminal_states_have_their_place_in_every_batch():
     terminated[[5, 500, 999]] = True
     assert [group.taken for group in make_groups(terminated, 20, 0.0)] == [20]
     groups = make_groups(terminated, 20, 0.1)
-    rows = draw_rows(groups, [0, 1], 0, 300, FIRST, longest=300)
+    rows = draw_rows(groups, [0, 1], 0, 300, FIRST)
     weights = weights_of(groups)
     assert rows.shape == (300, 2, 20)
     assert np.array_equal(terminated[rows].sum(axis=-1), np.full((300, 2), 2))

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 
 import drogo
-from drogo.cli.learn import FILES as FILES_OF_FIT
-from drogo.cli.learn import Learn, obtain
+from drogo.cli.learn import FILES as FILES_OF_FIT, Learn, obtain
 from drogo.cli.output import number, print_report, progress_bar, table, terminal
 from drogo.errors import ArgumentError, MissingFile
 

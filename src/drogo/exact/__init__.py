@@ -1,26 +1,16 @@
 """Exact solutions, in the log domain: the default and the successor representation."""
 
-from drogo.errors import NotConverged
+from drogo.errors import NotConverged as NotConverged
 from drogo.exact.definitions import (
-    DEFINITIONS,
-    log_column,
-    log_eigenvector,
-    solve,
-    successor_eigenvector,
+    DEFINITIONS as DEFINITIONS,
+    log_column as log_column,
+    log_eigenvector as log_eigenvector,
+    solve as solve,
+    successor_eigenvector as successor_eigenvector,
 )
-from drogo.exact.dense import default_representation, successor_representation
-from drogo.exact.rows import TERMINAL_FORMULATIONS
-from drogo.exact.solution import Solution
-
-__all__ = [
-    "DEFINITIONS",
-    "TERMINAL_FORMULATIONS",
-    "NotConverged",
-    "Solution",
-    "default_representation",
-    "log_column",
-    "log_eigenvector",
-    "solve",
-    "successor_eigenvector",
-    "successor_representation",
-]
+from drogo.exact.dense import (
+    default_representation as default_representation,
+    successor_representation as successor_representation,
+)
+from drogo.exact.rows import TERMINAL_FORMULATIONS as TERMINAL_FORMULATIONS
+from drogo.exact.solution import Solution as Solution

@@ -1,46 +1,24 @@
 """Learning the logarithm of the principal eigenvector from transitions alone."""
 
-from drogo.config import PRESETS, Config
-from drogo.learn.callbacks import TensorBoard, WandB
-from drogo.learn.fit import fit, sweep
-from drogo.learn.learner import Batch, Learner, State
+from drogo.config import PRESETS as PRESETS, Config as Config
+from drogo.learn.callbacks import TensorBoard as TensorBoard, WandB as WandB
+from drogo.learn.fit import fit as fit, sweep as sweep
+from drogo.learn.learner import Batch as Batch, Learner as Learner, State as State
 from drogo.learn.objectives import (
-    GDO,
-    OBJECTIVES,
-    AbstractAnchored,
-    AbstractObjective,
-    AbstractPenalised,
-    Drogo,
-    LogGDO,
-    NaturalGDO,
-    Numbers,
-    Sample,
+    GDO as GDO,
+    OBJECTIVES as OBJECTIVES,
+    AbstractAnchored as AbstractAnchored,
+    AbstractObjective as AbstractObjective,
+    AbstractPenalised as AbstractPenalised,
+    Drogo as Drogo,
+    LogGDO as LogGDO,
+    NaturalGDO as NaturalGDO,
+    Numbers as Numbers,
+    Sample as Sample,
 )
-from drogo.learn.result import LogEigenvector, ValueFunction, load
-from drogo.learn.train import Report
-
-__all__ = [
-    "GDO",
-    "OBJECTIVES",
-    "PRESETS",
-    "AbstractAnchored",
-    "AbstractObjective",
-    "AbstractPenalised",
-    "Batch",
-    "Config",
-    "Drogo",
-    "Learner",
-    "LogEigenvector",
-    "LogGDO",
-    "NaturalGDO",
-    "Numbers",
-    "Report",
-    "Sample",
-    "State",
-    "TensorBoard",
-    "ValueFunction",
-    "WandB",
-    "fit",
-    "load",
-    "sweep",
-]
+from drogo.learn.result import (
+    LogEigenvector as LogEigenvector,
+    ValueFunction as ValueFunction,
+    load as load,
+)
+from drogo.learn.train import Report as Report

@@ -16,8 +16,8 @@ from drogo.errors import BadCheckpoint, DamagedFile
 from drogo.files import read_array_file, write_array_file
 from drogo.learn.learner import State
 
-FORMAT = "drogo checkpoint 3"
-HISTORY, LEAF = "history/", "leaf/"
+FORMAT = "drogo checkpoint 4"
+HISTORY, STATE = "history/", "state/"
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def save(path: Path, identity: dict[str, Any], progress: Progress) -> None:
         identity: What must agree for the checkpoint to be used again.
         progress: How far the fit is.
     """
-    arrays = {**history_arrays(progress.history), **leaf_arrays(progress.states)}
+    arrays = as_section(HISTORY, progress.history) | as_section(STATE, by_path(progress.states))
     if progress.losses:
         arrays["losses"] = np.stack(progress.losses)
     write_array_file(path, arrays, {"format": FORMAT, **identity}, overwrite=True)
@@ -79,12 +79,12 @@ def restore(path: Path, identity: dict[str, Any], fresh: Progress) -> Progress:
             raise BadCheckpoint(
                 f"{path} is a checkpoint of another fit: {', '.join(differ)} differ.", remedy=remedy
             )
-        states = tree_from_arrays(arrays, fresh.states)
+        states = tree_from(section(arrays, STATE), fresh.states)
     except BadCheckpoint:
         raise
     except (ValueError, KeyError, OSError) as error:
         raise BadCheckpoint(f"{path} cannot be read ({error}).", remedy=remedy) from error
-    history = history_rows(history_from_arrays(arrays))
+    history = history_rows(section(arrays, HISTORY))
     return Progress(states, history, tuple(arrays.get("losses", ())))
 
 
@@ -93,40 +93,37 @@ def history_rows(history: Mapping[str, np.ndarray]) -> dict[str, tuple[np.ndarra
     return {name: tuple(map(np.asarray, rows)) for name, rows in history.items()}
 
 
-def history_arrays(history: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """Returns a history as arrays for a file."""
-    return {f"{HISTORY}{name}": np.stack(list(rows)) for name, rows in history.items()}
+def section(arrays: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
+    """Returns the arrays of a file whose names have a prefix, without it."""
+    return {k.removeprefix(prefix): part for k, part in arrays.items() if k.startswith(prefix)}
 
 
-def history_from_arrays(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Returns the history that `history_arrays` wrote."""
-    return {k.removeprefix(HISTORY): rows for k, rows in arrays.items() if k.startswith(HISTORY)}
+def as_section(prefix: str, parts: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Returns named parts as arrays for a file; those that are None are left out."""
+    return {prefix + name: np.asarray(part) for name, part in parts.items() if part is not None}
 
 
-def leaf_arrays(tree: PyTree, prefix: str = LEAF) -> dict[str, np.ndarray]:
-    """Returns the leaves of a tree as arrays for a file."""
-    return {f"{prefix}{k:04d}": np.asarray(leaf) for k, leaf in enumerate(jax.tree.leaves(tree))}
+def by_path(tree: PyTree) -> dict[str, Any]:
+    """Returns the leaves of a tree by their paths in it."""
+    return {jax.tree_util.keystr(path): leaf for path, leaf in jax.tree.leaves_with_path(tree)}
 
 
-def tree_from_arrays(arrays: Mapping[str, np.ndarray], like: PyTree, prefix: str = LEAF) -> PyTree:
-    """Returns the tree that `leaf_arrays` wrote.
+def tree_from(stored: Mapping[str, np.ndarray], like: PyTree) -> PyTree:
+    """Returns the tree whose leaves `by_path` named.
 
     Args:
-        arrays: The arrays of a file.
+        stored: The leaves.
         like: A tree of the same structure, shapes and types.
-        prefix: The beginning of the leaves' names.
     """
-    leaves, structure = jax.tree.flatten(like)
-    stored = [arrays[name] for name in sorted(arrays) if name.startswith(prefix)]
-    shapes = [[(leaf.shape, str(leaf.dtype)) for leaf in part] for part in (leaves, stored)]
-    if shapes[0] != shapes[1]:
+    expected = {name: (leaf.shape, str(leaf.dtype)) for name, leaf in by_path(like).items()}
+    found = {name: (leaf.shape, str(leaf.dtype)) for name, leaf in stored.items()}
+    differ = [name for name in {**expected, **found} if expected.get(name) != found.get(name)]
+    if differ:
+        first = differ[0]
         raise DamagedFile(
-            f"the stored arrays do not fit the network and the optimiser: stored are {len(stored)} "
-            f"arrays, {_sizes(stored)}; expected are {len(leaves)}, {_sizes(leaves)}."
+            f"{len(differ)} of the stored arrays do not fit the network and the optimiser; the "
+            f"first is {first}: stored is {found.get(first, 'nothing')}, expected is "
+            f"{expected.get(first, 'nothing')}."
         )
-    return jax.tree.unflatten(structure, [jnp.asarray(leaf) for leaf in stored])
-
-
-def _sizes(leaves: list[Any]) -> str:
-    listed = ", ".join("x".join(map(str, leaf.shape)) or "1" for leaf in leaves[:6])
-    return listed + (", ..." if len(leaves) > 6 else "")
+    leaves = [jnp.asarray(stored[name]) for name in expected]
+    return jax.tree.unflatten(jax.tree.structure(like), leaves)

@@ -1,4 +1,4 @@
-"""Outputs of trained networks, for a bounded number of observations at a time."""
+"""What trained networks say of observations, for a bounded number of observations at a time."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ NUMBERS_AT_ONCE, MOST_AT_ONCE, FEW = 2**22, 4096, 64
 
 
 @eqx.filter_jit
-def _outputs(learner: Learner, params: PyTree[Array], observations: Array) -> Array:
-    return jax.lax.map(lambda lane: learner.output(lane, observations), params)
+def _outputs(learner: Learner, params: PyTree[Array], prepared: Array) -> Array:
+    numbers = learner.inputs.finish(prepared)
+    return jax.lax.map(lambda lane: learner.network(lane)(numbers), params)
 
 
 def outputs(
@@ -38,7 +39,7 @@ def outputs(
     size = int(np.clip(NUMBERS_AT_ONCE // row, FEW, MOST_AT_ONCE))
     parts = []
     for begin in range(0, len(observations), size):
-        shown = np.asarray(observations[begin : begin + size])
+        shown = learner.inputs.prepare(np.asarray(observations[begin : begin + size]))
         missing = size - len(shown) if begin else 0
         if len(observations) <= FEW:
             missing = (1 << (len(shown) - 1).bit_length()) - len(shown)

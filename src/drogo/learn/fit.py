@@ -180,28 +180,25 @@ def _seed_list(seeds: int | Sequence[int]) -> list[int]:
 
 def _continued(start: LogEigenvector, states: State, training: Training) -> Progress:
     """Returns the progress of a fit that continues another one."""
-    seeds, updates = list(start.seeds), start.updates
-    if seeds != training.seeds:
+    if start.updates >= training.updates:
         raise ArgumentError(
-            f"continue_from has the seeds {seeds}; this fit has {training.seeds}. They must agree."
+            f"continue_from has {start.updates} updates already. updates is the number in all, and "
+            f"must be larger than that; it is {training.updates}."
         )
-    if updates >= training.updates:
-        raise ArgumentError(
-            f"continue_from has {updates} updates already. updates is the number in all, and must "
-            f"be larger than that; it is {training.updates}."
-        )
-    same = [start.config.objective, start.own.get("objective")]
-    if same != [training.configs[0].objective, training.identity["own"].get("objective")]:
-        raise ArgumentError(
-            f"continue_from was trained with the objective {start.config.objective!r}, and this "
-            f"fit has {training.configs[0].objective!r}. They must agree."
-        )
-    known = {name for name in start.history if name.startswith("cosine_")}
-    if known != {f"cosine_{name}" for name in training.judge.truths}:
-        raise ArgumentError(
-            f"continue_from was compared with the truths {sorted(known)}, and this fit is compared "
-            f"with {sorted(training.judge.truths)}. They must agree, because the history goes on."
-        )
+    compared = {name.removeprefix("cosine_") for name in start.history if "cosine_" in name}
+    config, own = training.configs[0], training.identity["own"]
+    agree = {
+        "seeds": (list(start.seeds), training.seeds),
+        "truths": (sorted(compared), sorted(training.judge.truths)),
+        "objective": (start.config.objective, config.objective),
+        "class of the objective": (start.own.get("objective"), own.get("objective")),
+    }
+    for name, (before, now) in agree.items():
+        if before != now:
+            raise ArgumentError(
+                f"continue_from was made with the {name} {before}, and this fit with {now}. They "
+                "must agree."
+            )
     shapes = [jax.tree.map(jnp.shape, tree) for tree in (start.state, states)]
     if jax.tree.structure(start.state) != jax.tree.structure(states) or shapes[0] != shapes[1]:
         raise ArgumentError(

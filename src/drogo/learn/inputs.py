@@ -9,42 +9,62 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Shaped
 
+from drogo.errors import DataError
+
 ROWS_LOOKED_AT, NUMBERS_LOOKED_AT = 100_000, 2**24
 """How much of a long table the range of its numbers is taken from."""
 IMAGES_AT_ONCE = 1000
 NARROW = 0.1
 """A coordinate with a smaller range than this is hard for a network to tell apart."""
 
+STEPS_OF_SINGLE_PRECISION = 2**18
+"""Single precision has 24 bits; a range that is smaller than its distance from 0 by this factor has
+fewer than 64 numbers in it."""
+
 
 class Inputs(eqx.Module):
     """Turns bytes into numbers in [-0.5, 0.5], and normalises other numbers if asked to.
 
-    The statistics are arrays, so other statistics of the same shape compile nothing.
+    The statistics are arrays, so other statistics of the same shape compile nothing. They are of
+    double precision, and are NumPy's: coordinates such as 1e8 + k differ only in digits that single
+    precision does not have, so they must be shifted before they go to the device.
     """
 
-    shift: Float[Array, " size"] | None = None
-    scale: Float[Array, " size"] | None = None
-    chosen: Int[Array, " size"] | None = None
+    shift: Float[np.ndarray | Array, " size"] | None = None
+    scale: Float[np.ndarray | Array, " size"] | None = None
+    chosen: Int[np.ndarray | Array, " size"] | None = None
     """The pixels of a flattened image that are used, or None for all of them."""
 
     def __call__(self, observations: Any) -> Any:
         """Returns the numbers for a batch of observations, in NumPy or in JAX as it came."""
         if self.chosen is not None:
             flat = observations.reshape(len(observations), -1)
-            return self._scaled(flat[:, _like(observations, self.chosen)])
+            return self._scaled(flat[:, self.chosen])
         if observations.dtype == np.uint8:
             return observations.astype(np.float32) / np.float32(255) - np.float32(0.5)
         if self.shift is None:
             return observations.astype(np.float32) if observations.dtype == bool else observations
         return self._scaled(observations)
 
+    def prepare(self, observations: Shaped[np.ndarray, "n ..."]) -> Shaped[np.ndarray, "n ..."]:
+        """Returns observations as they go to the device, where `finish` does the rest.
+
+        Numbers are normalised here, in double precision. Bytes stay bytes, which take less room.
+        """
+        return observations if self._stays(observations) else self(observations)
+
+    def finish(self, prepared: Shaped[Array, "n ..."]) -> Shaped[Array, "n ..."]:
+        """Returns the numbers for a batch of prepared observations."""
+        return self(prepared) if self._stays(prepared) else prepared
+
+    def _stays(self, observations: Any) -> bool:
+        return self.shift is None or observations.dtype == np.uint8
+
     def _scaled(self, numbers: Any) -> Any:
-        shift, scale = _like(numbers, self.shift)[None], _like(numbers, self.scale)[None]
-        return (numbers.astype(np.float32) - shift) * scale
-
-
-def _like(observations: Any, statistics: Any) -> Any:
-    return np.asarray(statistics) if isinstance(observations, np.ndarray) else statistics
+        library = np if isinstance(numbers, np.ndarray) else jnp
+        precise = numbers.astype(np.result_type(float) if library is np else jnp.result_type(float))
+        shift, scale = (library.asarray(part, precise.dtype) for part in (self.shift, self.scale))
+        return ((precise - shift[None]) * scale[None]).astype(np.float32)
 
 
 def fit_inputs(
@@ -60,18 +80,27 @@ def fit_inputs(
     """
     if observations.ndim == 4 and by_pixel and normalise:
         return _by_pixel(observations)
-    if not normalise or observations.ndim != 2 or observations.dtype == np.uint8:
+    if observations.ndim != 2 or observations.dtype == np.uint8:
         return Inputs()
     most = max(1, min(ROWS_LOOKED_AT, NUMBERS_LOOKED_AT // observations.shape[1]))
     every = -(-len(observations) // most)
     seen = np.asarray(observations[::every], dtype=np.float64)
     low, high = seen.min(axis=0), seen.max(axis=0)
-    width = high - low
+    width, largest = high - low, np.abs(seen).max(axis=0)
     varies = width > 0
-    if np.abs(seen).max() <= 1 and (width[varies] >= NARROW).all():
+    if not normalise:
+        lost = varies & (largest > STEPS_OF_SINGLE_PRECISION * width)
+        if lost.any():
+            k = int(lost.argmax())
+            raise DataError(
+                f"number {k} of the observations lies between {low[k]!r} and {high[k]!r}, which "
+                "single precision hardly tells apart. Give normalise=True, or shift the numbers."
+            )
+        return Inputs()
+    if largest.max() <= 1 and (width[varies] >= NARROW).all():
         return Inputs()
     scale = np.divide(1.0, width, out=np.ones_like(width), where=varies)
-    return _inputs((low + high) / 2, scale)
+    return Inputs((low + high) / 2, scale)
 
 
 def _by_pixel(images: Shaped[np.ndarray, "n height width channels"]) -> Inputs:
@@ -91,12 +120,4 @@ def _by_pixel(images: Shaped[np.ndarray, "n height width channels"]) -> Inputs:
     if not chosen.size:
         return Inputs()
     mean, width = total[chosen] / len(images), (high - low)[chosen]
-    return _inputs(mean, 1 / width, chosen)
-
-
-def _inputs(shift: np.ndarray, scale: np.ndarray, chosen: np.ndarray | None = None) -> Inputs:
-    return Inputs(
-        jnp.asarray(shift, dtype=jnp.float32),
-        jnp.asarray(scale, dtype=jnp.float32),
-        None if chosen is None else jnp.asarray(chosen, dtype=jnp.int32),
-    )
+    return Inputs(mean, 1 / width, chosen.astype(np.int32))

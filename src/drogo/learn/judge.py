@@ -21,6 +21,7 @@ from drogo.learn.metrics import cosine, differences
 from drogo.learn.objectives import AbstractObjective, Numbers
 from drogo.learn.plan import Plan
 from drogo.learn.residuals import in_groups, state_residuals, transition_slopes
+from drogo.learn.sampling import device_rows
 
 STANDARD_ERRORS = 3.0
 """How many standard errors of a group's residual are subtracted from it before it counts."""
@@ -180,11 +181,5 @@ def _log_e(objective: AbstractObjective, outputs: Array) -> tuple[Array, Array]:
 
 
 def _as_batch(source: Any, weight: np.ndarray, rows: Any = slice(None)) -> Batch:
-    def floats(array: np.ndarray) -> jax.Array:
-        return jnp.asarray(array[rows], dtype=jnp.float32)
-
-    return Batch(
-        None, None, jnp.asarray(source.state[rows]), jnp.asarray(source.next_state[rows]),
-        floats(source.reward), jnp.asarray(source.terminated[rows]), floats(source.terminal_value),
-        jnp.asarray(weight, dtype=jnp.float32),
-    )  # fmt: skip
+    columns = vars(device_rows(source, rows))
+    return Batch(None, None, **columns, weight=jnp.asarray(weight, dtype=jnp.float32))

@@ -166,7 +166,7 @@ class Learner(eqx.Module):
 
     def output(self, params: PyTree[Array], observations: Shaped[Array, "n ..."]) -> Array:
         """Returns the bare outputs of the network at some observations."""
-        return self.network(params).values(self.features(observations))
+        return self.network(params)(self.inputs(observations))
 
     def step(
         self, state: State, batch: Batch, step_size: Float[Array, ""] | float | None = None
@@ -241,17 +241,25 @@ class Learner(eqx.Module):
         if objective.needs_second_batch:
             weight = batch.weight if batch.second_weight is None else batch.second_weight
             squared_norm = weight @ objective.entry(output if second is None else second) ** 2
-
-        def one(output: Array, next_output: Array, cost: Array, terminated: Array) -> Array:
-            return objective.loss(output, next_output, Sample(cost, terminated, squared_norm))
-
-        rest = (next_output, cost, batch.terminated)
+        rest = (next_output, Sample(cost, batch.terminated, jnp.full_like(cost, squared_norm)))
         weight = batch.weight / cost if self.scaled else batch.weight
         if self.emphasis > 0 and batch.complete:
-            slopes = jax.vmap(jax.grad(one))(jax.lax.stop_gradient(output), *rest)
-            slopes = slopes / cost if self.scaled else slopes
+            slopes = self.slopes(jax.lax.stop_gradient(output), *rest)
             weight = weight * emphasise(slopes, batch, outputs.shape[0], self.emphasis)
-        return weight @ jax.vmap(one)(output, *rest)
+        return weight @ jax.vmap(objective.loss)(output, *rest)
+
+    def slopes(
+        self, output: Float[Array, " n"], next_output: Float[Array, " n"], sample: Sample
+    ) -> Float[Array, " n"]:
+        """Returns the derivative of the loss of each transition with respect to `output`.
+
+        Args:
+            output: The outputs at s.
+            next_output: The outputs at s', with terminal states treated as the objective demands.
+            sample: The rest of each transition.
+        """
+        slopes = jax.vmap(jax.grad(self.objective.loss))(output, next_output, sample)
+        return slopes / sample.cost if self.scaled else slopes
 
     def cost(self, batch: Batch) -> Float[Array, " n"]:
         """Returns exp(-r / lam) of each transition."""

@@ -47,10 +47,10 @@ class Numbers(eqx.Module):
 class Sample(NamedTuple):
     """What a loss needs of one transition besides the network's outputs."""
 
-    cost: Scalar
+    cost: Float[Array, "*n"]
     """exp(-r / lam)."""
-    terminated: Bool[Array, ""]
-    squared_norm: Scalar
+    terminated: Bool[Array, "*n"]
+    squared_norm: Float[Array, "*n"]
     """The mean of the squared entries over an independent batch (penalised objectives only)."""
 
 
@@ -108,22 +108,27 @@ class AbstractObjective(eqx.Module):
         """Returns the unit of a state's residual: the size of the largest term in its equation."""
 
 
-class AbstractAnchored(AbstractObjective):
-    """An objective for v = log e whose terminal states have the value `terminal_value / lam`."""
+class AbstractLogObjective(AbstractObjective):
+    """An objective whose output is v = log e."""
 
-    anchored: ClassVar[bool] = True
-    needs_second_batch: ClassVar[bool] = False
-    separable: ClassVar[bool] = True
     initial_output: ClassVar[float] = 0.0
-
-    def next_output(self, output: Array, terminated: Array, terminal_value: Array) -> Array:
-        return jnp.where(terminated, terminal_value / self.numbers.lam, output)
 
     def entry(self, output: Array) -> Array:
         return jnp.exp(output)
 
     def log_e(self, output: Any) -> Any:
         return output
+
+
+class AbstractAnchored(AbstractLogObjective):
+    """An objective for v = log e whose terminal states have the value `terminal_value / lam`."""
+
+    anchored: ClassVar[bool] = True
+    needs_second_batch: ClassVar[bool] = False
+    separable: ClassVar[bool] = True
+
+    def next_output(self, output: Array, terminated: Array, terminal_value: Array) -> Array:
+        return jnp.where(terminated, terminal_value / self.numbers.lam, output)
 
     def log_scale(self, log_e: Float[Array, " states"]) -> Scalar:
         return jnp.zeros((), dtype=log_e.dtype)
@@ -170,26 +175,19 @@ class GDO(AbstractPenalised):
         return 2 * cost * jnp.abs(output)
 
 
-class LogGDO(AbstractPenalised):
+class LogGDO(AbstractPenalised, AbstractLogObjective):
     """`GDO` of u = exp(v). Its gradient carries a factor exp(v), which is why it fails."""
 
     separable: ClassVar[bool] = False
-    initial_output: ClassVar[float] = 0.0
 
     def loss(self, output: Scalar, next_output: Scalar, sample: Sample) -> Scalar:
         return GDO(self.numbers).loss(jnp.exp(output), jnp.exp(next_output), sample)
-
-    def entry(self, output: Array) -> Array:
-        return jnp.exp(output)
-
-    def log_e(self, output: Any) -> Any:
-        return output
 
     def unit(self, output: Array, cost: Array) -> Array:
         return 2 * cost * jnp.exp(2 * output)
 
 
-class NaturalGDO(AbstractPenalised):
+class NaturalGDO(AbstractPenalised, AbstractLogObjective):
     """[exp(-r/lam) - exp(v(s') - v(s)) + b (exp(2 v(s'')) - c)] v(s), the bracket held constant.
 
     This is exp(-2v) times the gradient of `LogGDO` (the metric of proposition 3.5), sampled: the
@@ -198,19 +196,12 @@ class NaturalGDO(AbstractPenalised):
     """
 
     separable: ClassVar[bool] = True
-    initial_output: ClassVar[float] = 0.0
 
     def loss(self, output: Scalar, next_output: Scalar, sample: Sample) -> Scalar:
         n = self.numbers
         ratio = jnp.exp(jnp.minimum(next_output - output, n.cap))
         bracket = sample.cost - ratio + n.penalty * (sample.squared_norm - n.target_norm)
         return stop_gradient(bracket) * output
-
-    def entry(self, output: Array) -> Array:
-        return jnp.exp(output)
-
-    def log_e(self, output: Any) -> Any:
-        return output
 
     def unit(self, output: Array, cost: Array) -> Array:
         return cost

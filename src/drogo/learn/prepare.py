@@ -157,20 +157,14 @@ def make_numbers(data: Transitions, configs: list[Config]) -> Numbers:
         configs: The configurations.
     """
     best = float(data.terminal_values.max())
-    columns = zip(
-        *(
-            (
-                config.lam,
-                cap_from_data(data, config.lam) if config.cap == "auto" else config.cap,
-                best / config.lam if config.ceiling else np.inf,
-                config.penalty,
-                config.target_norm,
-            )
-            for config in configs
-        ),
-        strict=True,
-    )
-    return Numbers(*(jnp.asarray(column, dtype=jnp.float32) for column in columns))
+    columns = {
+        "lam": [c.lam for c in configs],
+        "cap": [cap_from_data(data, c.lam) if c.cap == "auto" else c.cap for c in configs],
+        "ceiling": [best / c.lam if c.ceiling else np.inf for c in configs],
+        "penalty": [c.penalty for c in configs],
+        "target_norm": [c.target_norm for c in configs],
+    }
+    return Numbers(**{name: jnp.asarray(column) for name, column in columns.items()})
 
 
 def cap_from_data(data: Transitions, lam: float) -> float:

@@ -83,13 +83,9 @@ def transition_slopes(
         objective, cost = bare.objective, bare.cost(batch)
         squared_norm = (objective.entry(output) ** 2).mean()
         next_output = objective.next_output(next_output, batch.terminated, batch.terminal_value)
-
-        def one(output: Array, next_output: Array, cost: Array, terminated: Array) -> Array:
-            return objective.loss(output, next_output, Sample(cost, terminated, squared_norm))
-
-        slopes = jax.vmap(jax.grad(one))(output, next_output, cost, batch.terminated)
-        scale = 1 / cost if bare.scaled else jnp.ones_like(cost)
-        return scale * slopes, scale * objective.unit(output, cost)
+        sample = Sample(cost, batch.terminated, jnp.full_like(cost, squared_norm))
+        units = objective.unit(output, cost)
+        return bare.slopes(output, next_output, sample), units / cost if bare.scaled else units
 
     return jax.vmap(of_lane)(numbers, outputs, next_outputs)
 

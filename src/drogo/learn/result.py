@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import platform
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +20,7 @@ from drogo.data.transitions import merge_equal
 from drogo.errors import ArgumentError, DamagedFile
 from drogo.files import read_array_file, write_array_file
 from drogo.learn.build import UserNetwork
-from drogo.learn.checkpoint import (
-    Progress,
-    history_arrays,
-    history_from_arrays,
-    leaf_arrays,
-    tree_from_arrays,
-)
+from drogo.learn.checkpoint import HISTORY, STATE, Progress, as_section, by_path, section, tree_from
 from drogo.learn.diagnose import diagnose
 from drogo.learn.evaluate import outputs, outputs_at
 from drogo.learn.host import single_output
@@ -40,7 +34,7 @@ from drogo.learn.terminal import TerminalValues, terminal_values
 from drogo.learn.train import Training, lost_at
 from drogo.potential import Potential
 
-FORMAT = "drogo fit 6"
+FORMAT = "drogo fit 7"
 
 
 class ValueFunction(eqx.Module):
@@ -131,15 +125,18 @@ class LogEigenvector:
                 f"the observations have shape {batch.shape[1:]}; this fit was trained on shape "
                 f"{expected}. Give a batch: (n, {', '.join(map(str, expected))})."
             )
-        batch = as_type(batch, self.observations.dtype)
-        raw = outputs(self.learner, self.state.params, batch)
-        v = scaled_log_e(self.learner, raw)[0] - self.log_scale[:, None]
+        v = self._by_network(batch, slice(None))
         known = self.observations[self.terminal_states]
-        table, index = merge_equal(np.concatenate([known, batch]))
+        table, index = merge_equal(np.concatenate([known, as_type(batch, known.dtype)]))
         value = np.full(len(table), np.nan)
         value[index[: len(known)]] = self.terminal_values / self.config.lam
         given = value[index[len(known) :]]
         return np.where(np.isnan(given), v, given)
+
+    def _by_network(self, batch: np.ndarray, lanes: slice) -> Float[np.ndarray, "lanes batch"]:
+        params = take(self.state.params, lanes)
+        raw = outputs(self.learner, params, as_type(batch, self.observations.dtype))
+        return scaled_log_e(self.learner, raw)[0] - self.log_scale[lanes, None]
 
     def value_fn(self, seed: int = 0) -> ValueFunction:
         """Returns log e of one seed as a pure JAX function of a batch of observations.
@@ -151,6 +148,14 @@ class LogEigenvector:
             seed: One of the seeds of this fit.
         """
         k = self._lane(seed)
+        distinct = len(self.observations)
+        if self.observations.dtype.itemsize == 8:  # JAX may halve it
+            distinct = len(merge_equal(np.asarray(jnp.asarray(self.observations)))[0])
+        if distinct < len(self.observations):
+            raise ArgumentError(
+                f"in JAX's single precision only {distinct} of the {len(self.observations)} "
+                'observations are told apart. Use jax.config.update("jax_enable_x64", True).'
+            )
         params = take(self.state.params, k)
         return ValueFunction(
             self.learner.network(params),
@@ -189,16 +194,14 @@ class LogEigenvector:
         scale = float(self.mean_step[k]) if normalised else 1.0
         if not scale > 0:
             raise ArgumentError(f"seed {seed} learned a constant; it cannot be normalised.")
-        params = take(self.state.params, slice(k, k + 1))
-        network = self.learner.network(take(params, 0))
+        network = self.learner.network(take(self.state.params, k))
         output = single_output(network, self.learner.inputs)
         objective, log_scale = self.learner.objective, float(self.log_scale[k])
         log_e = float if objective.anchored else objective.log_e  # the former's output is log e
         shape, dtype = self.observations.shape[1:], self.observations.dtype
 
         def unseen(batch: np.ndarray) -> np.ndarray:
-            raw = outputs(self.learner, params, as_type(batch, dtype))
-            return (scaled_log_e(self.learner, raw)[0][0] - log_scale) / scale
+            return self._by_network(batch, slice(k, k + 1))[0] / scale
 
         def unseen_single(observation: np.ndarray) -> float:
             raw = output(as_type(observation, dtype))
@@ -226,15 +229,12 @@ class LogEigenvector:
             overwrite: Whether to replace a file that is there.
         """
         arrays = {name: getattr(self, name) for name in ARRAYS}
-        arrays |= {**history_arrays(self.history), **leaf_arrays(self.state)}
-        arrays |= leaf_arrays(self.learner.inputs, "inputs/")
-        arrays |= leaf_arrays(self.learner.objective.numbers, "numbers/")
+        arrays |= as_section(HISTORY, self.history) | as_section(STATE, by_path(self.state))
+        arrays |= as_section("inputs/", vars(self.learner.inputs))
+        arrays |= as_section("numbers/", vars(self.learner.objective.numbers))
         settings = {
             "format": FORMAT,
             "config": self.config.as_json(),
-            "inputs": [
-                name for name, part in vars(self.learner.inputs).items() if part is not None
-            ],
             **{name: list(getattr(self, name)) for name in ("seeds", "status", "diverged_at")},
             **{name: dict(getattr(self, name)) for name in ("own", "versions")},
             "data_digest": self.data_digest,
@@ -275,19 +275,16 @@ def load(
             raise ArgumentError(
                 f"{path} was trained with the {name} {getattr(config, name)!r}; leave out {name}=."
             )
-    stored = [jnp.asarray(arrays[f"inputs/{k:04d}"]) for k in range(len(settings["inputs"]))]
-    inputs = Inputs(**dict(zip(settings["inputs"], stored, strict=True)))
-    numbers = Numbers(
-        *(jnp.asarray(arrays[f"numbers/{k:04d}"])[None] for k in range(len(fields(Numbers))))
-    )
+    inputs = Inputs(**section(arrays, "inputs/"))
+    numbers = Numbers(**jax.tree.map(lambda part: part[None], section(arrays, "numbers/")))
     seeds = settings["seeds"]
     learner, params = make_learner(config, arrays["observations"], inputs, numbers, seeds, own)
     fresh = jax.eval_shape(jax.vmap(learner.init), params)
+    state = section(arrays, STATE)
+    if config.optimiser == CUSTOM and optimiser is None:
+        state = {name: part for name, part in state.items() if not name.startswith(".optimiser")}
     try:
-        if config.optimiser == CUSTOM and optimiser is None:
-            state = _without_optimiser(arrays, fresh)
-        else:
-            state = tree_from_arrays(arrays, fresh)
+        state = tree_from(state, fresh)
     except DamagedFile as error:
         raise DamagedFile(
             f"{path} does not fit the network, optimiser and objective given: {error}"
@@ -296,19 +293,11 @@ def load(
         **{name: arrays[name] for name in ARRAYS},
         **{name: tuple(settings[name]) for name in ("seeds", "status", "diverged_at")},
         **{name: settings[name] for name in ("own", "versions", "data_digest")},
-        history=history_from_arrays(arrays),
+        history=section(arrays, HISTORY),
         config=config,
         learner=learner,
         state=state,
     )
-
-
-def _without_optimiser(arrays: Mapping[str, np.ndarray], fresh: State) -> State:
-    """Returns a stored state whose optimiser is unknown: all of it but the optimiser's part."""
-    names = sorted(name for name in arrays if name.startswith("leaf/"))
-    first = len(jax.tree.leaves((fresh.params, fresh.target)))
-    kept = [*names[:first], *names[-2:]]
-    return tree_from_arrays({name: arrays[name] for name in kept}, fresh)
 
 
 def make_results(

@@ -27,7 +27,7 @@ from drogo.learn.judge import STOP_AT, Judge, Row
 from drogo.learn.learner import Learner, State
 from drogo.learn.networks import Table
 from drogo.learn.objectives import Numbers
-from drogo.learn.sampling import AbstractSampler, Draw, RowData, TableData
+from drogo.learn.sampling import DeviceData, Draw, Sampler
 
 LOGGED = 40
 """The number of logged updates of a fit."""
@@ -79,8 +79,8 @@ class Training:
     data: Transitions
     learner: Learner
     numbers: Numbers
-    device_data: TableData | RowData
-    sampler: AbstractSampler
+    device_data: DeviceData
+    sampler: Sampler
     judge: Judge
     configs: list[Config]
     seeds: list[int]
@@ -207,7 +207,7 @@ def _run(
     learner: Learner,
     numbers: Numbers,
     states: State,
-    device_data: TableData | RowData,
+    device_data: DeviceData,
     draws: Draw | None,
     step_sizes: Float[Array, "longest lanes"],
     seed_of_lane: Int[Array, " lanes"],
