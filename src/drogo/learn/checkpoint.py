@@ -15,6 +15,7 @@ from jaxtyping import PyTree
 from drogo.errors import BadCheckpoint, DamagedFile
 from drogo.files import read_array_file, write_array_file
 from drogo.learn.learner import State
+from drogo.requests import differences
 
 FORMAT = "drogo checkpoint 4"
 HISTORY, STATE = "history/", "state/"
@@ -74,10 +75,11 @@ def restore(path: Path, identity: dict[str, Any], fresh: Progress) -> Progress:
     try:
         arrays, stored = read_array_file(path)
         wanted = {"format": FORMAT, **identity}
-        differ = sorted(name for name in wanted if stored.get(name) != wanted[name])
+        differ = differences(stored, wanted)
         if differ:
             raise BadCheckpoint(
-                f"{path} is a checkpoint of another fit: {', '.join(differ)} differ.", remedy=remedy
+                f"{path} is a checkpoint of another fit, which differs in {', '.join(differ)}.",
+                remedy=remedy,
             )
         states = tree_from(section(arrays, STATE), fresh.states)
     except BadCheckpoint:
@@ -113,10 +115,12 @@ def tree_from(stored: Mapping[str, np.ndarray], like: PyTree) -> PyTree:
 
     Args:
         stored: The leaves.
-        like: A tree of the same structure, shapes and types.
+        like: A tree of the same structure and shapes. Numbers are stored in the precision of the
+            process that wrote them, and are given in that of this one.
     """
-    expected = {name: (leaf.shape, str(leaf.dtype)) for name, leaf in by_path(like).items()}
-    found = {name: (leaf.shape, str(leaf.dtype)) for name, leaf in stored.items()}
+    leaves = by_path(like)
+    expected = {name: (leaf.shape, leaf.dtype.kind) for name, leaf in leaves.items()}
+    found = {name: (leaf.shape, leaf.dtype.kind) for name, leaf in stored.items()}
     differ = [name for name in {**expected, **found} if expected.get(name) != found.get(name)]
     if differ:
         first = differ[0]
@@ -125,5 +129,5 @@ def tree_from(stored: Mapping[str, np.ndarray], like: PyTree) -> PyTree:
             f"first is {first}: stored is {found.get(first, 'nothing')}, expected is "
             f"{expected.get(first, 'nothing')}."
         )
-    leaves = [jnp.asarray(stored[name]) for name in expected]
-    return jax.tree.unflatten(jax.tree.structure(like), leaves)
+    given = [jnp.asarray(stored[name], leaf.dtype) for name, leaf in leaves.items()]
+    return jax.tree.unflatten(jax.tree.structure(like), given)

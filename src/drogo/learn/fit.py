@@ -172,9 +172,13 @@ def _path(checkpoint: str | Path | None) -> Path | None:
 
 
 def _seed_list(seeds: int | Sequence[int]) -> list[int]:
-    chosen = list(range(seeds)) if isinstance(seeds, int) else [int(s) for s in seeds]
-    if not chosen or len(set(chosen)) < len(chosen) or min(chosen) < 0:
-        raise ArgumentError(f"seeds is {seeds!r}; give how many, or distinct numbers from 0 on.")
+    listed = range(seeds) if is_a(seeds, Integral) else seeds
+    whole = not isinstance(listed, str) and all(is_a(seed, Integral) for seed in listed)
+    chosen = [int(seed) for seed in listed] if whole else []
+    if not chosen or len(set(chosen)) < len(chosen) or min(chosen) < 0 or max(chosen) >= 2**32:
+        raise ArgumentError(
+            f"seeds is {seeds!r}; give how many, or distinct whole numbers from 0 to 2**32 - 1."
+        )
     return chosen
 
 

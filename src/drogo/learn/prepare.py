@@ -32,6 +32,10 @@ from drogo.learn.train import Training
 MOST_HASHED = 20_000
 """Observations that go into the digest of a data set."""
 
+LARGEST_EXPONENT = 80.0
+"""The largest -r / lam. The exponential of 88 is the largest that single precision holds, and is
+multiplied by the likes of 100 in an optimiser."""
+
 Vector = Float[np.ndarray, " distinct"]
 Truth = Mapping[str, Vector | Callable[[float], Vector]]
 
@@ -156,7 +160,13 @@ def make_numbers(data: Transitions, configs: list[Config]) -> Numbers:
         data: The transitions, which decide an automatic cap and the ceiling.
         configs: The configurations.
     """
-    best = float(data.terminal_values.max())
+    best, lowest = float(data.terminal_values.max()), float(data.reward.min())
+    smallest = min(config.lam for config in configs)
+    if -lowest / smallest > LARGEST_EXPONENT:
+        raise ArgumentError(
+            f"exp(-r / lam) overflows single precision: the lowest reward is {lowest:g}, and lam "
+            f"is {smallest:g}. Use lam of at least {-lowest / LARGEST_EXPONENT:.3g}."
+        )
     columns = {
         "lam": [c.lam for c in configs],
         "cap": [cap_from_data(data, c.lam) if c.cap == "auto" else c.cap for c in configs],
