@@ -5,6 +5,8 @@ Every kind is also the built-in exception that it refines, so `except ValueError
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 
 class DrogoError(Exception):
     """Base class of every error that this library raises on purpose.
@@ -94,3 +96,9 @@ class OtherCode(DrogoError, RuntimeError):
 
 class MissingPackage(DrogoError, ImportError):
     """An optional package is not installed."""
+
+
+def check_choice(name: str, value: object, choices: Collection[str]) -> None:
+    """Raises an `ArgumentError` unless the value of an argument is one of the choices."""
+    if value not in choices:
+        raise ArgumentError(f"{name} is {value!r}; choose one of {', '.join(choices)}.")

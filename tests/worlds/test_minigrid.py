@@ -68,7 +68,7 @@ def test_every_state_looks_different(observation):
     if observation == "rgb":
         for state in range(0, world.n_states, 7):
             world.reset(options={"state": state})
-            assert np.array_equal(world._render(world.tile), table[state])
+            assert np.array_equal(world.render(world.tile), table[state])
             assert np.array_equal(fresh.reset(options={"state": state})[0], table[state])
     shown, info = world.reset(options={"state": 5})
     assert info["state"] == 5

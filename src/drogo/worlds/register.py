@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gymnasium
 
+from drogo.errors import MissingPackage
 from drogo.worlds import shipped
 
 ENTRY_POINT = "drogo.worlds.grid.environment:GridWorldEnv"
@@ -28,3 +29,15 @@ def register() -> None:
     for identifier, arguments in {**worlds, OWN_MAP: {}}.items():
         if identifier not in gymnasium.registry:
             gymnasium.register(identifier, entry_point=ENTRY_POINT, kwargs=arguments)
+
+
+def register_minigrid() -> None:
+    """Registers MiniGrid's environments, unless they are registered already."""
+    try:
+        import minigrid
+    except ImportError as error:
+        raise MissingPackage(
+            "MiniGrid is not installed. Install drogo with its extra 'minigrid'."
+        ) from error
+    if "MiniGrid-Empty-5x5-v0" not in gymnasium.registry:
+        minigrid.register_minigrid_envs()

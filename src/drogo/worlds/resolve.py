@@ -6,18 +6,19 @@ Resolving a name is cheap: maps are parsed and environments are made when they a
 from __future__ import annotations
 
 import abc
+import contextlib
 import dataclasses
 import difflib
 import importlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
-from drogo.errors import ArgumentError, FileError, MDPError, MissingPackage
+from drogo.errors import ArgumentError, MDPError
 from drogo.requests import source_digest
 from drogo.worlds import shipped
 
@@ -48,9 +49,9 @@ class World(abc.ABC):
     digest: dict[str, Any]
 
     @property
-    @abc.abstractmethod
     def sampling(self) -> dict[str, Any]:
         """The arguments `start`, `reward` and `key` of `collect`, as far as they are needed."""
+        return {"start": "uniform"}
 
     @property
     @abc.abstractmethod
@@ -58,9 +59,9 @@ class World(abc.ABC):
         """The exact finite MDP; `MDPError` says why there is none."""
 
     @property
-    @abc.abstractmethod
     def known_mdp(self) -> MDP | None:
         """The exact finite MDP, or None if it is unknown or would have to be searched for."""
+        return self.mdp
 
     @abc.abstractmethod
     def make(self) -> gymnasium.Env:
@@ -72,23 +73,19 @@ class World(abc.ABC):
 class GridMap(World):
     """A text map: one that is shipped, or a file."""
 
-    load: Callable[[], GridWorld]
+    source: str
+    """The name of the shipped map, or the file, for error messages."""
 
     @cached_property
     def grid(self) -> GridWorld:
         """The map as a grid world."""
-        return self.load()
+        from drogo.worlds.grid import GridWorld
+        from drogo.worlds.grid.parse import parse
 
-    @property
-    def sampling(self) -> dict[str, Any]:
-        return {"start": "uniform"}
+        return GridWorld(self.name, parse(self.digest["map"], self.source))
 
     @property
     def mdp(self) -> MDP:
-        return self.grid.mdp
-
-    @property
-    def known_mdp(self) -> MDP:
         return self.grid.mdp
 
     def make(self) -> gymnasium.Env:
@@ -114,15 +111,7 @@ class MiniGrid(World):
         return MiniGridWorld(self.spec.id, **self.arguments)
 
     @property
-    def sampling(self) -> dict[str, Any]:
-        return {"start": "uniform"}
-
-    @property
     def mdp(self) -> MDP:
-        return self.env.mdp
-
-    @property
-    def known_mdp(self) -> MDP:
         return self.env.mdp
 
     def make(self) -> gymnasium.Env:
@@ -140,8 +129,8 @@ class Environment(World):
     key: str | None
     """The part of a `Dict` observation to use."""
 
-    @cached_property
-    def sampling(self) -> dict[str, Any]:  # pyright: ignore[reportIncompatibleMethodOverride]
+    @property
+    def sampling(self) -> dict[str, Any]:
         from drogo.worlds.control import STARTS
 
         start = STARTS.get(self.spec.id, "reset")
@@ -160,12 +149,10 @@ class Environment(World):
 
         env = self.make()
         has_table = isinstance(getattr(env.unwrapped, "P", None), Mapping)
-        if not has_table or not isinstance(env.observation_space, Discrete):
-            return None
-        try:
-            return self.mdp
-        except MDPError:
-            return None
+        if has_table and isinstance(env.observation_space, Discrete):
+            with contextlib.suppress(MDPError):
+                return self.mdp
+        return None
 
     def make(self) -> gymnasium.Env:
         import gymnasium
@@ -244,42 +231,24 @@ def _grid_map(source: str, observation: str, reward: float | None) -> GridMap:
         )
     if observation == "symbolic":
         raise ArgumentError("The observation 'symbolic' is for MiniGrid environments.")
-    if source in shipped.names():
-        name, text = source, shipped.read(source)
-    else:
-        name = Path(source).stem
-        try:
-            text = Path(source).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise FileError(f"The map {source} cannot be read: {error}.") from error
-
-    def load() -> GridWorld:
-        from drogo.worlds.grid import GridWorld
-        from drogo.worlds.grid.parse import parse
-
-        return GridWorld(name, parse(text, source))
-
-    return GridMap(name, observation, {"map": text}, load)
+    name, text = shipped.read(source)
+    return GridMap(name, observation, {"map": text}, source)
 
 
 def _find_spec(name: str) -> EnvSpec:
     """Gymnasium's specification of an id, after the module that registers it was imported."""
     import gymnasium
 
-    from drogo.worlds.register import OWN_MAP, register
+    from drogo.worlds.register import OWN_MAP, register, register_minigrid
 
     register()
     module, _, identifier = name.rpartition(":")
-    if identifier.startswith(("MiniGrid-", "BabyAI-")):
-        module = module or "minigrid"
+    if module == "minigrid" or identifier.startswith(("MiniGrid-", "BabyAI-")):
+        register_minigrid()
     if module:
         try:
             importlib.import_module(module)
         except ImportError as error:
-            if module == "minigrid":
-                raise MissingPackage(
-                    "MiniGrid is not installed. Install drogo with its extra 'minigrid'."
-                ) from error
             raise ArgumentError(
                 f"The module {module!r} of {name!r} cannot be imported: {error}."
             ) from error

@@ -1,8 +1,12 @@
-"""The maps that come with the library: text files, and their `-plain` variants."""
+"""The maps that come with the library, their `-plain` variants, and map files of one's own."""
 
 from __future__ import annotations
 
+import difflib
 from importlib import resources
+from pathlib import Path
+
+from drogo.errors import ArgumentError, FileError, MissingFile
 
 PAPER = ("grid-task", "four-rooms", "grid-room", "grid-maze")
 """The worlds of the paper, in its order."""
@@ -16,11 +20,23 @@ def names() -> tuple[str, ...]:
     return (*PAPER, *(name + PLAIN for name in PAPER), *FURTHER)
 
 
-def read(name: str) -> str:
-    """Reads the text of a shipped map."""
-    file = resources.files("drogo.worlds") / "maps" / f"{name.removesuffix(PLAIN)}.txt"
-    text = file.read_text(encoding="utf-8")
-    if not name.endswith(PLAIN):
-        return text
-    header, _, cells = text.partition("\n\n")
-    return header + "\n\n" + cells.replace("x", ".")
+def read(source: str | Path) -> tuple[str, str]:
+    """Reads the map of a shipped world or a file, and returns its name and text."""
+    name, path = str(source), Path(source)
+    if name in names():
+        file = resources.files("drogo.worlds") / "maps" / f"{name.removesuffix(PLAIN)}.txt"
+        header, gap, cells = file.read_text(encoding="utf-8").partition("\n\n")
+        return name, header + gap + (cells.replace("x", ".") if name.endswith(PLAIN) else cells)
+    if not path.is_file():
+        near = difflib.get_close_matches(name, names(), n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise MissingFile(
+            f"no shipped world and no map file is called {name!r}.{hint} "
+            f"Shipped worlds: {', '.join(names())}."
+        )
+    try:
+        return path.stem, path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ArgumentError(f"{path} is not a text file in UTF-8: {error}.") from error
+    except OSError as error:
+        raise FileError(f"The map {path} cannot be read: {error}.") from error

@@ -12,10 +12,10 @@ import numpy as np
 
 from drogo.errors import ArgumentError
 from drogo.mdp import MDP
-from drogo.worlds.first_state import check_start, first_state
 from drogo.worlds.grid import observe
 from drogo.worlds.grid.parse import START
-from drogo.worlds.grid.world import MOVES, GridWorld
+from drogo.worlds.grid.world import GridWorld
+from drogo.worlds.tabular import TabularEnv, check_start
 
 RENDER_TILE = 24
 """Pixels per cell in `render()`."""
@@ -24,7 +24,7 @@ LARGEST_CACHED_TABLE = 2**24
 AGENT_SYMBOL = "@"
 
 
-class GridWorldEnv(gymnasium.Env):
+class GridWorldEnv(TabularEnv):
     """A grid world in which an agent walks to a goal, around the low-reward cells.
 
     ## Actions
@@ -52,6 +52,7 @@ class GridWorldEnv(gymnasium.Env):
         render_mode: `"rgb_array"`, `"ansi"` or None.
     """
 
+    actions = ("right", "down", "left", "up")
     metadata = {"render_modes": ["rgb_array", "ansi"], "render_fps": 10}  # noqa: RUF012
 
     def __init__(
@@ -73,15 +74,15 @@ class GridWorldEnv(gymnasium.Env):
                 f"{', '.join(self.metadata['render_modes'])}, or None."
             )
         self.world = world if isinstance(world, GridWorld) else GridWorld.load(world)
+        self.next_state, self.state_reward = self.world.next_state, self.world.reward
+        self.terminal, self.map_start = self.world.terminal, self.world.start
         self.observation_kind = observation
         self.tile = tile
         self.start = start
         self.step_limit = step_limit or self.world.step_limit
         self.render_mode = render_mode
-        self.action_space = gymnasium.spaces.Discrete(len(MOVES))
+        self.action_space = gymnasium.spaces.Discrete(len(self.actions))
         self.observation_space = observe.space(self.world, observation, tile)
-        self.state = 0
-        self.steps = 0
         size = int(np.prod(self.observation_space.shape or (1,))) * self.world.n_states
         self._table = self.all_observations() if size <= LARGEST_CACHED_TABLE else None
 
@@ -95,32 +96,6 @@ class GridWorldEnv(gymnasium.Env):
     def all_observations(self) -> np.ndarray:
         """Returns the observation of every state, in state order."""
         return self.world.observations(self.observation_kind, self.tile)
-
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
-        super().reset(seed=seed)
-        options = {"start": self.start, **(options or {})}
-        self.state = first_state(options, self.world.terminal, self.world.start, self.np_random)
-        self.steps = 0
-        return self._observation(), {"state": self.state}
-
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        if not self.action_space.contains(action):
-            raise ArgumentError(
-                f"action is {action!r}; expected 0 (right), 1 (down), 2 (left), 3 (up)."
-            )
-        before = self.state
-        self.state = int(self.world.next_state[before, action])
-        self.steps += 1
-        terminated = bool(self.world.terminal[self.state])
-        reward = self.world.reward[before] if not self.world.terminal[before] else 0.0
-        info: dict[str, Any] = {"state": self.state}
-        if terminated and self.state != before:
-            info["terminal_value"] = float(self.world.reward[self.state])
-            reward += info["terminal_value"]
-        truncated = self.steps >= self.step_limit and not terminated
-        return self._observation(), float(reward), terminated, truncated, info
 
     def render(self) -> Any:
         if self.render_mode == "rgb_array":

@@ -15,7 +15,8 @@ import gymnasium
 import numpy as np
 from jaxtyping import Float32, Int, Shaped
 
-from drogo.errors import ArgumentError
+from drogo.errors import ArgumentError, check_choice
+from drogo.worlds.tabular import check_tile
 
 if TYPE_CHECKING:
     from drogo.worlds.grid.world import GridWorld
@@ -35,9 +36,8 @@ LARGEST_TABLE = 4 * 2**30
 
 def space(world: GridWorld, kind: str, tile: int = 1) -> gymnasium.Space:
     """Returns the Gymnasium space of one observation."""
-    if kind not in KINDS:
-        raise ArgumentError(f"observation is {kind!r}; choose one of {', '.join(KINDS)}.")
-    _check_tile(tile)
+    check_choice("observation", kind, KINDS)
+    check_tile(tile)
     if kind == "state":
         return gymnasium.spaces.Discrete(world.n_states)
     if kind == "one-hot":
@@ -61,16 +61,13 @@ def table(
     if kind == "state":
         return states.copy()
     if kind == "one-hot":
-        hot = np.zeros(shape, dtype=np.float32)
-        hot[np.arange(len(states)), states] = 1.0
-        return hot
+        return (states[:, None] == np.arange(world.n_states)).astype(np.float32)
+    row, column = world.cells[states].T
     if kind == "coordinates":
         height, width = world.shape
-        row, column = world.cells[states].T
         unit = np.stack([column / (width - 1), row / (height - 1)], axis=-1)
         return (unit - 0.5).astype(np.float32)
     images = np.tile(picture(world, None, 1) - np.float32(0.5), (len(states), 1, 1, 1))
-    row, column = world.cells[states].T
     agent = np.array(AGENT_COLOUR, dtype=np.float32) - np.float32(0.5)
     images[np.arange(len(states)), row, column] = agent
     return images.repeat(tile, axis=1).repeat(tile, axis=2)
@@ -78,19 +75,12 @@ def table(
 
 def picture(world: GridWorld, state: int | None, tile: int) -> Float32[np.ndarray, "h w 3"]:
     """Draws the map in colour, in [0, 1]; the agent, if any, fills its cell."""
-    _check_tile(tile)
-    image = np.empty((*world.shape, 3), dtype=np.float32)
-    image[...] = WALL_COLOUR
-    colours = np.empty((world.n_states, 3), dtype=np.float32)
-    colours[...] = FREE_COLOUR
+    check_tile(tile)
+    image = np.full((*world.shape, 3), WALL_COLOUR, dtype=np.float32)
+    colours = np.full((world.n_states, 3), FREE_COLOUR, dtype=np.float32)
     colours[world.low_reward] = LOW_REWARD_COLOUR
     colours[world.terminal] = GOAL_COLOUR
     if state is not None:
         colours[state] = AGENT_COLOUR
     image[~world.walls] = colours
     return image.repeat(tile, axis=0).repeat(tile, axis=1)
-
-
-def _check_tile(tile: int) -> None:
-    if tile < 1:
-        raise ArgumentError(f"tile is {tile}; it must be at least 1 pixel per cell.")

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-import scipy.sparse as sp
 from jaxtyping import Bool, Float, Float32, Int, Shaped
 
-from drogo.errors import ArgumentError, MissingFile
 from drogo.mdp import MDP
 from drogo.worlds import shipped
 from drogo.worlds.grid import observe
 from drogo.worlds.grid.parse import START, WALL, Map, parse
+from drogo.worlds.tabular import mdp_of_moves
 
 MOVES = ((0, 1), (1, 0), (0, -1), (-1, 0))
 """Right, down, left, up: the (row, column) steps of actions 0 to 3."""
@@ -51,21 +49,8 @@ class GridWorld:
             MapError: The map is malformed; the error names the line and column.
             MissingFile: There is no such world or file.
         """
-        if str(source) in shipped.names():
-            return cls.parse(shipped.read(str(source)), rewards, str(source))
-        path = Path(source)
-        if path.is_file():
-            try:
-                text = path.read_text(encoding="utf-8")
-            except UnicodeDecodeError as error:
-                raise ArgumentError(f"{path} is not a text file in UTF-8: {error}.") from error
-            return cls(path.stem, parse(text, str(path), rewards))
-        near = difflib.get_close_matches(str(source), shipped.names(), n=1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise MissingFile(
-            f"no shipped world and no map file is called {str(source)!r}.{hint} "
-            f"Shipped worlds: {', '.join(shipped.names())}."
-        )
+        name, text = shipped.read(source)
+        return cls(name, parse(text, str(source), rewards))
 
     @classmethod
     def parse(
@@ -163,15 +148,8 @@ class GridWorld:
     @cached_property
     def mdp(self) -> MDP:
         """The MDP of the world under the uniform random policy; its states are (row, column)."""
-        n = self.n_states
-        matrices = [
-            sp.csr_array((np.ones(n), next_state, np.arange(n + 1)), shape=(n, n))
-            for next_state in self.next_state.T
-        ]
         states = list(map(tuple, self.cells.tolist()))
-        return MDP.from_arrays(
-            matrices, self.reward, self.terminal, start=self.start, states=states
-        )
+        return mdp_of_moves(self.next_state, self.reward, self.terminal, self.start, states)
 
     def observations(self, kind: str, tile: int = 1) -> Shaped[np.ndarray, "states ..."]:
         """Returns the observation of every state.

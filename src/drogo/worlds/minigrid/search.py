@@ -31,46 +31,44 @@ class StateGraph:
     """Whether the cell in front of the agent cannot be entered."""
 
 
-def explore(env: Any, actions: Sequence[int], max_states: int = MAX_STATES) -> StateGraph:
-    """Search from the present state of `env` (unwrapped) with its own `step`."""
+def explore(env: Any, actions: Sequence[int]) -> StateGraph:
+    """Searches from the present state of `env` (unwrapped) with its own `step`."""
     # The partial view that MiniGrid draws at every step takes longer than all the rest.
     env.gen_obs = lambda: None
     try:
-        return _explore(env, actions, max_states)
+        return _explore(env, actions)
     finally:
         del env.gen_obs
 
 
-def _explore(env: Any, actions: Sequence[int], max_states: int) -> StateGraph:
-    snapshots, names, kinds, blocked = [take(env)], [name_of(env)], [NON_TERMINAL], [_blocked(env)]
-    index = {(names[0], NON_TERMINAL): 0}
-    rows: list[list[int]] = []
+def _explore(env: Any, actions: Sequence[int]) -> StateGraph:
+    snapshots, keys = [take(env)], [(name_of(env), NON_TERMINAL)]
+    index = {keys[0]: 0}
+    rows, blocked = [], []
     for state, snapshot in enumerate(snapshots):  # The list grows during the loop.
-        if kinds[state] != NON_TERMINAL:
-            rows.append([state] * len(actions))
+        put_back(env, snapshot)
+        blocked.append(_blocked(env))
+        rows.append([state] * len(actions))
+        if keys[state][1] != NON_TERMINAL:
             continue
-        rows.append([])
-        for action in actions:
+        for column, action in enumerate(actions):
             put_back(env, snapshot)
             kind = _step(env, action)
-            name = name_of(env)
-            if (name, kind) not in index:
-                if len(snapshots) >= max_states:
+            key = (name_of(env), kind)
+            if key not in index:
+                if len(snapshots) >= MAX_STATES:
                     raise ArgumentError(
-                        f"{_title(env)} has more than {max_states} states under these "
+                        f"{_title(env)} has more than {MAX_STATES} states under these "
                         f"{len(actions)} actions. Use fewer actions (drop lets every object lie "
                         "everywhere), or learn without an exact solution."
                     )
-                index[name, kind] = len(snapshots)
+                index[key] = len(snapshots)
                 snapshots.append(take(env))
-                names.append(name)
-                kinds.append(kind)
-                blocked.append(_blocked(env))
-            rows[-1].append(index[name, kind])
+                keys.append(key)
+            rows[state][column] = index[key]
     put_back(env, snapshots[0])
-    return StateGraph(
-        tuple(snapshots), tuple(names), np.array(rows), np.array(kinds), np.array(blocked)
-    )
+    names, kinds = zip(*keys, strict=True)
+    return StateGraph(tuple(snapshots), names, np.array(rows), np.array(kinds), np.array(blocked))
 
 
 def _step(env: Any, action: int) -> int:

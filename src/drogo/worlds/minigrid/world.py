@@ -9,15 +9,15 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-import scipy.sparse as sp
-from gymnasium.utils import RecordConstructorArgs, seeding
-from jaxtyping import Float, Int, UInt8
+from gymnasium.utils import RecordConstructorArgs
+from jaxtyping import Int, UInt8
 
-from drogo.errors import ArgumentError, ArgumentTypeError, MissingPackage
+from drogo.errors import ArgumentError, ArgumentTypeError, check_choice
 from drogo.mdp import MDP
-from drogo.worlds.first_state import first_state
 from drogo.worlds.minigrid.search import FAILURE, NON_TERMINAL, StateGraph, explore
 from drogo.worlds.minigrid.snapshot import put_back
+from drogo.worlds.register import register_minigrid
+from drogo.worlds.tabular import TabularEnv, check_tile, mdp_of_moves
 
 ACTIONS = ("left", "right", "forward", "pickup", "drop", "toggle", "done")
 """The names of MiniGrid's actions, in its order."""
@@ -31,7 +31,7 @@ MAX_SCENES = 64
 """The number of pictures of the grid without the agent that are kept."""
 
 
-class MiniGridWorld(gymnasium.Wrapper, RecordConstructorArgs):
+class MiniGridWorld(TabularEnv, gymnasium.Wrapper, RecordConstructorArgs):
     """Turns MiniGrid's time-dependent reward into a reward of the state, and shows the whole grid.
 
     A state consists of position, direction, doors and objects. `mdp` is the exact MDP over the
@@ -75,12 +75,8 @@ class MiniGridWorld(gymnasium.Wrapper, RecordConstructorArgs):
             collision=collision, actions=actions, step_limit=step_limit,
         )  # fmt: skip
         gymnasium.Wrapper.__init__(self, _make(env))
-        if observation not in OBSERVATIONS:
-            raise ArgumentError(
-                f"observation is {observation!r}; choose one of {', '.join(OBSERVATIONS)}."
-            )
-        if tile < 1:
-            raise ArgumentError(f"tile is {tile}; it must be at least 1 pixel per cell.")
+        check_choice("observation", observation, OBSERVATIONS)
+        check_tile(tile)
         if not step < 0:
             raise ArgumentError(f"step is {step}; the default representation needs it below 0.")
         for name, value in (("lava", lava), ("collision", collision)):
@@ -97,11 +93,17 @@ class MiniGridWorld(gymnasium.Wrapper, RecordConstructorArgs):
         self.step_limit: int = step_limit or int(inner.max_steps)
         inner.max_steps = np.iinfo(np.int64).max
         self.graph, self.actions = self._explore(actions)
+        self.next_state = self.graph.next_state
+        self.terminal = self.graph.kind != NON_TERMINAL
+        self.map_start = np.eye(1, self.n_states)[0]
+        self.state_reward = np.select(
+            [self.graph.kind == FAILURE, self.terminal, self.graph.blocked],
+            [lava, 0.0, step + collision],
+            default=step,
+        )
         self._scenes: dict[Hashable, np.ndarray] = {}
-        self._state = 0
-        self._steps = 0
         self.action_space = gymnasium.spaces.Discrete(len(self.actions))
-        self.observation_space = gymnasium.spaces.Box(0, 255, self._picture().shape, np.uint8)
+        self.observation_space = gymnasium.spaces.Box(0, 255, self._draw(0).shape, np.uint8)
 
     def _explore(self, actions: Sequence[str] | None) -> tuple[StateGraph, tuple[str, ...]]:
         """Finds all states, and the names of the actions in the order of the action space."""
@@ -136,23 +138,10 @@ class MiniGridWorld(gymnasium.Wrapper, RecordConstructorArgs):
         return np.array([snapshot.position for snapshot in self.graph.snapshots])
 
     @cached_property
-    def state_reward(self) -> Float[np.ndarray, " states"]:
-        """The reward of leaving each state; the terminal value of a terminal state."""
-        leaving = self.costs["step"] + np.where(self.graph.blocked, self.costs["collision"], 0.0)
-        terminal_value = np.where(self.graph.kind == FAILURE, self.costs["lava"], 0.0)
-        return np.where(self.graph.kind == NON_TERMINAL, leaving, terminal_value)
-
-    @cached_property
     def mdp(self) -> MDP:
         """The exact MDP under the uniform random policy."""
-        n, actions = self.graph.next_state.shape
-        matrices = [
-            sp.csr_array((np.ones(n), self.graph.next_state[:, a], np.arange(n + 1)), shape=(n, n))
-            for a in range(actions)
-        ]
-        terminal = self.graph.kind != NON_TERMINAL
-        return MDP.from_arrays(
-            matrices, self.state_reward, terminal, start=0, states=self.graph.names
+        return mdp_of_moves(
+            self.next_state, self.state_reward, self.terminal, self.map_start, self.graph.names
         )
 
     def all_observations(self) -> UInt8[np.ndarray, "states height width channels"]:
@@ -161,13 +150,8 @@ class MiniGridWorld(gymnasium.Wrapper, RecordConstructorArgs):
 
     @cached_property
     def _table(self) -> np.ndarray:
-        current = self._state
-        pictures = []
-        for state in range(self.n_states):
-            self._go_to(state)
-            pictures.append(self._draw(state))
-        self._go_to(current)
-        table = np.stack(pictures)
+        table = np.stack([self._draw(state) for state in range(self.n_states)])
+        put_back(self.unwrapped, self.graph.snapshots[self.state])
         last = {picture.tobytes(): state for state, picture in enumerate(table)}
         for state, picture in enumerate(table):
             twin = last[picture.tobytes()]
@@ -181,50 +165,22 @@ class MiniGridWorld(gymnasium.Wrapper, RecordConstructorArgs):
                 )
         return table
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[np.ndarray, dict[str, Any]]:
+    def render(self, tile: int = RENDERED_TILE) -> Any:
         inner: Any = self.unwrapped
-        if seed is not None:  # It seeds the first state only: the grid is that of the layout.
-            inner._np_random, inner._np_random_seed = seeding.np_random(seed)
-        terminal = self.graph.kind != NON_TERMINAL
-        options = {"start": "map", **(options or {})}
-        state = first_state(options, terminal, np.eye(1, self.n_states)[0], inner.np_random)
-        self._go_to(state)
-        self._steps = 0
-        return self._picture(), {"state": state}
+        return inner.grid.render(tile, inner.agent_pos, inner.agent_dir, None)
 
-    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        if not self.action_space.contains(action):
-            raise ArgumentError(f"action is {action!r}; expected 0 to {len(self.actions) - 1}.")
-        reward = self.state_reward[self._state]
-        self._go_to(int(self.graph.next_state[self._state, action]))
-        self._steps += 1
-        terminated = bool(self.graph.kind[self._state] != NON_TERMINAL)
-        info: dict[str, Any] = {"state": self._state}
-        if terminated:
-            info["terminal_value"] = float(self.state_reward[self._state])
-            reward += info["terminal_value"]
-        truncated = self._steps >= self.step_limit and not terminated
-        return self._picture(), float(reward), terminated, truncated, info
-
-    def render(self) -> Any:
-        return self._render(RENDERED_TILE)
-
-    def _go_to(self, state: int) -> None:
-        put_back(self.unwrapped, self.graph.snapshots[state])
-        self._state = state
-
-    def _picture(self) -> np.ndarray:
-        if "_table" in vars(self):
-            return self._table[self._state].copy()
-        return self._draw(self._state)
+    def _observation(self) -> np.ndarray:
+        if "_table" not in vars(self):
+            return self._draw(self.state)
+        put_back(self.unwrapped, self.graph.snapshots[self.state])
+        return self._table[self.state].copy()
 
     def _draw(self, state: int) -> np.ndarray:
-        """Draws a state, which the environment must be in."""
+        """Puts the environment into a state and draws it."""
+        inner: Any = self.unwrapped
+        put_back(inner, self.graph.snapshots[state])
         if self.observation_kind != "rgb":
             return self._planes()
-        inner: Any = self.unwrapped
         # MiniGrid draws every cell. Here, all cells but the agent's are drawn once for each state
         # of the doors and objects, which is the last part of a state's name.
         *_, things = self.graph.names[state]  # pyright: ignore[reportGeneralTypeIssues]
@@ -238,10 +194,6 @@ class MiniGridWorld(gymnasium.Wrapper, RecordConstructorArgs):
             inner.grid.render_tile(inner.grid.get(column, row), inner.agent_dir, False, size)
         )
         return picture
-
-    def _render(self, tile: int) -> np.ndarray:
-        inner: Any = self.unwrapped
-        return inner.grid.render(tile, inner.agent_pos, inner.agent_dir, None)
 
     def _planes(self) -> np.ndarray:
         from minigrid.core.constants import OBJECT_TO_IDX
@@ -258,16 +210,10 @@ class MiniGridWorld(gymnasium.Wrapper, RecordConstructorArgs):
 
 
 def _make(env: str | gymnasium.Env) -> gymnasium.Env:
-    try:
-        import minigrid
-        from minigrid.minigrid_env import MiniGridEnv
-    except ImportError as error:
-        raise MissingPackage(
-            "MiniGrid is not installed. Install drogo with its extra 'minigrid'."
-        ) from error
+    register_minigrid()
+    from minigrid.minigrid_env import MiniGridEnv
+
     if isinstance(env, str):
-        if "MiniGrid-Empty-5x5-v0" not in gymnasium.registry:
-            minigrid.register_minigrid_envs()
         env = gymnasium.make(env, disable_env_checker=True)
     if not isinstance(env.unwrapped, MiniGridEnv):
         raise ArgumentTypeError(f"{env} is not a MiniGrid environment.")

@@ -1,0 +1,105 @@
+"""Worlds whose moves are a table: the state that each action leads to in each state."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+import scipy.sparse as sp
+from jaxtyping import Bool, Float, Int
+
+from drogo.errors import ArgumentError
+from drogo.mdp import MDP
+
+
+def mdp_of_moves(
+    next_state: Int[np.ndarray, "states actions"],
+    reward: Float[np.ndarray, " states"],
+    terminal: Bool[np.ndarray, " states"],
+    start: Float[np.ndarray, " states"],
+    states: Sequence[Hashable],
+) -> MDP:
+    """Returns the MDP of a table of moves under the uniform random policy."""
+    n = len(next_state)
+    matrices = [
+        sp.csr_array((np.ones(n), reached, np.arange(n + 1)), shape=(n, n))
+        for reached in next_state.T
+    ]
+    return MDP.from_arrays(matrices, reward, terminal, start=start, states=states)
+
+
+class TabularEnv(gymnasium.Env):
+    """Episodes in a world whose moves are a table.
+
+    The reward of a step is that of the state that is left. Entering a terminal state adds its
+    terminal value, which is also reported as `info["terminal_value"]`.
+    """
+
+    actions: tuple[str, ...]
+    """The names of the actions, for error messages."""
+    next_state: Int[np.ndarray, "states actions"]
+    """Terminal states lead to themselves."""
+    state_reward: Float[np.ndarray, " states"]
+    """The reward of leaving each state; the terminal value of a terminal state."""
+    terminal: Bool[np.ndarray, " states"]
+    map_start: Float[np.ndarray, " states"]
+    """The distribution of the first state if `start` is "map"."""
+    start = "map"
+    step_limit: int
+    state = 0
+    steps = 0
+
+    @abc.abstractmethod
+    def _observation(self) -> Any:
+        """Returns the observation of `state`."""
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        gymnasium.Env.reset(self.unwrapped, seed=seed)
+        options = {"start": self.start, **(options or {})}
+        unknown = sorted(set(options) - {"state", "start"})
+        if unknown:
+            raise ArgumentError(f"unknown reset option(s) {unknown}; known: 'state', 'start'.")
+        check_start(options["start"])
+        if "state" in options:
+            state = int(options["state"])
+            if not 0 <= state < self.terminal.size or self.terminal[state]:
+                raise ArgumentError(
+                    f"reset option 'state' is {state}; expected a non-terminal state from 0 to "
+                    f"{self.terminal.size - 1}."
+                )
+        else:
+            allowed = ~self.terminal if options["start"] == "uniform" else self.map_start
+            state = int(self.np_random.choice(np.flatnonzero(allowed)))
+        self.state, self.steps = state, 0
+        return self._observation(), {"state": state}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        if not self.action_space.contains(action):
+            expected = ", ".join(f"{k} ({name})" for k, name in enumerate(self.actions))
+            raise ArgumentError(f"action is {action!r}; expected {expected}.")
+        before = self.state
+        self.state = int(self.next_state[before, action])
+        self.steps += 1
+        terminated = bool(self.terminal[self.state])
+        reward = 0.0 if self.terminal[before] else float(self.state_reward[before])
+        info: dict[str, Any] = {"state": self.state}
+        if terminated and self.state != before:
+            info["terminal_value"] = float(self.state_reward[self.state])
+            reward += info["terminal_value"]
+        truncated = self.steps >= self.step_limit and not terminated
+        return self._observation(), reward, terminated, truncated, info
+
+
+def check_start(start: str) -> None:
+    if start not in ("map", "uniform"):
+        raise ArgumentError(f"start is {start!r}; choose 'map' or 'uniform'.")
+
+
+def check_tile(tile: int) -> None:
+    if tile < 1:
+        raise ArgumentError(f"tile is {tile}; it must be at least 1 pixel per cell.")
