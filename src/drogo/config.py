@@ -11,14 +11,13 @@ from dataclasses import dataclass, fields, replace
 from numbers import Integral, Real
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from drogo.errors import ArgumentError, ArgumentTypeError
+from drogo.errors import ArgumentError, ArgumentTypeError, check_choice
 
-OBJECTIVES = ("gdo", "log_gdo", "natural_gdo", "drogo")
 CHOICES = {
     "network": ("auto", "table", "mlp", "cnn"),
     "optimiser": ("rmsprop", "adam"),
     "schedule": ("constant", "cosine"),
-    "objective": OBJECTIVES,
+    "objective": ("gdo", "log_gdo", "natural_gdo", "drogo"),
 }
 CUSTOM = "custom"
 """The name that a configuration records for a network, optimiser, objective or schedule of the
@@ -93,45 +92,34 @@ class Config:
     where states do not repeat, because the residuals say too little there."""
 
     def __post_init__(self) -> None:
-        positive = ("lam", "delta", "step_size", "clip_norm", "target_norm", "tolerance")
-        for name in positive:
-            if not self._number(name) > 0:
-                raise ArgumentError(f"{name} is {getattr(self, name)!r}; it must be positive.")
+        for name in ("lam", "delta", "step_size", "clip_norm", "target_norm", "tolerance"):
+            self._require(name, self._number(name) > 0, "it must be positive")
         for name in ("penalty", "emphasis"):
-            if not self._number(name) >= 0:
-                raise ArgumentError(f"{name} is {getattr(self, name)!r}; it must not be negative.")
-        at_least = {"updates": 1, "batch_size": 1, "width": 1, "depth": 1, "frequencies": 0}
-        for name, least in at_least.items():
-            value = getattr(self, name)
-            if name == "depth" and value is None:
-                continue
-            if not _is(value, Integral) or value < least:
-                raise ArgumentError(
-                    f"{name} is {value!r}; it must be a whole number of at least {least}."
-                )
+            self._require(name, self._number(name) >= 0, "it must not be negative")
+        for name in ("updates", "batch_size", "width", "depth", "frequencies"):
+            value, least = getattr(self, name), 0 if name == "frequencies" else 1
+            whole = _is(value, Integral) and value >= least
+            whole = whole or (name == "depth" and value is None)
+            self._require(name, whole, f"it must be a whole number of at least {least}")
         for name in ("normalise", "full_batches", "ceiling", "scaled", "stop_early"):
-            if not isinstance(getattr(self, name), bool):
-                raise ArgumentError(f"{name} is {getattr(self, name)!r}; it must be True or False.")
-        if not 0 <= self._number("terminal_fraction") < 1:
-            raise ArgumentError(
-                f"terminal_fraction is {self.terminal_fraction}; it must lie in [0, 1)."
-            )
-        if not 0 < self._number("target_rate") <= 1:
-            raise ArgumentError(f"target_rate is {self.target_rate}; it must lie in (0, 1].")
-        if self.cap != "auto" and not (_is(self.cap, Real) and self.cap > 0):
-            raise ArgumentError(
-                f"cap is {self.cap!r}; it must be a positive number, inf for none, or 'auto'."
-            )
+            self._require(name, isinstance(getattr(self, name), bool), "it must be True or False")
+        fraction, rate = self._number("terminal_fraction"), self._number("target_rate")
+        self._require("terminal_fraction", 0 <= fraction < 1, "it must lie in [0, 1)")
+        self._require("target_rate", 0 < rate <= 1, "it must lie in (0, 1]")
+        positive = self.cap == "auto" or (_is(self.cap, Real) and self.cap > 0)
+        self._require("cap", positive, "it must be a positive number, inf for none, or 'auto'")
         for name, choices in CHOICES.items():
-            if getattr(self, name) not in (*choices, CUSTOM):
-                raise ArgumentError(
-                    f"{name} is {getattr(self, name)!r}; choose one of {', '.join(choices)}."
-                )
+            if getattr(self, name) != CUSTOM:
+                check_choice(name, getattr(self, name), choices)
+
+    def _require(self, name: str, holds: bool, requirement: str) -> None:
+        if not holds:
+            raise ArgumentError(f"{name} is {getattr(self, name)!r}; {requirement}.")
 
     def _number(self, name: str) -> float:
         value = getattr(self, name)
-        if not _is(value, Real) or not math.isfinite(value):
-            raise ArgumentError(f"{name} is {value!r}; it must be a finite number.")
+        finite = _is(value, Real) and math.isfinite(value)
+        self._require(name, finite, "it must be a finite number")
         return value
 
     def as_json(self) -> dict[str, Any]:
@@ -239,8 +227,7 @@ def configure(
         raise ArgumentTypeError(
             f"unknown setting(s): {', '.join(unknown)}. The settings are {', '.join(known)}."
         )
-    if preset not in (*PRESETS, "auto"):
-        raise ArgumentError(f"preset is {preset!r}; choose one of {', '.join(PRESETS)}, auto.")
+    check_choice("preset", preset, (*PRESETS, "auto"))
     table = data.observations
     adapted: dict[str, Any] = {}
     if preset == "auto":

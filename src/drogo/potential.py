@@ -10,15 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
 
+from drogo.data.transitions import Transitions, row_bytes
 from drogo.errors import ArgumentError
-
-if TYPE_CHECKING:
-    from drogo.data import Transitions
 
 Function = Callable[[np.ndarray], Any]
 """From a batch of observations to one number for each."""
@@ -59,8 +57,7 @@ class Potential:
             One finite number for each observation.
         """
         batch = np.asarray(observations)
-        if self.shape is not None and batch.shape[1:] != self.shape:
-            raise self._wrong_shape(batch.shape[1:])
+        self._check_shape(batch.shape[1:])
         values = self._values(batch)
         finite = np.isfinite(values)
         if not finite.all():
@@ -78,8 +75,7 @@ class Potential:
             A finite number.
         """
         array = np.asarray(observation)
-        if self.shape is not None and array.shape != self.shape:
-            raise self._wrong_shape(array.shape)
+        self._check_shape(array.shape)
         value = self.single(array) if self.single is not None else self._values(array[None])[0]
         if not math.isfinite(value):
             raise self._not_finite(value, array)
@@ -110,7 +106,7 @@ class Potential:
         table = np.asarray(observations)
         if len(table) != len(values):
             raise ArgumentError(f"{len(values)} values do not fit {len(table)} observations.")
-        known = dict(zip(_keys(table), np.asarray(values).tolist(), strict=True))
+        known = dict(zip(row_bytes(table).tolist(), np.asarray(values).tolist(), strict=True))
         lookup = _Lookup(known, table.dtype, name, otherwise)
         return cls(lookup, table.shape[1:], discount, name, lookup.single)
 
@@ -140,11 +136,13 @@ class Potential:
             )
         return values
 
-    def _wrong_shape(self, shape: tuple[int, ...]) -> ArgumentError:
-        return ArgumentError(
-            f"{self.name} takes observations of shape {self.shape}, and got one of shape {shape}.",
-            remedy="Call it with a batch of observations, or its method `at` with a single one.",
-        )
+    def _check_shape(self, shape: tuple[int, ...]) -> None:
+        if self.shape is not None and shape != self.shape:
+            raise ArgumentError(
+                f"{self.name} takes observations of shape {self.shape}, and got one of shape "
+                f"{shape}. Call it with a batch of observations, or its method `at` with a single "
+                "one."
+            )
 
     def _not_finite(self, value: float, observation: np.ndarray) -> ArgumentError:
         return ArgumentError(
@@ -164,13 +162,12 @@ class _Lookup:
 
     def __call__(self, batch: np.ndarray) -> np.ndarray:
         batch = self._cast(batch)
-        values = [self.known.get(key) for key in _keys(batch)]
-        unknown = [k for k, value in enumerate(values) if value is None]
-        if unknown:
-            others = self._other(batch[unknown[0]])(batch[unknown])
-            for k, value in zip(unknown, others, strict=True):
-                values[k] = value
-        return np.array(values, dtype=np.float64)
+        keys = row_bytes(batch).tolist()
+        values = np.array([self.known.get(key, np.nan) for key in keys])
+        unknown = np.array([key not in self.known for key in keys], dtype=bool)
+        if unknown.any():
+            values[unknown] = self._other(batch[unknown][0])(batch[unknown])
+        return values
 
     def single(self, observation: np.ndarray) -> float:
         if observation.dtype != self.dtype:
@@ -218,12 +215,6 @@ def normalised(
 ) -> Float[np.ndarray, "*seeds states"]:
     """Divides each vector over states by its mean absolute difference between neighbours."""
     return values / np.asarray(mean_step(values, neighbours))[..., None]
-
-
-def _keys(batch: np.ndarray) -> list[bytes]:
-    """The bytes of each observation."""
-    rows = np.ascontiguousarray(batch).reshape(len(batch), math.prod(batch.shape[1:]))
-    return rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel().tolist()
 
 
 def _short(observation: np.ndarray) -> str:

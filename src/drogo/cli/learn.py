@@ -141,7 +141,7 @@ def _train(
     loggers = _loggers(options.log, result.path)  # a missing package is an error before any work
     with console.status(f"collecting {options.transitions} transitions"):
         data = drogo.collect(
-            world.make(), options.transitions, seed=options.data_seed, **world.sampling
+            world.env, options.transitions, seed=options.data_seed, **world.sampling
         )
         truth = pictures.truth(world, data, settings["lam"])
     result.begin(overwrite=options.overwrite)

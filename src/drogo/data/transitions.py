@@ -6,6 +6,7 @@ continuous world, the table is as long as the data.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -104,12 +105,10 @@ class Transitions:
                 f"observations ({before.shape}, {before.dtype}) and next_observations "
                 f"({after.shape}, {after.dtype}) must have the same shape and type."
             )
-        n = len(before)
-        if n == 0:
-            raise DataError("there are no transitions.")
         table, index = merge_equal(np.concatenate([before, after]))
+        state, next_state = np.split(index, 2)
         return cls.from_table(
-            table, index[:n], index[n:], reward, terminated, truncated, terminal_value
+            table, state, next_state, reward, terminated, truncated, terminal_value
         )
 
     @classmethod
@@ -140,17 +139,17 @@ class Transitions:
         Raises:
             DataError: The arrays do not fit together, or nothing can be learned from them.
         """
+        n = np.size(state)
+        truncated = np.zeros(n) if truncated is None else truncated
+        terminal_value = np.zeros(n) if terminal_value is None else terminal_value
         parts = {
             "state": np.asarray(state, dtype=np.int32),
             "next_state": np.asarray(next_state, dtype=np.int32),
             "reward": np.asarray(reward, dtype=np.float64),
             "terminated": np.asarray(terminated, dtype=bool),
+            "truncated": np.asarray(truncated, dtype=bool),
+            "terminal_value": np.asarray(terminal_value, dtype=np.float64),
         }
-        n = parts["state"].size
-        parts["truncated"] = np.asarray(np.zeros(n) if truncated is None else truncated, dtype=bool)
-        parts["terminal_value"] = np.asarray(
-            np.zeros(n) if terminal_value is None else terminal_value, dtype=np.float64
-        )
         for name, part in parts.items():
             if part.shape != (n,):
                 raise DataError(f"{name} has shape {part.shape}; expected ({n},).")
@@ -278,13 +277,17 @@ class Transitions:
 
 def merge_equal(rows: np.ndarray) -> tuple[np.ndarray, Int[np.ndarray, " n"]]:
     """Returns the distinct rows (bit for bit) in order of appearance, and the index of each row."""
-    flat = np.ascontiguousarray(rows).reshape(len(rows), -1)
-    as_bytes = flat.view(np.dtype((np.void, flat.dtype.itemsize * flat.shape[1]))).ravel()
-    _, first, index = np.unique(as_bytes, return_index=True, return_inverse=True)
+    _, first, index = np.unique(row_bytes(rows), return_index=True, return_inverse=True)
     order = np.argsort(first, kind="stable")
     place = np.empty_like(order)
     place[order] = np.arange(order.size)
     return rows[first[order]], place[index]
+
+
+def row_bytes(rows: np.ndarray) -> np.ndarray:
+    """Returns the bytes of each row as one element."""
+    flat = np.ascontiguousarray(rows).reshape(len(rows), math.prod(rows.shape[1:]))
+    return flat.view(np.dtype((np.void, flat.dtype.itemsize * flat.shape[1]))).ravel()
 
 
 def _check(data: Transitions) -> None:

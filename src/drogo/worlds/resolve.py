@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from drogo.mdp import MDP
     from drogo.worlds.grid import GridWorld
-    from drogo.worlds.minigrid import MiniGridWorld
 
 COSTS = {"step": -1.0, "lava": -200.0, "collision": 0.0}
 """Costs of a MiniGrid environment, whose own reward depends on the time."""
@@ -53,10 +52,15 @@ class World(abc.ABC):
         """The arguments `start`, `reward` and `key` of `collect`, as far as they are needed."""
         return {"start": "uniform"}
 
-    @property
-    @abc.abstractmethod
+    @cached_property
+    def env(self) -> Any:
+        """The Gymnasium environment."""
+        return self.make()
+
+    @cached_property
     def mdp(self) -> MDP:
         """The exact finite MDP; `MDPError` says why there is none."""
+        return self.env.mdp
 
     @property
     def known_mdp(self) -> MDP | None:
@@ -65,7 +69,7 @@ class World(abc.ABC):
 
     @abc.abstractmethod
     def make(self) -> gymnasium.Env:
-        """Returns the Gymnasium environment."""
+        """Makes the Gymnasium environment."""
 
 
 @final
@@ -76,22 +80,17 @@ class GridMap(World):
     source: str
     """The name of the shipped map, or the file, for error messages."""
 
-    @cached_property
+    @property
     def grid(self) -> GridWorld:
         """The map as a grid world."""
-        from drogo.worlds.grid import GridWorld
-        from drogo.worlds.grid.parse import parse
-
-        return GridWorld(self.name, parse(self.digest["map"], self.source))
-
-    @property
-    def mdp(self) -> MDP:
-        return self.grid.mdp
+        return self.env.world
 
     def make(self) -> gymnasium.Env:
         from drogo.worlds.grid.environment import GridWorldEnv
+        from drogo.worlds.grid.parse import parse
+        from drogo.worlds.grid.world import GridWorld
 
-        return GridWorldEnv(self.grid, self.view)
+        return GridWorldEnv(GridWorld(self.name, parse(self.digest["map"], self.source)), self.view)
 
 
 @final
@@ -103,19 +102,10 @@ class MiniGrid(World):
     arguments: dict[str, Any]
     """Of `MiniGridWorld`."""
 
-    @cached_property
-    def env(self) -> MiniGridWorld:
-        """The environment, whose states are found when it is made."""
+    def make(self) -> gymnasium.Env:
         from drogo.worlds.minigrid import MiniGridWorld
 
         return MiniGridWorld(self.spec.id, **self.arguments)
-
-    @property
-    def mdp(self) -> MDP:
-        return self.env.mdp
-
-    def make(self) -> gymnasium.Env:
-        return self.env
 
 
 @final
@@ -138,18 +128,17 @@ class Environment(World):
         return {"start": start, "reward": reward, "key": self.key}
 
     @cached_property
-    def mdp(self) -> MDP:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def mdp(self) -> MDP:
         from drogo.mdp import MDP
 
-        return MDP.from_gymnasium(self.make(), reward=self.sampling["reward"])
+        return MDP.from_gymnasium(self.env, reward=self.sampling["reward"])
 
     @property
     def known_mdp(self) -> MDP | None:
         from gymnasium.spaces import Discrete
 
-        env = self.make()
-        has_table = isinstance(getattr(env.unwrapped, "P", None), Mapping)
-        if has_table and isinstance(env.observation_space, Discrete):
+        has_table = isinstance(getattr(self.env.unwrapped, "P", None), Mapping)
+        if has_table and isinstance(self.env.observation_space, Discrete):
             with contextlib.suppress(MDPError):
                 return self.mdp
         return None

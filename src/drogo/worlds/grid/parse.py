@@ -28,7 +28,7 @@ from drogo.errors import MapError
 
 WALL, START = "#", "S"
 
-_HEADER_LINE = re.compile(r"(?P<key>step-limit|reward|goal)(?: (?P<symbol>\S))?: *(?P<value>\S+)$")
+_HEADER_LINE = re.compile(r"(step-limit|(?P<key>reward|goal) (?P<symbol>\S)): *(?P<value>\S+)$")
 
 
 @dataclass(frozen=True)
@@ -74,8 +74,7 @@ def parse(text: str, source: str, rewards: Mapping[str, float] | None = None) ->
 
 def _read_header_line(header: _Header, source: str, number: int, line: str) -> None:
     match = _HEADER_LINE.match(line)
-    needs_symbol = match is not None and match["key"] != "step-limit"
-    if match is None or needs_symbol != (match["symbol"] is not None):
+    if match is None:
         problem = (
             f"cannot read the header line {line!r}. Expected 'step-limit: 200', 'reward x: -20' or "
             f"'goal H: -50'; the map's own rows start with a wall, {WALL!r}."
@@ -83,10 +82,11 @@ def _read_header_line(header: _Header, source: str, number: int, line: str) -> N
         raise MapError(source, number, None, problem)
     key, symbol, value = match["key"], match["symbol"], match["value"]
     try:
-        amount = int(value) if key == "step-limit" else float(value)
+        amount = float(value) if key else int(value)
     except ValueError:
-        raise MapError(source, number, None, f"{value!r} is not a number ({key}).") from None
-    if key == "step-limit":
+        problem = f"{value!r} is not a number ({key or 'step-limit'})."
+        raise MapError(source, number, None, problem) from None
+    if key is None:
         if amount < 1:
             raise MapError(source, number, None, f"step-limit is {amount}; it must be at least 1.")
         header.step_limit = int(amount)

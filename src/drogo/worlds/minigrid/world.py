@@ -152,16 +152,16 @@ class MiniGridWorld(TabularEnv, gymnasium.Wrapper, RecordConstructorArgs):
     def _table(self) -> np.ndarray:
         table = np.stack([self._draw(state) for state in range(self.n_states)])
         put_back(self.unwrapped, self.graph.snapshots[self.state])
-        last = {picture.tobytes(): state for state, picture in enumerate(table)}
+        first: dict[bytes, int] = {}
         for state, picture in enumerate(table):
-            twin = last[picture.tobytes()]
+            twin = first.setdefault(picture.tobytes(), state)
             remedy = f"Use more pixels per cell (tile={2 * self.tile}), or observation='symbolic'."
             if self.graph.kind[state] != self.graph.kind[twin]:
                 remedy = "Leave out the action that ends an episode without changing the grid."
             if twin != state:
-                names = f"{self.graph.names[state]} and {self.graph.names[twin]}"
+                names = f"{self.graph.names[twin]} and {self.graph.names[state]}"
                 raise ArgumentError(
-                    f"states {state} and {twin} look the same ({names}).", remedy=remedy
+                    f"states {twin} and {state} look the same ({names}).", remedy=remedy
                 )
         return table
 
