@@ -90,7 +90,8 @@ class GridMap(World):
         from drogo.worlds.grid.parse import parse
         from drogo.worlds.grid.world import GridWorld
 
-        return GridWorldEnv(GridWorld(self.name, parse(self.digest["map"], self.source)), self.view)
+        grid = GridWorld(self.name, *parse(self.digest["map"], self.source))
+        return GridWorldEnv(grid, self.view)
 
 
 @final

@@ -10,7 +10,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from drogo.errors import ArgumentError
+from drogo.errors import ArgumentError, check_choice
 from drogo.mdp import MDP
 from drogo.worlds.grid import observe
 from drogo.worlds.grid.parse import START
@@ -68,11 +68,8 @@ class GridWorldEnv(TabularEnv):
         check_start(start)
         if step_limit is not None and step_limit < 1:
             raise ArgumentError(f"step_limit is {step_limit}; it must be at least 1.")
-        if render_mode not in (None, *self.metadata["render_modes"]):
-            raise ArgumentError(
-                f"render_mode is {render_mode!r}; choose one of "
-                f"{', '.join(self.metadata['render_modes'])}, or None."
-            )
+        if render_mode is not None:
+            check_choice("render_mode", render_mode, self.metadata["render_modes"])
         self.world = world if isinstance(world, GridWorld) else GridWorld.load(world)
         self.next_state, self.state_reward = self.world.next_state, self.world.reward
         self.terminal, self.map_start = self.world.terminal, self.world.start

@@ -31,34 +31,31 @@ WALL, START = "#", "S"
 _HEADER_LINE = re.compile(r"(step-limit|(?P<key>reward|goal) (?P<symbol>\S)): *(?P<value>\S+)$")
 
 
-@dataclass(frozen=True)
-class Map:
-    """A checked map: its characters (as code points), and what they mean."""
+@dataclass
+class Header:
+    """What the symbols of a map mean, and when episodes are cut off."""
 
-    cells: UInt32[np.ndarray, "height width"]
-    rewards: Mapping[str, float]
+    rewards: dict[str, float] = field(default_factory=lambda: {".": -1.0, "x": -20.0})
     """The reward of each symbol of a free cell."""
-    goals: Mapping[str, float]
+    goals: dict[str, float] = field(default_factory=lambda: {"G": 0.0})
     """The terminal value of each symbol of a terminal cell."""
     step_limit: int | None = None
 
 
-@dataclass
-class _Header:
-    rewards: dict[str, float] = field(default_factory=lambda: {".": -1.0, "x": -20.0})
-    goals: dict[str, float] = field(default_factory=lambda: {"G": 0.0})
-    step_limit: int | None = None
+def parse(
+    text: str, source: str, rewards: Mapping[str, float] | None = None
+) -> tuple[UInt32[np.ndarray, "height width"], Header]:
+    """Reads the characters of a map (as code points) and its header, and checks them.
 
-
-def parse(text: str, source: str, rewards: Mapping[str, float] | None = None) -> Map:
-    """Reads a map. `rewards` adds to, or replaces, the rewards of free cells and goals."""
+    `rewards` adds to, or replaces, the rewards of free cells and goals.
+    """
     lines = [line.rstrip() for line in text.lstrip("\ufeff").splitlines()]
     while lines and not lines[-1]:
         lines.pop()
     if not lines:
         raise MapError(source, 1, None, "the map is empty.")
     above = next((k for k, line in enumerate(lines) if line.startswith(WALL)), len(lines))
-    header = _Header()
+    header = Header()
     for number, line in enumerate(lines[:above], start=1):
         if line:
             _read_header_line(header, source, number, line)
@@ -69,10 +66,10 @@ def parse(text: str, source: str, rewards: Mapping[str, float] | None = None) ->
     header.rewards.setdefault(START, header.rewards.get(".", -1.0))
     cells = _as_array(lines, above, source)
     _check_cells(cells, header, source, above)
-    return Map(cells, header.rewards, header.goals, header.step_limit)
+    return cells, header
 
 
-def _read_header_line(header: _Header, source: str, number: int, line: str) -> None:
+def _read_header_line(header: Header, source: str, number: int, line: str) -> None:
     match = _HEADER_LINE.match(line)
     if match is None:
         problem = (
@@ -101,7 +98,7 @@ def _read_header_line(header: _Header, source: str, number: int, line: str) -> N
     _set_reward(header, symbol, amount, source, number)
 
 
-def _set_reward(header: _Header, symbol: str, reward: float, source: str, line: int) -> None:
+def _set_reward(header: Header, symbol: str, reward: float, source: str, line: int) -> None:
     if len(symbol) != 1 or symbol.isspace() or symbol == WALL:
         problem = "always a wall" if symbol == WALL else "not one visible character"
         raise MapError(source, line, None, f"{symbol!r} is {problem}; use another symbol.")
@@ -133,9 +130,7 @@ def _as_array(lines: list[str], above: int, source: str) -> UInt32[np.ndarray, "
     return points.reshape(len(rows), width).astype(np.uint32)
 
 
-def _check_cells(
-    cells: UInt32[np.ndarray, "h w"], header: _Header, source: str, above: int
-) -> None:
+def _check_cells(cells: UInt32[np.ndarray, "h w"], header: Header, source: str, above: int) -> None:
     def fail_at(bad: Bool[np.ndarray, "h w"], problem: Callable[[str], str]) -> NoReturn:
         row, column = divmod(int(np.argmax(bad)), cells.shape[1])
         raise MapError(source, above + row + 1, column + 1, problem(chr(cells[row, column])))

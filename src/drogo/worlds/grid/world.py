@@ -7,12 +7,12 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Bool, Float, Float32, Int, Shaped
+from jaxtyping import Bool, Float, Float32, Int, Shaped, UInt32
 
 from drogo.mdp import MDP
 from drogo.worlds import shipped
 from drogo.worlds.grid import observe
-from drogo.worlds.grid.parse import START, WALL, Map, parse
+from drogo.worlds.grid.parse import START, WALL, Header, parse
 from drogo.worlds.tabular import mdp_of_moves
 
 MOVES = ((0, 1), (1, 0), (0, -1), (-1, 0))
@@ -29,10 +29,13 @@ class GridWorld:
     its cell. The reward of a step is that of the cell that is left.
     """
 
-    def __init__(self, name: str, parsed: Map) -> None:
+    def __init__(
+        self, name: str, characters: UInt32[np.ndarray, "height width"], header: Header
+    ) -> None:
         self.name = name
-        self.map = parsed
-        self.step_limit: int = parsed.step_limit or STEPS_PER_STATE * self.n_states
+        self.characters = characters
+        self.header = header
+        self.step_limit: int = header.step_limit or STEPS_PER_STATE * self.n_states
 
     @classmethod
     def load(cls, source: str | Path, rewards: Mapping[str, float] | None = None) -> GridWorld:
@@ -50,7 +53,7 @@ class GridWorld:
             MissingFile: There is no such world or file.
         """
         name, text = shipped.read(source)
-        return cls(name, parse(text, str(source), rewards))
+        return cls(name, *parse(text, str(source), rewards))
 
     @classmethod
     def parse(
@@ -69,7 +72,7 @@ class GridWorld:
         Raises:
             MapError: The map is malformed; the error names the line and column.
         """
-        return cls(name, parse(text, name, rewards))
+        return cls(name, *parse(text, name, rewards))
 
     def __repr__(self) -> str:
         height, width = self.shape
@@ -78,7 +81,7 @@ class GridWorld:
     @property
     def shape(self) -> tuple[int, int]:
         """Height and width in cells."""
-        height, width = self.map.cells.shape
+        height, width = self.characters.shape
         return height, width
 
     @property
@@ -89,12 +92,12 @@ class GridWorld:
     @property
     def text(self) -> str:
         """The rows of the map, without its header."""
-        return "\n".join("".join(map(chr, row)) for row in self.map.cells.tolist())
+        return "\n".join("".join(map(chr, row)) for row in self.characters.tolist())
 
     @cached_property
     def walls(self) -> Bool[np.ndarray, "height width"]:
         """Which cells are walls."""
-        return self.map.cells == ord(WALL)
+        return self.characters == ord(WALL)
 
     @cached_property
     def cells(self) -> Int[np.ndarray, "states 2"]:
@@ -112,19 +115,19 @@ class GridWorld:
     def reward(self) -> Float[np.ndarray, " states"]:
         """The reward of leaving each state; the terminal value of a goal."""
         reward = np.zeros(self.n_states)
-        for symbol, value in {**self.map.rewards, **self.map.goals}.items():
+        for symbol, value in {**self.header.rewards, **self.header.goals}.items():
             reward[self._symbols == ord(symbol)] = value
         return reward
 
     @cached_property
     def terminal(self) -> Bool[np.ndarray, " states"]:
         """Which states are goals."""
-        return np.isin(self._symbols, [ord(symbol) for symbol in self.map.goals])
+        return np.isin(self._symbols, [ord(symbol) for symbol in self.header.goals])
 
     @cached_property
     def low_reward(self) -> Bool[np.ndarray, " states"]:
         """Which states cost more than the plain ones (`.`)."""
-        return ~self.terminal & (self.reward < self.map.rewards.get(".", -1.0))
+        return ~self.terminal & (self.reward < self.header.rewards.get(".", -1.0))
 
     @cached_property
     def has_start(self) -> bool:
@@ -190,4 +193,4 @@ class GridWorld:
 
     @cached_property
     def _symbols(self) -> np.ndarray:
-        return self.map.cells[~self.walls]
+        return self.characters[~self.walls]

@@ -6,7 +6,7 @@ is saved is where they are and their attributes.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,30 +48,24 @@ def put_back(env: Any, snapshot: Snapshot) -> None:
 def name_of(env: Any) -> Hashable:
     """Describe the state: position, direction, what is carried, and all that can change."""
     things = tuple(
-        (index, *_describe(cell))
-        for index, cell in enumerate(env.grid.grid)
-        if cell is not None and _can_change(cell)
+        (index, *_describe(cell)) for index, cell in enumerate(env.grid.grid) if _can_change(cell)
     )
     carried = None if env.carrying is None else _describe(env.carrying)
     return (_pair(env.agent_pos), int(env.agent_dir), carried, things)
 
 
-def _things(env: Any) -> Iterator[Any]:
-    """List all objects that can change, also those inside boxes and in the agent's hands."""
-    seen: set[int] = set()
-    waiting = [*env.grid.grid, env.carrying]
-    while waiting:
-        thing = waiting.pop()
-        if thing is None or id(thing) in seen:
-            continue
-        seen.add(id(thing))
-        if _can_change(thing):
-            yield thing
-            waiting.append(getattr(thing, "contains", None))
+def _things(env: Any) -> list[Any]:
+    """Lists all objects that can change, also those inside boxes and in the agent's hands."""
+    things = [thing for thing in (*env.grid.grid, env.carrying) if _can_change(thing)]
+    for thing in things:  # The list grows during the loop.
+        inside = getattr(thing, "contains", None)
+        if _can_change(inside):
+            things.append(inside)
+    return things
 
 
 def _can_change(thing: Any) -> bool:
-    return thing.type in ("door", "key", "ball", "box")
+    return thing is not None and thing.type in ("door", "key", "ball", "box")
 
 
 def _describe(thing: Any) -> tuple[Any, ...]:
