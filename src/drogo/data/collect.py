@@ -152,8 +152,8 @@ def _draw(cumulative: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 def _sample_episodes(
     mdp: MDP, step_limit: int, n: int, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Sample the episodes of many walkers side by side."""
+) -> tuple[np.ndarray, ...]:
+    """Samples the episodes of many walkers: states, next states, and which were truncated."""
     walkers = min(max(1, n // step_limit), MAX_WALKERS)
     starts = np.flatnonzero(mdp.start)
     chance = mdp.start[starts] / mdp.start.sum()
@@ -169,9 +169,7 @@ def _sample_episodes(
         over = truncated | mdp.terminal[next_state]
         state = np.where(over, rng.choice(starts, size=walkers, p=chance), next_state)
         age[over] = 0
-    columns = zip(*parts, strict=True)
-    states, next_states, truncations = (np.concatenate(column)[:n] for column in columns)
-    return states, next_states, truncations
+    return tuple(np.concatenate(column)[:n] for column in zip(*parts, strict=True))
 
 
 def _steps_of_env(
@@ -266,6 +264,13 @@ def _copy(observation: Any, key: str | None) -> np.ndarray:
     return np.array(observation)
 
 
+def _number(given: NumberOfStep, step: Step, otherwise: Any) -> Any:
+    """Returns the number that was given for a step, if any was."""
+    if given is None:
+        return otherwise
+    return given(step) if callable(given) else given
+
+
 def _gather(
     steps: Iterator[tuple[int, Step]],
     n: int,
@@ -284,18 +289,12 @@ def _gather(
         state[k] = row if last is step.observation else table.add(step.observation)
         next_state[k] = table.add(step.next_observation)
         arrived[environment] = step.next_observation, int(next_state[k])
-        rewards[k] = step.reward
-        reported = step.info.get("terminal_value")
-        if step.terminated and reported is not None:
-            terminal_values[k] = reported
+        rewards[k], terminated[k], truncated[k] = step.reward, step.terminated, step.truncated
+        if step.terminated:
+            reported = float(step.info.get("terminal_value") or 0.0)
             rewards[k] -= reported
-        if step.terminated and terminal_value is not None:
-            terminal_values[k] = (
-                terminal_value(step) if callable(terminal_value) else terminal_value
-            )
-        if reward is not None:
-            rewards[k] = reward(step) if callable(reward) else reward
-        terminated[k], truncated[k] = step.terminated, step.truncated
+            terminal_values[k] = _number(terminal_value, step, reported)
+        rewards[k] = _number(reward, step, rewards[k])
     return Transitions.from_table(
         table.finish(), state, next_state, rewards, terminated, truncated, terminal_values
     )

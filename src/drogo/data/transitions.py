@@ -278,10 +278,8 @@ class Transitions:
 def merge_equal(rows: np.ndarray) -> tuple[np.ndarray, Int[np.ndarray, " n"]]:
     """Returns the distinct rows (bit for bit) in order of appearance, and the index of each row."""
     _, first, index = np.unique(row_bytes(rows), return_index=True, return_inverse=True)
-    order = np.argsort(first, kind="stable")
-    place = np.empty_like(order)
-    place[order] = np.arange(order.size)
-    return rows[first[order]], place[index]
+    order = np.argsort(first)
+    return rows[first[order]], np.argsort(order)[index]
 
 
 def row_bytes(rows: np.ndarray) -> np.ndarray:
