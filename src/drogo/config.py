@@ -98,7 +98,7 @@ class Config:
             self._require(name, self._number(name) >= 0, "it must not be negative")
         for name in ("updates", "batch_size", "width", "depth", "frequencies"):
             value, least = getattr(self, name), 0 if name == "frequencies" else 1
-            whole = _is(value, Integral) and value >= least
+            whole = is_a(value, Integral) and value >= least
             whole = whole or (name == "depth" and value is None)
             self._require(name, whole, f"it must be a whole number of at least {least}")
         for name in ("normalise", "full_batches", "ceiling", "scaled", "stop_early"):
@@ -106,7 +106,7 @@ class Config:
         fraction, rate = self._number("terminal_fraction"), self._number("target_rate")
         self._require("terminal_fraction", 0 <= fraction < 1, "it must lie in [0, 1)")
         self._require("target_rate", 0 < rate <= 1, "it must lie in (0, 1]")
-        positive = self.cap == "auto" or (_is(self.cap, Real) and self.cap > 0)
+        positive = self.cap == "auto" or (is_a(self.cap, Real) and self.cap > 0)
         self._require("cap", positive, "it must be a positive number, inf for none, or 'auto'")
         for name, choices in CHOICES.items():
             if getattr(self, name) != CUSTOM:
@@ -118,7 +118,7 @@ class Config:
 
     def _number(self, name: str) -> float:
         value = getattr(self, name)
-        finite = _is(value, Real) and math.isfinite(value)
+        finite = is_a(value, Real) and math.isfinite(value)
         self._require(name, finite, "it must be a finite number")
         return value
 
@@ -142,7 +142,8 @@ class Config:
         return cls(**{**values, "cap": math.inf if values["cap"] == "none" else values["cap"]})
 
 
-def _is(value: object, kind: type) -> bool:
+def is_a(value: object, kind: type) -> bool:
+    """Returns whether a value is a number of some kind. True and False are none."""
     return isinstance(value, kind) and not isinstance(value, bool)
 
 

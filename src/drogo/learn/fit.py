@@ -6,14 +6,16 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 
-from drogo.config import CHOICES, CUSTOM, configure
+from drogo.config import CHOICES, CUSTOM, configure, is_a
 from drogo.data import Transitions
 from drogo.errors import ArgumentError, Diverged
 from drogo.learn.checkpoint import Progress, history_rows
@@ -23,6 +25,8 @@ from drogo.learn.prepare import Truth, prepare
 from drogo.learn.result import LogEigenvector, make_results
 from drogo.learn.train import Callback, Training, train
 
+Seeds = int | np.integer | Sequence[int] | np.ndarray
+"""How many seeds, or which."""
 SWEPT = ("lam", "step_size", "penalty", "target_norm", "cap", "tolerance")
 
 
@@ -30,7 +34,7 @@ def fit(
     data: Transitions,
     *,
     preset: str = "auto",
-    seeds: int | Sequence[int] = 1,
+    seeds: Seeds = 1,
     truth: Truth | None = None,
     continue_from: LogEigenvector | None = None,
     checkpoint: str | Path | None = None,
@@ -82,7 +86,7 @@ def sweep(
     *,
     grid: Mapping[str, Sequence[float]],
     preset: str = "auto",
-    seeds: int | Sequence[int] = 1,
+    seeds: Seeds = 1,
     truth: Truth | None = None,
     checkpoint: str | Path | None = None,
     callbacks: Sequence[Callback] = (),
@@ -171,15 +175,14 @@ def _path(checkpoint: str | Path | None) -> Path | None:
     return None if checkpoint is None else Path(checkpoint)
 
 
-def _seed_list(seeds: int | Sequence[int]) -> list[int]:
-    listed = range(seeds) if is_a(seeds, Integral) else seeds
-    whole = not isinstance(listed, str) and all(is_a(seed, Integral) for seed in listed)
-    chosen = [int(seed) for seed in listed] if whole else []
-    if not chosen or len(set(chosen)) < len(chosen) or min(chosen) < 0 or max(chosen) >= 2**32:
+def _seed_list(seeds: Any) -> list[int]:
+    listed = range(seeds) if is_a(seeds, Integral) else list(seeds)
+    whole = all(is_a(seed, Integral) and 0 <= seed < 2**32 for seed in listed)
+    if not listed or not whole or len(set(listed)) < len(listed):
         raise ArgumentError(
             f"seeds is {seeds!r}; give how many, or distinct whole numbers from 0 to 2**32 - 1."
         )
-    return chosen
+    return [int(seed) for seed in listed]
 
 
 def _continued(start: LogEigenvector, states: State, training: Training) -> Progress:
