@@ -16,14 +16,16 @@ import hashlib
 import importlib.util
 import json
 import math
+import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from drogo.errors import AlreadyExists, ArgumentError, DamagedFile
-from drogo.files import write_file
+from drogo.errors import AlreadyExists, ArgumentError
+from drogo.files import read_json, write_file
 
 Request = Mapping[str, Any]
 
@@ -81,7 +83,7 @@ class ResultDirectory:
             (self.path / REPORT).unlink(missing_ok=True)
         elif self.report() is not None:
             raise self._taken("holds a finished result")
-        write_file(self.path / REQUEST, _as_bytes(self.request), overwrite=True)
+        write_file(self.path / REQUEST, as_bytes(self.request), overwrite=True)
 
     def finish(self, report: Mapping[str, Any]) -> dict[str, Any]:
         """Marks the result as complete.
@@ -93,7 +95,7 @@ class ResultDirectory:
         Returns:
             The report as plain JSON, as `report()` gives it from now on.
         """
-        content = _as_bytes(report)
+        content = as_bytes(report)
         write_file(self.path / REPORT, content, overwrite=True)
         return json.loads(content)
 
@@ -120,7 +122,8 @@ def differences(stored: Any, asked: Any, name: str = "") -> list[str]:
     return [] if plain(stored) == plain(asked) else [name]
 
 
-def _as_bytes(value: Mapping[str, Any]) -> bytes:
+def as_bytes(value: Mapping[str, Any]) -> bytes:
+    """Returns a dictionary as the content of a JSON file."""
     return json.dumps(plain(value), indent=1, allow_nan=False).encode()
 
 
@@ -131,17 +134,6 @@ def plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [plain(entry) for entry in value]
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """Returns the dictionary that a JSON file holds; `DamagedFile` if it holds none."""
-    try:
-        content = json.loads(path.read_bytes())
-    except ValueError as error:
-        raise DamagedFile(f"{path} is damaged: it is not JSON ({error}).") from error
-    if not isinstance(content, dict):
-        raise DamagedFile(f"{path} is damaged: it does not hold a JSON object.")
-    return content
 
 
 def source_digest(module: str) -> str:
@@ -190,3 +182,9 @@ def library_digest() -> str:
         if path.suffix in (".py", ".txt") and name.parts[0] not in WITHOUT_NUMBERS:
             hashed.update(name.as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return hashed.hexdigest()
+
+
+def versions() -> dict[str, str]:
+    """Returns the versions of Python and of the packages that decide numbers."""
+    packages = ("drogo", "jax", "jaxlib", "equinox", "optax", "numpy", "scipy")
+    return {"python": platform.python_version(), **{name: version(name) for name in packages}}

@@ -137,8 +137,15 @@ def test_a_full_disk_loses_nothing(store, monkeypatch):
     assert store.has(other)
 
 
+def test_infinity_and_nan_do_not_lose_a_run(store):
+    """JSON has no word for them, in the settings or in the facts."""
+    unlimited = Job("run_jobs:square", {"x": 3, "limit": float("inf")}, "three squared, no limit")
+    store.put(unlimited, Outcome({"y": np.array(9)}, {"loss": float("nan")}), HOW)
+    assert store.get(unlimited).facts == {"loss": "nan"}
+
+
 def test_objects_are_refused(store):
-    with pytest.raises(ValueError, match="holds objects"):
+    with pytest.raises(ValueError, match="'y' holds Python objects"):
         store.put(JOB, Outcome({"y": np.array([None])}), HOW)
 
 

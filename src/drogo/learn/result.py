@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
-import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,6 +31,7 @@ from drogo.learn.prepare import describe, make_learner, take
 from drogo.learn.terminal import TerminalValues, terminal_values
 from drogo.learn.train import Training, lost_at
 from drogo.potential import Potential
+from drogo.requests import versions
 
 FORMAT = "drogo fit 7"
 
@@ -378,12 +377,3 @@ def as_type(batch: np.ndarray, dtype: np.dtype) -> np.ndarray:
             "the data."
         )
     return cast
-
-
-def versions() -> dict[str, str]:
-    """Returns the versions of everything that decides a result."""
-    packages = ("drogo", "jax", "jaxlib", "equinox", "optax", "numpy")
-    return {
-        "python": platform.python_version(),
-        **{name: importlib.metadata.version(name) for name in packages},
-    }

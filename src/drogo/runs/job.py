@@ -6,19 +6,19 @@ import importlib
 import platform
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from drogo.errors import OtherCode, RunsFailed
-from drogo.requests import digest, library_digest, source_digest
+from drogo.requests import digest, library_digest, source_digest, versions
 
 Report = Callable[[float], None]
 """Called now and then with the fraction of the run that is done, from 0 to 1."""
+SECONDS_BETWEEN_REPORTS = 0.5
 
 
 @dataclass(frozen=True)
@@ -57,14 +57,21 @@ class Job:
         """The function's name and a digest of the request."""
         return f"{self.function.rpartition(':')[2]}-{digest(self.request)[:16]}"
 
-    def as_json(self) -> dict[str, Any]:
-        """Returns the arguments of this job as plain JSON."""
-        return {
-            "function": self.function,
-            "settings": dict(self.settings),
-            "label": self.label,
-            "seconds": self.seconds,
-        }
+    def to_message(self) -> tuple[str, dict[str, Any]]:
+        """Returns what is sent to a worker process: the id and the arguments of this job."""
+        return self.id, asdict(self)
+
+    @classmethod
+    def from_message(cls, message: tuple[str, dict[str, Any]]) -> Job:
+        """Returns the job of a message; `OtherCode` if it has another id in this process."""
+        expected, arguments = message
+        job = cls(**arguments)
+        if job.id != expected:
+            raise OtherCode(
+                "The source code changed after the command was started, or this machine has "
+                "another version of it. Start the command again."
+            )
+        return job
 
 
 @dataclass(frozen=True)
@@ -73,36 +80,36 @@ class Outcome:
 
     Args:
         arrays: Arrays of numbers.
-        facts: Other results, as plain JSON.
+        facts: Other results, as plain JSON; infinity and NaN are kept as strings.
     """
 
     arrays: Mapping[str, np.ndarray]
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Failure:
-    """A job that raised an error, or whose process died."""
-
-    job: Job
-    error: str
-    trace: str = ""
-
-
-def raise_failures(failures: list[Failure], jobs: int) -> None:
-    """Raises `RunsFailed`, which names the jobs that failed, if there are any."""
+def raise_failures(failures: list[str], jobs: int) -> None:
+    """Raises `RunsFailed`, which says which jobs failed and why, if there are any."""
     if failures:
-        lines = "\n".join(f"{failure.job.label}: {failure.error}" for failure in failures)
+        lines = "\n".join(failures)
         raise RunsFailed(f"{len(failures)} of {jobs} jobs failed:\n{lines}")
 
 
-def check_id(job: Job, expected: str) -> None:
-    """Raises `OtherCode` in a worker process whose source code is not that of its parent."""
-    if job.id != expected:
-        raise OtherCode(
-            "The source code changed after the command was started, or this machine has another "
-            "version of it. Start the command again."
-        )
+def name_error(error: BaseException) -> str:
+    """Returns the kind and the text of an error."""
+    return f"{type(error).__name__}: {error}"
+
+
+def now_and_then(send: Report) -> Report:
+    """Returns a function that passes on a fraction unless it has just passed on another."""
+    last = 0.0
+
+    def report(fraction: float) -> None:
+        nonlocal last
+        if time.monotonic() - last > SECONDS_BETWEEN_REPORTS:
+            last = time.monotonic()
+            send(float(fraction))
+
+    return report
 
 
 def perform(job: Job, scratch: Path, report: Report) -> tuple[Outcome, dict[str, Any]]:
@@ -126,13 +133,4 @@ def perform(job: Job, scratch: Path, report: Report) -> tuple[Outcome, dict[str,
         "duration": round(time.perf_counter() - began, 3),
         "machine": platform.node(),
         "versions": versions(),
-    }
-
-
-def versions() -> dict[str, str]:
-    """Returns the versions of Python and of the packages that decide numbers."""
-    packages = ("drogo", "jax", "equinox", "optax", "numpy", "scipy")
-    return {
-        "python": platform.python_version(),
-        **{name: metadata.version(name) for name in packages},
     }

@@ -7,21 +7,22 @@ side use two cores better than one that uses both.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import queue
 import subprocess
 import sys
-import threading
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from multiprocessing import Pipe
+from multiprocessing.connection import wait
 from typing import Any
 
 from drogo.errors import ArgumentError, RunsFailed
-from drogo.runs.job import Failure, Job, raise_failures
+from drogo.runs.job import Job, raise_failures
 from drogo.runs.store import Store
 
+STDERR = 2
+"""What a job prints goes where errors go."""
 MOST_ATTEMPTS = 3
 """How often a job is started whose worker process dies, for example for lack of memory."""
 
@@ -61,12 +62,7 @@ class LocalEngine:
         if self.workers < 0:
             raise ArgumentError(f"workers is {self.workers}; it must be 0 or more.")
         sweep = _Sweep(jobs, store, listen)
-        try:
-            sweep.start(min(self.workers or os.cpu_count() or 1, len(jobs)))
-            while sweep.unfinished:
-                sweep.handle(*sweep.events.get())
-        finally:
-            sweep.stop()
+        sweep.run(min(self.workers or os.cpu_count() or 1, len(jobs)))
         raise_failures(sweep.failures, len(jobs))
 
 
@@ -78,105 +74,96 @@ class _Sweep:
         self.waiting = deque(sorted(jobs, key=lambda job: -job.seconds))
         self.unfinished = len(jobs)
         self.attempts: Counter[str] = Counter()
-        self.failures: list[Failure] = []
-        self.workers: dict[int, _Worker] = {}
-        self.events: queue.Queue[tuple[int, dict[str, Any]]] = queue.Queue()
+        self.failures: list[str] = []
+        self.workers: list[_Worker] = []
         self.store, self.listen = store, listen
 
-    def start(self, count: int) -> None:
-        for number in range(count):
-            self.workers[number] = _Worker(number, self.events)
+    def run(self, count: int) -> None:
+        try:
+            for _ in range(count):
+                self.workers.append(_Worker())
+            while self.unfinished:
+                ready = wait([worker.connection for worker in self.workers])
+                for worker in self.workers:
+                    if worker.connection in ready:
+                        self._handle(worker)
+        finally:
+            for worker in self.workers:
+                worker.stop()
 
-    def stop(self) -> None:
-        for worker in self.workers.values():
-            worker.stop()
-
-    def handle(self, number: int, event: dict[str, Any]) -> None:
+    def _handle(self, worker: _Worker) -> None:
         """Reacts to what a worker reports, or to its end."""
-        worker, kind = self.workers[number], event["event"]
-        job = worker.job
-        if kind == "progress" and job is not None:
-            self.listen(job, kind, event["fraction"])
+        event, value = worker.receive()
+        if worker.job is not None:
+            self._note(worker.job, event, value)
+        elif event == "ended" and not worker.started:
+            raise RunsFailed("A worker process ended before it was ready; it printed why.")
+        if event == "progress":
             return
-        if kind == "ended":
-            self._retry(job, event)
-            worker.stop()
-            self.workers[number] = _Worker(number, self.events)
-            return
-        if kind == "busy" and job is not None:  # another process is running the same job
-            self.attempts[job.id] -= 1
-            self.waiting.append(job)
-        elif kind == "failed" and job is not None:
-            self._fail(Failure(job, event["error"], event["trace"]))
-        elif kind == "done" and job is not None:
-            self.unfinished -= 1
-            self.listen(job, kind, event["duration"])
         worker.job = None
-        if self.waiting:
+        if event == "ended":
+            worker.stop()
+            worker.start()
+        elif self.waiting:
             job = self.waiting.popleft()
             self.attempts[job.id] += 1
             worker.send(job, self.store)
 
-    def _retry(self, job: Job | None, event: dict[str, Any]) -> None:
-        """The worker has ended, and the job with it."""
-        if job is None:
-            if not event["started"]:
-                raise RunsFailed("A worker process ended before it was ready; it printed why.")
-        elif self.attempts[job.id] < MOST_ATTEMPTS:
+    def _note(self, job: Job, event: str, value: Any) -> None:
+        """Keeps account of a job of which a worker reports something."""
+        if event == "progress":
+            self.listen(job, event, value)
+        elif event == "done":
+            self.unfinished -= 1
+            self.listen(job, event, value)
+        elif event == "busy":  # another process is running the same job
+            self.attempts[job.id] -= 1
+            self.waiting.append(job)
+        elif event == "ended" and self.attempts[job.id] < MOST_ATTEMPTS:
             self.listen(job, "retried", 0.0)
             self.waiting.appendleft(job)
         else:
-            self._fail(Failure(job, f"its process died {MOST_ATTEMPTS} times"))
-
-    def _fail(self, failure: Failure) -> None:
-        self.unfinished -= 1
-        self.failures.append(failure)
-        self.listen(failure.job, "failed", 0.0)
+            self.unfinished -= 1
+            self.failures.append(f"{job.label}: {value}")
+            self.listen(job, "failed", 0.0)
 
 
 class _Worker:
-    """A worker process, and the thread that passes on what it reports."""
+    """A worker process and the connection to it."""
 
-    def __init__(self, number: int, events: queue.Queue) -> None:
+    def __init__(self) -> None:
+        self.job: Job | None = None
+        self.start()
+
+    def start(self) -> None:
+        self.started = False
+        self.connection, theirs = Pipe()
         # Like multiprocessing: the same modules are found in the worker as in this process.
         path = os.pathsep.join(map(os.path.abspath, sys.path))
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "drogo.runs.worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, **ONE_THREAD, "PYTHONPATH": path},
-        )
-        self.thread = threading.Thread(target=self._read, args=(number, events), daemon=True)
-        self.thread.start()
-        self.job: Job | None = None
+        with theirs:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "drogo.runs.worker", str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=STDERR,
+                env={**os.environ, **ONE_THREAD, "PYTHONPATH": path},
+            )
 
     def send(self, job: Job, store: Store) -> None:
         self.job = job
-        request = {"id": job.id, "job": job.as_json(), "store": str(store.path.resolve())}
-        assert self.process.stdin is not None
-        # If the process has died, an event says so.
-        with contextlib.suppress(BrokenPipeError):
-            self.process.stdin.write(json.dumps(request) + "\n")
-            self.process.stdin.flush()
+        with contextlib.suppress(OSError):  # if the process has died, an event says so
+            self.connection.send((job.to_message(), store.path.resolve()))
+
+    def receive(self) -> tuple[str, Any]:
+        """Returns the next event: its name, and a number or, of an error, its text."""
+        try:
+            event = self.connection.recv()
+        except (EOFError, OSError):  # it may have been killed in the middle of an event
+            return "ended", f"its process died {MOST_ATTEMPTS} times"
+        self.started = True
+        return event
 
     def stop(self) -> None:
         self.process.kill()
         self.process.wait()
-        self.thread.join()
-        assert self.process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):
-            self.process.stdin.close()
-
-    def _read(self, number: int, events: queue.Queue) -> None:
-        started = False
-        assert self.process.stdout is not None
-        try:
-            with self.process.stdout as lines:
-                for line in lines:
-                    events.put((number, json.loads(line)))
-                    started = True
-        except (ValueError, OSError):  # it was killed in the middle of a line
-            self.process.kill()
-        finally:
-            events.put((number, {"event": "ended", "started": started}))
+        self.connection.close()

@@ -7,23 +7,25 @@ common disk. Short jobs are sent together. Ray retries a task whose node is lost
 from __future__ import annotations
 
 import tempfile
-import time
-import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from drogo.errors import ArgumentError, DrogoError, MissingPackage
-from drogo.runs.job import Failure, Job, Outcome, Report, check_id, perform, raise_failures
+from drogo.runs.job import Job, Outcome, name_error, now_and_then, perform, raise_failures
 from drogo.runs.local import ONE_THREAD, Listener
 from drogo.runs.store import Store
 
 PACK_SECONDS = 60.0
 """Jobs that together take less than this share a task."""
-SECONDS_BETWEEN_REPORTS, SECONDS_BETWEEN_READINGS = 0.5, 1.0
+SECONDS_BETWEEN_READINGS = 1.0
 RETRIES = 5
 """How often Ray retries a task whose node or process is lost."""
+
+Result = tuple[Outcome, dict[str, Any]] | str
+"""What `perform` returns, or the error that it raised."""
 
 
 @dataclass(frozen=True)
@@ -72,48 +74,46 @@ class RayEngine:
                 ray.shutdown()
 
 
-def _run(ray: Any, jobs: Sequence[Job], store: Store, listen: Listener) -> list[Failure]:
+def _run(ray: Any, jobs: Sequence[Job], store: Store, listen: Listener) -> list[str]:
     task = ray.remote(num_cpus=1, max_retries=RETRIES, runtime_env={"env_vars": ONE_THREAD})(
         perform_pack
     )
     board = ray.remote(num_cpus=0, max_restarts=-1)(Board).remote()
-    known = {job.id: job for job in jobs}
-    running = {
-        task.remote([(job.id, job.as_json()) for job in pack], board): pack for pack in packs(jobs)
-    }
-    failures: list[Failure] = []
+    running = {task.remote([job.to_message() for job in pack], board): pack for pack in packs(jobs)}
+    failures: list[str] = []
     while running:
         ready, _ = ray.wait(list(running), num_returns=1, timeout=SECONDS_BETWEEN_READINGS)
-        unfinished = {job.id for pack in running.values() for job in pack}
+        unfinished = {job.id: job for pack in running.values() for job in pack}
         for job_id, fraction in _read(ray, board).items():
             if job_id in unfinished:  # the last report of a finished job may come late
-                listen(known[job_id], "progress", fraction)
+                listen(unfinished[job_id], "progress", fraction)
         if not ready:
             continue
         pack = running.pop(ready[0])
-        results: list[dict[str, Any]]
+        results: list[Any]
         try:
             results = ray.get(ready[0])
         except ray.exceptions.RayError as error:
-            results = [{"error": f"{type(error).__name__}: {error}", "trace": ""}] * len(pack)
+            results = [name_error(error)] * len(pack)
         for job, result in zip(pack, results, strict=True):
-            failure = _keep(job, result, store)
-            if failure is not None:
-                failures.append(failure)
+            problem = _keep(job, result, store)
+            if problem is not None:
+                failures.append(f"{job.label}: {problem}")
                 listen(job, "failed", 0.0)
             else:
-                listen(job, "done", result["how"]["duration"])
+                listen(job, "done", result[1]["duration"])
     return failures
 
 
-def _keep(job: Job, result: dict[str, Any], store: Store) -> Failure | None:
-    if "error" in result:
-        return Failure(job, result["error"], result["trace"])
+def _keep(job: Job, result: Result, store: Store) -> str | None:
+    """Puts a run into the store. Returns the error of the run or of the store, if there is one."""
+    if isinstance(result, str):
+        return result
     try:
         with store.claim(job):  # so that `Store.clean` of another process does not remove it
-            store.put(job, Outcome(result["arrays"], result["facts"]), result["how"])
+            store.put(job, *result)
     except DrogoError as error:
-        return Failure(job, f"{type(error).__name__}: {error}")
+        return name_error(error)
     return None
 
 
@@ -154,31 +154,15 @@ def _read(ray: Any, board: Any) -> dict[str, float]:
         return {}
 
 
-def _reporter(board: Any, job: Job) -> Report:
-    last = 0.0
-
-    def report(fraction: float) -> None:
-        nonlocal last
-        if time.monotonic() - last > SECONDS_BETWEEN_REPORTS:
-            last = time.monotonic()
-            board.write.remote(job.id, float(fraction))
-
-    return report
-
-
-def perform_pack(pack: list[tuple[str, dict[str, Any]]], board: Any) -> list[dict[str, Any]]:
+def perform_pack(pack: list[tuple[str, dict[str, Any]]], board: Any) -> list[Result]:
     """Runs jobs one after another on a node; an error in one does not affect the others."""
-    results = []
-    for expected, arguments in pack:
+    results: list[Result] = []
+    for message in pack:
         with tempfile.TemporaryDirectory() as scratch:
             try:
-                job = Job(**arguments)
-                check_id(job, expected)
-                outcome, how = perform(job, Path(scratch), _reporter(board, job))
-                results.append(
-                    {"arrays": dict(outcome.arrays), "facts": dict(outcome.facts), "how": how}
-                )
+                job = Job.from_message(message)
+                report = now_and_then(partial(board.write.remote, job.id))
+                results.append(perform(job, Path(scratch), report))
             except Exception as error:
-                text = f"{type(error).__name__}: {error}"
-                results.append({"error": text, "trace": traceback.format_exc()})
+                results.append(name_error(error))
     return results

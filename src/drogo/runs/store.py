@@ -15,9 +15,8 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
-import io
 import json
-import os
+import secrets
 import shutil
 import sys
 import tempfile
@@ -26,28 +25,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from drogo.errors import ArgumentError, DamagedFile, FileError
-from drogo.requests import differences
+from drogo.errors import DamagedFile, FileError
+from drogo.files import arrays_of_bytes, bytes_of_arrays, read_file, read_json, write_new_file
+from drogo.requests import as_bytes, differences, digest
 from drogo.runs.job import Job, Outcome
 
 REQUEST, ARRAYS, STATUS = "request.json", "arrays.npz", "status.json"
 
 
-@dataclass(frozen=True)
-class Record:
-    """A finished run.
+@dataclass(frozen=True, kw_only=True)
+class Record(Outcome):
+    """A finished run: its outcome, and how it came about.
 
     Args:
-        arrays: The arrays of its outcome.
-        facts: The facts of its outcome.
         status: Label, duration, machine and versions.
         path: Its directory.
     """
 
-    arrays: Mapping[str, np.ndarray]
-    facts: Mapping[str, Any]
     status: Mapping[str, Any]
     path: Path
 
@@ -94,8 +88,10 @@ class Store:
             return None
         try:
             return _read(place, job)
-        except DamagedFile as error:
-            aside = _move_aside(place)
+        except (DamagedFile, FileError) as error:
+            aside = place.with_name(f"{place.name}.damaged-{secrets.token_hex(4)}")
+            with contextlib.suppress(FileNotFoundError):  # another process was first
+                place.rename(aside)
             print(f"drogo: {error} It was moved to {aside.name} and will be run again.",
                   file=sys.stderr)  # fmt: skip
             return None
@@ -111,35 +107,46 @@ class Store:
         if self.place(job).is_dir():
             return
         files = _files(job, outcome, how)
-        part = None
         try:
-            part = Path(tempfile.mkdtemp(prefix=f".{job.id}.", suffix=".part", dir=self.path))
-            part.chmod(0o755)
-            for name, content in files.items():
-                with (part / name).open("wb") as stream:
-                    stream.write(content)
-                    stream.flush()
-                    os.fsync(stream.fileno())
-            part.rename(self.place(job))
+            with tempfile.TemporaryDirectory(
+                prefix=f".{job.id}.", suffix=".part", dir=self.path, ignore_cleanup_errors=True
+            ) as directory:
+                part = Path(directory)
+                part.chmod(0o755)
+                for name, content in files.items():
+                    write_new_file(part / name, content)
+                part.rename(self.place(job))
         except OSError as error:
             if not self.place(job).is_dir():  # otherwise another process was first
                 raise FileError(
                     f"The run of {job.label!r} could not be kept in {self.path}: {error.strerror}. "
                     "Earlier runs are unharmed. Solve this and start the same command again."
                 ) from error
-        finally:
-            if part is not None:
-                shutil.rmtree(part, ignore_errors=True)
         shutil.rmtree(self.scratch(job), ignore_errors=True)
 
-    @contextlib.contextmanager
-    def claim(self, job: Job) -> Iterator[bool]:
-        """Locks a job; yields False if another process has locked it.
+    def claim(self, job: Job) -> contextlib.AbstractContextManager[bool]:
+        """Locks a job; the context is False if another process has locked it.
 
         Args:
             job: The job.
         """
-        with self._lock_file(job.id) as stream:
+        return self._lock(job.id)
+
+    def clean(self) -> int:
+        """Removes what killed processes left half written, and returns how many runs that were."""
+        removed = 0
+        for part in self.path.glob(".*.part"):
+            with self._lock(part.name.split(".")[1]) as is_ours:
+                if is_ours:  # otherwise it is being written
+                    shutil.rmtree(part, ignore_errors=True)
+                    removed += 1
+        return removed
+
+    @contextlib.contextmanager
+    def _lock(self, job_id: str) -> Iterator[bool]:
+        lock = self.path / ".locks" / job_id
+        lock.parent.mkdir(exist_ok=True)
+        with lock.open("w") as stream:
             try:
                 fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -152,77 +159,34 @@ class Store:
                 ) from error
             yield True
 
-    def clean(self) -> int:
-        """Removes what killed processes left half written, and returns how many runs that were."""
-        removed = 0
-        for part in self.path.glob(".*.part"):
-            with self._lock_file(part.name.split(".")[1]) as stream:
-                try:
-                    fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except OSError:
-                    continue  # it is being written
-                shutil.rmtree(part, ignore_errors=True)
-                removed += 1
-        return removed
-
-    def _lock_file(self, job_id: str) -> Any:
-        lock = self.path / ".locks" / job_id
-        lock.parent.mkdir(exist_ok=True)
-        return lock.open("w")
-
 
 def _files(job: Job, outcome: Outcome, how: Mapping[str, Any]) -> dict[str, bytes]:
     """The content of a run's files. The status has digests of the others and of itself."""
-    for name, array in outcome.arrays.items():
-        if array.dtype.hasobject:
-            raise ArgumentError(f"The array {name!r} holds objects; only numbers can be kept.")
-    arrays = io.BytesIO()
-    np.savez_compressed(arrays, **outcome.arrays)  # pyright: ignore[reportArgumentType]
-    request = json.dumps(job.request, indent=1, allow_nan=False).encode()
-    files = {REQUEST: request, ARRAYS: arrays.getvalue()}
+    files = {REQUEST: as_bytes(job.request), ARRAYS: bytes_of_arrays(outcome.arrays)}
     status = {
         "label": job.label,
         **how,
         "facts": dict(outcome.facts),
         "sha256": {name: _sha256(content) for name, content in files.items()},
     }
-    text = json.dumps(status, sort_keys=True, allow_nan=False)
-    signed = {**json.loads(text), "self": _sha256(text.encode())}
-    return {**files, STATUS: json.dumps(signed, indent=1).encode()}
+    return {**files, STATUS: as_bytes({**status, "self": digest(status)})}
 
 
 def _read(place: Path, job: Job) -> Record:
-    try:
-        status = json.loads((place / STATUS).read_bytes())
-        signature = status.pop("self")
-        if signature != _sha256(json.dumps(status, sort_keys=True).encode()):
-            raise ValueError("its digest is another one")
-        contents = {name: (place / name).read_bytes() for name in (REQUEST, ARRAYS)}
-        changed = [name for name in contents if status["sha256"][name] != _sha256(contents[name])]
-    except OSError as error:
-        raise DamagedFile(f"{error.filename} cannot be read: {error.strerror}.") from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise DamagedFile(f"{place / STATUS} is damaged: {error}.") from error
-    if changed:
-        raise DamagedFile(f"{place / changed[0]} is damaged: it is not what was written.")
+    status = read_json(place / STATUS)
+    if status.pop("self", None) != digest(status):
+        raise DamagedFile(f"{place / STATUS} is damaged: its digest is another one.")
+    contents = {name: read_file(place / name) for name in (REQUEST, ARRAYS)}
+    for name, content in contents.items():
+        if status["sha256"][name] != _sha256(content):
+            raise DamagedFile(f"{place / name} is damaged: it is not what was written.")
     differing = differences(json.loads(contents[REQUEST]), job.request)
     if differing:
         raise DamagedFile(
             f"{place} holds the run of another job, which differs in {', '.join(differing)}."
         )
-    with np.load(io.BytesIO(contents[ARRAYS]), allow_pickle=False) as stored:
-        arrays = {name: stored[name] for name in stored.files}
-    return Record(arrays, status["facts"], status, place)
-
-
-def _move_aside(place: Path) -> Path:
-    for number in range(1000):
-        aside = place.with_name(f"{place.name}.damaged-{number}")
-        if not aside.exists():
-            with contextlib.suppress(FileNotFoundError):  # another process was first
-                place.rename(aside)
-            return aside
-    raise FileError(f"{place} is damaged, and so were a thousand before it.")
+    arrays = arrays_of_bytes(contents[ARRAYS])
+    return Record(arrays, status["facts"], status=status, path=place)
 
 
 def _sha256(content: bytes) -> str:

@@ -1,82 +1,60 @@
-"""A worker process, which reads jobs as lines of JSON and writes events as lines of JSON.
+"""A worker process, which receives jobs over a connection and sends back events.
 
 The worker itself puts finished runs into the store, so that they are kept even if the process that
-asked for them is killed. It ends when its input ends or its parent is gone.
+asked for them is killed. It ends when the connection ends or its parent is gone.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sys
 import threading
 import time
-import traceback
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from multiprocessing.connection import Connection
 
-if TYPE_CHECKING:
-    from drogo.runs.job import Job
-    from drogo.runs.store import Store
-
-SECONDS_BETWEEN_REPORTS = 0.5
+from drogo.runs.job import Job, Report, name_error, now_and_then, perform
+from drogo.runs.store import Store
 
 
 def main() -> None:
-    """Runs jobs until there is no more input."""
-    # Events have the real output to themselves; whatever a job prints goes to stderr.
-    events = os.fdopen(os.dup(sys.stdout.fileno()), "w", buffering=1)
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    """Runs jobs until there are no more. The number of the connection is the argument."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent reacts to Ctrl-C
     threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
+    connection = Connection(int(sys.argv[1]))
 
-    def emit(**event: Any) -> None:
-        print(json.dumps(event), file=events, flush=True)
+    def send(event: str, value: float | str) -> None:
+        connection.send((event, value))
 
-    from drogo.runs.job import Job, check_id
-    from drogo.runs.store import Store
-
-    emit(event="ready")
-    for line in sys.stdin:
-        request = json.loads(line)
+    send("ready", 0.0)
+    while True:
         try:
-            job = Job(**request["job"])
-            check_id(job, request["id"])
-            _run(job, Store(request["store"]), emit)
+            message, path = connection.recv()
+        except EOFError:
+            return
+        try:
+            event = _run(Job.from_message(message), Store(path), partial(send, "progress"))
+            send(*event)
         except BaseException as error:
-            text = f"{type(error).__name__}: {error}"
-            emit(event="failed", error=text, trace=traceback.format_exc())
+            send("failed", name_error(error))
             if not isinstance(error, Exception):
                 raise
 
 
-def _run(job: Job, store: Store, emit: Callable[..., None]) -> None:
-    from drogo.runs.job import perform
-
-    last = 0.0
-
-    def report(fraction: float) -> None:
-        nonlocal last
-        if time.monotonic() - last > SECONDS_BETWEEN_REPORTS:
-            last = time.monotonic()
-            emit(event="progress", fraction=float(fraction))
-
-    if store.has(job):
-        emit(event="done", duration=0.0)
-        return
+def _run(job: Job, store: Store, report: Report) -> tuple[str, float]:
+    """Returns "done" and the duration, or "busy" if another process is running the job."""
     with store.claim(job) as is_ours:
-        if is_ours:
-            how = {"duration": 0.0}
-            if not store.has(job):  # another process may have finished it in the meantime
-                scratch = store.scratch(job)
-                scratch.mkdir(parents=True, exist_ok=True)
-                outcome, how = perform(job, scratch, report)
-                store.put(job, outcome, how)
-            emit(event="done", duration=how["duration"])
-            return
-    time.sleep(0.5)  # another process is running it, so this one does something else first
-    emit(event="busy")
+        if not is_ours:
+            time.sleep(0.5)  # so that this process does something else first
+            return "busy", 0.0
+        if store.has(job):  # another process may have finished it in the meantime
+            return "done", 0.0
+        scratch = store.scratch(job)
+        scratch.mkdir(parents=True, exist_ok=True)
+        outcome, how = perform(job, scratch, now_and_then(report))
+        store.put(job, outcome, how)
+        return "done", how["duration"]
 
 
 def _end_with_parent(parent: int) -> None:
