@@ -8,7 +8,8 @@ import numpy as np
 from jaxtyping import Float
 from scipy.stats import bootstrap
 
-RESAMPLES = 10_000
+LEVEL = 0.95
+"""The coverage of every interval."""
 
 
 class Interval(NamedTuple):
@@ -19,7 +20,7 @@ class Interval(NamedTuple):
     high: float
 
     def overlaps(self, other: Interval) -> bool:
-        """Say whether two intervals have a number in common."""
+        """Says whether two intervals have a number in common."""
         return self.low <= other.high and other.low <= self.high
 
 
@@ -27,16 +28,14 @@ def bootstrap_mean(
     values: Float[np.ndarray, " seeds"],
     rng: np.random.Generator,
     *,
-    level: float = 0.95,
-    resamples: int = RESAMPLES,
+    resamples: int = 10_000,
 ) -> Interval:
-    """Compute a mean over seeds with its percentile bootstrap interval.
+    """Computes a mean over seeds with its percentile bootstrap interval.
 
     Args:
         values: One number per seed. If one is infinite (a seed that did not reach the goal), so is
             the mean: a mean over the other seeds would be too favourable.
         rng: Draws the resamples.
-        level: The coverage of the interval.
         resamples: How many resamples are drawn.
 
     Returns:
@@ -50,7 +49,7 @@ def bootstrap_mean(
     low, high = bootstrap(
         (values,),
         np.mean,
-        confidence_level=level,
+        confidence_level=LEVEL,
         n_resamples=resamples,
         method="percentile",
         rng=rng,
@@ -59,15 +58,11 @@ def bootstrap_mean(
 
 
 def bootstrap_band(
-    curves: Float[np.ndarray, "seeds points"],
-    rng: np.random.Generator,
-    *,
-    level: float = 0.95,
-    resamples: int = 1000,
+    curves: Float[np.ndarray, "seeds points"], rng: np.random.Generator
 ) -> tuple[Float[np.ndarray, " points"], Float[np.ndarray, " points"]]:
-    """Compute the lower and upper edge of an interval around the mean of whole curves."""
-    chosen = rng.integers(len(curves), size=(resamples, len(curves)))
+    """Computes the lower and upper edge of an interval around the mean of whole curves."""
+    chosen = rng.integers(len(curves), size=(1000, len(curves)))
     share = np.stack([np.bincount(row, minlength=len(curves)) for row in chosen]) / len(curves)
-    tail = (1 - level) / 2
+    tail = (1 - LEVEL) / 2
     low, high = np.quantile(share @ curves, [tail, 1 - tail], axis=0)
     return low, high
