@@ -42,14 +42,9 @@ def as_floats(name: str, values: npt.ArrayLike) -> np.ndarray:
 
 
 def as_matrices(P: Any) -> tuple[sp.csr_array, ...]:
-    stack: Sequence[Any]
-    if sp.issparse(P):
-        stack = [P]
-    elif isinstance(P, Sequence):
-        stack = [matrix if sp.issparse(matrix) else as_floats("P", matrix) for matrix in P]
-        if stack and not sp.issparse(stack[0]) and stack[0].ndim == 1:
-            stack = [as_floats("P", P)]
-    else:
+    parts = P if isinstance(P, Sequence) else [P]
+    stack: list[Any] = [part if sp.issparse(part) else as_floats("P", part) for part in parts]
+    if stack and stack[0].ndim != 2:  # one matrix as nested lists, or one array of all matrices
         array = as_floats("P", P)
         stack = list(array) if array.ndim == 3 else [array]
     if not stack:
@@ -98,16 +93,14 @@ def as_probabilities(
     for action, matrix in enumerate(matrices):
         name = f"P[{action}]" if len(matrices) > 1 else "P"
         rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
-        for problem, bad in (
-            ("is not finite", ~terminal[rows] & ~np.isfinite(matrix.data)),
-            ("is negative", ~terminal[rows] & (matrix.data < 0)),
-        ):
-            if bad.any():
-                k = int(np.argmax(bad))
-                raise MDPError(
-                    f"{name}[{rows[k]}, {matrix.indices[k]}] = {matrix.data[k]} {problem}; "
-                    "transition probabilities must lie in [0, 1]."
-                )
+        wrong = np.flatnonzero(~terminal[rows] & ~(np.isfinite(matrix.data) & (matrix.data >= 0)))
+        if wrong.size:
+            k = wrong[0]
+            problem = "is negative" if np.isfinite(matrix.data[k]) else "is not finite"
+            raise MDPError(
+                f"{name}[{rows[k]}, {matrix.indices[k]}] = {matrix.data[k]} {problem}; "
+                "transition probabilities must lie in [0, 1]."
+            )
         sums = np.asarray(matrix.sum(axis=1), dtype=np.float64).ravel()
         _check_sums(name, sums, terminal, " Normalise these rows, or mark the states as terminal.")
         exact = np.abs(sums - 1) < 1e-12  # Such rows keep their last bits.
@@ -177,16 +170,10 @@ def check_reachability(
 ) -> None:
     """Checks by breadth-first search backwards that every state can reach a terminal state."""
     n = terminal.size
-    backwards = P.T.tocoo()
-    sources = np.flatnonzero(terminal)
-    hub = np.full(sources.size, n)  # One more node, which leads to every terminal state.
-    edges = np.concatenate([backwards.row, hub]), np.concatenate([backwards.col, sources])
-    ones = np.ones(edges[0].size, dtype=np.int8)
-    graph = sp.csr_array((ones, edges), shape=(n + 1, n + 1))
-    order = csgraph.breadth_first_order(graph, n, directed=True, return_predecessors=False)
-    reached = np.zeros(n + 1, dtype=bool)
-    reached[order] = True
-    stuck = np.flatnonzero(~reached[:n])
+    graph = sp.vstack([P.T, sp.csr_array(terminal[None].astype(np.float64))], format="csr")
+    graph.resize((n + 1, n + 1))  # One more node, which leads to every terminal state.
+    reached = csgraph.breadth_first_order(graph, n, return_predecessors=False)
+    stuck = np.setdiff1d(np.arange(n), reached)
     if stuck.size:
         raise MDPError(
             f"{stuck.size} non-terminal state(s) cannot reach a terminal state under the default "

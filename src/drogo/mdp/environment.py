@@ -131,13 +131,11 @@ def explore(
 
     def expand(node: gymnasium.Env) -> tuple[Row, list[gymnasium.Env]]:
         row: Row = []
-        nodes: list[gymnasium.Env] = []
-        for action in actions:
-            following = copy.deepcopy(node)
+        nodes = [copy.deepcopy(node) for _ in actions]
+        for following, action in zip(nodes, actions, strict=True):
             observation, reward, terminated, _, _ = following.step(action)
             key = _as_key(observation) if state is None else state(following)
             row.append([(1.0, key, float(reward), bool(terminated))])
-            nodes.append(following)
         return row, nodes
 
     roots: dict[Hashable, gymnasium.Env] = {}

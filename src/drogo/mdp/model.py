@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -73,11 +72,8 @@ class MDP:
         """The transition matrix under the default policy. Rows of terminal states are empty."""
         if self.n_actions == 1:
             return self.transitions[0]
-        weighted = (
-            sp.dia_array((self.default_policy[:, a][None], [0]), shape=matrix.shape) @ matrix
-            for a, matrix in enumerate(self.transitions)
-        )
-        return arrays.canonical(reduce(operator.add, weighted))
+        policy = zip(self.transitions, self.default_policy.T, strict=True)
+        return arrays.canonical(sum(matrix.multiply(share[:, None]) for matrix, share in policy))
 
     @cached_property
     def outcomes(self) -> Outcomes:
