@@ -42,7 +42,6 @@ class GridSolution:
     change: float
     """Mean difference to the solution on half as many nodes along each axis. If halving the
     distances once more shrinks it as much again, it is about three times the remaining error."""
-    iterations: int
 
     def __call__(self, states: Float[np.ndarray, "n dimensions"]) -> Float[np.ndarray, " n"]:
         inside = np.clip(states, [a[0] for a in self.axes], [a[-1] for a in self.axes])
@@ -66,34 +65,35 @@ def solve_on_grid(
         raise ArgumentError(f"reward is {reward} and lam {lam}; they must be below and above 0.")
     if min(nodes) < 3:
         raise ArgumentError(f"nodes is {tuple(nodes)}; give at least 3 along each axis.")
-    coarse = None
-    if min(nodes) // 2 >= SMALLEST_GRID:
-        halved = [count // 2 + 1 for count in nodes]
-        coarse = solve_on_grid(
-            dynamics, low, high, halved, actions=actions, lam=lam, reward=reward,
-            tolerance=tolerance, max_iterations=max_iterations,
-        )  # fmt: skip
-    axes = tuple(np.linspace(a, b, n) for a, b, n in zip(low, high, nodes, strict=True))
-    states = np.stack([m.ravel() for m in np.meshgrid(*axes, indexing="ij")], axis=1)
-    moves = [dynamics(states, action) for action in range(actions)]
-    weights = [_interpolation(axes, next_states) for next_states, _ in moves]
-    v = guess = np.zeros(len(states)) if coarse is None else coarse(states)
-    iterations, largest_change = 0, np.inf
-    while largest_change >= tolerance and iterations < max_iterations:
-        reached = np.stack(
-            [np.where(over, 0.0, w @ v) for w, (_, over) in zip(weights, moves, strict=True)]
-        )
-        new = reward / lam + np.logaddexp.reduce(reached, axis=0) - np.log(actions)
-        largest_change = np.abs(new - v).max()
-        v = new
-        iterations += 1
-    if largest_change >= tolerance:
-        raise NumericalError(
-            f"value iteration still changed a value by {largest_change:.2g} after "
-            f"{max_iterations} iterations. Can every state reach a terminal state?"
-        )
-    change = float(np.abs(v - guess).mean()) if coarse is not None else float("nan")
-    return GridSolution(axes, v.reshape(*nodes), change, iterations)
+    sizes = [tuple(nodes)]
+    while min(sizes[-1]) // 2 >= SMALLEST_GRID:
+        sizes.append(tuple(count // 2 + 1 for count in sizes[-1]))
+    solution = None
+    for size in reversed(sizes):
+        axes = tuple(np.linspace(a, b, n) for a, b, n in zip(low, high, size, strict=True))
+        states = np.stack([m.ravel() for m in np.meshgrid(*axes, indexing="ij")], axis=1)
+        moves = [dynamics(states, action) for action in range(actions)]
+        weights = [_interpolation(axes, next_states) for next_states, _ in moves]
+        v = guess = np.zeros(len(states)) if solution is None else solution(states)
+        largest_change = np.inf
+        for _ in range(max_iterations):
+            reached = np.stack(
+                [np.where(over, 0.0, w @ v) for w, (_, over) in zip(weights, moves, strict=True)]
+            )
+            new = reward / lam + np.logaddexp.reduce(reached, axis=0) - np.log(actions)
+            largest_change = np.abs(new - v).max()
+            v = new
+            if largest_change < tolerance:
+                break
+        else:
+            raise NumericalError(
+                f"value iteration still changed a value by {largest_change:.2g} after "
+                f"{max_iterations} iterations. Can every state reach a terminal state?"
+            )
+        change = float("nan") if solution is None else float(np.abs(v - guess).mean())
+        solution = GridSolution(axes, v.reshape(size), change)
+    assert solution is not None  # there is at least one size
+    return solution
 
 
 def _interpolation(

@@ -20,8 +20,8 @@ from jaxtyping import Float
 from scipy.sparse import csgraph
 
 from drogo.errors import ArgumentError
-from drogo.exact.log_solve import Factor, NoPositiveSolution, log_solve
-from drogo.exact.perron import Certificate, Pencil, perron
+from drogo.exact.log_solve import NoPositiveSolution, log_solve
+from drogo.exact.perron import Pencil, perron
 from drogo.exact.rows import (
     Rows,
     block,
@@ -31,7 +31,7 @@ from drogo.exact.rows import (
     symmetric_part,
     transpose,
 )
-from drogo.exact.solution import Solution
+from drogo.exact.solution import Solution, Vector
 from drogo.mdp import MDP
 
 DEFINITIONS = ("column", "transition", "representation", "right")
@@ -74,16 +74,18 @@ def solve(
         raise ArgumentError(f"terminal_value is for definition='column', not for {definition!r}.")
     try:
         if definition == "column":
-            log_e, certificate = _column(mdp, lam, terminal_value)
+            vector = _column(mdp, lam, terminal_value)
         else:
             rows = default_rows(mdp, lam, terminal, delta)
             solver = {"transition": _transition, "representation": _representation, "right": _right}
-            log_e, certificate = solver[definition](mdp, rows)
+            vector = solver[definition](mdp, rows)
     except NoPositiveSolution as error:
         raise NoPositiveSolution(
             f"the {definition} vector at lam = {lam:g} could not be computed: {error}"
         ) from error
-    return Solution(log_e, definition, lam, delta, terminal, *certificate)
+    return Solution(
+        definition=definition, lam=lam, delta=delta, terminal=terminal, **vector._asdict()
+    )
 
 
 def log_column(
@@ -147,19 +149,19 @@ def successor_eigenvector(mdp: MDP, discount: float = 0.99) -> Float[np.ndarray,
     Raises:
         NotConverged: The vector is not accurate in every entry.
     """
-    log_e, certificate = _representation(mdp, successor_rows(mdp, discount))
-    solution = Solution(log_e, "successor", np.inf, 0.0, "zero-row", *certificate)
+    vector = _representation(mdp, successor_rows(mdp, discount))
+    solution = Solution(
+        definition="successor", lam=np.inf, delta=0.0, terminal="zero-row", **vector._asdict()
+    )
     return np.exp(solution.checked().log_e)
 
 
 def _unit(log_e: np.ndarray) -> np.ndarray:
-    """Scale to unit norm, in logs."""
+    """Scales to unit norm, in logs."""
     return log_e - np.logaddexp.reduce(2 * log_e) / 2
 
 
-def _column(
-    mdp: MDP, lam: float, terminal_value: npt.ArrayLike | None
-) -> tuple[np.ndarray, Certificate]:
+def _column(mdp: MDP, lam: float, terminal_value: npt.ArrayLike | None) -> Vector:
     rewards = mdp.reward[mdp.terminal] if terminal_value is None else terminal_value
     rewards = np.asarray(rewards, dtype=np.float64)
     count = int(mdp.terminal.sum())
@@ -172,13 +174,15 @@ def _column(
     values[mdp.terminal] = rewards / lam
     # The rows of terminal states are not used: any formulation gives the same other rows.
     rows = default_rows(mdp, lam, "absorbing", 1.0)
-    v, factor = log_solve(rows, mdp.terminal, values)
-    v, residual, error = _refine(rows, v, factor)
-    return v, (None, None, residual, error)
+    v, residual, error = _refined_solve(rows, mdp.terminal, values)
+    return Vector(v, None, None, residual, error)
 
 
-def _refine(rows: Rows, v: np.ndarray, factor: Factor) -> tuple[np.ndarray, float, float]:
-    """Correct `(M e)(s) = 0` on the unknown entries by its own accurate residual."""
+def _refined_solve(
+    rows: Rows, fixed: np.ndarray, values: np.ndarray
+) -> tuple[np.ndarray, float, float]:
+    """Corrects `(M e)(s) = 0` on the unknown entries by its own accurate residual."""
+    v, factor = log_solve(rows, fixed, values)
     correction = np.inf
     for _ in range(MAX_REFINEMENTS):
         change = factor.relative(v, -rows.ratio(v)[factor.unknown])
@@ -192,13 +196,13 @@ def _refine(rows: Rows, v: np.ndarray, factor: Factor) -> tuple[np.ndarray, floa
     return v, residual, max(correction, factor.rounding_error(rows, v))
 
 
-def _transition(mdp: MDP, rows: Rows) -> tuple[np.ndarray, Certificate]:
+def _transition(mdp: MDP, rows: Rows) -> Vector:
     _check_connected(mdp)
     result = perron(Pencil(symmetric_part(rows)))
-    return _unit(result.v), result.certificate
+    return result._replace(log_e=_unit(result.log_e))
 
 
-def _representation(mdp: MDP, rows: Rows) -> tuple[np.ndarray, Certificate]:
+def _representation(mdp: MDP, rows: Rows) -> Vector:
     """Solves `(Z + Z^T)/2 x = k x` without an inverse.
 
     With `p = Z x`, `q = Z^T x` and `s = 1/(2k)` it reads `M p = s (p + q)`, `M^T q = s (p + q)`,
@@ -207,14 +211,15 @@ def _representation(mdp: MDP, rows: Rows) -> tuple[np.ndarray, Certificate]:
     _check_connected(mdp)
     n = rows.n
     partner = np.concatenate([np.arange(n) + n, np.arange(n)])
-    result = perron(Pencil(block(rows, transpose(rows)), partner))
-    below, above = result.bracket
-    high, largest, low = (0.5 / s if s > 0 else np.inf for s in (below, result.eigenvalue, above))
-    log_e = np.logaddexp(result.v[:n], result.v[n:])
-    return _unit(log_e), (largest, (low, high), result.residual, result.error)
+    v, eigenvalue, (below, above), residual, error = perron(
+        Pencil(block(rows, transpose(rows)), partner)
+    )
+    high, largest, low = (0.5 / s if s > 0 else np.inf for s in (below, eigenvalue, above))
+    log_e = _unit(np.logaddexp(v[:n], v[n:]))
+    return Vector(log_e, largest, (low, high), residual, error)
 
 
-def _right(mdp: MDP, rows: Rows) -> tuple[np.ndarray, Certificate]:
+def _right(mdp: MDP, rows: Rows) -> Vector:
     """Solves a block triangular eigenproblem: of the non-terminal block and of the terminal states.
 
     If the terminal states have the smaller eigenvalue, `e = 1` there (in an eigenspace of several
@@ -232,17 +237,15 @@ def _right(mdp: MDP, rows: Rows) -> tuple[np.ndarray, Certificate]:
         inner = perron(Pencil(_inner_rows(mdp, rows)))
     if inner is not None and inner.eigenvalue <= t:
         v = np.full(mdp.n_states, -np.inf)
-        v[~terminal] = inner.v
-        return _unit(v), inner.certificate
+        v[~terminal] = inner.log_e
+        return inner._replace(log_e=_unit(v))
     if not np.allclose(row_sum[terminal], t, rtol=1e-12, atol=0):
         raise ArgumentError(
             "the terminal states have different rewards, so the right eigenvector vanishes "
             "wherever only the worse ones can be reached. Use definition='column'."
         )
-    shifted = rows.minus(t)
-    v, factor = log_solve(shifted, terminal, np.zeros(rows.n))
-    v, residual, error = _refine(shifted, v, factor)
-    return _unit(v), (t, Pencil(rows).bracket(v), residual, error)
+    v, residual, error = _refined_solve(rows.minus(t), terminal, np.zeros(rows.n))
+    return Vector(_unit(v), t, Pencil(rows).bracket(v), residual, error)
 
 
 def _inner_rows(mdp: MDP, rows: Rows) -> Rows:

@@ -45,6 +45,8 @@ class Factor:
     lu: Any
     u: Float[np.ndarray, " unknown"]
     unknown: Int[np.ndarray, " unknown"]
+    inflow: np.ndarray
+    """What the fixed entries, which are `exp(u)`, contribute to each scaled row."""
 
     def relative(
         self, v: Float[np.ndarray, " n"], right: Float[np.ndarray, " unknown"]
@@ -65,16 +67,15 @@ class Factor:
 
 
 def factorise(rows: Rows, fixed: Bool[np.ndarray, " n"], u: Float[np.ndarray, " n"]) -> Factor:
-    """Factorise by elimination on the diagonal, in an order that keeps the factors sparse."""
+    """Factorises by elimination on the diagonal, in an order that keeps the factors sparse."""
     unknown = np.flatnonzero(~fixed)
-    local = np.cumsum(~fixed) - 1
-    inside = ~fixed[rows.row] & ~fixed[rows.column]
-    row, column = local[rows.row[inside]], local[rows.column[inside]]
-    weight = rows.scaled_weight(u)[inside]
-    diagonal = np.arange(unknown.size)
-    entries = np.concatenate([-weight, rows.diagonal[unknown]])
-    places = np.concatenate([row, diagonal]), np.concatenate([column, diagonal])
-    matrix = sp.csc_array((entries, places), shape=(unknown.size, unknown.size))
+    weight = rows.scaled_weight(u)
+    states = np.arange(rows.n)
+    places = np.concatenate([rows.row, states]), np.concatenate([rows.column, states])
+    entries = np.concatenate([-weight, rows.diagonal])
+    matrix = sp.csc_array((entries, places), shape=(rows.n, rows.n))[:, unknown][unknown]
+    enters = fixed[rows.column]
+    inflow = np.bincount(rows.row[enters], weight[enters], rows.n)[unknown]
     try:
         lu = splu(
             matrix,
@@ -84,7 +85,7 @@ def factorise(rows: Rows, fixed: Bool[np.ndarray, " n"], u: Float[np.ndarray, " 
         )
     except RuntimeError as error:  # SuperLU: "Factor is exactly singular"
         raise NoPositiveSolution(str(error)) from error
-    return Factor(lu, u[unknown], unknown)
+    return Factor(lu, u[unknown], unknown, inflow)
 
 
 def log_solve(
@@ -98,8 +99,7 @@ def log_solve(
     slow, fast, rate = 0.0, 1.0, 1.0
     for _ in range(MAX_PASSES):
         factor = factorise(rows, fixed, u)
-        with np.errstate(over="ignore"):
-            y = factor.lu.solve(_inflow(rows, fixed, values, u)[factor.unknown])
+        y = factor.lu.solve(factor.inflow)
         if not np.isfinite(y).all():
             fast, rate = rate, (slow + rate) / 2
             u = _continue_guess(rows, known, v, rate)
@@ -127,14 +127,6 @@ def log_solve(
         known = now_known
         u = _continue_guess(rows, known, v, rate)
     raise NoPositiveSolution(f"the scaling did not settle in {MAX_PASSES} passes.")
-
-
-def _inflow(rows: Rows, fixed: np.ndarray, values: np.ndarray, u: np.ndarray) -> np.ndarray:
-    """Returns what the fixed entries contribute to each scaled row."""
-    enters = fixed[rows.column] & ~fixed[rows.row]
-    row, column = rows.row[enters], rows.column[enters]
-    amount = np.exp(rows.log_weight[enters] + values[column] - u[row])
-    return np.bincount(row, amount, rows.n)
 
 
 def _cost(rows: Rows) -> np.ndarray:

@@ -18,6 +18,7 @@ from jaxtyping import Float, Int
 
 from drogo.exact.log_solve import Factor, NoPositiveSolution, factorise, log_solve
 from drogo.exact.rows import Rows
+from drogo.exact.solution import Vector
 
 MAX_LOCATING_STEPS = 100
 MAX_NEWTON_STEPS = 25
@@ -25,9 +26,6 @@ MARGIN = 1e-7
 """How far below the eigenvalue, relatively, the shift of an inverse iteration stays."""
 SMALL_CORRECTION = 1e-13
 """Newton's method stops after a relative correction of every entry below this."""
-
-Certificate = tuple[float | None, tuple[float, float] | None, float, float]
-"""Eigenvalue, bracket, residual and error, as in `Solution`."""
 
 
 @dataclass(frozen=True)
@@ -69,26 +67,12 @@ class Pencil:
         return float(quotients.min()), float(quotients.max())
 
 
-@dataclass(frozen=True)
-class Perron:
-    """The log of an eigenvector, its eigenvalue, and how accurate they are."""
+def perron(pencil: Pencil) -> Vector:
+    """Computes the positive eigenvector.
 
-    v: Float[np.ndarray, " n"]
-    eigenvalue: float
-    bracket: tuple[float, float]
-    residual: float
-    """Largest `|(M e)(s) - eigenvalue (J e)(s)| / (R(s) e(s))`."""
-    error: float
-    """Estimated largest relative error of an entry: the last Newton step, or rounding as the
-    problem amplifies it, whichever is larger."""
-
-    @property
-    def certificate(self) -> Certificate:
-        return self.eigenvalue, self.bracket, self.residual, self.error
-
-
-def perron(pencil: Pencil) -> Perron:
-    """Computes the positive eigenvector."""
+    Its residual is the largest `|(M e)(s) - eigenvalue (J e)(s)| / (R(s) e(s))`. Its error is the
+    last Newton step, or rounding as the problem amplifies it, whichever is larger.
+    """
     s, x = _locate(pencil)
     anchor = int(np.argmax(x))
     fixed = np.zeros(pencil.rows.n, dtype=bool)
@@ -120,10 +104,10 @@ def perron(pencil: Pencil) -> Perron:
     return _assess(pencil, v, s, max(correction, rounding))
 
 
-def _assess(pencil: Pencil, v: np.ndarray, s: float, error: float) -> Perron:
+def _assess(pencil: Pencil, v: np.ndarray, s: float, error: float) -> Vector:
     left = pencil.minus(s).ratio(v)
     residual = float(np.abs(left).max())
-    return Perron(v, s, pencil.bracket(v), residual if np.isfinite(residual) else np.inf, error)
+    return Vector(v, s, pencil.bracket(v), residual if np.isfinite(residual) else np.inf, error)
 
 
 def _newton(

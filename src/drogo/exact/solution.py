@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -12,6 +12,16 @@ from drogo.errors import NotConverged
 
 TOLERANCE = 1e-9
 """Largest residual, and largest estimated error of a log entry, of a converged solution."""
+
+
+class Vector(NamedTuple):
+    """What a solver returns; `Solution` says what each part means."""
+
+    log_e: Float[np.ndarray, " n"]
+    eigenvalue: Any
+    bracket: Any
+    residual: float
+    error: float
 
 
 @dataclass(frozen=True)
@@ -49,7 +59,7 @@ class Solution:
         return "converged" if good else "inaccurate"
 
     def checked(self) -> Solution:
-        """Returns this solution, or raise `NotConverged` if some entry is not accurate."""
+        """Returns this solution, or raises `NotConverged` if some entry is not accurate."""
         if self.status != "converged":
             raise NotConverged(
                 f"the {self.definition} vector at lam = {self.lam:g} is not accurate: its residual "
