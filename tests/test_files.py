@@ -1,20 +1,27 @@
 """Files are written completely or not at all, and are replaced only on request."""
 
+import io
 import os
+import tracemalloc
+import zipfile
 
 import numpy as np
 import pytest
 
 from drogo.errors import AlreadyExists, ArgumentError, DamagedFile, FileError, MissingFile
-from drogo.files import read_array_file, write_array_file, write_file
+from drogo.files import Header, read_array_file, write_array_file, write_file
+
+
+def anything(settings, headers):
+    """Checks nothing."""
 
 
 def test_round_trip(tmp_path):
     path = tmp_path / "deep" / "a.npz"
-    write_array_file(path, {"x": np.arange(3)}, {"lam": 2.0})
-    arrays, settings = read_array_file(path)
+    write_array_file(path, {"x": np.arange(3)}, {"format": "test", "lam": 2.0})
+    arrays, settings = read_array_file(path, "test", anything)
     assert arrays["x"].tolist() == [0, 1, 2]
-    assert settings == {"lam": 2.0}
+    assert settings == {"format": "test", "lam": 2.0}
     assert [p.name for p in path.parent.iterdir()] == ["a.npz"]
 
 
@@ -51,7 +58,7 @@ def test_permissions_follow_the_umask(tmp_path, overwrite):
 
 
 def test_a_failed_write_leaves_nothing(tmp_path):
-    with pytest.raises(ArgumentError, match="'x' holds Python objects"):
+    with pytest.raises(ArgumentError, match="'x' has the type object"):
         write_array_file(tmp_path / "a.npz", {"x": np.array([{}])}, {})
     with pytest.raises(ArgumentError, match="settings of .*a.npz cannot be saved: .*not JSON"):
         write_array_file(tmp_path / "a.npz", {"x": np.zeros(1)}, {"lam": float("nan")})
@@ -67,12 +74,110 @@ def test_a_failed_write_leaves_nothing(tmp_path):
 def test_what_cannot_be_read_is_named(tmp_path):
     path = tmp_path / "a.npz"
     with pytest.raises(MissingFile, match="a.npz cannot be read: No such file"):
-        read_array_file(path)
+        read_array_file(path, "test", anything)
     with pytest.raises(FileError, match="cannot be read: Is a directory"):
-        read_array_file(tmp_path)
-    write_array_file(path, {"x": np.arange(3000)}, {})
+        read_array_file(tmp_path, "test", anything)
+    write_array_file(path, {"x": np.arange(3000)}, {"format": "test"})
     content = path.read_bytes()
     for damaged in (content[:-200], b"", b"text"):
         path.write_bytes(damaged)
-        with pytest.raises(DamagedFile, match="a.npz is not a drogo result, or is damaged"):
-            read_array_file(path)
+        with pytest.raises(DamagedFile, match="a.npz is damaged"):
+            read_array_file(path, "test", anything)
+    path.write_bytes(content)
+    with pytest.raises(DamagedFile, match="its format is 'test', and 'other' is expected"):
+        read_array_file(path, "other", anything)
+
+
+def stored(path, entries):
+    """Writes a zip file of the given bytes."""
+    settings = np.frombuffer(b'{"format": "test"}', dtype=np.uint8)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in {"settings.npy": as_npy(settings), **entries}.items():
+            archive.writestr(name, content)
+    return path
+
+
+def as_npy(array, header=None):
+    """Returns an array in NumPy's format, if asked for with another header."""
+    stream = io.BytesIO()
+    np.lib.format.write_array(stream, array, allow_pickle=True)
+    content = stream.getvalue()
+    if header is None:
+        return content
+    size = int.from_bytes(content[8:10], "little")
+    text = repr(header).ljust(size - 1)[: size - 1] + "\n"
+    return content[:10] + text.encode() + content[10 + size :]
+
+
+def header(descr="<f8", shape=(3,)):
+    return {"descr": descr, "fortran_order": False, "shape": shape}
+
+
+HOSTILE = {
+    "objects": (as_npy(np.array([{}])), "'x' has the type object"),
+    "object header": (as_npy(np.arange(3.0), header("|O")), "'x' has the type object"),
+    "text": (as_npy(np.array(["a"])), "'x' has the type <U1"),
+    "complex": (as_npy(np.array([1j])), "'x' has the type complex128"),
+    "structure": (as_npy(np.zeros(1, dtype="i4,f4")), "'x' has the type"),
+    "too long": (
+        as_npy(np.arange(3.0), header(shape=(10**9,))),
+        "'x' has 152 bytes, not 8000000128",
+    ),
+    "too short": (as_npy(np.arange(3.0), header(shape=(2,))), "'x' has 152 bytes, not 144"),
+    "negative": (
+        as_npy(np.arange(3.0), header(shape=(-3,))),
+        "'x' has the type float64 and the sh",
+    ),
+    "no header": (b"nothing", "magic"),
+    "empty": (b"", "magic"),
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_a_header_is_not_believed(kind, tmp_path):
+    content, message = HOSTILE[kind]
+    path = stored(tmp_path / "a.npz", {"x.npy": content})
+    with pytest.raises(DamagedFile, match=f"a.npz is damaged.*{message}"):
+        read_array_file(path, "test", anything)
+
+
+def test_shapes_are_checked_before_arrays_are_read(tmp_path):
+    """A small file of zeros holds an array of 800 MB, which is not made."""
+    with zipfile.ZipFile(tmp_path / "a.npz", "w", zipfile.ZIP_DEFLATED) as archive:
+        settings = np.frombuffer(b'{"format": "test"}', dtype=np.uint8)
+        archive.writestr("settings.npy", as_npy(settings))
+        with archive.open("x.npy", "w") as stream:
+            stream.write(as_npy(np.zeros(0), header(shape=(10**8,))))
+            for _ in range(100):
+                stream.write(bytes(8 * 10**6))
+
+    def check(settings, headers):
+        assert headers == {"x": Header((10**8,), np.dtype(np.float64))}
+        raise ValueError("one number was expected")
+
+    tracemalloc.start()
+    with pytest.raises(DamagedFile, match="one number was expected"):
+        read_array_file(tmp_path / "a.npz", "test", check)
+    assert tracemalloc.get_traced_memory()[1] < 10**8
+    tracemalloc.stop()
+
+
+def test_every_changed_byte_is_noticed(tmp_path):
+    path = tmp_path / "a.npz"
+    arrays = {"x": np.arange(20.0)}
+    write_array_file(path, arrays, {"format": "test"})
+    content = path.read_bytes()
+    rng = np.random.default_rng(0)
+    same = 0
+    for at in rng.permutation(len(content))[:300]:
+        changed = bytearray(content)
+        changed[at] ^= 1 << int(rng.integers(8))
+        path.write_bytes(changed)
+        try:
+            again, settings = read_array_file(path, "test", anything)
+        except DamagedFile:
+            continue
+        assert settings == {"format": "test"}
+        assert again["x"].tolist() == arrays["x"].tolist()
+        same += 1  # a date, or another field that says nothing of the arrays
+    assert same < 150

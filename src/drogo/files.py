@@ -5,15 +5,38 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import math
 import os
 import secrets
-from collections.abc import Mapping
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from drogo.errors import AlreadyExists, ArgumentError, DamagedFile, FileError, MissingFile
+
+KINDS = "biuf"
+"""The kinds of arrays that files hold: booleans, whole numbers and floating-point numbers."""
+SETTINGS = "settings"
+MOST_BYTES_OF_SETTINGS = 2**24
+READING_FAILED = (
+    zipfile.BadZipFile, zlib.error, ValueError, KeyError, TypeError, AttributeError, EOFError,
+    NotImplementedError, RuntimeError, OSError, SyntaxError, RecursionError,
+)  # fmt: skip
+"""What reading a damaged file may raise."""
+
+
+class Header(NamedTuple):
+    """What is known of an array before it is read."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+
+Check = Callable[[dict[str, Any], dict[str, Header]], None]
 
 
 def write_file(path: Path, content: bytes, *, overwrite: bool = False) -> None:
@@ -65,39 +88,93 @@ def write_array_file(
 ) -> None:
     """Writes arrays as `.npz` without Python objects, and the settings with them as JSON."""
     try:
-        text = np.array(json.dumps(settings, sort_keys=True, allow_nan=False))
+        text = json.dumps(settings, sort_keys=True, allow_nan=False)
     except ValueError as error:
         raise ArgumentError(f"the settings of {path} cannot be saved: {error}.") from error
-    write_file(path, bytes_of_arrays({**arrays, "settings": text}), overwrite=overwrite)
+    as_bytes = np.frombuffer(text.encode(), dtype=np.uint8)
+    write_file(path, bytes_of_arrays({**arrays, SETTINGS: as_bytes}), overwrite=overwrite)
 
 
 def bytes_of_arrays(arrays: Mapping[str, np.ndarray]) -> bytes:
     """Returns the content of an `.npz` file."""
     for name, array in arrays.items():
-        if array.dtype.hasobject:
-            raise ArgumentError(f"array {name!r} holds Python objects, which cannot be saved.")
+        if array.dtype.kind not in KINDS:
+            raise ArgumentError(
+                f"array {name!r} has the type {array.dtype}, which cannot be saved. Only booleans, "
+                "whole numbers and floating-point numbers can."
+            )
     stream = io.BytesIO()
     np.savez_compressed(stream, **arrays)  # pyright: ignore[reportArgumentType]
     return stream.getvalue()
 
 
-def read_array_file(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Reads the arrays and the settings that `write_array_file` wrote."""
+def read_array_file(
+    path: Path, format: str, check: Check
+) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Reads the arrays and the settings that `write_array_file` wrote.
+
+    Args:
+        path: The file.
+        format: What `settings["format"]` must be.
+        check: Raises a `ValueError`, `KeyError` or `TypeError` if the settings or the headers of
+            the arrays are not as expected. It is called before the arrays are read.
+    """
     content = read_file(path)
     try:
-        arrays = arrays_of_bytes(content)
-        settings = json.loads(str(arrays.pop("settings")))
-    except Exception as error:
-        # NumPy takes every unknown file for a pickle and advises to load it unsafely.
-        reason = "it is not an .npz file" if "pickle" in str(error) else str(error)
-        raise DamagedFile(f"{path} is not a drogo result, or is damaged: {reason}.") from error
-    return arrays, settings
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            headers = _headers(archive)
+            if headers.pop(SETTINGS).shape > (MOST_BYTES_OF_SETTINGS,):
+                raise ValueError("its settings are too long")
+            settings = json.loads(_array(archive, SETTINGS).tobytes())
+            if settings.get("format") != format:
+                raise ValueError(
+                    f"its format is {settings.get('format')!r}, and {format!r} is expected"
+                )
+            check(settings, headers)
+            return {name: _array(archive, name) for name in headers}, settings
+    except READING_FAILED as error:
+        reason = f"{error} is missing" if isinstance(error, KeyError) else error
+        raise DamagedFile(f"{path} is damaged, or not what was expected: {reason}.") from error
 
 
 def arrays_of_bytes(content: bytes) -> dict[str, np.ndarray]:
-    """Returns the arrays of an `.npz` file."""
-    with np.load(io.BytesIO(content), allow_pickle=False) as stored:
-        return {name: stored[name] for name in stored.files}
+    """Returns the arrays of an `.npz` file, or raises one of `READING_FAILED`."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        return {name: _array(archive, name) for name in _headers(archive)}
+
+
+def _headers(archive: zipfile.ZipFile) -> dict[str, Header]:
+    """Returns shape and type of every array, after checking that the file has room for it.
+
+    A header is believed only if it is of a plain type and says exactly as many bytes as follow it:
+    an array of Python objects would be unpickled, and a wrong size would be allocated before it is
+    noticed.
+    """
+    headers: dict[str, Header] = {}
+    for entry in archive.infolist():
+        name = entry.filename.removesuffix(".npy")
+        with archive.open(entry) as stream:
+            version = np.lib.format.read_magic(stream)
+            if version != (1, 0) or name in headers:
+                raise ValueError(f"array {name!r} has a header of another version, or comes twice")
+            shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
+            size = stream.tell() + math.prod(shape) * dtype.itemsize
+        if dtype.kind not in KINDS or min(shape, default=0) < 0:
+            raise ValueError(f"array {name!r} has the type {dtype} and the shape {shape}")
+        if size != entry.file_size:
+            raise ValueError(f"array {name!r} has {entry.file_size} bytes, not {size}")
+        headers[name] = Header(shape, dtype)
+    total = sum(entry.file_size for entry in archive.infolist())
+    if total > os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"):
+        raise ValueError(f"its arrays would take {total / 2**30:.0f} GiB")
+    return headers
+
+
+def _array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
+    with archive.open(f"{name}.npy") as stream:
+        array = np.lib.format.read_array(stream, allow_pickle=False)
+        stream.read()  # to the end, where the checksum is compared
+        return array
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -115,6 +115,8 @@ def digest(request: Request) -> str:
 
 def differences(stored: Any, asked: Any, name: str = "") -> list[str]:
     """Returns the dotted names of the entries in which two requests differ."""
+    if isinstance(stored, list) and isinstance(asked, list) and len(stored) == len(asked):
+        stored, asked = ({str(k): part for k, part in enumerate(x)} for x in (stored, asked))
     if isinstance(stored, Mapping) and isinstance(asked, Mapping):
         keys = sorted({*stored, *asked})
         parts = [(stored.get(key), asked.get(key), f"{name}.{key}".lstrip(".")) for key in keys]

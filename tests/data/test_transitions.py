@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from drogo import Transitions
-from drogo.data.transitions import merge_equal
-from drogo.errors import DataError
+from drogo.data.transitions import FORMAT, merge_equal
+from drogo.errors import DamagedFile, DataError, MissingFile
 from drogo.files import write_array_file
 
 
@@ -90,7 +90,7 @@ def test_save_and_load(tmp_path):
     with pytest.raises(FileExistsError):
         data.save(tmp_path / "data.npz")
     write_array_file(tmp_path / "old.npz", {}, {"format": "drogo transitions 2"})
-    with pytest.raises(ValueError, match="has the format 'drogo transitions 2', not"):
+    with pytest.raises(ValueError, match="its format is 'drogo transitions 2', and"):
         Transitions.load(tmp_path / "old.npz")
 
 
@@ -103,7 +103,15 @@ BROKEN = {
         "none of the 2 transitions is terminated.*drifts",
     ),
     "shape": ({"next_observations": [[1.0, 2.0]] * 2}, "must have the same shape and type"),
-    "short": ({"terminated": [True]}, r"terminated has shape \(1,\); expected \(2,\)"),
+    "short": ({"terminated": [True]}, r"terminated has shape \(1,\); expected shape \(2,\)"),
+    "NaN flag": ({"terminated": [0.0, np.nan]}, "terminated of transition 1 is nan"),
+    "text flag": ({"terminated": ["no", "yes"]}, "terminated has the type <U3"),
+    "2 as flag": ({"truncated": [0, 2]}, "truncated of transition 1 is 2"),
+    "text reward": ({"reward": ["-1", "-2"]}, "reward has the type <U2"),
+    "complex reward": ({"reward": [-1 + 2j, -1]}, "reward has the type complex128"),
+    "masked": ({"reward": np.ma.array([-1.0, -1.0], mask=[0, 1])}, "reward is a masked array"),
+    "ragged": ({"reward": [[-1.0], [-1.0, 2.0]]}, "reward is not an array"),
+    "text": ({"observations": [["a"], ["b"]]}, "observations has the type <U1"),
 }
 
 
@@ -130,3 +138,74 @@ def test_no_transitions():
     empty = np.zeros((0, 1))
     with pytest.raises(DataError, match="there are no transitions"):
         Transitions.from_arrays(empty, empty, [], [])
+
+
+@pytest.mark.parametrize(
+    ("state", "message"),
+    [
+        ([0.5, 1.0], "state has the type float64; indices must be whole numbers"),
+        ([0, 2**32], "state points outside the table of 3 observations"),
+        ([-1, 0], "state points outside the table"),
+        ([True, False], "state has the type bool"),
+        ([[0], [1]], r"state has shape \(2, 1\); expected one dimension"),
+    ],
+)
+def test_indices_are_not_converted_in_silence(state, message):
+    with pytest.raises(DataError, match=message):
+        Transitions.from_table([[0.0], [1.0], [2.0]], state, [1, 2], [-1, -1], [False, True])
+
+
+def test_a_later_write_cannot_get_round_the_checks():
+    table, reward = np.arange(3.0)[:, None], np.array([-1.0, -1.0])
+    data = Transitions.from_table(table, [0, 1], [1, 2], reward, [False, True])
+    table[0], reward[0] = np.nan, 5.0
+    assert data.observations[0] == 0
+    assert data.reward[0] == -1
+    for name in data.__dataclass_fields__:
+        with pytest.raises(ValueError, match="read-only"):
+            getattr(data, name)[0] = 1
+
+
+def test_observations_in_a_file_are_read_only_from_beside_it(tmp_path):
+    (tmp_path / "deep").mkdir()
+    file = tmp_path / "deep" / "table.bin"
+    np.arange(3.0)[:, None].tofile(file)
+    table = np.memmap(file, np.float64, mode="r", shape=(3, 1))
+    data = Transitions.from_table(table, [0, 1], [1, 2], [-1, -1], [False, True])
+    with pytest.raises(ValueError, match="Save to .*deep"):
+        data.save(tmp_path / "data.npz")
+    data.save(tmp_path / "deep" / "data.npz")
+    moved = (tmp_path / "deep").rename(tmp_path / "moved")
+    assert Transitions.load(moved / "data.npz").observations[2] == 2
+
+
+HEADERS = {
+    "elsewhere": ({"file": "/etc/passwd"}, "is in|not beside it"),
+    "above": ({"file": "../table.bin"}, "not beside it"),
+    "objects": ({"dtype": "O"}, "its observations have the type O"),
+    "structure": ({"dtype": "f8,O"}, "its observations have the type"),
+    "negative": ({"shape": [-3, 1]}, "its observations have the shape"),
+    "huge": ({"shape": [2**60, 2**60]}, "does not exist or does not have"),
+    "scalar": ({"shape": []}, "its observations have the shape"),
+    "none": ({"shape": None}, "its observations have the shape"),
+}
+
+
+@pytest.mark.parametrize("kind", HEADERS)
+def test_headers_are_read_with_suspicion(kind, tmp_path):
+    change, message = HEADERS[kind]
+    np.arange(3.0)[:, None].tofile(tmp_path / "table.bin")
+    settings = {"format": FORMAT, "file": "table.bin", "dtype": "<f8", "shape": [3, 1]}
+    columns = {
+        "state": np.array([0, 1]),
+        "next_state": np.array([1, 2]),
+        "reward": -np.ones(2),
+        "terminated": np.array([False, True]),
+        "truncated": np.zeros(2, dtype=bool),
+        "terminal_value": np.zeros(2),
+    }
+    write_array_file(tmp_path / "good.npz", columns, settings)
+    assert len(Transitions.load(tmp_path / "good.npz")) == 2
+    write_array_file(tmp_path / "bad.npz", columns, {**settings, **change})
+    with pytest.raises((DamagedFile, MissingFile), match=f"bad.npz.*({message})"):
+        Transitions.load(tmp_path / "bad.npz")

@@ -147,7 +147,7 @@ def test_call_save_and_load(tmp_path):
     ):
         result(np.zeros((4, 3)))
     data.save(tmp_path / "data.npz")
-    with pytest.raises(ValueError, match="does not hold a fit"):
+    with pytest.raises(ValueError, match="not what was expected"):
         load(tmp_path / "data.npz")
 
 
@@ -182,7 +182,7 @@ def test_interrupted_and_resumed(tmp_path, preset):
     assert np.array_equal(resumed.v, whole.v)
     for name, values in whole.history.items():
         assert np.array_equal(resumed.history[name], values, equal_nan=True), name
-    with pytest.raises(ValueError, match="checkpoint of another fit: configs"):
+    with pytest.raises(ValueError, match="of another fit, which differs in configs.0.step_size"):
         fit(data, truth=truth, checkpoint=path, **{**settings, "step_size": 2e-3})
 
 

@@ -61,4 +61,6 @@ def test_prepared_and_finished_is_the_whole():
     images = rng.integers(0, 255, (7, 3, 3, 1)).astype(np.uint8)
     for table, by_pixel in ((images, True), (images, False), (rng.normal(5, 1, (9, 2)), False)):
         inputs = fit_inputs(table, normalise=True, by_pixel=by_pixel)
-        assert np.allclose(inputs.finish(jnp.asarray(inputs.prepare(table))), inputs(table), atol=1e-6)
+        assert np.allclose(
+            inputs.finish(jnp.asarray(inputs.prepare(table))), inputs(table), atol=1e-6
+        )

@@ -76,7 +76,7 @@ def test_own_network_optimiser_and_schedule(data, tmp_path):
         fit(data, continue_from=usable, **settings)
     with pytest.raises(ValueError, match=r"a file cannot hold. Give the network again"):
         load(tmp_path / "fit.npz")
-    with pytest.raises(ValueError, match="does not fit the network"):
+    with pytest.raises(ValueError, match="do not fit the network"):
         load(tmp_path / "fit.npz", network=lambda key: Residual(key, width=16))
 
 
@@ -287,5 +287,5 @@ def test_what_must_agree_to_continue(table, tmp_path):
         fit(table, updates=9, preset="fast", continue_from=first, truth=truth)
     path = tmp_path / "checkpoint.npz"
     fit(table, updates=5, preset="fast", optimiser=optax.adam(1e-3), checkpoint=path)
-    with pytest.raises(ValueError, match="checkpoint of another fit: optimiser differ"):
+    with pytest.raises(ValueError, match="of another fit, which differs in optimiser"):
         fit(table, updates=5, preset="fast", optimiser=optax.adam(1e-2), checkpoint=path)

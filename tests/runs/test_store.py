@@ -1,6 +1,8 @@
 """Runs on disk: complete or absent, found again, never replaced."""
 
 import errno
+import hashlib
+import io
 import json
 import os
 import shutil
@@ -12,6 +14,7 @@ import numpy as np
 import pytest
 
 import drogo
+from drogo.requests import digest
 from drogo.runs.job import Job, Outcome, library_digest, perform
 from drogo.runs.store import Store
 
@@ -145,8 +148,32 @@ def test_infinity_and_nan_do_not_lose_a_run(store):
 
 
 def test_objects_are_refused(store):
-    with pytest.raises(ValueError, match="'y' holds Python objects"):
+    with pytest.raises(ValueError, match="'y' has the type object, which cannot be saved"):
         store.put(JOB, Outcome({"y": np.array([None])}), HOW)
+
+
+def test_a_run_with_fitting_digests_is_still_read_with_suspicion(store, capsys):
+    """Digests find accidents. They are no signature."""
+    store.put(JOB, Outcome({"y": np.zeros(1)}), HOW)
+    place = store.place(JOB)
+    stream = io.BytesIO()
+    np.savez(stream, y=np.array([{}]))
+    (place / "arrays.npz").write_bytes(stream.getvalue())
+    status = json.loads((place / "status.json").read_text())
+    status["sha256"]["arrays.npz"] = hashlib.sha256(stream.getvalue()).hexdigest()
+    status["self"] = digest({name: part for name, part in status.items() if name != "self"})
+    (place / "status.json").write_text(json.dumps(status))
+    assert store.get(JOB) is None
+    assert "'y' has the type object" in capsys.readouterr().err
+
+
+def test_permissions_of_a_run_follow_the_umask(store):
+    before = os.umask(0o027)
+    try:
+        store.put(JOB, Outcome({}), HOW)
+    finally:
+        os.umask(before)
+    assert store.place(JOB).stat().st_mode & 0o777 == 0o750
 
 
 HOLD = """

@@ -13,7 +13,9 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from drogo.data.arrays import locked
 from drogo.errors import DataError
+from drogo.files import KINDS
 
 MERGE_TRIAL = 20_000
 """The number of observations after which it is decided whether they repeat."""
@@ -57,7 +59,7 @@ class TableBuilder:
     def finish(self) -> np.ndarray:
         """Returns the table: an array, or a memory map of the file."""
         if self.path is None or self._file is None or self._first is None:
-            return np.stack(self._rows)
+            return locked(np.stack(self._rows))
         self._file.close()
         shape = (self._count, *self._first.shape)
         return np.memmap(self.path, self._first.dtype, mode="r", shape=shape)
@@ -75,7 +77,7 @@ class TableBuilder:
 
     def _check(self, row: np.ndarray) -> None:
         first = self._first = row if self._first is None else self._first
-        if row.dtype.kind not in "biuf":
+        if row.dtype.kind not in KINDS:
             raise DataError(
                 f"the observation has the type {row.dtype}, not numbers. Choose a part of it with "
                 "key, or transform it with gymnasium.wrappers.TransformObservation."

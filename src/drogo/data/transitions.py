@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,13 @@ import numpy as np
 import numpy.typing as npt
 from jaxtyping import Bool, Float, Int, Shaped
 
-from drogo.errors import ArgumentError, DataError, MissingFile
-from drogo.files import read_array_file, write_array_file
+from drogo.config import is_a
+from drogo.data import arrays
+from drogo.errors import ArgumentError, DamagedFile, DataError, MissingFile
+from drogo.files import KINDS, Header, read_array_file, write_array_file
 from drogo.mdp.model import distinct_pairs
 
-FORMAT = "drogo transitions 3"
+FORMAT = "drogo transitions 4"
 OFTEN = 2
 BYTES_CHECKED_AT_ONCE = 2**26
 
@@ -99,13 +102,15 @@ class Transitions:
                 "observations are in a file, but equal ones can only be merged in memory. Use "
                 "Transitions.from_table with one table and indices into it."
             )
-        before, after = np.asarray(observations), np.asarray(next_observations)
+        before = arrays.plain("observations", observations)
+        after = arrays.plain("next_observations", next_observations)
         if before.shape != after.shape or before.dtype != after.dtype:
             raise DataError(
                 f"observations ({before.shape}, {before.dtype}) and next_observations "
                 f"({after.shape}, {after.dtype}) must have the same shape and type."
             )
         table, index = merge_equal(np.concatenate([before, after]))
+        arrays.locked(table)
         state, next_state = np.split(index, 2)
         return cls.from_table(
             table, state, next_state, reward, terminated, truncated, terminal_value
@@ -142,19 +147,20 @@ class Transitions:
         n = np.size(state)
         truncated = np.zeros(n) if truncated is None else truncated
         terminal_value = np.zeros(n) if terminal_value is None else terminal_value
-        parts = {
-            "state": np.asarray(state, dtype=np.int32),
-            "next_state": np.asarray(next_state, dtype=np.int32),
-            "reward": np.asarray(reward, dtype=np.float64),
-            "terminated": np.asarray(terminated, dtype=bool),
-            "truncated": np.asarray(truncated, dtype=bool),
-            "terminal_value": np.asarray(terminal_value, dtype=np.float64),
-        }
-        for name, part in parts.items():
-            if part.shape != (n,):
-                raise DataError(f"{name} has shape {part.shape}; expected ({n},).")
-        table = observations if isinstance(observations, np.memmap) else np.asarray(observations)
-        data = cls(observations=table, **parts)
+        table = arrays.plain("observations", observations)
+        if table.ndim == 0:
+            raise DataError("observations is a single number; give one observation per row.")
+        left = arrays.indices("state", state, len(table))
+        n = left.size
+        data = cls(
+            observations=table,
+            state=left,
+            next_state=arrays.indices("next_state", next_state, len(table)),
+            reward=arrays.numbers("reward", reward, n),
+            terminated=arrays.flags("terminated", terminated, n),
+            truncated=arrays.flags("truncated", _or_zeros(truncated, n), n),
+            terminal_value=arrays.numbers("terminal_value", _or_zeros(terminal_value, n), n),
+        )
         _check(data)
         return data
 
@@ -237,15 +243,20 @@ class Transitions:
             path: The file to write.
             overwrite: Whether to replace a file that exists.
         """
-        arrays = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        parts = {name: getattr(self, name) for name in self.__dataclass_fields__}
         settings: dict[str, Any] = {"format": FORMAT}
-        table = arrays["observations"]
+        table = parts["observations"]
         if isinstance(table, np.memmap) and table.filename and table.flags.c_contiguous:
             file = Path(str(table.filename)).resolve()
             if table.offset == 0 and file.stat().st_size == table.nbytes:
-                del arrays["observations"]
-                settings |= {"file": str(file), "dtype": table.dtype.str, "shape": table.shape}
-        write_array_file(Path(path), arrays, settings, overwrite=overwrite)
+                if file.parent != Path(path).resolve().parent:
+                    raise ArgumentError(
+                        f"the observations are in {file}, and are read only from beside the file "
+                        f"that names them. Save to {file.parent}, or move the observations first."
+                    )
+                del parts["observations"]
+                settings |= {"file": file.name, "dtype": table.dtype.str, "shape": table.shape}
+        write_array_file(Path(path), parts, settings, overwrite=overwrite)
 
     @classmethod
     def load(cls, path: str | Path) -> Transitions:
@@ -257,22 +268,43 @@ class Transitions:
         Returns:
             The transitions.
         """
-        arrays, settings = read_array_file(Path(path))
-        if settings.get("format") != FORMAT:
-            raise ArgumentError(
-                f"{path} has the format {settings.get('format')!r}, not {FORMAT!r}. Collect the "
-                "transitions again with this version."
-            )
+        path = Path(path)
+        parts, settings = read_array_file(path, FORMAT, _check_file)
         if "file" in settings:
-            file, shape = Path(settings["file"]), tuple(settings["shape"])
-            size = int(np.prod(shape)) * np.dtype(settings["dtype"]).itemsize
+            file, shape = path.parent / settings["file"], tuple(settings["shape"])
+            size = math.prod(shape) * np.dtype(settings["dtype"]).itemsize
             if not file.is_file() or file.stat().st_size != size:
                 raise MissingFile(
                     f"the observations of {path} are in {file}, which does not exist or does not "
                     f"have {size} bytes."
                 )
-            arrays["observations"] = np.memmap(file, settings["dtype"], mode="r", shape=shape)
-        return cls.from_table(**arrays)
+            parts["observations"] = np.memmap(file, settings["dtype"], mode="r", shape=shape)
+        try:
+            return cls.from_table(**parts)
+        except DataError as error:
+            raise DamagedFile(f"{path} holds transitions that cannot be used: {error}") from error
+
+
+def _check_file(settings: dict[str, Any], headers: dict[str, Header]) -> None:
+    expected = set(Transitions.__dataclass_fields__)
+    if "file" in settings:
+        expected.remove("observations")
+        name, shape = settings["file"], settings["shape"]
+        if Path(name).name != name or name in ("", ".", ".."):
+            raise ValueError(f"its observations are in {name!r}, which is not beside it")
+        if not shape or any(not is_a(k, Integral) or k < 0 for k in shape):
+            raise ValueError(f"its observations have the shape {shape}")
+        if np.dtype(settings["dtype"]).kind not in KINDS:
+            raise ValueError(f"its observations have the type {settings['dtype']}")
+    if set(headers) != expected:
+        raise ValueError(f"it holds {', '.join(sorted(headers))}")
+    lengths = {headers[name].shape for name in expected - {"observations"}}
+    if len(lengths) > 1:
+        raise ValueError(f"its arrays have different shapes: {', '.join(map(str, lengths))}")
+
+
+def _or_zeros(values: npt.ArrayLike | None, n: int) -> npt.ArrayLike:
+    return np.zeros(n) if values is None else values
 
 
 def merge_equal(rows: np.ndarray) -> tuple[np.ndarray, Int[np.ndarray, " n"]]:
@@ -292,10 +324,8 @@ def _check(data: Transitions) -> None:
     n, m = len(data), len(data.observations)
     if n == 0:
         raise DataError("there are no transitions.")
-    for name in ("state", "next_state"):
-        index = getattr(data, name)
-        if index.min() < 0 or index.max() >= m:
-            raise DataError(f"{name} points outside the table of {m} observations.")
+    if data.next_state.size != n:
+        raise DataError(f"next_state has {data.next_state.size} entries, and state has {n}.")
     if np.issubdtype(data.observations.dtype, np.floating):
         rows = max(1, BYTES_CHECKED_AT_ONCE // max(1, data.observations.nbytes // m))
         for at in range(0, m, rows):
@@ -304,11 +334,6 @@ def _check(data: Transitions) -> None:
             if bad.any():
                 first = at + int(bad.argmax())
                 raise DataError(f"observation {first} of the table has a NaN or infinity.")
-    for name in ("reward", "terminal_value"):
-        values = getattr(data, name)
-        bad = ~np.isfinite(values)
-        if bad.any():
-            raise DataError(f"the {name} of transition {bad.argmax()} is {values[bad.argmax()]}.")
     bad = data.reward >= 0
     if bad.any():
         raise DataError(

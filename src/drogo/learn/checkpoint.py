@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from drogo.errors import BadCheckpoint, DamagedFile
-from drogo.files import read_array_file, write_array_file
+from drogo.files import Header, read_array_file, write_array_file
 from drogo.learn.learner import State
 from drogo.requests import differences
 
@@ -71,21 +71,19 @@ def restore(path: Path, identity: dict[str, Any], fresh: Progress) -> Progress:
         identity: What the checkpoint must agree with.
         fresh: The fit before its first update, which has the shapes that are expected.
     """
-    remedy = "Delete it, or give another path."
-    try:
-        arrays, stored = read_array_file(path)
-        wanted = {"format": FORMAT, **identity}
-        differ = differences(stored, wanted)
+
+    def check(stored: dict[str, Any], headers: dict[str, Header]) -> None:
+        differ = differences(stored, {"format": FORMAT, **identity})
         if differ:
-            raise BadCheckpoint(
-                f"{path} is a checkpoint of another fit, which differs in {', '.join(differ)}.",
-                remedy=remedy,
-            )
-        states = tree_from(section(arrays, STATE), fresh.states)
-    except BadCheckpoint:
-        raise
-    except (ValueError, KeyError, OSError) as error:
-        raise BadCheckpoint(f"{path} cannot be read ({error}).", remedy=remedy) from error
+            raise ValueError(f"it is of another fit, which differs in {', '.join(differ)}")
+        check_leaves(section(headers, STATE), fresh.states)
+        check_history(section(headers, HISTORY), len(fresh.states.update))
+
+    try:
+        arrays, _ = read_array_file(path, FORMAT, check)
+    except (DamagedFile, OSError) as error:
+        raise BadCheckpoint(str(error), remedy="Delete it, or give another path.") from error
+    states = tree_from(section(arrays, STATE), fresh.states)
     history = history_rows(section(arrays, HISTORY))
     return Progress(states, history, tuple(arrays.get("losses", ())))
 
@@ -95,7 +93,7 @@ def history_rows(history: Mapping[str, np.ndarray]) -> dict[str, tuple[np.ndarra
     return {name: tuple(map(np.asarray, rows)) for name, rows in history.items()}
 
 
-def section(arrays: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
+def section(arrays: Mapping[str, Any], prefix: str) -> dict[str, Any]:
     """Returns the arrays of a file whose names have a prefix, without it."""
     return {k.removeprefix(prefix): part for k, part in arrays.items() if k.startswith(prefix)}
 
@@ -118,6 +116,13 @@ def tree_from(stored: Mapping[str, np.ndarray], like: PyTree) -> PyTree:
         like: A tree of the same structure and shapes. Numbers are stored in the precision of the
             process that wrote them, and are given in that of this one.
     """
+    check_leaves(stored, like)
+    given = [jnp.asarray(stored[name], leaf.dtype) for name, leaf in by_path(like).items()]
+    return jax.tree.unflatten(jax.tree.structure(like), given)
+
+
+def check_leaves(stored: Mapping[str, Any], like: PyTree) -> None:
+    """Raises an error unless arrays, or their headers, fit a tree."""
     leaves = by_path(like)
     expected = {name: (leaf.shape, leaf.dtype.kind) for name, leaf in leaves.items()}
     found = {name: (leaf.shape, leaf.dtype.kind) for name, leaf in stored.items()}
@@ -129,5 +134,11 @@ def tree_from(stored: Mapping[str, np.ndarray], like: PyTree) -> PyTree:
             f"first is {first}: stored is {found.get(first, 'nothing')}, expected is "
             f"{expected.get(first, 'nothing')}."
         )
-    given = [jnp.asarray(stored[name], leaf.dtype) for name, leaf in leaves.items()]
-    return jax.tree.unflatten(jax.tree.structure(like), given)
+
+
+def check_history(stored: Mapping[str, Any], lanes: int) -> None:
+    """Raises an error unless arrays, or their headers, are the history of so many lanes."""
+    rows = stored["update"].shape
+    wrong = [name for name, part in stored.items() if part.shape not in (rows, (*rows, lanes))]
+    if len(rows) != 1 or wrong:
+        raise DamagedFile(f"its history has another shape for {', '.join(wrong) or 'update'}")

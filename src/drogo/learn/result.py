@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,21 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Shaped
 
-from drogo.config import CUSTOM, Config
+from drogo.config import CUSTOM, Config, is_a
 from drogo.data.transitions import merge_equal
-from drogo.errors import ArgumentError, DamagedFile
-from drogo.files import read_array_file, write_array_file
+from drogo.errors import ArgumentError, DamagedFile, DrogoError
+from drogo.files import Header, read_array_file, write_array_file
 from drogo.learn.build import UserNetwork
-from drogo.learn.checkpoint import HISTORY, STATE, Progress, as_section, by_path, section, tree_from
+from drogo.learn.checkpoint import (
+    HISTORY,
+    STATE,
+    Progress,
+    as_section,
+    by_path,
+    check_history,
+    section,
+    tree_from,
+)
 from drogo.learn.diagnose import diagnose
 from drogo.learn.evaluate import outputs, outputs_at
 from drogo.learn.host import single_output
@@ -241,6 +251,7 @@ class LogEigenvector:
         write_array_file(Path(path), arrays, settings, overwrite=overwrite)
 
 
+STATUSES = {"converged", "max_updates", "diverged"}
 ARRAYS = ("v", "observations", "terminal_states", "terminal_values", "log_scale", "mean_step")
 
 
@@ -260,19 +271,53 @@ def load(
             but not continued.
         objective: The class that was given to `fit`, if it was the user's own.
     """
-    arrays, settings = read_array_file(Path(path))
-    if settings.get("format") != FORMAT:
-        raise DamagedFile(
-            f"{path} does not hold a fit of this version of drogo: its format is "
-            f"{settings.get('format')!r}, and {FORMAT!r} is expected."
-        )
+    path = Path(path)
+    arrays, settings = read_array_file(path, FORMAT, _check_file)
+    try:
+        return _from_file(arrays, settings, network, optimiser, objective)
+    except DrogoError as error:
+        raise type(error)(f"{path} cannot be loaded: {error}") from error
+
+
+def _check_file(settings: dict[str, Any], headers: dict[str, Header]) -> None:
+    """Raises an error unless the settings and the shapes of the arrays are those of a fit."""
+    Config.from_json(settings["config"])
+    seeds, status, at = settings["seeds"], settings["status"], settings["diverged_at"]
+    if not all(is_a(seed, Integral) for seed in seeds) or not len(seeds) == len(status) == len(at):
+        raise ValueError(f"its seeds are {seeds}")
+    if not set(status) <= STATUSES or not all(k is None or is_a(k, Integral) for k in at):
+        raise ValueError(f"its status is {status}, and its seeds diverged at {at}")
+    if not all(isinstance(settings[name], dict) for name in ("own", "versions")):
+        raise ValueError("the versions of the libraries are missing")
+    lanes, distinct = headers["v"].shape
+    known = headers["terminal_states"].shape
+    shapes = {
+        "v": (len(seeds), distinct),
+        "observations": (distinct, *headers["observations"].shape[1:]),
+        "terminal_values": known,
+        "log_scale": (lanes,),
+        "mean_step": (lanes,),
+    }
+    wrong = [name for name, shape in shapes.items() if headers[name].shape != shape]
+    if wrong or len(known) != 1 or known > (distinct,):
+        raise ValueError(f"the shape of {', '.join(wrong) or 'terminal_states'} is wrong")
+    check_history(section(headers, HISTORY), lanes)
+
+
+def _from_file(
+    arrays: dict[str, np.ndarray],
+    settings: dict[str, Any],
+    network: UserNetwork | None,
+    optimiser: Any,
+    objective: type[AbstractObjective] | None,
+) -> LogEigenvector:
     config = Config.from_json(settings["config"])
     given = {"network": network, "optimiser": optimiser, "objective": objective}
     own = {name: part for name, part in given.items() if part is not None}
     for name in own:
         if getattr(config, name) != CUSTOM:
             raise ArgumentError(
-                f"{path} was trained with the {name} {getattr(config, name)!r}; leave out {name}=."
+                f"it was trained with the {name} {getattr(config, name)!r}; leave out {name}=."
             )
     inputs = Inputs(**section(arrays, "inputs/"))
     numbers = Numbers(**jax.tree.map(lambda part: part[None], section(arrays, "numbers/")))
@@ -282,12 +327,8 @@ def load(
     state = section(arrays, STATE)
     if config.optimiser == CUSTOM and optimiser is None:
         state = {name: part for name, part in state.items() if not name.startswith(".optimiser")}
-    try:
-        state = tree_from(state, fresh)
-    except DamagedFile as error:
-        raise DamagedFile(
-            f"{path} does not fit the network, optimiser and objective given: {error}"
-        ) from error
+    if arrays["terminal_states"].max(initial=-1) >= len(arrays["observations"]):
+        raise DamagedFile("its terminal states are not among its observations.")
     return LogEigenvector(
         **{name: arrays[name] for name in ARRAYS},
         **{name: tuple(settings[name]) for name in ("seeds", "status", "diverged_at")},
@@ -295,7 +336,7 @@ def load(
         history=section(arrays, HISTORY),
         config=config,
         learner=learner,
-        state=state,
+        state=tree_from(state, fresh),
     )
 
 

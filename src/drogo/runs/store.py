@@ -25,8 +25,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from drogo.errors import DamagedFile, FileError
-from drogo.files import arrays_of_bytes, bytes_of_arrays, read_file, read_json, write_new_file
+from drogo.errors import DamagedFile, DrogoError, FileError
+from drogo.files import (
+    READING_FAILED,
+    arrays_of_bytes,
+    bytes_of_arrays,
+    read_file,
+    read_json,
+    write_new_file,
+)
 from drogo.requests import as_bytes, differences, digest
 from drogo.runs.job import Job, Outcome
 
@@ -87,7 +94,12 @@ class Store:
         if not place.is_dir():
             return None
         try:
-            return _read(place, job)
+            try:
+                return _read(place, job)
+            except READING_FAILED as error:
+                if isinstance(error, DrogoError):
+                    raise
+                raise DamagedFile(f"{place} is damaged: {type(error).__name__} {error}.") from error
         except (DamagedFile, FileError) as error:
             aside = place.with_name(f"{place.name}.damaged-{secrets.token_hex(4)}")
             with contextlib.suppress(FileNotFoundError):  # another process was first
@@ -107,21 +119,20 @@ class Store:
         if self.place(job).is_dir():
             return
         files = _files(job, outcome, how)
+        part = self.path / f".{job.id}.{secrets.token_hex(4)}.part"
         try:
-            with tempfile.TemporaryDirectory(
-                prefix=f".{job.id}.", suffix=".part", dir=self.path, ignore_cleanup_errors=True
-            ) as directory:
-                part = Path(directory)
-                part.chmod(0o755)
-                for name, content in files.items():
-                    write_new_file(part / name, content)
-                part.rename(self.place(job))
+            part.mkdir()
+            for name, content in files.items():
+                write_new_file(part / name, content)
+            part.rename(self.place(job))
         except OSError as error:
             if not self.place(job).is_dir():  # otherwise another process was first
                 raise FileError(
                     f"The run of {job.label!r} could not be kept in {self.path}: {error.strerror}. "
                     "Earlier runs are unharmed. Solve this and start the same command again."
                 ) from error
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
         shutil.rmtree(self.scratch(job), ignore_errors=True)
 
     def claim(self, job: Job) -> contextlib.AbstractContextManager[bool]:
