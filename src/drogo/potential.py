@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
+from drogo.data.arrays import as_type
 from drogo.data.transitions import Transitions, row_bytes
 from drogo.errors import ArgumentError
 
@@ -106,7 +107,14 @@ class Potential:
         table = np.asarray(observations)
         if len(table) != len(values):
             raise ArgumentError(f"{len(values)} values do not fit {len(table)} observations.")
-        known = dict(zip(row_bytes(table).tolist(), np.asarray(values).tolist(), strict=True))
+        keys, listed = row_bytes(table).tolist(), np.asarray(values).tolist()
+        known = dict(zip(keys, listed, strict=True))
+        conflicts = [k for k, key in enumerate(keys) if known[key] != listed[k]]
+        if conflicts and len(known) < len(keys):
+            raise ArgumentError(
+                f"{name} has two values for observation {_short(table[conflicts[0]])}: "
+                f"{listed[conflicts[0]]} and {known[keys[conflicts[0]]]}."
+            )
         lookup = _Lookup(known, table.dtype, name, otherwise)
         return cls(lookup, table.shape[1:], discount, name, lookup.single)
 
@@ -161,7 +169,7 @@ class _Lookup:
     otherwise: Potential | None
 
     def __call__(self, batch: np.ndarray) -> np.ndarray:
-        batch = self._cast(batch)
+        batch = as_type(self.name, batch, self.dtype)
         keys = row_bytes(batch).tolist()
         values = np.array([self.known.get(key, np.nan) for key in keys])
         unknown = np.array([key not in self.known for key in keys], dtype=bool)
@@ -170,8 +178,7 @@ class _Lookup:
         return values
 
     def single(self, observation: np.ndarray) -> float:
-        if observation.dtype != self.dtype:
-            observation = self._cast(observation)
+        observation = as_type(self.name, observation, self.dtype)
         value = self.known.get(observation.tobytes())
         return self._other(observation).at(observation) if value is None else value
 
@@ -183,16 +190,6 @@ class _Lookup:
                 "for another kind of observation."
             )
         return self.otherwise
-
-    def _cast(self, observations: np.ndarray) -> np.ndarray:
-        cast = observations.astype(self.dtype, copy=False)
-        if self.dtype.kind in "iu" and (cast != observations).any():
-            raise ArgumentError(
-                f"{self.name} was made for observations of type {self.dtype}; these are "
-                f"{observations.dtype} and not whole numbers.",
-                remedy="Give observations as they were in the data: images are not to be scaled.",
-            )
-        return cast
 
 
 def mean_step(

@@ -174,3 +174,30 @@ def test_successor_baselines_by_hand():
     np.testing.assert_allclose(successor_potential(world.mdp), -e, rtol=1e-9)
     np.testing.assert_allclose(successor_distance(world.mdp), -((e - e[2]) ** 2), rtol=1e-9)
     assert successor_potential(world.mdp).argmax() == 2
+
+
+@pytest.mark.parametrize(
+    ("table", "asked"),
+    [
+        (np.arange(3), 0.5),
+        (np.arange(3), np.nan),
+        (np.arange(3, dtype=np.uint8), 256),
+        (np.arange(3, dtype=np.uint8), -254),
+        (np.array([False, True]), 0.5),
+        (np.array([False, True]), 2),
+    ],
+)
+def test_no_observation_is_taken_for_another(table, asked):
+    potential = Potential.from_states(table, np.arange(float(len(table))))
+    assert potential.at(table[1]) == 1
+    with pytest.raises(ValueError, match="do not fit into it"):
+        potential.at(asked)
+    with pytest.raises(ValueError, match="do not fit into it"):
+        potential(np.array([asked]))
+
+
+def test_a_state_has_one_value():
+    twice = np.array([[0.0], [1.0], [0.0]])
+    assert Potential.from_states(twice, np.array([1.0, 2.0, 1.0])).at([0.0]) == 1
+    with pytest.raises(ValueError, match=r"two values for observation \[0\.\]: 1.0 and 3.0"):
+        Potential.from_states(twice, np.array([1.0, 2.0, 3.0]))

@@ -79,3 +79,26 @@ def indices(name: str, values: npt.ArrayLike, size: int) -> Int[np.ndarray, " n"
     if array.size and (array.min() < 0 or array.max() >= size):
         raise DataError(f"{name} points outside the table of {size} observations.")
     return locked(array.astype(np.int32))
+
+
+def as_type(
+    name: str, observations: Shaped[np.ndarray, "..."], dtype: np.dtype
+) -> Shaped[np.ndarray, "..."]:
+    """Returns observations in the type of others, if they are of that kind.
+
+    Args:
+        name: Whatever was made for observations of that type.
+        observations: The observations.
+        dtype: The type. Numbers may lose digits, but fractions do not become whole numbers.
+    """
+    if observations.dtype == dtype:
+        return observations
+    with np.errstate(invalid="ignore"):
+        cast = observations.astype(dtype)
+    if dtype.kind in "biu" and (cast != observations).any():
+        raise DataError(
+            f"{name} was made for observations of type {dtype}; these are {observations.dtype}, "
+            "and do not fit into it.",
+            remedy="Give observations as they were in the data: images are not to be scaled.",
+        )
+    return cast
