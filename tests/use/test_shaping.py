@@ -194,6 +194,32 @@ def test_a_view_for_observations_with_parts():
     assert envs.step(np.array([3]))[1][0] == pytest.approx(plain.step(3)[1], abs=10)
 
 
+def test_the_last_observation_of_an_episode_may_have_parts():
+    """A reset on the same step: the view gets the parts of the last observation as a batch."""
+
+    class Parts(gymnasium.ObservationWrapper):
+        def __init__(self, env):
+            super().__init__(env)
+            where = env.observation_space
+            self.observation_space = gymnasium.spaces.Tuple((where, gymnasium.spaces.Discrete(2)))
+
+        def observation(self, observation):
+            return observation, 1
+
+    shapes = []
+
+    def view(parts):
+        where, number = parts
+        shapes.append((where.shape, number.shape))
+        return where
+
+    envs = gymnasium.vector.SyncVectorEnv([lambda: Parts(make(step_limit=1))], autoreset_mode=AutoresetMode.SAME_STEP)  # fmt: skip
+    envs = VectorPotentialShaping(envs, PHI, view=view)
+    envs.reset(seed=[0])
+    envs.step(np.array([3]))
+    assert shapes == [((1, 2), (1,))] * 3
+
+
 @pytest.mark.parametrize("wrapper", [PotentialShaping, VectorPotentialShaping])
 @pytest.mark.parametrize(
     ("options", "error", "message"),

@@ -7,20 +7,57 @@ the agent receives the mix `(1 - w) r + w F`, as in the paper; without a weight,
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import gymnasium
 import numpy as np
 from gymnasium.utils import RecordConstructorArgs
-from gymnasium.vector import AutoresetMode
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import concatenate, create_empty_array
 
 from drogo.errors import ArgumentError, ArgumentTypeError
 from drogo.potential import Function, Potential
 
 View = Callable[[Any], Any]
+Wrapped = TypeVar("Wrapped", gymnasium.Env, VectorEnv)
 
 
-class PotentialShaping(gymnasium.Wrapper, RecordConstructorArgs):
+class _Shaping(RecordConstructorArgs, Generic[Wrapped]):
+    """What both wrappers have in common: their arguments, and how the parts of a reward are mixed.
+
+    The arguments are kept, so that the specification of the wrapped environment has them.
+    """
+
+    def __init__(
+        self,
+        env: Wrapped,
+        potential: Potential | Function,
+        weight: float | None = None,
+        discount: float = 0.99,
+        *,
+        terminal: str = "zero",
+        view: View | None = None,
+    ) -> None:
+        options = {"weight": weight, "discount": discount, "terminal": terminal, "view": view}
+        super().__init__(potential=potential, **options)
+        # The wrapper's own base class of Gymnasium comes after `RecordConstructorArgs`.
+        super(RecordConstructorArgs, self).__init__(env)  # pyright: ignore[reportCallIssue]
+        self.weight, self.discount, self.terminal, self.view = weight, discount, terminal, view
+        single = isinstance(env, gymnasium.Env)
+        space = env.observation_space if single else env.single_observation_space
+        self.potential = _checked(potential, **options, space=space)
+
+    def _seen(self, observations: Any) -> Any:
+        """What the potential takes of an observation, or of a batch of them."""
+        return observations if self.view is None else self.view(observations)
+
+    def _mixed(self, reward: Any, shaping: Any) -> Any:
+        if self.weight is None:
+            return reward + shaping
+        return (1 - self.weight) * reward + self.weight * shaping
+
+
+class PotentialShaping(_Shaping[gymnasium.Env], gymnasium.Wrapper):
     """Shapes the rewards of an environment.
 
     `info["reward_original"]` and `info["shaping"]` hold the two parts of the reward. A truncated
@@ -39,43 +76,23 @@ class PotentialShaping(gymnasium.Wrapper, RecordConstructorArgs):
         view: A function from an observation to what the potential takes, if the two differ.
     """
 
-    def __init__(
-        self,
-        env: gymnasium.Env,
-        potential: Potential | Function,
-        weight: float | None = None,
-        discount: float = 0.99,
-        *,
-        terminal: str = "zero",
-        view: View | None = None,
-    ) -> None:
-        options = {"weight": weight, "discount": discount, "terminal": terminal, "view": view}
-        RecordConstructorArgs.__init__(self, potential=potential, **options)
-        gymnasium.Wrapper.__init__(self, env)
-        self.potential = _checked(potential, **options, space=env.observation_space)
-        self.weight, self.discount, self.terminal, self.view = weight, discount, terminal, view
-        self._value = np.nan
-
     def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
         observation, info = self.env.reset(**kwargs)
-        self._value = self._potential_at(observation)
+        self._value = self.potential.at(self._seen(observation))
         return observation, info
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         observation, reward, terminated, truncated, info = self.env.step(action)
-        value = self._potential_at(observation)
+        value = self.potential.at(self._seen(observation))
         counted = 0.0 if terminated and self.terminal == "zero" else value
         shaping = self.discount * counted - self._value
         self._value = value
         info = {**info, "reward_original": reward, "shaping": shaping}
-        mixed = float(_mix(reward, shaping, self.weight))
+        mixed = float(self._mixed(reward, shaping))
         return observation, mixed, terminated, truncated, info
 
-    def _potential_at(self, observation: Any) -> float:
-        return self.potential.at(observation if self.view is None else self.view(observation))
 
-
-class VectorPotentialShaping(gymnasium.vector.VectorWrapper, RecordConstructorArgs):
+class VectorPotentialShaping(_Shaping[VectorEnv], gymnasium.vector.VectorWrapper):
     """Shapes the rewards of a vector of environments.
 
     All autoreset modes are supported. With a reset on the next step, the reward of that step is 0.
@@ -91,62 +108,31 @@ class VectorPotentialShaping(gymnasium.vector.VectorWrapper, RecordConstructorAr
         view: As in `PotentialShaping`, but it is called with a batch of observations.
     """
 
-    def __init__(
-        self,
-        env: gymnasium.vector.VectorEnv,
-        potential: Potential | Function,
-        weight: float | None = None,
-        discount: float = 0.99,
-        *,
-        terminal: str = "zero",
-        view: View | None = None,
-    ) -> None:
-        options = {"weight": weight, "discount": discount, "terminal": terminal, "view": view}
-        RecordConstructorArgs.__init__(self, potential=potential, **options)
-        gymnasium.vector.VectorWrapper.__init__(self, env)
-        self.potential = _checked(potential, **options, space=env.single_observation_space)
-        self.weight, self.discount, self.terminal, self.view = weight, discount, terminal, view
-        mode = env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
-        self._resets_on_next_step = mode == AutoresetMode.NEXT_STEP
-        self._values = np.full(self.num_envs, np.nan)
-        self._over = np.zeros(self.num_envs, dtype=bool)
-
     def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
         observations, infos = self.env.reset(**kwargs)
-        self._values = self._potential_of(observations)
+        self._values = self.potential(self._seen(observations))
         self._over = np.zeros(self.num_envs, dtype=bool)
         return observations, infos
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         observations, rewards, terminated, truncated, infos = self.env.step(actions)
-        values = self._potential_of(observations)
-        counted = values.copy()
+        values = self.potential(self._seen(observations))
+        counted, space = values.copy(), self.single_observation_space
         for k in np.flatnonzero(infos.get("_final_obs", ())):
-            counted[k] = self._potential_of(_batch_of_one(infos["final_obs"][k]))[0]
+            batch = concatenate(space, [infos["final_obs"][k]], create_empty_array(space))
+            counted[k] = self.potential(self._seen(batch))[0]
         if self.terminal == "zero":
             counted[terminated] = 0.0
         shaping = self.discount * counted - self._values
-        if self._resets_on_next_step:
+        mode = self.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
+        if mode == AutoresetMode.NEXT_STEP:
             shaping[self._over] = 0.0  # This step was the reset and belongs to no episode.
         self._values = values
         self._over = np.asarray(terminated | truncated)
         parts = {"reward_original": np.array(rewards), "shaping": shaping}
         present = {f"_{name}": np.ones(self.num_envs, dtype=bool) for name in parts}
         infos = {**infos, **parts, **present}
-        return observations, _mix(rewards, shaping, self.weight), terminated, truncated, infos
-
-    def _potential_of(self, observations: Any) -> np.ndarray:
-        return self.potential(observations if self.view is None else self.view(observations))
-
-
-def _mix(reward: Any, shaping: Any, weight: float | None) -> Any:
-    return reward + shaping if weight is None else (1 - weight) * reward + weight * shaping
-
-
-def _batch_of_one(observation: Any) -> Any:
-    if isinstance(observation, dict):
-        return {name: np.asarray(part)[None] for name, part in observation.items()}
-    return np.asarray(observation)[None]
+        return observations, self._mixed(rewards, shaping), terminated, truncated, infos
 
 
 def _checked(
