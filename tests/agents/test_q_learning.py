@@ -181,18 +181,21 @@ def test_compare_gives_every_setting():
 
 
 @pytest.mark.parametrize(
-    ("steps", "returns", "chosen"),
+    ("steps", "before", "chosen"),
     [
-        ([[300, 500], [100, 200], [900, 100]], [0, 0, 0], 1),
-        ([[300, np.inf], [np.inf, np.inf], [900, 800]], [0, 0, 0], 2),
-        ([[300, np.inf], [np.inf, np.inf], [np.inf, 800]], [-5, 0, -4], 2),
+        ([[300, 500], [100, 200], [900, 100]], [-1, -1, -1], 1),
+        ([[300, np.inf], [np.inf, np.inf], [900, 800]], [-1, -1, -1], 2),
+        ([[300, np.inf], [np.inf, np.inf], [np.inf, 800]], [-9, -1, -2], 2),
     ],
 )
-def test_the_setting_that_is_reported(steps, returns, chosen):
+def test_the_setting_that_is_reported(steps, before, chosen):
     """The first to be optimal with all seeds, or with most of them, or with the highest return."""
-    curves = np.tile(np.array(returns, dtype=float)[:, None, None], (1, 2, 4))
-    steps, visits, q = np.array(steps, dtype=float), np.zeros((3, 2), int), np.zeros((3, 2, 1, 1))
-    grid = Grid(np.ones(3), np.ones(3), curves, curves, steps, visits, q, every=100)
+    reached = 100 * np.arange(1, 11) >= np.array(steps)[:, :, None]
+    returns = np.where(reached, 0.0, np.array(before)[:, None, None])
+    visits, q = np.zeros((3, 2), int), np.zeros((3, 2, 1, 1))
+    best = np.zeros_like(returns)
+    grid = Grid(returns, best, 100, visits, q, weight=np.ones(3), step_size=np.ones(3))
+    np.testing.assert_array_equal(grid.steps_to_optimal, steps)
     assert grid.chosen == chosen
 
 

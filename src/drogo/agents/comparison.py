@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from drogo.agents.q_learning import q_learning
+from drogo.agents.q_learning import Runs, q_learning
 from drogo.errors import ArgumentError
 from drogo.mdp import MDP
 
@@ -20,28 +20,18 @@ STEP_SIZES = (0.1, 0.3, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
-class Grid:
+class Grid(Runs):
     """The runs of one method: all settings, all seeds.
+
+    The arrays of `Runs` have a row for each setting and a column for each seed.
 
     Args:
         weight: The weight of the shaping reward in each setting.
         step_size: The step size of each setting.
-        returns: The return of each evaluation.
-        best_return: The largest expected return from the first state of each evaluation.
-        steps_to_optimal: Training steps until all later evaluations are optimal, or inf.
-        low_reward_visits: Visits to low-reward states during training.
-        q: The action values after training.
-        every: The number of training steps between evaluations.
     """
 
     weight: Float[np.ndarray, " settings"]
     step_size: Float[np.ndarray, " settings"]
-    returns: Float[np.ndarray, "settings seeds evaluations"]
-    best_return: Float[np.ndarray, "settings seeds evaluations"]
-    steps_to_optimal: Float[np.ndarray, "settings seeds"]
-    low_reward_visits: Int[np.ndarray, "settings seeds"]
-    q: Float[np.ndarray, "settings seeds states actions"]
-    every: int
 
     @cached_property
     def chosen(self) -> int:
@@ -77,35 +67,33 @@ def compare(
     Returns:
         The runs of each method.
     """
-    settings: list[tuple[str, float, float]] = []
+    settings = []
     for name, potential in potentials.items():
-        if potential is not None and potential.shape != (seeds, mdp.n_states):
+        rows = np.zeros((seeds, mdp.n_states)) if potential is None else potential
+        if rows.shape != (seeds, mdp.n_states):
             raise ArgumentError(
-                f"potential {name!r} has shape {potential.shape}; expected one row of "
+                f"potential {name!r} has shape {rows.shape}; expected one row of "
                 f"{mdp.n_states} states for each of {seeds} seeds."
             )
         tried = (0.0,) if potential is None else weights
-        settings += [(name, weight, size) for weight in tried for size in step_sizes]
-    flat = np.zeros((seeds, mdp.n_states))
-    tables = {name: flat if rows is None else rows for name, rows in potentials.items()}
-    names, weight, step_size = (np.array(column) for column in zip(*settings, strict=True))
+        settings += [(name, rows, weight, size) for weight in tried for size in step_sizes]
+    names, tables, weight, step_size = map(np.array, zip(*settings, strict=True))
     runs = q_learning(
         mdp,
-        potential=np.concatenate([tables[name] for name in names]),
+        potential=np.concatenate(tables),
         weight=np.repeat(weight, seeds),
         step_size=np.repeat(step_size, seeds),
         seed=np.tile(np.arange(seeds), len(settings)),
         **options,
     )
-
-    quantities = ("returns", "best_return", "steps_to_optimal", "low_reward_visits", "q")
-    grids = {}
-    for name in potentials:
-        mine = names == name
-        lanes = {q: getattr(runs, q)[np.repeat(mine, seeds)] for q in quantities}
-        rows = {q: array.reshape(-1, seeds, *array.shape[1:]) for q, array in lanes.items()}
-        grids[name] = Grid(weight[mine], step_size[mine], every=runs.every, **rows)
-    return grids
+    arrays = {"weight": weight, "step_size": step_size}
+    for quantity in ("returns", "best_return", "low_reward_visits", "q"):
+        lanes = getattr(runs, quantity)
+        arrays[quantity] = lanes.reshape(len(settings), seeds, *lanes.shape[1:])
+    return {
+        name: Grid(every=runs.every, **{part: rows[names == name] for part, rows in arrays.items()})
+        for name in potentials
+    }
 
 
 def greedy_path(

@@ -16,7 +16,7 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import jax
 import jax.numpy as jnp
@@ -24,7 +24,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from drogo.agents.task import Task, draw_random_numbers, draw_start, make_task, shaped_rewards
-from drogo.agents.training import Agent, Lanes, Setting, advance
+from drogo.agents.training import Agent, Lanes, advance
 from drogo.agents.value_iteration import optimal_values
 from drogo.errors import ArgumentError
 from drogo.mdp import MDP
@@ -52,19 +52,19 @@ class Runs:
         q: The action values after training.
     """
 
-    returns: Float[np.ndarray, "lanes evaluations"]
-    best_return: Float[np.ndarray, "lanes evaluations"]
+    returns: Float[np.ndarray, "*lanes evaluations"]
+    best_return: Float[np.ndarray, "*lanes evaluations"]
     every: int
-    low_reward_visits: Int[np.ndarray, " lanes"]
-    q: Float[np.ndarray, "lanes states actions"]
+    low_reward_visits: Int[np.ndarray, "*lanes"]
+    q: Float[np.ndarray, "*shape states actions"]
 
     @cached_property
-    def steps_to_optimal(self) -> Float[np.ndarray, " lanes"]:
+    def steps_to_optimal(self) -> Float[np.ndarray, "*lanes"]:
         """Training steps until this and all later evaluations are optimal, or inf."""
         tolerance = RETURN_TOLERANCE * np.maximum(1, np.abs(self.best_return))
         optimal = self.returns >= self.best_return - tolerance
-        stays = np.logical_and.accumulate(optimal[:, ::-1], axis=1)[:, ::-1]
-        return np.where(stays.any(axis=1), (stays.argmax(axis=1) + 1.0) * self.every, np.inf)
+        stays = np.logical_and.accumulate(optimal[..., ::-1], axis=-1)[..., ::-1]
+        return np.where(stays.any(axis=-1), (stays.argmax(axis=-1) + 1.0) * self.every, np.inf)
 
 
 def q_learning(
@@ -108,34 +108,33 @@ def q_learning(
     _check(mdp, potential, weight, step_size, seed)
     if every < 1 or steps < every or steps % every:
         raise ArgumentError(f"steps is {steps}; it must be a multiple of every, which is {every}.")
-    task = make_task(mdp, low_reward, step_limit, discount, epsilon)
+    if step_limit < 1:
+        raise ArgumentError(f"step_limit is {step_limit}; it must be at least 1.")
+    task = make_task(mdp, low_reward, discount, epsilon)
     lanes, rounds = len(weight), steps // every
     workers = min(threads or os.cpu_count() or 1, lanes)
+    groups = []
     # Equal parts, since each size is compiled: some lanes may be in two groups.
-    groups = [
-        _first_lanes(
-            task, shaped_rewards(task, mdp, potential[k], weight[k]), step_size[k], seed[k]
-        )
-        for k in np.resize(np.arange(lanes), (workers, -(-lanes // workers)))
-    ]
+    for k in np.resize(np.arange(lanes), (workers, -(-lanes // workers))):
+        rewards = shaped_rewards(task, mdp, potential[k], weight[k])
+        groups.append(_first_lanes(task, rewards, step_size[k], seed[k]))
     at_once = max(k for k in range(1, MOST_EVALUATIONS_A_CALL + 1) if rounds % k == 0)
-    returns, starts = [], []
+
+    def work(done: int, group: Lanes) -> tuple[Lanes, jax.Array, jax.Array]:
+        evaluations = jnp.arange(done, done + at_once, dtype=jnp.uint32)
+        return jax.block_until_ready(advance(task, group, evaluations, every, step_limit))
+
+    curves = []
     with ThreadPoolExecutor(workers) as pool:
         for done in range(0, rounds, at_once):
-            evaluations = jnp.arange(done, done + at_once, dtype=jnp.uint32)
-
-            def work(group: Lanes, evaluations: jax.Array = evaluations) -> tuple:
-                return jax.block_until_ready(advance(task, group, evaluations, every, step_limit))
-
-            agents, *curves = zip(*pool.map(work, groups), strict=True)
-            groups = [g._replace(agents=a) for g, a in zip(groups, agents, strict=True)]
-            for kept, parts in zip((returns, starts), curves, strict=True):
-                kept.append(np.concatenate(parts, axis=1)[:, :lanes])
+            groups, *parts = zip(*pool.map(partial(work, done), groups), strict=True)
+            curves.append([np.concatenate(part, axis=1)[:, :lanes] for part in parts])
             if progress is not None:
                 progress(done + at_once)
+    returns, starts = (np.concatenate(column).T for column in zip(*curves, strict=True))
     return Runs(
-        returns=np.concatenate(returns).T.astype(np.float64),
-        best_return=optimal_values(mdp)[np.concatenate(starts).T],
+        returns=returns.astype(np.float64),
+        best_return=optimal_values(mdp)[starts],
         every=every,
         low_reward_visits=np.concatenate([group.agents.visits for group in groups])[:lanes],
         q=np.concatenate([group.agents.q for group in groups])[:lanes],
@@ -154,8 +153,8 @@ def _first_lanes(task: Task, rewards: np.ndarray, step_size: np.ndarray, seed: n
     zeros = jnp.zeros(len(seed), dtype=jnp.int32)
     state = jax.vmap(start)(seeds)[seed_of_lane]
     agents = Agent(jnp.zeros(rewards.shape[:3]), state, steps=zeros, visits=zeros)
-    settings = Setting(jnp.asarray(rewards), jnp.asarray(step_size, dtype=jnp.float32))
-    return Lanes(agents, settings, seeds, seed_of_lane)
+    sizes = jnp.asarray(step_size, dtype=jnp.float32)
+    return Lanes(agents, jnp.asarray(rewards), sizes, seeds, seed_of_lane)
 
 
 def _check(

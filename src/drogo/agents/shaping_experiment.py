@@ -82,42 +82,35 @@ class Row:
     apart: Mapping[str, bool]
 
 
-def summarise(grids: Mapping[str, Grid], seed: int = 0) -> dict[str, Row]:
+def summarise(grids: Mapping[str, Grid]) -> dict[str, Row]:
     """Summarise the reported setting of each method over its seeds.
 
     Args:
         grids: The result of `compare`.
-        seed: The seed of the bootstrap.
 
     Returns:
         A row for each method.
     """
-    intervals = {
-        name: {
-            quantity: bootstrap_mean(
-                getattr(grid, quantity)[grid.chosen].astype(np.float64),
-                np.random.default_rng(seed),
-            )
-            for quantity in UNITS
-        }
-        for name, grid in grids.items()
-    }
-
-    def is_apart(name: str, quantity: str) -> bool:
-        if SR not in intervals or not np.isfinite(intervals[SR][quantity].low):
-            return False
-        return intervals[name][quantity].high < intervals[SR][quantity].low
-
-    return {
-        name: Row(
+    low_of_sr = dict.fromkeys(UNITS, np.inf)
+    if SR in grids:
+        low_of_sr = {name: interval.low for name, interval in _intervals(grids[SR]).items()}
+    rows = {}
+    for name, grid in grids.items():
+        intervals = _intervals(grid)
+        rows[name] = Row(
             weight=float(grid.weight[grid.chosen]),
             step_size=float(grid.step_size[grid.chosen]),
             unfinished=int(np.isinf(grid.steps_to_optimal[grid.chosen]).sum()),
-            apart={quantity: is_apart(name, quantity) for quantity in UNITS},
-            **intervals[name],
+            apart={q: interval.high < low_of_sr[q] < np.inf for q, interval in intervals.items()},
+            **intervals,
         )
-        for name, grid in grids.items()
-    }
+    return rows
+
+
+def _intervals(grid: Grid) -> dict[str, Interval]:
+    """The mean of each quantity over the seeds of the reported setting."""
+    seeds = {name: getattr(grid, name)[grid.chosen].astype(np.float64) for name in UNITS}
+    return {name: bootstrap_mean(row, np.random.default_rng(0)) for name, row in seeds.items()}
 
 
 def cell(interval: Interval, unit: int) -> str:

@@ -12,9 +12,6 @@ from jaxtyping import Array, Bool, Float, Float32, Int, Integer
 from drogo.errors import ArgumentError
 from drogo.mdp import MDP
 
-ABOVE_ALL = 2.0
-"""A cumulative probability that is larger than every random number."""
-
 
 class Task(NamedTuple):
     """An MDP as arrays, in which all actions have the same number of possible outcomes."""
@@ -23,14 +20,11 @@ class Task(NamedTuple):
     cumulative: Float[Array, "states actions outcomes"]
     """The cumulative probabilities of the outcomes."""
     reward: Float[Array, " states"]
-    """The reward of leaving a state."""
-    terminal_reward: Float[Array, " states"]
-    """The reward of entering a state: 0 unless it is terminal."""
+    """The reward of leaving a state, or of entering it if it is terminal."""
     terminal: Bool[Array, " states"]
     low_reward: Bool[Array, " states"]
     starts: Int[Array, " starts"]
     start_cumulative: Float[Array, " starts"]
-    step_limit: Int[Array, ""]
     discount: Float[Array, ""]
     epsilon: Float[Array, ""]
     zero: Int[Array, ""]
@@ -54,48 +48,36 @@ def draw_random_numbers(
     return RandomNumbers(*jax.random.uniform(key, (len(RandomNumbers._fields), steps)))
 
 
-def draw_outcome(task: Task, state: Array, action: Array, random: RandomNumbers) -> Int[Array, ""]:
-    """Chooses one of the outcomes of an action."""
-    if task.next_state.shape[2] == 1:
+def draw(cumulative: Float[Array, " choices"], number: Float[Array, ""]) -> Int[Array, ""]:
+    """Draws an index from cumulative probabilities with a uniform number."""
+    if cumulative.shape[0] == 1:
         return jnp.int32(0)
-    return jnp.argmax(random.outcome < task.cumulative[state, action]).astype(jnp.int32)
+    return jnp.argmax(number < cumulative).astype(jnp.int32)
 
 
 def draw_start(task: Task, random: RandomNumbers) -> Int[Array, ""]:
     """Chooses the first state of an episode."""
-    if task.starts.shape[0] == 1:
-        return task.starts[0]
-    return task.starts[jnp.argmax(random.start < task.start_cumulative)]
+    return task.starts[draw(task.start_cumulative, random.start)]
 
 
 def make_task(
-    mdp: MDP,
-    low_reward: Bool[np.ndarray, " states"] | None,
-    step_limit: int,
-    discount: float,
-    epsilon: float,
+    mdp: MDP, low_reward: Bool[np.ndarray, " states"] | None, discount: float, epsilon: float
 ) -> Task:
     """Writes an MDP as arrays."""
     for name, share in (("discount", discount), ("epsilon", epsilon)):
         if not 0 <= share <= 1:
             raise ArgumentError(f"{name} is {share}; give a number from 0 to 1.")
-    if step_limit < 1:
-        raise ArgumentError(f"step_limit is {step_limit}; it must be at least 1.")
     starts = np.flatnonzero(mdp.start)
     start_cumulative = np.cumsum(mdp.start[starts])
-    start_cumulative[-1] = ABOVE_ALL
+    start_cumulative[-1] = 1.0  # whatever was rounded: random numbers are smaller
     return Task(
         next_state=jnp.asarray(mdp.outcomes.next_state, dtype=jnp.int32),
         cumulative=jnp.asarray(mdp.outcomes.cumulative, dtype=jnp.float32),
         reward=jnp.asarray(mdp.reward, dtype=jnp.float32),
-        terminal_reward=jnp.asarray(np.where(mdp.terminal, mdp.reward, 0.0), dtype=jnp.float32),
         terminal=jnp.asarray(mdp.terminal),
-        low_reward=jnp.asarray(
-            np.zeros(mdp.n_states, dtype=bool) if low_reward is None else low_reward
-        ),
+        low_reward=jnp.zeros(mdp.n_states, bool) if low_reward is None else jnp.asarray(low_reward),
         starts=jnp.asarray(starts, dtype=jnp.int32),
         start_cumulative=jnp.asarray(start_cumulative, dtype=jnp.float32),
-        step_limit=jnp.int32(step_limit),
         discount=jnp.float32(discount),
         epsilon=jnp.float32(epsilon),
         zero=jnp.int32(0),
