@@ -9,7 +9,6 @@ from gymnasium.vector import AutoresetMode
 from hypothesis import strategies as st
 
 from drogo import GridWorld, Potential, PotentialShaping, VectorPotentialShaping, exact
-from drogo.use.shaping import _checked
 
 WORLD = GridWorld.load("four-rooms")
 PHI = Potential.from_states(
@@ -241,7 +240,7 @@ def test_wrong_use(wrapper, options, error, message):
 
 def test_a_vector_is_no_potential():
     with pytest.raises(TypeError, match="Potential.from_states"):
-        _checked(np.zeros(104), None, 0.99, "zero", None, make().observation_space)
+        PotentialShaping(make(), PHI)._checked(np.zeros(104), make().observation_space)
 
 
 def test_a_potential_that_returns_nan():

@@ -45,7 +45,49 @@ class _Shaping(RecordConstructorArgs, Generic[Wrapped]):
         self.weight, self.discount, self.terminal, self.view = weight, discount, terminal, view
         single = isinstance(env, gymnasium.Env)
         space = env.observation_space if single else env.single_observation_space
-        self.potential = _checked(potential, **options, space=space)
+        self.potential = self._checked(potential, space)
+
+    def _checked(self, potential: Any, space: gymnasium.Space) -> Potential:
+        """Checks the arguments, and returns the potential for observations of a space."""
+        weight, discount, terminal = self.weight, self.discount, self.terminal
+        if weight is not None and not 0 <= weight <= 1:
+            raise ArgumentError(
+                f"weight is {weight}; it is the share of the shaping reward, from 0 (none of it) "
+                "to 1 (nothing else), or None to add the shaping reward to the original one."
+            )
+        if not 0 <= discount <= 1:
+            raise ArgumentError(
+                f"discount is {discount}; give the discount of the agent, from 0 to 1."
+            )
+        if terminal not in ("zero", "keep"):
+            raise ArgumentError(
+                f"terminal is {terminal!r}; choose 'zero' (the potential of a terminal state "
+                "counts as 0) or 'keep' (it counts as it is)."
+            )
+        if not callable(potential):
+            raise ArgumentTypeError(
+                f"potential is a {type(potential).__name__}; give a function of a batch of "
+                "observations, result.potential(), or Potential.from_states(observations, values)."
+            )
+        if not isinstance(potential, Potential):
+            potential = Potential(potential)
+        if potential.discount not in (None, discount):
+            raise ArgumentError(
+                f"discount is {discount}, but {potential.name} was made for {potential.discount}. "
+                "Use the discount of the agent for both."
+            )
+        if self.view is None and isinstance(space, gymnasium.spaces.Dict | gymnasium.spaces.Tuple):
+            raise ArgumentError(
+                f"observations are a {type(space).__name__}: select the part that the potential "
+                "takes with view, for example view=lambda observation: observation['image']."
+            )
+        if self.view is None and potential.shape not in (None, space.shape):
+            raise ArgumentError(
+                f"the environment's observations have shape {space.shape}, and {potential.name} "
+                f"takes {potential.shape}. Fit on what the agent sees, or give a view: a function "
+                "from the agent's observations to those of the potential."
+            )
+        return potential
 
     def _seen(self, observations: Any) -> Any:
         """What the potential takes of an observation, or of a batch of them."""
@@ -133,50 +175,3 @@ class VectorPotentialShaping(_Shaping[VectorEnv], gymnasium.vector.VectorWrapper
         present = {f"_{name}": np.ones(self.num_envs, dtype=bool) for name in parts}
         infos = {**infos, **parts, **present}
         return observations, self._mixed(rewards, shaping), terminated, truncated, infos
-
-
-def _checked(
-    potential: Any,
-    weight: float | None,
-    discount: float,
-    terminal: str,
-    view: View | None,
-    space: gymnasium.Space,
-) -> Potential:
-    """Checks the arguments of a wrapper and return its potential."""
-    if weight is not None and not 0 <= weight <= 1:
-        raise ArgumentError(
-            f"weight is {weight}; it is the share of the shaping reward, from 0 (none of it) to 1 "
-            "(nothing else), or None to add the shaping reward to the original one."
-        )
-    if not 0 <= discount <= 1:
-        raise ArgumentError(f"discount is {discount}; give the discount of the agent, from 0 to 1.")
-    if terminal not in ("zero", "keep"):
-        raise ArgumentError(
-            f"terminal is {terminal!r}; choose 'zero' (the potential of a terminal state counts as "
-            "0) or 'keep' (it counts as it is)."
-        )
-    if not callable(potential):
-        raise ArgumentTypeError(
-            f"potential is a {type(potential).__name__}; give a function of a batch of "
-            "observations, result.potential(), or Potential.from_states(observations, values)."
-        )
-    if not isinstance(potential, Potential):
-        potential = Potential(potential)
-    if potential.discount not in (None, discount):
-        raise ArgumentError(
-            f"discount is {discount}, but {potential.name} was made for {potential.discount}. Use "
-            "the discount of the agent for both."
-        )
-    if view is None and isinstance(space, gymnasium.spaces.Dict | gymnasium.spaces.Tuple):
-        raise ArgumentError(
-            f"observations are a {type(space).__name__}: select the part that the potential takes "
-            "with view, for example view=lambda observation: observation['image']."
-        )
-    if view is None and potential.shape not in (None, space.shape):
-        raise ArgumentError(
-            f"the environment's observations have shape {space.shape}, and {potential.name} takes "
-            f"{potential.shape}. Fit on what the agent sees, or give a view: a function from the "
-            "agent's observations to those of the potential."
-        )
-    return potential
