@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
 from matplotlib.figure import Figure
 
 from drogo.agents.shaping_experiment import NONE, SR, SR_DISTANCE
 from drogo.plot import returns
-from drogo.plot.shaping import Curve, legend_below
+from drogo.plot.shaping import legend_below
 from drogo.runs.job import Job
-from drogo.statistics import bootstrap_band
 from drogo_paper import shaping
 from drogo_paper.jobs.shaping import EVERY
 from drogo_paper.scope import WORLDS, Answer, Get, Scope
@@ -27,11 +25,7 @@ def answer(scope: Scope, get: Get) -> Answer:
     figure.set_layout_engine("constrained")
     for axes, world in zip(figure.subplots(2, 2).ravel(), WORLDS, strict=True):
         grids = shaping.grids_of(scope, world, get)
-        curves = {}
-        for name in SHOWN:
-            grid = grids[name]
-            seeds = grid.returns[grid.chosen]
-            curves[name] = Curve(seeds, *bootstrap_band(seeds, np.random.default_rng(0)))
+        curves = {name: grids[name].returns[grids[name].chosen] for name in SHOWN}
         best = float(grids[NONE].best_return.mean())
         returns(curves, EVERY, best, title=world, axes=axes)
     legend_below(figure, figure.axes[0])

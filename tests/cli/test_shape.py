@@ -76,7 +76,7 @@ def test_learns_its_potentials_and_finds_them_again(command, place, monkeypatch)
     short = replace(config.PRESETS["fast"], updates=100)
     monkeypatch.setitem(config.PRESETS, "fast", short)
     asked = []
-    monkeypatch.setattr(shape.Shape, "_compare", lambda self, world, result, console: asked.append(self._learned(world, console)) or {"files": {"a": "a", "b": "b"}, "warnings": [], "table": output.table("", "", {}, [])})  # fmt: skip
+    monkeypatch.setattr(shape.Shape, "_compare", lambda self, world, result, console: asked.append(self._learned(world, console)) or {"files": {"a": "a", "b": "b"}, "warnings": [], "table": output.table("", "", [{"a": ""}], left=())})  # fmt: skip
     arguments = ("shape", place / "mine.txt", "--inputs", "coordinates", "--seeds", 2)
     arguments = (*arguments, "--fits", place / "learned", "--out", place / "out")
     assert command(*arguments).status == 0
@@ -113,7 +113,7 @@ def test_says_when_discounting_hides_the_best_return():
 
 def test_warnings_are_printed(tmp_path):
     report = {"files": {"a": "a", "b": "b"}, "warnings": ["Raise --discount."]}
-    report["table"] = output.table("title", "caption", {"name": "left"}, [["cell"]])
+    report["table"] = output.table("title", "caption", [{"name": "cell"}], left=("name",))
     stream = io.StringIO()
     output.print_report(Console(file=stream), report, tmp_path, "Written", as_json=False)
     assert "Raise --discount." in stream.getvalue()

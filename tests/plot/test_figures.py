@@ -1,12 +1,13 @@
 """Figures are complete: nothing is cut off, and values that are not finite do no harm."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from matplotlib.collections import LineCollection
 
 from drogo import GridWorld, exact, plot
-from drogo.plot.fields import Plane, learned_cloud, learned_field
-from drogo.plot.shaping import Curve
+from drogo.plot.fields import draw_cloud, draw_image, learned_by
 
 RNG = np.random.default_rng(0)
 HISTORY = {
@@ -78,15 +79,19 @@ def test_figures_of_a_fit():
     world = GridWorld.load("four-rooms")
     truth = exact.log_column(world.mdp, 20.0)
     v = truth + RNG.normal(size=(2, 104))
-    figures = [plot.learned(world, truth, v, HISTORY, title="grid world")]
+    figures = [
+        plot.learned(world, known, v, HISTORY, title="grid world") for known in (truth, None)
+    ]
     field = RNG.normal(size=(9, 9))
     field[3] = np.nan
-    plane = Plane((-0.5, 8.5, 8.5, -0.5), "column", "row", equal=True)
+    extent = (-0.5, 8.5, 8.5, -0.5)
+    draw = partial(draw_image, extent=extent, names=("column", "row"), aspect="equal")
     for exactly in (field, None):
-        figures.append(learned_field(plane, exactly, field, HISTORY, seeds=2, title="two\nlines"))
+        figures.append(learned_by(draw, exactly, field, HISTORY, title="two\nlines"))
     for numbers in (1, 4):
         rows = RNG.normal(size=(300, numbers))
-        figures.append(learned_cloud(rows, rows.sum(axis=1), HISTORY, seeds=2, title="cloud"))
+        draw = partial(draw_cloud, rows)
+        figures.append(learned_by(draw, None, rows.sum(axis=1), HISTORY, title="cloud"))
     for figure in figures:
         assert_nothing_is_cut_off(figure)
 
@@ -110,9 +115,8 @@ def test_figures_of_agents(methods):
     world = GridWorld.load("grid-task")
     seeds = RNG.normal(size=(3, 20)) - 20
     names = [f"method {k}" for k in range(methods)]
-    curve = Curve(seeds, seeds.min(axis=0), seeds.max(axis=0))
     assert_nothing_is_cut_off(
-        plot.returns(dict.fromkeys(names[:5], curve), 100, -17.0, title="returns")
+        plot.returns(dict.fromkeys(names[:5], seeds), 100, -17.0, title="returns")
     )
     goal, start = int(world.terminal.argmax()), int(world.start.argmax())
     walked = {name: [np.array([start, goal]), np.array([start])] for name in names}

@@ -23,19 +23,20 @@ class Envs:
         if self.json:
             print(json_module.dumps(worlds, indent=2))
             return
-        columns = {"name": "left", "Gymnasium id": "left", "cells": "left"}
-        columns |= {"states": "right", "low": "right", "limit": "right"}
         rows = [
-            [
-                world["name"],
-                world["id"],
-                f"{world['width']}x{world['height']}",
-                *(str(world[key]) for key in ("states", "low_reward_cells", "step_limit")),
-            ]
+            {
+                "name": world["name"],
+                "Gymnasium id": world["id"],
+                "cells": f"{world['width']}x{world['height']}",
+                "states": str(world["states"]),
+                "low": str(world["low_reward_cells"]),
+                "limit": str(world["step_limit"]),
+            }
             for world in worlds
         ]
         caption = "low: number of low-reward cells; limit: step limit of an episode"
-        print_table(terminal(), table("Shipped worlds", caption, columns, rows))
+        left = ("name", "Gymnasium id", "cells")
+        print_table(terminal(), table("Shipped worlds", caption, rows, left=left))
 
 
 def describe(name: str) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -45,50 +46,33 @@ class Exact:
     """Print JSON instead of a table."""
 
     def run(self) -> None:
-        from drogo.requests import ResultDirectory, library_digest
+        from drogo.cli import results
         from drogo.worlds.resolve import resolve
 
         console = terminal(quiet=self.json)
         world = resolve(self.env, reward=self.reward)
-        request = {
-            "verb": "exact",
-            "drogo": drogo.__version__,
-            "library": library_digest(),
-            "world": world.digest,
-            "lam": self.lam,
-            "definition": self.definition,
-            "delta": self.delta,
-            "terminal": self.terminal,
-            "reward": self.reward,
-        }
         label = f"{world.name}-{self.definition}-lam{self.lam:g}"
-        result = ResultDirectory(self.out, label, request)
-        report, note = None if self.overwrite else result.report(), "Already there"
-        if report is None:
-            with console.status(f"solving {self.env}"):
-                report = self._solve(world, result)
-            note = "Written"
+        result = results.directory(self, world, label)
+        with console.status(f"solving {self.env}"):
+            report, note = results.obtain(self, result, partial(self._solve, world, result))
         print_report(console, report, result.path, note, as_json=self.json)
 
     def _solve(self, world: World, result: ResultDirectory) -> dict[str, Any]:
-        from drogo.cli import pictures
-        from drogo.files import write_array_file, write_file
+        from drogo.cli import pictures, results
+        from drogo.files import write_array_file
 
         mdp = world.mdp
         began = time.perf_counter()
         solution = drogo.exact.solve(
             mdp, self.lam, self.definition, delta=self.delta, terminal=self.terminal
         ).checked()
-        seconds = time.perf_counter() - began
+        report = _report(self.env, solution, time.perf_counter() - began)
         arrays = {"log_e": solution.log_e, "reward": mdp.reward, "terminal": mdp.terminal}
         arrays |= pictures.state_labels(world)
         picture = pictures.exact(world, solution)
         result.begin(overwrite=self.overwrite)
-        write_array_file(
-            result.path / FILES["vector"], arrays, dict(result.request), overwrite=True
-        )
-        write_file(result.path / FILES["picture"], drogo.plot.as_png(picture), overwrite=True)
-        return result.finish(_report(self.env, solution, seconds))
+        write_array_file(result.path / FILES["vector"], arrays, result.request, overwrite=True)
+        return results.finish(result, report, {"picture": picture})
 
 
 def _report(env: str, solution: drogo.exact.Solution, seconds: float) -> dict[str, Any]:
@@ -115,21 +99,21 @@ def _report(env: str, solution: drogo.exact.Solution, seconds: float) -> dict[st
 
 
 def _table(report: dict[str, Any]) -> dict[str, Any]:
-    rows = [["definition", report["definition"]], ["lambda", f"{report['lam']:g}"]]
+    lines = {"definition": report["definition"], "lambda": f"{report['lam']:g}"}
     if report["definition"] != "column":
         absorbing = f"absorbing, delta {report['delta']:g}"
         low, high = ("unbounded" if b is None else f"{b:.10g}" for b in report["bracket"])
-        rows += [
-            ["terminal states", absorbing if report["terminal"] == "absorbing" else "zero row"],
-            ["eigenvalue", f"{report['eigenvalue']:.10g}"],
-            ["bracket", f"{low} to {high}"],
-        ]
-    rows += [
-        ["log e", f"{report['log_e_min']:.6g} to {report['log_e_max']:.6g}"],
-        ["residual", f"{report['residual']:.1e}"],
-        ["estimated error", f"{report['error']:.1e}"],
-        ["status", report["status"]],
-        ["time", f"{report['seconds'] * 1e3:.1f} ms"],
-    ]
-    title = f"{report['env']}, {report['states']} states"
-    return table(title, "", {"": "left", " ": "right"}, rows)
+        lines |= {
+            "terminal states": absorbing if report["terminal"] == "absorbing" else "zero row",
+            "eigenvalue": f"{report['eigenvalue']:.10g}",
+            "bracket": f"{low} to {high}",
+        }
+    lines |= {
+        "log e": f"{report['log_e_min']:.6g} to {report['log_e_max']:.6g}",
+        "residual": f"{report['residual']:.1e}",
+        "estimated error": f"{report['error']:.1e}",
+        "status": report["status"],
+        "time": f"{report['seconds'] * 1e3:.1f} ms",
+    }
+    rows = [{"": name, " ": value} for name, value in lines.items()]
+    return table(f"{report['env']}, {report['states']} states", "", rows, left=("",))

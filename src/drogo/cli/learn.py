@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -77,11 +78,13 @@ class Learn:
             layout=self.layout,
             tile=self.tile,
         )
-        directory, report, note = obtain(self, world, console)
-        print_report(console, report, directory, note, as_json=self.json)
+        result, report, note = obtain(self, world, console)
+        print_report(console, report, result.path, note, as_json=self.json)
 
 
-def obtain(options: Learn, world: World, console: Console) -> tuple[Path, dict[str, Any], str]:
+def obtain(
+    options: Learn, world: World, console: Console
+) -> tuple[ResultDirectory, dict[str, Any], str]:
     """Trains a fit unless it is already there.
 
     Args:
@@ -92,52 +95,36 @@ def obtain(options: Learn, world: World, console: Console) -> tuple[Path, dict[s
     Returns:
         The directory of the fit, its report, and whether it is new.
     """
-    from drogo.requests import ResultDirectory, library_digest
+    from drogo.cli import results
 
     settings = {"lam": Config.lam, "objective": Config.objective, **options.settings}
     replace(Config(), **settings)  # a value that cannot be used is an error before anything is done
-    request = {
-        "verb": "learn",
-        "drogo": drogo.__version__,
-        "library": library_digest(),
-        "world": world.digest,
-        "view": world.view,
-        "reward": options.reward,
-        "preset": options.preset,
-        "settings": settings,
-        "seeds": options.seeds,
-        "transitions": options.transitions,
-        "data_seed": options.data_seed,
-    }
     parts = [world.name, world.view, options.preset, settings["objective"]]
     parts += [f"lam{settings['lam']:g}", f"{options.seeds}seeds"]
-    result = ResultDirectory(options.out, "-".join(filter(None, parts)), request)
-    report = None if options.overwrite else result.report()
-    if report is not None:
-        return result.path, report, "Already there"
+    label = "-".join(filter(None, parts))
+    result = results.directory(options, world, label, view=world.view, settings=settings)
     checkpoint = result.path / CHECKPOINT
     if options.overwrite:
         checkpoint.unlink(missing_ok=True)
-    elif checkpoint.exists() and not options.resume:
+    nothing_to_resume = options.resume and not checkpoint.exists()
+    train = partial(_train, options, world, result, console)
+    report, note = results.obtain(options, result, train)
+    if note == results.WRITTEN and nothing_to_resume:
+        note = f"{note} (there was nothing to resume)"
+    return result, report, note
+
+
+def _train(
+    options: Learn, world: World, result: ResultDirectory, console: Console
+) -> dict[str, Any]:
+    from drogo.cli import pictures, results
+
+    checkpoint, settings = result.path / CHECKPOINT, result.request["settings"]
+    if checkpoint.exists() and not options.resume:
         raise AlreadyExists(
             f"{result.path} holds an interrupted run. Continue it with --resume, or start again "
             "with --overwrite."
         )
-    resumes = options.resume and checkpoint.exists()
-    note = "Written" if resumes or not options.resume else "Written (there was nothing to resume)"
-    return result.path, _train(options, settings, world, result, console), note
-
-
-def _train(
-    options: Learn,
-    settings: dict[str, Any],
-    world: World,
-    result: ResultDirectory,
-    console: Console,
-) -> dict[str, Any]:
-    from drogo.cli import pictures
-    from drogo.files import write_file
-
     loggers = _loggers(options.log, result.path)  # a missing package is an error before any work
     with console.status(f"collecting {options.transitions} transitions"):
         data = drogo.collect(
@@ -145,16 +132,19 @@ def _train(
         )
         truth = pictures.truth(world, data, settings["lam"])
     result.begin(overwrite=options.overwrite)
-    checkpoint = result.path / CHECKPOINT
     try:
         with progress_bar(console, "learning") as update:
+
+            def show(event: drogo.learn.Report) -> None:
+                update(event.update, event.updates, _remark(event.row))
+
             fitted = drogo.fit(
                 data,
                 preset=options.preset,
                 seeds=options.seeds,
                 truth=truth,
                 checkpoint=checkpoint,
-                callbacks=[_shown(update), *loggers],
+                callbacks=[show, *loggers],
                 **settings,
             )
     except KeyboardInterrupt:
@@ -170,24 +160,16 @@ def _train(
     fitted.save(result.path / FILES["fit"], overwrite=True)
     how = f"{settings['objective']}, {options.preset}, {fitted.network}, lambda = "
     figure = pictures.learned(world, fitted, f"{how}{settings['lam']:g}")
-    write_file(result.path / FILES["picture"], drogo.plot.as_png(figure), overwrite=True)
-    report = result.finish(_report(options, fitted))
+    report = results.finish(result, _report(options, fitted), {"picture": figure})
     checkpoint.unlink(missing_ok=True)
     return report
 
 
-def _shown(update: Callable[[int, int, str], None]) -> Callable[[Any], None]:
-    """A callback of `fit` that updates the progress bar."""
-
-    def show(event: Any) -> None:
-        remark = ""
-        if "cosine_column" in event.row:
-            remark = f"smallest cosine {event.row['cosine_column'].min():.4f}"
-        elif "worst" in event.row:
-            remark = f"largest residual {event.row['worst'].max():.2g}"
-        update(event.update, event.updates, remark)
-
-    return show
+def _remark(row: Mapping[str, Any]) -> str:
+    """What the progress bar says about a row of the history."""
+    if "cosine_column" in row:
+        return f"smallest cosine {row['cosine_column'].min():.4f}"
+    return f"largest residual {row['worst'].max():.2g}"
 
 
 def _loggers(log: str | None, directory: Path) -> list[Callable[[Any], Any]]:
@@ -236,20 +218,20 @@ COLUMNS = {
 
 def _table(report: dict[str, Any]) -> dict[str, Any]:
     seeds = report["seeds"]
-    shown = {title: name for title, name in COLUMNS.items() if name in seeds[0]}
     caption = "worst: largest residual of any state's equation, or of groups of held-out "
     caption += "transitions where states do not repeat"
-    if "column" in shown:
+    if "cosine_column" in seeds[0]:
         known = "cosine with each exact vector; difference: largest difference to the log of the "
         caption = f"{known}exact column; {caption}"
     else:
         caption = f"no exact vector is known; {caption}"
     rows = []
     for seed in seeds:
-        values = (seed[name] for name in shown.values())
-        cells = ["-" if value is None else f"{value:.5f}" for value in values]
-        rows.append([str(seed["seed"]), *cells, seed["status"]])
+        row = {"seed": str(seed["seed"])}
+        for title, name in COLUMNS.items():
+            if name in seed:
+                row[title] = "-" if seed[name] is None else f"{seed[name]:.5f}"
+        rows.append({**row, "status": seed["status"]})
     title = f"{report['env']}: {report['config']['objective']}, {report['preset']}, "
     title += f"{report['network']}, {report['updates']} updates"
-    columns = {"seed": "right", **dict.fromkeys(shown, "right"), "status": "left"}
-    return table(title, caption, columns, rows)
+    return table(title, caption, rows, left=("status",))

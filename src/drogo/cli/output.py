@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,16 +30,10 @@ def terminal(*, quiet: bool = False) -> Console:
 @contextmanager
 def progress_bar(console: Console, label: str) -> Iterator[Callable[[int, int, str], None]]:
     """Shows a progress bar, which the yielded function updates: done, total, and a remark."""
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
-    columns = (TextColumn(label), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    remark = TextColumn("{task.description}")
+    columns = (label, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    remark = "{task.description}"
     with Progress(*columns, remark, console=console, transient=True) as progress:
         task = progress.add_task("", total=None)
 
@@ -55,17 +49,19 @@ def number(value: float | None) -> float | None:
 
 
 def table(
-    title: str, caption: str, columns: Mapping[str, str], rows: Sequence[Sequence[str]]
+    title: str, caption: str, rows: Sequence[Mapping[str, str]], *, left: Collection[str]
 ) -> dict[str, Any]:
     """Returns a table as plain JSON, so that it can be kept and printed again.
 
     Args:
         title: The title above the table.
         caption: The explanation below it.
-        columns: The name of each column, and whether it is aligned "left" or "right".
-        rows: The cells, in rich's markup.
+        rows: The cells of each row, in rich's markup, by the name of their column.
+        left: The columns that are aligned left; the others are aligned right.
     """
-    return {"title": title, "caption": caption, "columns": dict(columns), "rows": list(rows)}
+    columns = {name: "left" if name in left else "right" for name in rows[0]}
+    cells = [list(row.values()) for row in rows]
+    return {"title": title, "caption": caption, "columns": columns, "rows": cells}
 
 
 def print_table(console: Console, content: Mapping[str, Any]) -> None:

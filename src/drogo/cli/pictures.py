@@ -6,19 +6,23 @@ The verbs import this file when they need it: unlike them, it imports what is he
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from functools import partial
 
 import numpy as np
 from jaxtyping import Float
 from matplotlib.figure import Figure
 
 from drogo import plot
+from drogo.agents.comparison import Grid, greedy_path
 from drogo.data import Transitions
 from drogo.exact import Solution, solve
 from drogo.exact.continuous import GridSolution
 from drogo.learn import LogEigenvector
-from drogo.plot.fields import Plane, learned_cloud, learned_field
+from drogo.plot.fields import draw_cloud, draw_image, learned_by
 from drogo.worlds.control import mountain_car_truth
 from drogo.worlds.control.mountain_car import GOAL, HIGH, LOW
+from drogo.worlds.grid import GridWorld
 from drogo.worlds.resolve import Environment, GridMap, MiniGrid, World
 
 TRUTHS = ("column", "representation", "transition")
@@ -34,8 +38,9 @@ def truth(world: World, data: Transitions, lam: float) -> dict[str, Float[np.nda
         data: Transitions.
         lam: Temperature.
     """
-    if _is_mountain_car(world):
-        vector = _mountain_car(world, lam)(data.observations.astype(np.float64))
+    mountain_car = _mountain_car(world, lam)
+    if mountain_car is not None:
+        vector = mountain_car(data.observations.astype(np.float64))
         vector[data.terminal_states] = 0.0
         return {"column": vector}
     mdp = world.known_mdp
@@ -77,26 +82,41 @@ def learned(world: World, result: LogEigenvector, how: str) -> Figure:
         result: The fit.
         how: How it was trained, for the title.
     """
-    seeds = len(result.seeds)
+    title = f"{world.name}: {how}"
     if isinstance(world, GridMap):
-        return _on_map(world, result, f"{world.name} from {world.view}: {how}")
+        v = result.v
+        if not result.learner.objective.anchored:  # these have unit norm; a column is 0 at the goal
+            v = v - v[:, world.grid.terminal][:, :1]
+        title = f"{world.name} from {world.view}: {how}"
+        return plot.learned(world.grid, _column(world, result), v, result.history, title=title)
     if isinstance(world, MiniGrid):
         return _over_positions(world, result, how)
-    if _is_mountain_car(world):
-        return _over_plane(world, result, f"{world.name}: {how}")
-    mean = result.v.mean(axis=0)
-    title = f"{world.name}: {how}"
-    return learned_cloud(result.observations, mean, result.history, seeds=seeds, title=title)
+    mountain_car = _mountain_car(world, result.config.lam)
+    if mountain_car is not None:
+        return _over_plane(mountain_car, result, title)
+    draw = partial(draw_cloud, result.observations)
+    return learned_by(draw, None, result.v.mean(axis=0), result.history, title=title)
 
 
-def _on_map(world: GridMap, result: LogEigenvector, title: str) -> Figure:
+def shaped(world: GridWorld, grids: Mapping[str, Grid]) -> dict[str, Figure]:
+    """Returns the learning curves and the final paths of the reported setting of each method."""
+    curves = {name: grid.returns[grid.chosen] for name, grid in grids.items()}
+    paths = {
+        name: [greedy_path(world.mdp, q, world.step_limit) for q in grid.q[grid.chosen]]
+        for name, grid in grids.items()
+    }
+    first = next(iter(grids.values()))
+    best, seeds = float(first.best_return.mean()), first.returns.shape[1]
+    title = f"{world.name}: Q-learning, {seeds} seeds, best setting of each method"
+    return {
+        "curves": plot.returns(curves, first.every, best, title=title),
+        "paths": plot.paths(world, paths, title=f"{world.name}: paths of the final policies"),
+    }
+
+
+def _column(world: GridMap | MiniGrid, result: LogEigenvector) -> np.ndarray | None:
     solution = solve(world.mdp, result.config.lam, "column")
-    if solution.status != "converged":
-        return plot.profile(result.v.mean(axis=0), title=title, label="learned log e")
-    v = result.v
-    if not result.learner.objective.anchored:  # these have unit norm; a column is 0 at the goal
-        v = v - v[:, world.grid.terminal][:, :1]
-    return plot.learned(world.grid, solution.log_e, v, result.history, title=title)
+    return solution.log_e if solution.status == "converged" else None
 
 
 def _over_positions(world: MiniGrid, result: LogEigenvector, how: str) -> Figure:
@@ -111,45 +131,31 @@ def _over_positions(world: MiniGrid, result: LogEigenvector, how: str) -> Figure
         with np.errstate(invalid="ignore"):
             return (np.bincount(cell, values, width * height) / count).reshape(height, width)
 
-    solution = solve(world.mdp, result.config.lam, "column")
-    known = over_cells(solution.log_e) if solution.status == "converged" else None
+    column = _column(world, result)
+    known = None if column is None else over_cells(column)
+    extent = (-0.5, width - 0.5, height - 0.5, -0.5)
+    draw = partial(draw_image, extent=extent, names=("column", "row"), aspect="equal")
     seen = "pixels" if world.view == "rgb" else "symbols"
     title = f"{world.spec.id}, layout {world.arguments['layout']}, from {seen}: {how}\n"
-    return learned_field(
-        Plane((-0.5, width - 0.5, height - 0.5, -0.5), "column", "row", True),
-        known,
-        over_cells(result.v.mean(axis=0)),
-        result.history,
-        seeds=len(result.seeds),
-        title=f"{title}(mean over directions, doors, objects)",
-    )
+    title += "(mean over directions, doors, objects)"
+    return learned_by(draw, known, over_cells(result.v.mean(axis=0)), result.history, title=title)
 
 
-def _is_mountain_car(world: World) -> bool:
-    return isinstance(world, Environment) and world.spec.id == MOUNTAIN_CAR
+def _mountain_car(world: World, lam: float) -> GridSolution | None:
+    """The exact vector of MountainCar, and None for any other world."""
+    if isinstance(world, Environment) and world.spec.id == MOUNTAIN_CAR:
+        return mountain_car_truth(lam, reward=world.sampling["reward"])
+    return None
 
 
-def _mountain_car(world: World, lam: float) -> GridSolution:
-    return mountain_car_truth(lam, reward=world.sampling["reward"])
-
-
-def _over_plane(world: World, result: LogEigenvector, title: str) -> Figure:
+def _over_plane(truth: GridSolution, result: LogEigenvector, title: str) -> Figure:
     """MountainCar: positions across, velocities up."""
-    across, up = (
-        np.linspace(low, high, PIXELS_OF_A_PLANE) for low, high in zip(LOW, HIGH, strict=True)
-    )
-    states = np.stack([m.ravel() for m in np.meshgrid(across, up[::-1])], axis=1)
-    shape = (up.size, across.size)
-    mean = result(states.astype(np.float32)).mean(axis=0)
-    known = _mountain_car(world, result.config.lam)(states)
-    goal = (states[:, 0] >= GOAL) & (states[:, 1] >= 0)
-    known[goal] = mean[goal] = np.nan
-    plane = Plane((LOW[0], HIGH[0], LOW[1], HIGH[1]), "position", "velocity")
-    return learned_field(
-        plane,
-        known.reshape(shape),
-        mean.reshape(shape),
-        result.history,
-        seeds=len(result.seeds),
-        title=title,
-    )
+    across, up = np.linspace(LOW, HIGH, PIXELS_OF_A_PLANE).T
+    states = np.stack(np.meshgrid(across, up[::-1]), axis=2)
+    goal = (states[:, :, 0] >= GOAL) & (states[:, :, 1] >= 0)
+    rows = states.reshape(-1, 2)
+    vectors = (truth(rows), result(rows.astype(np.float32)).mean(axis=0))
+    known, mean = (np.where(goal, np.nan, vector.reshape(goal.shape)) for vector in vectors)
+    extent = (LOW[0], HIGH[0], LOW[1], HIGH[1])
+    draw = partial(draw_image, extent=extent, names=("position", "velocity"))
+    return learned_by(draw, known, mean, result.history, title=title)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     import numpy as np
     from rich.console import Console
 
-    from drogo.agents import Grid
     from drogo.agents.shaping_experiment import Row
     from drogo.requests import ResultDirectory
     from drogo.worlds.grid import GridWorld
@@ -68,7 +68,7 @@ class Shape:
     """Print JSON instead of a table."""
 
     def run(self) -> None:
-        from drogo.requests import ResultDirectory, library_digest
+        from drogo.cli import results
         from drogo.worlds.resolve import GridMap, resolve
 
         console = terminal(quiet=self.json)
@@ -84,22 +84,18 @@ class Shape:
                 f"{self.env} is not a grid world, and `drogo shape` compares tabular agents. For "
                 "an agent of your own, wrap its environment in drogo.PotentialShaping."
             )
-        options = asdict(self)
-        for name in ("env", "out", "fits", "overwrite", "json"):
-            del options[name]
-        options["potential"] = None if self.potential is None else _file_digest(self.potential)
-        code = {"drogo": drogo.__version__, "library": library_digest()}
-        request = {"verb": "shape", **code, "world": world.digest, **options}
+        digest = None if self.potential is None else _file_digest(self.potential)
         source = self.preset if self.potential is None else self.potential.stem
         label = f"{world.name}-{source}-lam{self.lam:g}-{self.seeds}seeds"
-        result = ResultDirectory(self.out, label, request)
-        report, note = None if self.overwrite else result.report(), "Already there"
-        if report is None:
-            report, note = self._compare(world, result, console), "Written"
+        result = results.directory(self, world, label, potential=digest)
+        compare = partial(self._compare, world, result, console)
+        report, note = results.obtain(self, result, compare)
         print_report(console, report, result.path, note, as_json=self.json)
 
     def _compare(self, named: GridMap, result: ResultDirectory, console: Console) -> dict[str, Any]:
         from drogo.agents import shaping_experiment
+        from drogo.cli import pictures, results
+        from drogo.files import write_array_file
 
         world = named.grid
         warning = _discount_warning(world, self.discount)
@@ -125,16 +121,21 @@ class Shape:
                 epsilon=self.epsilon,
                 progress=lambda done: update(done, evaluations, "evaluations"),
             )
-        result.begin(overwrite=self.overwrite)
-        _write(world, grids, result, title=f"{world.name}: Q-learning, {self.seeds} seeds")
         rows = shaping_experiment.summarise(grids)
-        return result.finish({
+        report = {
             "world": world.name,
             "methods": {name: _as_json(row) for name, row in rows.items()},
             "files": FILES,
             "warnings": [warning] if warning else [],
             "table": self._table(world.name, rows),
-        })  # fmt: skip
+        }
+        arrays = {
+            f"{name}/{part}": getattr(grid, part) for name, grid in grids.items() for part in ARRAYS
+        }
+        settings = {**result.request, "methods": list(grids)}
+        result.begin(overwrite=self.overwrite)
+        write_array_file(result.path / FILES["runs"], arrays, settings, overwrite=True)
+        return results.finish(result, report, pictures.shaped(world, grids))
 
     def _learned(self, named: GridMap, console: Console) -> dict[str, np.ndarray]:
         """The learned vectors over the states of the world, by the name of their method."""
@@ -152,30 +153,29 @@ class Shape:
                 out=self.fits,
                 resume=True,
             )
-            directory, _, _ = obtain(options, replace(named, view=kind), console)
-            learned[f"DR {kind}"] = _over_states(directory / FILES_OF_FIT["fit"], named.grid)
+            fit, _, _ = obtain(options, replace(named, view=kind), console)
+            learned[f"DR {kind}"] = _over_states(fit.path / FILES_OF_FIT["fit"], named.grid)
         return learned
 
     def _table(self, world: str, rows: Mapping[str, Row]) -> dict[str, Any]:
         from drogo.agents.shaping_experiment import UNITS, cell
 
         unfinished = any(row.unfinished for row in rows.values())
-        columns = {"method": "left", **{label: "right" for _, label in UNITS.values()}}
-        columns |= {"weight": "right", "step": "right"}
-        columns |= {"unfinished": "right"} if unfinished else {}
-        cells = []
+        lines = []
         for name, row in rows.items():
-            texts = [name]
-            for quantity, (unit, _) in UNITS.items():
+            line = {"method": name}
+            for quantity, (unit, label) in UNITS.items():
                 text = cell(getattr(row, quantity), unit).replace("[", r"\[")
-                texts.append(f"[bold]{text}[/bold]" if row.apart[quantity] else text)
-            texts += [f"{row.weight:g}", f"{row.step_size:g}"]
-            count = f"{row.unfinished} of {self.seeds}" if row.unfinished else ""
-            cells.append([*texts, count] if unfinished else texts)
+                line[label] = f"[bold]{text}[/bold]" if row.apart[quantity] else text
+            line |= {"weight": f"{row.weight:g}", "step": f"{row.step_size:g}"}
+            if unfinished:
+                line["unfinished"] = f"{row.unfinished} of {self.seeds}" if row.unfinished else ""
+            lines.append(line)
         caption = "mean \\[95 % bootstrap interval over seeds]; bold: below the interval of SR. "
         caption += "N_OPT: steps until the return stays optimal; N_VISIT: visits to low-reward "
         caption += "cells. weight and step: the setting with the lowest N_OPT"
-        return table(f"{world}: {self.seeds} seeds, {self.steps} steps", caption, columns, cells)
+        title = f"{world}: {self.seeds} seeds, {self.steps} steps"
+        return table(title, caption, lines, left=("method",))
 
 
 def _file_digest(path: Path) -> dict[str, str]:
@@ -197,8 +197,7 @@ def _over_states(path: Path, world: GridWorld) -> np.ndarray:
                 f"Seed {seed} of {path} diverged, so it is not a potential. Train it again."
             )
     for kind in ("one-hot", "coordinates", "pixels", "state"):
-        observations = world.observations(kind)
-        if np.array_equal(observations, fit.observations):
+        if np.array_equal(world.observations(kind), fit.observations):
             return fit.v
     raise ArgumentError(
         f"{path} was not learned in {world.name}: its {len(fit.observations)} observations are not "
@@ -208,21 +207,15 @@ def _over_states(path: Path, world: GridWorld) -> np.ndarray:
 
 def _discount_warning(world: GridWorld, discount: float) -> str:
     """Says so if the optimal policy of a discounting agent has less than the best return."""
+    from drogo.agents.comparison import greedy_path
     from drogo.agents.q_learning import RETURN_TOLERANCE
     from drogo.agents.value_iteration import action_values
 
     mdp = world.mdp
-    state = int(mdp.start.argmax())
-    best = float(drogo.agents.optimal_values(mdp)[state])
     values = action_values(mdp, drogo.agents.optimal_values(mdp, discount), discount)
-    earned = 0.0
-    for _ in range(world.step_limit):
-        if mdp.terminal[state]:
-            break
-        next_state = int(world.next_state[state, values[state].argmax()])
-        earned += mdp.reward[state] + (mdp.reward[next_state] if mdp.terminal[next_state] else 0.0)
-        state = next_state
-    arrives = bool(mdp.terminal[state])
+    path = greedy_path(mdp, values, world.step_limit)
+    best = float(drogo.agents.optimal_values(mdp)[path[0]])
+    earned, arrives = float(mdp.reward[path].sum()), bool(mdp.terminal[path[-1]])
     if arrives and earned >= best - RETURN_TOLERANCE * max(1, abs(best)):
         return ""
     does = f"has the return {earned:g}" if arrives else "never reaches a terminal state"
@@ -230,37 +223,6 @@ def _discount_warning(world: GridWorld, discount: float) -> str:
         f"At discount {discount:g} the optimal policy {does}, but the best return is {best:g}. "
         "Agents that learn perfectly will not count as optimal. Raise --discount."
     )
-
-
-def _write(
-    world: GridWorld, grids: Mapping[str, Grid], result: ResultDirectory, title: str
-) -> None:
-    import numpy as np
-
-    from drogo.agents.comparison import greedy_path
-    from drogo.files import write_array_file, write_file
-    from drogo.plot.shaping import Curve
-    from drogo.statistics import bootstrap_band
-
-    arrays = {
-        f"{name}/{part}": getattr(grid, part) for name, grid in grids.items() for part in ARRAYS
-    }
-    settings = {**result.request, "methods": list(grids)}
-    write_array_file(result.path / FILES["runs"], arrays, settings, overwrite=True)
-    curves, paths = {}, {}
-    for name, grid in grids.items():
-        seeds = grid.returns[grid.chosen]
-        curves[name] = Curve(seeds, *bootstrap_band(seeds, np.random.default_rng(0)))
-        policies = grid.q[grid.chosen]
-        paths[name] = [greedy_path(world.mdp, q, world.step_limit) for q in policies]
-    best = float(next(iter(grids.values())).best_return.mean())
-    title = f"{title}, best setting of each method"
-    drawn = {
-        "curves": drogo.plot.returns(curves, EVERY, best, title=title),
-        "paths": drogo.plot.paths(world, paths, title=f"{world.name}: paths of the final policies"),
-    }
-    for name, figure in drawn.items():
-        write_file(result.path / FILES[name], drogo.plot.as_png(figure), overwrite=True)
 
 
 def _as_json(row: Row) -> dict[str, Any]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from jaxtyping import Float, Shaped
@@ -21,7 +20,7 @@ from drogo.plot.panels import (
     colour_bar,
     curves,
     finite_range,
-    violation,
+    learning_curves,
 )
 
 if TYPE_CHECKING:
@@ -32,20 +31,9 @@ MOST_POINTS_FOR_DIRECTIONS = 1000
 WIDE = (11.0, 4.6)
 
 
-@dataclass(frozen=True)
-class Plane:
-    """Where the pixels of a picture lie: the extent of matplotlib, and the names of both axes."""
-
-    extent: tuple[float, float, float, float]
-    across: str
-    up: str
-    equal: bool = False
-    """Whether pixels are square."""
-
-
 def learned(
     world: GridWorld,
-    truth: Float[np.ndarray, " states"],
+    truth: Float[np.ndarray, " states"] | None,
     v: Float[np.ndarray, "seeds states"],
     history: Mapping[str, np.ndarray],
     *,
@@ -55,7 +43,8 @@ def learned(
 
     Args:
         world: The map.
-        truth: The exact vector.
+        truth: The exact vector, or None if it is not known: then only the mean is drawn, beside the
+            largest violations of an equation.
         v: The learned vector of each seed.
         history: The history of the fit.
         title: The title of the figure.
@@ -64,112 +53,103 @@ def learned(
         The figure.
     """
     height, width = (max(min(0.3 * cells, 6.0), 2.6) for cells in world.shape)
-    figure = Figure(figsize=(2 * width + 3.4, 2 * height + 2.6))
+    size = (2 * width + 3.4, 2 * height + 2.6)
     draw = partial(heatmap, world, numbers=False)
-    return _compared(figure, draw, truth, v.mean(axis=0), history, len(v), title)
+    return learned_by(draw, truth, v.mean(axis=0), history, title=title, size=size)
 
 
-def learned_field(
-    plane: Plane,
-    truth: Float[np.ndarray, "h w"] | None,
-    mean: Float[np.ndarray, "h w"],
+def learned_by(
+    draw: Callable[..., object],
+    truth: np.ndarray | None,
+    mean: np.ndarray,
     history: Mapping[str, np.ndarray],
     *,
-    seeds: int,
     title: str,
+    size: tuple[float, float] = (11.0, 9.0),
 ) -> Figure:
-    """Draws what `learned` draws, over a plane; without a truth, only the mean and the curves."""
-    draw = partial(_field, plane)
-    if truth is not None:
-        return _compared(Figure(figsize=(11, 9)), draw, truth, mean, history, seeds, title)
-    figure, axes = _beside_violations(history, title)
-    draw(mean, axes=axes, title=_name(seeds))
+    """Draws what `learned` draws, with a function that draws a vector into a panel.
+
+    Args:
+        draw: Called with a vector, `axes` and `title`; if there is a truth, also with `limits`,
+            and with `colours` and `label` for the error.
+        truth: The exact vector, or None.
+        mean: The mean of what the seeds learned.
+        history: The history of the fit.
+        title: The title of the figure.
+        size: Width and height in inches, if there is a truth.
+
+    Returns:
+        The figure.
+    """
+    seeds = history["worst"].shape[1]
+    name = f"learned, mean of {seeds} seeds" if seeds > 1 else "learned"
+    if truth is None:
+        figure = Figure(figsize=WIDE)
+        figure.set_layout_engine("constrained", w_pad=0.12)
+        left, right = figure.subplots(1, 2)
+        draw(mean, axes=left, title=name)
+        worst = np.maximum(history["worst"], 1e-6)
+        learning_curves(right, history["update"], worst, "largest violation of an equation")
+    else:
+        figure = Figure(figsize=size)
+        figure.set_layout_engine("constrained", w_pad=0.12, h_pad=0.12)
+        (top_left, top_right), (left, right) = figure.subplots(2, 2)
+        limits = finite_range(truth, mean)
+        draw(truth, axes=top_left, title="exact column", limits=limits)
+        draw(mean, axes=top_right, title=name, limits=limits)
+        with np.errstate(invalid="ignore"):
+            error = mean - truth
+        most = max(1e-6, *np.abs(finite_range(error)))
+        draw(error, axes=left, title="learned - exact", label="difference of logs",
+             colours=DIVERGING, limits=(-most, most))  # fmt: skip
+        curves(right, history)
+    figure.suptitle(title)
     return figure
 
 
-def learned_cloud(
-    observations: Shaped[np.ndarray, "n ..."],
-    mean: Float[np.ndarray, " n"],
-    history: Mapping[str, np.ndarray],
+def draw_image(
+    values: Float[np.ndarray, "h w"],
     *,
-    seeds: int,
+    axes: Axes,
     title: str,
-) -> Figure:
-    """Draws learned values where the observations are, from the side on which they spread most."""
-    figure, axes = _beside_violations(history, title)
+    extent: tuple[float, float, float, float],
+    names: tuple[str, str],
+    aspect: Literal["auto", "equal"] = "auto",
+    limits: tuple[float, float] | None = None,
+    colours: str = COLOURS,
+    label: str = "log e",
+) -> None:
+    """Draws a vector over a plane, whose `extent` and `aspect` are those of matplotlib."""
+    low, high = limits or finite_range(values)
+    axes.set_facecolor(WALL)
+    shown = axes.imshow(values, extent=extent, aspect=aspect, cmap=colours, vmin=low, vmax=high,
+                        interpolation="nearest")  # fmt: skip
+    colour_bar(axes, shown, label)
+    axes.set(xlabel=names[0], ylabel=names[1], title=title)
+
+
+def draw_cloud(
+    observations: Shaped[np.ndarray, "n ..."],
+    values: Float[np.ndarray, " n"],
+    *,
+    axes: Axes,
+    title: str,
+) -> None:
+    """Draws values where the observations are, from the side on which they spread most."""
     some = np.random.default_rng(0).permutation(len(observations))[:MOST_POINTS]
     rows = observations[some].reshape(some.size, -1).astype(np.float64)
-    axes.set_title(_name(seeds))
+    axes.set_title(title)
     if rows.shape[1] == 1:
-        axes.plot(rows[:, 0], mean[some], "o", color=LINE, markersize=4)
+        axes.plot(rows[:, 0], values[some], "o", color=LINE, markersize=4)
         axes.set(xlabel="observation", ylabel="log e")
         axes.grid(alpha=0.3)
-        return figure
+        return
     names = [f"{rank} number of the observation" for rank in ("first", "second")]
     if rows.shape[1] > 2:
         rows = rows - rows.mean(axis=0)
         few = rows[:MOST_POINTS_FOR_DIRECTIONS]
         rows = rows @ np.linalg.svd(few, full_matrices=False)[2][:2].T
         names = [f"{rank} principal component of the observations" for rank in ("1st", "2nd")]
-    shown = axes.scatter(*rows.T, c=mean[some], cmap=COLOURS, s=6, linewidths=0)
+    shown = axes.scatter(*rows.T, c=values[some], cmap=COLOURS, s=6, linewidths=0)
     colour_bar(axes, shown, "log e")
     axes.set(xlabel=names[0], ylabel=names[1])
-    return figure
-
-
-def _compared(
-    figure: Figure,
-    draw: Callable[..., object],
-    truth: np.ndarray,
-    mean: np.ndarray,
-    history: Mapping[str, np.ndarray],
-    seeds: int,
-    title: str,
-) -> Figure:
-    """Truth, mean and error as `draw` draws them, and learning curves."""
-    figure.set_layout_engine("constrained", w_pad=0.12, h_pad=0.12)
-    (top_left, top_right), (left, right) = figure.subplots(2, 2)
-    limits = finite_range(truth, mean)
-    draw(truth, axes=top_left, title="exact column", limits=limits)
-    draw(mean, axes=top_right, title=_name(seeds), limits=limits)
-    with np.errstate(invalid="ignore"):
-        error = mean - truth
-    most = max(1e-6, *np.abs(finite_range(error)))
-    draw(error, axes=left, title="learned - exact", label="difference of logs", colours=DIVERGING,
-         limits=(-most, most))  # fmt: skip
-    curves(right, history)
-    figure.suptitle(title)
-    return figure
-
-
-def _beside_violations(history: Mapping[str, np.ndarray], title: str) -> tuple[Figure, Axes]:
-    """A figure whose right panel shows learning curves, and its left panel."""
-    figure = Figure(figsize=WIDE)
-    figure.set_layout_engine("constrained", w_pad=0.12)
-    left, right = figure.subplots(1, 2)
-    violation(right, history)
-    figure.suptitle(title)
-    return figure, left
-
-
-def _name(seeds: int) -> str:
-    return f"learned, mean of {seeds} seeds" if seeds > 1 else "learned"
-
-
-def _field(
-    plane: Plane,
-    values: Float[np.ndarray, "h w"],
-    *,
-    axes: Axes,
-    title: str,
-    limits: tuple[float, float] | None = None,
-    colours: str = COLOURS,
-    label: str = "log e",
-) -> None:
-    low, high = limits or finite_range(values)
-    axes.set_facecolor(WALL)
-    aspect = "equal" if plane.equal else "auto"
-    shown = axes.imshow(values, extent=plane.extent, aspect=aspect, cmap=colours, vmin=low,
-                        vmax=high, interpolation="nearest")  # fmt: skip
-    colour_bar(axes, shown, label)
-    axes.set(xlabel=plane.across, ylabel=plane.up, title=title)

@@ -61,18 +61,13 @@ def curves(axes: Axes, history: Mapping[str, np.ndarray], name: str = "column") 
         name: The name of the truth.
     """
     distance = np.maximum(1 - history[f"cosine_{name}"], 1e-8)
-    _learning_curves(axes, history["update"], distance, f"1 - cosine with the exact {name}")
+    learning_curves(axes, history["update"], distance, f"1 - cosine with the exact {name}")
 
 
-def violation(axes: Axes, history: Mapping[str, np.ndarray]) -> None:
-    """Plot the largest violation of a state's equation for all seeds: there is no truth."""
-    worst = np.maximum(history["worst"], 1e-6)
-    _learning_curves(axes, history["update"], worst, "largest violation of an equation")
-
-
-def _learning_curves(
+def learning_curves(
     axes: Axes, updates: np.ndarray, values: Float[np.ndarray, "logged seeds"], label: str
 ) -> None:
+    """Draws the values of all seeds over the updates, and their median."""
     axes.plot(updates, values, color=LINE, alpha=0.5, linewidth=1)
     axes.plot(updates, np.median(values, axis=1), color="black", linewidth=2, label="median")
     if values.shape[1] > 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 
 from drogo.plot.maps import letter
 from drogo.plot.panels import LINE, figure_of
+from drogo.statistics import bootstrap_band
 
 if TYPE_CHECKING:
     from drogo.worlds.grid import GridWorld
@@ -21,21 +22,20 @@ OKABE_ITO = ("#000000", "#e69f00", "#56b4e9", "#009e73", "#cc79a7", "#d55e00", "
 LINES = ("-", "--", "-.", ":")
 
 
-class Curve(NamedTuple):
-    """The learning curves of one method, and the edges of a band around their mean."""
-
-    seeds: Float[np.ndarray, "seeds evaluations"]
-    low: Float[np.ndarray, " evaluations"]
-    high: Float[np.ndarray, " evaluations"]
-
-
 def returns(
-    curves: Mapping[str, Curve], every: int, best: float, *, title: str, axes: Axes | None = None
+    curves: Mapping[str, Float[np.ndarray, "seeds _"]],
+    every: int,
+    best: float,
+    *,
+    title: str,
+    axes: Axes | None = None,
 ) -> Figure:
     """Plot the return of greedy episodes during training: mean, band, and all seeds faintly.
 
+    The band is the 95 % bootstrap interval of the mean.
+
     Args:
-        curves: The learning curves of each method.
+        curves: By method, the returns of each seed.
         every: The number of training steps between evaluations.
         best: The largest possible return.
         title: The title of the panel.
@@ -47,12 +47,13 @@ def returns(
     alone = axes is None
     if axes is None:
         axes = Figure(figsize=(8, 4.8), layout="constrained").add_subplot()
-    for k, (name, curve) in enumerate(curves.items()):
+    for k, (name, seeds) in enumerate(curves.items()):
         colour, line = OKABE_ITO[k % len(OKABE_ITO)], LINES[k % len(LINES)]
-        steps = every * np.arange(1, curve.seeds.shape[1] + 1)
-        axes.plot(steps, curve.seeds.T, color=colour, alpha=0.12, linewidth=0.6)
-        axes.fill_between(steps, curve.low, curve.high, color=colour, alpha=0.2, linewidth=0)
-        axes.plot(steps, curve.seeds.mean(axis=0), line, color=colour, linewidth=1.8, label=name,
+        steps = every * np.arange(1, seeds.shape[1] + 1)
+        band = bootstrap_band(seeds, np.random.default_rng(0))
+        axes.plot(steps, seeds.T, color=colour, alpha=0.12, linewidth=0.6)
+        axes.fill_between(steps, *band, color=colour, alpha=0.2, linewidth=0)
+        axes.plot(steps, seeds.mean(axis=0), line, color=colour, linewidth=1.8, label=name,
                   zorder=3)  # fmt: skip
     axes.axhline(best, color="#777777", linewidth=0.8, linestyle=(0, (1, 2)))
     axes.annotate(
@@ -60,7 +61,7 @@ def returns(
         fontsize=8, color="#555555", xytext=(-4, 2), textcoords="offset points",
     )  # fmt: skip
     # Without limits, a few early episodes in low-reward cells would flatten everything else.
-    lowest = min(float(np.quantile(curve.seeds, 0.02)) for curve in curves.values())
+    lowest = min(float(np.quantile(seeds, 0.02)) for seeds in curves.values())
     span = max(best - lowest, 1e-9)
     axes.set_ylim(best - 1.15 * span, best + 0.1 * span)
     axes.set(xscale="log", xlabel="training steps", ylabel="return of a greedy episode")

@@ -1,0 +1,56 @@
+"""Results on disk: where one is kept, whether it is already there, and how it is completed.
+
+The verbs import this file when they run: unlike them, it imports what is heavy at its top.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import drogo
+from drogo.files import write_file
+from drogo.requests import ResultDirectory, library_digest
+from drogo.worlds.resolve import World
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+WRITTEN = "Written"
+NOT_ASKED = ("env", "observation", "key", "layout", "tile", "log", "out", "fits", "resume",
+             "overwrite", "json")  # fmt: skip
+"""Options that do not decide a result, or that decide it by the world that they choose."""
+
+
+def directory(options: Any, world: World, label: str, **decided: Any) -> ResultDirectory:
+    """Returns the directory of the result that a verb was asked for.
+
+    Args:
+        options: The verb with its options.
+        world: The world that `options.env` stands for.
+        label: The readable part of the directory's name.
+        decided: What decides the result besides the options, or in place of one of them.
+    """
+    asked = {name: value for name, value in vars(options).items() if name not in NOT_ASKED}
+    code = {"drogo": drogo.__version__, "library": library_digest()}
+    verb = type(options).__name__.lower()
+    request = {"verb": verb, **code, "world": world.digest, **asked, **decided}
+    return ResultDirectory(options.out, label, request)
+
+
+def obtain(
+    options: Any, result: ResultDirectory, make: Callable[[], dict[str, Any]]
+) -> tuple[dict[str, Any], str]:
+    """Returns the report of a result, and whether it is new: it is made unless it is there."""
+    report = None if options.overwrite else result.report()
+    return (make(), WRITTEN) if report is None else (report, "Already there")
+
+
+def finish(
+    result: ResultDirectory, report: Mapping[str, Any], pictures: Mapping[str, Figure]
+) -> dict[str, Any]:
+    """Writes the pictures of a result and marks it as complete; returns its report."""
+    for name, picture in pictures.items():
+        path = result.path / report["files"][name]
+        write_file(path, drogo.plot.as_png(picture), overwrite=True)
+    return result.finish(report)
