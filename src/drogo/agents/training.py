@@ -74,9 +74,11 @@ def q_step(
     )
 
 
-def greedy_action(values: Float[Array, " actions"], number: Float[Array, ""]) -> Int[Array, ""]:
-    """Chooses the best action, with a uniform number among equal ones."""
-    best = values == values.max()
+def greedy_action(
+    q: Float[Array, "states actions"], state: Int[Array, ""], number: Float[Array, ""]
+) -> Int[Array, ""]:
+    """Chooses the best action in a state, with a uniform number among equal ones."""
+    best = q[state] == q[state].max()
     ties = best.sum()
     rank = jnp.minimum((number * ties.astype(jnp.float32)).astype(jnp.int32), ties - 1)
     return jnp.argmax(best & (jnp.cumsum(best) - 1 == rank))
@@ -89,7 +91,6 @@ def evaluate(
 
     `random` has a row for each seed and a column for each step that the episode may take.
     """
-    lanes = jnp.arange(q.shape[0])
 
     def numbers(step: int | Array) -> RandomNumbers:
         return RandomNumbers(*(part[seed_of_lane, step] for part in random))
@@ -101,7 +102,7 @@ def evaluate(
     def body(carry: tuple) -> tuple:
         step, state, earned, over = carry
         now = numbers(step)
-        action = jax.vmap(greedy_action)(q[lanes, state], now.action)
+        action = jax.vmap(greedy_action)(q, state, now.action)
         outcome = jax.vmap(draw)(task.cumulative[state, action], now.outcome)
         next_state = task.next_state[state, action, outcome]
         terminal = task.terminal[next_state]
@@ -110,7 +111,8 @@ def evaluate(
         return step + 1, jnp.where(over, state, next_state), earned, over | terminal
 
     starts = jax.vmap(partial(draw_start, task))(numbers(0))
-    carry = (jnp.int32(0), starts, jnp.zeros(lanes.shape), jnp.zeros(lanes.shape, dtype=bool))
+    lanes = q.shape[0]
+    carry = (jnp.int32(0), starts, jnp.zeros(lanes), jnp.zeros(lanes, dtype=bool))
     return jax.lax.while_loop(goes_on, body, carry)[2], starts
 
 
