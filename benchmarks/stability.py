@@ -117,7 +117,7 @@ def run(name: str, seeds: int, out: Path) -> dict[str, dict[str, np.ndarray]]:
             history = _history(*made, {**settings, **changes}, seeds)
             history["seconds"] = np.array(time.perf_counter() - began)
             write_array_file(path, history, {"format": "stability"}, overwrite=False)
-        found[variant] = read_array_file(path)[0]
+        found[variant] = read_array_file(path, "stability", lambda settings, headers: None)[0]
         print(f"<!-- {name}, {variant}: {float(found[variant]['seconds']):.0f} s -->", flush=True)
     return found
 
