@@ -1,11 +1,19 @@
 """Every test runs with shapes and types checked, and with JAX's promotion rules strict."""
 
 import os
+import tempfile
 
 os.environ.setdefault("JAX_NUMPY_DTYPE_PROMOTION", "strict")
 os.environ.setdefault("JAX_NUMPY_RANK_PROMOTION", "raise")
 # Most of the tests' time goes into compiling small programs, which then run for milliseconds.
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+# Both test processes, and those that they start, compile many of the same programs. What one has
+# compiled the others read; the directory goes with the process that made it.
+if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+    CACHE = tempfile.TemporaryDirectory(prefix="drogo-tests-", ignore_cleanup_errors=True)
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = CACHE.name
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.1"
+    os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
 # One test runs on each core: torch and BLAS must not each take them all.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
