@@ -16,7 +16,7 @@ import pytest
 
 from drogo import MDP, Config, GridWorld, Transitions, collect, exact, fit, load, sweep
 from drogo.errors import Diverged
-from drogo.learn.metrics import cosine, differences
+from drogo.learn.judge import cosine, differences
 
 WORLD = GridWorld.parse("########\n#S.x...#\n#.##.#.#\n#....#G#\n########")
 CHAIN = GridWorld.parse("#######\n#S.x.G#\n#######")

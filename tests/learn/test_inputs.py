@@ -64,3 +64,10 @@ def test_prepared_and_finished_is_the_whole():
         assert np.allclose(
             inputs.finish(jnp.asarray(inputs.prepare(table))), inputs(table), atol=1e-6
         )
+
+
+def test_no_images_at_all_are_prepared_too():
+    """A table whose features were made beforehand leaves nothing of itself for the device."""
+    images = np.random.default_rng(0).normal(size=(7, 3, 3, 1))
+    inputs = fit_inputs(images, normalise=True, by_pixel=True)
+    assert inputs.prepare(images[:0]).shape == (0, 9)

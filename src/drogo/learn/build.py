@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
@@ -100,18 +99,3 @@ def _custom(given: Any, example: np.ndarray, key: PRNGKeyArray) -> AbstractNetwo
             "observations; it must return one number for each: shape (3,)."
         )
     return Custom(module)
-
-
-def build_seeds(
-    seeds: list[int], build_one: Callable[[PRNGKeyArray], AbstractNetwork]
-) -> tuple[Any, AbstractNetwork]:
-    """Returns the parameters of a network for each seed, stacked, and one of these networks.
-
-    Args:
-        seeds: The seeds.
-        build_one: Builds a network from a key.
-    """
-    networks = [build_one(jax.random.key(seed)) for seed in seeds]
-    params = [eqx.filter(network, eqx.is_inexact_array) for network in networks]
-    stacked = jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)), *params)
-    return stacked, networks[0]

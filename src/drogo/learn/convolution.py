@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
+from numpy.lib.stride_tricks import sliding_window_view
 
 from drogo.data.transitions import merge_equal
 from drogo.learn.networks import AbstractNetwork, dense, dense_layers
@@ -161,13 +162,11 @@ def _windows(images: np.ndarray) -> Windows:
 
 def _four_by_four(padded: np.ndarray, height: int, width: int) -> np.ndarray:
     """Returns the 4 x 4 windows at every second place, as rows of 16 numbers per channel."""
-    rows = 2 * np.arange(height)[:, None] + np.arange(4)
-    columns = 2 * np.arange(width)[:, None] + np.arange(4)
-    taken = padded[rows[:, None, :, None], columns[None, :, None, :]]
-    return taken.transpose(0, 1, 4, 2, 3, 5).reshape(height * width * padded.shape[2], -1)
+    windows = sliding_window_view(padded, (4, 4), axis=(0, 1))[: 2 * height : 2, : 2 * width : 2]
+    return windows.transpose(0, 1, 2, 4, 5, 3).reshape(height * width * padded.shape[2], -1)
 
 
 def _inner_patches(windows: np.ndarray) -> np.ndarray:
     """Returns the four 3 x 3 patches of each 4 x 4 window."""
-    corners = [windows[:, i : i + 3, j : j + 3] for i in range(2) for j in range(2)]
-    return np.stack([corner.reshape(len(windows), -1) for corner in corners])
+    corners = sliding_window_view(windows, (3, 3), axis=(1, 2)).transpose(1, 2, 0, 4, 5, 3)
+    return corners.reshape(4, len(windows), -1)

@@ -75,8 +75,8 @@ def fit(
     progress = Progress(states)
     if continue_from is not None:
         progress = _continued(continue_from, states, training)
-    progress = train(training, progress, _path(checkpoint), callbacks)
-    (result,) = make_results(training, progress, own)
+    progress = train(training, progress, checkpoint, callbacks)
+    (result,) = make_results(training, progress)
     _report_divergence(result)
     return result
 
@@ -128,13 +128,13 @@ def sweep(
     configs = [replace(config, **dict(zip(grid, point, strict=True))) for point in points]
     training, states = prepare(data, configs, _seed_list(seeds), truth, own)
     unused = {"penalty", "target_norm"} & set(grid)
-    if unused and not training.learner.objective.needs_second_batch:
+    if unused and not training.judge.learner.objective.needs_second_batch:
         raise ArgumentError(
             f"objective {config.objective!r} has no {' and no '.join(sorted(unused))}, so a sweep "
             "over it would train the same networks again and again."
         )
-    progress = train(training, Progress(states), _path(checkpoint), callbacks)
-    return dict(zip(points, make_results(training, progress, own), strict=True))
+    progress = train(training, Progress(states), checkpoint, callbacks)
+    return dict(zip(points, make_results(training, progress), strict=True))
 
 
 def _own_parts(settings: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -171,10 +171,6 @@ def _own_parts(settings: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]
     return own, named
 
 
-def _path(checkpoint: str | Path | None) -> Path | None:
-    return None if checkpoint is None else Path(checkpoint)
-
-
 def _seed_list(seeds: Any) -> list[int]:
     listed = range(seeds) if is_a(seeds, Integral) else list(seeds)
     whole = all(is_a(seed, Integral) and 0 <= seed < 2**32 for seed in listed)
@@ -193,7 +189,7 @@ def _continued(start: LogEigenvector, states: State, training: Training) -> Prog
             f"must be larger than that; it is {training.updates}."
         )
     compared = {name.removeprefix("cosine_") for name in start.history if "cosine_" in name}
-    config, own = training.configs[0], training.identity["own"]
+    config, own = training.judge.configs[0], training.identity["own"]
     agree = {
         "seeds": (list(start.seeds), training.seeds),
         "truths": (sorted(compared), sorted(training.judge.truths)),

@@ -83,10 +83,7 @@ def _angles(size: int, frequencies: int) -> np.ndarray:
 
 def _numbers(inputs: Inputs) -> Callable[[np.ndarray], np.ndarray]:
     """`Inputs` of one observation, flattened."""
-    shift, scale, chosen = (
-        None if part is None else np.asarray(part)
-        for part in (inputs.shift, inputs.scale, inputs.chosen)
-    )
+    shift, scale, chosen = inputs.shift, inputs.scale, inputs.chosen
 
     def numbers(observation: np.ndarray) -> np.ndarray:
         flat = observation.ravel() if chosen is None else observation.ravel()[chosen]

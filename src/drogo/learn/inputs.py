@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import equinox as eqx
@@ -38,7 +39,7 @@ class Inputs(eqx.Module):
     def __call__(self, observations: Any) -> Any:
         """Returns the numbers for a batch of observations, in NumPy or in JAX as it came."""
         if self.chosen is not None:
-            flat = observations.reshape(len(observations), -1)
+            flat = observations.reshape(len(observations), math.prod(observations.shape[1:]))
             return self._scaled(flat[:, self.chosen])
         if observations.dtype == np.uint8:
             return observations.astype(np.float32) / np.float32(255) - np.float32(0.5)
@@ -109,7 +110,7 @@ def _by_pixel(images: Shaped[np.ndarray, "n height width channels"]) -> Inputs:
     Images of one scene differ in a few pixels before a background that they share. A dense layer
     that sees the background too learns to tell them apart only slowly.
     """
-    size = int(np.prod(images.shape[1:], dtype=np.int64))
+    size = math.prod(images.shape[1:])
     low, high, total = np.full(size, np.inf), np.full(size, -np.inf), np.zeros(size)
     for begin in range(0, len(images), IMAGES_AT_ONCE):
         part = np.asarray(images[begin : begin + IMAGES_AT_ONCE])

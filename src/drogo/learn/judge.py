@@ -1,7 +1,9 @@
-"""`Judge`: what is logged of a fit under way, and whether it has converged."""
+"""`Judge`: what is logged of a fit under way, whether it has converged, and the outputs of trained
+networks from which that is known."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,13 +13,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, PyTree, Shaped
 
 from drogo.config import Config
 from drogo.data import Transitions
-from drogo.learn.evaluate import outputs_at
+from drogo.data.table import read_rows
 from drogo.learn.learner import Batch, Learner
-from drogo.learn.metrics import cosine, differences
 from drogo.learn.objectives import AbstractObjective, Numbers
 from drogo.learn.plan import Plan
 from drogo.learn.residuals import in_groups, state_residuals, transition_slopes
@@ -25,6 +26,9 @@ from drogo.learn.sampling import device_rows
 
 STANDARD_ERRORS = 3.0
 """How many standard errors of a group's residual are subtracted from it before it counts."""
+NUMBERS_AT_ONCE, MOST_AT_ONCE, FEW = 2**22, 4096, 64
+"""How many numbers and how many observations go through a network at a time. No more than the last
+number are filled up to a power of two."""
 STOP_AT = 0.01
 """The share of the tolerance below which all residuals must be for a fit to stop early. At the
 tolerance itself the values may still be off by as much as many small residuals add up to."""
@@ -62,17 +66,15 @@ class Judge:
             losses: The mean loss of each lane since the last row.
         """
         compared = self.plan.compared if self.truths or self.plan.repeats else self.plan.kept[:1]
-        outputs = outputs_at(self.learner, params, self.data, compared)
+        outputs = self.outputs(params, compared)
         v = self.log_e(outputs, compared)
         row = self._by_state(outputs, v) if self.plan.repeats else self._by_group(params)
         row = {"loss": losses, **row}
         anchor = int(np.searchsorted(self.plan.compared, self.data.terminal_states[0]))
         for name, vectors in self.truths.items():
-            pairs = [
-                (lane[None], t[self.plan.compared]) for lane, t in zip(v, vectors, strict=True)
-            ]
-            gaps = np.concatenate([differences(lane, truth, anchor) for lane, truth in pairs])
-            row[f"cosine_{name}"] = np.concatenate([cosine(*pair) for pair in pairs])
+            known = vectors[:, self.plan.compared]
+            gaps = differences(v, known, anchor)
+            row[f"cosine_{name}"] = np.concatenate(list(map(cosine, v[:, None], known)))
             row[f"difference_{name}"] = gaps.max(axis=1)
             row[f"mean_difference_{name}"] = gaps.mean(axis=1)
         return row
@@ -94,6 +96,17 @@ class Judge:
         part = 2 if self.plan.repeats else 10
         allowed = [min(c.tolerance, z / part) for c, z in zip(self.configs, zero, strict=True)]
         return worst <= share * np.array(allowed)
+
+    def outputs(self, params: Any, which: np.ndarray) -> Float[np.ndarray, "lanes n"]:
+        """Returns the outputs of every lane at some rows of the table of observations.
+
+        Args:
+            params: The parameters of every lane, stacked.
+            which: The rows.
+        """
+        table = self.data.observations
+        whole = which.size == len(table) and np.array_equal(which, np.arange(which.size))
+        return outputs(self.learner, params, table if whole else read_rows(table, which))
 
     def log_e(
         self, outputs: Float[np.ndarray, "lanes n"], which: np.ndarray
@@ -131,13 +144,12 @@ class Judge:
         mixed = (entries < 0).any(axis=1) & (entries > 0).any(axis=1)
         # The principal eigenvector has one sign, so a vector of two has not converged.
         worst = np.where(mixed, np.inf, np.abs(residuals).max(axis=1))
-        row = self._summary(residuals, worst, step, edges.count)
-        return {**row, "level": v.mean(axis=1)}
+        return self._summary(residuals, worst, step, edges.count, v)
 
     def _by_group(self, params: Any) -> Row:
         data, rows = self.data, self.plan.checked
         both = np.concatenate([data.state[rows], data.next_state[rows]])
-        outputs = jnp.asarray(outputs_at(self.learner, params, data, both), dtype=jnp.float32)
+        outputs = jnp.asarray(self.outputs(params, both), dtype=jnp.float32)
         before, after = outputs[:, : rows.size], outputs[:, rows.size :]
         batch = _as_batch(data, np.full(rows.size, 1 / rows.size), rows)
         slopes, units = (
@@ -151,11 +163,15 @@ class Judge:
         # For the overall mean only one standard error is subtracted: with few transitions, three
         # would excuse anything.
         together = np.abs(mean.mean(axis=1)) - np.sqrt((error**2).mean(axis=1) / error.shape[1])
-        row = self._summary(mean, np.maximum(beyond, together), step, np.ones(rows.size))
-        return {**row, "level": v.mean(axis=1)}
+        return self._summary(mean, np.maximum(beyond, together), step, np.ones(rows.size), v)
 
     def _summary(
-        self, residuals: np.ndarray, worst: np.ndarray, step: np.ndarray, count: np.ndarray
+        self,
+        residuals: np.ndarray,
+        worst: np.ndarray,
+        step: np.ndarray,
+        count: np.ndarray,
+        v: np.ndarray,
     ) -> Row:
         cap = np.asarray(self.numbers.cap, dtype=np.float64)[:, None]
         return {
@@ -163,6 +179,7 @@ class Judge:
             "worst": worst,
             "spread": residuals.max(axis=1) - residuals.min(axis=1),
             "at_cap": (step >= cap) @ (count / count.sum()),
+            "level": v.mean(axis=1),
         }
 
 
@@ -183,3 +200,71 @@ def _log_e(objective: AbstractObjective, outputs: Array) -> tuple[Array, Array]:
 def _as_batch(source: Any, weight: np.ndarray, rows: Any = slice(None)) -> Batch:
     columns = vars(device_rows(source, rows))
     return Batch(None, None, **columns, weight=jnp.asarray(weight, dtype=jnp.float32))
+
+
+@eqx.filter_jit
+def _outputs(learner: Learner, params: PyTree[Array], prepared: Array) -> Array:
+    numbers = learner.inputs.finish(prepared)
+    return jax.lax.map(lambda lane: learner.network(lane)(numbers), params)
+
+
+def outputs(
+    learner: Learner, params: PyTree[Array], observations: Shaped[np.ndarray, "n ..."]
+) -> Float[np.ndarray, "lanes n"]:
+    """Returns the outputs of every lane at some observations.
+
+    Each shape is compiled once, so the pieces are filled up to few different sizes.
+
+    Args:
+        learner: The learner.
+        params: The parameters of every lane, stacked.
+        observations: Any number of observations.
+    """
+    row = max(1, math.prod(observations.shape[1:]))
+    size = int(np.clip(NUMBERS_AT_ONCE // row, FEW, MOST_AT_ONCE))
+    parts = []
+    for begin in range(0, len(observations), size):
+        shown = learner.inputs.prepare(np.asarray(observations[begin : begin + size]))
+        missing = size - len(shown) if begin else 0
+        if len(observations) <= FEW:
+            missing = (1 << (len(shown) - 1).bit_length()) - len(shown)
+        if missing:
+            shown = np.concatenate([shown, np.repeat(shown[-1:], missing, axis=0)])
+        out = np.asarray(_outputs(learner, params, jnp.asarray(shown)), dtype=np.float64)
+        parts.append(out[:, : out.shape[1] - missing])
+    return np.concatenate(parts, axis=1)
+
+
+def cosine(
+    v: Float[np.ndarray, "lanes states"], truth: Float[np.ndarray, " states"]
+) -> Float[np.ndarray, " lanes"]:
+    """Returns the cosine similarity of the logs, the paper's measure, which ignores scale.
+
+    A vector of zeros has no direction, and its cosine is 0.
+
+    Args:
+        v: The learned vectors.
+        truth: The known vector.
+    """
+    return _directions(v) @ _directions(truth)
+
+
+def differences(
+    v: Float[np.ndarray, "lanes states"], truth: Float[np.ndarray, "*lanes states"], anchor: int
+) -> Float[np.ndarray, "lanes states"]:
+    """Returns the absolute differences of the logs, both shifted to 0 at the anchor.
+
+    Args:
+        v: The learned vectors.
+        truth: The known vector, or one for each learned one.
+        anchor: A state, usually a terminal one.
+    """
+    return np.abs((v - v[:, [anchor]]) - (truth - truth[..., [anchor]]))
+
+
+def _directions(v: Float[np.ndarray, "*lanes states"]) -> Float[np.ndarray, "*lanes states"]:
+    """Returns vectors of length 1. They are divided by their largest entry first: the squares of
+    very small or very large numbers are 0 or infinity."""
+    with np.errstate(invalid="ignore"):
+        within_one = np.nan_to_num(v / np.abs(v).max(axis=-1, keepdims=True))
+    return within_one / np.maximum(np.linalg.norm(within_one, axis=-1, keepdims=True), 1.0)

@@ -292,9 +292,6 @@ def scale_by_step_size() -> optax.GradientTransformationExtraArgs:
     A schedule then needs no place in the compiled program, and another one compiles nothing.
     """
 
-    def init(params: optax.Params) -> optax.EmptyState:
-        return optax.EmptyState()
-
     def update(
         updates: optax.Updates,
         state: optax.OptState,
@@ -305,4 +302,4 @@ def scale_by_step_size() -> optax.GradientTransformationExtraArgs:
     ) -> tuple[optax.Updates, optax.OptState]:
         return jax.tree.map(lambda change: -step_size * change, updates), state
 
-    return optax.GradientTransformationExtraArgs(init, update)
+    return optax.GradientTransformationExtraArgs(optax.init_empty_state, update)

@@ -24,17 +24,18 @@ Features = Any
 class AbstractNetwork(eqx.Module):
     """A network whose features can be computed beforehand."""
 
-    @abc.abstractmethod
     def features(self, inputs: Shaped[Array, "n ..."]) -> Features:
-        """Returns what `values` takes, computed from the inputs without any parameters."""
+        """Returns what `values` takes, computed from the inputs without any parameters. Unless a
+        network says otherwise, these are the inputs themselves."""
+        return inputs
 
-    @abc.abstractmethod
     def of_table(self, inputs: Shaped[np.ndarray, "n ..."]) -> Features:
         """Returns the features of a whole table that is known before anything is compiled."""
+        return self.features(jnp.asarray(inputs))
 
-    @abc.abstractmethod
     def take(self, features: Features, rows: Int[Array, " k"]) -> Features:
         """Returns the features of some rows of a table."""
+        return features[rows]
 
     @abc.abstractmethod
     def values(self, features: Features) -> Float[Array, " n"]:
@@ -44,29 +45,16 @@ class AbstractNetwork(eqx.Module):
         return self.values(self.features(inputs))
 
 
-class AbstractPlain(AbstractNetwork):
-    """A network whose features are one array with a row for each observation."""
-
-    def of_table(self, inputs: Shaped[np.ndarray, "n ..."]) -> Array:
-        return self.features(jnp.asarray(inputs))
-
-    def take(self, features: Array, rows: Int[Array, " k"]) -> Array:
-        return features[rows]
-
-
-class Table(AbstractPlain):
+class Table(AbstractNetwork):
     """One number for each state. The observations are state numbers."""
 
     table: Float[Array, " states"]
-
-    def features(self, inputs: Int[Array, " n"]) -> Int[Array, " n"]:
-        return inputs
 
     def values(self, features: Int[Array, " n"]) -> Float[Array, " n"]:
         return self.table[features]
 
 
-class MLP(AbstractPlain):
+class MLP(AbstractNetwork):
     """Layers of rectified units and a linear output, on the flattened observation.
 
     With `frequencies`, each number x is joined by sin(pi k x) and cos(pi k x) for k up to
@@ -95,13 +83,10 @@ class MLP(AbstractPlain):
         return dense(self.layers, features)
 
 
-class Custom(AbstractPlain):
+class Custom(AbstractNetwork):
     """A user's own equinox module."""
 
     module: Callable[[Array], Array]
-
-    def features(self, inputs: Shaped[Array, "n ..."]) -> Shaped[Array, "n ..."]:
-        return inputs
 
     def values(self, features: Shaped[Array, "n ..."]) -> Float[Array, " n"]:
         return self.module(features)

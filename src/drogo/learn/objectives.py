@@ -119,6 +119,9 @@ class AbstractLogObjective(AbstractObjective):
     def log_e(self, output: Any) -> Any:
         return output
 
+    def unit(self, output: Array, cost: Array) -> Array:
+        return cost
+
 
 class AbstractAnchored(AbstractLogObjective):
     """An objective for v = log e whose terminal states have the value `terminal_value / lam`."""
@@ -132,9 +135,6 @@ class AbstractAnchored(AbstractLogObjective):
 
     def log_scale(self, log_e: Float[Array, " states"]) -> Scalar:
         return jnp.zeros((), dtype=log_e.dtype)
-
-    def unit(self, output: Array, cost: Array) -> Array:
-        return cost
 
 
 class AbstractPenalised(AbstractObjective):
@@ -202,9 +202,6 @@ class NaturalGDO(AbstractPenalised, AbstractLogObjective):
         ratio = jnp.exp(jnp.minimum(next_output - output, n.cap))
         bracket = sample.cost - ratio + n.penalty * (sample.squared_norm - n.target_norm)
         return stop_gradient(bracket) * output
-
-    def unit(self, output: Array, cost: Array) -> Array:
-        return cost
 
 
 ANCHOR_CAP = 20.0

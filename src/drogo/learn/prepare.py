@@ -20,7 +20,7 @@ from drogo.config import CUSTOM, Config
 from drogo.data import Transitions
 from drogo.data.table import read_rows
 from drogo.errors import ArgumentError
-from drogo.learn.build import build, build_seeds, choose
+from drogo.learn.build import build, choose
 from drogo.learn.inputs import Inputs, fit_inputs
 from drogo.learn.judge import Judge
 from drogo.learn.learner import Learner, State, scale_by_step_size
@@ -66,9 +66,11 @@ def prepare(
         kind = choose(data.observations)
         lane_configs = [replace(c, network=kind) for c in lane_configs]
         config = lane_configs[0]
-    inputs = _inputs(data, config) if inputs is None else inputs
+    if inputs is None:
+        by_pixel = config.network == "mlp" and data.observations.nbytes <= BYTES_IN_RESULT
+        inputs = fit_inputs(data.observations, normalise=config.normalise, by_pixel=by_pixel)
     numbers = make_numbers(data, lane_configs)
-    learner, params = make_learner(config, data.observations, inputs, numbers, seeds, own)
+    learner, params = make_learner(config, data.observations, inputs, take(numbers, 0), seeds, own)
     if not learner.objective.anchored:
         data = data.with_absorbing_terminals(config.delta)
     plan = make_plan(data, learner.objective, config)
@@ -78,22 +80,14 @@ def prepare(
         "cosine": optax.cosine_decay_schedule(1.0, config.updates),
     }
     schedule = own.get("schedule") or schedules[config.schedule]
-    identity = _identity(data, configs, seeds, own, truths)
+    judge = Judge(data, plan, learner, numbers, lane_configs, truths)
+    identity = _identity(judge, configs, seeds, own)
     if "optimiser" in own:
         identity["optimiser"] = _fingerprint(learner, params)
-    judge = Judge(data, plan, learner, numbers, lane_configs, truths)
-    training = Training(
-        data, learner, numbers, device_data, sampler, judge, lane_configs, seeds, schedule, identity
-    )
+    training = Training(judge, device_data, sampler, seeds, schedule, identity)
     lanes = np.tile(np.arange(len(seeds)), len(configs))
     states = init_lanes(learner, take(params, lanes))
     return training, states
-
-
-def _inputs(data: Transitions, config: Config) -> Inputs:
-    small = data.observations.nbytes <= BYTES_IN_RESULT
-    by_pixel = config.network == "mlp" and small
-    return fit_inputs(data.observations, normalise=config.normalise, by_pixel=by_pixel)
 
 
 def make_learner(
@@ -110,7 +104,7 @@ def make_learner(
         config: The settings.
         observations: The table of observations, or some like them.
         inputs: How observations are turned into numbers.
-        numbers: The numbers of the objective; only the first lane's are used.
+        numbers: The numbers of the objective.
         seeds: The seeds.
         own: What the user gave as objects: network, optimiser, objective.
     """
@@ -120,25 +114,26 @@ def make_learner(
             "this fit has an objective of the user's own, which a file cannot hold.",
             remedy="Give the class again: load(path, objective=...).",
         )
-    objective = factory(take(numbers, 0))
+    objective = factory(numbers)
     if not isinstance(objective, AbstractObjective):
         raise ArgumentError(
             f"objective made a {type(objective).__name__}; it must make a "
             "drogo.learn.AbstractObjective."
         )
     first = (config, observations, inputs, objective.initial_output)
-    params, network = build_seeds(seeds, partial(build, *first, user_network=own.get("network")))
+    networks = [build(*first, jax.random.key(seed), own.get("network")) for seed in seeds]
+    params = [eqx.filter(network, eqx.is_inexact_array) for network in networks]
     optimiser = own.get("optimiser") or make_optimiser(config.optimiser, config.clip_norm)
     learner = Learner(
         objective,
-        network,
+        networks[0],
         optimiser,
         inputs=inputs,
         target_rate=config.target_rate,
         scaled=config.scaled,
         emphasis=config.emphasis,
     )
-    return learner, params
+    return learner, jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)), *params)
 
 
 @lru_cache
@@ -223,22 +218,15 @@ def _warn_of_mixed_states(data: Transitions) -> None:
 
 
 def _identity(
-    data: Transitions,
-    configs: list[Config],
-    seeds: list[int],
-    own: Mapping[str, Any],
-    truths: Mapping[str, np.ndarray],
+    judge: Judge, configs: list[Config], seeds: list[int], own: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Returns what must agree for a checkpoint to belong to this fit."""
     return {
         "configs": [config.as_json() for config in configs],
         "seeds": seeds,
-        "data": data_digest(data),
+        "data": data_digest(judge.data),
         "own": {name: describe(part) for name, part in sorted(own.items())},
-        "truth": {
-            name: hashlib.sha256(np.ascontiguousarray(rows).tobytes()).hexdigest()[:16]
-            for name, rows in sorted(truths.items())
-        },
+        "truth": {name: _digest(rows) for name, rows in sorted(judge.truths.items())},
     }
 
 
@@ -270,11 +258,16 @@ def describe(part: Any) -> str:
 
 def data_digest(data: Transitions) -> str:
     """Returns a digest of some transitions; of a long table of observations, of a part."""
-    digest = hashlib.sha256()
     table = data.observations
     every = max(1, len(table) // MOST_HASHED)
     shown = table if every == 1 else read_rows(table, np.arange(0, len(table), every))
-    for part in (shown, data.state, data.next_state, data.reward, data.terminated,
-                 data.terminal_value):  # fmt: skip
-        digest.update(np.ascontiguousarray(part).tobytes())
+    return _digest(
+        shown, data.state, data.next_state, data.reward, data.terminated, data.terminal_value
+    )
+
+
+def _digest(*arrays: np.ndarray) -> str:
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()[:16]

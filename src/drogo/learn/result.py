@@ -29,21 +29,22 @@ from drogo.learn.checkpoint import (
     section,
     tree_from,
 )
-from drogo.learn.diagnose import diagnose
-from drogo.learn.evaluate import outputs, outputs_at
 from drogo.learn.host import single_output
 from drogo.learn.inputs import Inputs
-from drogo.learn.judge import scaled_log_e
+from drogo.learn.judge import Judge, outputs, scaled_log_e
 from drogo.learn.learner import Learner, State
 from drogo.learn.networks import AbstractNetwork
 from drogo.learn.objectives import AbstractObjective, Numbers
-from drogo.learn.prepare import describe, make_learner, take
+from drogo.learn.prepare import make_learner, take
 from drogo.learn.terminal import TerminalValues, terminal_values
 from drogo.learn.train import Training, lost_at
 from drogo.potential import Potential
 from drogo.requests import versions
 
 FORMAT = "drogo fit 7"
+MANY_AT_CAP = 0.02
+FALLING = 0.05
+"""The share of its depth by which v may fall over the last quarter of training."""
 
 
 class ValueFunction(eqx.Module):
@@ -244,15 +245,15 @@ class LogEigenvector:
         settings = {
             "format": FORMAT,
             "config": self.config.as_json(),
-            **{name: list(getattr(self, name)) for name in ("seeds", "status", "diverged_at")},
-            **{name: dict(getattr(self, name)) for name in ("own", "versions")},
-            "data_digest": self.data_digest,
+            **{name: getattr(self, name) for name in (*TUPLES, *OTHERS)},
         }
         write_array_file(Path(path), arrays, settings, overwrite=overwrite)
 
 
 STATUSES = {"converged", "max_updates", "diverged"}
 ARRAYS = ("v", "observations", "terminal_states", "terminal_values", "log_scale", "mean_step")
+TUPLES, OTHERS = ("seeds", "status", "diverged_at"), ("own", "versions", "data_digest")
+"""The fields of a fit that a file holds as they are: as arrays, or among its settings."""
 
 
 def load(
@@ -320,7 +321,7 @@ def _from_file(
                 f"it was trained with the {name} {getattr(config, name)!r}; leave out {name}=."
             )
     inputs = Inputs(**section(arrays, "inputs/"))
-    numbers = Numbers(**jax.tree.map(lambda part: part[None], section(arrays, "numbers/")))
+    numbers = Numbers(**jax.tree.map(jnp.asarray, section(arrays, "numbers/")))
     seeds = settings["seeds"]
     learner, params = make_learner(config, arrays["observations"], inputs, numbers, seeds, own)
     fresh = jax.eval_shape(jax.vmap(learner.init), params)
@@ -331,8 +332,8 @@ def _from_file(
         raise DamagedFile("its terminal states are not among its observations.")
     return LogEigenvector(
         **{name: arrays[name] for name in ARRAYS},
-        **{name: tuple(settings[name]) for name in ("seeds", "status", "diverged_at")},
-        **{name: settings[name] for name in ("own", "versions", "data_digest")},
+        **{name: tuple(settings[name]) for name in TUPLES},
+        **{name: settings[name] for name in OTHERS},
         history=section(arrays, HISTORY),
         config=config,
         learner=learner,
@@ -340,69 +341,63 @@ def _from_file(
     )
 
 
-def make_results(
-    training: Training, progress: Progress, own: Mapping[str, Any]
-) -> list[LogEigenvector]:
+def make_results(training: Training, progress: Progress) -> list[LogEigenvector]:
     """Returns the results of a training, one for each point of its grid.
 
     Args:
         training: What was trained.
         progress: How far it came.
-        own: The objects that the user gave.
     """
-    data, judge, learner = training.data, training.judge, training.learner
-    kept = judge.plan.kept
-    params = progress.states.params
-    raw = outputs_at(learner, params, data, kept)
+    judge, size = training.judge, len(training.seeds)
+    data, learner, kept = judge.data, judge.learner, judge.plan.kept
+    raw = judge.outputs(progress.states.params, kept)
     v, log_scale = judge.log_e(raw, kept), scaled_log_e(learner, raw)[1]
     lost = lost_at(progress)
     converged = judge.converged(progress.history["worst"][-1])
-    mean_step = _mean_step(training, progress, v)
+    status = np.select([lost >= 0, converged], ["diverged", "converged"], "max_updates").tolist()
+    diverged_at = [None if update < 0 else update for update in lost.tolist()]
+    mean_step = _mean_step(judge, progress.states.params, v)
     states, values = data.pure_terminal_states
     is_kept = np.isin(states, kept) & learner.objective.anchored
     whole = kept.size == len(data.observations)
     observations = data.observations if whole else np.asarray(data.observations[kept])
     results = []
-    for begin in range(0, len(training.configs), len(training.seeds)):
-        lanes = np.arange(begin, begin + len(training.seeds))
-        at = [int(lost[k]) if lost[k] >= 0 else None for k in lanes]
+    for begin in range(0, len(judge.configs), size):
+        lanes = slice(begin, begin + size)
         results.append(
             LogEigenvector(
                 v=v[lanes],
-                status=tuple(
-                    "diverged" if lost[k] >= 0 else "converged" if converged[k] else "max_updates"
-                    for k in lanes
-                ),
-                diverged_at=tuple(at),
+                status=tuple(status[lanes]),
+                diverged_at=tuple(diverged_at[lanes]),
                 history={
                     name: np.stack([row if row.ndim == 0 else row[lanes] for row in rows])
                     for name, rows in progress.history.items()
                 },
-                config=training.configs[begin],
+                config=judge.configs[begin],
                 seeds=tuple(training.seeds),
                 observations=observations,
                 terminal_states=np.searchsorted(kept, states[is_kept]),
                 terminal_values=values[is_kept],
                 log_scale=log_scale[lanes],
                 mean_step=mean_step[lanes],
-                learner=learner.with_numbers(take(training.numbers, begin)),
+                learner=learner.with_numbers(take(judge.numbers, begin)),
                 state=take(progress.states, lanes),
                 data_digest=training.identity["data"],
-                own={name: describe(part) for name, part in own.items()},
+                own=training.identity["own"],
                 versions=versions(),
             )
         )
     return results
 
 
-def _mean_step(training: Training, progress: Progress, v: np.ndarray) -> np.ndarray:
-    data, judge = training.data, training.judge
+def _mean_step(judge: Judge, params: Any, v: np.ndarray) -> np.ndarray:
+    data = judge.data
     pairs = data.neighbours
     if judge.plan.kept.size < len(data.observations):  # of the transitions that were checked
         some = judge.plan.checked
         some = some[data.state[some] != data.next_state[some]]
         both = np.concatenate([data.state[some], data.next_state[some]])
-        v = judge.log_e(outputs_at(training.learner, progress.states.params, data, both), both)
+        v = judge.log_e(judge.outputs(params, both), both)
         pairs = np.arange(2 * some.size).reshape(2, -1).T
     return np.abs(v[:, pairs[:, 0]] - v[:, pairs[:, 1]]).mean(axis=1)
 
@@ -418,3 +413,33 @@ def as_type(batch: np.ndarray, dtype: np.dtype) -> np.ndarray:
             "the data."
         )
     return cast
+
+
+def diagnose(history: Mapping[str, np.ndarray], status: str) -> str:
+    """Returns what is wrong and what may help, or nothing if all is well.
+
+    Args:
+        history: The history of one seed.
+        status: Its status.
+    """
+    if status == "converged":
+        return ""
+    if status == "diverged":
+        return "diverged. Try preset='stable' (a target network and a cap), or a smaller step_size."
+    parts = [f"the largest residual is {history['worst'][-1]:.2g}, above the tolerance"]
+    level = history["level"]
+    fell = level[3 * (len(level) - 1) // 4] - level[-1]
+    if fell > FALLING * abs(level[-1]):
+        parts.append(
+            f"v still falls (by {fell:.2g} over the last quarter). Use more updates; if it never "
+            "stops falling, collect more transitions into terminal states, which anchor it"
+        )
+    if history["at_cap"][-1] > MANY_AT_CAP:
+        parts.append(
+            f"{history['at_cap'][-1]:.0%} of the transitions are at the cap, so some values are "
+            "higher than anything supports. Use more updates, Fourier features (frequencies) or a "
+            "target network (target_rate)"
+        )
+    if len(parts) == 1:
+        parts.append("more updates may help, or more data where states were seen seldom")
+    return "; ".join(parts) + "."

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Shaped, UInt32
@@ -70,10 +69,8 @@ def terminal_values(
 
 def _words(observations: Shaped[Array, "n ..."]) -> UInt32[Array, "n words"]:
     """Returns the bits of each observation as whole numbers."""
-    flat = observations.reshape(len(observations), math.prod(observations.shape[1:]))
-    if jnp.issubdtype(flat.dtype, jnp.floating):
-        whole = {2: jnp.uint16, 4: jnp.uint32, 8: jnp.uint64}[flat.dtype.itemsize]
-        flat = jax.lax.bitcast_convert_type(flat, whole)
-    if flat.dtype.itemsize == 8:  # two words each, where JAX uses double precision
-        flat = jax.lax.bitcast_convert_type(flat, jnp.uint32).reshape(len(flat), -1)
-    return flat.astype(jnp.uint32)
+    shape = (len(observations), math.prod(observations.shape[1:]))
+    flat = jnp.asarray(observations).reshape(shape)
+    # Numbers of 8 bytes become two words each, where JAX uses double precision.
+    word = {1: jnp.uint8, 2: jnp.uint16}.get(flat.dtype.itemsize, jnp.uint32)
+    return flat.view(word).astype(jnp.uint32)

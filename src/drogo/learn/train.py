@@ -20,7 +20,6 @@ import optax
 from jaxtyping import Array, Float, Int
 
 from drogo.config import Config
-from drogo.data import Transitions
 from drogo.learn import checkpoint
 from drogo.learn.checkpoint import Progress
 from drogo.learn.judge import STOP_AT, Judge, Row
@@ -64,42 +63,35 @@ class Training:
     """Everything that stays the same while a fit is under way.
 
     Args:
-        data: The transitions.
-        learner: The learner.
-        numbers: The numbers of the objective in each lane.
+        judge: Measures the lanes. It holds the transitions, the learner, and the numbers and
+            settings of each lane, which differ only in what is swept.
         device_data: The data on the device.
         sampler: Draws the batches.
-        judge: Measures the lanes.
-        configs: The settings of each lane; they differ only in what is swept.
         seeds: The seeds. The lanes are all seeds of the first point of a grid, then of the next.
         schedule: From numbers of updates to factors of the step size.
         identity: What must agree for a checkpoint to belong to this fit.
     """
 
-    data: Transitions
-    learner: Learner
-    numbers: Numbers
+    judge: Judge
     device_data: DeviceData
     sampler: Sampler
-    judge: Judge
-    configs: list[Config]
     seeds: list[int]
     schedule: optax.Schedule
     identity: dict[str, Any]
 
     @property
     def updates(self) -> int:
-        return self.configs[0].updates
+        return self.judge.configs[0].updates
 
     @property
     def seed_of_lane(self) -> list[int]:
-        return self.seeds * (len(self.configs) // len(self.seeds))
+        return self.seeds * (len(self.judge.configs) // len(self.seeds))
 
 
 def train(
     training: Training,
     progress: Progress,
-    path: Path | None = None,
+    path: str | Path | None = None,
     callbacks: Sequence[Callback] = (),
 ) -> Progress:
     """Trains until the last update, until all lanes have converged, or until a callback says stop.
@@ -113,6 +105,7 @@ def train(
     Returns:
         The progress at the end.
     """
+    path = None if path is None else Path(path)
     if path is not None and path.exists():
         progress = checkpoint.restore(path, training.identity, progress)
     every = max(1, training.updates // LOGGED)
@@ -139,24 +132,22 @@ def _log_if_due(
     training: Training, progress: Progress, every: int, callbacks: Sequence[Callback]
 ) -> tuple[Progress, bool]:
     """Adds a row to the history if one is due. Returns also whether training should go on."""
-    due = progress.update % every == 0 or progress.update == training.updates
+    judge, update = training.judge, progress.update
+    due = update % every == 0 or update == training.updates
     if due and not progress.is_logged:
-        since = every if progress.update % every == 0 else progress.update % every
-        mean = np.full(len(training.configs), np.nan)
+        since = update % every or every
+        mean = np.full(len(judge.configs), np.nan)
         if progress.losses:
             mean = np.sum(progress.losses, axis=0) / since
-        row = training.judge.row(progress.states.params, mean)
-        progress = progress.with_row({"update": np.array(progress.update), **row})
-        report = Report(
-            progress.update, training.updates, row, training.seed_of_lane, training.configs
-        )
+        row = judge.row(progress.states.params, mean)
+        progress = progress.with_row({"update": np.array(update), **row})
+        report = Report(update, training.updates, row, training.seed_of_lane, judge.configs)
         answers = [callback(report) for callback in callbacks]  # every one of them is called
         if any(isinstance(answer, bool | np.bool_) and not answer for answer in answers):
             return progress, False
-    if not (training.configs[0].stop_early and training.judge.plan.repeats and progress.is_logged):
+    if not (judge.configs[0].stop_early and judge.plan.repeats and progress.is_logged):
         return progress, True
-    worst = progress.history["worst"][-1]
-    finished = training.judge.converged(worst, STOP_AT) | (lost_at(progress) >= 0)
+    finished = judge.converged(progress.history["worst"][-1], STOP_AT) | (lost_at(progress) >= 0)
     return progress, not finished.all()
 
 
@@ -175,17 +166,17 @@ def lost_at(progress: Progress) -> Int[np.ndarray, " lanes"]:
 
 def _advance(training: Training, progress: Progress, count: int) -> Progress:
     """Makes `count` updates of all lanes."""
-    update, longest = progress.update, training.sampler.longest
+    judge, update, longest = training.judge, progress.update, training.sampler.longest
     with jax.numpy_dtype_promotion("standard"):  # optax mixes types
         factor = np.asarray(jax.vmap(training.schedule)(update + np.arange(longest)))
-    lane_sizes = np.array([config.step_size for config in training.configs])
-    seed_of_lane = np.arange(len(training.configs)) % len(training.seeds)
-    leaves, structure = jax.tree.flatten(training.learner)
+    lane_sizes = np.array([config.step_size for config in judge.configs])
+    seed_of_lane = np.arange(len(judge.configs)) % len(training.seeds)
+    leaves, structure = jax.tree.flatten(judge.learner)
     static = tuple(leaf for leaf in leaves if not isinstance(leaf, jax.Array | np.ndarray))
     run = _program(structure, static)
     states, losses = run(
-        training.learner,
-        training.numbers,
+        judge.learner,
+        judge.numbers,
         progress.states,
         training.device_data,
         training.sampler.draw(update, count),
