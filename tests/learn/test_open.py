@@ -13,7 +13,7 @@ import pytest
 import needs
 from drogo import GridWorld, Transitions, collect, exact, fit, load, sweep
 from drogo.learn import AbstractAnchored, TensorBoard, WandB
-from drogo.learn.terminal import terminal_values
+from drogo.learn.value import terminal_values
 
 WORLD = GridWorld.parse("########\n#S.x...#\n#.##.#.#\n#....#G#\n########")
 CHAIN = GridWorld.parse("#######\n#S.x.G#\n#######")

@@ -16,9 +16,6 @@ from drogo.learn.objectives import (
     Numbers as Numbers,
     Sample as Sample,
 )
-from drogo.learn.result import (
-    LogEigenvector as LogEigenvector,
-    ValueFunction as ValueFunction,
-    load as load,
-)
+from drogo.learn.result import LogEigenvector as LogEigenvector, load as load
 from drogo.learn.train import Report as Report
+from drogo.learn.value import ValueFunction as ValueFunction

@@ -17,8 +17,7 @@ from drogo.learn.convolution import CNN
 from drogo.learn.inputs import Inputs
 from drogo.learn.networks import MLP, AbstractNetwork, Custom, Table
 
-Factory = Callable[[PRNGKeyArray], eqx.Module]
-UserNetwork = eqx.Module | Factory
+UserNetwork = eqx.Module | Callable[[PRNGKeyArray], eqx.Module]
 """A module from a batch of observations to one number each, or a function from a key to one."""
 
 

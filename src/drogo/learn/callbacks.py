@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,16 @@ import numpy as np
 
 from drogo.errors import MissingPackage
 from drogo.learn.train import Report
+
+
+def _import(module: str, package: str, *, extra: str) -> Any:
+    """Returns a module of a package that drogo does without unless it is asked for."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise MissingPackage(
+            f"{package} is not installed. Install drogo with its extra '{extra}'."
+        ) from error
 
 
 def _scalars(report: Report) -> Iterator[tuple[str, float]]:
@@ -31,13 +42,8 @@ class TensorBoard:
     """
 
     def __init__(self, directory: str | Path) -> None:
-        try:
-            from tensorboard.summary import Writer
-        except ImportError as error:
-            raise MissingPackage(
-                "TensorBoard is not installed. Install drogo with its extra 'tensorboard'."
-            ) from error
-        self._make_writer = partial(Writer, str(directory))
+        summary = _import("tensorboard.summary", "TensorBoard", extra="tensorboard")
+        self._make_writer = partial(summary.Writer, str(directory))
         self._writer: Any = None
 
     def __call__(self, report: Report) -> None:
@@ -56,13 +62,7 @@ class WandB:
     """
 
     def __init__(self, run: Any = None, **settings: Any) -> None:
-        try:
-            import wandb
-        except ImportError as error:
-            raise MissingPackage(
-                "Weights & Biases is not installed. Install drogo with its extra 'wandb'."
-            ) from error
-        self._init = wandb.init
+        self._init = _import("wandb", "Weights & Biases", extra="wandb").init
         self._settings = settings
         self.run = run
 

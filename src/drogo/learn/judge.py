@@ -122,10 +122,9 @@ class Judge:
         if self.learner.objective.anchored:
             states, values = self.data.pure_terminal_states
             lam = np.array([config.lam for config in self.configs])
-            if states.size:
-                at = np.minimum(np.searchsorted(states, which), states.size - 1)
-                known = states[at] == which
-                v[:, known] = values[at[known]][None] / lam[:, None]
+            known = np.isin(which, states)
+            at = np.searchsorted(states, which[known])
+            v[:, known] = values[at][None] / lam[:, None]
         return v
 
     @cached_property

@@ -195,13 +195,13 @@ def _truths(
     truths = {}
     for name, vector in truth.items():
         rows = [vector(c.lam) if callable(vector) else vector for c in configs]
-        for row in rows:
-            if np.shape(row) != (m,):
-                raise ArgumentError(
-                    f"truth {name!r} has shape {np.shape(row)}; expected one number for each of "
-                    f"the {m} distinct observations."
-                )
-        truths[name] = np.stack([np.asarray(row, dtype=np.float64) for row in rows])
+        wrong = {np.shape(row) for row in rows} - {(m,)}
+        if wrong:
+            raise ArgumentError(
+                f"truth {name!r} has shape {wrong.pop()}; expected one number for each of the {m} "
+                "distinct observations."
+            )
+        truths[name] = np.array(rows, dtype=np.float64)
     return truths
 
 

@@ -8,11 +8,10 @@ from numbers import Integral
 from pathlib import Path
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Shaped
+from jaxtyping import Float, Int, Shaped
 
 from drogo.config import CUSTOM, Config, is_a
 from drogo.data.transitions import merge_equal
@@ -29,15 +28,13 @@ from drogo.learn.checkpoint import (
     section,
     tree_from,
 )
-from drogo.learn.host import single_output
 from drogo.learn.inputs import Inputs
 from drogo.learn.judge import Judge, outputs, scaled_log_e
 from drogo.learn.learner import Learner, State
-from drogo.learn.networks import AbstractNetwork
 from drogo.learn.objectives import AbstractObjective, Numbers
 from drogo.learn.prepare import make_learner, take
-from drogo.learn.terminal import TerminalValues, terminal_values
 from drogo.learn.train import Training, lost_at
+from drogo.learn.value import ValueFunction, single_output, terminal_values
 from drogo.potential import Potential
 from drogo.requests import versions
 
@@ -45,25 +42,6 @@ FORMAT = "drogo fit 7"
 MANY_AT_CAP = 0.02
 FALLING = 0.05
 """The share of its depth by which v may fall over the last quarter of training."""
-
-
-class ValueFunction(eqx.Module):
-    """log e of one seed as a pure JAX function, for use inside jitted programs."""
-
-    network: AbstractNetwork
-    objective: AbstractObjective
-    inputs: Inputs
-    log_scale: Float[Array, ""]
-    terminal: TerminalValues
-
-    def __call__(self, observations: Shaped[Array, "n ..."]) -> Float[Array, " n"]:
-        """Returns log e at a batch of observations, with the known values of terminal states.
-
-        Args:
-            observations: The batch, of the shape and type that the fit was trained on.
-        """
-        v = self.objective.log_e(self.network(self.inputs(observations))) - self.log_scale
-        return self.terminal(observations, v)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
