@@ -284,7 +284,7 @@ def test_metrics_by_hand():
         ({"cap": -1.0}, "cap is -1.0"),
         ({"optimiser": "sgd"}, "choose one of rmsprop, adam"),
         ({"seeds": 0}, "seeds is 0"),
-        ({"seeds": [1, 1]}, "distinct numbers"),
+        ({"seeds": [1, 1]}, "distinct whole numbers"),
         ({"truth": {"column": np.zeros(3)}}, r"truth 'column' has shape \(3,\)"),
         ({"network": "cnn"}, "needs images"),
     ],
