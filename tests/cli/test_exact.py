@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from drogo.cli.exact import FORMAT
 from drogo.files import read_array_file
 
 
@@ -14,7 +15,7 @@ def test_a_picture_and_a_vector(command, tmp_path):
     assert "-39.2058 to 0" in answer.out
     (directory,) = tmp_path.iterdir()
     assert directory.name.startswith("grid-maze-column-lam20-")
-    arrays, settings = read_array_file(directory / "vector.npz")
+    arrays, settings = read_array_file(directory / "vector.npz", FORMAT, print)
     assert arrays["log_e"].min() == pytest.approx(-39.2058, abs=1e-4)
     assert arrays["cells"].shape == (162, 2)
     assert settings["lam"] == 20.0
@@ -72,5 +73,5 @@ def test_gymnasium_ids(command, tmp_path):
     answer = command("exact", "CliffWalking-v1", "--reward", "-1", "--out", tmp_path, "--json")
     files = json.loads(answer.out)["files"]
     assert "CliffWalking-v1-column-lam20" in files["picture"]
-    arrays, _ = read_array_file(next(tmp_path.glob("*/vector.npz")))
-    assert json.loads(arrays["states"][0]) == 36
+    _, settings = read_array_file(next(tmp_path.glob("*/vector.npz")), FORMAT, print)
+    assert json.loads(settings["states"][0]) == 36

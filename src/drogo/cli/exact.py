@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from drogo.worlds.resolve import World
 
 FILES = {"picture": "picture.png", "vector": "vector.npz"}
+FORMAT = "drogo vector 1"
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,7 @@ class Exact:
     def _solve(self, world: World, result: ResultDirectory) -> dict[str, Any]:
         from drogo.cli import pictures, results
         from drogo.files import write_array_file
+        from drogo.worlds.resolve import GridMap
 
         mdp = world.mdp
         began = time.perf_counter()
@@ -68,10 +71,14 @@ class Exact:
         ).checked()
         report = _report(self.env, solution, time.perf_counter() - began)
         arrays = {"log_e": solution.log_e, "reward": mdp.reward, "terminal": mdp.terminal}
-        arrays |= pictures.state_labels(world)
+        settings = {"format": FORMAT, **result.request}
+        if isinstance(world, GridMap):
+            arrays["cells"] = world.grid.cells
+        else:
+            settings["states"] = [json.dumps(key, default=str) for key in mdp.states]
         picture = pictures.exact(world, solution)
         result.begin(overwrite=self.overwrite)
-        write_array_file(result.path / FILES["vector"], arrays, result.request, overwrite=True)
+        write_array_file(result.path / FILES["vector"], arrays, settings, overwrite=True)
         return results.finish(result, report, {"picture": picture})
 
 

@@ -5,7 +5,6 @@ The verbs import this file when they need it: unlike them, it imports what is he
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from functools import partial
 
@@ -65,13 +64,6 @@ def exact(world: World, solution: Solution) -> Figure:
     if isinstance(world, GridMap):
         return plot.heatmap(world.grid, solution.log_e, title=title, label=label)
     return plot.profile(solution.log_e, title=title, label=label)
-
-
-def state_labels(world: World) -> dict[str, np.ndarray]:
-    """Returns what the states of the exact MDP stand for: cells, or keys of the environment."""
-    if isinstance(world, GridMap):
-        return {"cells": world.grid.cells}
-    return {"states": np.array([json.dumps(key, default=str) for key in world.mdp.states])}
 
 
 def learned(world: World, result: LogEigenvector, how: str) -> Figure:

@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Float, Int, Shaped
 
 from drogo.config import CUSTOM, Config, is_a
+from drogo.data.arrays import as_type
 from drogo.data.transitions import merge_equal
 from drogo.errors import ArgumentError, DamagedFile, DrogoError
 from drogo.files import Header, read_array_file, write_array_file
@@ -106,7 +107,7 @@ class LogEigenvector:
         Args:
             observations: A batch of observations.
         """
-        batch = np.asarray(observations)
+        batch = as_type("this fit", np.asarray(observations), self.observations.dtype)
         expected = self.observations.shape[1:]
         if batch.shape[1:] != expected:
             raise ArgumentError(
@@ -115,7 +116,7 @@ class LogEigenvector:
             )
         v = self._by_network(batch, slice(None))
         known = self.observations[self.terminal_states]
-        table, index = merge_equal(np.concatenate([known, as_type(batch, known.dtype)]))
+        table, index = merge_equal(np.concatenate([known, batch]))
         value = np.full(len(table), np.nan)
         value[index[: len(known)]] = self.terminal_values / self.config.lam
         given = value[index[len(known) :]]
@@ -123,7 +124,7 @@ class LogEigenvector:
 
     def _by_network(self, batch: np.ndarray, lanes: slice) -> Float[np.ndarray, "lanes batch"]:
         params = take(self.state.params, lanes)
-        raw = outputs(self.learner, params, as_type(batch, self.observations.dtype))
+        raw = outputs(self.learner, params, batch)
         return scaled_log_e(self.learner, raw)[0] - self.log_scale[lanes, None]
 
     def value_fn(self, seed: int = 0) -> ValueFunction:
@@ -186,17 +187,15 @@ class LogEigenvector:
         output = single_output(network, self.learner.inputs)
         objective, log_scale = self.learner.objective, float(self.log_scale[k])
         log_e = float if objective.anchored else objective.log_e  # the former's output is log e
-        shape, dtype = self.observations.shape[1:], self.observations.dtype
 
         def unseen(batch: np.ndarray) -> np.ndarray:
             return self._by_network(batch, slice(k, k + 1))[0] / scale
 
         def unseen_single(observation: np.ndarray) -> float:
-            raw = output(as_type(observation, dtype))
-            return (float(log_e(raw)) - log_scale) / scale
+            return (float(log_e(output(observation))) - log_scale) / scale
 
         name = f"the potential of a fit (seed {seed})"
-        network_alone = Potential(unseen, shape, name=name, single=unseen_single)
+        network_alone = Potential(unseen, name=name, single=unseen_single)
         return Potential.from_states(
             self.observations, self.v[k] / scale, name=name, otherwise=network_alone
         )
@@ -378,19 +377,6 @@ def _mean_step(judge: Judge, params: Any, v: np.ndarray) -> np.ndarray:
         v = judge.log_e(judge.outputs(params, both), both)
         pairs = np.arange(2 * some.size).reshape(2, -1).T
     return np.abs(v[:, pairs[:, 0]] - v[:, pairs[:, 1]]).mean(axis=1)
-
-
-def as_type(batch: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Returns observations in the type that a network was trained on, or raises an error if that
-    would lose anything."""
-    cast = batch.astype(dtype, copy=False)
-    if np.issubdtype(dtype, np.integer) and (cast != batch).any():
-        raise ArgumentError(
-            f"this fit was trained on {dtype}, and these observations ({batch.dtype}) are not "
-            "whole numbers of that type. Were images scaled to [0, 1]? Give them as they were in "
-            "the data."
-        )
-    return cast
 
 
 def diagnose(history: Mapping[str, np.ndarray], status: str) -> str:

@@ -24,6 +24,9 @@ from drogo.learn.objectives import AbstractObjective
 
 Single = Callable[[np.ndarray], Any]
 """From one observation to a number."""
+MOST_ON_ONE_THREAD = 9000
+"""The most numbers of a matrix that OpenBLAS multiplies with a vector on one thread. For the
+matrices of an MLP, waking a second thread takes longer than the product."""
 
 
 class TerminalValues(eqx.Module):
@@ -129,10 +132,11 @@ def single_output(network: AbstractNetwork, inputs: Inputs) -> Single:
 
 
 def _mlp(network: MLP, inputs: Inputs) -> Single:
-    """An MLP whose layers are single matrix products, into arrays that are allocated once.
+    """An MLP whose layers are matrix products into arrays that are allocated once.
 
     The bias of a layer is the last column of its matrix, and the vector that it is multiplied with
-    ends in 1. A lock keeps two threads from using the arrays at once.
+    ends in 1. A layer is multiplied in pieces that BLAS keeps on one thread. A lock keeps two
+    threads from using the arrays at once.
     """
     weights = [np.asarray(layer.weight) for layer in network.layers]
     biases = [np.asarray(layer.bias) for layer in network.layers]
@@ -141,9 +145,14 @@ def _mlp(network: MLP, inputs: Inputs) -> Single:
     features = np.ones(weights[0].shape[1] + 1, dtype=np.float32)
     layers = []
     for weight, bias in zip(weights[:-1], biases[:-1], strict=True):
-        matrix = np.asfortranarray(np.column_stack([weight, bias]), dtype=np.float32)
         after = np.ones(len(bias) + 1, dtype=np.float32)
-        layers.append((matrix.dot, after[:-1], np.zeros(len(bias), dtype=np.float32), after))
+        rows = np.column_stack([weight, bias])
+        pieces = np.array_split(np.arange(len(bias)), -(-rows.size // MOST_ON_ONE_THREAD))
+        products = [
+            (np.asfortranarray(rows[piece], dtype=np.float32).dot, after[piece[0] : piece[-1] + 1])
+            for piece in pieces
+        ]
+        layers.append((products, after[:-1], np.zeros(len(bias), dtype=np.float32), after))
     last = np.append(weights[-1][0], biases[-1]).astype(np.float32)
     numbers, lock = _numbers(inputs), threading.Lock()
 
@@ -153,8 +162,9 @@ def _mlp(network: MLP, inputs: Inputs) -> Single:
             if angles.size:
                 np.sin(angles.dot(x), out=features[size:-1])
             vector = features
-            for multiply, units, zeros, after in layers:
-                multiply(vector, units)
+            for products, units, zeros, after in layers:
+                for multiply, some_units in products:
+                    multiply(vector, some_units)
                 np.maximum(units, zeros, out=units)
                 vector = after
             return last.dot(vector)
