@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from drogo import MDP, Transitions, exact, fit
+from drogo import MDP, ArgumentError, DataError, Transitions, exact, fit, load
 from drogo.learn import plan
 from drogo.learn.inputs import Inputs, fit_inputs
 
@@ -44,7 +44,7 @@ def test_far_coordinates_are_told_apart(monkeypatch, streamed):
     assert result.potential().at(FAR[2]) == pytest.approx(result.potential()(FAR[2:3])[0])
     if not streamed:
         assert np.allclose(result(FAR), result.v, atol=1e-5)
-        with pytest.raises(ValueError, match="only 2 of the 6 observations are told apart"):
+        with pytest.raises(ValueError, match="only 2 of the 6 observations apart"):
             result.value_fn()
 
 
@@ -52,7 +52,10 @@ def test_far_coordinates_need_to_be_normalised():
     with pytest.raises(ValueError, match="number 0 of the observations .* normalise=True"):
         fit(walk(FAR), preset="fast", normalise=False)
     assert (
-        fit_inputs(FAR / 1e8 * np.arange(N)[:, None], normalise=False, by_pixel=False) == Inputs()
+        fit_inputs(
+            FAR / 1e8 * np.arange(N)[:, None], normalise=False, by_pixel=False, by_state=False
+        )
+        == Inputs()
     )
 
 
@@ -71,3 +74,25 @@ def test_no_images_at_all_are_prepared_too():
     images = np.random.default_rng(0).normal(size=(7, 3, 3, 1))
     inputs = fit_inputs(images, normalise=True, by_pixel=True)
     assert inputs.prepare(images[:0]).shape == (0, 9)
+
+
+@pytest.mark.parametrize("first", [-2, 10**12])
+def test_state_numbers_may_be_negative_or_huge(first, tmp_path):
+    left = np.tile(first + np.arange(4), 4)
+    data = Transitions.from_arrays(left, left + 1, -np.ones(16), left == first + 3)
+    result = fit(data, lam=2.0, updates=300)
+    expected = -np.arange(4, -1, -1) / 2  # every step costs 1
+    assert result.v[0] == pytest.approx(expected, abs=0.01)
+    assert result.status == ("converged",)
+    states = first + np.arange(5)
+    result.save(tmp_path / "fit.npz")
+    assert load(tmp_path / "fit.npz")(states)[0] == pytest.approx(expected, abs=0.01)
+    assert result.potential(normalised=False).at(states[0]) == pytest.approx(-2.0, abs=0.01)
+    with pytest.raises(DataError, match=f"state {first + 7} does not occur in the data"):
+        result(states + 7)
+    if first > 0:
+        with pytest.raises(ArgumentError, match="jax_enable_x64"):
+            result.value_fn()
+    else:
+        assert np.isnan(result.value_fn()(jnp.array([first + 7]))).all()
+        assert result.value_fn()(jnp.asarray(states)) == pytest.approx(expected, abs=0.01)

@@ -10,7 +10,7 @@ from drogo import GridWorld
 from drogo.config import Config
 from drogo.learn import convolution, networks
 from drogo.learn.build import build, choose
-from drogo.learn.inputs import Inputs
+from drogo.learn.inputs import Inputs, fit_inputs
 
 KEY = jax.random.key(0)
 
@@ -118,9 +118,9 @@ def test_rows_of_a_table_equal_their_observations(kind):
     assert jnp.allclose(some, network(jnp.asarray(table[np.asarray(rows)])), atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("kind", "message"), [("table", "needs state numbers"), ("cnn", "needs images")]
-)
-def test_wrong_networks(kind, message):
-    with pytest.raises(ValueError, match=message):
-        build(Config(network=kind), np.zeros((3, 2), np.float32), Inputs(), 0.0, KEY)
+def test_wrong_networks():
+    vectors = np.zeros((3, 2), np.float32)
+    with pytest.raises(ValueError, match="needs images"):
+        build(Config(network="cnn"), vectors, Inputs(), 0.0, KEY)
+    with pytest.raises(ValueError, match="needs state numbers"):
+        fit_inputs(vectors, normalise=False, by_state=True)

@@ -44,6 +44,9 @@ def build(
         key: Decides the initial parameters.
         user_network: The user's own network, where `config.network` is "custom".
     """
+    if config.network == "table":
+        assert inputs.states is not None
+        return Table(jnp.full(len(inputs.states), initial_output, dtype=jnp.float32))
     example = inputs(observations[:1])
     shape = example.shape[1:]
     size = math.prod(shape)
@@ -53,19 +56,12 @@ def build(
         few = observations.ndim == 2 and size <= MOST_COORDINATES
         frequencies = config.frequencies if few else 0
         return MLP(size, frequencies, key, config.width, config.depth or 4)
-    if config.network == "cnn":
-        if len(shape) != 3 or min(shape[:2]) < 4:
-            raise ArgumentError(
-                "network='cnn' needs images (height, width, channels) of at least 4 x 4; these "
-                f"observations have shape {shape}."
-            )
-        return CNN(shape, key, config.width, config.depth or 1)
-    if observations.ndim != 1 or not np.issubdtype(observations.dtype, np.integer):
+    if len(shape) != 3 or min(shape[:2]) < 4:
         raise ArgumentError(
-            "network='table' needs state numbers as observations (observation='state'); these "
-            f"have shape {shape} and type {observations.dtype}."
+            "network='cnn' needs images (height, width, channels) of at least 4 x 4; these "
+            f"observations have shape {shape}."
         )
-    return Table(jnp.full(int(np.max(observations)) + 1, initial_output, dtype=jnp.float32))
+    return CNN(shape, key, config.width, config.depth or 1)
 
 
 def _custom(given: Any, example: np.ndarray, key: PRNGKeyArray) -> AbstractNetwork:

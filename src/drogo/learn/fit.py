@@ -172,9 +172,9 @@ def _own_parts(settings: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]
 
 
 def _seed_list(seeds: Any) -> list[int]:
-    listed = range(seeds) if is_a(seeds, Integral) else list(seeds)
+    listed = range(seeds) if isinstance(seeds, Integral) else list(seeds)
     whole = all(is_a(seed, Integral) and 0 <= seed < 2**32 for seed in listed)
-    if not listed or not whole or len(set(listed)) < len(listed):
+    if isinstance(seeds, bool) or not listed or not whole or len(set(listed)) < len(listed):
         raise ArgumentError(
             f"seeds is {seeds!r}; give how many, or distinct whole numbers from 0 to 2**32 - 1."
         )

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Shaped
 
-from drogo.errors import DataError
+from drogo.errors import ArgumentError, DataError
 
 ROWS_LOOKED_AT, NUMBERS_LOOKED_AT = 100_000, 2**24
 """How much of a long table the range of its numbers is taken from."""
@@ -24,7 +24,8 @@ fewer than 64 numbers in it."""
 
 
 class Inputs(eqx.Module):
-    """Turns bytes into numbers in [-0.5, 0.5], and normalises other numbers if asked to.
+    """Turns bytes into numbers in [-0.5, 0.5], state numbers into rows of a table, and normalises
+    other numbers if asked to.
 
     The statistics are arrays, so other statistics of the same shape compile nothing. They are of
     double precision, and are NumPy's: coordinates such as 1e8 + k differ only in digits that single
@@ -35,9 +36,13 @@ class Inputs(eqx.Module):
     scale: Float[np.ndarray | Array, " size"] | None = None
     chosen: Int[np.ndarray | Array, " size"] | None = None
     """The pixels of a flattened image that are used, or None for all of them."""
+    states: Int[np.ndarray | Array, " states"] | None = None
+    """The state numbers whose rows a table has, sorted; None if the network is not a table."""
 
     def __call__(self, observations: Any) -> Any:
         """Returns the numbers for a batch of observations, in NumPy or in JAX as it came."""
+        if self.states is not None:
+            return self._row(observations)
         if self.chosen is not None:
             flat = observations.reshape(len(observations), math.prod(observations.shape[1:]))
             return self._scaled(flat[:, self.chosen])
@@ -59,7 +64,22 @@ class Inputs(eqx.Module):
         return self(prepared) if self._stays(prepared) else prepared
 
     def _stays(self, observations: Any) -> bool:
-        return self.shift is None or observations.dtype == np.uint8
+        bare = self.shift is None and self.states is None
+        return bare or observations.dtype == np.uint8
+
+    def _row(self, numbers: Any) -> Any:
+        """Returns the rows of state numbers. A number that is not known has none: it is an error,
+        or inside a compiled program a row beyond the table, whose value is NaN."""
+        library = np if isinstance(numbers, np.ndarray) else jnp
+        states = library.asarray(self.states, numbers.dtype)
+        row = library.searchsorted(states, numbers)
+        known = states[library.minimum(row, len(states) - 1)] == numbers
+        if library is np and not known.all():
+            raise DataError(
+                f"state {numbers[~known][0]} does not occur in the data, so a table has no value "
+                "for it. Collect transitions that visit it."
+            )
+        return library.where(known, row, len(states)).astype(np.int32)
 
     def _scaled(self, numbers: Any) -> Any:
         library = np if isinstance(numbers, np.ndarray) else jnp
@@ -69,7 +89,11 @@ class Inputs(eqx.Module):
 
 
 def fit_inputs(
-    observations: Shaped[np.ndarray, "n ..."], *, normalise: bool, by_pixel: bool
+    observations: Shaped[np.ndarray, "n ..."],
+    *,
+    normalise: bool,
+    by_pixel: bool = False,
+    by_state: bool = False,
 ) -> Inputs:
     """Returns the inputs that suit a table of observations.
 
@@ -78,7 +102,15 @@ def fit_inputs(
         normalise: Whether to scale vectors whose range is far from [-1, 1]. One-hot states and
             scaled coordinates are left as they are.
         by_pixel: Whether images will be flattened, and are then normalised pixel by pixel.
+        by_state: Whether observations are state numbers, which a table will be indexed by.
     """
+    if by_state:
+        if observations.ndim != 1 or not np.issubdtype(observations.dtype, np.integer):
+            raise ArgumentError(
+                "network='table' needs state numbers as observations (observation='state'); these "
+                f"have shape {observations.shape[1:]} and type {observations.dtype}."
+            )
+        return Inputs(states=np.unique(observations))
     if observations.ndim == 4 and by_pixel and normalise:
         return _by_pixel(observations)
     if observations.ndim != 2 or observations.dtype == np.uint8:

@@ -46,12 +46,12 @@ class AbstractNetwork(eqx.Module):
 
 
 class Table(AbstractNetwork):
-    """One number for each state. The observations are state numbers."""
+    """One number for each state. The inputs are rows of the table; beyond its end is NaN."""
 
     table: Float[Array, " states"]
 
     def values(self, features: Int[Array, " n"]) -> Float[Array, " n"]:
-        return self.table[features]
+        return self.table.at[features].get(mode="fill", fill_value=jnp.nan)
 
 
 class MLP(AbstractNetwork):

@@ -68,7 +68,10 @@ def prepare(
         config = lane_configs[0]
     if inputs is None:
         by_pixel = config.network == "mlp" and data.observations.nbytes <= BYTES_IN_RESULT
-        inputs = fit_inputs(data.observations, normalise=config.normalise, by_pixel=by_pixel)
+        by_state = config.network == "table"
+        inputs = fit_inputs(
+            data.observations, normalise=config.normalise, by_pixel=by_pixel, by_state=by_state
+        )
     numbers = make_numbers(data, lane_configs)
     learner, params = make_learner(config, data.observations, inputs, take(numbers, 0), seeds, own)
     if not learner.objective.anchored:

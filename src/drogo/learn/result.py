@@ -139,11 +139,15 @@ class LogEigenvector:
         k = self._lane(seed)
         distinct = len(self.observations)
         if self.observations.dtype.itemsize == 8:  # JAX may halve it
-            distinct = len(merge_equal(np.asarray(jnp.asarray(self.observations)))[0])
+            on_device = np.asarray(jnp.asarray(self.observations))
+            distinct = len(merge_equal(on_device)[0])
+            if on_device.dtype.kind in "iu" and (on_device != self.observations).any():
+                distinct = 0  # large numbers wrap around
         if distinct < len(self.observations):
             raise ArgumentError(
-                f"in JAX's single precision only {distinct} of the {len(self.observations)} "
-                'observations are told apart. Use jax.config.update("jax_enable_x64", True).'
+                f"JAX without double precision tells only {distinct} of the "
+                f"{len(self.observations)} observations apart. Use "
+                'jax.config.update("jax_enable_x64", True).'
             )
         params = take(self.state.params, k)
         return ValueFunction(
