@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +9,6 @@ import gymnasium
 import numpy as np
 
 from drogo.errors import ArgumentError, check_choice
-from drogo.mdp import MDP
 from drogo.worlds.grid import observe
 from drogo.worlds.grid.parse import START
 from drogo.worlds.grid.world import GridWorld
@@ -70,9 +67,7 @@ class GridWorldEnv(TabularEnv):
             raise ArgumentError(f"step_limit is {step_limit}; it must be at least 1.")
         if render_mode is not None:
             check_choice("render_mode", render_mode, self.metadata["render_modes"])
-        self.world = world if isinstance(world, GridWorld) else GridWorld.load(world)
-        self.next_state, self.state_reward = self.world.next_state, self.world.reward
-        self.terminal, self.map_start = self.world.terminal, self.world.start
+        self.moves = self.world = world if isinstance(world, GridWorld) else GridWorld.load(world)
         self.observation_kind = observation
         self.tile = tile
         self.start = start
@@ -82,13 +77,6 @@ class GridWorldEnv(TabularEnv):
         self.observation_space = observe.space(self.world, observation, tile)
         size = int(np.prod(self.observation_space.shape or (1,))) * self.world.n_states
         self._table = self.all_observations() if size <= LARGEST_CACHED_TABLE else None
-
-    @cached_property
-    def mdp(self) -> MDP:
-        """The MDP of the world, in which episodes begin as `start` says."""
-        mdp = self.world.mdp
-        allowed = ~mdp.terminal
-        return mdp if self.start == "map" else replace(mdp, start=allowed / allowed.sum())
 
     def all_observations(self) -> np.ndarray:
         """Returns the observation of every state, in state order."""
