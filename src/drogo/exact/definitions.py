@@ -19,7 +19,7 @@ import scipy.sparse as sp
 from jaxtyping import Float
 from scipy.sparse import csgraph
 
-from drogo.errors import ArgumentError
+from drogo.errors import ArgumentError, check_choice
 from drogo.exact.log_solve import NoPositiveSolution, log_solve
 from drogo.exact.perron import Pencil, perron
 from drogo.exact.rows import (
@@ -65,10 +65,7 @@ def solve(
         ArgumentError: An argument cannot be used, or the vector is not defined for this MDP.
         NotConverged: No vector could be computed.
     """
-    if definition not in DEFINITIONS:
-        raise ArgumentError(
-            f"definition is {definition!r}; choose one of {', '.join(DEFINITIONS)}."
-        )
+    check_choice("definition", definition, DEFINITIONS)
     check_parameters(lam, terminal, delta)
     if terminal_value is not None and definition != "column":
         raise ArgumentError(f"terminal_value is for definition='column', not for {definition!r}.")
@@ -173,14 +170,10 @@ def _column(mdp: MDP, lam: float, terminal_value: npt.ArrayLike | None) -> Vecto
     values = np.zeros(mdp.n_states)
     values[mdp.terminal] = rewards / lam
     # The rows of terminal states are not used: any formulation gives the same other rows.
-    rows = default_rows(mdp, lam, "absorbing", 1.0)
-    v, residual, error = _refined_solve(rows, mdp.terminal, values)
-    return Vector(v, None, None, residual, error)
+    return _refined_solve(default_rows(mdp, lam, "absorbing", 1.0), mdp.terminal, values)
 
 
-def _refined_solve(
-    rows: Rows, fixed: np.ndarray, values: np.ndarray
-) -> tuple[np.ndarray, float, float]:
+def _refined_solve(rows: Rows, fixed: np.ndarray, values: np.ndarray) -> Vector:
     """Corrects `(M e)(s) = 0` on the unknown entries by its own accurate residual."""
     v, factor = log_solve(rows, fixed, values)
     correction = np.inf
@@ -193,7 +186,7 @@ def _refined_solve(
         v[factor.unknown] += np.log1p(np.maximum(change, -0.5))
         correction = size
     residual = float(np.abs(rows.ratio(v)[factor.unknown]).max(initial=0.0))
-    return v, residual, max(correction, factor.rounding_error(rows, v))
+    return Vector(v, None, None, residual, max(correction, factor.rounding_error(rows, v)))
 
 
 def _transition(mdp: MDP, rows: Rows) -> Vector:
@@ -232,20 +225,20 @@ def _right(mdp: MDP, rows: Rows) -> Vector:
         row_sum = rows.total / np.exp(rows.log_scale)
         least_row_sum = float(row_sum[~terminal].min(initial=np.inf))
     t = float(row_sum[terminal].min())
-    inner = None
     if t >= least_row_sum:  # The row sums bound the block's smallest eigenvalue from below.
         inner = perron(Pencil(_inner_rows(mdp, rows)))
-    if inner is not None and inner.eigenvalue <= t:
-        v = np.full(mdp.n_states, -np.inf)
-        v[~terminal] = inner.log_e
-        return inner._replace(log_e=_unit(v))
+        if inner.eigenvalue <= t:
+            v = np.full(mdp.n_states, -np.inf)
+            v[~terminal] = inner.log_e
+            return inner._replace(log_e=_unit(v))
     if not np.allclose(row_sum[terminal], t, rtol=1e-12, atol=0):
         raise ArgumentError(
             "the terminal states have different rewards, so the right eigenvector vanishes "
             "wherever only the worse ones can be reached. Use definition='column'."
         )
-    v, residual, error = _refined_solve(rows.minus(t), terminal, np.zeros(rows.n))
-    return Vector(_unit(v), t, Pencil(rows).bracket(v), residual, error)
+    outer = _refined_solve(rows.minus(t), terminal, np.zeros(rows.n))
+    bracket = Pencil(rows).bracket(outer.log_e)
+    return outer._replace(log_e=_unit(outer.log_e), eigenvalue=t, bracket=bracket)
 
 
 def _inner_rows(mdp: MDP, rows: Rows) -> Rows:
@@ -261,15 +254,9 @@ def _inner_rows(mdp: MDP, rows: Rows) -> Rows:
     local = np.cumsum(inside) - 1
     keep = inside[rows.row] & inside[rows.column]
     leaves = inside[rows.row] & ~inside[rows.column]
-    leaving = np.bincount(rows.row[leaves], np.exp(rows.log_weight[leaves]), rows.n)
-    return Rows(
-        local[rows.row[keep]],
-        local[rows.column[keep]],
-        rows.log_weight[keep],
-        rows.diagonal[inside],
-        (rows.total + leaving)[inside],
-        rows.log_scale[inside],
-    )
+    total = rows.total + np.bincount(rows.row[leaves], np.exp(rows.log_weight[leaves]), rows.n)
+    entries = local[rows.row[keep]], local[rows.column[keep]], rows.log_weight[keep]
+    return Rows(*entries, rows.diagonal[inside], total[inside], rows.log_scale[inside])
 
 
 def _check_connected(mdp: MDP) -> None:
