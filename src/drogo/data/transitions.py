@@ -110,10 +110,9 @@ class Transitions:
                 f"({after.shape}, {after.dtype}) must have the same shape and type."
             )
         table, index = merge_equal(np.concatenate([before, after]))
-        arrays.locked(table)
         state, next_state = np.split(index, 2)
         return cls.from_table(
-            table, state, next_state, reward, terminated, truncated, terminal_value
+            arrays.frozen(table), state, next_state, reward, terminated, truncated, terminal_value
         )
 
     @classmethod
@@ -144,9 +143,6 @@ class Transitions:
         Raises:
             DataError: The arrays do not fit together, or nothing can be learned from them.
         """
-        n = np.size(state)
-        truncated = np.zeros(n) if truncated is None else truncated
-        terminal_value = np.zeros(n) if terminal_value is None else terminal_value
         table = arrays.plain("observations", observations)
         if table.ndim == 0:
             raise DataError("observations is a single number; give one observation per row.")

@@ -13,8 +13,10 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Bool, Float, Int
 
-from drogo.errors import ArgumentError
+from drogo.errors import ArgumentError, check_choice
 from drogo.mdp import MDP
+
+STARTS = ("map", "uniform")
 
 
 @dataclass(eq=False, repr=False)
@@ -85,7 +87,7 @@ class TabularEnv(gymnasium.Env):
         unknown = sorted(set(options) - {"state", "start"})
         if unknown:
             raise ArgumentError(f"unknown reset option(s) {unknown}; known: 'state', 'start'.")
-        check_start(options["start"])
+        check_choice("start", options["start"], STARTS)
         if "state" in options:
             state = int(options["state"])
             if not 0 <= state < self.moves.n_states or self.moves.terminal[state]:
@@ -114,11 +116,6 @@ class TabularEnv(gymnasium.Env):
             reward += info["terminal_value"]
         truncated = self.steps >= self.step_limit and not terminated
         return self._observation(), reward, terminated, truncated, info
-
-
-def check_start(start: str) -> None:
-    if start not in ("map", "uniform"):
-        raise ArgumentError(f"start is {start!r}; choose 'map' or 'uniform'.")
 
 
 def check_tile(tile: int) -> None:

@@ -12,7 +12,7 @@ from drogo.errors import ArgumentError, check_choice
 from drogo.worlds.grid import observe
 from drogo.worlds.grid.parse import START
 from drogo.worlds.grid.world import GridWorld
-from drogo.worlds.tabular import TabularEnv, check_start
+from drogo.worlds.tabular import STARTS, TabularEnv
 
 RENDER_TILE = 24
 """Pixels per cell in `render()`."""
@@ -62,7 +62,7 @@ class GridWorldEnv(TabularEnv):
         step_limit: int | None = None,
         render_mode: str | None = None,
     ) -> None:
-        check_start(start)
+        check_choice("start", start, STARTS)
         if step_limit is not None and step_limit < 1:
             raise ArgumentError(f"step_limit is {step_limit}; it must be at least 1.")
         if render_mode is not None:
