@@ -21,6 +21,7 @@ from drogo.config import is_a
 from drogo.data import arrays
 from drogo.errors import ArgumentError, DamagedFile, DataError, MissingFile
 from drogo.files import KINDS, Header, read_array_file, write_array_file
+from drogo.mdp.arrays import frozen
 from drogo.mdp.model import distinct_pairs
 
 FORMAT = "drogo transitions 4"
@@ -112,7 +113,7 @@ class Transitions:
         table, index = merge_equal(np.concatenate([before, after]))
         state, next_state = np.split(index, 2)
         return cls.from_table(
-            arrays.frozen(table), state, next_state, reward, terminated, truncated, terminal_value
+            frozen(table), state, next_state, reward, terminated, truncated, terminal_value
         )
 
     @classmethod

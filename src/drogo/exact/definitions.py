@@ -22,15 +22,7 @@ from scipy.sparse import csgraph
 from drogo.errors import ArgumentError, check_choice
 from drogo.exact.log_solve import NoPositiveSolution, log_solve
 from drogo.exact.perron import Pencil, perron
-from drogo.exact.rows import (
-    Rows,
-    block,
-    check_parameters,
-    default_rows,
-    successor_rows,
-    symmetric_part,
-    transpose,
-)
+from drogo.exact.rows import Rows, check_parameters, default_rows, successor_rows
 from drogo.exact.solution import Solution, Vector
 from drogo.mdp import MDP
 
@@ -191,7 +183,7 @@ def _refined_solve(rows: Rows, fixed: np.ndarray, values: np.ndarray) -> Vector:
 
 def _transition(mdp: MDP, rows: Rows) -> Vector:
     _check_connected(mdp)
-    result = perron(Pencil(symmetric_part(rows)))
+    result = perron(Pencil(rows.symmetric_part()))
     return result._replace(log_e=_unit(result.log_e))
 
 
@@ -204,9 +196,8 @@ def _representation(mdp: MDP, rows: Rows) -> Vector:
     _check_connected(mdp)
     n = rows.n
     partner = np.concatenate([np.arange(n) + n, np.arange(n)])
-    v, eigenvalue, (below, above), residual, error = perron(
-        Pencil(block(rows, transpose(rows)), partner)
-    )
+    pencil = Pencil(rows.beside(rows.transpose()), partner)
+    v, eigenvalue, (below, above), residual, error = perron(pencil)
     high, largest, low = (0.5 / s if s > 0 else np.inf for s in (below, eigenvalue, above))
     log_e = _unit(np.logaddexp(v[:n], v[n:]))
     return Vector(log_e, largest, (low, high), residual, error)

@@ -71,6 +71,27 @@ class Rows:
         amount = shift * np.exp(self.log_scale)
         return replace(self, diagonal=self.diagonal - amount, total=self.total - amount)
 
+    def transpose(self) -> Rows:
+        """Returns the transposed matrix, its rows scaled like the original's."""
+        log_weight = self.log_weight - self.log_scale[self.row] + self.log_scale[self.column]
+        total = self.diagonal - np.bincount(self.column, np.exp(log_weight), self.n)
+        return replace(self, row=self.column, column=self.row, log_weight=log_weight, total=total)
+
+    def symmetric_part(self) -> Rows:
+        """Returns `(M + M^T) / 2`."""
+        half = np.exp(self.log_weight - self.log_scale[self.row]) / 2
+        place = np.concatenate([self.row, self.column]), np.concatenate([self.column, self.row])
+        both = sp.coo_array((np.concatenate([half, half]), place), shape=(self.n, self.n))
+        total = self.total + (self.transpose().total - self.total) / 2
+        entries = _off_diagonals(sp.csr_array(both), self.log_scale)
+        return Rows(*entries, self.diagonal, total, self.log_scale)
+
+    def beside(self, other: Rows) -> Rows:
+        """Returns the block-diagonal matrix of this matrix and another."""
+        shifted = replace(other, row=other.row + self.n, column=other.column + self.n)
+        parts = zip(vars(self).values(), vars(shifted).values(), strict=True)
+        return Rows(*(np.concatenate(pair) for pair in parts))
+
 
 def default_rows(mdp: MDP, lam: float, terminal: str, delta: float) -> Rows:
     """Returns `R - P`, with terminal states absorbing at `-delta` or with a zero row."""
@@ -88,29 +109,6 @@ def successor_rows(mdp: MDP, discount: float) -> Rows:
         raise ArgumentError(f"discount is {discount}; it must lie in (0, 1).")
     total = np.where(mdp.terminal, 1.0, 1.0 - discount)
     return _with_sums(sp.csr_array(mdp.P * discount), total, np.zeros(mdp.n_states))
-
-
-def transpose(rows: Rows) -> Rows:
-    """Returns the transposed matrix, its rows scaled like the original's."""
-    log_weight = rows.log_weight - rows.log_scale[rows.row] + rows.log_scale[rows.column]
-    total = rows.diagonal - np.bincount(rows.column, np.exp(log_weight), rows.n)
-    return replace(rows, row=rows.column, column=rows.row, log_weight=log_weight, total=total)
-
-
-def symmetric_part(rows: Rows) -> Rows:
-    """Returns `(M + M^T) / 2`."""
-    half = np.exp(rows.log_weight - rows.log_scale[rows.row]) / 2
-    place = np.concatenate([rows.row, rows.column]), np.concatenate([rows.column, rows.row])
-    both = sp.csr_array(sp.coo_array((np.concatenate([half, half]), place), shape=(rows.n,) * 2))
-    total = rows.total + (transpose(rows).total - rows.total) / 2
-    return Rows(*_off_diagonals(both, rows.log_scale), rows.diagonal, total, rows.log_scale)
-
-
-def block(first: Rows, second: Rows) -> Rows:
-    """Returns the block-diagonal matrix of two matrices."""
-    shifted = replace(second, row=second.row + first.n, column=second.column + first.n)
-    parts = zip(vars(first).values(), vars(shifted).values(), strict=True)
-    return Rows(*(np.concatenate(pair) for pair in parts))
 
 
 def check_parameters(lam: float, terminal: str, delta: float) -> None:

@@ -92,6 +92,8 @@ class MiniGridWorld(TabularEnv, gymnasium.Wrapper, RecordConstructorArgs):
         self.step_limit: int = step_limit or int(inner.max_steps)
         inner.max_steps = np.iinfo(np.int64).max
         self.graph, self.actions = self._explore(actions)
+        self.n_states = len(self.graph.names)
+        """The number of states, terminal ones included."""
         terminal = self.graph.kind != NON_TERMINAL
         reward = np.select(
             [self.graph.kind == FAILURE, terminal, self.graph.blocked],
@@ -126,11 +128,6 @@ class MiniGridWorld(TabularEnv, gymnasium.Wrapper, RecordConstructorArgs):
                 "more actions: some missions need something to be put down (actions=ACTIONS[:6])."
             )
         return graph, names
-
-    @property
-    def n_states(self) -> int:
-        """The number of states, terminal ones included."""
-        return len(self.graph.names)
 
     @cached_property
     def positions(self) -> Int[np.ndarray, "states 2"]:
