@@ -180,10 +180,7 @@ class _Lookup:
     def single(self, observation: np.ndarray) -> float:
         observation = as_type(self.name, observation, self.dtype)
         value = self.known.get(observation.tobytes())
-        if value is not None:
-            return value
-        other = self._other(observation)
-        return other.at(observation) if other.single is None else other.single(observation)
+        return self._other(observation).at(observation) if value is None else value
 
     def _other(self, observation: np.ndarray) -> Potential:
         if self.otherwise is None:

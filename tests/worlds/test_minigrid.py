@@ -39,7 +39,7 @@ def test_random_walks_of_the_real_environment_follow_the_tables(world):
             assert world.graph.names[state] == name_of(real)
             assert bool(world.mdp.terminal[state]) == terminated
             if terminated:
-                assert (world.state_reward[state] == 0) == (reward > 0)
+                assert (world.mdp.reward[state] == 0) == (reward > 0)
                 break
             if real.step_count > 300:
                 break

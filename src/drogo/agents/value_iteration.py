@@ -12,10 +12,6 @@ MOST_SWEEPS = 1_000_000
 TOLERANCE = 1e-12
 
 
-class NoOptimum(NumericalError):
-    """Value iteration did not converge."""
-
-
 def action_values(
     mdp: MDP, values: Float[np.ndarray, " states"], discount: float
 ) -> Float[np.ndarray, "states actions"]:
@@ -43,7 +39,7 @@ def optimal_values(mdp: MDP, discount: float = 1.0) -> Float[np.ndarray, " state
         values = better
         if change <= TOLERANCE * np.abs(values).max():
             return values
-    raise NoOptimum(
+    raise NumericalError(
         f"value iteration still changed a value by {change:.2g} after {MOST_SWEEPS} sweeps. Is "
         "there a state from which no terminal state can be reached?"
     )

@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 
 from drogo.errors import DataError
 from drogo.files import KINDS
+from drogo.mdp.arrays import frozen
 
 
 def plain(name: str, values: npt.ArrayLike) -> Shaped[np.ndarray, "..."]:
@@ -34,13 +35,7 @@ def plain(name: str, values: npt.ArrayLike) -> Shaped[np.ndarray, "..."]:
         return values
     if array.flags.writeable and (array is values or array.base is not None):
         array = array.copy()
-    return locked(array)
-
-
-def locked(array: np.ndarray) -> np.ndarray:
-    """Makes an array read-only and returns it."""
-    array.flags.writeable = False
-    return array
+    return frozen(array)
 
 
 def column(name: str, values: npt.ArrayLike, n: int | None = None) -> Shaped[np.ndarray, " n"]:
@@ -58,7 +53,7 @@ def numbers(name: str, values: npt.ArrayLike, n: int) -> Float[np.ndarray, " n"]
     bad = ~np.isfinite(array)
     if bad.any():
         raise DataError(f"the {name} of transition {bad.argmax()} is {array[bad.argmax()]}.")
-    return locked(array)
+    return frozen(array)
 
 
 def flags(name: str, values: npt.ArrayLike, n: int) -> Bool[np.ndarray, " n"]:
@@ -68,7 +63,7 @@ def flags(name: str, values: npt.ArrayLike, n: int) -> Bool[np.ndarray, " n"]:
     if bad.any():
         at = int(bad.argmax())
         raise DataError(f"{name} of transition {at} is {array[at]}; it must be True or False.")
-    return locked(array.astype(bool))
+    return frozen(array.astype(bool))
 
 
 def indices(name: str, values: npt.ArrayLike, size: int) -> Int[np.ndarray, " n"]:
@@ -78,7 +73,7 @@ def indices(name: str, values: npt.ArrayLike, size: int) -> Int[np.ndarray, " n"
         raise DataError(f"{name} has the type {array.dtype}; indices must be whole numbers.")
     if array.size and (array.min() < 0 or array.max() >= size):
         raise DataError(f"{name} points outside the table of {size} observations.")
-    return locked(array.astype(np.int32))
+    return frozen(array.astype(np.int32))
 
 
 def as_type(

@@ -39,6 +39,8 @@ class Step(NamedTuple):
 
 
 NumberOfStep = float | Callable[[Step], float] | None
+COLUMNS = np.dtype("i8, i8, f8, ?, ?, f8")
+COLUMNS.names = "state", "next_state", "reward", "terminated", "truncated", "terminal_value"
 
 
 def collect(
@@ -279,22 +281,21 @@ def _gather(
     table: TableBuilder,
 ) -> Transitions:
     """Puts the first `n` steps into a table and indices into it."""
-    state, next_state = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
-    rewards, terminal_values = np.empty(n), np.zeros(n)
-    terminated, truncated = np.empty(n, dtype=bool), np.empty(n, dtype=bool)
-    arrived: dict[int, tuple[Any, int]] = {}
-    for k, (environment, step) in zip(range(n), steps, strict=False):
-        # Within an episode, an observation is the last step's next observation: one row, not two.
-        last, row = arrived.get(environment, (None, -1))
-        state[k] = row if last is step.observation else table.add(step.observation)
-        next_state[k] = table.add(step.next_observation)
-        arrived[environment] = step.next_observation, int(next_state[k])
-        rewards[k], terminated[k], truncated[k] = step.reward, step.terminated, step.truncated
-        if step.terminated:
-            reported = float(step.info.get("terminal_value") or 0.0)
-            rewards[k] -= reported
-            terminal_values[k] = _number(terminal_value, step, reported)
-        rewards[k] = _number(reward, step, rewards[k])
-    return Transitions.from_table(
-        table.finish(), state, next_state, rewards, terminated, truncated, terminal_values
-    )
+
+    def transitions() -> Iterator[tuple[int, int, float, bool, bool, float]]:
+        arrived: dict[int, tuple[Any, int]] = {}
+        for environment, step in steps:
+            # Within an episode, an observation is the last step's next observation: one row.
+            last, row = arrived.get(environment, (None, -1))
+            state = row if last is step.observation else table.add(step.observation)
+            next_state = table.add(step.next_observation)
+            arrived[environment] = step.next_observation, next_state
+            own, value = step.reward, 0.0
+            if step.terminated:
+                reported = float(step.info.get("terminal_value") or 0.0)
+                own, value = own - reported, _number(terminal_value, step, reported)
+            own = _number(reward, step, own)
+            yield state, next_state, own, step.terminated, step.truncated, value
+
+    columns = np.fromiter(transitions(), COLUMNS, n)
+    return Transitions.from_table(table.finish(), **{name: columns[name] for name in COLUMNS.names})

@@ -13,9 +13,9 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from drogo.data.arrays import locked
 from drogo.errors import DataError
 from drogo.files import KINDS
+from drogo.mdp.arrays import frozen
 
 MERGE_TRIAL = 20_000
 """The number of observations after which it is decided whether they repeat."""
@@ -59,7 +59,7 @@ class TableBuilder:
     def finish(self) -> np.ndarray:
         """Returns the table: an array, or a memory map of the file."""
         if self.path is None or self._file is None or self._first is None:
-            return locked(np.stack(self._rows))
+            return frozen(np.stack(self._rows))
         self._file.close()
         shape = (self._count, *self._first.shape)
         return np.memmap(self.path, self._first.dtype, mode="r", shape=shape)

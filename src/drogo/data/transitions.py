@@ -21,6 +21,7 @@ from drogo.config import is_a
 from drogo.data import arrays
 from drogo.errors import ArgumentError, DamagedFile, DataError, MissingFile
 from drogo.files import KINDS, Header, read_array_file, write_array_file
+from drogo.mdp.arrays import frozen
 from drogo.mdp.model import distinct_pairs
 
 FORMAT = "drogo transitions 4"
@@ -110,10 +111,9 @@ class Transitions:
                 f"({after.shape}, {after.dtype}) must have the same shape and type."
             )
         table, index = merge_equal(np.concatenate([before, after]))
-        arrays.locked(table)
         state, next_state = np.split(index, 2)
         return cls.from_table(
-            table, state, next_state, reward, terminated, truncated, terminal_value
+            frozen(table), state, next_state, reward, terminated, truncated, terminal_value
         )
 
     @classmethod
@@ -144,9 +144,6 @@ class Transitions:
         Raises:
             DataError: The arrays do not fit together, or nothing can be learned from them.
         """
-        n = np.size(state)
-        truncated = np.zeros(n) if truncated is None else truncated
-        terminal_value = np.zeros(n) if terminal_value is None else terminal_value
         table = arrays.plain("observations", observations)
         if table.ndim == 0:
             raise DataError("observations is a single number; give one observation per row.")

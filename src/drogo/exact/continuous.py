@@ -65,16 +65,16 @@ def solve_on_grid(
         raise ArgumentError(f"reward is {reward} and lam {lam}; they must be below and above 0.")
     if min(nodes) < 3:
         raise ArgumentError(f"nodes is {tuple(nodes)}; give at least 3 along each axis.")
-    sizes = [tuple(nodes)]
-    while min(sizes[-1]) // 2 >= SMALLEST_GRID:
-        sizes.append(tuple(count // 2 + 1 for count in sizes[-1]))
-    solution = None
-    for size in reversed(sizes):
+
+    def solve(size: tuple[int, ...]) -> GridSolution:
+        coarse = None
+        if min(size) // 2 >= SMALLEST_GRID:
+            coarse = solve(tuple(count // 2 + 1 for count in size))
         axes = tuple(np.linspace(a, b, n) for a, b, n in zip(low, high, size, strict=True))
         states = np.stack([m.ravel() for m in np.meshgrid(*axes, indexing="ij")], axis=1)
         moves = [dynamics(states, action) for action in range(actions)]
         weights = [_interpolation(axes, next_states) for next_states, _ in moves]
-        v = guess = np.zeros(len(states)) if solution is None else solution(states)
+        v = guess = np.zeros(len(states)) if coarse is None else coarse(states)
         largest_change = np.inf
         for _ in range(max_iterations):
             reached = np.stack(
@@ -84,16 +84,14 @@ def solve_on_grid(
             largest_change = np.abs(new - v).max()
             v = new
             if largest_change < tolerance:
-                break
-        else:
-            raise NumericalError(
-                f"value iteration still changed a value by {largest_change:.2g} after "
-                f"{max_iterations} iterations. Can every state reach a terminal state?"
-            )
-        change = float("nan") if solution is None else float(np.abs(v - guess).mean())
-        solution = GridSolution(axes, v.reshape(size), change)
-    assert solution is not None  # there is at least one size
-    return solution
+                change = float("nan") if coarse is None else float(np.abs(v - guess).mean())
+                return GridSolution(axes, v.reshape(size), change)
+        raise NumericalError(
+            f"value iteration still changed a value by {largest_change:.2g} after "
+            f"{max_iterations} iterations. Can every state reach a terminal state?"
+        )
+
+    return solve(tuple(nodes))
 
 
 def _interpolation(

@@ -19,18 +19,10 @@ import scipy.sparse as sp
 from jaxtyping import Float
 from scipy.sparse import csgraph
 
-from drogo.errors import ArgumentError
+from drogo.errors import ArgumentError, check_choice
 from drogo.exact.log_solve import NoPositiveSolution, log_solve
 from drogo.exact.perron import Pencil, perron
-from drogo.exact.rows import (
-    Rows,
-    block,
-    check_parameters,
-    default_rows,
-    successor_rows,
-    symmetric_part,
-    transpose,
-)
+from drogo.exact.rows import Rows, check_parameters, default_rows, successor_rows
 from drogo.exact.solution import Solution, Vector
 from drogo.mdp import MDP
 
@@ -65,10 +57,7 @@ def solve(
         ArgumentError: An argument cannot be used, or the vector is not defined for this MDP.
         NotConverged: No vector could be computed.
     """
-    if definition not in DEFINITIONS:
-        raise ArgumentError(
-            f"definition is {definition!r}; choose one of {', '.join(DEFINITIONS)}."
-        )
+    check_choice("definition", definition, DEFINITIONS)
     check_parameters(lam, terminal, delta)
     if terminal_value is not None and definition != "column":
         raise ArgumentError(f"terminal_value is for definition='column', not for {definition!r}.")
@@ -173,14 +162,10 @@ def _column(mdp: MDP, lam: float, terminal_value: npt.ArrayLike | None) -> Vecto
     values = np.zeros(mdp.n_states)
     values[mdp.terminal] = rewards / lam
     # The rows of terminal states are not used: any formulation gives the same other rows.
-    rows = default_rows(mdp, lam, "absorbing", 1.0)
-    v, residual, error = _refined_solve(rows, mdp.terminal, values)
-    return Vector(v, None, None, residual, error)
+    return _refined_solve(default_rows(mdp, lam, "absorbing", 1.0), mdp.terminal, values)
 
 
-def _refined_solve(
-    rows: Rows, fixed: np.ndarray, values: np.ndarray
-) -> tuple[np.ndarray, float, float]:
+def _refined_solve(rows: Rows, fixed: np.ndarray, values: np.ndarray) -> Vector:
     """Corrects `(M e)(s) = 0` on the unknown entries by its own accurate residual."""
     v, factor = log_solve(rows, fixed, values)
     correction = np.inf
@@ -193,12 +178,12 @@ def _refined_solve(
         v[factor.unknown] += np.log1p(np.maximum(change, -0.5))
         correction = size
     residual = float(np.abs(rows.ratio(v)[factor.unknown]).max(initial=0.0))
-    return v, residual, max(correction, factor.rounding_error(rows, v))
+    return Vector(v, None, None, residual, max(correction, factor.rounding_error(rows, v)))
 
 
 def _transition(mdp: MDP, rows: Rows) -> Vector:
     _check_connected(mdp)
-    result = perron(Pencil(symmetric_part(rows)))
+    result = perron(Pencil(rows.symmetric_part()))
     return result._replace(log_e=_unit(result.log_e))
 
 
@@ -211,9 +196,8 @@ def _representation(mdp: MDP, rows: Rows) -> Vector:
     _check_connected(mdp)
     n = rows.n
     partner = np.concatenate([np.arange(n) + n, np.arange(n)])
-    v, eigenvalue, (below, above), residual, error = perron(
-        Pencil(block(rows, transpose(rows)), partner)
-    )
+    pencil = Pencil(rows.beside(rows.transpose()), partner)
+    v, eigenvalue, (below, above), residual, error = perron(pencil)
     high, largest, low = (0.5 / s if s > 0 else np.inf for s in (below, eigenvalue, above))
     log_e = _unit(np.logaddexp(v[:n], v[n:]))
     return Vector(log_e, largest, (low, high), residual, error)
@@ -232,20 +216,20 @@ def _right(mdp: MDP, rows: Rows) -> Vector:
         row_sum = rows.total / np.exp(rows.log_scale)
         least_row_sum = float(row_sum[~terminal].min(initial=np.inf))
     t = float(row_sum[terminal].min())
-    inner = None
     if t >= least_row_sum:  # The row sums bound the block's smallest eigenvalue from below.
         inner = perron(Pencil(_inner_rows(mdp, rows)))
-    if inner is not None and inner.eigenvalue <= t:
-        v = np.full(mdp.n_states, -np.inf)
-        v[~terminal] = inner.log_e
-        return inner._replace(log_e=_unit(v))
+        if inner.eigenvalue <= t:
+            v = np.full(mdp.n_states, -np.inf)
+            v[~terminal] = inner.log_e
+            return inner._replace(log_e=_unit(v))
     if not np.allclose(row_sum[terminal], t, rtol=1e-12, atol=0):
         raise ArgumentError(
             "the terminal states have different rewards, so the right eigenvector vanishes "
             "wherever only the worse ones can be reached. Use definition='column'."
         )
-    v, residual, error = _refined_solve(rows.minus(t), terminal, np.zeros(rows.n))
-    return Vector(_unit(v), t, Pencil(rows).bracket(v), residual, error)
+    outer = _refined_solve(rows.minus(t), terminal, np.zeros(rows.n))
+    bracket = Pencil(rows).bracket(outer.log_e)
+    return outer._replace(log_e=_unit(outer.log_e), eigenvalue=t, bracket=bracket)
 
 
 def _inner_rows(mdp: MDP, rows: Rows) -> Rows:
@@ -261,15 +245,9 @@ def _inner_rows(mdp: MDP, rows: Rows) -> Rows:
     local = np.cumsum(inside) - 1
     keep = inside[rows.row] & inside[rows.column]
     leaves = inside[rows.row] & ~inside[rows.column]
-    leaving = np.bincount(rows.row[leaves], np.exp(rows.log_weight[leaves]), rows.n)
-    return Rows(
-        local[rows.row[keep]],
-        local[rows.column[keep]],
-        rows.log_weight[keep],
-        rows.diagonal[inside],
-        (rows.total + leaving)[inside],
-        rows.log_scale[inside],
-    )
+    total = rows.total + np.bincount(rows.row[leaves], np.exp(rows.log_weight[leaves]), rows.n)
+    entries = local[rows.row[keep]], local[rows.column[keep]], rows.log_weight[keep]
+    return Rows(*entries, rows.diagonal[inside], total[inside], rows.log_scale[inside])
 
 
 def _check_connected(mdp: MDP) -> None:

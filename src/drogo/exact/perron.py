@@ -40,17 +40,18 @@ class Pencil:
         shifted = self.rows.minus(s)
         if self.partner is None or s == 0:
             return shifted
-        row = np.concatenate([shifted.row, np.arange(self.rows.n)])
-        order = np.argsort(row, kind="stable")
-        column = np.concatenate([shifted.column, self.partner])
-        log_weight = np.concatenate([shifted.log_weight, np.log(s) + self.rows.log_scale])
+        log_scale = shifted.log_scale
         return replace(
             shifted,
-            row=row[order],
-            column=column[order],
-            log_weight=log_weight[order],
-            total=shifted.total - s * np.exp(self.rows.log_scale),
+            row=np.concatenate([shifted.row, np.arange(shifted.n)]),
+            column=np.concatenate([shifted.column, self.partner]),
+            log_weight=np.concatenate([shifted.log_weight, np.log(s) + log_scale]),
+            total=shifted.total - s * np.exp(log_scale),
         )
+
+    def couple(self, x: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+        """Returns `J x`."""
+        return x if self.partner is None else x + x[self.partner]
 
     def weight(self, v: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
         """Returns `(J exp(v)) / exp(v)`, scaled like the rows."""
@@ -145,12 +146,12 @@ def _locate(pencil: Pencil) -> tuple[float, np.ndarray]:
             factor = factorise(pencil.minus(s), nothing_fixed, flat)
         except NoPositiveSolution:
             break
-        source = _couple(pencil, x)
+        source = pencil.couple(x)
         y = factor.lu.solve(scale * source)
         if not np.isfinite(y).all() or y.min() < 0:
             break
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            growth = source / _couple(pencil, y)
+            growth = source / pencil.couple(y)
         growth = growth[np.isfinite(growth)]
         y /= y.max()
         settled = float(np.abs(y - x).max()) < 1e-9
@@ -158,7 +159,3 @@ def _locate(pencil: Pencil) -> tuple[float, np.ndarray]:
         if settled:
             break
     return lower, x
-
-
-def _couple(pencil: Pencil, x: np.ndarray) -> np.ndarray:
-    return x if pencil.partner is None else x + x[pencil.partner]

@@ -19,7 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float, Int
 
-from drogo.errors import ArgumentError, ArgumentTypeError
+from drogo.errors import ArgumentError, ArgumentTypeError, check_choice
 from drogo.mdp import MDP
 
 TERMINAL_FORMULATIONS = ("absorbing", "zero-row")
@@ -27,7 +27,7 @@ TERMINAL_FORMULATIONS = ("absorbing", "zero-row")
 
 @dataclass(frozen=True)
 class Rows:
-    """A square Z-matrix. `row`, `column` and `log_weight` list its off-diagonals, sorted by row."""
+    """A square Z-matrix. `row`, `column` and `log_weight` list its off-diagonals, in any order."""
 
     row: Int[np.ndarray, " entries"]
     column: Int[np.ndarray, " entries"]
@@ -71,6 +71,27 @@ class Rows:
         amount = shift * np.exp(self.log_scale)
         return replace(self, diagonal=self.diagonal - amount, total=self.total - amount)
 
+    def transpose(self) -> Rows:
+        """Returns the transposed matrix, its rows scaled like the original's."""
+        log_weight = self.log_weight - self.log_scale[self.row] + self.log_scale[self.column]
+        total = self.diagonal - np.bincount(self.column, np.exp(log_weight), self.n)
+        return replace(self, row=self.column, column=self.row, log_weight=log_weight, total=total)
+
+    def symmetric_part(self) -> Rows:
+        """Returns `(M + M^T) / 2`."""
+        half = np.exp(self.log_weight - self.log_scale[self.row]) / 2
+        place = np.concatenate([self.row, self.column]), np.concatenate([self.column, self.row])
+        both = sp.coo_array((np.concatenate([half, half]), place), shape=(self.n, self.n))
+        total = self.total + (self.transpose().total - self.total) / 2
+        entries = _off_diagonals(sp.csr_array(both), self.log_scale)
+        return Rows(*entries, self.diagonal, total, self.log_scale)
+
+    def beside(self, other: Rows) -> Rows:
+        """Returns the block-diagonal matrix of this matrix and another."""
+        shifted = replace(other, row=other.row + self.n, column=other.column + self.n)
+        parts = zip(vars(self).values(), vars(shifted).values(), strict=True)
+        return Rows(*(np.concatenate(pair) for pair in parts))
+
 
 def default_rows(mdp: MDP, lam: float, terminal: str, delta: float) -> Rows:
     """Returns `R - P`, with terminal states absorbing at `-delta` or with a zero row."""
@@ -79,8 +100,7 @@ def default_rows(mdp: MDP, lam: float, terminal: str, delta: float) -> Rows:
     total = -np.expm1(log_scale)
     if terminal == "zero-row":
         total[mdp.terminal] = 1.0
-    entries = _off_diagonals(mdp.P, log_scale)
-    return Rows(*entries, total + _row_sums(entries, total.size), total, log_scale)
+    return _with_sums(mdp.P, total, log_scale)
 
 
 def successor_rows(mdp: MDP, discount: float) -> Rows:
@@ -88,35 +108,7 @@ def successor_rows(mdp: MDP, discount: float) -> Rows:
     if not 0 < discount < 1:
         raise ArgumentError(f"discount is {discount}; it must lie in (0, 1).")
     total = np.where(mdp.terminal, 1.0, 1.0 - discount)
-    unscaled = np.zeros(mdp.n_states)
-    entries = _off_diagonals(sp.csr_array(mdp.P * discount), unscaled)
-    return Rows(*entries, total + _row_sums(entries, total.size), total, unscaled)
-
-
-def transpose(rows: Rows) -> Rows:
-    """Returns the transposed matrix, its rows scaled like the original's."""
-    log_weight = rows.log_weight - rows.log_scale[rows.row] + rows.log_scale[rows.column]
-    order = np.argsort(rows.column, kind="stable")
-    entries = rows.column[order], rows.row[order], log_weight[order]
-    total = rows.diagonal - _row_sums(entries, rows.n)
-    return Rows(*entries, rows.diagonal, total, rows.log_scale)
-
-
-def symmetric_part(rows: Rows) -> Rows:
-    """Returns `(M + M^T) / 2`."""
-    half = np.exp(rows.log_weight - rows.log_scale[rows.row]) / 2
-    place = np.concatenate([rows.row, rows.column]), np.concatenate([rows.column, rows.row])
-    both = sp.csr_array(sp.coo_array((np.concatenate([half, half]), place), shape=(rows.n,) * 2))
-    total = rows.total + (transpose(rows).total - rows.total) / 2
-    entries = _off_diagonals(both, rows.log_scale)
-    return Rows(*entries, rows.diagonal, total, rows.log_scale)
-
-
-def block(first: Rows, second: Rows) -> Rows:
-    """Returns the block-diagonal matrix of two matrices."""
-    shifted = replace(second, row=second.row + first.n, column=second.column + first.n)
-    parts = zip(vars(first).values(), vars(shifted).values(), strict=True)
-    return Rows(*(np.concatenate(pair) for pair in parts))
+    return _with_sums(sp.csr_array(mdp.P * discount), total, np.zeros(mdp.n_states))
 
 
 def check_parameters(lam: float, terminal: str, delta: float) -> None:
@@ -125,26 +117,25 @@ def check_parameters(lam: float, terminal: str, delta: float) -> None:
             raise ArgumentTypeError(f"{name} is {value!r}; expected a number.")
     if not (np.isfinite(lam) and lam > 0):
         raise ArgumentError(f"lam is {lam}; it must be a positive number.")
-    if terminal not in TERMINAL_FORMULATIONS:
-        raise ArgumentError(
-            f"terminal is {terminal!r}; choose one of {', '.join(TERMINAL_FORMULATIONS)}."
-        )
+    check_choice("terminal", terminal, TERMINAL_FORMULATIONS)
     if not (np.isfinite(delta) and delta > 0):
         raise ArgumentError(
             f"delta is {delta}; it must be a positive number (the paper's is 0.001)."
         )
 
 
-Entries = tuple[np.ndarray, np.ndarray, np.ndarray]
-"""Row, column and log weight of each off-diagonal, sorted by row."""
+def _with_sums(P: sp.csr_array, total: np.ndarray, log_scale: np.ndarray) -> Rows:
+    """Returns the matrix with the off-diagonals of `-P`, scaled, and these row sums."""
+    row, column, log_weight = _off_diagonals(P, log_scale)
+    diagonal = total + np.bincount(row, np.exp(log_weight), total.size)
+    return Rows(row, column, log_weight, diagonal, total, log_scale)
 
 
-def _off_diagonals(P: sp.csr_array, log_scale: np.ndarray) -> Entries:
+def _off_diagonals(
+    P: sp.csr_array, log_scale: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Returns row, column and scaled log weight of each off-diagonal."""
     entries = P.tocoo()
     off = (entries.row != entries.col) & (entries.data > 0)
     row, column = entries.row[off].astype(np.int64), entries.col[off].astype(np.int64)
     return row, column, np.log(entries.data[off]) + log_scale[row]
-
-
-def _row_sums(entries: Entries, n: int) -> np.ndarray:
-    return np.bincount(entries[0], np.exp(entries[2]), n)

@@ -20,6 +20,7 @@ ROW_SUM_TOLERANCE = 1e-6
 
 
 def frozen(array: np.ndarray) -> np.ndarray:
+    """Makes an array read-only and returns it."""
     array.flags.writeable = False
     return array
 

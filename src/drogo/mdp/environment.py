@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
@@ -27,57 +26,56 @@ Row = list[list[Outcome]]
 """The outcomes of each action."""
 
 
-@dataclass(frozen=True)
-class Table:
-    """The reachable part of an environment."""
+Table = tuple[dict[Hashable, Row], np.ndarray]
+"""The reachable part of an environment: the outcomes of each state, in the order in which the
+states were found (empty for terminal states), and the distribution of the first state."""
 
-    outcomes: dict[Hashable, Row]
-    """Of each state, in the order in which the states were found; empty for terminal states."""
-    start: np.ndarray
 
-    def to_mdp(self, reward: float | Callable[[Any], float] | None) -> MDP:
-        states = list(self.outcomes)
-        index = {key: i for i, key in enumerate(states)}
-        terminal = self._terminal(index)
-        entries = [
-            (action, i, index[key], probability)
-            for i, row in enumerate(self.outcomes.values())
-            if not terminal[i]
-            for action, outcomes in enumerate(row)
-            for probability, key, _, _ in outcomes
-        ]
-        actions, before, after, weight = map(np.array, zip(*entries, strict=True))
-        matrices = [
-            sp.csr_array((weight[taken], (before[taken], after[taken])), shape=(len(states),) * 2)
-            for taken in (actions == action for action in range(actions.max() + 1))
-        ]
-        if callable(reward):
-            r = np.array([float(reward(key)) for key in states])
-        elif reward is not None:
-            r = np.where(terminal, 0.0, float(reward))
-        else:
-            rows = zip(self.outcomes.items(), terminal, strict=True)
-            r = np.array([0.0 if over else _reward_of(*item) for item, over in rows])
-        return MDP.from_arrays(matrices, r, terminal, start=self.start, states=states)
+def to_mdp(table: Table, reward: float | Callable[[Any], float] | None) -> MDP:
+    """Makes the MDP of a table, with its rewards or others."""
+    rows, start = table
+    states, terminal = list(rows), _terminal(rows, start)
+    index = {key: i for i, key in enumerate(states)}
+    entries = [
+        (action, i, index[key], probability)
+        for i, row in enumerate(rows.values())
+        if not terminal[i]
+        for action, outcomes in enumerate(row)
+        for probability, key, _, _ in outcomes
+    ]
+    actions, before, after, weight = map(np.array, zip(*entries, strict=True))
+    matrices = [
+        sp.csr_array((weight[taken], (before[taken], after[taken])), shape=(len(states),) * 2)
+        for taken in (actions == action for action in range(actions.max() + 1))
+    ]
+    if callable(reward):
+        r = np.array([float(reward(key)) for key in states])
+    elif reward is not None:
+        r = np.where(terminal, 0.0, float(reward))
+    else:
+        items = zip(rows.items(), terminal, strict=True)
+        r = np.array([0.0 if over else _reward_of(*item) for item, over in items])
+    return MDP.from_arrays(matrices, r, terminal, start=start, states=states)
 
-    def _terminal(self, index: Mapping[Hashable, int]) -> np.ndarray:
-        terminal = np.zeros(len(index), dtype=bool)
-        continuing = self.start > 0  # An episode that begins in a state does not end there.
-        for _, key, _, terminated in chain(*chain(*self.outcomes.values())):
-            (terminal if terminated else continuing)[index[key]] = True
-        for key, i in index.items():
-            if terminal[i] and continuing[i]:
-                raise MDPError(
-                    f"entering state {key!r} sometimes ends the episode and sometimes does not (or "
-                    "episodes begin there), so it is neither terminal nor non-terminal. Put what "
-                    "decides this into the state (state=)."
-                )
-        if not terminal.any():
-            raise MDPError(
-                f"none of the {len(index)} reachable states ends the episode, so there is no "
-                "terminal state to anchor the vector at."
-            )
-        return terminal
+
+def _terminal(rows: dict[Hashable, Row], start: np.ndarray) -> np.ndarray:
+    ending, continuing = set(), {key for key, chance in zip(rows, start, strict=True) if chance > 0}
+    # An episode that begins in a state does not end there.
+    for _, key, _, terminated in chain(*chain(*rows.values())):
+        (ending if terminated else continuing).add(key)
+    unclear = [key for key in rows if key in ending and key in continuing]
+    if unclear:
+        raise MDPError(
+            f"entering state {unclear[0]!r} sometimes ends the episode and sometimes does not (or "
+            "episodes begin there), so it is neither terminal nor non-terminal. Put what decides "
+            "this into the state (state=)."
+        )
+    if not ending:
+        raise MDPError(
+            f"none of the {len(rows)} reachable states ends the episode, so there is no terminal "
+            "state to anchor the vector at."
+        )
+    return np.array([key in ending for key in rows])
 
 
 def _reward_of(key: Hashable, row: Row) -> float:
@@ -111,7 +109,7 @@ def read(env: gymnasium.Env) -> Table:
     roots: dict[Hashable, int] = {int(s): int(s) for s in np.flatnonzero(start > 0)}
     outcomes = _breadth_first(roots, expand, len(dynamics))
     reached = start[np.array(list(outcomes), dtype=np.int64)]
-    return Table(outcomes, reached / reached.sum())
+    return outcomes, reached / reached.sum()
 
 
 def explore(
@@ -147,7 +145,7 @@ def explore(
         starts[key] += 1
         roots.setdefault(key, root)
     outcomes = _breadth_first(roots, expand, max_states)
-    return Table(outcomes, np.array([starts[key] for key in outcomes]) / len(seeds))
+    return outcomes, np.array([starts[key] for key in outcomes]) / len(seeds)
 
 
 def _as_key(observation: Any) -> Hashable:

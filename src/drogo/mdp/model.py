@@ -185,10 +185,10 @@ class MDP:
         from drogo.mdp import environment
 
         if state is None and isinstance(getattr(env.unwrapped, "P", None), Mapping):
-            return environment.read(env).to_mdp(reward)
+            return environment.to_mdp(environment.read(env), reward)
         seeds = [seed] if isinstance(seed, int) else list(seed)
         table = environment.explore(env, state=state, max_states=max_states, seeds=seeds)
-        return table.to_mdp(reward)
+        return environment.to_mdp(table, reward)
 
 
 @runtime_checkable

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import gymnasium
@@ -11,24 +13,43 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Bool, Float, Int
 
-from drogo.errors import ArgumentError
+from drogo.errors import ArgumentError, check_choice
 from drogo.mdp import MDP
 
+STARTS = ("map", "uniform")
 
-def mdp_of_moves(
-    next_state: Int[np.ndarray, "states actions"],
-    reward: Float[np.ndarray, " states"],
-    terminal: Bool[np.ndarray, " states"],
-    start: Float[np.ndarray, " states"],
-    states: Sequence[Hashable],
-) -> MDP:
-    """Returns the MDP of a table of moves under the uniform random policy."""
-    n = len(next_state)
-    matrices = [
-        sp.csr_array((np.ones(n), reached, np.arange(n + 1)), shape=(n, n))
-        for reached in next_state.T
-    ]
-    return MDP.from_arrays(matrices, reward, terminal, start=start, states=states)
+
+@dataclass(eq=False, repr=False)
+class TabularWorld:
+    """A world whose moves are a table."""
+
+    next_state: Int[np.ndarray, "states actions"]
+    """The state that each action leads to; a terminal state leads to itself."""
+    reward: Float[np.ndarray, " states"]
+    """The reward of leaving each state; the terminal value of a terminal state."""
+    terminal: Bool[np.ndarray, " states"]
+    """Which states end an episode."""
+    start: Float[np.ndarray, " states"]
+    """The distribution of the first state of an episode."""
+    states: Sequence[Hashable]
+    """What each state stands for."""
+
+    @property
+    def n_states(self) -> int:
+        """The number of states, terminal ones included."""
+        return len(self.states)
+
+    @cached_property
+    def mdp(self) -> MDP:
+        """The MDP of the world under the uniform random policy."""
+        n = self.n_states
+        matrices = [
+            sp.csr_array((np.ones(n), reached, np.arange(n + 1)), shape=(n, n))
+            for reached in self.next_state.T
+        ]
+        return MDP.from_arrays(
+            matrices, self.reward, self.terminal, start=self.start, states=self.states
+        )
 
 
 class TabularEnv(gymnasium.Env):
@@ -40,17 +61,19 @@ class TabularEnv(gymnasium.Env):
 
     actions: tuple[str, ...]
     """The names of the actions, for error messages."""
-    next_state: Int[np.ndarray, "states actions"]
-    """Terminal states lead to themselves."""
-    state_reward: Float[np.ndarray, " states"]
-    """The reward of leaving each state; the terminal value of a terminal state."""
-    terminal: Bool[np.ndarray, " states"]
-    map_start: Float[np.ndarray, " states"]
-    """The distribution of the first state if `start` is "map"."""
+    moves: TabularWorld
     start = "map"
+    """How episodes begin: as the world says, or "uniform"ly in any non-terminal state."""
     step_limit: int
     state = 0
     steps = 0
+
+    @cached_property
+    def mdp(self) -> MDP:
+        """The MDP of the world, in which episodes begin as `start` says."""
+        mdp = self.moves.mdp
+        allowed = ~mdp.terminal
+        return mdp if self.start == "map" else replace(mdp, start=allowed / allowed.sum())
 
     @abc.abstractmethod
     def _observation(self) -> Any:
@@ -64,16 +87,16 @@ class TabularEnv(gymnasium.Env):
         unknown = sorted(set(options) - {"state", "start"})
         if unknown:
             raise ArgumentError(f"unknown reset option(s) {unknown}; known: 'state', 'start'.")
-        check_start(options["start"])
+        check_choice("start", options["start"], STARTS)
         if "state" in options:
             state = int(options["state"])
-            if not 0 <= state < self.terminal.size or self.terminal[state]:
+            if not 0 <= state < self.moves.n_states or self.moves.terminal[state]:
                 raise ArgumentError(
                     f"reset option 'state' is {state}; expected a non-terminal state from 0 to "
-                    f"{self.terminal.size - 1}."
+                    f"{self.moves.n_states - 1}."
                 )
         else:
-            allowed = ~self.terminal if options["start"] == "uniform" else self.map_start
+            allowed = ~self.moves.terminal if options["start"] == "uniform" else self.moves.start
             state = int(self.np_random.choice(np.flatnonzero(allowed)))
         self.state, self.steps = state, 0
         return self._observation(), {"state": state}
@@ -83,21 +106,16 @@ class TabularEnv(gymnasium.Env):
             expected = ", ".join(f"{k} ({name})" for k, name in enumerate(self.actions))
             raise ArgumentError(f"action is {action!r}; expected {expected}.")
         before = self.state
-        self.state = int(self.next_state[before, action])
+        self.state = int(self.moves.next_state[before, action])
         self.steps += 1
-        terminated = bool(self.terminal[self.state])
-        reward = 0.0 if self.terminal[before] else float(self.state_reward[before])
+        terminated = bool(self.moves.terminal[self.state])
+        reward = 0.0 if self.moves.terminal[before] else float(self.moves.reward[before])
         info: dict[str, Any] = {"state": self.state}
         if terminated and self.state != before:
-            info["terminal_value"] = float(self.state_reward[self.state])
+            info["terminal_value"] = float(self.moves.reward[self.state])
             reward += info["terminal_value"]
         truncated = self.steps >= self.step_limit and not terminated
         return self._observation(), reward, terminated, truncated, info
-
-
-def check_start(start: str) -> None:
-    if start not in ("map", "uniform"):
-        raise ArgumentError(f"start is {start!r}; choose 'map' or 'uniform'.")
 
 
 def check_tile(tile: int) -> None:

@@ -122,7 +122,7 @@ def test_starts():
         env.reset(options={"state": 500})
     with pytest.raises(ValueError, match=r"unknown reset option\(s\) \['place'\]"):
         env.reset(options={"place": 1})
-    with pytest.raises(ValueError, match="start is 'goal'; choose 'map' or 'uniform'"):
+    with pytest.raises(ValueError, match="start is 'goal'; choose one of map, uniform"):
         env.reset(options={"start": "goal"})
     again = [env.reset(seed=3, options={"start": "uniform"})[0] for _ in range(2)]
     assert again[0] == again[1]
@@ -131,7 +131,7 @@ def test_starts():
 def test_wrong_arguments():
     for arguments, message in (
         ({"observation": "text"}, "observation is 'text'; choose one of one-hot"),
-        ({"start": "goal"}, "start is 'goal'; choose 'map' or 'uniform'"),
+        ({"start": "goal"}, "start is 'goal'; choose one of map, uniform"),
         ({"step_limit": 0}, "step_limit is 0"),
         ({"tile": 0}, "tile is 0"),
         ({"render_mode": "human"}, "render_mode is 'human'; choose one of rgb_array, ansi"),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +9,10 @@ import gymnasium
 import numpy as np
 
 from drogo.errors import ArgumentError, check_choice
-from drogo.mdp import MDP
 from drogo.worlds.grid import observe
 from drogo.worlds.grid.parse import START
 from drogo.worlds.grid.world import GridWorld
-from drogo.worlds.tabular import TabularEnv, check_start
+from drogo.worlds.tabular import STARTS, TabularEnv
 
 RENDER_TILE = 24
 """Pixels per cell in `render()`."""
@@ -65,14 +62,12 @@ class GridWorldEnv(TabularEnv):
         step_limit: int | None = None,
         render_mode: str | None = None,
     ) -> None:
-        check_start(start)
+        check_choice("start", start, STARTS)
         if step_limit is not None and step_limit < 1:
             raise ArgumentError(f"step_limit is {step_limit}; it must be at least 1.")
         if render_mode is not None:
             check_choice("render_mode", render_mode, self.metadata["render_modes"])
-        self.world = world if isinstance(world, GridWorld) else GridWorld.load(world)
-        self.next_state, self.state_reward = self.world.next_state, self.world.reward
-        self.terminal, self.map_start = self.world.terminal, self.world.start
+        self.moves = self.world = world if isinstance(world, GridWorld) else GridWorld.load(world)
         self.observation_kind = observation
         self.tile = tile
         self.start = start
@@ -82,13 +77,6 @@ class GridWorldEnv(TabularEnv):
         self.observation_space = observe.space(self.world, observation, tile)
         size = int(np.prod(self.observation_space.shape or (1,))) * self.world.n_states
         self._table = self.all_observations() if size <= LARGEST_CACHED_TABLE else None
-
-    @cached_property
-    def mdp(self) -> MDP:
-        """The MDP of the world, in which episodes begin as `start` says."""
-        mdp = self.world.mdp
-        allowed = ~mdp.terminal
-        return mdp if self.start == "map" else replace(mdp, start=allowed / allowed.sum())
 
     def all_observations(self) -> np.ndarray:
         """Returns the observation of every state, in state order."""

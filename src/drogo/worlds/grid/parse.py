@@ -16,9 +16,9 @@ one). `goal C: R` makes `C` a terminal cell with the terminal value `R`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import NoReturn
 
 import numpy as np
 from jaxtyping import Bool, UInt32
@@ -41,6 +41,47 @@ class Header:
     """The terminal value of each symbol of a terminal cell."""
     step_limit: int | None = None
 
+    def read(self, line: str) -> None:
+        """Reads a line of a header. A `ValueError` says what is wrong with it."""
+        match = _HEADER_LINE.match(line)
+        if match is None:
+            raise ValueError(
+                f"cannot read the header line {line!r}. Expected 'step-limit: 200', 'reward x: "
+                f"-20' or 'goal H: -50'; the map's own rows start with a wall, {WALL!r}."
+            )
+        key, symbol, value = match["key"], match["symbol"], match["value"]
+        try:
+            amount = float(value) if key else int(value)
+        except ValueError:
+            raise ValueError(f"{value!r} is not a number ({key or 'step-limit'}).") from None
+        if key is None:
+            if amount < 1:
+                raise ValueError(f"step-limit is {amount}; it must be at least 1.")
+            self.step_limit = int(amount)
+            return
+        if key == "goal":
+            if symbol == START:
+                raise ValueError(f"{START!r} is the start and cannot be a goal.")
+            self.rewards.pop(symbol, None)
+            self.goals[symbol] = amount
+        else:
+            self.goals.pop(symbol, None)
+        self.set_reward(symbol, amount)
+
+    def set_reward(self, symbol: str, reward: float) -> None:
+        """Replaces the reward of a symbol. A `ValueError` says why that is impossible."""
+        if len(symbol) != 1 or symbol.isspace() or symbol == WALL:
+            problem = "always a wall" if symbol == WALL else "not one visible character"
+            raise ValueError(f"{symbol!r} is {problem}; use another symbol.")
+        is_goal = symbol in self.goals
+        if is_goal and not np.isfinite(reward):
+            raise ValueError(f"the reward of the goal {symbol!r} is {reward}.")
+        if not is_goal and not -np.inf < reward < 0:
+            raise ValueError(
+                f"the reward of {symbol!r} is {reward:g}; free cells need a finite reward below 0."
+            )
+        (self.goals if is_goal else self.rewards)[symbol] = reward
+
 
 def parse(
     text: str, source: str, rewards: Mapping[str, float] | None = None
@@ -49,70 +90,33 @@ def parse(
 
     `rewards` adds to, or replaces, the rewards of free cells and goals.
     """
-    lines = [line.rstrip() for line in text.lstrip("\ufeff").splitlines()]
-    while lines and not lines[-1]:
-        lines.pop()
+    lines = [line.rstrip() for line in text.lstrip("\ufeff").rstrip().splitlines()]
     if not lines:
         raise MapError(source, 1, None, "the map is empty.")
     above = next((k for k, line in enumerate(lines) if line.startswith(WALL)), len(lines))
     header = Header()
     for number, line in enumerate(lines[:above], start=1):
         if line:
-            _read_header_line(header, source, number, line)
+            with _located(source, number):
+                header.read(line)
     if above == len(lines):
         raise MapError(source, above, None, "the header is not followed by a map.")
     for symbol, reward in (rewards or {}).items():
-        _set_reward(header, symbol, float(reward), f"rewards= of {source}", above + 1)
+        with _located(f"rewards= of {source}", above + 1):
+            header.set_reward(symbol, float(reward))
     header.rewards.setdefault(START, header.rewards.get(".", -1.0))
     cells = _as_array(lines, above, source)
     _check_cells(cells, header, source, above)
     return cells, header
 
 
-def _read_header_line(header: Header, source: str, number: int, line: str) -> None:
-    match = _HEADER_LINE.match(line)
-    if match is None:
-        problem = (
-            f"cannot read the header line {line!r}. Expected 'step-limit: 200', 'reward x: -20' or "
-            f"'goal H: -50'; the map's own rows start with a wall, {WALL!r}."
-        )
-        raise MapError(source, number, None, problem)
-    key, symbol, value = match["key"], match["symbol"], match["value"]
+@contextmanager
+def _located(source: str, line: int) -> Iterator[None]:
+    """Says where in a map the problem is that a `ValueError` describes."""
     try:
-        amount = float(value) if key else int(value)
-    except ValueError:
-        problem = f"{value!r} is not a number ({key or 'step-limit'})."
-        raise MapError(source, number, None, problem) from None
-    if key is None:
-        if amount < 1:
-            raise MapError(source, number, None, f"step-limit is {amount}; it must be at least 1.")
-        header.step_limit = int(amount)
-        return
-    if key == "goal":
-        if symbol == START:
-            raise MapError(source, number, None, f"{START!r} is the start and cannot be a goal.")
-        header.rewards.pop(symbol, None)
-        header.goals[symbol] = amount
-    else:
-        header.goals.pop(symbol, None)
-    _set_reward(header, symbol, amount, source, number)
-
-
-def _set_reward(header: Header, symbol: str, reward: float, source: str, line: int) -> None:
-    if len(symbol) != 1 or symbol.isspace() or symbol == WALL:
-        problem = "always a wall" if symbol == WALL else "not one visible character"
-        raise MapError(source, line, None, f"{symbol!r} is {problem}; use another symbol.")
-    if symbol in header.goals:
-        if not np.isfinite(reward):
-            raise MapError(source, line, None, f"the reward of the goal {symbol!r} is {reward}.")
-        header.goals[symbol] = reward
-        return
-    if not reward < 0 or not np.isfinite(reward):
-        problem = (
-            f"the reward of {symbol!r} is {reward:g}; free cells need a finite reward below 0."
-        )
-        raise MapError(source, line, None, problem)
-    header.rewards[symbol] = reward
+        yield
+    except ValueError as error:
+        raise MapError(source, line, None, str(error)) from None
 
 
 def _as_array(lines: list[str], above: int, source: str) -> UInt32[np.ndarray, "h w"]:
@@ -131,25 +135,23 @@ def _as_array(lines: list[str], above: int, source: str) -> UInt32[np.ndarray, "
 
 
 def _check_cells(cells: UInt32[np.ndarray, "h w"], header: Header, source: str, above: int) -> None:
-    def fail_at(bad: Bool[np.ndarray, "h w"], problem: Callable[[str], str]) -> NoReturn:
-        row, column = divmod(int(np.argmax(bad)), cells.shape[1])
-        raise MapError(source, above + row + 1, column + 1, problem(chr(cells[row, column])))
+    def refuse(bad: Bool[np.ndarray, "h w"], problem: Callable[[str], str]) -> None:
+        if bad.any():
+            row, column = divmod(int(np.argmax(bad)), cells.shape[1])
+            raise MapError(source, above + row + 1, column + 1, problem(chr(cells[row, column])))
 
     known = [WALL, *header.rewards, *header.goals]
-    unknown = ~np.isin(cells, [ord(symbol) for symbol in known])
-    if unknown.any():
-        fail_at(
-            unknown,
-            lambda symbol: (
-                f"unknown symbol {symbol!r}. Known symbols: {' '.join(known)} ; declare "
-                f"others in the header ('reward {symbol}: -5') or with rewards=."
-            ),
-        )
+    refuse(
+        ~np.isin(cells, [ord(symbol) for symbol in known]),
+        lambda symbol: (
+            f"unknown symbol {symbol!r}. Known symbols: {' '.join(known)} ; declare "
+            f"others in the header ('reward {symbol}: -5') or with rewards=."
+        ),
+    )
     free = cells != ord(WALL)
     edge = np.ones_like(free)
     edge[1:-1, 1:-1] = False
-    if (free & edge).any():
-        fail_at(free & edge, lambda symbol: f"the border is open ({symbol!r}); close it with '#'.")
+    refuse(free & edge, lambda symbol: f"the border is open ({symbol!r}); close it with '#'.")
     goal = np.isin(cells, [ord(symbol) for symbol in header.goals])
     if not goal.any():
         symbols = ", ".join(header.goals) or "declare it: goal G: 0"
@@ -157,13 +159,12 @@ def _check_cells(cells: UInt32[np.ndarray, "h w"], header: Header, source: str, 
     # Moves between cells can be undone, so a cell reaches a goal iff its island holds one.
     islands, _ = ndimage.label(free)  # pyright: ignore[reportGeneralTypeIssues]
     cut_off = free & ~np.isin(islands, np.unique(islands[goal]))
-    if cut_off.any():
-        fail_at(
-            cut_off,
-            lambda symbol: (
-                f"{int(cut_off.sum())} cell(s) cannot reach a goal, this one "
-                f"({symbol!r}) first; open a way or wall them in."
-            ),
-        )
+    refuse(
+        cut_off,
+        lambda symbol: (
+            f"{int(cut_off.sum())} cell(s) cannot reach a goal, this one ({symbol!r}) first; open "
+            "a way or wall them in."
+        ),
+    )
     if not (free & ~goal).any():
         raise MapError(source, above + 1, None, "there is no cell besides goals.")

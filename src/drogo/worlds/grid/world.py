@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 from jaxtyping import Bool, Float, Float32, Int, Shaped, UInt32
 
-from drogo.mdp import MDP
 from drogo.worlds import shipped
 from drogo.worlds.grid import observe
 from drogo.worlds.grid.parse import START, WALL, Header, parse
-from drogo.worlds.tabular import mdp_of_moves
+from drogo.worlds.tabular import TabularWorld
 
 MOVES = ((0, 1), (1, 0), (0, -1), (-1, 0))
 """Right, down, left, up: the (row, column) steps of actions 0 to 3."""
@@ -22,19 +20,42 @@ STEPS_PER_STATE = 4
 """The step limit per free cell of a map that does not give a step limit."""
 
 
-class GridWorld:
+class GridWorld(TabularWorld):
     """A deterministic grid world. Make one with `load` (a name or a file) or `parse` (text).
 
     States are the free cells, numbered row by row. There are four moves; a blocked move stays in
-    its cell. The reward of a step is that of the cell that is left.
+    its cell. The reward of a step is that of the cell that is left. Episodes begin in the cells
+    drawn `S`, or in any non-terminal cell if there is none. `states` are pairs (row, column).
     """
 
     def __init__(
         self, name: str, characters: UInt32[np.ndarray, "height width"], header: Header
     ) -> None:
-        self.name = name
-        self.characters = characters
-        self.header = header
+        self.name, self.characters, self.header = name, characters, header
+        self.walls: Bool[np.ndarray, "height width"] = characters == ord(WALL)
+        """Which cells are walls."""
+        self.cells: Int[np.ndarray, "states 2"] = np.argwhere(~self.walls)
+        """The row and column of each state."""
+        self.index: Int[np.ndarray, "height width"] = np.full(characters.shape, -1)
+        """The state of each cell, -1 for a wall."""
+        self.index[~self.walls] = np.arange(len(self.cells))
+        symbols = characters[~self.walls]
+        reward = np.zeros(symbols.size)
+        for symbol, value in {**header.rewards, **header.goals}.items():
+            reward[symbols == ord(symbol)] = value
+        terminal = np.isin(symbols, [ord(symbol) for symbol in header.goals])
+        self.low_reward: Bool[np.ndarray, " states"]
+        """Which states cost more than the plain ones (`.`)."""
+        self.low_reward = ~terminal & (reward < header.rewards.get(".", -1.0))
+        self.has_start = bool((symbols == ord(START)).any())
+        """Whether the map says where episodes begin."""
+        allowed = symbols == ord(START) if self.has_start else ~terminal
+        row, column = (self.cells[:, None, :] + np.array(MOVES)).transpose(2, 0, 1)
+        reached = self.index[row, column]  # The border is closed, so this stays in the map.
+        blocked = (reached < 0) | terminal[:, None]
+        next_state = np.where(blocked, np.arange(symbols.size)[:, None], reached)
+        states = list(zip(*self.cells.T.tolist(), strict=True))
+        super().__init__(next_state, reward, terminal, allowed / allowed.sum(), states)
         self.step_limit: int = header.step_limit or STEPS_PER_STATE * self.n_states
 
     @classmethod
@@ -85,74 +106,9 @@ class GridWorld:
         return height, width
 
     @property
-    def n_states(self) -> int:
-        """The number of states, goals included."""
-        return len(self.cells)
-
-    @property
     def text(self) -> str:
         """The rows of the map, without its header."""
         return "\n".join("".join(map(chr, row)) for row in self.characters.tolist())
-
-    @cached_property
-    def walls(self) -> Bool[np.ndarray, "height width"]:
-        """Which cells are walls."""
-        return self.characters == ord(WALL)
-
-    @cached_property
-    def cells(self) -> Int[np.ndarray, "states 2"]:
-        """The row and column of each state."""
-        return np.argwhere(~self.walls)
-
-    @cached_property
-    def index(self) -> Int[np.ndarray, "height width"]:
-        """The state of each cell, -1 for a wall."""
-        index = np.full(self.shape, -1, dtype=np.int64)
-        index[~self.walls] = np.arange(self.n_states)
-        return index
-
-    @cached_property
-    def reward(self) -> Float[np.ndarray, " states"]:
-        """The reward of leaving each state; the terminal value of a goal."""
-        reward = np.zeros(self.n_states)
-        for symbol, value in {**self.header.rewards, **self.header.goals}.items():
-            reward[self._symbols == ord(symbol)] = value
-        return reward
-
-    @cached_property
-    def terminal(self) -> Bool[np.ndarray, " states"]:
-        """Which states are goals."""
-        return np.isin(self._symbols, [ord(symbol) for symbol in self.header.goals])
-
-    @cached_property
-    def low_reward(self) -> Bool[np.ndarray, " states"]:
-        """Which states cost more than the plain ones (`.`)."""
-        return ~self.terminal & (self.reward < self.header.rewards.get(".", -1.0))
-
-    @cached_property
-    def has_start(self) -> bool:
-        """Whether the map says where episodes begin."""
-        return bool((self._symbols == ord(START)).any())
-
-    @cached_property
-    def start(self) -> Float[np.ndarray, " states"]:
-        """Uniform over the cells drawn `S`, or over all non-terminal cells if there is none."""
-        allowed = self._symbols == ord(START) if self.has_start else ~self.terminal
-        return allowed / allowed.sum()
-
-    @cached_property
-    def next_state(self) -> Int[np.ndarray, "states actions"]:
-        """The state that each action leads to; a terminal state leads to itself."""
-        state = np.arange(self.n_states)[:, None]
-        row, column = (self.cells[:, None, :] + np.array(MOVES)).transpose(2, 0, 1)
-        reached = self.index[row, column]  # The border is closed, so this stays in the map.
-        return np.where((reached < 0) | self.terminal[:, None], state, reached)
-
-    @cached_property
-    def mdp(self) -> MDP:
-        """The MDP of the world under the uniform random policy; its states are (row, column)."""
-        states = list(map(tuple, self.cells.tolist()))
-        return mdp_of_moves(self.next_state, self.reward, self.terminal, self.start, states)
 
     def observations(self, kind: str, tile: int = 1) -> Shaped[np.ndarray, "states ..."]:
         """Returns the observation of every state.
@@ -190,7 +146,3 @@ class GridWorld:
             An RGB image in [0, 1].
         """
         return observe.picture(self, state, tile)
-
-    @cached_property
-    def _symbols(self) -> np.ndarray:
-        return self.characters[~self.walls]

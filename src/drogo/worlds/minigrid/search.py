@@ -47,7 +47,8 @@ def _explore(env: Any, actions: Sequence[int]) -> StateGraph:
     rows, blocked = [], []
     for state, snapshot in enumerate(snapshots):  # The list grows during the loop.
         put_back(env, snapshot)
-        blocked.append(_blocked(env))
+        ahead = env.grid.get(*env.front_pos)
+        blocked.append(ahead is not None and not ahead.can_overlap())
         rows.append([state] * len(actions))
         if keys[state][1] != NON_TERMINAL:
             continue
@@ -83,11 +84,6 @@ def _step(env: Any, action: int) -> int:
     if not terminated:
         return NON_TERMINAL
     return GOAL if reward > 0 else FAILURE
-
-
-def _blocked(env: Any) -> bool:
-    ahead = env.grid.get(*env.front_pos)
-    return ahead is not None and not ahead.can_overlap()
 
 
 def _title(env: Any) -> str:

@@ -13,11 +13,10 @@ from gymnasium.utils import RecordConstructorArgs
 from jaxtyping import Int, UInt8
 
 from drogo.errors import ArgumentError, ArgumentTypeError, check_choice
-from drogo.mdp import MDP
 from drogo.worlds.minigrid.search import FAILURE, NON_TERMINAL, StateGraph, explore
 from drogo.worlds.minigrid.snapshot import put_back
 from drogo.worlds.register import register_minigrid
-from drogo.worlds.tabular import TabularEnv, check_tile, mdp_of_moves
+from drogo.worlds.tabular import TabularEnv, TabularWorld, check_tile
 
 ACTIONS = ("left", "right", "forward", "pickup", "drop", "toggle", "done")
 """The names of MiniGrid's actions, in its order."""
@@ -93,14 +92,17 @@ class MiniGridWorld(TabularEnv, gymnasium.Wrapper, RecordConstructorArgs):
         self.step_limit: int = step_limit or int(inner.max_steps)
         inner.max_steps = np.iinfo(np.int64).max
         self.graph, self.actions = self._explore(actions)
-        self.next_state = self.graph.next_state
-        self.terminal = self.graph.kind != NON_TERMINAL
-        self.map_start = np.eye(1, self.n_states)[0]
-        self.state_reward = np.select(
-            [self.graph.kind == FAILURE, self.terminal, self.graph.blocked],
+        self.n_states = len(self.graph.names)
+        """The number of states, terminal ones included."""
+        terminal = self.graph.kind != NON_TERMINAL
+        reward = np.select(
+            [self.graph.kind == FAILURE, terminal, self.graph.blocked],
             [lava, 0.0, step + collision],
             default=step,
         )
+        first = np.eye(1, self.n_states)[0]
+        next_state = self.graph.next_state
+        self.moves = TabularWorld(next_state, reward, terminal, first, self.graph.names)
         self._scenes: dict[Hashable, np.ndarray] = {}
         self.action_space = gymnasium.spaces.Discrete(len(self.actions))
         self.observation_space = gymnasium.spaces.Box(0, 255, self._draw(0).shape, np.uint8)
@@ -127,22 +129,10 @@ class MiniGridWorld(TabularEnv, gymnasium.Wrapper, RecordConstructorArgs):
             )
         return graph, names
 
-    @property
-    def n_states(self) -> int:
-        """The number of states, terminal ones included."""
-        return len(self.graph.names)
-
     @cached_property
     def positions(self) -> Int[np.ndarray, "states 2"]:
         """The column and row of the agent in each state."""
         return np.array([snapshot.position for snapshot in self.graph.snapshots])
-
-    @cached_property
-    def mdp(self) -> MDP:
-        """The exact MDP under the uniform random policy."""
-        return mdp_of_moves(
-            self.next_state, self.state_reward, self.terminal, self.map_start, self.graph.names
-        )
 
     def all_observations(self) -> UInt8[np.ndarray, "states height width channels"]:
         """Returns one observation per state, in state order, or raise if two look the same."""
