@@ -80,11 +80,10 @@ class _Sweep:
 
     def run(self, count: int) -> None:
         try:
-            for _ in range(count):
-                self.workers.append(_Worker())
+            self.workers += [_Worker() for _ in range(count)]
             while self.unfinished:
                 ready = wait([worker.connection for worker in self.workers])
-                for worker in self.workers:
+                for worker in list(self.workers):
                     if worker.connection in ready:
                         self._handle(worker)
         finally:
@@ -103,7 +102,7 @@ class _Sweep:
         worker.job = None
         if event == "ended":
             worker.stop()
-            worker.start()
+            self.workers[self.workers.index(worker)] = _Worker()
         elif self.waiting:
             job = self.waiting.popleft()
             self.attempts[job.id] += 1
@@ -133,9 +132,6 @@ class _Worker:
 
     def __init__(self) -> None:
         self.job: Job | None = None
-        self.start()
-
-    def start(self) -> None:
         self.started = False
         self.connection, theirs = Pipe()
         # Like multiprocessing: the same modules are found in the worker as in this process.
@@ -152,7 +148,7 @@ class _Worker:
     def send(self, job: Job, store: Store) -> None:
         self.job = job
         with contextlib.suppress(OSError):  # if the process has died, an event says so
-            self.connection.send((job.to_message(), store.path.resolve()))
+            self.connection.send((job, store.path.resolve()))
 
     def receive(self) -> tuple[str, Any]:
         """Returns the next event: its name, and a number or, of an error, its text."""
