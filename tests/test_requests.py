@@ -74,6 +74,16 @@ def test_a_finished_result_is_not_begun_again(finished):
     assert finished.report() == REPORT
 
 
+def test_a_process_that_was_killed_while_it_began_is_in_nobodys_way(tmp_path):
+    result = ResultDirectory(tmp_path, "name", ASKED)
+    result.path.mkdir()
+    (result.path / ".request.json.1234abcd.part").write_text("{")
+    assert result.report() is None
+    with result.begin(overwrite=False):
+        kept = result.finish({"files": {}})
+    assert result.report() == kept
+
+
 CLAIM = """
 import sys, time
 from pathlib import Path

@@ -22,6 +22,8 @@ from drogo.errors import AlreadyExists, ArgumentError, DamagedFile, FileError, M
 KINDS = "biuf"
 """The kinds of arrays that files hold: booleans, whole numbers and floating-point numbers."""
 SETTINGS = "settings"
+PART = ".part"
+"""How the name of a file ends that is still being written."""
 MOST_BYTES_OF_SETTINGS = 2**24
 READING_FAILED = (
     zipfile.BadZipFile, zlib.error, ValueError, KeyError, TypeError, AttributeError, EOFError,
@@ -42,7 +44,7 @@ Check = Callable[[dict[str, Any], dict[str, Header]], None]
 
 def write_file(path: Path, content: bytes, *, overwrite: bool = False) -> None:
     """Writes a file, and its directories, so that readers see all of its content or none of it."""
-    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}{PART}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_new_file(part, content)

@@ -17,6 +17,7 @@ import hashlib
 import importlib.util
 import json
 import math
+import os
 import platform
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from drogo.errors import AlreadyExists, ArgumentError
-from drogo.files import lock, read_json, write_file
+from drogo.files import PART, lock, read_json, write_file
 
 Request = Mapping[str, Any]
 
@@ -59,8 +60,10 @@ class ResultDirectory:
         Raises:
             AlreadyExists: The directory holds something else, or is incomplete.
         """
-        if not (self.path / REQUEST).exists():
-            if self.path.is_dir() and any(self.path.iterdir()):
+        names = os.listdir(self.path) if self.path.is_dir() else []
+        if REQUEST not in names:
+            # A part is what another process is writing, or what one that was killed has left.
+            if any(not name.endswith(PART) for name in names):
                 raise self._taken(f"has no {REQUEST}, so it is not known what it holds")
             return None
         differing = differences(read_json(self.path / REQUEST), self.request)

@@ -131,12 +131,12 @@ def _train(
     with result.begin(overwrite=options.overwrite):
         if options.overwrite:
             checkpoint.unlink(missing_ok=True)
-        make = partial(drogo.fit, data, preset=options.preset, seeds=options.seeds, **settings)
-        fitted = _fit(partial(make, truth=truth), checkpoint, loggers, console)
+        how = {"preset": options.preset, "seeds": options.seeds, "truth": truth, **settings}
+        fitted = _fit(partial(drogo.fit, data, **how), checkpoint, loggers, console)
         fitted.save(result.path / FILES["fit"], overwrite=True)
-        how = f"{settings['objective']}, {options.preset}, {fitted.network}, lambda = "
-        how += f"{settings['lam']:g}"
-        picture = drogo.plot.as_png(pictures.learned(world, fitted, truth, how))
+        title = f"{settings['objective']}, {options.preset}, {fitted.network}, lambda = "
+        title += f"{settings['lam']:g}"
+        picture = drogo.plot.as_png(pictures.learned(world, fitted, truth, title))
         report = result.finish(_report(options, fitted), picture=picture)
         checkpoint.unlink(missing_ok=True)
     return report

@@ -72,7 +72,6 @@ class _Sweep:
     def __init__(self, jobs: Sequence[Job], store: Store, listen: Listener) -> None:
         # The longest first, so that nobody waits for a single long job at the end.
         self.waiting = deque(sorted(jobs, key=lambda job: -job.seconds))
-        self.unfinished = len(jobs)
         self.attempts: Counter[str] = Counter()
         self.failures: list[str] = []
         self.workers: list[_Worker] = []
@@ -80,8 +79,9 @@ class _Sweep:
 
     def run(self, count: int) -> None:
         try:
-            self.workers += [_Worker() for _ in range(count)]
-            while self.unfinished:
+            for _ in range(count):
+                self.workers.append(_Worker())
+            while self.waiting or any(worker.job for worker in self.workers):
                 ready = wait([worker.connection for worker in self.workers])
                 for worker in list(self.workers):
                     if worker.connection in ready:
@@ -110,10 +110,7 @@ class _Sweep:
 
     def _note(self, job: Job, event: str, value: Any) -> None:
         """Keeps account of a job of which a worker reports something."""
-        if event == "progress":
-            self.listen(job, event, value)
-        elif event == "done":
-            self.unfinished -= 1
+        if event in ("progress", "done"):
             self.listen(job, event, value)
         elif event == "busy":  # another process is running the same job
             self.attempts[job.id] -= 1
@@ -122,7 +119,6 @@ class _Sweep:
             self.listen(job, "retried", 0.0)
             self.waiting.appendleft(job)
         else:
-            self.unfinished -= 1
             self.failures.append(f"{job.label}: {value}")
             self.listen(job, "failed", 0.0)
 
