@@ -17,7 +17,7 @@ CHOICES = {
     "network": ("auto", "table", "mlp", "cnn"),
     "optimiser": ("rmsprop", "adam"),
     "schedule": ("constant", "cosine"),
-    "objective": ("gdo", "log_gdo", "natural_gdo", "drogo"),
+    "objective": ("gdo", "log_gdo", "natural_gdo", "drogo", "q"),
 }
 CUSTOM = "custom"
 """The name that a configuration records for a network, optimiser, objective or schedule of the
@@ -34,7 +34,11 @@ class Config:
     """Cost of one step in an absorbing terminal state. Only the objectives gdo, log_gdo and
     natural_gdo have absorbing terminal states."""
     objective: str = "drogo"
-    """The loss: gdo, log_gdo, natural_gdo or drogo."""
+    """The loss: gdo, log_gdo, natural_gdo, drogo, or q, which has a value for each action and so
+    learns from the data of any policy."""
+    direct: bool = False
+    """Solve the problem that the data describe exactly, and fit the network to the solution. This
+    needs states that repeat, and is not the paper's method (objectives drogo and q only)."""
     network: str = "auto"
     """The network: table, mlp, cnn, or auto, which chooses by the shape of the observations."""
     width: int = 128
@@ -76,7 +80,14 @@ class Config:
     scaled: bool = False
     """Divide the residual of each transition by exp(-r / lam), so that costly states do not
     dominate the gradient, and noisy or action-dependent rewards have a well-defined solution
-    (objectives drogo and natural_gdo only)."""
+    (objectives drogo, q and natural_gdo only)."""
+    rescale: bool = False
+    """Multiply the network's outputs by what rewards and lam suggest for the depth of the map, so
+    that every lam is learned in about as many updates (objectives drogo and q only)."""
+    weigh_actions: bool = False
+    """Weigh each action as the default policy takes it, where states repeat, which removes the
+    noise of sampled actions. Otherwise data of the default policy are taken as they are. Data of
+    another policy are always weighed."""
     emphasis: float = 0.0
     """Weigh each state by this power of its residual, where every update uses all transitions. The
     solution does not change, but a single wrong state among hundreds is corrected sooner."""
@@ -85,8 +96,10 @@ class Config:
     target_norm: float = 1.0
     """The value c at which the norm penalty holds the mean of the squared entries."""
     tolerance: float = 0.1
-    """Largest residual of a state, relative to exp(-r / lam), in a converged fit. It is never more
-    than half the residual of the vector that is zero everywhere."""
+    """Largest difference of any value from the exact solution of the data in a converged fit; a
+    thousandth of the map's depth if that is more. For objectives without a known solution, and
+    where states do not repeat: the largest residual relative to exp(-r / lam), and never more than
+    half the residual of the vector that is zero everywhere."""
     stop_early: bool = False
     """Stop before the last update once every residual is far below the tolerance. It has no effect
     where states do not repeat, because the residuals say too little there."""
@@ -101,8 +114,10 @@ class Config:
             whole = is_a(value, Integral) and value >= least
             whole = whole or (name == "depth" and value is None)
             self._require(name, whole, f"it must be a whole number of at least {least}")
-        for name in ("normalise", "full_batches", "ceiling", "scaled", "stop_early"):
-            self._require(name, isinstance(getattr(self, name), bool), "it must be True or False")
+        for field in fields(Config):
+            if field.type == "bool":
+                on_or_off = isinstance(getattr(self, field.name), bool)
+                self._require(field.name, on_or_off, "it must be True or False")
         fraction, rate = self._number("terminal_fraction"), self._number("target_rate")
         self._require("terminal_fraction", 0 <= fraction < 1, "it must lie in [0, 1)")
         self._require("target_rate", 0 < rate <= 1, "it must lie in (0, 1]")
@@ -159,12 +174,16 @@ FAST = Config(
     full_batches=True,
     cap="auto",
     ceiling=True,
+    scaled=True,
+    rescale=True,
+    weigh_actions=True,
     emphasis=0.5,
     stop_early=True,
 )
 PRESETS: dict[str, Config] = {
     "paper": Config(),
     "fast": FAST,
+    "direct": replace(FAST, direct=True, emphasis=0.0),
     "stable": replace(
         FAST,
         updates=15_000,
@@ -178,6 +197,7 @@ PRESETS: dict[str, Config] = {
 
 ON_IMAGES: dict[str, dict[str, Any]] = {
     "fast": {"updates": 4000, "step_size": 8e-4},
+    "direct": {"updates": 4000, "step_size": 8e-4},
     "stable": {"updates": 3000, "step_size": 5e-4, "batch_size": 128},
 }
 """What a preset changes for images, where an update costs more and achieves more. Larger steps
@@ -190,11 +210,14 @@ its own parameter and has to move by as much as the map is deep."""
 MOST_STATES_OF_FAST = 2 * FAST.batch_size
 """With more states than this, a table is not evaluated as a whole, which `fast` relies on."""
 MOST_BYTES_OF_FAST = 2**28
+SOLVED = ("drogo", "q")
+"""The objectives whose solution is known exactly where states repeat."""
 MANY_IMAGES = 500
 """From this many images of one scene on, an MLP on the pixels that change is as good as the CNN and
 about thirty times faster."""
 ON_MANY_IMAGES: dict[str, dict[str, Any]] = {
     "fast": {"network": "mlp", "batch_size": 2 * FAST.batch_size},
+    "direct": {"network": "mlp", "batch_size": 2 * FAST.batch_size},
     "stable": {"network": "mlp"},
 }
 
@@ -209,6 +232,12 @@ class Data(Protocol):
     @property
     def repeats(self) -> bool: ...
 
+    @property
+    def n_actions(self) -> int | None: ...
+
+    @property
+    def follows_default(self) -> bool: ...
+
 
 def configure(
     data: Data, preset: str = "auto", settings: Mapping[str, Any] | None = None
@@ -217,7 +246,9 @@ def configure(
 
     Args:
         data: The transitions to learn from.
-        preset: A name from `PRESETS`, or "auto" for the one of fast and stable that suits the data.
+        preset: A name from `PRESETS`, or "auto" for the one that suits the data: direct where
+            states repeat, and stable elsewhere (with the objective q for data of another policy
+            than the default one).
         settings: Fields of `Config` that replace the preset's.
     """
     given = dict(settings or {})
@@ -230,15 +261,19 @@ def configure(
     check_choice("preset", preset, (*PRESETS, "auto"))
     table = data.observations
     for_images = {} if given.get("network") == "mlp" else ON_IMAGES
+    adapted: dict[str, Any] = {}
     if preset == "auto":
         small = data.repeats and table.nbytes <= MOST_BYTES_OF_FAST
         most = MOST_STATES_OF_FAST
         if small and table.ndim == 4 and len(table) > MANY_IMAGES and "network" not in given:
             for_images, most = ON_MANY_IMAGES, 2 * most
         preset = "fast" if small and len(table) <= most else "stable"
-    adapted: dict[str, Any] = {}
+        if small and given.get("objective", "drogo") in SOLVED:
+            preset = "direct"
+        elif not (data.repeats or data.follows_default) and data.n_actions is not None:
+            adapted = {"objective": "q"}
     if table.ndim == 4:
-        adapted = for_images.get(preset, {})
+        adapted |= for_images.get(preset, {})
     elif table.ndim == 1 and preset != "paper":
-        adapted = ON_A_TABLE
+        adapted |= ON_A_TABLE
     return replace(PRESETS[preset], **{**adapted, **given})

@@ -152,11 +152,11 @@ def _slope_of_drogo() -> Callable[..., Any]:
 
     from drogo.learn.objectives import Drogo, Numbers, Sample
 
-    objective = Drogo(Numbers(*map(jnp.float32, (LAM, np.inf, np.inf, 1.0, 1.0))))
+    objective = Drogo(Numbers(lam=jnp.float32(LAM)))
 
     def loss(v: Any, v_next: Any, cost: Any, terminated: Any) -> Any:
         v_next = objective.next_output(v_next, terminated, jnp.zeros(()))
-        return objective.loss(v, v_next, Sample(cost, terminated, jnp.zeros(())))
+        return objective.loss(v, v_next, Sample(jnp.log(cost), terminated, jnp.zeros(())))
 
     return jax.jit(jax.vmap(jax.grad(loss)))
 

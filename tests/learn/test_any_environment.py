@@ -238,7 +238,7 @@ def test_terminal_states_of_a_continuous_world_are_known_to_the_network():
     """An end that was not in the data, near to those that were, is worth about 0."""
     data = continuous_data(20_000)
     result = fit(data, lam=5.0, updates=1000, batch_size=200)
-    assert result.status == ("converged",)
+    assert result.status == ("unverified",)  # no value was compared with anything
     assert abs(result(np.array([[1.05, -1.05]], dtype=np.float32))[0, 0]) < 0.3
 
 

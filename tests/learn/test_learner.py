@@ -1,5 +1,7 @@
 """The pure learner: init, step, value, inside other people's loops, and what it compiles."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -56,7 +58,7 @@ def test_vmap_over_seeds_and_numbers_equals_a_map():
     learner = Learner(Drogo(NUMBERS), network, optax.sgd(0.1))
     batch = chain_batch(learner)
     lams = jnp.array([5.0, 20.0, 80.0])
-    numbers = Numbers(lams, *(jnp.full(3, x) for x in (jnp.inf, jnp.inf, 1.0, 1.0)))
+    numbers = Numbers(lams, *(jnp.full(3, x) for x in (jnp.inf, jnp.inf, 1.0, 1.0, 0.0, 1.0)))
     tables = jnp.arange(15.0).reshape(3, 5) / 10
     start = jax.vmap(lambda table: learner.init(Table(table)))(tables)
 
@@ -128,7 +130,8 @@ def test_scaled_by_hand():
     batch = batch_of([2.0, 4.0], [0.5, 0.5])
 
     def slopes(scaled, objective=Drogo):
-        learner = Learner(objective(NUMBERS), Table(jnp.zeros(2)), optax.sgd(1.0), scaled=scaled)
+        numbers = replace(NUMBERS, scaling=jnp.float32(scaled))
+        learner = Learner(objective(numbers), Table(jnp.zeros(2)), optax.sgd(1.0))
         return jax.grad(lambda out: learner.loss_of_outputs(out, out, batch))(jnp.zeros(2))
 
     assert np.allclose(slopes(False), [0.5, 1.5], rtol=1e-5)
@@ -149,7 +152,7 @@ def test_emphasis_by_hand():
 def test_emphasis_is_for_complete_batches(complete):
     """On a sample the residual would be a noisy guess, and its weights would move the solution."""
     batch = batch_of([2.0, 4.0], [0.5, 0.5])
-    batch = Batch(*list(vars(batch).values())[:8], complete=complete)
+    batch = replace(batch, complete=complete)
 
     def gradient(emphasis):
         learner = Learner(Drogo(NUMBERS), Table(jnp.zeros(2)), optax.sgd(1.0), emphasis=emphasis)

@@ -101,10 +101,10 @@ def test_choice_by_shape():
 
 def test_width_and_depth():
     table = np.zeros((3, 2), np.float32)
-    mlp = build(Config(network="mlp", width=8, depth=2), table, Inputs(), 0.0, KEY)
+    mlp = build(Config(network="mlp", width=8, depth=2), table, Inputs(), KEY)
     assert [layer.weight.shape for layer in mlp.layers] == [(8, 2), (8, 8), (1, 8)]
     images = np.zeros((3, 4, 4, 1), np.float32)
-    cnn = build(Config(network="cnn", width=8, depth=2), images, Inputs(), 0.0, KEY)
+    cnn = build(Config(network="cnn", width=8, depth=2), images, Inputs(), KEY)
     assert [layer.weight.shape for layer in cnn.layers] == [(8, 64), (8, 8), (1, 8)]
 
 
@@ -112,7 +112,7 @@ def test_width_and_depth():
 def test_rows_of_a_table_equal_their_observations(kind):
     """Features made once for a whole table, or anew for the observations of a batch."""
     table = GridWorld.parse("#######\n#S..x.#\n#.#...#\n#...xG#\n#######").observations(kind)
-    network = build(Config(network=choose(table)), table, Inputs(), 0.0, KEY)
+    network = build(Config(network=choose(table)), table, Inputs(), KEY)
     rows = jnp.array([3, 0, 3, 7])
     some = network.values(network.take(network.of_table(table), rows))
     assert jnp.allclose(some, network(jnp.asarray(table[np.asarray(rows)])), atol=1e-6)
@@ -121,6 +121,6 @@ def test_rows_of_a_table_equal_their_observations(kind):
 def test_wrong_networks():
     vectors = np.zeros((3, 2), np.float32)
     with pytest.raises(ValueError, match="needs images"):
-        build(Config(network="cnn"), vectors, Inputs(), 0.0, KEY)
+        build(Config(network="cnn"), vectors, Inputs(), KEY)
     with pytest.raises(ValueError, match="needs state numbers"):
         fit_inputs(vectors, normalise=False, by_state=True)

@@ -5,18 +5,27 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from drogo.learn.objectives import GDO, OBJECTIVES, Drogo, LogGDO, NaturalGDO, Numbers, Sample
+from drogo.learn.objectives import (
+    GDO,
+    OBJECTIVES,
+    ActionValues,
+    Drogo,
+    LogGDO,
+    NaturalGDO,
+    Numbers,
+    Sample,
+)
 from random_mdps import random_mdp
 
 LN2 = float(np.log(2.0))
 
 
-def make(kind, lam=1.0, cap=np.inf, ceiling=np.inf, penalty=0.5, target_norm=1.0):
-    return kind(Numbers(*map(jnp.float32, (lam, cap, ceiling, penalty, target_norm))))
+def make(kind, **numbers):
+    return kind(Numbers(**{"lam": 1.0, "penalty": 0.5, **numbers}))
 
 
 def value_and_slopes(objective, v, v_next, cost=3.0, terminated=False, squared_norm=4.0):
-    sample = Sample(jnp.float32(cost), jnp.asarray(terminated), jnp.float32(squared_norm))
+    sample = Sample(jnp.float32(np.log(cost)), jnp.asarray(terminated), jnp.float32(squared_norm))
     f = lambda a, b: objective.loss(a, b, sample)  # noqa: E731
     v, v_next = jnp.float32(v), jnp.float32(v_next)
     return float(f(v, v_next)), *map(float, jax.grad(f, argnums=(0, 1))(v, v_next))
@@ -84,11 +93,11 @@ def enumerated(objective, mdp, v, lam, penalty=0.7, target_norm=0.4):
         squared_norm = (whole.entry(out) ** 2).mean()
         s, t = np.nonzero(P)
 
-        def one(v, v_next, cost):
-            return whole.loss(v, v_next, Sample(cost, jnp.asarray(False), squared_norm))
+        def one(v, v_next, log_cost):
+            return whole.loss(v, v_next, Sample(log_cost, jnp.asarray(False), squared_norm))
 
-        cost = jnp.asarray(np.exp(-r[s] / lam), dtype=jnp.float32)
-        return jnp.asarray(P[s, t] / n, dtype=jnp.float32) @ jax.vmap(one)(out[s], out[t], cost)
+        log_cost = jnp.asarray(-r[s] / lam, dtype=jnp.float32)
+        return jnp.asarray(P[s, t] / n, dtype=jnp.float32) @ jax.vmap(one)(out[s], out[t], log_cost)
 
     return np.asarray(jax.grad(loss)(out)), P, r
 
@@ -134,5 +143,27 @@ def test_log_gradient_is_the_plain_one_times_u():
     assert in_logs == pytest.approx(np.exp(v) * plain, rel=1e-4, abs=1e-6)
 
 
-def test_all_four_are_there():
-    assert list(OBJECTIVES) == ["gdo", "log_gdo", "natural_gdo", "drogo"]
+def test_action_values_by_hand():
+    """Outputs ln 2 and ln 6 are v = ln 8. For the second action, taken half of the time by the
+    default policy, with v' = ln 3 and a cost of 2: [2 / 0.5 - exp(ln 3 - ln 6)] = 3.5."""
+    objective = make(ActionValues)
+    outputs = jnp.log(jnp.array([[2.0, 6.0]]))
+    assert objective.log_e(outputs) == pytest.approx([np.log(8)], rel=1e-6)
+    assert objective.entry(outputs) == pytest.approx([8.0], rel=1e-6)
+    taken = objective.at_action(outputs, jnp.array([1]))
+    assert taken == pytest.approx([np.log(6)], rel=1e-6)
+    slope = value_and_slopes(objective, taken[0], np.log(3.0), cost=2.0 / 0.5)[1]
+    assert slope == pytest.approx(3.5, rel=1e-5)
+
+
+def test_outputs_are_in_units_of_the_scale():
+    """A scale of 3 makes v = 3 out of an output of 1; scaling divides [8 - 4] by the cost of 8."""
+    objective = make(Drogo, scale=3.0, scaling=1.0)
+    assert objective.log_e(jnp.ones(1)) == pytest.approx([3.0])
+    assert objective.at_action(jnp.ones(1), None) == pytest.approx([3.0])
+    slope = value_and_slopes(objective, 0.0, 2 * LN2, cost=8.0)[1]
+    assert slope == pytest.approx(0.5, rel=1e-5)
+
+
+def test_all_are_there():
+    assert list(OBJECTIVES) == ["gdo", "log_gdo", "natural_gdo", "drogo", "q"]

@@ -115,7 +115,7 @@ class Squared(AbstractAnchored):
     calls: ClassVar[int] = 0
 
     def loss(self, output, next_output, sample):
-        error = jax.lax.stop_gradient(output - next_output + jnp.log(sample.cost))
+        error = jax.lax.stop_gradient(output - next_output + sample.log_cost)
         return error * output
 
 

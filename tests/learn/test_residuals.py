@@ -8,12 +8,12 @@ import pytest
 
 from drogo import GridWorld, Transitions, exact, fit
 from drogo.config import configure
-from drogo.learn.judge import _as_batch
-from drogo.learn.learner import Learner
+from drogo.learn.learner import Batch, Learner
 from drogo.learn.networks import Table
 from drogo.learn.objectives import GDO, Drogo, LogGDO, NaturalGDO, Numbers
 from drogo.learn.prepare import make_optimiser, prepare
 from drogo.learn.residuals import in_groups, state_residuals, transition_slopes
+from drogo.learn.sampling import device_rows
 
 CHAIN = GridWorld.parse("#######\n#S.x.G#\n#######")
 LAM, PENALTY, TARGET = 20.0, 0.7, 2.0
@@ -29,12 +29,17 @@ def balanced(world, absorbing=False):
     return data.with_absorbing_terminals(0.001) if absorbing else data
 
 
+def as_batch(source):
+    weight = jnp.asarray(source.weight / source.weight.sum(), dtype=jnp.float32)
+    return Batch(None, None, **vars(device_rows(source, per_action=False)), weight=weight)
+
+
 def residuals(kind, outputs, data, scaled=False, lam=LAM):
-    numbers = Numbers(*(jnp.float32([x]) for x in (lam, 2.0, 0.0, PENALTY, TARGET)))
-    one = Numbers(*(jnp.float32(x) for x in (lam, 2.0, 0.0, PENALTY, TARGET)))
+    one = Numbers(lam, 2.0, 0.0, PENALTY, TARGET, float(scaled), 1.0)
+    numbers = jax.tree.map(lambda leaf: leaf[None], one)
     network = Table(jnp.zeros(outputs.size))
-    learner = Learner(kind(one), network, make_optimiser("adam", 0.5), scaled=scaled)
-    batch = _as_batch(data.edges, data.edges.count / len(data))
+    learner = Learner(kind(one), network, make_optimiser("adam", 0.5))
+    batch = as_batch(data.edges)
     return np.asarray(state_residuals(learner, numbers, jnp.float32(outputs)[None], batch))[0]
 
 
@@ -117,15 +122,15 @@ def test_rare_costs_do_not_make_the_zero_vector_converged():
     training, states = prepare(data, [configure(data, "stable", settings)], [0], None, {})
     assert data.terminated[training.judge.plan.checked].any()  # terminal states are held out too
     zero = jax.tree.map(jnp.zeros_like, states.params)
-    assert not training.judge.converged(training.judge.row(zero, np.zeros(1))["worst"]).any()
+    assert not training.judge.converged(training.judge.row(zero, np.zeros(1))).any()
 
 
 def test_transitions_of_separable_objectives_only():
     data = balanced(CHAIN)
     column = jnp.float32(exact.log_column(CHAIN.mdp, LAM))
-    numbers = Numbers(*(jnp.float32([x]) for x in (LAM, np.inf, np.inf, PENALTY, TARGET)))
-    one = Numbers(*(leaf[0] for leaf in vars(numbers).values()))
-    batch = _as_batch(data, np.full(len(data), 1 / len(data)))
+    one = Numbers(LAM, np.inf, np.inf, PENALTY, TARGET)
+    numbers = jax.tree.map(lambda leaf: leaf[None], one)
+    batch = as_batch(data)
     outputs = column[batch.state][None], column[batch.next_state][None]
     optimiser = make_optimiser("adam", 0.5)
     drogo, gdo = (Learner(kind(one), Table(column), optimiser) for kind in (Drogo, GDO))

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from drogo import Config, GridWorld, collect, exact
+from drogo.data import under
 from drogo.learn.build import build, choose
-from drogo.learn.inputs import Inputs
+from drogo.learn.inputs import fit_inputs
 from drogo.learn.learner import Learner
 from drogo.learn.objectives import OBJECTIVES, Numbers
 from drogo.learn.plan import make_plan
@@ -48,16 +49,22 @@ CASES = [
 @pytest.mark.parametrize(("kind", "objective", "target"), CASES)
 def test_table_and_rows_give_the_same_gradient(kind, objective, target):
     """The network evaluated once per distinct observation, or once per row of the batch."""
-    data = data_of(kind).with_absorbing_terminals(0.001)
+    data, _ = under(data_of(kind))
+    if not OBJECTIVES[objective].anchored:
+        data = data.with_absorbing_terminals(0.001)
     config = Config(objective=objective, network=choose(data.observations), batch_size=200)
+    outputs = 4 if OBJECTIVES[objective].per_action else "scalar"
+    inputs = fit_inputs(data.observations, normalise=False, by_state=kind == "state")
     network, other = (
-        build(config, data.observations, Inputs(), 0.5, jax.random.key(k)) for k in (0, 1)
+        build(config, data.observations, inputs, jax.random.key(k), 0.5, outputs) for k in (0, 1)
     )
-    learner = Learner(OBJECTIVES[objective](NUMBERS), network, make_optimiser("adam", 0.5))
+    learner = Learner(
+        OBJECTIVES[objective](NUMBERS), network, make_optimiser("adam", 0.5), inputs=inputs
+    )
     plan = make_plan(data, learner.objective, config)
     assert plan.whole
-    table, _ = make_data(data, plan, learner, [3], config)
-    rows, _ = make_data(data, replace(plan, whole=False), learner, [3], config)
+    table, _ = make_data(data, data.edges, plan, learner, [3], config)
+    rows, _ = make_data(data, data, replace(plan, whole=False), learner, [3], config)
     second = learner.objective.needs_second_batch
     groups = [Group(np.arange(len(data)), 200, 1.0)]
     shares = Sampler([3], groups, second, data.edges.of_transition).draw(0, 1)
@@ -112,7 +119,9 @@ def test_cap_from_data_is_above_the_solution():
     data = data_of("state")
     v = exact.log_column(WORLD.mdp, 20.0)
     step = v[data.edges.next_state] - v[data.edges.state]
-    assert step.max() < cap_from_data(data, 20.0) < 6
+    assert step.max() < cap_from_data(data, 20.0, scaled=False) < 6
+    scaled = step + data.edges.reward / 20.0
+    assert scaled.max() < cap_from_data(data, 20.0, scaled=True) < 3
 
 
 def test_terminal_states_have_their_place_in_every_batch():

@@ -35,9 +35,10 @@ class Learn:
     observation: Literal["one-hot", "coordinates", "pixels", "state", "symbolic"] | None = None
     """What the network observes. A grid world: coordinates unless given; state is the tabular case.
     A MiniGrid environment: pixels unless given, or symbolic."""
-    preset: Literal["auto", "fast", "stable", "paper"] = "auto"
-    """fast: for small worlds whose states repeat. stable: for all others. auto: the one of these
-    that suits the data. paper: exactly the paper's settings."""
+    preset: Literal["auto", "direct", "stable", "fast", "paper"] = "auto"
+    """direct: solve the data exactly and fit the network to the solution, where states repeat.
+    stable: for all other worlds. auto: the one of these that suits the data. fast: the paper's
+    method in small worlds, sped up. paper: exactly the paper's settings."""
     seeds: int = 3
     """Number of networks, which are trained at once."""
     settings: Annotated[Settings, tyro.conf.OmitArgPrefixes] = field(default_factory=dict)
@@ -154,6 +155,8 @@ def _fit(
 
             def show(event: drogo.learn.Report) -> None:
                 remark = f"largest residual {event.row['worst'].max():.2g}"
+                if "error" in event.row:
+                    remark = f"largest error {event.row['error'].max():.2g}"
                 if "cosine_column" in event.row:
                     remark = f"smallest cosine {event.row['cosine_column'].min():.4f}"
                 update(event.update, event.updates, remark)
@@ -201,7 +204,7 @@ def _report(options: Learn, fitted: drogo.LogEigenvector) -> dict[str, Any]:
             for k, (seed, status, diverged_at) in enumerate(each)
         ],
         "files": FILES,
-        "warnings": fitted.diagnosis(),
+        "warnings": [*fitted.notes, *fitted.diagnosis()],
     }
     return {**report, "table": _table(report)}
 
@@ -211,6 +214,7 @@ COLUMNS = {
     "difference": "difference_column",
     "represent.": "cosine_representation",
     "transition": "cosine_transition",
+    "error": "error",
     "worst": "worst",
 }
 
@@ -221,6 +225,8 @@ def _table(report: dict[str, Any]) -> dict[str, Any]:
     if "cosine_column" in seeds[0]:
         caption = "cosine with each exact vector; difference: largest difference to the log of the "
         caption += "exact column; "
+    if "error" in seeds[0]:
+        caption += "error: largest difference to the exact solution of the data; "
     caption += "worst: largest residual of any state's equation, or of groups of held-out "
     caption += "transitions where states do not repeat"
     rows = []

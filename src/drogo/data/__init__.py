@@ -1,6 +1,7 @@
 """Transitions, the data that a vector is learned from, and how to collect them."""
 
 from drogo.data.collect import Step, collect
+from drogo.data.default import DefaultPolicy, under
 from drogo.data.transitions import Transitions
 
-__all__ = ["Step", "Transitions", "collect"]
+__all__ = ["DefaultPolicy", "Step", "Transitions", "collect", "under"]

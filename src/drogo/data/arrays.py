@@ -4,6 +4,8 @@ NumPy converts what it can: strings and NaN become True, fractions are cut off, 
 around, masks and imaginary parts are dropped. Here each of these is an error.
 """
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 from jaxtyping import Bool, Float, Int, Shaped
@@ -66,13 +68,15 @@ def flags(name: str, values: npt.ArrayLike, n: int) -> Bool[np.ndarray, " n"]:
     return frozen(array.astype(bool))
 
 
-def indices(name: str, values: npt.ArrayLike, size: int) -> Int[np.ndarray, " n"]:
+def indices(
+    name: str, values: npt.ArrayLike, size: int, of: str = "observations"
+) -> Int[np.ndarray, " n"]:
     """Returns whole numbers that point into a table of some size."""
     array = column(name, values)
     if array.dtype.kind not in "iu":
         raise DataError(f"{name} has the type {array.dtype}; indices must be whole numbers.")
     if array.size and (array.min() < 0 or array.max() >= size):
-        raise DataError(f"{name} points outside the table of {size} observations.")
+        raise DataError(f"{name} points outside the table of {size} {of}.")
     return frozen(array.astype(np.int32))
 
 
@@ -97,3 +101,64 @@ def as_type(
             remedy="Give observations as they were in the data: images are not to be scaled.",
         )
     return cast
+
+
+def actions(
+    action: npt.ArrayLike | None,
+    behaviour: npt.ArrayLike | None,
+    default: npt.ArrayLike | None,
+    n_actions: int | None,
+    n: int,
+) -> dict[str, Any]:
+    """Returns what is known of the actions of n transitions, checked, by name.
+
+    Args:
+        action: The actions: whole numbers from 0 on, or one vector per transition.
+        behaviour: The probability (of vectors: the density) with which each was taken.
+        default: The probability or density with which the default policy takes it.
+        n_actions: The number of discrete actions; by default the largest action plus 1.
+        n: The number of transitions.
+    """
+    if action is None:
+        given = {"behaviour": behaviour, "default": default, "n_actions": n_actions}
+        needless = [name for name, value in given.items() if value is not None]
+        if needless:
+            raise DataError(f"{' and '.join(needless)} cannot be used without action.")
+        return {}
+    taken = plain("action", action)
+    if taken.ndim not in (1, 2) or len(taken) != n:
+        raise DataError(
+            f"action has shape {taken.shape}; expected ({n},) for whole numbers, or one vector for "
+            f"each of the {n} transitions."
+        )
+    discrete = taken.ndim == 1
+    if discrete:
+        n_actions = int(taken.max(initial=0)) + 1 if n_actions is None else n_actions
+        taken = indices("action", taken, n_actions, of="actions")
+    elif n_actions is not None:
+        raise DataError("n_actions is for whole numbers as actions, and these are vectors.")
+    elif not np.isfinite(taken).all():
+        raise DataError("action has a NaN or infinity.")
+    probabilities = {"behaviour": behaviour, "default": default}
+    return {
+        "action": taken,
+        "n_actions": n_actions,
+        **{
+            name: None if value is None else _probabilities(name, value, n, discrete)
+            for name, value in probabilities.items()
+        },
+    }
+
+
+def _probabilities(name: str, values: npt.ArrayLike, n: int, discrete: bool) -> np.ndarray:
+    array = numbers(name, values, n)
+    least = 0.0 if name == "default" else np.nextafter(0.0, 1.0)
+    bad = (array < least) | (discrete & (array > 1))
+    if bad.any():
+        at = int(bad.argmax())
+        kind = "a probability" if discrete else "a density"
+        raise DataError(
+            f"{name} of transition {at} is {array[at]:g}, which is not {kind} with which an action "
+            "that was taken can have been chosen."
+        )
+    return array

@@ -50,6 +50,7 @@ def collect(
     seed: int,
     start: str | Start | None = None,
     policy: Policy | None = None,
+    behaviour: Callable[[Step], float] | None = None,
     reward: NumberOfStep = None,
     terminal_value: NumberOfStep = None,
     key: str | None = None,
@@ -68,7 +69,11 @@ def collect(
             another. A function `start(env, rng)`: each where it puts the environment; it returns
             the observation. By default `"uniform"` where that is possible, otherwise `"reset"`.
         policy: A function `policy(observation, rng)` that returns an action. By default the default
-            policy of the environment's MDP, or else uniform over the action space.
+            policy of the environment's MDP, or else uniform over the action space. It may be any
+            policy: actions are recorded, and a fit weighs them like the default policy's.
+        behaviour: A function of a `Step` that returns the probability (of a vector: the density)
+            with which `policy` took its action. Only importance weights need it: of vectors as
+            actions, or without `objective="q"` where states do not repeat.
         reward: Replaces the environment's reward: a step cost, or a function of a `Step`.
         terminal_value: The terminal state's own value, in units of reward (`v` there is
             `terminal_value / lam`): a number, or a function of the last `Step` of an episode. By
@@ -92,18 +97,20 @@ def collect(
     if isinstance(reward, int | float) and not reward < 0:
         raise ArgumentError(f"reward is {reward}; a step cost must be negative.")
     rng = np.random.default_rng(seed)
-    plain = policy is None and terminal_value is None and key is None and file is None
+    if behaviour is not None and policy is None:
+        raise ArgumentError("behaviour says how policy chooses its actions; give policy too.")
+    plain = behaviour is None and terminal_value is None and key is None and file is None
     if plain and not callable(start) and not callable(reward):
         inner = env
         while isinstance(inner, TRANSPARENT):
             inner = inner.env
         if isinstance(inner, HasMDP):
-            return _sample(inner, n, rng, start or "uniform", reward)
+            return _sample(inner, n, rng, start or "uniform", policy, reward)
     if start == "uniform":
         raise ArgumentError(
-            f"start='uniform' needs an environment that knows its MDP (not {env}), and no policy, "
-            "terminal_value, key, file, or function as reward. Use start='reset' for episodes, or "
-            "a function start(env, rng) that returns an observation."
+            f"start='uniform' needs an environment that knows its MDP (not {env}), and no "
+            "behaviour, terminal_value, key, file, or function as reward. Use start='reset' for "
+            "episodes, or a function start(env, rng) that returns an observation."
         )
     if isinstance(env, VectorEnv):
         if callable(start):
@@ -114,32 +121,63 @@ def collect(
     if file is not None and Path(file).exists():
         raise AlreadyExists(f"{file} exists already; give a new file for the observations.")
     table = TableBuilder(merge, None if file is None else Path(file))
-    return _gather(steps, n, reward, terminal_value, table)
+    single = env.single_action_space if isinstance(env, VectorEnv) else env.action_space
+    actions = _Actions(single, n, policy is None, behaviour)
+    return _gather(steps, n, reward, terminal_value, table, actions)
 
 
 def _sample(
-    env: HasMDP, n: int, rng: np.random.Generator, start: str, reward: float | None
+    env: HasMDP,
+    n: int,
+    rng: np.random.Generator,
+    start: str,
+    policy: Policy | None,
+    reward: float | None,
 ) -> Transitions:
-    """Sample indices from the MDP; the table of observations is made once."""
-    mdp, truncated = env.mdp, None
+    """Samples indices from the MDP; the table of observations is made once."""
+    mdp, truncated, table = env.mdp, None, env.all_observations()
+
+    def act(state: np.ndarray) -> np.ndarray:
+        if policy is None:
+            return _default_action(mdp, state, rng)
+        return np.array([policy(table[one], rng) for one in state], dtype=np.int64)
+
     if start == "uniform":
         state = rng.choice(np.flatnonzero(~mdp.terminal), size=n)
-        next_state = _sample_next(mdp, state, rng)
+        action = act(state)
+        next_state = _outcome(mdp, state, action, rng)
     else:
-        state, next_state, truncated = _sample_episodes(mdp, env.step_limit, n, rng)
+        state, action, next_state, truncated = _sample_episodes(mdp, act, env.step_limit, n, rng)
     rewards = mdp.reward[state] if reward is None else np.full(n, reward)
     terminated = mdp.terminal[next_state]
     value = np.where(terminated, mdp.reward[next_state], 0.0)
-    table = env.all_observations()
-    return Transitions.from_table(table, state, next_state, rewards, terminated, truncated, value)
+    default = mdp.default_policy[state, action]
+    return Transitions.from_table(
+        table,
+        state,
+        next_state,
+        rewards,
+        terminated,
+        truncated,
+        value,
+        action=action,
+        behaviour=default if policy is None else None,
+        default=default,
+        n_actions=mdp.n_actions,
+    )
 
 
-def _sample_next(mdp: MDP, state: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Draws an action of the default policy and its outcome for each state."""
+def _default_action(mdp: MDP, state: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Draws an action of the default policy for each state."""
     if np.ptp(mdp.default_policy[~mdp.terminal]) == 0:
-        action = rng.integers(0, mdp.n_actions, size=state.size)
-    else:
-        action = _draw(mdp.default_policy[state].cumsum(axis=1), rng)
+        return rng.integers(0, mdp.n_actions, size=state.size)
+    return _draw(mdp.default_policy[state].cumsum(axis=1), rng)
+
+
+def _outcome(
+    mdp: MDP, state: np.ndarray, action: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+    """Draws where each action leads."""
     next_state, cumulative = mdp.outcomes
     if next_state.shape[2] == 1:
         return next_state[state, action, 0]
@@ -153,9 +191,14 @@ def _draw(cumulative: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def _sample_episodes(
-    mdp: MDP, step_limit: int, n: int, rng: np.random.Generator
+    mdp: MDP,
+    act: Callable[[np.ndarray], np.ndarray],
+    step_limit: int,
+    n: int,
+    rng: np.random.Generator,
 ) -> tuple[np.ndarray, ...]:
-    """Samples the episodes of many walkers: states, next states, and which were truncated."""
+    """Samples the episodes of many walkers: states, actions, next states, and which were
+    truncated."""
     walkers = min(max(1, n // step_limit), MAX_WALKERS)
     starts = np.flatnonzero(mdp.start)
     chance = mdp.start[starts] / mdp.start.sum()
@@ -164,10 +207,11 @@ def _sample_episodes(
     age = np.zeros(walkers, dtype=np.int64)
     parts = []
     for _ in range(-(-n // walkers)):
-        next_state = _sample_next(mdp, state, rng)
+        action = act(state)
+        next_state = _outcome(mdp, state, action, rng)
         age += 1
         truncated = (age >= step_limit) & ~mdp.terminal[next_state]
-        parts.append((state, next_state, truncated))
+        parts.append((state, action, next_state, truncated))
         over = truncated | mdp.terminal[next_state]
         state = np.where(over, rng.choice(starts, size=walkers, p=chance), next_state)
         age[over] = 0
@@ -266,6 +310,58 @@ def _copy(observation: Any, key: str | None) -> np.ndarray:
     return np.array(observation)
 
 
+class _Actions:
+    """What is recorded of the actions of n steps, if the space is a `Discrete` or a `Box`.
+
+    Args:
+        space: The actions.
+        n: The number of steps.
+        random: Whether actions are drawn from the space.
+        behaviour: Returns the probability or density of a step's action.
+    """
+
+    def __init__(
+        self,
+        space: gymnasium.Space,
+        n: int,
+        random: bool,
+        behaviour: Callable[[Step], float] | None,
+    ) -> None:
+        self.taken, self.probability = None, None
+        self.behaviour, self.size, self.first = behaviour, 1.0, 0
+        if isinstance(space, gymnasium.spaces.Discrete):
+            self.taken, self.size = np.empty(n, dtype=np.int64), float(space.n)
+            self.first = int(space.start)
+        elif isinstance(space, gymnasium.spaces.Box):
+            self.taken = np.empty((n, int(np.prod(space.shape))), dtype=np.float32)
+            if space.is_bounded():  # elsewhere densities are relative to the space's own sampling
+                self.size = float(np.prod(space.high - space.low, dtype=np.float64))
+        if random or behaviour is not None:
+            self.probability = np.full(n, 1 / self.size)
+        self.count = 0
+
+    def add(self, step: Step) -> None:
+        """Records the action of one more step."""
+        if self.taken is not None and self.count < len(self.taken):
+            action = np.asarray(step.action).reshape(self.taken.shape[1:])
+            self.taken[self.count] = action - self.first
+            if self.behaviour is not None and self.probability is not None:
+                self.probability[self.count] = self.behaviour(step)
+        self.count += 1
+
+    def known(self) -> dict[str, Any]:
+        """Returns what `Transitions.from_table` is told."""
+        if self.taken is None:
+            return {}
+        discrete = self.taken.ndim == 1
+        return {
+            "action": self.taken,
+            "behaviour": self.probability,
+            "default": np.full(len(self.taken), 1 / self.size),
+            "n_actions": int(self.size) if discrete else None,
+        }
+
+
 def _number(given: NumberOfStep, step: Step, otherwise: Any) -> Any:
     """Returns the number that was given for a step, if any was."""
     if given is None:
@@ -279,6 +375,7 @@ def _gather(
     reward: NumberOfStep,
     terminal_value: NumberOfStep,
     table: TableBuilder,
+    actions: _Actions,
 ) -> Transitions:
     """Puts the first `n` steps into a table and indices into it."""
 
@@ -295,7 +392,9 @@ def _gather(
                 reported = float(step.info.get("terminal_value") or 0.0)
                 own, value = own - reported, _number(terminal_value, step, reported)
             own = _number(reward, step, own)
+            actions.add(step)
             yield state, next_state, own, step.terminated, step.truncated, value
 
     columns = np.fromiter(transitions(), COLUMNS, n)
-    return Transitions.from_table(table.finish(), **{name: columns[name] for name in COLUMNS.names})
+    named = {name: columns[name] for name in COLUMNS.names}
+    return Transitions.from_table(table.finish(), **named, **actions.known())

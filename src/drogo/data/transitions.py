@@ -7,7 +7,7 @@ continuous world, the table is as long as the data.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from numbers import Integral
 from pathlib import Path
@@ -24,7 +24,8 @@ from drogo.files import KINDS, Header, read_array_file, write_array_file
 from drogo.mdp.arrays import frozen
 from drogo.mdp.model import distinct_pairs
 
-FORMAT = "drogo transitions 4"
+FORMAT = "drogo transitions 5"
+OPTIONAL = ("action", "behaviour", "default")
 OFTEN = 2
 BYTES_CHECKED_AT_ONCE = 2**26
 
@@ -38,6 +39,11 @@ class Edges:
     reward: Float[np.ndarray, " edges"]
     terminal_value: Float[np.ndarray, " edges"]
     terminated: Bool[np.ndarray, " edges"]
+    action: Int[np.ndarray, " edges"] | None
+    log_default: Float[np.ndarray, " edges"] | None
+    """The log of the probability with which the default policy takes the action."""
+    weight: Float[np.ndarray, " edges"]
+    """How much all transitions of this kind count together."""
     count: Int[np.ndarray, " edges"]
     of_transition: Int[np.ndarray, " n"]
     """The edge of each transition."""
@@ -59,6 +65,16 @@ class Transitions:
     truncated: Bool[np.ndarray, " n"]
     terminal_value: Float[np.ndarray, " n"]
     """Where `terminated`: the value of the terminal state, in units of reward. Elsewhere 0."""
+    action: Int[np.ndarray, " n"] | Float[np.ndarray, "n size"] | None = None
+    """The action that was taken, if it is known: a number from 0 on, or a vector."""
+    behaviour: Float[np.ndarray, " n"] | None = None
+    """The probability (of a vector: the density) with which the action was taken, if known."""
+    default: Float[np.ndarray, " n"] | None = None
+    """The probability or density with which the default policy takes the action, if known."""
+    n_actions: int | None = None
+    """The number of actions, if they are discrete and known."""
+    weight: Float[np.ndarray, " n"] = field(kw_only=True)
+    """How much each transition counts: 1 until `drogo.data.under` weighs the actions."""
 
     def __len__(self) -> int:
         return self.state.size
@@ -80,6 +96,7 @@ class Transitions:
         terminated: npt.ArrayLike,
         truncated: npt.ArrayLike | None = None,
         terminal_value: npt.ArrayLike | None = None,
+        **actions: Any,
     ) -> Transitions:
         """Makes transitions from arrays with one row per transition.
 
@@ -91,6 +108,7 @@ class Transitions:
             truncated: Which transitions were the last of an episode that was cut off.
             terminal_value: Of the transitions that are terminated, the value of the terminal state
                 in units of reward (`v` there is `terminal_value / lam`). By default 0.
+            **actions: What is known of the actions; see `from_table`.
 
         Returns:
             The transitions.
@@ -112,9 +130,8 @@ class Transitions:
             )
         table, index = merge_equal(np.concatenate([before, after]))
         state, next_state = np.split(index, 2)
-        return cls.from_table(
-            frozen(table), state, next_state, reward, terminated, truncated, terminal_value
-        )
+        columns = (state, next_state, reward, terminated, truncated, terminal_value)
+        return cls.from_table(frozen(table), *columns, **actions)
 
     @classmethod
     def from_table(
@@ -126,6 +143,11 @@ class Transitions:
         terminated: npt.ArrayLike,
         truncated: npt.ArrayLike | None = None,
         terminal_value: npt.ArrayLike | None = None,
+        *,
+        action: npt.ArrayLike | None = None,
+        behaviour: npt.ArrayLike | None = None,
+        default: npt.ArrayLike | None = None,
+        n_actions: int | None = None,
     ) -> Transitions:
         """Makes transitions from a table of observations and indices into it.
 
@@ -137,6 +159,12 @@ class Transitions:
             terminated: As for `from_arrays`.
             truncated: As for `from_arrays`.
             terminal_value: As for `from_arrays`.
+            action: The actions: whole numbers from 0 on, or one vector per transition. Without
+                them, transitions are taken for those of the default policy.
+            behaviour: The probability with which each action was taken; of vectors the density.
+            default: The probability or density with which the default policy takes it, if that is
+                not the uniform one.
+            n_actions: The number of discrete actions. By default the largest action plus 1.
 
         Returns:
             The transitions.
@@ -157,6 +185,8 @@ class Transitions:
             terminated=arrays.flags("terminated", terminated, n),
             truncated=arrays.flags("truncated", _or_zeros(truncated, n), n),
             terminal_value=arrays.numbers("terminal_value", _or_zeros(terminal_value, n), n),
+            **arrays.actions(action, behaviour, default, n_actions, n),
+            weight=frozen(np.ones(n)),
         )
         _check(data)
         return data
@@ -165,6 +195,14 @@ class Transitions:
     def repeats(self) -> bool:
         """Whether states were seen often enough (`OFTEN` times on average) to be told apart."""
         return len(self) >= OFTEN * len(self.observations)
+
+    @cached_property
+    def follows_default(self) -> bool:
+        """Whether actions were taken as the default policy takes them, as far as the data tell."""
+        if self.action is None or self.behaviour is None:
+            return self.action is None
+        default = 1 / self.n_actions if self.default is None and self.n_actions else self.default
+        return default is not None and np.allclose(self.behaviour, default)
 
     @property
     def are_images(self) -> bool:
@@ -195,17 +233,30 @@ class Transitions:
     @cached_property
     def edges(self) -> Edges:
         """The distinct transitions, and how often each of them occurs."""
+        discrete = self.action if self.n_actions is not None else None
         key = self.state.astype(np.int64) * len(self.observations) + self.next_state
-        for column in (self.reward, self.terminal_value):
-            values, index = np.unique(column, return_inverse=True)
-            key = np.unique(key, return_inverse=True)[1] * values.size + index
-        key = 2 * key + self.terminated
+        for column in (self.reward, self.terminal_value, self.terminated, self.weight, discrete):
+            if column is not None:
+                values, index = np.unique(column, return_inverse=True)
+                key = np.unique(key, return_inverse=True)[1] * values.size + index
         _, first, of_transition, count = np.unique(
             key, return_index=True, return_inverse=True, return_counts=True
         )
         names = ("state", "next_state", "reward", "terminal_value", "terminated")
-        distinct = {name: getattr(self, name)[first] for name in names}
-        return Edges(**distinct, count=count, of_transition=of_transition.astype(np.int32))
+        log_default = None if self.default is None else np.log(self.default[first])
+        return Edges(
+            **{name: getattr(self, name)[first] for name in names},
+            action=None if discrete is None else discrete[first],
+            log_default=log_default,
+            weight=np.bincount(of_transition, self.weight),
+            count=count,
+            of_transition=of_transition.astype(np.int32),
+        )
+
+    @cached_property
+    def log_default(self) -> Float[np.ndarray, " n"] | None:
+        """The log of the probability with which the default policy takes each action."""
+        return None if self.default is None else np.log(self.default)
 
     @cached_property
     def neighbours(self) -> Int[np.ndarray, "pairs 2"]:
@@ -226,10 +277,13 @@ class Transitions:
         often = max(1, round(len(self) / np.unique(self.state).size))
         added = np.repeat(self.terminal_states, often)
         new = {"state": added, "next_state": added, "reward": np.full(added.size, -delta)}
-        parts = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        table, zeros = parts.pop("observations"), np.zeros(added.size)
-        longer = {name: np.r_[part, new.get(name, zeros)] for name, part in parts.items()}
-        return Transitions.from_table(table, **longer)
+        zeros = np.zeros(added.size)
+        longer = {
+            name: np.r_[getattr(self, name), new.get(name, zeros)]
+            for name in ("state", "next_state", "reward", "terminated", "truncated")
+        }
+        weight = np.r_[self.weight, np.ones(added.size)]
+        return replace(Transitions.from_table(self.observations, **longer), weight=weight)
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Saves to an `.npz` file.
@@ -240,8 +294,9 @@ class Transitions:
             path: The file to write.
             overwrite: Whether to replace a file that exists.
         """
-        parts = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        settings: dict[str, Any] = {"format": FORMAT}
+        parts = {name: getattr(self, name) for name in ARRAYS}
+        parts = {name: part for name, part in parts.items() if part is not None}
+        settings: dict[str, Any] = {"format": FORMAT, "n_actions": self.n_actions}
         table = parts["observations"]
         if isinstance(table, np.memmap) and table.filename and table.flags.c_contiguous:
             file = Path(str(table.filename)).resolve()
@@ -277,13 +332,22 @@ class Transitions:
                 )
             parts["observations"] = np.memmap(file, settings["dtype"], mode="r", shape=shape)
         try:
-            return cls.from_table(**parts)
+            return cls.from_table(**parts, n_actions=settings.get("n_actions"))
         except DataError as error:
             raise DamagedFile(f"{path} holds transitions that cannot be used: {error}") from error
 
 
+ARRAYS = tuple(
+    name for name in Transitions.__dataclass_fields__ if name not in ("n_actions", "weight")
+)
+"""What a file holds. Weights follow from the actions."""
+
+
 def _check_file(settings: dict[str, Any], headers: dict[str, Header]) -> None:
-    expected = set(Transitions.__dataclass_fields__)
+    actions = settings.get("n_actions")
+    if actions is not None and (not is_a(actions, Integral) or actions < 1):
+        raise ValueError(f"its number of actions is {actions!r}")
+    expected = set(ARRAYS) - (set(OPTIONAL) - set(headers))
     if "file" in settings:
         expected.remove("observations")
         name, shape = settings["file"], settings["shape"]
@@ -295,7 +359,7 @@ def _check_file(settings: dict[str, Any], headers: dict[str, Header]) -> None:
             raise ValueError(f"its observations have the type {settings['dtype']}")
     if set(headers) != expected:
         raise ValueError(f"it holds {', '.join(sorted(headers))}")
-    lengths = {headers[name].shape for name in expected - {"observations"}}
+    lengths = {headers[name].shape[:1] for name in expected - {"observations"}}
     if len(lengths) > 1:
         raise ValueError(f"its arrays have different shapes: {', '.join(map(str, lengths))}")
 

@@ -162,10 +162,10 @@ def _column(mdp: MDP, lam: float, terminal_value: npt.ArrayLike | None) -> Vecto
     values = np.zeros(mdp.n_states)
     values[mdp.terminal] = rewards / lam
     # The rows of terminal states are not used: any formulation gives the same other rows.
-    return _refined_solve(default_rows(mdp, lam, "absorbing", 1.0), mdp.terminal, values)
+    return refined_solve(default_rows(mdp, lam, "absorbing", 1.0), mdp.terminal, values)
 
 
-def _refined_solve(rows: Rows, fixed: np.ndarray, values: np.ndarray) -> Vector:
+def refined_solve(rows: Rows, fixed: np.ndarray, values: np.ndarray) -> Vector:
     """Corrects `(M e)(s) = 0` on the unknown entries by its own accurate residual."""
     v, factor = log_solve(rows, fixed, values)
     correction = np.inf
@@ -227,7 +227,7 @@ def _right(mdp: MDP, rows: Rows) -> Vector:
             "the terminal states have different rewards, so the right eigenvector vanishes "
             "wherever only the worse ones can be reached. Use definition='column'."
         )
-    outer = _refined_solve(rows.minus(t), terminal, np.zeros(rows.n))
+    outer = refined_solve(rows.minus(t), terminal, np.zeros(rows.n))
     bracket = Pencil(rows).bracket(outer.log_e)
     return outer._replace(log_e=_unit(outer.log_e), eigenvalue=t, bracket=bracket)
 

@@ -15,7 +15,7 @@ from drogo.config import CUSTOM, MOST_COORDINATES, Config
 from drogo.errors import ArgumentError, ArgumentTypeError
 from drogo.learn.convolution import CNN
 from drogo.learn.inputs import Inputs
-from drogo.learn.networks import MLP, AbstractNetwork, Custom, Table
+from drogo.learn.networks import MLP, AbstractNetwork, Custom, Outputs, Table
 
 UserNetwork = eqx.Module | Callable[[PRNGKeyArray], eqx.Module]
 """A module from a batch of observations to one number each, or a function from a key to one."""
@@ -30,8 +30,9 @@ def build(
     config: Config,
     observations: np.ndarray,
     inputs: Inputs,
-    initial_output: float,
     key: PRNGKeyArray,
+    initial_output: float = 0.0,
+    outputs: Outputs = "scalar",
     user_network: UserNetwork | None = None,
 ) -> AbstractNetwork:
     """Returns a fresh network for observations like these.
@@ -40,31 +41,35 @@ def build(
         config: The settings of the fit; `config.network` is not "auto".
         observations: The table of observations.
         inputs: How observations are turned into numbers.
-        initial_output: The first value of every entry of a table.
         key: Decides the initial parameters.
+        initial_output: The first value of every entry of a table.
+        outputs: The number of outputs for each observation.
         user_network: The user's own network, where `config.network` is "custom".
     """
     if config.network == "table":
         assert inputs.states is not None
-        return Table(jnp.full(len(inputs.states), initial_output, dtype=jnp.float32))
+        shape = (len(inputs.states),) if outputs == "scalar" else (len(inputs.states), outputs)
+        return Table(jnp.full(shape, initial_output, dtype=jnp.float32))
     example = inputs(observations[:1])
     shape = example.shape[1:]
     size = math.prod(shape)
     if config.network == CUSTOM:
-        return _custom(user_network, example, key)
+        return _custom(user_network, example, key, outputs)
     if config.network == "mlp":
         few = observations.ndim == 2 and size <= MOST_COORDINATES
         frequencies = config.frequencies if few else 0
-        return MLP(size, frequencies, key, config.width, config.depth or 4)
+        return MLP(size, frequencies, key, config.width, config.depth or 4, outputs)
     if len(shape) != 3 or min(shape[:2]) < 4:
         raise ArgumentError(
             "network='cnn' needs images (height, width, channels) of at least 4 x 4; these "
             f"observations have shape {shape}."
         )
-    return CNN(shape, key, config.width, config.depth or 1)
+    return CNN(shape, key, config.width, config.depth or 1, outputs)
 
 
-def _custom(given: Any, example: np.ndarray, key: PRNGKeyArray) -> AbstractNetwork:
+def _custom(
+    given: Any, example: np.ndarray, key: PRNGKeyArray, outputs: Outputs
+) -> AbstractNetwork:
     """Checks a user's network on one observation."""
     if given is None:
         raise ArgumentError(
@@ -88,9 +93,11 @@ def _custom(given: Any, example: np.ndarray, key: PRNGKeyArray) -> AbstractNetwo
             f"({type(error).__name__}: {error}). It is called with a batch; a module for single "
             "observations needs jax.vmap."
         ) from error
-    if getattr(out, "shape", None) != (3,):
+    expected = (3,) if outputs == "scalar" else (3, outputs)
+    if getattr(out, "shape", None) != expected:
+        each = "one number" if outputs == "scalar" else f"{outputs} numbers, one per action,"
         raise ArgumentError(
             f"network returned {getattr(out, 'shape', type(out).__name__)} for a batch of 3 "
-            "observations; it must return one number for each: shape (3,)."
+            f"observations; it must return {each} for each: shape {expected}."
         )
     return Custom(module)

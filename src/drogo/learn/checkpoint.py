@@ -43,6 +43,10 @@ class Progress:
     def is_logged(self) -> bool:
         return bool(self.history) and int(self.history["update"][-1]) == self.update
 
+    @property
+    def last_row(self) -> dict[str, np.ndarray]:
+        return {name: rows[-1] for name, rows in self.history.items()}
+
     def with_row(self, row: Mapping[str, np.ndarray]) -> Progress:
         """Returns the progress with one more row in its history."""
         history = {name: (*self.history.get(name, ()), value) for name, value in row.items()}

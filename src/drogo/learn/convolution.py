@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 from numpy.lib.stride_tricks import sliding_window_view
 
 from drogo.data.transitions import merge_equal
-from drogo.learn.networks import AbstractNetwork, dense, dense_layers
+from drogo.learn.networks import AbstractNetwork, Outputs, dense, dense_layers
 
 FILTERS = (16, 32, 64)
 
@@ -81,6 +81,7 @@ class CNN(AbstractNetwork):
         key: PRNGKeyArray,
         width: int = 128,
         depth: int = 1,
+        outputs: Outputs = "scalar",
         by_patches: bool | None = None,
     ):
         image_height, image_width, channels = shape
@@ -88,7 +89,7 @@ class CNN(AbstractNetwork):
         sizes = zip((channels, *FILTERS[:-1]), FILTERS, keys, strict=False)
         self.convolutions = tuple(Convolution(c, f, k) for c, f, k in sizes)
         flat = (image_height // 4) * (image_width // 4) * FILTERS[-1]
-        self.layers = dense_layers([flat, *[width] * depth, 1], keys[len(FILTERS) :])
+        self.layers = dense_layers([flat, *[width] * depth], outputs, keys[len(FILTERS) :])
         self.by_patches = jax.default_backend() == "cpu" if by_patches is None else by_patches
 
     def features(self, inputs: Float[Array, "n h w channels"]) -> Float[Array, "h2 w2 n c"]:
@@ -103,7 +104,7 @@ class CNN(AbstractNetwork):
             return features._replace(places=features.places[:, :, rows])
         return features[:, :, rows]
 
-    def values(self, features: Array | Windows) -> Float[Array, " n"]:
+    def values(self, features: Array | Windows) -> Float[Array, "n ..."]:
         first, second, third = self.convolutions
         if isinstance(features, Windows):
             pooled = jax.nn.relu(first.of_patches(features.patches).max(axis=0))

@@ -15,13 +15,13 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from drogo.config import CHOICES, CUSTOM, configure, is_a
-from drogo.data import Transitions
+from drogo.config import CHOICES, CUSTOM, Config, configure, is_a
+from drogo.data import DefaultPolicy, Transitions, under
 from drogo.errors import ArgumentError, Diverged
 from drogo.learn.checkpoint import Progress, history_rows
 from drogo.learn.learner import State
 from drogo.learn.objectives import OBJECTIVES
-from drogo.learn.prepare import Truth, prepare
+from drogo.learn.prepare import Truth, make_objective, prepare
 from drogo.learn.result import LogEigenvector, make_results
 from drogo.learn.train import Callback, Training, train
 
@@ -36,6 +36,7 @@ def fit(
     preset: str = "auto",
     seeds: Seeds = 1,
     truth: Truth | None = None,
+    default_policy: DefaultPolicy | None = None,
     continue_from: LogEigenvector | None = None,
     checkpoint: str | Path | None = None,
     callbacks: Sequence[Callback] = (),
@@ -45,11 +46,18 @@ def fit(
 
     Args:
         data: The transitions.
-        preset: "fast" for small worlds whose states repeat, "stable" for all others, "auto" for the
-            one of these that suits the data, or "paper" for exactly the paper's settings.
+        preset: "direct" to solve the problem that the data describe exactly and fit the network to
+            the solution, where states repeat; "stable" for all other worlds; "auto" for the one of
+            these that suits the data; "fast" for the paper's method in small worlds, sped up; or
+            "paper" for exactly the paper's settings.
         seeds: How many seeds (0, 1, ...), or which.
         truth: Known vectors over `data.observations` to compare with during training, by name. A
             vector may be given as a function of lam.
+        default_policy: The policy that the vector belongs to: one probability for each action, or a
+            function `default_policy(observations, actions)` that returns the probability of each
+            action of a batch (of vectors: the density). By default that of the environment's MDP,
+            if the data were collected from it, and otherwise uniform. Data of another policy are
+            corrected, if they have actions.
         continue_from: A fit to continue. `updates` is the total, including those already made.
         checkpoint: A file that is written every few seconds. If it exists and belongs to this very
             fit, training continues from it to the very same result.
@@ -70,13 +78,14 @@ def fit(
     """
     own, settings = _own_parts(settings)
     config = configure(data, preset, settings)
+    data, notes = _under(data, default_policy, config, own)
     inputs = None if continue_from is None else continue_from.learner.inputs
     training, states = prepare(data, [config], _seed_list(seeds), truth, own, inputs)
     progress = Progress(states)
     if continue_from is not None:
         progress = _continued(continue_from, states, training)
     progress = train(training, progress, checkpoint, callbacks)
-    (result,) = make_results(training, progress)
+    (result,) = make_results(training, progress, notes)
     _report_divergence(result)
     return result
 
@@ -88,6 +97,7 @@ def sweep(
     preset: str = "auto",
     seeds: Seeds = 1,
     truth: Truth | None = None,
+    default_policy: DefaultPolicy | None = None,
     checkpoint: str | Path | None = None,
     callbacks: Sequence[Callback] = (),
     **settings: Any,
@@ -101,6 +111,7 @@ def sweep(
         preset: As in `fit`.
         seeds: As in `fit`.
         truth: As in `fit`.
+        default_policy: As in `fit`.
         checkpoint: As in `fit`.
         callbacks: As in `fit`; the arrays of a report have a number for each point and seed.
         **settings: As in `fit`.
@@ -124,6 +135,12 @@ def sweep(
             "a sweep over lam has another truth for every lam; give truths as functions of lam."
         )
     config = configure(data, preset, settings)
+    if config.direct and "lam" in grid:
+        raise ArgumentError(
+            "each lam has a solution of its own, to which direct=True would fit the network. Sweep "
+            "over lam with preset='fast' or 'stable', or call fit for each lam."
+        )
+    data, notes = _under(data, default_policy, config, own)
     points = [tuple(map(float, point)) for point in product(*grid.values())]
     configs = [replace(config, **dict(zip(grid, point, strict=True))) for point in points]
     training, states = prepare(data, configs, _seed_list(seeds), truth, own)
@@ -134,7 +151,15 @@ def sweep(
             "over it would train the same networks again and again."
         )
     progress = train(training, Progress(states), checkpoint, callbacks)
-    return dict(zip(points, make_results(training, progress), strict=True))
+    return dict(zip(points, make_results(training, progress, notes), strict=True))
+
+
+def _under(
+    data: Transitions, policy: DefaultPolicy | None, config: Config, own: Mapping[str, Any]
+) -> tuple[Transitions, list[str]]:
+    """Weighs transitions like the default policy's, as far as the settings demand it."""
+    by_action = make_objective(config, own).per_action
+    return under(data, policy, by_action=by_action, always=config.weigh_actions)
 
 
 def _own_parts(settings: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -29,9 +29,8 @@ STANDARD_ERRORS = 3.0
 NUMBERS_AT_ONCE, MOST_AT_ONCE, FEW = 2**22, 4096, 64
 """How many numbers and how many observations go through a network at a time. No more than the last
 number are filled up to a power of two."""
-STOP_AT = 0.01
-"""The share of the tolerance below which all residuals must be for a fit to stop early. At the
-tolerance itself the values may still be off by as much as many small residuals add up to."""
+TOLERATED_SHARE = 1e-3
+"""The share of a map's depth by which values may be off, if that is more than the tolerance."""
 
 Row = dict[str, Float[np.ndarray, " lanes"]]
 """One row of the history: a number for each lane, by name."""
@@ -49,6 +48,8 @@ class Judge:
         numbers: The numbers of the objective in each lane.
         configs: The settings of each lane.
         truths: Known vectors over the observations for each lane, by name.
+        solution: The exact solution of the data for each lane, if there is one. It is not finite
+            where the data do not determine it.
     """
 
     data: Transitions
@@ -57,6 +58,7 @@ class Judge:
     numbers: Numbers
     configs: list[Config]
     truths: Truths
+    solution: Float[np.ndarray, "lanes distinct"] | None = None
 
     def row(self, params: Any, losses: Float[np.ndarray, " lanes"]) -> Row:
         """Returns one more row of the history.
@@ -70,6 +72,9 @@ class Judge:
         v = self.log_e(outputs, compared)
         row = self._by_state(outputs, v) if self.plan.repeats else self._by_group(params)
         row = {"loss": losses, **row}
+        if self.solution is not None:
+            gaps = np.where(np.isfinite(self.solution), np.abs(v - self.solution), 0.0)
+            row["error"] = gaps.max(axis=1)
         anchor = int(np.searchsorted(self.plan.compared, self.data.terminal_states[0]))
         for name, vectors in self.truths.items():
             known = vectors[:, self.plan.compared]
@@ -80,24 +85,40 @@ class Judge:
         return row
 
     def converged(
-        self, worst: Float[np.ndarray, " lanes"], share: float = 1.0
+        self, row: Mapping[str, np.ndarray], share: float = 1.0
     ) -> Bool[np.ndarray, " lanes"]:
-        """Returns in which lanes every equation holds.
+        """Returns in which lanes every value is known to be right, or else every equation holds.
 
         Args:
-            worst: The largest residual in each lane.
+            row: The newest row of the history.
             share: The share of the tolerance that is allowed.
         """
+        tolerance = np.array([config.tolerance for config in self.configs])
+        if self.solution is not None:
+            finite = np.where(np.isfinite(self.solution), self.solution, 0.0)
+            depth = np.ptp(finite, axis=1)
+            return row["error"] <= share * np.maximum(tolerance, TOLERATED_SHARE * depth)
         # The vector that is zero everywhere must not pass. Its residual is 1 - exp(r/lam) in a
         # state and the mean of that over a group, in which more is hidden.
         reward = self.data.reward
         reward = reward.min() if self.plan.repeats else reward[self.plan.checked]
         zero = [-np.expm1(reward / config.lam).mean() for config in self.configs]
-        part = 2 if self.plan.repeats else 10
-        allowed = [min(c.tolerance, z / part) for c, z in zip(self.configs, zero, strict=True)]
-        return worst <= share * np.array(allowed)
+        allowed = np.minimum(tolerance, np.array(zero) / (2 if self.plan.repeats else 10))
+        return row["worst"] <= share * allowed
 
-    def outputs(self, params: Any, which: np.ndarray) -> Float[np.ndarray, "lanes n"]:
+    def status(self, row: Mapping[str, np.ndarray]) -> list[str]:
+        """Returns the status of each lane, as far as the newest row of the history tells it.
+
+        Args:
+            row: The newest row.
+        """
+        verified = self.plan.repeats
+        if self.solution is not None:
+            verified = not np.isneginf(self.solution).any()
+        good = "converged" if verified else "unverified"
+        return np.where(self.converged(row), good, "max_updates").tolist()
+
+    def outputs(self, params: Any, which: np.ndarray) -> Float[np.ndarray, "lanes n ..."]:
         """Returns the outputs of every lane at some rows of the table of observations.
 
         Args:
@@ -109,7 +130,7 @@ class Judge:
         return outputs(self.learner, params, table if whole else read_rows(table, which))
 
     def log_e(
-        self, outputs: Float[np.ndarray, "lanes n"], which: np.ndarray
+        self, outputs: Float[np.ndarray, "lanes n ..."], which: np.ndarray
     ) -> Float[np.ndarray, "lanes n"]:
         """Returns log e for some outputs, in the scale of the objective.
 
@@ -117,8 +138,7 @@ class Judge:
             outputs: The outputs at some rows of the table of observations.
             which: These rows.
         """
-        log_e, log_scale = scaled_log_e(self.learner, outputs)
-        v = log_e - log_scale[:, None]
+        v = self.log_e_and_scale(outputs)[0]
         if self.learner.objective.anchored:
             states, values = self.data.pure_terminal_states
             lam = np.array([config.lam for config in self.configs])
@@ -127,9 +147,24 @@ class Judge:
             v[:, known] = values[at][None] / lam[:, None]
         return v
 
+    def log_e_and_scale(
+        self, outputs: Float[np.ndarray, "lanes n ..."]
+    ) -> tuple[Float[np.ndarray, "lanes n"], Float[np.ndarray, " lanes"]]:
+        """Returns log e for some outputs, in the scale of the objective, and what was subtracted to
+        fix that scale."""
+        single = jnp.asarray(outputs, jnp.float32)
+        log_e, log_scale = _log_e(self.learner.objective, self.numbers, single)
+        scale = np.asarray(log_scale, dtype=np.float64)
+        return np.asarray(log_e, dtype=np.float64) - scale[:, None], scale
+
     @cached_property
     def _edges(self) -> Batch:
-        return _as_batch(self.data.edges, self.data.edges.count / len(self.data))
+        weight = self.data.edges.weight
+        return self._batch(self.data.edges, weight / weight.sum())
+
+    def _batch(self, source: Any, weight: np.ndarray, which: Any = slice(None)) -> Batch:
+        columns = vars(device_rows(source, which, per_action=self.learner.objective.per_action))
+        return Batch(None, None, **columns, weight=jnp.asarray(weight, dtype=jnp.float32))
 
     def _by_state(self, outputs: np.ndarray, v: np.ndarray) -> Row:
         edges = self.data.edges
@@ -138,6 +173,7 @@ class Judge:
         )
         seen = np.bincount(edges.state, minlength=outputs.shape[1]) > 0
         residuals = np.asarray(residuals, dtype=np.float64)[:, seen]
+        residuals = np.nan_to_num(residuals).reshape(len(residuals), -1)
         step = v[:, edges.next_state] - v[:, edges.state]
         entries = np.asarray(self.learner.objective.entry(jnp.asarray(outputs, jnp.float32)))
         mixed = (entries < 0).any(axis=1) & (entries > 0).any(axis=1)
@@ -150,7 +186,8 @@ class Judge:
         both = np.concatenate([data.state[rows], data.next_state[rows]])
         outputs = jnp.asarray(self.outputs(params, both), dtype=jnp.float32)
         before, after = outputs[:, : rows.size], outputs[:, rows.size :]
-        batch = _as_batch(data, np.full(rows.size, 1 / rows.size), rows)
+        weight = data.weight[rows]
+        batch = self._batch(data, weight / weight.sum(), rows)
         slopes, units = (
             np.asarray(part, dtype=np.float64)
             for part in transition_slopes(self.learner, self.numbers, before, after, batch)
@@ -182,23 +219,13 @@ class Judge:
         }
 
 
-def scaled_log_e(
-    learner: Learner, outputs: Float[np.ndarray, "lanes n"]
-) -> tuple[Float[np.ndarray, "lanes n"], Float[np.ndarray, " lanes"]]:
-    """Returns log e for some outputs, up to a constant, and the constants that fix its scale."""
-    log_e, log_scale = _log_e(learner.objective, jnp.asarray(outputs, jnp.float32))
-    return np.array(log_e, dtype=np.float64), np.asarray(log_scale, dtype=np.float64)
-
-
 @eqx.filter_jit
-def _log_e(objective: AbstractObjective, outputs: Array) -> tuple[Array, Array]:
-    log_e = objective.log_e(outputs)
-    return log_e, jax.vmap(objective.log_scale)(log_e)
+def _log_e(objective: AbstractObjective, numbers: Numbers, outputs: Array) -> tuple[Array, Array]:
+    def of_lane(numbers: Numbers, outputs: Array) -> tuple[Array, Array]:
+        log_e = replace(objective, numbers=numbers).log_e(outputs)
+        return log_e, objective.log_scale(log_e)
 
-
-def _as_batch(source: Any, weight: np.ndarray, rows: Any = slice(None)) -> Batch:
-    columns = vars(device_rows(source, rows))
-    return Batch(None, None, **columns, weight=jnp.asarray(weight, dtype=jnp.float32))
+    return jax.vmap(of_lane)(numbers, outputs)
 
 
 @eqx.filter_jit
@@ -209,7 +236,7 @@ def _outputs(learner: Learner, params: PyTree[Array], prepared: Array) -> Array:
 
 def outputs(
     learner: Learner, params: PyTree[Array], observations: Shaped[np.ndarray, "n ..."]
-) -> Float[np.ndarray, "lanes n"]:
+) -> Float[np.ndarray, "lanes n outputs"] | Float[np.ndarray, "lanes n"]:
     """Returns the outputs of every lane at some observations.
 
     Each shape is compiled once, so the pieces are filled up to few different sizes.

@@ -58,6 +58,10 @@ class Batch(eqx.Module):
     """The reward of the terminal state itself, where `terminated`."""
     weight: Float[Array, " n"]
     """Sums to 1."""
+    action: Int[Array, " n"] | None = None
+    """The actions that were taken, for objectives with an output for each."""
+    log_default: Float[Array, " n"] | None = None
+    """The log of the default policy's probabilities of these actions, for the same objectives."""
     second_features: Features | None = None
     """Features of an independent batch, for objectives that need one. None: those of `features`."""
     second_weight: Float[Array, " n"] | None = None
@@ -75,7 +79,8 @@ class Learner(eqx.Module):
         optimiser: An optax transformation. `step` passes `step_size` to it as an extra argument.
         inputs: What is done to observations before the network sees them.
         target_rate: Polyak rate of a target network for v(s'); 1 for none.
-        scaled: Whether residuals are divided by exp(-r / lam), if the objective is separable.
+        direct: Whether every transition gives the known value of its state as that of a terminal
+            state, to which the output is then fitted by least squares.
         emphasis: The power of their residual by which states are weighed, if the objective is
             separable and batches are complete.
     """
@@ -85,7 +90,7 @@ class Learner(eqx.Module):
     optimiser: optax.GradientTransformationExtraArgs = eqx.field(static=True)
     inputs: Inputs
     target_rate: Float[Array, ""] | None
-    scaled: bool = eqx.field(static=True)
+    direct: bool = eqx.field(static=True)
     emphasis: float = eqx.field(static=True)
 
     def __init__(
@@ -96,7 +101,7 @@ class Learner(eqx.Module):
         *,
         inputs: Inputs | None = None,
         target_rate: float = 1.0,
-        scaled: bool = False,
+        direct: bool = False,
         emphasis: float = 0.0,
     ):
         self.objective = objective
@@ -105,7 +110,7 @@ class Learner(eqx.Module):
         self.optimiser = optax.with_extra_args_support(optimiser)
         self.inputs = Inputs() if inputs is None else inputs
         self.target_rate = None if target_rate == 1 else jnp.asarray(target_rate)
-        self.scaled = scaled and objective.separable
+        self.direct = direct
         self.emphasis = emphasis if objective.separable else 0.0
 
     def with_numbers(self, numbers: Numbers) -> Learner:
@@ -214,7 +219,9 @@ class Learner(eqx.Module):
             target: The network that gives v(s'), if it is another one.
         """
         outputs = network.values(batch.features)
-        if batch.next_features is not None:
+        if self.direct:
+            next_outputs = outputs  # not used, since every value is given
+        elif batch.next_features is not None:
             next_outputs = (target or network).values(batch.next_features)
         else:
             next_outputs = outputs if target is None else target.values(batch.features)
@@ -233,16 +240,20 @@ class Learner(eqx.Module):
             second: The outputs at `batch.second_features`, if it has any.
         """
         objective = self.objective
-        output = outputs if batch.state is None else outputs[batch.state]
+        own_outputs = outputs if batch.state is None else outputs[batch.state]
+        output = objective.at_action(own_outputs, batch.action)
         next_output = next_outputs if batch.next_state is None else next_outputs[batch.next_state]
         next_output = objective.next_output(next_output, batch.terminated, batch.terminal_value)
-        cost = self.cost(batch)
+        if self.direct:
+            return batch.weight @ ((output - next_output) / objective.numbers.scale) ** 2 / 2
+        log_cost = self.log_cost(batch)
         squared_norm = jnp.zeros(())
         if objective.needs_second_batch:
             weight = batch.weight if batch.second_weight is None else batch.second_weight
-            squared_norm = weight @ objective.entry(output if second is None else second) ** 2
-        rest = (next_output, Sample(cost, batch.terminated, jnp.full_like(cost, squared_norm)))
-        weight = batch.weight / cost if self.scaled else batch.weight
+            squared_norm = weight @ objective.entry(own_outputs if second is None else second) ** 2
+        squared_norms = jnp.full_like(log_cost, squared_norm)
+        rest = (next_output, Sample(log_cost, batch.terminated, squared_norms))
+        weight = batch.weight
         if self.emphasis > 0 and batch.complete:
             slopes = self.slopes(jax.lax.stop_gradient(output), *rest)
             weight = weight * emphasise(slopes, batch, outputs.shape[0], self.emphasis)
@@ -254,16 +265,16 @@ class Learner(eqx.Module):
         """Returns the derivative of the loss of each transition with respect to `output`.
 
         Args:
-            output: The outputs at s.
+            output: The outputs at s, for the actions that were taken.
             next_output: The outputs at s', with terminal states treated as the objective demands.
             sample: The rest of each transition.
         """
-        slopes = jax.vmap(jax.grad(self.objective.loss))(output, next_output, sample)
-        return slopes / sample.cost if self.scaled else slopes
+        return jax.vmap(jax.grad(self.objective.loss))(output, next_output, sample)
 
-    def cost(self, batch: Batch) -> Float[Array, " n"]:
-        """Returns exp(-r / lam) of each transition."""
-        return jnp.exp(-batch.reward / self.objective.numbers.lam)
+    def log_cost(self, batch: Batch) -> Float[Array, " n"]:
+        """Returns -r / lam of each transition, less the log of the default policy if given."""
+        log_cost = -batch.reward / self.objective.numbers.lam
+        return log_cost if batch.log_default is None else log_cost - batch.log_default
 
 
 def emphasise(

@@ -1,4 +1,4 @@
-"""Networks: from a batch of observations to one number for each.
+"""Networks: from a batch of observations to one number for each, or to one for each action.
 
 A network has two parts: `features`, which has no parameters, and `values`, which has all of them.
 Where the same table of observations is shown again and again, `of_table` computes its features
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
@@ -19,6 +19,8 @@ from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, Shaped
 
 Features = Any
 """What `values` takes: an array, or a tree of arrays, that `take` can select rows from."""
+Outputs = int | Literal["scalar"]
+"""The number of outputs for each observation, in a row of their own unless they are scalar."""
 
 
 class AbstractNetwork(eqx.Module):
@@ -38,19 +40,19 @@ class AbstractNetwork(eqx.Module):
         return features[rows]
 
     @abc.abstractmethod
-    def values(self, features: Features) -> Float[Array, " n"]:
-        """Returns one number for each observation."""
+    def values(self, features: Features) -> Float[Array, "n ..."]:
+        """Returns the outputs for each observation: one number, or a row of them."""
 
-    def __call__(self, inputs: Shaped[Array, "n ..."]) -> Float[Array, " n"]:
+    def __call__(self, inputs: Shaped[Array, "n ..."]) -> Float[Array, "n ..."]:
         return self.values(self.features(inputs))
 
 
 class Table(AbstractNetwork):
-    """One number for each state. The inputs are rows of the table; beyond its end is NaN."""
+    """The outputs of each state. The inputs are rows of the table; beyond its end is NaN."""
 
-    table: Float[Array, " states"]
+    table: Float[Array, "states ..."]
 
-    def values(self, features: Int[Array, " n"]) -> Float[Array, " n"]:
+    def values(self, features: Int[Array, " n"]) -> Float[Array, "n ..."]:
         return self.table.at[features].get(mode="fill", fill_value=jnp.nan)
 
 
@@ -65,11 +67,17 @@ class MLP(AbstractNetwork):
     frequencies: int = eqx.field(static=True)
 
     def __init__(
-        self, size: int, frequencies: int, key: PRNGKeyArray, width: int = 128, depth: int = 4
+        self,
+        size: int,
+        frequencies: int,
+        key: PRNGKeyArray,
+        width: int = 128,
+        depth: int = 4,
+        outputs: Outputs = "scalar",
     ):
         self.frequencies = frequencies
-        sizes = [size * (1 + 2 * frequencies), *[width] * depth, 1]
-        self.layers = dense_layers(sizes, jax.random.split(key, depth + 1))
+        sizes = [size * (1 + 2 * frequencies), *[width] * depth]
+        self.layers = dense_layers(sizes, outputs, jax.random.split(key, depth + 1))
 
     def features(self, inputs: Float[Array, "n ..."]) -> Float[Array, "n size"]:
         x = inputs.reshape(len(inputs), -1)
@@ -79,7 +87,7 @@ class MLP(AbstractNetwork):
         angles = (x[:, :, None] * k[None, None, :]).reshape(len(x), -1)
         return jnp.concatenate([x, jnp.sin(angles), jnp.cos(angles)], axis=1)
 
-    def values(self, features: Float[Array, "n size"]) -> Float[Array, " n"]:
+    def values(self, features: Float[Array, "n size"]) -> Float[Array, "n ..."]:
         return dense(self.layers, features)
 
 
@@ -88,20 +96,23 @@ class Custom(AbstractNetwork):
 
     module: Callable[[Array], Array]
 
-    def values(self, features: Shaped[Array, "n ..."]) -> Float[Array, " n"]:
+    def values(self, features: Shaped[Array, "n ..."]) -> Float[Array, "n ..."]:
         return self.module(features)
 
 
-def dense_layers(sizes: Sequence[int], keys: Key[Array, " layers"]) -> tuple[eqx.nn.Linear, ...]:
-    """Returns linear layers from each size to the next, one for each key."""
-    pairs = zip(sizes[:-1], sizes[1:], keys, strict=True)
+def dense_layers(
+    sizes: Sequence[int], outputs: Outputs, keys: Key[Array, " layers"]
+) -> tuple[eqx.nn.Linear, ...]:
+    """Returns linear layers from each size to the next and to the outputs, one for each key."""
+    ends: list[Outputs] = [*sizes[1:], outputs]
+    pairs = zip(sizes, ends, keys, strict=True)
     return tuple(eqx.nn.Linear(fan_in, fan_out, key=k) for fan_in, fan_out, k in pairs)
 
 
-def dense(layers: Sequence[eqx.nn.Linear], x: Float[Array, "n size"]) -> Float[Array, " n"]:
-    """Applies linear layers with rectified units between them; the last has one output."""
+def dense(layers: Sequence[eqx.nn.Linear], x: Float[Array, "n size"]) -> Float[Array, "n ..."]:
+    """Applies linear layers with rectified units between them."""
     for k, layer in enumerate(layers):
         assert layer.bias is not None
         x = x @ layer.weight.T + layer.bias[None, :]
         x = jax.nn.relu(x) if k < len(layers) - 1 else x
-    return x[:, 0]
+    return x[:, 0] if layers[-1].out_features == "scalar" else x

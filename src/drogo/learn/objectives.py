@@ -6,12 +6,14 @@
 | `LogGDO` | log e | plain | norm penalty | proposition 3.4 |
 | `NaturalGDO` | log e | natural | norm penalty | proposition 3.9 |
 | `Drogo` | log e | natural | v(s_T) = 0 | theorem 3.13 |
+| `ActionValues` | log e, split by action | natural | v(s_T) = 0 | |
 
 An objective of your own is a subclass of `AbstractAnchored` or `AbstractPenalised` that implements
 their abstract methods. Give the class to `fit(objective=...)`.
 """
 
 import abc
+from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
@@ -42,16 +44,27 @@ class Numbers(eqx.Module):
     """The weight b of the norm penalty."""
     target_norm: Float[Array, "*lanes"] = _number(1.0)
     """The value c at which the penalty holds the mean of the squared entries."""
+    scaling: Float[Array, "*lanes"] = _number(0.0)
+    """The power of exp(-r / lam) by which equations are divided: 0, or 1 so that costly states do
+    not dominate the gradient."""
+    scale: Float[Array, "*lanes"] = _number(1.0)
+    """What a network's output is multiplied by, so that it is of order 1 at every lam."""
 
 
 class Sample(NamedTuple):
     """What a loss needs of one transition besides the network's outputs."""
 
-    cost: Float[Array, "*n"]
-    """exp(-r / lam)."""
+    log_cost: Float[Array, "*n"]
+    """-r / lam; for an objective with an output for each action, less the log of the probability
+    with which the default policy takes the action."""
     terminated: Bool[Array, "*n"]
     squared_norm: Float[Array, "*n"]
     """The mean of the squared entries over an independent batch (penalised objectives only)."""
+
+    @property
+    def cost(self) -> Float[Array, "*n"]:
+        """exp(-r / lam)."""
+        return jnp.exp(self.log_cost)
 
 
 class AbstractObjective(eqx.Module):
@@ -69,15 +82,23 @@ class AbstractObjective(eqx.Module):
     be weighed at will without moving the solution."""
     initial_output: ClassVar[float]
     """The output from which a table is trained."""
+    is_column: ClassVar[bool] = False
+    """Whether its solution is the column of the default representation, which is known exactly
+    where states repeat."""
+    per_action: ClassVar[bool] = False
+    """Whether the network has an output for each action. Otherwise it has one."""
+
+    def with_numbers(self, numbers: Numbers) -> "AbstractObjective":
+        """Returns this objective with other numbers."""
+        return replace(self, numbers=numbers)
 
     @abc.abstractmethod
     def loss(self, output: Scalar, next_output: Scalar, sample: Sample) -> Scalar:
         """Returns the loss of one transition. Its gradient is what matters.
 
         Args:
-            output: The network's output at s.
-            next_output: The output at s', or the terminal value if s' is a terminal state that has
-                one (see `next_output`).
+            output: The network's output at s (for the action that was taken).
+            next_output: What `next_output` returned for s'.
             sample: The rest of the transition.
         """
 
@@ -90,6 +111,15 @@ class AbstractObjective(eqx.Module):
             terminated: Where s' is a terminal state.
             terminal_value: The rewards of these terminal states.
         """
+
+    def at_action(self, outputs: Array, action: Array | None) -> Array:
+        """Returns what the loss is of: the outputs that belong to the actions that were taken.
+
+        Args:
+            outputs: The network's outputs at s.
+            action: The actions, or None if they are not known.
+        """
+        return outputs
 
     @abc.abstractmethod
     def entry(self, output: Array) -> Array:
@@ -104,8 +134,13 @@ class AbstractObjective(eqx.Module):
         """Returns the constant that is subtracted from log e over all states to fix its scale."""
 
     @abc.abstractmethod
-    def unit(self, output: Array, cost: Array) -> Array:
-        """Returns the unit of a state's residual: the size of the largest term in its equation."""
+    def unit(self, output: Array, log_cost: Array) -> Array:
+        """Returns the unit of a state's residual: the size of the largest term in its equation.
+
+        Args:
+            output: The outputs at s, for the actions that were taken.
+            log_cost: -r / lam.
+        """
 
 
 class AbstractLogObjective(AbstractObjective):
@@ -113,14 +148,30 @@ class AbstractLogObjective(AbstractObjective):
 
     initial_output: ClassVar[float] = 0.0
 
+    def at_action(self, outputs: Array, action: Array | None) -> Array:
+        return self.numbers.scale * outputs
+
     def entry(self, output: Array) -> Array:
-        return jnp.exp(output)
+        return jnp.exp(self.log_e(output))
 
     def log_e(self, output: Any) -> Any:
-        return output
+        return self.numbers.scale * output
 
-    def unit(self, output: Array, cost: Array) -> Array:
-        return cost
+    def unit(self, output: Array, log_cost: Array) -> Array:
+        return jnp.exp((1 - self.numbers.scaling) * log_cost)
+
+    def imbalance(self, output: Scalar, next_output: Scalar, log_cost: Scalar, cap: Any) -> Scalar:
+        """Returns exp(-r/lam) - exp(v(s') - v(s)), divided by the scaling.
+
+        Args:
+            output: v(s).
+            next_output: v(s').
+            log_cost: -r / lam.
+            cap: The largest exponent of the second term.
+        """
+        scaled = self.numbers.scaling * log_cost
+        exponent = jnp.minimum(next_output - output - scaled, cap)
+        return jnp.exp(log_cost - scaled) - jnp.exp(exponent)
 
 
 class AbstractAnchored(AbstractLogObjective):
@@ -131,7 +182,7 @@ class AbstractAnchored(AbstractLogObjective):
     separable: ClassVar[bool] = True
 
     def next_output(self, output: Array, terminated: Array, terminal_value: Array) -> Array:
-        return jnp.where(terminated, terminal_value / self.numbers.lam, output)
+        return jnp.where(terminated, terminal_value / self.numbers.lam, self.log_e(output))
 
     def log_scale(self, log_e: Float[Array, " states"]) -> Scalar:
         return jnp.zeros((), dtype=log_e.dtype)
@@ -144,7 +195,7 @@ class AbstractPenalised(AbstractObjective):
     needs_second_batch: ClassVar[bool] = True
 
     def next_output(self, output: Array, terminated: Array, terminal_value: Array) -> Array:
-        return output
+        return self.at_action(output, None)
 
     def log_scale(self, log_e: Float[Array, " states"]) -> Scalar:
         return logsumexp(2 * log_e) / 2  # e then has unit norm
@@ -171,8 +222,8 @@ class GDO(AbstractPenalised):
     def log_e(self, output: Any) -> Any:
         return jnp.log(jnp.maximum(jnp.abs(output), jnp.finfo(jnp.float32).tiny))
 
-    def unit(self, output: Array, cost: Array) -> Array:
-        return 2 * cost * jnp.abs(output)
+    def unit(self, output: Array, log_cost: Array) -> Array:
+        return 2 * jnp.exp(log_cost) * jnp.abs(output)
 
 
 class LogGDO(AbstractPenalised, AbstractLogObjective):
@@ -183,8 +234,8 @@ class LogGDO(AbstractPenalised, AbstractLogObjective):
     def loss(self, output: Scalar, next_output: Scalar, sample: Sample) -> Scalar:
         return GDO(self.numbers).loss(jnp.exp(output), jnp.exp(next_output), sample)
 
-    def unit(self, output: Array, cost: Array) -> Array:
-        return 2 * cost * jnp.exp(2 * output)
+    def unit(self, output: Array, log_cost: Array) -> Array:
+        return 2 * jnp.exp(log_cost + 2 * output)
 
 
 class NaturalGDO(AbstractPenalised, AbstractLogObjective):
@@ -199,8 +250,9 @@ class NaturalGDO(AbstractPenalised, AbstractLogObjective):
 
     def loss(self, output: Scalar, next_output: Scalar, sample: Sample) -> Scalar:
         n = self.numbers
-        ratio = jnp.exp(jnp.minimum(next_output - output, n.cap))
-        bracket = sample.cost - ratio + n.penalty * (sample.squared_norm - n.target_norm)
+        norm = n.penalty * (sample.squared_norm - n.target_norm)
+        bracket = self.imbalance(output, next_output, sample.log_cost, n.cap)
+        bracket += norm * jnp.exp(-n.scaling * sample.log_cost)
         return stop_gradient(bracket) * output
 
 
@@ -208,19 +260,45 @@ ANCHOR_CAP = 20.0
 """The smallest cap at a terminal state: far above any solution, far below an overflow."""
 
 
-class Drogo(AbstractAnchored):
+class AbstractDrogo(AbstractAnchored):
+    """What `Drogo` and `ActionValues` have in common: the loss."""
+
+    is_column: ClassVar[bool] = True
+
+    def loss(self, output: Scalar, next_output: Scalar, sample: Sample) -> Scalar:
+        n = self.numbers
+        # A terminal value pulls without a cap: it alone stops a vector that drifts as a whole.
+        cap = jnp.where(sample.terminated, jnp.maximum(n.cap, ANCHOR_CAP), n.cap)
+        bounded = jnp.minimum(next_output, n.ceiling)
+        v_next = jnp.where(sample.terminated, next_output, bounded)
+        return stop_gradient(self.imbalance(output, v_next, sample.log_cost, cap)) * output
+
+
+class Drogo(AbstractDrogo):
     """[exp(-r/lam) - exp(v(s') - v(s))] v(s), the bracket held constant, v(s_T) = 0.
 
     This is `NaturalGDO` without its penalty: the terminal states hold the vector in place instead.
     """
 
-    def loss(self, output: Scalar, next_output: Scalar, sample: Sample) -> Scalar:
-        n, v = self.numbers, output
-        # A terminal value pulls without a cap: it alone stops a vector that drifts as a whole.
-        cap = jnp.where(sample.terminated, jnp.maximum(n.cap, ANCHOR_CAP), n.cap)
-        bounded = jnp.minimum(next_output, n.ceiling)
-        v_next = jnp.where(sample.terminated, next_output, bounded)
-        return stop_gradient(sample.cost - jnp.exp(jnp.minimum(v_next - v, cap))) * v
+
+class ActionValues(AbstractDrogo):
+    """[exp(-r/lam)/d(a|s) - exp(v(s') - x(s, a))] x(s, a), the bracket held constant, v(s_T) = 0.
+
+    The network has an output x(s, a) for each action, and exp(v(s)) is the sum of exp(x(s, a)) over
+    the actions. At the solution exp(x(s, a)) = d(a|s) E[exp(r/lam + v(s'))], where d is the default
+    policy and the mean is over the next states of this very action. So it does not matter how often
+    each action was taken: the data may come from any policy. The optimal policy of the linearly
+    solvable MDP takes action a with the probability exp(x(s, a) - v(s)).
+    """
+
+    per_action: ClassVar[bool] = True
+
+    def at_action(self, outputs: Array, action: Array | None) -> Array:
+        assert action is not None
+        return self.numbers.scale * jnp.take_along_axis(outputs, action[:, None], axis=1)[:, 0]
+
+    def log_e(self, output: Any) -> Any:
+        return logsumexp(self.numbers.scale * output, axis=-1)
 
 
 OBJECTIVES: dict[str, type[AbstractObjective]] = {
@@ -228,4 +306,5 @@ OBJECTIVES: dict[str, type[AbstractObjective]] = {
     "log_gdo": LogGDO,
     "natural_gdo": NaturalGDO,
     "drogo": Drogo,
+    "q": ActionValues,
 }

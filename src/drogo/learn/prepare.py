@@ -6,7 +6,7 @@ import hashlib
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from typing import Any
 
 import equinox as eqx
@@ -20,13 +20,15 @@ from drogo.config import CUSTOM, Config
 from drogo.data import Transitions
 from drogo.data.table import read_rows
 from drogo.errors import ArgumentError
+from drogo.exact.sampled import Sampled, solve_sampled
 from drogo.learn.build import build, choose
 from drogo.learn.inputs import Inputs, fit_inputs
 from drogo.learn.judge import Judge
 from drogo.learn.learner import Learner, State, scale_by_step_size
+from drogo.learn.networks import Outputs
 from drogo.learn.objectives import OBJECTIVES, AbstractObjective, Numbers
 from drogo.learn.plan import BYTES_IN_RESULT, make_plan
-from drogo.learn.sampling import make_data
+from drogo.learn.sampling import known_values, make_data
 from drogo.learn.train import Training
 
 MOST_HASHED = 20_000
@@ -35,6 +37,10 @@ MOST_HASHED = 20_000
 LARGEST_EXPONENT = 80.0
 """The largest -r / lam. The exponential of 88 is the largest that single precision holds, and is
 multiplied by the likes of 100 in an optimiser."""
+
+TINY = 1e-6
+STEPS_OF_A_SCALE = 20.0
+"""With costs of 1 and the paper's lam of 20, outputs are not scaled."""
 
 Vector = Float[np.ndarray, " distinct"]
 Truth = Mapping[str, Vector | Callable[[float], Vector]]
@@ -72,18 +78,35 @@ def prepare(
         inputs = fit_inputs(
             data.observations, normalise=config.normalise, by_pixel=by_pixel, by_state=by_state
         )
-    numbers = make_numbers(data, lane_configs)
-    learner, params = make_learner(config, data.observations, inputs, take(numbers, 0), seeds, own)
-    if not learner.objective.anchored:
+    objective = make_objective(config, own)
+    if objective.per_action and data.n_actions is None:
+        raise ArgumentError(
+            f"objective {config.objective!r} has a value for each action, and these transitions "
+            "have no discrete actions. Collect them with drogo.collect, or give action= and "
+            "n_actions= to Transitions.from_arrays."
+        )
+    solution = _solution(data, objective, lane_configs)
+    if config.direct and solution is None:
+        raise ArgumentError(
+            "direct=True fits a network to the exact solution of the data, which exists only "
+            "where states repeat, and for the objectives drogo and q. Use preset='stable'."
+        )
+    numbers = make_numbers(data, lane_configs, objective, solution)
+    parts = (config, data.observations, inputs, objective.with_numbers(take(numbers, 0)))
+    learner, params = make_learner(*parts, seeds, own, data.n_actions)
+    if not objective.anchored:
         data = data.with_absorbing_terminals(config.delta)
     plan = make_plan(data, learner.objective, config)
-    device_data, sampler = make_data(data, plan, learner, seeds, config)
+    source = data.edges if plan.whole else data
+    if solution is not None and config.direct:
+        source = known_values(data, solution[0], config.lam, per_action=objective.per_action)
+    device_data, sampler = make_data(data, source, plan, learner, seeds, config)
     schedules = {
         "constant": optax.constant_schedule(1.0),
         "cosine": optax.cosine_decay_schedule(1.0, config.updates),
     }
     schedule = own.get("schedule") or schedules[config.schedule]
-    judge = Judge(data, plan, learner, numbers, lane_configs, truths)
+    judge = Judge(data, plan, learner, numbers, lane_configs, truths, solution)
     identity = _identity(judge, configs, seeds, own)
     if "optimiser" in own:
         identity["optimiser"] = _fingerprint(learner, params)
@@ -93,23 +116,12 @@ def prepare(
     return training, states
 
 
-def make_learner(
-    config: Config,
-    observations: np.ndarray,
-    inputs: Inputs,
-    numbers: Numbers,
-    seeds: list[int],
-    own: Mapping[str, Any],
-) -> tuple[Learner, Any]:
-    """Returns the learner of a configuration, and the first parameters of every seed.
+def make_objective(config: Config, own: Mapping[str, Any]) -> AbstractObjective:
+    """Returns the objective of a configuration, without its numbers.
 
     Args:
         config: The settings.
-        observations: The table of observations, or some like them.
-        inputs: How observations are turned into numbers.
-        numbers: The numbers of the objective.
-        seeds: The seeds.
-        own: What the user gave as objects: network, optimiser, objective.
+        own: What the user gave as objects.
     """
     factory = own.get("objective") or OBJECTIVES.get(config.objective)
     if factory is None:
@@ -117,14 +129,41 @@ def make_learner(
             "this fit has an objective of the user's own, which a file cannot hold.",
             remedy="Give the class again: load(path, objective=...).",
         )
-    objective = factory(numbers)
+    objective = factory(Numbers())
     if not isinstance(objective, AbstractObjective):
         raise ArgumentError(
             f"objective made a {type(objective).__name__}; it must make a "
             "drogo.learn.AbstractObjective."
         )
-    first = (config, observations, inputs, objective.initial_output)
-    networks = [build(*first, jax.random.key(seed), own.get("network")) for seed in seeds]
+    return objective
+
+
+def make_learner(
+    config: Config,
+    observations: np.ndarray,
+    inputs: Inputs,
+    objective: AbstractObjective,
+    seeds: list[int],
+    own: Mapping[str, Any],
+    n_actions: int | None = None,
+) -> tuple[Learner, Any]:
+    """Returns the learner of a configuration, and the first parameters of every seed.
+
+    Args:
+        config: The settings.
+        observations: The table of observations, or some like them.
+        inputs: How observations are turned into numbers.
+        objective: What is minimised.
+        seeds: The seeds.
+        own: What the user gave as objects: network, optimiser.
+        n_actions: The number of actions, if they are discrete and known.
+    """
+    outputs: Outputs = "scalar"
+    if objective.per_action:
+        assert n_actions is not None
+        outputs = n_actions
+    rest = (objective.initial_output, outputs, own.get("network"))
+    networks = [build(config, observations, inputs, jax.random.key(seed), *rest) for seed in seeds]
     params = [eqx.filter(network, eqx.is_inexact_array) for network in networks]
     optimiser = own.get("optimiser") or make_optimiser(config.optimiser, config.clip_norm)
     learner = Learner(
@@ -133,7 +172,7 @@ def make_learner(
         optimiser,
         inputs=inputs,
         target_rate=config.target_rate,
-        scaled=config.scaled,
+        direct=config.direct,
         emphasis=config.emphasis,
     )
     return learner, jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)), *params)
@@ -151,32 +190,50 @@ def make_optimiser(name: str, clip_norm: float) -> optax.GradientTransformationE
     return optax.chain(optax.clip_by_global_norm(clip_norm), scale(), scale_by_step_size())
 
 
-def make_numbers(data: Transitions, configs: list[Config]) -> Numbers:
+def make_numbers(
+    data: Transitions,
+    configs: list[Config],
+    objective: AbstractObjective,
+    solution: Float[np.ndarray, "lanes distinct"] | None,
+) -> Numbers:
     """Returns the numbers of the objective for each of some configurations.
 
     Args:
         data: The transitions, which decide an automatic cap and the ceiling.
         configs: The configurations.
+        objective: The objective.
+        solution: The exact solution of the data, if there is one.
     """
     best, lowest = float(data.terminal_values.max()), float(data.reward.min())
+    scaled = [config.scaled and objective.separable for config in configs]
     smallest = min(config.lam for config in configs)
-    if -lowest / smallest > LARGEST_EXPONENT:
+    if not all(scaled) and -lowest / smallest > LARGEST_EXPONENT:
         raise ArgumentError(
             f"exp(-r / lam) overflows single precision: the lowest reward is {lowest:g}, and lam "
-            f"is {smallest:g}. Use lam of at least {-lowest / LARGEST_EXPONENT:.3g}."
+            f"is {smallest:g}. Use scaled=True with the objective drogo or q, or lam of at least "
+            f"{-lowest / LARGEST_EXPONENT:.3g}."
         )
+    capped = zip(configs, scaled, strict=True)
     columns = {
         "lam": [c.lam for c in configs],
-        "cap": [cap_from_data(data, c.lam) if c.cap == "auto" else c.cap for c in configs],
+        "cap": [cap_from_data(data, c.lam, s) if c.cap == "auto" else c.cap for c, s in capped],
         "ceiling": [best / c.lam if c.ceiling else np.inf for c in configs],
         "penalty": [c.penalty for c in configs],
         "target_norm": [c.target_norm for c in configs],
+        "scaling": np.array(scaled, dtype=np.float32),
+        "scale": np.ones(len(configs)),
     }
+    if solution is not None and configs[0].direct:
+        columns["scale"] = [max(np.std(row[np.isfinite(row)]), TINY) for row in solution]
+    elif objective.anchored and configs[0].rescale:
+        depths = [STEPS_OF_A_SCALE * -data.reward.mean() / c.lam for c in configs]
+        columns["scale"] = np.maximum(depths, 1.0)
     return Numbers(**{name: jnp.asarray(column) for name, column in columns.items()})
 
 
-def cap_from_data(data: Transitions, lam: float) -> float:
-    """Returns a cap just above the largest v(s') - v(s) of the solution: -r/lam - log P(s'|s).
+def cap_from_data(data: Transitions, lam: float, scaled: bool) -> float:
+    """Returns a cap just above the largest exponent at the solution: v(s') - v(s) is at most
+    -r/lam - log P(s'|s), and scaled by exp(r/lam), at most -log P(s'|s).
 
     Where states are seen once, P cannot be estimated from counts. Then moves are assumed to be no
     rarer than one in seven, whose log is about 2.
@@ -184,11 +241,38 @@ def cap_from_data(data: Transitions, lam: float) -> float:
     Args:
         data: The transitions.
         lam: The temperature.
+        scaled: Whether equations are divided by exp(-r/lam).
     """
     edges = data.edges
-    log_cost = -edges.reward / lam
-    rarity = np.log(np.bincount(edges.state, edges.count)[edges.state] / edges.count)
+    log_cost = np.zeros(edges.reward.size) if scaled else -edges.reward / lam
+    rarity = np.log(np.bincount(edges.state, edges.weight)[edges.state] / edges.weight)
     return float(max((log_cost + rarity).max(), log_cost.max() + 2.0)) + 0.5
+
+
+def _solution(
+    data: Transitions, objective: AbstractObjective, configs: list[Config]
+) -> Float[np.ndarray, "lanes distinct"] | None:
+    """Returns the exact solution of the data in each lane, if the objective has one."""
+    if not (objective.is_column and data.repeats):
+        return None
+    edges, terminal = data.edges, data.pure_terminal_states
+
+    @cache
+    def solve(lam: float, scaled: bool) -> np.ndarray:
+        sampled = Sampled(
+            len(data.observations),
+            edges.state,
+            edges.next_state,
+            edges.weight,
+            -edges.reward / lam,
+            edges.terminated,
+            edges.terminal_value / lam,
+        )
+        v = solve_sampled(sampled, scaled=scaled)
+        v[terminal[0]] = terminal[1] / lam
+        return v
+
+    return np.stack([solve(config.lam, config.scaled) for config in configs])
 
 
 def _truths(

@@ -26,14 +26,15 @@ IN_A_GROUP, MOST_GROUPS = 500, 20
 def _bare(learner: Learner, numbers: Numbers) -> Learner:
     none = jnp.full_like(numbers.cap, jnp.inf)
     objective = replace(learner.objective, numbers=replace(numbers, cap=none, ceiling=none))
-    return Learner(objective, learner.skeleton, learner.optimiser, scaled=learner.scaled)
+    return Learner(objective, learner.skeleton, learner.optimiser)
 
 
 @eqx.filter_jit
 def state_residuals(
-    learner: Learner, numbers: Numbers, outputs: Float[Array, "lanes states"], batch: Batch
-) -> Float[Array, "lanes states"]:
-    """Returns the residual of every state, NaN for a state that no transition leaves.
+    learner: Learner, numbers: Numbers, outputs: Float[Array, "lanes states ..."], batch: Batch
+) -> Float[Array, "lanes states ..."]:
+    """Returns the residual of every output, NaN where no transition leaves the state (by the
+    action that the output is for).
 
     Args:
         learner: The learner.
@@ -42,14 +43,18 @@ def state_residuals(
         batch: All transitions. Its features are not used.
     """
 
-    def of_lane(numbers: Numbers, outputs: Float[Array, " states"]) -> Float[Array, " states"]:
+    def of_lane(numbers: Numbers, outputs: Array) -> Array:
         bare = _bare(learner, numbers)
+
+        def total_unit(outputs: Array) -> Array:
+            """A sum whose derivative is the unit of every equation."""
+            assert batch.state is not None
+            output = bare.objective.at_action(outputs[batch.state], batch.action)
+            units = bare.objective.unit(output, bare.log_cost(batch))
+            return (batch.weight * jax.lax.stop_gradient(units)) @ output
+
         slopes = jax.grad(lambda x: bare.loss_of_outputs(x, x, batch))(outputs)
-        assert batch.state is not None
-        cost = bare.cost(batch)
-        weight = batch.weight / cost if bare.scaled else batch.weight
-        units = weight * bare.objective.unit(outputs[batch.state], cost)
-        unit = jax.ops.segment_sum(units, batch.state, outputs.shape[0])
+        unit = jax.grad(total_unit)(outputs)
         return jnp.where(unit > 0, slopes / unit, jnp.nan)
 
     return jax.vmap(of_lane)(numbers, outputs)
@@ -59,8 +64,8 @@ def state_residuals(
 def transition_slopes(
     learner: Learner,
     numbers: Numbers,
-    outputs: Float[Array, "lanes n"],
-    next_outputs: Float[Array, "lanes n"],
+    outputs: Float[Array, "lanes n ..."],
+    next_outputs: Float[Array, "lanes n ..."],
     batch: Batch,
 ) -> tuple[Float[Array, "lanes n"], Float[Array, "lanes n"]]:
     """Returns the derivative of the loss of single transitions, and its unit.
@@ -76,16 +81,17 @@ def transition_slopes(
         batch: The transitions. Its features are not used.
     """
     if not learner.objective.separable:
-        return jnp.full_like(outputs, jnp.nan), jnp.ones_like(outputs)
+        lost = jnp.full(outputs.shape[:2], jnp.nan)
+        return lost, jnp.ones_like(lost)
 
-    def of_lane(numbers: Numbers, output: Array, next_output: Array) -> tuple[Array, Array]:
+    def of_lane(numbers: Numbers, outputs: Array, next_outputs: Array) -> tuple[Array, Array]:
         bare = _bare(learner, numbers)
-        objective, cost = bare.objective, bare.cost(batch)
-        squared_norm = (objective.entry(output) ** 2).mean()
-        next_output = objective.next_output(next_output, batch.terminated, batch.terminal_value)
-        sample = Sample(cost, batch.terminated, jnp.full_like(cost, squared_norm))
-        units = objective.unit(output, cost)
-        return bare.slopes(output, next_output, sample), units / cost if bare.scaled else units
+        objective, log_cost = bare.objective, bare.log_cost(batch)
+        squared_norm = (objective.entry(outputs) ** 2).mean()
+        output = objective.at_action(outputs, batch.action)
+        next_output = objective.next_output(next_outputs, batch.terminated, batch.terminal_value)
+        sample = Sample(log_cost, batch.terminated, jnp.full_like(log_cost, squared_norm))
+        return bare.slopes(output, next_output, sample), objective.unit(output, log_cost)
 
     return jax.vmap(of_lane)(numbers, outputs, next_outputs)
 

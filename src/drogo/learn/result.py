@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral
 from pathlib import Path
@@ -30,16 +30,17 @@ from drogo.learn.checkpoint import (
     tree_from,
 )
 from drogo.learn.inputs import Inputs
-from drogo.learn.judge import Judge, outputs, scaled_log_e
+from drogo.learn.judge import Judge, outputs
 from drogo.learn.learner import Learner, State
 from drogo.learn.objectives import AbstractObjective, Numbers
-from drogo.learn.prepare import make_learner, take
+from drogo.learn.policy import Policy
+from drogo.learn.prepare import make_learner, make_objective, take
 from drogo.learn.train import Training, lost_at
-from drogo.learn.value import ValueFunction, single_output, terminal_values
+from drogo.learn.value import ValueFunction, single_log_e, single_output, terminal_values
 from drogo.potential import Potential
 from drogo.requests import versions
 
-FORMAT = "drogo fit 7"
+FORMAT = "drogo fit 8"
 MANY_AT_CAP = 0.02
 FALLING = 0.05
 """The share of its depth by which v may fall over the last quarter of training."""
@@ -53,8 +54,16 @@ class LogEigenvector:
     """log e at every distinct observation of the data. Terminal states have their own value, 0
     unless given. `gdo` learns e itself and may get its sign wrong: its v is log |e|."""
     status: tuple[str, ...]
-    """For each seed "converged", "max_updates" (including fits that a callback stopped) or
-    "diverged"."""
+    """For each seed:
+
+    - "converged": every value is within the tolerance of the exact solution of the data. For an
+      objective whose solution is not known exactly, every equation holds within the tolerance.
+    - "unverified": no equation is seen to be violated, but the values were not compared with
+      anything, because states do not repeat or some of them never lead to a terminal state in the
+      data.
+    - "max_updates": neither is the case (also if a callback stopped the fit).
+    - "diverged": a number became infinite.
+    """
     diverged_at: tuple[int | None, ...]
     """For each seed the update at which it diverged, or None."""
     history: Mapping[str, np.ndarray]
@@ -77,6 +86,10 @@ class LogEigenvector:
     learner: Learner = field(repr=False)
     state: State = field(repr=False)
     """The state of training of all seeds, from which it can continue."""
+    n_actions: int | None
+    """The number of actions, if they are discrete and known."""
+    notes: tuple[str, ...]
+    """Sentences about the data: what was taken for granted, and what they do not tell."""
     data_digest: str
     """Identifies the transitions that it was trained on."""
     own: Mapping[str, str]
@@ -125,7 +138,8 @@ class LogEigenvector:
     def _by_network(self, batch: np.ndarray, lanes: slice) -> Float[np.ndarray, "lanes batch"]:
         params = take(self.state.params, lanes)
         raw = outputs(self.learner, params, batch)
-        return scaled_log_e(self.learner, raw)[0] - self.log_scale[lanes, None]
+        log_e = self.learner.objective.log_e(jnp.asarray(raw, jnp.float32))
+        return np.asarray(log_e, dtype=np.float64) - self.log_scale[lanes, None]
 
     def value_fn(self, seed: int = 0) -> ValueFunction:
         """Returns log e of one seed as a pure JAX function of a batch of observations.
@@ -190,19 +204,40 @@ class LogEigenvector:
         network = self.learner.network(take(self.state.params, k))
         output = single_output(network, self.learner.inputs)
         objective, log_scale = self.learner.objective, float(self.log_scale[k])
-        log_e = float if objective.anchored else objective.log_e  # the former's output is log e
+        log_e = single_log_e(objective)
 
         def unseen(batch: np.ndarray) -> np.ndarray:
             return self._by_network(batch, slice(k, k + 1))[0] / scale
 
         def unseen_single(observation: np.ndarray) -> float:
-            return (float(log_e(output(observation))) - log_scale) / scale
+            return (log_e(output(observation)) - log_scale) / scale
 
         name = f"the potential of a fit (seed {seed})"
         network_alone = Potential(unseen, name=name, single=unseen_single)
         return Potential.from_states(
             self.observations, self.v[k] / scale, name=name, otherwise=network_alone
         )
+
+    def policy(self, seed: int = 0) -> Policy:
+        """Returns the policy that one seed of a fit with objective="q" has learned.
+
+        Args:
+            seed: One of the seeds of this fit.
+        """
+        k = self._lane(seed)
+        objective = self.learner.objective
+        if not objective.per_action:
+            raise ArgumentError(
+                f"a fit with the objective {self.config.objective!r} has no values of actions, "
+                "from which a policy follows. Use objective='q'."
+            )
+
+        def logits(batch: np.ndarray) -> np.ndarray:
+            as_trained = as_type("this policy", batch, self.observations.dtype)
+            raw = outputs(self.learner, take(self.state.params, slice(k, k + 1)), as_trained)
+            return float(objective.numbers.scale) * raw[0]
+
+        return Policy(logits, self.observations.shape[1:])
 
     def _lane(self, seed: int) -> int:
         if seed not in self.seeds:
@@ -231,9 +266,10 @@ class LogEigenvector:
         write_array_file(Path(path), arrays, settings, overwrite=overwrite)
 
 
-STATUSES = {"converged", "max_updates", "diverged"}
+STATUSES = {"converged", "unverified", "max_updates", "diverged"}
 ARRAYS = ("v", "observations", "terminal_states", "terminal_values", "log_scale", "mean_step")
-TUPLES, OTHERS = ("seeds", "status", "diverged_at"), ("own", "versions", "data_digest")
+TUPLES = ("seeds", "status", "diverged_at", "notes")
+OTHERS = ("own", "versions", "data_digest", "n_actions")
 """The fields of a fit that a file holds as they are: as arrays, or among its settings."""
 
 
@@ -271,6 +307,9 @@ def _check_file(settings: dict[str, Any], headers: dict[str, Header]) -> None:
         raise ValueError(f"its status is {status}, and its seeds diverged at {at}")
     if not all(isinstance(settings[name], dict) for name in ("own", "versions")):
         raise ValueError("the versions of the libraries are missing")
+    actions = settings["n_actions"]
+    if actions is not None and (not is_a(actions, Integral) or actions < 1):
+        raise ValueError(f"its number of actions is {actions}")
     lanes, distinct = headers["v"].shape
     known = headers["terminal_states"].shape
     shapes = {
@@ -303,8 +342,9 @@ def _from_file(
             )
     inputs = Inputs(**section(arrays, "inputs/"))
     numbers = Numbers(**jax.tree.map(jnp.asarray, section(arrays, "numbers/")))
-    seeds = settings["seeds"]
-    learner, params = make_learner(config, arrays["observations"], inputs, numbers, seeds, own)
+    fitted = make_objective(config, own).with_numbers(numbers)
+    parts = (config, arrays["observations"], inputs, fitted, settings["seeds"], own)
+    learner, params = make_learner(*parts, settings["n_actions"])
     fresh = jax.eval_shape(jax.vmap(learner.init), params)
     state = section(arrays, STATE)
     if config.optimiser == CUSTOM and optimiser is None:
@@ -322,20 +362,22 @@ def _from_file(
     )
 
 
-def make_results(training: Training, progress: Progress) -> list[LogEigenvector]:
+def make_results(
+    training: Training, progress: Progress, notes: Sequence[str]
+) -> list[LogEigenvector]:
     """Returns the results of a training, one for each point of its grid.
 
     Args:
         training: What was trained.
         progress: How far it came.
+        notes: What the data say of themselves.
     """
     judge, size = training.judge, len(training.seeds)
     data, learner, kept = judge.data, judge.learner, judge.plan.kept
     raw = judge.outputs(progress.states.params, kept)
-    v, log_scale = judge.log_e(raw, kept), scaled_log_e(learner, raw)[1]
+    v, log_scale = judge.log_e(raw, kept), judge.log_e_and_scale(raw)[1]
     lost = lost_at(progress)
-    converged = judge.converged(progress.history["worst"][-1])
-    status = np.select([lost >= 0, converged], ["diverged", "converged"], "max_updates").tolist()
+    status = np.where(lost >= 0, "diverged", judge.status(progress.last_row)).tolist()
     diverged_at = [None if update < 0 else update for update in lost.tolist()]
     mean_step = _mean_step(judge, progress.states.params, v)
     states, values = data.pure_terminal_states
@@ -363,6 +405,8 @@ def make_results(training: Training, progress: Progress) -> list[LogEigenvector]
                 mean_step=mean_step[lanes],
                 learner=learner.with_numbers(take(judge.numbers, begin)),
                 state=take(progress.states, lanes),
+                n_actions=judge.data.n_actions,
+                notes=tuple(notes),
                 data_digest=training.identity["data"],
                 own=training.identity["own"],
                 versions=versions(),
@@ -394,7 +438,13 @@ def diagnose(history: Mapping[str, np.ndarray], status: str) -> str:
         return ""
     if status == "diverged":
         return "diverged. Try preset='stable' (a target network and a cap), or a smaller step_size."
-    parts = [f"the largest residual is {history['worst'][-1]:.2g}, above the tolerance"]
+    if status == "unverified":
+        return (
+            "no equation is seen to be violated, but the values were not compared with anything: "
+            "states do not repeat, or some never lead to a terminal state in the data."
+        )
+    name, key = ("error", "error") if "error" in history else ("residual", "worst")
+    parts = [f"the largest {name} is {history[key][-1]:.2g}, above the tolerance"]
     level = history["level"]
     fell = level[3 * (len(level) - 1) // 4] - level[-1]
     if fell > FALLING * abs(level[-1]):

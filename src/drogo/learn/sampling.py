@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -54,6 +54,8 @@ class Rows(eqx.Module):
     reward: Float[Array, " rows"]
     terminated: Bool[Array, " rows"]
     terminal_value: Float[Array, " rows"]
+    action: Int[Array, " rows"] | None
+    log_default: Float[Array, " rows"] | None
 
 
 class DeviceData(eqx.Module):
@@ -65,8 +67,11 @@ class DeviceData(eqx.Module):
 
     rows: Rows
     share: Float[Array, " rows"] | None
-    """In a small world, how often each distinct transition occurs in the data, as a share of all;
+    """In a small world, how much each distinct transition counts in the data, as a share of all;
     otherwise None."""
+    factor: Float[Array, " rows"]
+    """How much each row counts when it is drawn: 1, or what undoes that its action was taken more
+    or less often than the default policy takes it."""
     features: Features | None
     """Features of the table of observations, if they were made beforehand."""
     observations: Shaped[Array, "distinct ..."]
@@ -79,20 +84,20 @@ class DeviceData(eqx.Module):
             assert self.share is not None
             return Batch(self.features, None, **vars(self.rows), weight=self.share, complete=True)
         if draw.rows is None:
-            second = draw.second_weight
+            second, weight = draw.second_weight, draw.weight * self.factor
             columns = vars(self.rows)
-            return Batch(self.features, None, **columns, weight=draw.weight, second_weight=second)
-        rows = jax.tree.map(lambda column: column[draw.rows], self.rows)
+            return Batch(self.features, None, **columns, weight=weight, second_weight=second)
+        rows, factor = jax.tree.map(lambda column: column[draw.rows], (self.rows, self.factor))
         if draw.observations is not None and draw.next_observations is not None:
             shown = (draw.observations, draw.next_observations)
             both = [learner.skeleton.features(learner.inputs.finish(part)) for part in shown]
         else:
             both = (self._features(learner, rows.state), self._features(learner, rows.next_state))
-        second = None
+        columns = vars(rows) | {"state": None, "next_state": None}
         if draw.second_rows is not None:
             second = self._features(learner, self.rows.state[draw.second_rows])
-        columns = vars(rows) | {"state": None, "next_state": None}
-        return Batch(*both, **columns, weight=draw.weight, second_features=second)
+            columns |= {"second_features": second, "second_weight": draw.weight}
+        return Batch(*both, **columns, weight=draw.weight * factor)
 
     def _features(self, learner: Learner, states: Int[Array, " n"]) -> Features:
         if self.features is None:
@@ -229,19 +234,71 @@ def weights_of(groups: list[Group]) -> Float32[np.ndarray, " batch"]:
     return np.concatenate(parts).astype(np.float32)
 
 
+def known_values(
+    data: Transitions, solution: Float[np.ndarray, " distinct"], lam: float, *, per_action: bool
+) -> Edges:
+    """Returns the exact solution of the data as transitions to terminal states of known value.
+
+    Args:
+        data: The transitions.
+        solution: Their exact solution, not finite where the data do not determine it.
+        lam: The temperature.
+        per_action: Whether to give a value to each pair of a state and an action that was seen.
+    """
+    known = np.isfinite(solution)
+    state, action, value = np.flatnonzero(known), None, solution[known]
+    if per_action:
+        edges = data.edges
+        assert edges.action is not None
+        assert edges.log_default is not None
+        after = np.where(edges.terminated, edges.terminal_value / lam, solution[edges.next_state])
+        used = ~np.isnan(after) & known[edges.state]
+        pairs, of_edge = np.unique(
+            np.stack([edges.state, edges.action])[:, used], axis=1, return_inverse=True
+        )
+        gain = np.exp((edges.reward / lam + after - solution[edges.state])[used])
+        count = np.bincount(of_edge, edges.count[used])
+        with np.errstate(divide="ignore"):
+            mean = np.log(np.bincount(of_edge, edges.count[used] * gain) / count)
+        log_default = np.zeros(count.size)
+        log_default[of_edge] = edges.log_default[used]
+        (state, action), value = pairs, mean + log_default + solution[pairs[0]]
+        known = np.isfinite(value)
+        state, action, value = state[known], action[known], value[known]
+    n = state.size
+    return Edges(
+        state=state,
+        next_state=state,
+        reward=np.zeros(n),
+        terminal_value=lam * value,
+        terminated=np.ones(n, dtype=bool),
+        action=action,
+        log_default=None,
+        weight=np.ones(n),
+        count=np.ones(n, dtype=np.int64),
+        of_transition=np.arange(n, dtype=np.int32),
+    )
+
+
 def make_data(
-    data: Transitions, plan: Plan, learner: Learner, seeds: list[int], config: Config
+    data: Transitions,
+    source: Transitions | Edges,
+    plan: Plan,
+    learner: Learner,
+    seeds: list[int],
+    config: Config,
 ) -> tuple[DeviceData, Sampler]:
     """Returns the data on the device, and the sampler that suits them.
 
     Args:
         data: The transitions.
+        source: What batches are made of: the transitions, or distinct ones with their weights.
         plan: What of the data is used for what.
         learner: The learner that will be trained.
         seeds: The seeds.
         config: The settings of the fit.
     """
-    second = learner.objective.needs_second_batch
+    second, per_action = learner.objective.needs_second_batch, learner.objective.per_action
     table, features = data.observations, None
     if plan.whole or (plan.repeats and data.are_images):
         features = learner.skeleton.of_table(learner.inputs(np.asarray(table)))
@@ -250,13 +307,21 @@ def make_data(
     most = ROWS_PER_CHUNK // (len(seeds) * min(config.batch_size, len(data)))
     longest = max(1, min(LONGEST_CHUNK, most))
     if plan.whole:
-        share = jnp.asarray(data.edges.count / len(data), dtype=jnp.float32)
+        assert isinstance(source, Edges)
+        share = jnp.asarray(source.weight / source.weight.sum(), dtype=jnp.float32)
+        factor = jnp.asarray(source.weight / source.count, dtype=jnp.float32)
         groups = [] if config.full_batches else make_groups(data.terminated, config.batch_size, 0.0)
-        sampler = Sampler(seeds, groups, second, data.edges.of_transition, longest=longest)
-        return DeviceData(device_rows(data.edges), share, features, on_device), sampler
+        sampler = Sampler(seeds, groups, second, source.of_transition, longest=longest)
+        rows = device_rows(source, per_action=per_action)
+        return DeviceData(rows, share, factor, features, on_device), sampler
+    trained = plan.trained if isinstance(source, Transitions) else slice(None)
     with_terminals = not plan.repeats and learner.objective.anchored
-    rows = device_rows(data, plan.trained, with_terminals=with_terminals)
-    groups = make_groups(np.asarray(rows.terminated), config.batch_size, config.terminal_fraction)
+    rows = device_rows(source, trained, per_action=per_action)
+    factor = source.weight[trained]
+    if with_terminals:
+        rows, factor = _with_terminals(rows, factor, data.n_actions)
+    fraction = 0.0 if config.direct else config.terminal_fraction
+    groups = make_groups(np.asarray(rows.terminated), config.batch_size, fraction)
     sampler = Sampler(seeds, groups, second, longest=longest)
     if plan.streamed:
         bytes_per_update = 2 * len(seeds) * config.batch_size * (table.nbytes // len(table))
@@ -269,27 +334,44 @@ def make_data(
             return before, after
 
         sampler = Sampler(seeds, groups, streamed=read, longest=longest)
-    return DeviceData(rows, None, features, on_device), sampler
+    factor = jnp.asarray(factor, dtype=jnp.float32)
+    return DeviceData(rows, None, factor, features, on_device), sampler
 
 
 def device_rows(
-    source: Transitions | Edges,
-    which: slice | np.ndarray = slice(None),
-    *,
-    with_terminals: bool = False,
+    source: Transitions | Edges, which: slice | np.ndarray = slice(None), *, per_action: bool
 ) -> Rows:
-    """Puts transitions on the device, and with them, if asked for, one row for each arrival at a
-    terminal state that says what the state is worth: 1 - exp(terminal_value / lam - v) = 0.
+    """Puts transitions on the device, numbers in single precision.
+
+    Args:
+        source: The transitions.
+        which: Which of them.
+        per_action: Whether their actions matter.
+    """
+    columns: dict[str, Any] = {name: getattr(source, name) for name in Rows.__dataclass_fields__}
+    columns |= {} if per_action else {"action": None, "log_default": None}
+    single = {np.dtype(np.float64): np.float32, np.dtype(np.int64): np.int32}
+    return Rows(
+        **jax.tree.map(lambda part: jnp.asarray(part[which], single.get(part.dtype)), columns)
+    )
+
+
+def _with_terminals(
+    rows: Rows, factor: np.ndarray, n_actions: int | None
+) -> tuple[Rows, np.ndarray]:
+    """Adds one row for each arrival at a terminal state that says what the state is worth:
+    1 - exp(terminal_value / lam - v) = 0. With an output for each action, one for each of them.
 
     In a table the values of terminal states are looked up. In a continuous world each terminal
     state is seen once, and the network must learn what they have in common.
     """
-    names = Rows.__dataclass_fields__
-    parts = {name: getattr(source, name)[which] for name in names}
-    if with_terminals:
-        arrived = parts["terminated"]
-        extra = {name: part[arrived] for name, part in parts.items()}
-        extra |= {"state": extra["next_state"], "reward": np.zeros(arrived.sum())}
-        parts = {name: np.concatenate([part, extra[name]]) for name, part in parts.items()}
-    single = {np.dtype(np.float64): np.float32}
-    return Rows(**{n: jnp.asarray(part, single.get(part.dtype)) for n, part in parts.items()})
+    columns: dict[str, Any] = jax.tree.map(np.asarray, vars(rows))
+    copies = 1 if rows.log_default is None else int(n_actions or 1)
+    arrived = np.repeat(np.flatnonzero(columns["terminated"]), copies)
+    extra = jax.tree.map(lambda part: part[arrived], columns)
+    extra |= {"state": extra["next_state"], "reward": np.zeros(arrived.size, dtype=np.float32)}
+    if rows.log_default is not None:
+        extra["action"] = np.tile(np.arange(copies, dtype=np.int32), arrived.size // copies)
+        extra["log_default"] = np.full(arrived.size, -np.log(copies), dtype=np.float32)
+    longer = jax.tree.map(lambda *parts: jnp.asarray(np.concatenate(parts)), columns, extra)
+    return Rows(**longer), np.concatenate([factor, np.ones(arrived.size)])

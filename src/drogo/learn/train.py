@@ -22,7 +22,7 @@ from jaxtyping import Array, Float, Int
 from drogo.config import Config
 from drogo.learn import checkpoint
 from drogo.learn.checkpoint import Progress
-from drogo.learn.judge import STOP_AT, Judge, Row
+from drogo.learn.judge import Judge, Row
 from drogo.learn.learner import Learner, State
 from drogo.learn.networks import Table
 from drogo.learn.objectives import Numbers
@@ -31,6 +31,9 @@ from drogo.learn.sampling import DeviceData, Draw, Sampler
 LOGGED = 40
 """The number of logged updates of a fit."""
 SECONDS_BETWEEN_CHECKPOINTS = 10.0
+STOP_AT_ERROR, STOP_AT_RESIDUAL = 0.1, 0.01
+"""The share of the tolerance below which all errors, or else all residuals, must be for a fit to
+stop early. At the tolerance itself, many small residuals may add up to a large error."""
 PROGRAMS_KEPT = 8
 """Compiled programs hold memory, so only the last few are kept."""
 
@@ -147,7 +150,8 @@ def _log_if_due(
             return progress, False
     if not (judge.configs[0].stop_early and judge.plan.repeats and progress.is_logged):
         return progress, True
-    finished = judge.converged(progress.history["worst"][-1], STOP_AT) | (lost_at(progress) >= 0)
+    share = STOP_AT_RESIDUAL if judge.solution is None else STOP_AT_ERROR
+    finished = judge.converged(progress.last_row, share) | (lost_at(progress) >= 0)
     return progress, not finished.all()
 
 

@@ -20,10 +20,10 @@ from jaxtyping import Array, Float, Shaped, UInt32
 
 from drogo.learn.inputs import Inputs
 from drogo.learn.networks import MLP, AbstractNetwork
-from drogo.learn.objectives import AbstractObjective
+from drogo.learn.objectives import AbstractDrogo, AbstractObjective
 
 Single = Callable[[np.ndarray], Any]
-"""From one observation to a number."""
+"""From one observation to its outputs."""
 MOST_ON_ONE_THREAD = 9000
 """The most numbers of a matrix that OpenBLAS multiplies with a vector on one thread. For the
 matrices of an MLP, waking a second thread takes longer than the product."""
@@ -114,6 +114,20 @@ class ValueFunction(eqx.Module):
         return self.terminal(observations, v)
 
 
+def single_log_e(objective: AbstractObjective) -> Callable[[Any], float]:
+    """Returns log e as a function of the outputs for one observation.
+
+    Args:
+        objective: The objective, which knows what an output means.
+    """
+    scale = float(objective.numbers.scale)
+    if isinstance(objective, AbstractDrogo):  # the others are not worth a second way
+        if objective.per_action:
+            return lambda outputs: float(np.logaddexp.reduce(scale * outputs))
+        return lambda output: scale * float(output)
+    return lambda output: float(objective.log_e(output))
+
+
 def single_output(network: AbstractNetwork, inputs: Inputs) -> Single:
     """Returns the output of a network as a function of one observation.
 
@@ -125,7 +139,7 @@ def single_output(network: AbstractNetwork, inputs: Inputs) -> Single:
         return _mlp(network, inputs)
 
     @jax.jit
-    def compiled(observation: Array) -> Float[Array, ""]:
+    def compiled(observation: Array) -> Float[Array, ...]:
         return network(inputs(observation[None]))[0]
 
     return compiled
@@ -153,10 +167,11 @@ def _mlp(network: MLP, inputs: Inputs) -> Single:
             for piece in pieces
         ]
         layers.append((products, after[:-1], np.zeros(len(bias), dtype=np.float32), after))
-    last = np.append(weights[-1][0], biases[-1]).astype(np.float32)
+    last = np.column_stack([weights[-1], np.atleast_1d(biases[-1])]).astype(np.float32)
+    last = last[0] if network.layers[-1].out_features == "scalar" else last
     numbers, lock = _numbers(inputs), threading.Lock()
 
-    def output(observation: np.ndarray) -> np.float32:
+    def output(observation: np.ndarray) -> np.float32 | np.ndarray:
         with lock:
             features[:size] = x[:size] = numbers(observation)
             if angles.size:

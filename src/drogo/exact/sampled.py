@@ -1,0 +1,129 @@
+"""The exact solution of the problem that sampled transitions describe.
+
+Where states were seen often, the data define an MDP of their own: from each state, the observed
+next states with their observed frequencies. Its solution is what every learner of the column
+approaches, so it tells how far a learned vector is from where its data lead.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from jaxtyping import Bool, Float, Int
+from scipy.sparse import csgraph
+
+from drogo.exact.definitions import refined_solve
+from drogo.exact.rows import Rows
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """Distinct transitions, and how much each of them counts.
+
+    Args:
+        states: The number of states.
+        state: The state that is left.
+        next_state: The state that is reached.
+        weight: How much the transition counts among those that leave the same state.
+        log_cost: `-r / lam`.
+        terminated: Whether the state that is reached is terminal.
+        terminal_value: Its value `v` there.
+    """
+
+    states: int
+    state: Int[np.ndarray, " n"]
+    next_state: Int[np.ndarray, " n"]
+    weight: Float[np.ndarray, " n"]
+    log_cost: Float[np.ndarray, " n"]
+    terminated: Bool[np.ndarray, " n"]
+    terminal_value: Float[np.ndarray, " n"]
+
+
+def solve_sampled(data: Sampled, *, scaled: bool = True) -> Float[np.ndarray, " states"]:
+    """Computes `v` from `exp(v(s)) = E[exp(r/lam + v(s'))]`, the mean being over the data.
+
+    Args:
+        data: The transitions.
+        scaled: If False, the equation is `E[exp(-r/lam)] exp(v(s)) = E[exp(v(s'))]`. The two agree
+            where the reward depends on the state alone.
+
+    Returns:
+        One number per state. It is NaN in a state that no transition leaves, or whose transitions
+        all lead to such states: transitions into these are left out. It is minus infinity in a
+        state from which the data do not lead to any terminal state.
+    """
+    used = _known(data)
+    state, weight, terminated = data.state[used], data.weight[used], data.terminated[used]
+    share = weight / np.bincount(state, weight, data.states)[state]
+    log_cost = data.log_cost[used]
+    if not scaled:
+        log_cost = _log_mean_cost(state, share, log_cost, data.states)
+    values, fixed = np.unique(data.terminal_value[used][terminated], return_inverse=True)
+    column = data.next_state[used].astype(np.int64)
+    column[terminated] = data.states + fixed
+    v = np.full(data.states + values.size, np.nan)
+    v[data.states :] = values
+    v[state] = -np.inf
+    arrives = _arrives(state, column, v.size, data.states)
+    counted = arrives[state]
+    rows = _rows(state[counted], column[counted], share[counted], log_cost[counted], arrives)
+    is_fixed = np.flatnonzero(arrives) >= data.states
+    values = np.where(is_fixed, v[arrives], 0.0)
+    v[arrives] = refined_solve(rows, is_fixed, values).log_e
+    return v[: data.states]
+
+
+def _known(data: Sampled) -> Bool[np.ndarray, " n"]:
+    """Returns the transitions that do not lead to a state of which nothing is known."""
+    used = np.ones(data.state.size, dtype=bool)
+    while True:
+        left = np.bincount(data.state[used], minlength=data.states) > 0
+        still = used & (data.terminated | left[data.next_state])
+        if still.sum() == used.sum():
+            return used
+        used = still
+
+
+def _log_mean_cost(
+    state: np.ndarray, share: np.ndarray, log_cost: np.ndarray, states: int
+) -> Float[np.ndarray, " n"]:
+    """Returns for each transition the log of the mean of exp(-r/lam) in its state."""
+    largest = np.full(states, -np.inf)
+    np.maximum.at(largest, state, log_cost)
+    mean = np.bincount(state, share * np.exp(log_cost - largest[state]), states)
+    return largest[state] + np.log(mean[state])
+
+
+def _arrives(state: np.ndarray, column: np.ndarray, n: int, states: int) -> np.ndarray:
+    """Returns the nodes from which a fixed one, of number `states` or more, can be reached."""
+    # A further node leads to all fixed ones, and every step is taken backwards.
+    sources = np.concatenate([column, np.full(n - states, n)])
+    ends = np.concatenate([state, np.arange(states, n)])
+    graph = sp.csr_array((np.ones(ends.size), (sources, ends)), shape=(n + 1, n + 1))
+    found = csgraph.breadth_first_order(graph, n, return_predecessors=False)
+    arrives = np.zeros(n + 1, dtype=bool)
+    arrives[found] = True
+    return arrives[:n]
+
+
+def _rows(
+    state: np.ndarray,
+    column: np.ndarray,
+    share: np.ndarray,
+    log_cost: np.ndarray,
+    arrives: np.ndarray,
+) -> Rows:
+    """Returns I - W, where W(s, s') is the sum of `share * exp(-log_cost)`, over the nodes from
+    which a terminal state can be reached. What leads elsewhere contributes nothing."""
+    n, place = int(arrives.sum()), np.cumsum(arrives) - 1
+    row, weight = place[state], share * np.exp(-log_cost)
+    off = arrives[column] & (column != state)
+    lost = ~arrives[column]
+    leaving = np.bincount(row[off], weight[off], n)
+    # Of positive terms alone, so that nothing cancels where the cost of a step is tiny.
+    total = np.bincount(row, -share * np.expm1(-log_cost), n)
+    total += np.bincount(row[lost], weight[lost], n)
+    log_weight = (np.log(share) - log_cost)[off]
+    return Rows(row[off], place[column[off]], log_weight, total + leaving, total, np.zeros(n))

@@ -1,0 +1,68 @@
+"""The exact solution of the problem that transitions describe."""
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+
+from drogo import exact
+from drogo.exact.sampled import Sampled, solve_sampled
+from random_mdps import random_mdp
+
+
+def of_mdp(mdp, lam):
+    """An MDP as the transitions of which each occurs as often as it is probable."""
+    P = mdp.P.tocoo()
+    live = ~mdp.terminal[P.row]
+    state, next_state = P.row[live], P.col[live]
+    reward, value = -mdp.reward[state] / lam, mdp.reward[next_state] / lam
+    return Sampled(
+        mdp.n_states, state, next_state, P.data[live], reward, mdp.terminal[next_state], value
+    )
+
+
+@given(st.integers(0, 10**6), st.sampled_from([0.05, 1.3, 20.0, 1e6]), st.booleans())
+def test_data_that_are_the_model_have_its_column(seed, lam, scaled):
+    mdp = random_mdp(seed, 8)
+    found = solve_sampled(of_mdp(mdp, lam), scaled=scaled)
+    truth = exact.log_column(mdp, lam)
+    live = ~mdp.terminal
+    np.testing.assert_allclose(found[live], truth[live], rtol=1e-11, atol=1e-12)
+    assert np.isnan(found[~live]).all()  # no transition leaves a terminal state
+
+
+def chain(weight, log_cost, scaled=True):
+    """From state 0 to the terminal state 1 by two kinds of transition."""
+    two = np.array([0, 0]), np.array([1, 1])
+    rest = np.array(weight), np.array(log_cost), np.array([True, True]), np.zeros(2)
+    return solve_sampled(Sampled(2, *two, *rest), scaled=scaled)[0]
+
+
+def test_rewards_of_the_action_by_hand():
+    """Weights 1 and 3, exp(r/lam) of 1/2 and 1/4: the mean is 1/4 * 1/2 + 3/4 * 1/4 = 5/16. Not
+    scaled: the mean of exp(-r/lam) is 1/4 * 2 + 3/4 * 4 = 7/2, and v = -log of it."""
+    costs = np.log([2.0, 4.0])
+    assert chain([1.0, 3.0], costs) == pytest.approx(np.log(5 / 16), abs=1e-12)
+    assert chain([1.0, 3.0], costs, scaled=False) == pytest.approx(-np.log(3.5), abs=1e-12)
+    assert chain([1.0, 1.0], [600.0, 600.0]) == pytest.approx(-600.0)
+
+
+def test_what_the_data_do_not_tell():
+    """State 2 only leads to itself, so nothing ends there, and a way through it is worth nothing;
+    state 4 was reached but never left, so the way to it is left out; state 5 leads only there."""
+    state = np.array([0, 1, 1, 2, 3, 3, 5])
+    next_state = np.array([1, 2, 9, 2, 0, 4, 4])
+    n = state.size
+    found = solve_sampled(
+        Sampled(
+            10,
+            state,
+            next_state,
+            np.ones(n),
+            np.full(n, 0.5),
+            next_state == 9,
+            np.full(n, -1.0),
+        )
+    )
+    one = -0.5 - np.log(2) - 1.0  # half of the time, to the terminal value of -1
+    expected = [one - 0.5, one, -np.inf, one - 1.0, *[np.nan] * 6]
+    np.testing.assert_allclose(found, expected, atol=1e-12)
