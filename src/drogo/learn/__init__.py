@@ -10,12 +10,14 @@ from drogo.learn.objectives import (
     AbstractAnchored as AbstractAnchored,
     AbstractObjective as AbstractObjective,
     AbstractPenalised as AbstractPenalised,
+    ActionValues as ActionValues,
     Drogo as Drogo,
     LogGDO as LogGDO,
     NaturalGDO as NaturalGDO,
     Numbers as Numbers,
     Sample as Sample,
 )
+from drogo.learn.policy import Policy as Policy
 from drogo.learn.result import LogEigenvector as LogEigenvector, load as load
 from drogo.learn.train import Report as Report
 from drogo.learn.value import ValueFunction as ValueFunction
