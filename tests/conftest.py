@@ -5,7 +5,8 @@ import tempfile
 
 os.environ.setdefault("JAX_NUMPY_DTYPE_PROMOTION", "strict")
 os.environ.setdefault("JAX_NUMPY_RANK_PROMOTION", "raise")
-# Most of the tests' time goes into compiling small programs, which then run for milliseconds.
+# Most of the tests' time goes into compiling small programs, which then run for milliseconds. The
+# fixture `optimised` is for the others.
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 # Both test processes, and those that they start, compile many of the same programs. What one has
 # compiled the others read; the directory goes with the process that made it.
@@ -19,6 +20,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import hypothesis
+import pytest
 from jaxtyping import install_import_hook
 
 install_import_hook("drogo", "beartype.beartype")
@@ -26,3 +28,14 @@ install_import_hook("drogo", "beartype.beartype")
 # Machines are noisy: a slow example is not a wrong one.
 hypothesis.settings.register_profile("drogo", deadline=None, print_blob=True, derandomize=True)
 hypothesis.settings.load_profile("drogo")
+
+
+@pytest.fixture
+def optimised():
+    """For a test that trains for long: it compiles a little longer, and runs three times as fast."""
+    import jax
+
+    before = jax.config.read("jax_disable_most_optimizations")
+    jax.config.update("jax_disable_most_optimizations", False)
+    yield
+    jax.config.update("jax_disable_most_optimizations", before)

@@ -21,6 +21,8 @@ from drogo.learn.judge import cosine, differences
 WORLD = GridWorld.parse("########\n#S.x...#\n#.##.#.#\n#....#G#\n########")
 CHAIN = GridWorld.parse("#######\n#S.x.G#\n#######")
 SHORT = {"updates": 60, "seeds": 2}
+PAPER = {"preset": "paper", "step_size": 1e-3, "batch_size": 500, "width": 16, "depth": 2}
+"""A small network with batches: the same settings in many tests are one compiled program."""
 
 
 def data_of(world, kind, n=4000):
@@ -110,7 +112,9 @@ def test_what_is_learned_is_the_column_of_the_data():
 
 
 @pytest.mark.parametrize("kind", ["coordinates", "pixels"])
-def test_networks_learn_a_small_world(kind):
+def test_networks_learn_a_small_world(kind, request):
+    if kind == "coordinates":  # for convolutions it takes longer to compile than it saves
+        request.getfixturevalue("optimised")
     truth = {"column": exact.log_column(WORLD.mdp, 20.0)}
     result = fit(data_of(WORLD, kind, 100_000), seeds=2, updates=800, truth=truth)
     assert result.history["cosine_column"][-1].min() > 0.999
@@ -119,12 +123,11 @@ def test_networks_learn_a_small_world(kind):
 
 def test_same_seed_same_bits_and_seeds_do_not_mix():
     data = data_of(WORLD, "coordinates")
-    small = {"width": 16, "depth": 2}
-    settings = {"preset": "paper", "updates": 150, "step_size": 1e-3, "batch_size": 500, **small}
-    first, again = (fit(data, seeds=3, **settings) for _ in range(2))
+    first, again = (fit(data, seeds=2, updates=150, **PAPER) for _ in range(2))
     assert np.array_equal(first.v, again.v)
-    for seed in range(3):
-        alone = fit(data, seeds=[seed], **settings)
+    assert np.abs(first.v[0] - first.v[1]).max() > 1e-3
+    for seed in range(2):
+        alone = fit(data, seeds=[seed], updates=150, **PAPER)
         assert np.abs(alone.v[0] - first.v[seed]).max() < 1e-5
 
 
@@ -154,7 +157,7 @@ def test_call_save_and_load(tmp_path):
 def test_continuing_equals_going_on(tmp_path):
     """With a constant step size, 60 + 40 updates are 100, also after a round trip to disk."""
     data = data_of(WORLD, "coordinates")
-    settings = {"preset": "paper", "step_size": 1e-3, "seeds": 2}
+    settings = {**PAPER, "seeds": 2}
     half = fit(data, updates=60, **settings)
     half.save(tmp_path / "half.npz")
     whole = fit(data, updates=100, **settings)
@@ -167,7 +170,7 @@ def test_continuing_equals_going_on(tmp_path):
 @pytest.mark.parametrize("preset", ["fast", "paper"])
 def test_interrupted_and_resumed(tmp_path, preset):
     data = data_of(WORLD, "coordinates")
-    settings = {"preset": preset, "updates": 300, "step_size": 1e-3, "seeds": 2}
+    settings = {**PAPER, "preset": preset, "updates": 300, "seeds": 2}
     truth = {"column": exact.log_column(WORLD.mdp, 20.0)}
     whole = fit(data, truth=truth, **settings)
     path = tmp_path / "checkpoint.npz"
@@ -192,28 +195,31 @@ sys.path.insert(0, {tests!r})
 f = importlib.import_module("drogo.learn.fit")
 importlib.import_module("drogo.learn.train").SECONDS_BETWEEN_CHECKPOINTS = 0.0
 from learn_fit_data import data
-result = f.fit(data, preset="paper", updates=3000, step_size=1e-3, seeds=2, checkpoint={path!r})
-np.save({out!r}, result.v)
+f.fit(data, preset="paper", updates=1500, step_size=1e-3, seeds=2, checkpoint={path!r})
+print("the end", flush=True)
 """
 
 
 def test_killed_and_resumed(tmp_path):
     """SIGKILL in the middle; the next run ends where an undisturbed one does."""
-    checkpoint, out = tmp_path / "checkpoint.npz", tmp_path / "v.npy"
-    code = KILLED.format(tests=str(Path(__file__).parent), path=str(checkpoint), out=str(out))
-    process = subprocess.Popen([sys.executable, "-c", code])
+    checkpoint = tmp_path / "checkpoint.npz"
+    code = KILLED.format(tests=str(Path(__file__).parent), path=str(checkpoint))
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
     deadline = time.monotonic() + 120
     while not checkpoint.exists() and time.monotonic() < deadline:
         time.sleep(0.05)
     time.sleep(0.3)
     os.kill(process.pid, signal.SIGKILL)
-    process.wait()
+    printed, _ = process.communicate()
     assert checkpoint.exists()
-    assert not out.exists()
-    subprocess.run([sys.executable, "-c", code], check=True)
+    assert printed == b""
     data = data_of(WORLD, "state")
-    whole = fit(data, preset="paper", updates=3000, step_size=1e-3, seeds=2)
-    assert np.array_equal(np.load(out), whole.v)
+    settings = {"preset": "paper", "updates": 1500, "step_size": 1e-3, "seeds": 2}
+    left = []
+    resumed = fit(data, checkpoint=checkpoint, callbacks=[left.append], **settings)
+    whole = fit(data, **settings)
+    assert left[0].update > 0
+    assert np.array_equal(resumed.v, whole.v)
 
 
 def test_a_sweep_is_its_fits():
