@@ -112,8 +112,8 @@ class Files:
         (directory / "map.txt").write_text(MAP)
         self.job = Job("run_jobs:square", {"x": 3}, "three squared")
         self.result = ResultDirectory(directory / "results", "name", {"lam": 20.0, "world": "x"})
-        self.result.begin(overwrite=False)
-        self.report = self.result.finish({"files": {}, "cosine": 0.5})
+        with self.result.begin(overwrite=False):
+            self.report = self.result.finish({"files": {}, "cosine": 0.5})
         self.readers: dict[str, Callable[[Path], Any]] = {
             "data.npz": lambda path: vars(Transitions.load(path)) and self._columns(path),
             "fit.npz": lambda path: (load(path).v, load(path)(self.data.observations)),
@@ -164,8 +164,8 @@ def stores(directory: Path, rng: np.random.Generator) -> Iterator[Attempt]:
             lambda record: record is None or same(record.arrays["y"], np.arange(3.0)),
         )
         request = ResultDirectory(directory / f"results-{count}", "name", {"lam": 20.0})
-        request.begin(overwrite=False)
-        report = request.finish({"files": {}, "cosine": 0.5})
+        with request.begin(overwrite=False):
+            report = request.finish({"files": {}, "cosine": 0.5})
         path = request.path / str(rng.choice(["request.json", "report.json"]))
         path.write_bytes(mutated(path.read_bytes(), rng))
         yield (

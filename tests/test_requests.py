@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import subprocess
 import sys
 
 import pytest
@@ -16,19 +17,19 @@ REPORT = {"files": {"vector": "vector.npz"}, "seconds": 1.5, "table": {"z": 1, "
 @pytest.fixture
 def finished(tmp_path):
     result = ResultDirectory(tmp_path, "name", ASKED)
-    result.begin(overwrite=False)
-    (result.path / "vector.npz").write_text("")
-    result.finish(REPORT)
+    with result.begin(overwrite=False):
+        (result.path / "vector.npz").write_text("")
+        result.finish(REPORT)
     return result
 
 
 def test_a_result_is_there_when_its_report_is(tmp_path):
     result = ResultDirectory(tmp_path, "name", ASKED)
     assert result.report() is None
-    result.begin(overwrite=False)
-    assert result.report() is None
-    (result.path / "vector.npz").write_text("")
-    kept = result.finish(REPORT)
+    with result.begin(overwrite=False):
+        assert result.report() is None
+        (result.path / "vector.npz").write_text("")
+        kept = result.finish(REPORT)
     assert result.report() == kept == REPORT
     assert list(kept["table"]) == ["z", "a"]
     assert result.path.name == f"name-{digest(ASKED)[:8]}"
@@ -58,10 +59,58 @@ def test_a_directory_copied_over_another_is_not_taken_for_it(finished, tmp_path)
     finished.path.rename(other.path)
     with pytest.raises(AlreadyExists, match="differs in settings.cap, settings.lam. It was left"):
         other.report()
-    with pytest.raises(AlreadyExists, match="differs in"):
-        other.begin(overwrite=False)
-    other.begin(overwrite=True)
-    assert other.report() is None
+    with pytest.raises(AlreadyExists, match="differs in"), other.begin(overwrite=False):
+        pass
+    with other.begin(overwrite=True):
+        assert other.report() is None
+
+
+def test_a_finished_result_is_not_begun_again(finished):
+    with (
+        pytest.raises(AlreadyExists, match="holds a finished result. It was left"),
+        finished.begin(overwrite=False),
+    ):
+        pass
+    assert finished.report() == REPORT
+
+
+def test_a_process_that_was_killed_while_it_began_is_in_nobodys_way(tmp_path):
+    result = ResultDirectory(tmp_path, "name", ASKED)
+    result.path.mkdir()
+    (result.path / ".request.json.1234abcd.part").write_text("{")
+    assert result.report() is None
+    with result.begin(overwrite=False):
+        kept = result.finish({"files": {}})
+    assert result.report() == kept
+
+
+CLAIM = """
+import sys, time
+from pathlib import Path
+from drogo.requests import ResultDirectory
+with ResultDirectory(Path(sys.argv[1]), "name", {"lam": 20.0}).begin(overwrite=False):
+    print("claimed", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_one_process_at_a_time_has_a_directory(tmp_path):
+    """Also with overwrite; and a claim ends with the process that is killed."""
+    result = ResultDirectory(tmp_path, "name", {"lam": 20.0})
+    command = [sys.executable, "-c", CLAIM, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "claimed\n"
+        for overwrite in (False, True):
+            with (
+                pytest.raises(AlreadyExists, match="Another process is working on .*name-"),
+                result.begin(overwrite=overwrite),
+            ):
+                pass
+        process.kill()
+        process.wait()
+    with result.begin(overwrite=False):
+        result.finish({"files": {}})
+    assert result.report() == {"files": {}}
 
 
 def test_what_else_is_in_the_way(finished):

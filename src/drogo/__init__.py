@@ -12,16 +12,9 @@ import lazy_loader
 __version__ = "0.2.0"
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
-
-def _is_the_command() -> bool:
-    """Whether this process is the `drogo` command, which registers when a verb needs it.
-
-    Importing Gymnasium takes longer than `drogo --help` may take.
-    """
-    return Path(sys.argv[0] if sys.argv else "").stem == "drogo"
-
-
-if not _is_the_command():
+# The `drogo` command registers when a verb needs it: importing Gymnasium takes longer than `--help`
+# may take.
+if Path(*sys.argv[:1]).stem != "drogo":
     from drogo.worlds.register import register
 
     register()

@@ -124,8 +124,7 @@ class Config:
 
     def as_json(self) -> dict[str, Any]:
         """Returns the settings as plain JSON, which has no infinity: a cap of inf is "none"."""
-        values = {field.name: getattr(self, field.name) for field in fields(Config)}
-        return {**values, "cap": "none" if self.cap == math.inf else self.cap}
+        return {**vars(self), "cap": "none" if self.cap == math.inf else self.cap}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Config:
@@ -230,17 +229,16 @@ def configure(
         )
     check_choice("preset", preset, (*PRESETS, "auto"))
     table = data.observations
-    adapted: dict[str, Any] = {}
+    for_images = {} if given.get("network") == "mlp" else ON_IMAGES
     if preset == "auto":
         small = data.repeats and table.nbytes <= MOST_BYTES_OF_FAST
-        many_images = small and table.ndim == 4 and len(table) > MANY_IMAGES
-        many_images = many_images and "network" not in given
-        few = len(table) <= (2 if many_images else 1) * MOST_STATES_OF_FAST
-        preset = "fast" if small and few else "stable"
-        adapted = ON_MANY_IMAGES[preset] if many_images else {}
-    network = given.get("network", adapted.get("network"))
-    if table.ndim == 4 and network != "mlp":
-        adapted = {**ON_IMAGES.get(preset, {}), **adapted}
+        most = MOST_STATES_OF_FAST
+        if small and table.ndim == 4 and len(table) > MANY_IMAGES and "network" not in given:
+            for_images, most = ON_MANY_IMAGES, 2 * most
+        preset = "fast" if small and len(table) <= most else "stable"
+    adapted: dict[str, Any] = {}
+    if table.ndim == 4:
+        adapted = for_images.get(preset, {})
     elif table.ndim == 1 and preset != "paper":
-        adapted = {**ON_A_TABLE, **adapted}
+        adapted = ON_A_TABLE
     return replace(PRESETS[preset], **{**adapted, **given})

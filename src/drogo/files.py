@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import io
 import json
 import math
@@ -10,7 +11,7 @@ import os
 import secrets
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +22,8 @@ from drogo.errors import AlreadyExists, ArgumentError, DamagedFile, FileError, M
 KINDS = "biuf"
 """The kinds of arrays that files hold: booleans, whole numbers and floating-point numbers."""
 SETTINGS = "settings"
+PART = ".part"
+"""How the name of a file ends that is still being written."""
 MOST_BYTES_OF_SETTINGS = 2**24
 READING_FAILED = (
     zipfile.BadZipFile, zlib.error, ValueError, KeyError, TypeError, AttributeError, EOFError,
@@ -41,7 +44,7 @@ Check = Callable[[dict[str, Any], dict[str, Header]], None]
 
 def write_file(path: Path, content: bytes, *, overwrite: bool = False) -> None:
     """Writes a file, and its directories, so that readers see all of its content or none of it."""
-    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}{PART}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_new_file(part, content)
@@ -77,6 +80,36 @@ def _link(part: Path, path: Path) -> bool:
             raise
         return False  # The file system has no hard links.
     return True
+
+
+@contextlib.contextmanager
+def lock(path: Path) -> Iterator[bool]:
+    """Locks a directory, or a file, which is made if it does not exist.
+
+    The lock is one of the operating system: a process that is killed holds none.
+
+    Args:
+        path: The directory or file.
+
+    Yields:
+        False if it is locked already, by another process or by this one.
+    """
+    how = os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT
+    descriptor = os.open(path, how, 0o666)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            is_ours = True
+        except BlockingIOError:
+            is_ours = False
+        except OSError as error:
+            raise FileError(
+                f"{path} cannot be locked: {error.strerror}. Choose another directory, on a file "
+                "system with locks."
+            ) from error
+        yield is_ours
+    finally:
+        os.close(descriptor)
 
 
 def write_array_file(

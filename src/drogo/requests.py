@@ -12,12 +12,14 @@ A directory without a report is unfinished.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib.util
 import json
 import math
+import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
@@ -25,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from drogo.errors import AlreadyExists, ArgumentError
-from drogo.files import read_json, write_file
+from drogo.files import PART, lock, read_json, write_file
 
 Request = Mapping[str, Any]
 
@@ -58,8 +60,10 @@ class ResultDirectory:
         Raises:
             AlreadyExists: The directory holds something else, or is incomplete.
         """
-        if not (self.path / REQUEST).exists():
-            if self.path.is_dir() and any(self.path.iterdir()):
+        names = os.listdir(self.path) if self.path.is_dir() else []
+        if REQUEST not in names:
+            # A part is what another process is writing, or what one that was killed has left.
+            if any(not name.endswith(PART) for name in names):
                 raise self._taken(f"has no {REQUEST}, so it is not known what it holds")
             return None
         differing = differences(read_json(self.path / REQUEST), self.request)
@@ -73,28 +77,44 @@ class ResultDirectory:
                 raise self._taken(f"is incomplete: {name} is missing")
         return report
 
-    def begin(self, *, overwrite: bool) -> None:
-        """Claims the directory, which is unfinished from here until `finish`.
+    @contextlib.contextmanager
+    def begin(self, *, overwrite: bool) -> Iterator[None]:
+        """Claims the directory inside the context. It is unfinished from here until `finish`.
 
         Args:
             overwrite: Discard what the directory holds, even if it belongs to another request.
-        """
-        if overwrite:
-            (self.path / REPORT).unlink(missing_ok=True)
-        elif self.report() is not None:
-            raise self._taken("holds a finished result")
-        write_file(self.path / REQUEST, as_bytes(self.request), overwrite=True)
 
-    def finish(self, report: Mapping[str, Any]) -> dict[str, Any]:
-        """Marks the result as complete.
+        Raises:
+            AlreadyExists: The directory is finished, holds something else, or is claimed by another
+                process. A process that was killed claims nothing.
+        """
+        if not overwrite:
+            self.report()  # raises an error if the directory holds something else
+        write_file(self.path / REQUEST, as_bytes(self.request), overwrite=True)
+        with lock(self.path) as is_ours:
+            if not is_ours:
+                raise AlreadyExists(
+                    f"Another process is working on {self.path}. Wait until it has finished."
+                )
+            if overwrite:
+                (self.path / REPORT).unlink(missing_ok=True)
+            elif self.report() is not None:
+                raise self._taken("holds a finished result")
+            yield
+
+    def finish(self, report: Mapping[str, Any], **contents: bytes) -> dict[str, Any]:
+        """Writes the last files of the result and marks it as complete.
 
         Args:
             report: What is printed about the result. `report["files"]` maps what the files of the
                 result hold to their names.
+            contents: The files that are not written yet, by what they hold.
 
         Returns:
             The report as plain JSON, as `report()` gives it from now on.
         """
+        for kind, content in contents.items():
+            write_file(self.path / report["files"][kind], content, overwrite=True)
         content = as_bytes(report)
         write_file(self.path / REPORT, content, overwrite=True)
         return json.loads(content)
@@ -158,10 +178,9 @@ def source_digest(module: str) -> str:
 
 def _source_files(module: str) -> list[Path]:
     top, *rest = module.split(".")
-    try:
+    spec = None
+    with contextlib.suppress(ValueError):  # if the name is empty, or the module is not from a file
         spec = importlib.util.find_spec(top)
-    except ValueError:  # the name is empty, or the module was not imported from a file
-        spec = None
     if spec is not None and spec.submodule_search_locations is None and not rest and spec.origin:
         return [Path(spec.origin)]
     for location in (spec and spec.submodule_search_locations) or ():

@@ -25,10 +25,7 @@ class Interval(NamedTuple):
 
 
 def bootstrap_mean(
-    values: Float[np.ndarray, " seeds"],
-    rng: np.random.Generator,
-    *,
-    resamples: int = 10_000,
+    values: Float[np.ndarray, " seeds"], rng: np.random.Generator, *, resamples: int = 10_000
 ) -> Interval:
     """Computes a mean over seeds with its percentile bootstrap interval.
 

@@ -5,6 +5,7 @@ import hashlib
 import io
 import json
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 
 import drogo
+from drogo.errors import OtherCode
 from drogo.requests import digest
 from drogo.runs.job import Job, Outcome, library_digest, perform
 from drogo.runs.store import Store
@@ -56,6 +58,17 @@ def test_the_id_is_of_settings_function_and_code(monkeypatch):
     assert Job("run_jobs:square", {"x": 3}, "").id != JOB.id
     with pytest.raises(ValueError, match="'no_module' cannot be found"):
         _ = Job("no_module:f", {}, "").id
+
+
+def test_a_job_that_is_sent_to_another_process_is_checked_there(monkeypatch):
+    """The process may have other source code: it started later, or on another machine."""
+    received = pickle.loads(pickle.dumps(Job("run_jobs:square", {"x": 3}, "three squared")))
+    assert received == received.checked() == JOB
+    assert received.id == JOB.id
+    monkeypatch.setattr("drogo.runs.job.library_digest", lambda: "another")
+    assert received.id == JOB.id
+    with pytest.raises(OtherCode, match="Start the command again"):
+        received.checked()
 
 
 def test_what_draws_or_prints_does_not_decide_numbers(monkeypatch):

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 FILES = {"picture": "picture.png", "vector": "vector.npz"}
 FORMAT = "drogo vector 1"
+FACTS = ("definition", "lam", "delta", "terminal", "status")
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class Exact:
         print_report(console, report, result.path, note, as_json=self.json)
 
     def _solve(self, world: World, result: ResultDirectory) -> dict[str, Any]:
-        from drogo.cli import pictures, results
+        from drogo.cli import pictures
         from drogo.files import write_array_file
         from drogo.worlds.resolve import GridMap
 
@@ -76,10 +77,10 @@ class Exact:
             arrays["cells"] = world.grid.cells
         else:
             settings["states"] = [json.dumps(key, default=str) for key in mdp.states]
-        picture = pictures.exact(world, solution)
-        result.begin(overwrite=self.overwrite)
-        write_array_file(result.path / FILES["vector"], arrays, settings, overwrite=True)
-        return results.finish(result, report, {"picture": picture})
+        picture = drogo.plot.as_png(pictures.exact(world, solution))
+        with result.begin(overwrite=self.overwrite):
+            write_array_file(result.path / FILES["vector"], arrays, settings, overwrite=True)
+            return result.finish(report, picture=picture)
 
 
 def _report(env: str, solution: drogo.exact.Solution, seconds: float) -> dict[str, Any]:
@@ -87,11 +88,7 @@ def _report(env: str, solution: drogo.exact.Solution, seconds: float) -> dict[st
     report = {
         "env": env,
         "states": len(solution.log_e),
-        "definition": solution.definition,
-        "lam": solution.lam,
-        "delta": solution.delta,
-        "terminal": solution.terminal,
-        "status": solution.status,
+        **{name: getattr(solution, name) for name in FACTS},
         "eigenvalue": number(solution.eigenvalue),
         "bracket": None if solution.bracket is None else [number(b) for b in solution.bracket],
         "residual": float(solution.residual),

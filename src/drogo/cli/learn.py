@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -103,13 +103,10 @@ def obtain(
     parts += [f"lam{settings['lam']:g}", f"{options.seeds}seeds"]
     label = "-".join(filter(None, parts))
     result = results.directory(options, world, label, view=world.view, settings=settings)
-    checkpoint = result.path / CHECKPOINT
-    if options.overwrite:
-        checkpoint.unlink(missing_ok=True)
-    nothing_to_resume = options.resume and not checkpoint.exists()
+    resumable = not options.overwrite and (result.path / CHECKPOINT).exists()
     train = partial(_train, options, world, result, console)
     report, note = results.obtain(options, result, train)
-    if note == results.WRITTEN and nothing_to_resume:
+    if note == results.WRITTEN and options.resume and not resumable:
         note = f"{note} (there was nothing to resume)"
     return result, report, note
 
@@ -117,10 +114,10 @@ def obtain(
 def _train(
     options: Learn, world: World, result: ResultDirectory, console: Console
 ) -> dict[str, Any]:
-    from drogo.cli import pictures, results
+    from drogo.cli import pictures
 
     checkpoint, settings = result.path / CHECKPOINT, result.request["settings"]
-    if checkpoint.exists() and not options.resume:
+    if checkpoint.exists() and not (options.resume or options.overwrite):
         raise AlreadyExists(
             f"{result.path} holds an interrupted run. Continue it with --resume, or start again "
             "with --overwrite."
@@ -131,22 +128,37 @@ def _train(
             world.env, options.transitions, seed=options.data_seed, **world.sampling
         )
         truth = pictures.truth(world, data, settings["lam"])
-    result.begin(overwrite=options.overwrite)
+    with result.begin(overwrite=options.overwrite):
+        if options.overwrite:
+            checkpoint.unlink(missing_ok=True)
+        how = {"preset": options.preset, "seeds": options.seeds, "truth": truth, **settings}
+        fitted = _fit(partial(drogo.fit, data, **how), checkpoint, loggers, console)
+        fitted.save(result.path / FILES["fit"], overwrite=True)
+        title = f"{settings['objective']}, {options.preset}, {fitted.network}, lambda = "
+        title += f"{settings['lam']:g}"
+        picture = drogo.plot.as_png(pictures.learned(world, fitted, truth, title))
+        report = result.finish(_report(options, fitted), picture=picture)
+        checkpoint.unlink(missing_ok=True)
+    return report
+
+
+def _fit(
+    fit: Callable[..., drogo.LogEigenvector],
+    checkpoint: Path,
+    loggers: list[Callable[[Any], Any]],
+    console: Console,
+) -> drogo.LogEigenvector:
+    """Calls `fit` and shows its progress. What it leaves when it is interrupted can be resumed."""
     try:
         with progress_bar(console, "learning") as update:
 
             def show(event: drogo.learn.Report) -> None:
-                update(event.update, event.updates, _remark(event.row))
+                remark = f"largest residual {event.row['worst'].max():.2g}"
+                if "cosine_column" in event.row:
+                    remark = f"smallest cosine {event.row['cosine_column'].min():.4f}"
+                update(event.update, event.updates, remark)
 
-            fitted = drogo.fit(
-                data,
-                preset=options.preset,
-                seeds=options.seeds,
-                truth=truth,
-                checkpoint=checkpoint,
-                callbacks=[show, *loggers],
-                **settings,
-            )
+            return fit(checkpoint=checkpoint, callbacks=[show, *loggers])
     except KeyboardInterrupt:
         if checkpoint.exists():
             console.print(
@@ -157,19 +169,6 @@ def _train(
     except Diverged:
         checkpoint.unlink(missing_ok=True)  # to resume it would only diverge again
         raise
-    fitted.save(result.path / FILES["fit"], overwrite=True)
-    how = f"{settings['objective']}, {options.preset}, {fitted.network}, lambda = "
-    figure = pictures.learned(world, fitted, f"{how}{settings['lam']:g}")
-    report = results.finish(result, _report(options, fitted), {"picture": figure})
-    checkpoint.unlink(missing_ok=True)
-    return report
-
-
-def _remark(row: Mapping[str, Any]) -> str:
-    """What the progress bar says about a row of the history."""
-    if "cosine_column" in row:
-        return f"smallest cosine {row['cosine_column'].min():.4f}"
-    return f"largest residual {row['worst'].max():.2g}"
 
 
 def _loggers(log: str | None, directory: Path) -> list[Callable[[Any], Any]]:
@@ -218,13 +217,12 @@ COLUMNS = {
 
 def _table(report: dict[str, Any]) -> dict[str, Any]:
     seeds = report["seeds"]
-    caption = "worst: largest residual of any state's equation, or of groups of held-out "
-    caption += "transitions where states do not repeat"
+    caption = "no exact vector is known; "
     if "cosine_column" in seeds[0]:
-        known = "cosine with each exact vector; difference: largest difference to the log of the "
-        caption = f"{known}exact column; {caption}"
-    else:
-        caption = f"no exact vector is known; {caption}"
+        caption = "cosine with each exact vector; difference: largest difference to the log of the "
+        caption += "exact column; "
+    caption += "worst: largest residual of any state's equation, or of groups of held-out "
+    caption += "transitions where states do not repeat"
     rows = []
     for seed in seeds:
         row = {"seed": str(seed["seed"])}

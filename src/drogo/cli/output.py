@@ -32,12 +32,11 @@ def progress_bar(console: Console, label: str) -> Iterator[Callable[[int, int, s
     """Shows a progress bar, which the yielded function updates: done, total, and a remark."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
-    columns = (label, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    remark = "{task.description}"
-    with Progress(*columns, remark, console=console, transient=True) as progress:
+    bar = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), "{task.description}")
+    with Progress(label, *bar, console=console, transient=True) as progress:
         task = progress.add_task("", total=None)
 
-        def update(done: int, total: int, remark: str = "") -> None:
+        def update(done: int, total: int, remark: str) -> None:
             progress.update(task, completed=done, total=total, description=remark)
 
         yield update

@@ -66,12 +66,15 @@ def exact(world: World, solution: Solution) -> Figure:
     return plot.profile(solution.log_e, title=title, label=label)
 
 
-def learned(world: World, result: LogEigenvector, how: str) -> Figure:
+def learned(
+    world: World, result: LogEigenvector, truths: Mapping[str, np.ndarray], how: str
+) -> Figure:
     """Returns the picture of a fit, beside the exact vector where it is known.
 
     Args:
         world: The world of the fit.
         result: The fit.
+        truths: What `truth` returned for its transitions.
         how: How it was trained, for the title.
     """
     title = f"{world.name}: {how}"
@@ -80,9 +83,9 @@ def learned(world: World, result: LogEigenvector, how: str) -> Figure:
         if not result.learner.objective.anchored:  # these have unit norm; a column is 0 at the goal
             v = v - v[:, world.grid.terminal][:, :1]
         title = f"{world.name} from {world.view}: {how}"
-        return plot.learned(world.grid, _column(world, result), v, result.history, title=title)
+        return plot.learned(world.grid, truths.get("column"), v, result.history, title=title)
     if isinstance(world, MiniGrid):
-        return _over_positions(world, result, how)
+        return _over_positions(world, result, truths.get("column"), how)
     mountain_car = _mountain_car(world, result.config.lam)
     if mountain_car is not None:
         return _over_plane(mountain_car, result, title)
@@ -90,8 +93,12 @@ def learned(world: World, result: LogEigenvector, how: str) -> Figure:
     return learned_by(draw, None, result.v.mean(axis=0), result.history, title=title)
 
 
-def shaped(world: GridWorld, grids: Mapping[str, Grid]) -> dict[str, Figure]:
-    """Returns the learning curves and the final paths of the reported setting of each method."""
+def shaped(world: GridWorld, grids: Mapping[str, Grid]) -> dict[str, bytes]:
+    """Draws the learning curves and the final paths of the reported setting of each method.
+
+    Returns:
+        Two pictures as PNG, `curves` and `paths`.
+    """
     curves = {name: grid.returns[grid.chosen] for name, grid in grids.items()}
     paths = {
         name: [greedy_path(world.mdp, q, world.step_limit) for q in grid.q[grid.chosen]]
@@ -100,18 +107,14 @@ def shaped(world: GridWorld, grids: Mapping[str, Grid]) -> dict[str, Figure]:
     first = next(iter(grids.values()))
     best, seeds = float(first.best_return.mean()), first.returns.shape[1]
     title = f"{world.name}: Q-learning, {seeds} seeds, best setting of each method"
-    return {
-        "curves": plot.returns(curves, first.every, best, title=title),
-        "paths": plot.paths(world, paths, title=f"{world.name}: paths of the final policies"),
-    }
+    growth = plot.returns(curves, first.every, best, title=title)
+    walked = plot.paths(world, paths, title=f"{world.name}: paths of the final policies")
+    return {"curves": plot.as_png(growth), "paths": plot.as_png(walked)}
 
 
-def _column(world: GridMap | MiniGrid, result: LogEigenvector) -> np.ndarray | None:
-    solution = solve(world.mdp, result.config.lam, "column")
-    return solution.log_e if solution.status == "converged" else None
-
-
-def _over_positions(world: MiniGrid, result: LogEigenvector, how: str) -> Figure:
+def _over_positions(
+    world: MiniGrid, result: LogEigenvector, column: np.ndarray | None, how: str
+) -> Figure:
     """The mean over directions, doors and objects at each position of the grid."""
     env = world.env.unwrapped
     width, height = int(env.width), int(env.height)  # pyright: ignore[reportAttributeAccessIssue]
@@ -123,7 +126,6 @@ def _over_positions(world: MiniGrid, result: LogEigenvector, how: str) -> Figure
         with np.errstate(invalid="ignore"):
             return (np.bincount(cell, values, width * height) / count).reshape(height, width)
 
-    column = _column(world, result)
     known = None if column is None else over_cells(column)
     extent = (-0.5, width - 0.5, height - 0.5, -0.5)
     draw = partial(draw_image, extent=extent, names=("column", "row"), aspect="equal")

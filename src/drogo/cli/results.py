@@ -1,20 +1,16 @@
-"""Results on disk: where one is kept, whether it is already there, and how it is completed.
+"""Results on disk: where one is kept, and whether it is already there.
 
 The verbs import this file when they run: unlike them, it imports what is heavy at its top.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import drogo
-from drogo.files import write_file
 from drogo.requests import ResultDirectory, library_digest
 from drogo.worlds.resolve import World
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 WRITTEN = "Written"
 NOT_ASKED = ("env", "observation", "key", "layout", "tile", "log", "out", "fits", "resume",
@@ -44,13 +40,3 @@ def obtain(
     """Returns the report of a result, and whether it is new: it is made unless it is there."""
     report = None if options.overwrite else result.report()
     return (make(), WRITTEN) if report is None else (report, "Already there")
-
-
-def finish(
-    result: ResultDirectory, report: Mapping[str, Any], pictures: Mapping[str, Figure]
-) -> dict[str, Any]:
-    """Writes the pictures of a result and marks it as complete; returns its report."""
-    for name, picture in pictures.items():
-        path = result.path / report["files"][name]
-        write_file(path, drogo.plot.as_png(picture), overwrite=True)
-    return result.finish(report)

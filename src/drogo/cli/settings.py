@@ -4,31 +4,31 @@ from __future__ import annotations
 
 import ast
 import inspect
-from dataclasses import fields
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict, get_type_hints
 
 import tyro
 
-from drogo.config import Config
+from drogo import config
 
 
 def _options() -> dict[str, Any]:
     """The type of each field of `Config`, with the docstring under the field as its help text."""
-    definition: Any = ast.parse(inspect.getsource(Config)).body[0]
+    parts = ast.parse(inspect.getsource(config)).body
+    definition: Any = next(part for part in parts if getattr(part, "name", "") == "Config")
     texts = {
         field.target.id: inspect.cleandoc(ast.literal_eval(text.value)).replace("\n", " ")
         for field, text in pairwise(definition.body)
         if hasattr(field, "annotation") and isinstance(text, ast.Expr)
     }
-    types, hint = get_type_hints(Config), "(default: the preset's)"
+    hint = "(default: the preset's)"
     return {
         name: Annotated[
-            types[name],
+            kind,
             tyro.conf.FlagConversionOff,
             tyro.conf.arg(help=texts.get(name), help_behavior_hint=hint),
         ]
-        for name in (field.name for field in fields(Config))
+        for name, kind in get_type_hints(config.Config).items()
     }
 
 

@@ -14,7 +14,7 @@ import tyro
 import drogo
 from drogo.cli.learn import FILES as FILES_OF_FIT, Learn, obtain
 from drogo.cli.output import number, print_report, progress_bar, table, terminal
-from drogo.errors import ArgumentError, MissingFile
+from drogo.errors import ArgumentError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -69,6 +69,7 @@ class Shape:
 
     def run(self) -> None:
         from drogo.cli import results
+        from drogo.files import read_file
         from drogo.worlds.resolve import GridMap, resolve
 
         console = terminal(quiet=self.json)
@@ -84,8 +85,10 @@ class Shape:
                 f"{self.env} is not a grid world, and `drogo shape` compares tabular agents. For "
                 "an agent of your own, wrap its environment in drogo.PotentialShaping."
             )
-        digest = None if self.potential is None else _file_digest(self.potential)
-        source = self.preset if self.potential is None else self.potential.stem
+        source, digest = self.preset, None
+        if self.potential is not None:  # its name names a method
+            source, content = self.potential.stem, read_file(self.potential)
+            digest = {"name": source, "sha256": hashlib.sha256(content).hexdigest()}
         label = f"{world.name}-{source}-lam{self.lam:g}-{self.seeds}seeds"
         result = results.directory(self, world, label, potential=digest)
         compare = partial(self._compare, world, result, console)
@@ -94,7 +97,7 @@ class Shape:
 
     def _compare(self, named: GridMap, result: ResultDirectory, console: Console) -> dict[str, Any]:
         from drogo.agents import shaping_experiment
-        from drogo.cli import pictures, results
+        from drogo.cli import pictures
         from drogo.files import write_array_file
 
         world = named.grid
@@ -133,9 +136,10 @@ class Shape:
             f"{name}/{part}": getattr(grid, part) for name, grid in grids.items() for part in ARRAYS
         }
         settings = {**result.request, "methods": list(grids)}
-        result.begin(overwrite=self.overwrite)
-        write_array_file(result.path / FILES["runs"], arrays, settings, overwrite=True)
-        return results.finish(result, report, pictures.shaped(world, grids))
+        figures = pictures.shaped(world, grids)
+        with result.begin(overwrite=self.overwrite):
+            write_array_file(result.path / FILES["runs"], arrays, settings, overwrite=True)
+            return result.finish(report, **figures)
 
     def _learned(self, named: GridMap, console: Console) -> dict[str, np.ndarray]:
         """The learned vectors over the states of the world, by the name of their method."""
@@ -176,14 +180,6 @@ class Shape:
         caption += "cells. weight and step: the setting with the lowest N_OPT"
         title = f"{world}: {self.seeds} seeds, {self.steps} steps"
         return table(title, caption, lines, left=("method",))
-
-
-def _file_digest(path: Path) -> dict[str, str]:
-    """A file by its name, which names a method, and its content."""
-    try:
-        return {"name": path.stem, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
-    except OSError as error:
-        raise MissingFile(f"The potential {path} cannot be read: {error.strerror}.") from error
 
 
 def _over_states(path: Path, world: GridWorld) -> np.ndarray:

@@ -10,18 +10,10 @@ import numpy as np
 from jaxtyping import Float, Shaped
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 
+from drogo.plot import panels
 from drogo.plot.maps import heatmap
-from drogo.plot.panels import (
-    COLOURS,
-    DIVERGING,
-    LINE,
-    WALL,
-    colour_bar,
-    curves,
-    finite_range,
-    learning_curves,
-)
 
 if TYPE_CHECKING:
     from drogo.worlds.grid import GridWorld
@@ -84,25 +76,23 @@ def learned_by(
     seeds = history["worst"].shape[1]
     name = f"learned, mean of {seeds} seeds" if seeds > 1 else "learned"
     if truth is None:
-        figure = Figure(figsize=WIDE)
-        figure.set_layout_engine("constrained", w_pad=0.12)
+        figure = Figure(figsize=WIDE, layout=ConstrainedLayoutEngine(w_pad=0.12))
         left, right = figure.subplots(1, 2)
         draw(mean, axes=left, title=name)
         worst = np.maximum(history["worst"], 1e-6)
-        learning_curves(right, history["update"], worst, "largest violation of an equation")
+        panels.learning_curves(right, history["update"], worst, "largest violation of an equation")
     else:
-        figure = Figure(figsize=size)
-        figure.set_layout_engine("constrained", w_pad=0.12, h_pad=0.12)
+        figure = Figure(figsize=size, layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12))
         (top_left, top_right), (left, right) = figure.subplots(2, 2)
-        limits = finite_range(truth, mean)
+        limits = panels.finite_range(truth, mean)
         draw(truth, axes=top_left, title="exact column", limits=limits)
         draw(mean, axes=top_right, title=name, limits=limits)
         with np.errstate(invalid="ignore"):
             error = mean - truth
-        most = max(1e-6, *np.abs(finite_range(error)))
+        most = max(1e-6, *np.abs(panels.finite_range(error)))
         draw(error, axes=left, title="learned - exact", label="difference of logs",
-             colours=DIVERGING, limits=(-most, most))  # fmt: skip
-        curves(right, history)
+             colours=panels.DIVERGING, limits=(-most, most))  # fmt: skip
+        panels.curves(right, history)
     figure.suptitle(title)
     return figure
 
@@ -116,15 +106,15 @@ def draw_image(
     names: tuple[str, str],
     aspect: Literal["auto", "equal"] = "auto",
     limits: tuple[float, float] | None = None,
-    colours: str = COLOURS,
+    colours: str = panels.COLOURS,
     label: str = "log e",
 ) -> None:
     """Draws a vector over a plane, whose `extent` and `aspect` are those of matplotlib."""
-    low, high = limits or finite_range(values)
-    axes.set_facecolor(WALL)
+    low, high = limits or panels.finite_range(values)
+    axes.set_facecolor(panels.WALL)
     shown = axes.imshow(values, extent=extent, aspect=aspect, cmap=colours, vmin=low, vmax=high,
                         interpolation="nearest")  # fmt: skip
-    colour_bar(axes, shown, label)
+    panels.colour_bar(axes, shown, label)
     axes.set(xlabel=names[0], ylabel=names[1], title=title)
 
 
@@ -140,7 +130,7 @@ def draw_cloud(
     rows = observations[some].reshape(some.size, -1).astype(np.float64)
     axes.set_title(title)
     if rows.shape[1] == 1:
-        axes.plot(rows[:, 0], values[some], "o", color=LINE, markersize=4)
+        axes.plot(rows[:, 0], values[some], "o", color=panels.LINE, markersize=4)
         axes.set(xlabel="observation", ylabel="log e")
         axes.grid(alpha=0.3)
         return
@@ -150,6 +140,6 @@ def draw_cloud(
         few = rows[:MOST_POINTS_FOR_DIRECTIONS]
         rows = rows @ np.linalg.svd(few, full_matrices=False)[2][:2].T
         names = [f"{rank} principal component of the observations" for rank in ("1st", "2nd")]
-    shown = axes.scatter(*rows.T, c=values[some], cmap=COLOURS, s=6, linewidths=0)
-    colour_bar(axes, shown, "log e")
+    shown = axes.scatter(*rows.T, c=values[some], cmap=panels.COLOURS, s=6, linewidths=0)
+    panels.colour_bar(axes, shown, "log e")
     axes.set(xlabel=names[0], ylabel=names[1])

@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.colors import ListedColormap, Normalize
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import MaxNLocator
 
 from drogo.plot.panels import COLOURS, LINE, WALL, colour_bar, figure_of, finite_range
@@ -55,9 +56,8 @@ def heatmap(
     if axes is None:
         inches = min(CELL_INCHES, 9.0 / max(width, height))
         size = max(4.2, 1.05 * width * inches + 2.0), max(2.6, height * inches + 1.1)
-        figure = Figure(figsize=size)
-        figure.set_layout_engine("constrained", w_pad=0.08, h_pad=0.1)
-        axes = figure.add_subplot()
+        layout = ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.1)
+        axes = Figure(figsize=size, layout=layout).add_subplot()
     scale = Normalize(*(limits or finite_range(values)))
     axes.imshow(world.walls, cmap=ListedColormap([MINUS_INFINITY, WALL]), interpolation="nearest")
     image = world.as_image(np.where(np.isfinite(values), values, np.nan))
@@ -116,7 +116,7 @@ def frame_low_reward(axes: Axes, world: GridWorld) -> None:
 
 def letter(axes: Axes, world: GridWorld, above: float = 0.0) -> None:
     """Writes G into the goals and S into the starts of a map."""
-    starts = world.start > 0 if world.has_start else np.zeros(world.n_states, dtype=bool)
+    starts = world.has_start & (world.start > 0)
     box = {"boxstyle": "round,pad=0.12", "facecolor": "white", "linewidth": 0.6}
     for text, states in (("G", world.terminal), ("S", starts)):
         for row, column in world.cells[states]:

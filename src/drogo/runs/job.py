@@ -6,7 +6,7 @@ import importlib
 import platform
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -57,21 +57,19 @@ class Job:
         """The function's name and a digest of the request."""
         return f"{self.function.rpartition(':')[2]}-{digest(self.request)[:16]}"
 
-    def to_message(self) -> tuple[str, dict[str, Any]]:
-        """Returns what is sent to a worker process: the id and the arguments of this job."""
-        return self.id, asdict(self)
+    def __getstate__(self) -> dict[str, Any]:
+        """Returns what is sent to another process: the fields, and the id that they have here."""
+        return {**asdict(self), "id": self.id}
 
-    @classmethod
-    def from_message(cls, message: tuple[str, dict[str, Any]]) -> Job:
-        """Returns the job of a message; `OtherCode` if it has another id in this process."""
-        expected, arguments = message
-        job = cls(**arguments)
-        if job.id != expected:
+    def checked(self) -> Job:
+        """Returns a job that was received; `OtherCode` if it has another id in this process."""
+        here = replace(self)
+        if here.id != self.id:
             raise OtherCode(
                 "The source code changed after the command was started, or this machine has "
                 "another version of it. Start the command again."
             )
-        return job
+        return here
 
 
 @dataclass(frozen=True)
@@ -99,7 +97,7 @@ def name_error(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def now_and_then(send: Report) -> Report:
+def _now_and_then(send: Report) -> Report:
     """Returns a function that passes on a fraction unless it has just passed on another."""
     last = 0.0
 
@@ -118,7 +116,7 @@ def perform(job: Job, scratch: Path, report: Report) -> tuple[Outcome, dict[str,
     Args:
         job: The job.
         scratch: A directory for checkpoints.
-        report: Called with the fraction that is done.
+        report: Called now and then with the fraction that is done.
 
     Returns:
         The outcome, and how it came about: duration, machine, versions.
@@ -127,7 +125,7 @@ def perform(job: Job, scratch: Path, report: Report) -> tuple[Outcome, dict[str,
     function = getattr(importlib.import_module(module), name)
     resumed = scratch.is_dir() and any(scratch.iterdir())
     began = time.perf_counter()
-    outcome = function(dict(job.settings), scratch, report)
+    outcome = function(dict(job.settings), scratch, _now_and_then(report))
     return outcome, {
         "resumed": resumed,
         "duration": round(time.perf_counter() - began, 3),

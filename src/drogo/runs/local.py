@@ -72,7 +72,6 @@ class _Sweep:
     def __init__(self, jobs: Sequence[Job], store: Store, listen: Listener) -> None:
         # The longest first, so that nobody waits for a single long job at the end.
         self.waiting = deque(sorted(jobs, key=lambda job: -job.seconds))
-        self.unfinished = len(jobs)
         self.attempts: Counter[str] = Counter()
         self.failures: list[str] = []
         self.workers: list[_Worker] = []
@@ -82,9 +81,9 @@ class _Sweep:
         try:
             for _ in range(count):
                 self.workers.append(_Worker())
-            while self.unfinished:
+            while self.waiting or any(worker.job for worker in self.workers):
                 ready = wait([worker.connection for worker in self.workers])
-                for worker in self.workers:
+                for worker in list(self.workers):
                     if worker.connection in ready:
                         self._handle(worker)
         finally:
@@ -103,7 +102,7 @@ class _Sweep:
         worker.job = None
         if event == "ended":
             worker.stop()
-            worker.start()
+            self.workers[self.workers.index(worker)] = _Worker()
         elif self.waiting:
             job = self.waiting.popleft()
             self.attempts[job.id] += 1
@@ -111,10 +110,7 @@ class _Sweep:
 
     def _note(self, job: Job, event: str, value: Any) -> None:
         """Keeps account of a job of which a worker reports something."""
-        if event == "progress":
-            self.listen(job, event, value)
-        elif event == "done":
-            self.unfinished -= 1
+        if event in ("progress", "done"):
             self.listen(job, event, value)
         elif event == "busy":  # another process is running the same job
             self.attempts[job.id] -= 1
@@ -123,7 +119,6 @@ class _Sweep:
             self.listen(job, "retried", 0.0)
             self.waiting.appendleft(job)
         else:
-            self.unfinished -= 1
             self.failures.append(f"{job.label}: {value}")
             self.listen(job, "failed", 0.0)
 
@@ -133,9 +128,6 @@ class _Worker:
 
     def __init__(self) -> None:
         self.job: Job | None = None
-        self.start()
-
-    def start(self) -> None:
         self.started = False
         self.connection, theirs = Pipe()
         # Like multiprocessing: the same modules are found in the worker as in this process.
@@ -152,7 +144,7 @@ class _Worker:
     def send(self, job: Job, store: Store) -> None:
         self.job = job
         with contextlib.suppress(OSError):  # if the process has died, an event says so
-            self.connection.send((job.to_message(), store.path.resolve()))
+            self.connection.send((job, store.path.resolve()))
 
     def receive(self) -> tuple[str, Any]:
         """Returns the next event: its name, and a number or, of an error, its text."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from drogo.errors import ArgumentError, DrogoError, MissingPackage
-from drogo.runs.job import Job, Outcome, name_error, now_and_then, perform, raise_failures
+from drogo.runs.job import Job, Outcome, name_error, perform, raise_failures
 from drogo.runs.local import ONE_THREAD, Listener
 from drogo.runs.store import Store
 
@@ -79,7 +79,7 @@ def _run(ray: Any, jobs: Sequence[Job], store: Store, listen: Listener) -> list[
         perform_pack
     )
     board = ray.remote(num_cpus=0, max_restarts=-1)(Board).remote()
-    running = {task.remote([job.to_message() for job in pack], board): pack for pack in packs(jobs)}
+    running = {task.remote(pack, board): pack for pack in packs(jobs)}
     failures: list[str] = []
     while running:
         ready, _ = ray.wait(list(running), num_returns=1, timeout=SECONDS_BETWEEN_READINGS)
@@ -154,15 +154,14 @@ def _read(ray: Any, board: Any) -> dict[str, float]:
         return {}
 
 
-def perform_pack(pack: list[tuple[str, dict[str, Any]]], board: Any) -> list[Result]:
+def perform_pack(pack: list[Job], board: Any) -> list[Result]:
     """Runs jobs one after another on a node; an error in one does not affect the others."""
     results: list[Result] = []
-    for message in pack:
+    for job in pack:
         with tempfile.TemporaryDirectory() as scratch:
             try:
-                job = Job.from_message(message)
-                report = now_and_then(partial(board.write.remote, job.id))
-                results.append(perform(job, Path(scratch), report))
+                report = partial(board.write.remote, job.id)
+                results.append(perform(job.checked(), Path(scratch), report))
             except Exception as error:
                 results.append(name_error(error))
     return results

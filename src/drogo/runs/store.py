@@ -13,31 +13,24 @@ are those of the operating system: a killed process holds none.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import json
 import secrets
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from drogo import files
 from drogo.errors import DamagedFile, DrogoError, FileError
-from drogo.files import (
-    READING_FAILED,
-    arrays_of_bytes,
-    bytes_of_arrays,
-    read_file,
-    read_json,
-    write_new_file,
-)
 from drogo.requests import as_bytes, differences, digest
 from drogo.runs.job import Job, Outcome
 
 REQUEST, ARRAYS, STATUS = "request.json", "arrays.npz", "status.json"
+LOCKS = ".locks"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +58,7 @@ class Store:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
+            (self.path / LOCKS).mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=self.path):
                 pass
         except OSError as error:
@@ -94,19 +87,17 @@ class Store:
         if not place.is_dir():
             return None
         try:
-            try:
-                return _read(place, job)
-            except READING_FAILED as error:
-                if isinstance(error, DrogoError):
-                    raise
-                raise DamagedFile(f"{place} is damaged: {type(error).__name__} {error}.") from error
-        except (DamagedFile, FileError) as error:
-            aside = place.with_name(f"{place.name}.damaged-{secrets.token_hex(4)}")
-            with contextlib.suppress(FileNotFoundError):  # another process was first
-                place.rename(aside)
-            print(f"drogo: {error} It was moved to {aside.name} and will be run again.",
-                  file=sys.stderr)  # fmt: skip
-            return None
+            return _read(place, job)
+        except files.READING_FAILED as error:
+            problem = f"{place} is damaged: {type(error).__name__} {error}."
+            if isinstance(error, DrogoError):  # which names the file
+                problem = str(error)
+        aside = place.with_name(f"{place.name}.damaged-{secrets.token_hex(4)}")
+        with contextlib.suppress(FileNotFoundError):  # another process was first
+            place.rename(aside)
+        print(f"drogo: {problem} It was moved to {aside.name} and will be run again.",
+              file=sys.stderr)  # fmt: skip
+        return None
 
     def put(self, job: Job, outcome: Outcome, how: Mapping[str, Any]) -> None:
         """Keeps the outcome of a job. A run that is already there stays as it is.
@@ -118,12 +109,12 @@ class Store:
         """
         if self.place(job).is_dir():
             return
-        files = _files(job, outcome, how)
+        contents = _contents(job, outcome, how)
         part = self.path / f".{job.id}.{secrets.token_hex(4)}.part"
         try:
             part.mkdir()
-            for name, content in files.items():
-                write_new_file(part / name, content)
+            for name, content in contents.items():
+                files.write_new_file(part / name, content)
             part.rename(self.place(job))
         except OSError as error:
             if not self.place(job).is_dir():  # otherwise another process was first
@@ -141,64 +132,43 @@ class Store:
         Args:
             job: The job.
         """
-        return self._lock(job.id)
+        return files.lock(self.path / LOCKS / job.id)
 
     def clean(self) -> int:
         """Removes what killed processes left half written, and returns how many runs that were."""
         removed = 0
         for part in self.path.glob(".*.part"):
-            with self._lock(part.name.split(".")[1]) as is_ours:
+            with files.lock(self.path / LOCKS / part.name.split(".")[1]) as is_ours:
                 if is_ours:  # otherwise it is being written
                     shutil.rmtree(part, ignore_errors=True)
                     removed += 1
         return removed
 
-    @contextlib.contextmanager
-    def _lock(self, job_id: str) -> Iterator[bool]:
-        lock = self.path / ".locks" / job_id
-        lock.parent.mkdir(exist_ok=True)
-        with lock.open("w") as stream:
-            try:
-                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                yield False
-                return
-            except OSError as error:
-                raise FileError(
-                    f"{self.path} is on a file system without locks ({error.strerror}). Choose "
-                    "another directory."
-                ) from error
-            yield True
 
-
-def _files(job: Job, outcome: Outcome, how: Mapping[str, Any]) -> dict[str, bytes]:
+def _contents(job: Job, outcome: Outcome, how: Mapping[str, Any]) -> dict[str, bytes]:
     """The content of a run's files. The status has digests of the others and of itself."""
-    files = {REQUEST: as_bytes(job.request), ARRAYS: bytes_of_arrays(outcome.arrays)}
+    others = {REQUEST: as_bytes(job.request), ARRAYS: files.bytes_of_arrays(outcome.arrays)}
     status = {
         "label": job.label,
         **how,
         "facts": dict(outcome.facts),
-        "sha256": {name: _sha256(content) for name, content in files.items()},
+        "sha256": {name: hashlib.sha256(content).hexdigest() for name, content in others.items()},
     }
-    return {**files, STATUS: as_bytes({**status, "self": digest(status)})}
+    return {**others, STATUS: as_bytes({**status, "self": digest(status)})}
 
 
 def _read(place: Path, job: Job) -> Record:
-    status = read_json(place / STATUS)
+    status = files.read_json(place / STATUS)
     if status.pop("self", None) != digest(status):
         raise DamagedFile(f"{place / STATUS} is damaged: its digest is another one.")
-    contents = {name: read_file(place / name) for name in (REQUEST, ARRAYS)}
+    contents = {name: files.read_file(place / name) for name in (REQUEST, ARRAYS)}
     for name, content in contents.items():
-        if status["sha256"][name] != _sha256(content):
+        if status["sha256"][name] != hashlib.sha256(content).hexdigest():
             raise DamagedFile(f"{place / name} is damaged: it is not what was written.")
     differing = differences(json.loads(contents[REQUEST]), job.request)
     if differing:
         raise DamagedFile(
             f"{place} holds the run of another job, which differs in {', '.join(differing)}."
         )
-    arrays = arrays_of_bytes(contents[ARRAYS])
+    arrays = files.arrays_of_bytes(contents[ARRAYS])
     return Record(arrays, status["facts"], status=status, path=place)
-
-
-def _sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()

@@ -11,10 +11,9 @@ import signal
 import sys
 import threading
 import time
-from functools import partial
 from multiprocessing.connection import Connection
 
-from drogo.runs.job import Job, Report, name_error, now_and_then, perform
+from drogo.runs.job import Job, name_error, perform
 from drogo.runs.store import Store
 
 
@@ -23,26 +22,21 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent reacts to Ctrl-C
     threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
     connection = Connection(int(sys.argv[1]))
-
-    def send(event: str, value: float | str) -> None:
-        connection.send((event, value))
-
-    send("ready", 0.0)
+    connection.send(("ready", 0.0))
     while True:
         try:
-            message, path = connection.recv()
+            job, path = connection.recv()
         except EOFError:
             return
         try:
-            event = _run(Job.from_message(message), Store(path), partial(send, "progress"))
-            send(*event)
+            connection.send(_run(job.checked(), Store(path), connection))
         except BaseException as error:
-            send("failed", name_error(error))
+            connection.send(("failed", name_error(error)))
             if not isinstance(error, Exception):
                 raise
 
 
-def _run(job: Job, store: Store, report: Report) -> tuple[str, float]:
+def _run(job: Job, store: Store, connection: Connection) -> tuple[str, float]:
     """Returns "done" and the duration, or "busy" if another process is running the job."""
     with store.claim(job) as is_ours:
         if not is_ours:
@@ -52,7 +46,7 @@ def _run(job: Job, store: Store, report: Report) -> tuple[str, float]:
             return "done", 0.0
         scratch = store.scratch(job)
         scratch.mkdir(parents=True, exist_ok=True)
-        outcome, how = perform(job, scratch, now_and_then(report))
+        outcome, how = perform(job, scratch, lambda done: connection.send(("progress", done)))
         store.put(job, outcome, how)
         return "done", how["duration"]
 
