@@ -63,16 +63,6 @@ def test_tabular_drogo_with_an_end_of_its_own_value():
     assert result.v[0, 4] == pytest.approx(-2.0)
 
 
-def test_tabular_natural_gdo_finds_the_right_eigenvector():
-    """It samples P forwards, so its fixed point is the eigenvector of R - P, not of R - P~. A weak
-    pull: the two smallest eigenvalues differ by little, so it takes its time."""
-    result = fit(
-        balanced(CHAIN), preset="fast", objective="natural_gdo", updates=20_000, step_size=0.01
-    )
-    truth = exact.log_eigenvector(CHAIN.mdp, 20.0, "right")
-    assert np.abs(unit(result.v[0]) - truth).max() < 0.02
-
-
 def test_tabular_gdo_finds_the_smallest_eigenvector_of_its_own_matrix():
     """Sampled forwards, its quadratic form is that of R - P~ plus half the excess of arrivals over
     departures on the diagonal (proposition 3.2 needs doubly stochastic P)."""
