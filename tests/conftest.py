@@ -5,20 +5,22 @@ import tempfile
 
 os.environ.setdefault("JAX_NUMPY_DTYPE_PROMOTION", "strict")
 os.environ.setdefault("JAX_NUMPY_RANK_PROMOTION", "raise")
-# Most of the tests' time goes into compiling small programs, which then run for milliseconds.
+# Most of the tests' time goes into compiling small programs, which then run for milliseconds. The
+# fixture `optimised` is for the others.
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 # Both test processes, and those that they start, compile many of the same programs. What one has
-# compiled the others read; the directory goes with the process that made it.
+# compiled the others read, however small it is; the directory goes with the process that made it.
 if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
     CACHE = tempfile.TemporaryDirectory(prefix="drogo-tests-", ignore_cleanup_errors=True)
     os.environ["JAX_COMPILATION_CACHE_DIR"] = CACHE.name
-    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.1"
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
     os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
 # One test runs on each core: torch and BLAS must not each take them all.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import hypothesis
+import pytest
 from jaxtyping import install_import_hook
 
 install_import_hook("drogo", "beartype.beartype")
@@ -26,3 +28,28 @@ install_import_hook("drogo", "beartype.beartype")
 # Machines are noisy: a slow example is not a wrong one.
 hypothesis.settings.register_profile("drogo", deadline=None, print_blob=True, derandomize=True)
 hypothesis.settings.load_profile("drogo")
+
+
+@pytest.fixture
+def optimised():
+    """For a test that trains for long: it compiles a little longer, and runs three times as fast."""
+    import jax
+
+    before = jax.config.read("jax_disable_most_optimizations")
+    jax.config.update("jax_disable_most_optimizations", False)
+    yield
+    jax.config.update("jax_disable_most_optimizations", before)
+
+
+LONG = (
+    "test_pyright",
+    "though_a_node_is_lost",
+    "drogo learn four-rooms",
+    "sb3_minigrid",
+    "killed_and_resumed",
+)
+
+
+def pytest_collection_modifyitems(items):
+    """The longest tests come first, so that at the end no process waits for one of them."""
+    items.sort(key=lambda item: not any(name in item.nodeid for name in LONG))

@@ -1,6 +1,7 @@
 """The shaping experiment: potentials, intervals and table cells."""
 
 import numpy as np
+import pytest
 
 from drogo import GridWorld, exact
 from drogo.agents import compare
@@ -26,6 +27,7 @@ def test_potentials_of_all_methods():
     assert (phis["SR"][:, world.terminal] != 0).all()
 
 
+@pytest.mark.usefixtures("optimised")
 def test_shaping_helps_and_avoids_the_costly_cells():
     """A short run of the paper's question: exact DR against SR and nothing, in four-rooms."""
     world = GridWorld.load("four-rooms")

@@ -134,7 +134,7 @@ def test_two_at_once_in_one_directory(learn_tiny, monkeypatch):
 
     monkeypatch.setattr(drogo, "fit", slow)
     first = learn_tiny("--data-seed", 1)
-    monkeypatch.undo()
+    monkeypatch.setattr(drogo, "fit", fit)
     assert learn_tiny("--data-seed", 1) == first
     assert learn_tiny("--data-seed", 2) == reports[0]
     alone = [learn_tiny("--data-seed", seed, "--out", f"{learn_tiny.out}-2") for seed in (1, 2)]
@@ -244,8 +244,8 @@ def test_a_continuous_environment(command, tmp_path, monkeypatch):
 
     coarse = partial(pictures.mountain_car_truth, nodes=(81, 81))
     monkeypatch.setattr(pictures, "mountain_car_truth", coarse)
-    few = ("--seeds", 1, "--updates", 5, "--transitions", 1000, "--out", tmp_path, "--json")
-    report = json.loads(command("learn", "MountainCar-v0", *few).out)
+    few = ("--seeds", 1, "--updates", 5, "--transitions", 1000, "--width", 16, "--depth", 2)
+    report = json.loads(command("learn", "MountainCar-v0", *few, "--out", tmp_path, "--json").out)
     assert report["network"] == "mlp"
     assert "cosine_column" in report["seeds"][0]
     assert len(list(tmp_path.glob("*/picture.png"))) == 1

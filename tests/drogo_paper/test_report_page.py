@@ -6,8 +6,6 @@ import needs
 from drogo_paper import questions, report
 from drogo_paper.scope import Answer, Scope, Table
 
-BROWSER = needs.program("chromium", "google-chrome")
-playwright = needs.module("playwright.sync_api")
 pytestmark = pytest.mark.filterwarnings("ignore")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync"]
 
@@ -26,8 +24,9 @@ def page_file(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def browser():
-    with playwright.sync_playwright() as started:
-        made = started.chromium.launch(executable_path=BROWSER, args=FLAGS)
+    program = needs.program("chromium", "google-chrome")
+    with needs.module("playwright.sync_api").sync_playwright() as started:
+        made = started.chromium.launch(executable_path=program, args=FLAGS)
         yield made
         made.close()
 

@@ -128,6 +128,9 @@ def test_observations_in_a_file(tmp_path):
         Transitions.load(tmp_path / "data.npz")
 
 
+SMALL = {"lam": 5.0, "batch_size": 100, "width": 16, "depth": 2}
+
+
 def continuous_data(n=2000, scale=1.0):
     """A walk on [0, 1] with steps of 0.1 to either side, to an end at 1."""
     rng = np.random.default_rng(0)
@@ -142,8 +145,7 @@ def test_streamed_equals_gathered(monkeypatch, tmp_path):
     from drogo.learn import plan
 
     data = continuous_data()
-    settings = {"lam": 5.0, "updates": 60, "batch_size": 100, "width": 16, "depth": 2}
-    gathered = fit(data, **settings)
+    gathered = fit(data, updates=60, **SMALL)
     path = tmp_path / "o.bin"
     data.observations.tofile(path)
     mapped = np.memmap(path, np.float32, mode="r", shape=data.observations.shape)
@@ -152,7 +154,7 @@ def test_streamed_equals_gathered(monkeypatch, tmp_path):
     )
     monkeypatch.setattr(plan, "BYTES_ON_DEVICE", 1)
     monkeypatch.setattr("drogo.learn.sampling.BYTES_PER_CHUNK", 20_000)
-    streamed = fit(in_file, **settings)
+    streamed = fit(in_file, updates=60, **SMALL)
     assert np.allclose(streamed.v, gathered.v, atol=1e-5)
 
 
@@ -161,7 +163,7 @@ def test_a_result_keeps_a_sample_of_large_data(monkeypatch):
 
     monkeypatch.setattr(plan, "BYTES_IN_RESULT", 800)
     data = continuous_data()
-    result = fit(data, lam=5.0, updates=20)
+    result = fit(data, updates=20, **SMALL)
     assert len(result.observations) in (100, 101)
     assert result.v.shape == (1, len(result.observations))
     assert np.isfinite(result.potential()(data.observations[:5])).all()
@@ -169,7 +171,7 @@ def test_a_result_keeps_a_sample_of_large_data(monkeypatch):
 
 def test_normalisation_is_learned_and_kept(tmp_path):
     data = continuous_data(scale=300.0)
-    result = fit(data, lam=5.0, updates=400)
+    result = fit(data, updates=20, **SMALL)
     assert result.learner.inputs.shift is not None
     path = tmp_path / "fit.npz"
     result.save(path)
@@ -234,6 +236,7 @@ def test_few_held_out_transitions_do_not_excuse_everything():
     assert "above the tolerance" in result.diagnosis()[0]
 
 
+@pytest.mark.usefixtures("optimised")
 def test_terminal_states_of_a_continuous_world_are_known_to_the_network():
     """An end that was not in the data, near to those that were, is worth about 0."""
     data = continuous_data(20_000)

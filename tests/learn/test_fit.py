@@ -21,6 +21,8 @@ from drogo.learn.judge import cosine, differences
 WORLD = GridWorld.parse("########\n#S.x...#\n#.##.#.#\n#....#G#\n########")
 CHAIN = GridWorld.parse("#######\n#S.x.G#\n#######")
 SHORT = {"updates": 60, "seeds": 2}
+PAPER = {"preset": "paper", "step_size": 1e-3, "batch_size": 500, "width": 16, "depth": 2}
+"""A small network with batches: the same settings in many tests are one compiled program."""
 
 
 def data_of(world, kind, n=4000):
@@ -59,16 +61,6 @@ def test_tabular_drogo_with_an_end_of_its_own_value():
     result = fit(data, **TABULAR)
     assert np.abs(result.v[0] - exact.log_column(world.mdp, 20.0)).max() < 0.05
     assert result.v[0, 4] == pytest.approx(-2.0)
-
-
-def test_tabular_natural_gdo_finds_the_right_eigenvector():
-    """It samples P forwards, so its fixed point is the eigenvector of R - P, not of R - P~. A weak
-    pull: the two smallest eigenvalues differ by little, so it takes its time."""
-    result = fit(
-        balanced(CHAIN), preset="fast", objective="natural_gdo", updates=20_000, step_size=0.01
-    )
-    truth = exact.log_eigenvector(CHAIN.mdp, 20.0, "right")
-    assert np.abs(unit(result.v[0]) - truth).max() < 0.02
 
 
 def test_tabular_gdo_finds_the_smallest_eigenvector_of_its_own_matrix():
@@ -113,7 +105,9 @@ def test_what_is_learned_is_the_column_of_the_data():
 
 
 @pytest.mark.parametrize("kind", ["coordinates", "pixels"])
-def test_networks_learn_a_small_world(kind):
+def test_networks_learn_a_small_world(kind, request):
+    if kind == "coordinates":  # for convolutions it takes longer to compile than it saves
+        request.getfixturevalue("optimised")
     truth = {"column": exact.log_column(WORLD.mdp, 20.0)}
     result = fit(data_of(WORLD, kind, 100_000), seeds=2, updates=800, truth=truth)
     assert result.history["cosine_column"][-1].min() > 0.999
@@ -122,12 +116,11 @@ def test_networks_learn_a_small_world(kind):
 
 def test_same_seed_same_bits_and_seeds_do_not_mix():
     data = data_of(WORLD, "coordinates")
-    small = {"width": 16, "depth": 2}
-    settings = {"preset": "paper", "updates": 150, "step_size": 1e-3, "batch_size": 500, **small}
-    first, again = (fit(data, seeds=3, **settings) for _ in range(2))
+    first, again = (fit(data, seeds=2, updates=150, **PAPER) for _ in range(2))
     assert np.array_equal(first.v, again.v)
-    for seed in range(3):
-        alone = fit(data, seeds=[seed], **settings)
+    assert np.abs(first.v[0] - first.v[1]).max() > 1e-3
+    for seed in range(2):
+        alone = fit(data, seeds=[seed], updates=150, **PAPER)
         assert np.abs(alone.v[0] - first.v[seed]).max() < 1e-5
 
 
@@ -157,7 +150,7 @@ def test_call_save_and_load(tmp_path):
 def test_continuing_equals_going_on(tmp_path):
     """With a constant step size, 60 + 40 updates are 100, also after a round trip to disk."""
     data = data_of(WORLD, "coordinates")
-    settings = {"preset": "paper", "step_size": 1e-3, "seeds": 2}
+    settings = {**PAPER, "seeds": 2}
     half = fit(data, updates=60, **settings)
     half.save(tmp_path / "half.npz")
     whole = fit(data, updates=100, **settings)
@@ -170,7 +163,7 @@ def test_continuing_equals_going_on(tmp_path):
 @pytest.mark.parametrize("preset", ["fast", "paper"])
 def test_interrupted_and_resumed(tmp_path, preset):
     data = data_of(WORLD, "coordinates")
-    settings = {"preset": preset, "updates": 300, "step_size": 1e-3, "seeds": 2}
+    settings = {**PAPER, "preset": preset, "updates": 300, "seeds": 2}
     truth = {"column": exact.log_column(WORLD.mdp, 20.0)}
     whole = fit(data, truth=truth, **settings)
     path = tmp_path / "checkpoint.npz"
@@ -195,28 +188,31 @@ sys.path.insert(0, {tests!r})
 f = importlib.import_module("drogo.learn.fit")
 importlib.import_module("drogo.learn.train").SECONDS_BETWEEN_CHECKPOINTS = 0.0
 from learn_fit_data import data
-result = f.fit(data, preset="paper", updates=3000, step_size=1e-3, seeds=2, checkpoint={path!r})
-np.save({out!r}, result.v)
+f.fit(data, preset="paper", updates=1500, step_size=1e-3, seeds=2, checkpoint={path!r})
+print("the end", flush=True)
 """
 
 
 def test_killed_and_resumed(tmp_path):
     """SIGKILL in the middle; the next run ends where an undisturbed one does."""
-    checkpoint, out = tmp_path / "checkpoint.npz", tmp_path / "v.npy"
-    code = KILLED.format(tests=str(Path(__file__).parent), path=str(checkpoint), out=str(out))
-    process = subprocess.Popen([sys.executable, "-c", code])
+    checkpoint = tmp_path / "checkpoint.npz"
+    code = KILLED.format(tests=str(Path(__file__).parent), path=str(checkpoint))
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
     deadline = time.monotonic() + 120
     while not checkpoint.exists() and time.monotonic() < deadline:
         time.sleep(0.05)
     time.sleep(0.3)
     os.kill(process.pid, signal.SIGKILL)
-    process.wait()
+    printed, _ = process.communicate()
     assert checkpoint.exists()
-    assert not out.exists()
-    subprocess.run([sys.executable, "-c", code], check=True)
+    assert printed == b""
     data = data_of(WORLD, "state")
-    whole = fit(data, preset="paper", updates=3000, step_size=1e-3, seeds=2)
-    assert np.array_equal(np.load(out), whole.v)
+    settings = {"preset": "paper", "updates": 1500, "step_size": 1e-3, "seeds": 2}
+    left = []
+    resumed = fit(data, checkpoint=checkpoint, callbacks=[left.append], **settings)
+    whole = fit(data, **settings)
+    assert left[0].update > 0
+    assert np.array_equal(resumed.v, whole.v)
 
 
 def test_a_sweep_is_its_fits():

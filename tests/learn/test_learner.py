@@ -65,8 +65,10 @@ def test_vmap_over_seeds_and_numbers_equals_a_map():
     def step(numbers, state):
         return learner.with_numbers(numbers).step(state, batch)
 
-    at_once = jax.vmap(step)(numbers, start)
-    one_by_one = jax.lax.map(lambda packed: step(*packed), (numbers, start))
+    at_once = jax.jit(jax.vmap(step))(numbers, start)
+    one_by_one = jax.jit(lambda *packed: jax.lax.map(lambda one: step(*one), packed))(
+        numbers, start
+    )
     for a, b in zip(jax.tree.leaves(at_once), jax.tree.leaves(one_by_one), strict=True):
         assert np.allclose(a, b, atol=1e-6)
 

@@ -16,8 +16,6 @@ from drogo.runs.ray_engine import RayEngine, packs
 from drogo.runs.store import Store
 from run_jobs import LEARN, ray_jobs
 
-ray = needs.module("ray")
-
 
 def job(x, seconds):
     return Job("run_jobs:square", {"x": x}, f"square of {x}", seconds)
@@ -29,6 +27,7 @@ def test_packs():
 
 
 def test_the_same_as_the_local_engine_though_a_node_is_lost(tmp_path, monkeypatch):
+    needs.module("ray")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
     script = Path(__file__).with_name("ray_cluster.py")
     quick = {
@@ -64,6 +63,6 @@ def test_no_cluster_is_a_clear_error(tmp_path, monkeypatch):
     def nobody(**options):  # a cluster of another test may be alive, so Ray itself is not asked
         raise ConnectionError("Could not find any running Ray instance.")
 
-    monkeypatch.setattr(ray, "init", nobody)
+    monkeypatch.setattr(needs.module("ray"), "init", nobody)
     with pytest.raises(ValueError, match="no Ray cluster at 'auto'"):
         RayEngine("auto").run([job(1, 1.0)], Store(tmp_path), lambda *event: None)

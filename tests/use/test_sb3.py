@@ -5,14 +5,7 @@ import numpy as np
 import pytest
 
 import needs
-
-needs.module("stable_baselines3")
-
-from stable_baselines3 import DQN, PPO  # noqa: E402
-from stable_baselines3.common.env_checker import check_env  # noqa: E402
-from stable_baselines3.common.vec_env import DummyVecEnv  # noqa: E402
-
-from drogo import GridWorld, Potential, PotentialShaping, exact  # noqa: E402
+from drogo import GridWorld, Potential, PotentialShaping, exact
 
 WORLD = GridWorld.load("four-rooms")
 PHI = Potential.from_states(WORLD.observations("coordinates"), exact.log_column(WORLD.mdp, 20.0))
@@ -23,13 +16,19 @@ def make(weight=0.5):
     return PotentialShaping(env, PHI, weight, 0.99)
 
 
-def test_the_checker_of_sb3():
-    check_env(make(), warn=False)
+@pytest.fixture(scope="module")
+def sb3():
+    """Imported by the first test that needs it, not by every process that collects the tests."""
+    return needs.module("stable_baselines3")
 
 
-def test_resets_of_a_dummy_vec_env():
+def test_the_checker_of_sb3(sb3):
+    needs.module("stable_baselines3.common.env_checker").check_env(make(), warn=False)
+
+
+def test_resets_of_a_dummy_vec_env(sb3):
     """It resets within the step, and returns the first observation of the next episode."""
-    vec = DummyVecEnv([make, make])
+    vec = sb3.common.vec_env.DummyVecEnv([make, make])
     alone = make()
     vec.seed(0)
     before = vec.reset()
@@ -53,10 +52,12 @@ def test_resets_of_a_dummy_vec_env():
     assert episodes >= 4
 
 
-@pytest.mark.parametrize("algorithm", [DQN, PPO])
-def test_agents_train(algorithm):
-    options = {"learning_starts": 100} if algorithm is DQN else {"n_steps": 64}
-    model = algorithm("MlpPolicy", make(), seed=0, gamma=0.99, device="cpu", **options)
+@pytest.mark.parametrize(
+    ("algorithm", "options"), [("DQN", {"learning_starts": 100}), ("PPO", {"n_steps": 64})]
+)
+def test_agents_train(sb3, algorithm, options):
+    kind = getattr(sb3, algorithm)
+    model = kind("MlpPolicy", make(), seed=0, gamma=0.99, device="cpu", **options)
     model.learn(300)
     action, _ = model.predict(model.get_env().reset())
     assert model.get_env().action_space.contains(action[0])
