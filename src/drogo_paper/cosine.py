@@ -91,11 +91,12 @@ def answer(scope: Scope, get: Get) -> Answer:
     )
     lowest = min(smallest.values())
     where = min(smallest, key=lambda pair: smallest[pair])
-    paper = "The paper reports curves that end near 1 and prints no number."
+    paper = scope.against_paper("The paper reports curves that end near 1 and prints no number.")
     return Answer(
         "Cosine similarity of learned and exact vectors",
         "Figure 2",
-        f"The smallest cosine of any seed is {lowest:.6f} ({where[0]} from {where[1]}). {paper}",
+        f"The smallest cosine of any seed is {lowest:.6f} ({where[0]} from {where[1]}). "
+        f"{paper}".strip(),
         {"cosine": curves(records)},
         [Table(header, rows, caption)],
         numbers={"smallest": {f"{w} {k}": value for (w, k), value in smallest.items()}},
