@@ -24,6 +24,7 @@ from drogo_paper.ablation import (
     scores,
     search_job,
 )
+from drogo_paper.figures import new_figure
 from drogo_paper.scope import LAM, WORLDS, Answer, Get, Missing, Scope, Table, needed
 
 COLOURS = {
@@ -136,8 +137,7 @@ def _row(finals: Finals, objective: str, world: str) -> list[str]:
 
 
 def _figure(finals: Finals, kind: Ablation) -> Figure:
-    figure = Figure(figsize=(11, 6.4))
-    figure.set_layout_engine("constrained")
+    figure = new_figure(11, 6.4)
     for axes, world in zip(figure.subplots(2, 2).ravel(), WORLDS, strict=False):
         for k, objective in enumerate(kind.objectives):
             _curve(axes, objective, LINES[k % len(LINES)], finals.record[objective, world])
