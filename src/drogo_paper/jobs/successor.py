@@ -92,7 +92,7 @@ def _perron(P: Matrix) -> Vector:
     """Returns the right eigenvector of the largest eigenvalue of a nonnegative matrix. That of the
     SR is the same for every discount."""
     values, vectors = np.linalg.eig(P)
-    e = vectors[:, values.real.argmax()].real
+    e = np.real(vectors[:, np.real(values).argmax()])
     return e * np.sign(e.sum())
 
 
