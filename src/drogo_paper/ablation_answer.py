@@ -76,8 +76,7 @@ def ablation_answer(scope: Scope, get: Get, kind: Ablation) -> Answer:
     notes = [_settings_note(scope, kind), _start_note(scope, get, kind)]
     notes += ablation_gdo.notes(scope, get, kind, lowest, REACHED)
     if kind.is_table and INTENDED in kind.objectives:
-        records = {name: finals.record[name, DEEPEST] for name in (INTENDED, "natural_gdo")}
-        notes.append(ablation_gdo.precision(DEEPEST, records))
+        notes.append(ablation_gdo.precision(DEEPEST, finals.record[INTENDED, DEEPEST]))
     return Answer(
         kind.title,
         kind.source,

@@ -14,8 +14,6 @@ from drogo_paper.ablation import INTENDED, SEARCHED, TRUTH, Ablation, point, sea
 from drogo_paper.scope import LAM, Get, Scope, needed
 
 DELTA = PRESETS["paper"].delta
-ITS_OWN = 0.99
-"""The cosine of the vectors themselves from which on a search has found what its samples say."""
 
 
 def notes(
@@ -87,34 +85,26 @@ SMALL_LAM = 1.3
 """The lambda of the earlier work, whose vectors are deeper."""
 
 
-def precision(name: str, records: Mapping[str, Record]) -> str:
+def precision(name: str, record: Record) -> str:
     """What learning e in single precision does to the logs of its small entries.
 
     Args:
         name: The world.
-        records: A run there of an objective that learns e, and of one that learns log e.
+        record: A run there of `gdo_intended`.
     """
     world = GridWorld.load(name)
     truth = solve(world.mdp, LAM, TRUTH).checked().log_e
     smallest = float(np.log(np.finfo(np.float32).tiny))
     deepest = solve(world.mdp, SMALL_LAM, TRUTH).checked().log_e.min()
+    error = np.abs(record.arrays["v"][0] - truth)
+    third = truth.min() / 3
+    near, far = (np.median(error[:, part]) for part in (truth > third, truth < 2 * third))
     return (
         f"{INTENDED} learns e itself, in single precision. In {name} e goes down to "
         f"e^{truth.min():.0f}. Single precision holds numbers down to e^{smallest:.0f} with the "
-        f"same relative error, 6e-8, so rounding does not hurt there; at λ = {SMALL_LAM:g}, where "
-        f"e goes down to e^{deepest:.0f}, the smaller entries could not be held at all. What is "
-        "left of the errors: "
-        + "; ".join(_by_depth(objective, record, truth) for objective, record in records.items())
-        + "."
-    )
-
-
-def _by_depth(objective: str, record: Record, truth: np.ndarray) -> str:
-    """The errors of the logs where e is large and where it is small."""
-    error = np.abs(record.arrays["v"][0] - truth)
-    third = truth.min() / 3
-    near, far = error[:, truth > third], error[:, truth < 2 * third]
-    return (
-        f"the median error of the log is {np.median(near):.2g} above e^{third:.0f} and "
-        f"{np.median(far):.2g} below e^{2 * third:.0f} with {objective} (largest {error.max():.2g})"
+        f"same relative error, 6e-8, so that the logs of small entries can be as exact as those of "
+        f"large ones; at λ = {SMALL_LAM:g}, where e goes down to e^{deepest:.0f}, the smaller "
+        f"entries could not be held at all. Here, the median error of the log in {name} is "
+        f"{near:.2g} above e^{third:.0f} and {far:.2g} below e^{2 * third:.0f}, and the largest is "
+        f"{error.max():.2g}."
     )
