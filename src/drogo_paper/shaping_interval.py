@@ -68,9 +68,9 @@ def _published(inside: Mapping[int, int], total: int) -> str:
     assert theirs is not None
     counts = " and ".join(f"{count} of {total} every {every}" for every, count in inside.items())
     return (
-        f"The paper prints {cell(theirs, UNIT)}, an interval of width 0 around a number that is no "
-        f"multiple of {EVERY} steps, so it was evaluated more often. Numbers inside the published "
-        f"intervals: {counts} steps."
+        f"The paper prints {cell(theirs, UNIT)}: an interval of width 0 around a number that is no "
+        f"multiple of {EVERY} steps cannot come from evaluations every {EVERY} steps. Numbers "
+        f"inside the published intervals: {counts} steps."
     )
 
 

@@ -82,7 +82,7 @@ def _with_the_paper(rows: Mapping[str, Row], usual: Grid, never: list[str]) -> s
     if same:
         settings = "these settings of the usual reading have both: " + "; ".join(same)
     return (
-        f"{text} So how the eigenvector is read does not explain it. As for the point of the grid "
+        f"{text} So none of these readings explains it. As for the point of the grid "
         f"that is reported, {settings}. If it were the one with the highest mean return, instead "
         f"of the lowest mean N_OPT, it would be {_setting(usual, by_return)}, with which "
         f"{_converging(usual, by_return)} converge and N_VISIT is {visits:.2f}. The paper does not "
