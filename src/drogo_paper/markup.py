@@ -11,13 +11,13 @@ import re
 from collections.abc import Callable
 
 MARKS = re.compile(r"`([^`\s](?:[^`\n]*[^`\s])?)`|\*\*([^*\s](?:[^*\n]*[^*\s])?)\*\*")
-BACKSLASHED = re.compile(r"[\\`*]|\](?=[(\[:])|(?<![^\W_])_|_(?![^\W_])")
+BACKSLASHED = re.compile(r"[\\`*]|\](?=[(\[])|(?<![^\W_])_|_(?![^\W_])")
 """What Markdown takes for a mark. An underscore inside a word is none, nor is a bracket without
 another part of a link behind it."""
 ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "|": "&#124;", "$": "&#36;", "~": "&#126;"}
 """What some kinds of Markdown take for a mark, not all of which know a backslash before it."""
-LINE_START = re.compile(r"^(\s*\d*)([-+#=.)])")
-"""What may make a line a heading or an item of a list."""
+LINE_START = re.compile(r"^(\s*\d*)([-+#=.)[])")
+"""What may make a line a heading, an item of a list, or the address of a link."""
 
 
 def as_html(text: str) -> str:

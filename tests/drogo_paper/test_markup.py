@@ -12,7 +12,7 @@ from drogo_paper.scope import Answer, Scope, Table
 
 NAMES = [
     "a|b", "a*b*c", "_a_", "__init__", "grid_room", "<b>x</b>", "$x$ and $y$", "one ` two ` three",
-    "~~gone~~", "R - P~ and P~", "[a](b)", r"C:\new\*", "# no heading", "- no item", "1. no item",
+    "~~gone~~", "R - P~ and P~", "[a](b)", "[a][a]", "[a]: b", r"C:\new\*", "# no heading", "- no item", "1. no item",
     "&lt; is <", "**", "***x", "a\nb",
 ]  # fmt: skip
 KINDS = {
