@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from drogo.config import PRESETS
 from drogo.exact import solve
 from drogo.plot.shaping import LINES, OKABE_ITO, legend_below
 from drogo.runs.store import Record
@@ -38,6 +39,8 @@ REACHED = 0.99
 """The cosine that counts as reached: the exact `column` itself has 0.991 in four-rooms."""
 UNMOVED = 0.002
 """A search whose best score is as close as this to that of its start has not left it."""
+UNSETTLED = 0.005
+"""A run whose mean cosine changes by more than this in its last quarter has not settled."""
 HEADER = [
     "world",
     "objective",
@@ -72,8 +75,12 @@ def ablation_answer(scope: Scope, get: Get, kind: Ablation) -> Answer:
     lowest = {name: finals.lowest(name) for name in kind.objectives}
     worst = "; ".join(f"{name} {value:.3f}" for name, value in lowest.items())
     reached = [name for name, value in lowest.items() if value >= REACHED]
-    rows = [_row(finals, name, world) for world in WORLDS for name in kind.objectives]
-    notes = [_settings_note(scope, kind), _start_note(scope, get, kind)]
+    rows = []
+    for world in WORLDS:
+        rows += [_row(finals, name, world) for name in kind.objectives]
+        rows.append([world, "a constant", f"{_constant(world):.4f}", *"-----"])
+    notes = [_settings_note(scope, kind), _start_note(scope, get, kind), _constant_note(finals)]
+    notes += [_change_note(finals), *ablation_gdo.signs(scope, get, kind)]
     notes += ablation_gdo.notes(scope, get, kind, lowest, REACHED)
     if kind.is_table and INTENDED in kind.objectives:
         notes.append(ablation_gdo.precision(DEEPEST, finals.record[INTENDED, DEEPEST]))
@@ -81,7 +88,7 @@ def ablation_answer(scope: Scope, get: Get, kind: Ablation) -> Answer:
         kind.title,
         kind.source,
         f"{_listed(reached)} a mean cosine of {REACHED} with `{TRUTH}` in every world (in each "
-        f"objective's worst world: {worst}). {scope.against_paper(kind.claim)}".strip(),
+        f"objective's worst world: {worst}). {scope.against_paper(_claim(scope, kind))}".strip(),
         {kind.name: _figure(finals, kind)},
         [Table(HEADER, rows, WRONG_SIGNS)],
         notes=[note for note in notes if note],
@@ -103,6 +110,58 @@ def _listed(names: list[str]) -> str:
     if len(names) == 1:
         return f"Only {names[0]} reaches"
     return f"{', '.join(names[:-1])} and {names[-1]} reach"
+
+
+def _claim(scope: Scope, kind: Ablation) -> str:
+    """What the paper says, and whether these runs are long enough to compare with it."""
+    updates, whole = kind.updates_in(scope, False), PRESETS[kind.preset_in(scope)].updates
+    if kind.preset_in(scope) != "paper" or updates >= whole:
+        return kind.claim
+    return (
+        f"{kind.claim} But these runs have {updates:,} updates and the paper preset {whole:,}, so "
+        "this neither confirms nor refutes it."
+    )
+
+
+def _constant(world: str) -> float:
+    """The cosine of a vector that is the same everywhere, which any measure should be seen by."""
+    truth = solve(GridWorld.load(world).mdp, LAM, TRUTH).checked().log_e
+    return float(-truth.sum() / np.linalg.norm(truth) / np.sqrt(truth.size))
+
+
+def _constant_note(finals: Finals) -> str:
+    """Which objectives end no closer to the truth than a vector that knows nothing."""
+    constant = {world: _constant(world) for world in WORLDS}
+    no_better: dict[str, list[str]] = {}
+    for objective, world in finals.record:
+        if finals.last(objective, world).mean() <= constant[world] + UNMOVED:
+            no_better.setdefault(objective, []).append(world)
+    if not no_better:
+        return ""
+    listed = "; ".join(
+        f"{name} in {'all worlds' if len(worlds) == len(WORLDS) else ', '.join(worlds)}"
+        for name, worlds in no_better.items()
+    )
+    return (
+        f"The cosine of logs is a lax measure: a vector that is the same everywhere has "
+        f"{min(constant.values()):.3f} to {max(constant.values()):.3f}. Those that end no better "
+        f"than that: {listed}."
+    )
+
+
+def _change_note(finals: Finals) -> str:
+    """Which runs had not settled when they ended."""
+    moving = []
+    for (objective, world), record in finals.record.items():
+        mean = record.arrays[f"cosine_{TRUTH}"][0].mean(axis=1)
+        change = mean[-1] - mean[-1 - len(mean) // 4]
+        if abs(change) > UNSETTLED:
+            moving.append(f"{objective} in {world} ({change:+.3f})")
+    if not moving:
+        return ""
+    return (
+        f"Not settled, by their change over the last quarter of the updates: {', '.join(moving)}."
+    )
 
 
 def _finals(scope: Scope, get: Get, kind: Ablation) -> Finals:
@@ -174,7 +233,16 @@ def _settings_note(scope: Scope, kind: Ablation) -> str:
     return (
         f"{text} Settings: {method}; step sizes from {sizes} were searched in {SEARCHED} in runs "
         f"of {searching:,} updates with {few} seed(s), and the chosen ones ran for {updates:,} "
-        f"updates with {seeds} seeds."
+        f"updates with {seeds} seeds.{_short(updates, searching)}"
+    )
+
+
+def _short(updates: int, searching: int) -> str:
+    if searching >= updates:
+        return ""
+    return (
+        " A search that is shorter than the runs prefers what is best early, which need not be "
+        "what is best in the end."
     )
 
 
@@ -182,8 +250,7 @@ def _start_note(scope: Scope, get: Get, kind: Ablation) -> str:
     """Which searches did best by leaving the start as it was."""
     if not kind.is_table:
         return ""
-    truth = solve(GridWorld.load(SEARCHED).mdp, LAM, TRUTH).checked().log_e
-    constant = float(-truth.sum() / np.linalg.norm(truth) / np.sqrt(truth.size))
+    constant = _constant(SEARCHED)
     best = {
         name: float(scores(needed(get, search_job(scope, kind, name))).max())
         for name in kind.objectives

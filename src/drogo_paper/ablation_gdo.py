@@ -49,6 +49,24 @@ def notes(
     return [f"{found} {_intended(lowest, reached)}".strip()]
 
 
+def signs(scope: Scope, get: Get, kind: Ablation) -> list[str]:
+    """How often a network that learns e gives entries of both signs, over the whole search."""
+    if kind.is_table:
+        return []
+    parts = []
+    for name in ("gdo", INTENDED):
+        if name in kind.objectives:
+            record = needed(get, search_job(scope, kind, name))
+            wrong = record.arrays["wrong_sign"].max(axis=1)
+            states = record.arrays["v"].shape[-1]
+            parts.append(
+                f"{name} at {(wrong > 0).sum()} of {wrong.size} points, with the other sign in up "
+                f"to {wrong.max()} of {states} entries"
+            )
+    paper = scope.against_paper(" The paper reports negative values too.")
+    return [f"In the search, e has entries of both signs: {'; '.join(parts)}.{paper}"]
+
+
 def _intended(lowest: Mapping[str, float], reached: float) -> str:
     """What the objective with the intended mean shows."""
     if INTENDED not in lowest:

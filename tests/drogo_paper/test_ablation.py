@@ -10,7 +10,7 @@ from drogo.runs.store import Record
 from drogo.worlds.grid import GridWorld
 from drogo_paper import ablation, ablation_answer, ablation_gdo
 from drogo_paper.ablation import INTENDED
-from drogo_paper.scope import LAM, Scope
+from drogo_paper.scope import LAM, WORLDS, Scope
 
 
 def record(arrays, facts=None):
@@ -65,3 +65,37 @@ def test_a_search_that_has_not_left_its_start():
     assert "gdo and gdo_intended and log_gdo and natural_gdo are those that stay there" in note
     found["gdo"] = found["drogo"]
     assert ablation_answer._start_note(Scope("fast", 2), get, ablation.TABULAR) == ""
+
+
+def finals(cosines):
+    """Runs of two seeds in every world, with these mean cosines at five logged updates."""
+    curves = np.repeat(np.array(cosines)[:, None], 2, axis=1)
+    run = record({"cosine_transition": curves[None]})
+    return ablation_answer.Finals({}, {("drogo", world): run for world in WORLDS})
+
+
+def test_what_is_no_better_than_a_constant_is_named():
+    """A constant has 0.9020 in grid-task and more elsewhere, so 0.91 is better only there."""
+    note = ablation_answer._constant_note(finals([0.5, 0.91, 0.91, 0.91, 0.91]))
+    assert "0.902 to 0.924" in note
+    assert "drogo in four-rooms, grid-maze, grid-room." in note
+    assert ablation_answer._constant_note(finals([0.5, 0.99, 0.99, 0.99, 0.99])) == ""
+
+
+def test_what_has_not_settled_is_named():
+    note = ablation_answer._change_note(finals([0.5, 0.6, 0.7, 0.8, 0.9]))
+    assert "drogo in grid-task (+0.100)" in note
+    assert ablation_answer._change_note(finals([0.5, 0.9, 0.9, 0.9, 0.9])) == ""
+
+
+def test_short_runs_neither_confirm_nor_refute():
+    scope = Scope("fast", 2)
+    assert "neither confirms nor refutes" in ablation_answer._claim(scope, ablation.NETWORK_PAPER)
+    assert ablation_answer._claim(scope, ablation.TABULAR) == ablation.TABULAR.claim
+
+
+def test_signs_are_counted_over_the_search():
+    searched = record({"wrong_sign": np.array([[0, 0], [3, 5]]), "v": np.zeros((2, 2, 9))})
+    (note,) = ablation_gdo.signs(Scope("fast", 2), lambda job: searched, ablation.NETWORK)
+    assert "gdo at 1 of 2 points, with the other sign in up to 5 of 9 entries" in note
+    assert ablation_gdo.signs(Scope("fast", 2), lambda job: searched, ablation.TABULAR) == []
