@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from drogo.runs.job import Job
-from drogo_paper.ablation import ablation_answer, ablation_jobs
+from drogo_paper.ablation import NETWORK, ablation_jobs
+from drogo_paper.ablation_answer import ablation_answer
 from drogo_paper.scope import Answer, Get, Scope
 
 
 def jobs(scope: Scope, get: Get) -> list[Job]:
-    return ablation_jobs(scope, get, "network")
+    return ablation_jobs(scope, get, NETWORK)
 
 
 def answer(scope: Scope, get: Get) -> Answer:
-    return ablation_answer(scope, get, "network")
+    return ablation_answer(scope, get, NETWORK)

@@ -22,8 +22,9 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from drogo.errors import ArgumentError, MissingFile, RunsFailed
-from drogo.files import write_file
+from drogo.config import PRESETS
+from drogo.errors import ArgumentError, DamagedFile, DrogoError, MissingFile, RunsFailed
+from drogo.files import read_file, read_json, write_file
 from drogo.runs.job import Job
 from drogo.runs.local import Listener, LocalEngine
 from drogo.runs.ray_engine import RayEngine
@@ -79,7 +80,7 @@ def reproduce_questions(options: Reproduce) -> None:
         }
         print(json.dumps(summary, indent=2, allow_nan=False))
         return
-    console.print(_summary(answers))
+    console.print(_summary(answers, scope))
     console.print(f"{seconds / 60:.1f} minutes. Written: {page} and report.md", soft_wrap=True)
 
 
@@ -93,7 +94,7 @@ def write_reports(options: Report) -> None:
         )
     pages = []
     for path in scopes:
-        scope = Scope(**json.loads(path.read_text()))
+        scope = _read_scope(path)
         runs = path.resolve().parents[1] / "runs"
         if not runs.is_dir():
             raise MissingFile(f"{runs} does not exist: the runs of {path.parent} are missing.")
@@ -118,30 +119,75 @@ def _write(
     Unless it may `shrink`, a page is not replaced by one with fewer answers.
     """
     listed = directory / "answers.json"
-    before = json.loads(listed.read_text()) if listed.exists() else []
+    before = _read_names(listed) if listed.exists() else []
     names = list(questions.QUESTIONS)
     wanted = [name for name in names if name in asked or name in before]
     answers = reproduce.answers(wanted, scope, store)
     lost = [name for name in before if name not in answers]
     if lost and not shrink:
-        raise ArgumentError(
-            f"The runs of {', '.join(lost)} are not in {store.path} for this version of drogo, so "
-            f"the page in {directory} was left as it is. `drogo reproduce` runs them again."
-        )
+        raise _lost(lost, store, directory)
     get = reproduce.Reader(store)
     jobs = {job.id: job for name in answers for job in questions.find(name).jobs(scope, get)}
     records = [record for job in jobs.values() if (record := get(job)) is not None]
     about = report.facts(scope, records)
     absent = [name for name in names if name not in answers]
     figures = report.drawn(answers)
-    page = report.as_html(answers, about, figures, absent)
+    above = report.heading(scope)
+    page = report.as_html(answers, about, figures, absent, above)
     write_file(directory / "report.html", page.encode(), overwrite=True)
-    text = report.as_markdown(answers, about, "figures", absent)
+    text = report.as_markdown(answers, about, "figures", absent, above)
     write_file(directory / "report.md", text.encode(), overwrite=True)
     for name, picture in figures.items():
         write_file(directory / "figures" / f"{name}.png", picture, overwrite=True)
     write_file(listed, json.dumps(list(answers)).encode(), overwrite=True)
     return answers
+
+
+def _lost(names: Sequence[str], store: Store, directory: Path) -> DrogoError:
+    """Says which answers a page would lose, and why: damaged runs, or runs of other code."""
+    left = f"so the page in {directory} was left as it is. `drogo reproduce` runs them again."
+    if store.damage:
+        found = "\n".join(store.damage)
+        return DamagedFile(f"{found}\nWithout them, {', '.join(names)} cannot be answered, {left}")
+    aside = ", ".join(sorted(path.name for path in store.path.glob("*.damaged-*")))
+    earlier = f" Damaged ones were moved aside before: {aside}." if aside else ""
+    return ArgumentError(
+        f"The runs of {', '.join(names)} are not in {store.path} for this version of drogo, {left}"
+        f"{earlier}"
+    )
+
+
+def _read_scope(path: Path) -> Scope:
+    """Returns the scope that `drogo reproduce` wrote; `DamagedFile` if it is not one."""
+    content = read_json(path)
+    expected = asdict(Scope())
+    differing = sorted({*content} ^ {*expected})
+    differing += [
+        name
+        for name, value in content.items()
+        if name in expected and type(value) is not type(expected[name])
+    ]
+    if not differing and content["preset"] in PRESETS and content["seeds"] >= 2:
+        return Scope(**content)
+    what = f"{', '.join(differing) or 'preset or seeds'} is not what `drogo reproduce` writes"
+    raise DamagedFile(f"{path} is damaged: {what}. The same `drogo reproduce` writes it again.")
+
+
+def _read_names(path: Path) -> list[str]:
+    """Returns the names of the questions that a page answers; `DamagedFile` if it holds others."""
+    try:
+        names = json.loads(read_file(path))
+    except ValueError as error:
+        raise DamagedFile(
+            f"{path} is damaged: it is not JSON ({error}). Remove it, and the report is written "
+            "from the runs that there are."
+        ) from error
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise DamagedFile(
+            f"{path} is damaged: it does not hold a list of names. Remove it, and the report is "
+            "written from the runs that there are."
+        )
+    return names
 
 
 @contextmanager
@@ -183,9 +229,9 @@ def _progress(console: Console) -> Iterator[tuple[Listener, Callable[[int], None
         yield listen, announce
 
 
-def _summary(answers: dict[str, Answer]) -> Table:
+def _summary(answers: dict[str, Answer], scope: Scope) -> Table:
     table = Table(box=box.SIMPLE_HEAD)
-    for title in ("name", "in the paper", "verdict"):
+    for title in ("name", "in the paper", "a quick look" if scope.quick else "verdict"):
         table.add_column(title)
     for name, answer in answers.items():
         table.add_row(name, answer.source, answer.verdict)

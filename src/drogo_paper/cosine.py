@@ -12,6 +12,7 @@ from drogo.runs.job import Job
 from drogo.runs.store import Record
 from drogo.statistics import bootstrap_band
 from drogo_paper import fits
+from drogo_paper.figures import new_figure
 from drogo_paper.scope import INPUTS, WORLDS, Answer, Get, Scope, Table, needed
 
 COLOURS = dict(zip(INPUTS, (OKABE_ITO[6], OKABE_ITO[1], OKABE_ITO[3]), strict=True))
@@ -47,8 +48,7 @@ def row(world: str, kind: str, record: Record) -> list[str]:
 
 def curves(records: Mapping[tuple[str, str], Record]) -> Figure:
     """One panel for each world, with a band for each input and every seed faint behind it."""
-    figure = Figure(figsize=(11, 6.4))
-    figure.set_layout_engine("constrained")
+    figure = new_figure(11, 6.4)
     for axes, world in zip(figure.subplots(2, 2).ravel(), WORLDS, strict=True):
         for k, kind in enumerate(INPUTS):
             if (world, kind) not in records:
@@ -91,11 +91,12 @@ def answer(scope: Scope, get: Get) -> Answer:
     )
     lowest = min(smallest.values())
     where = min(smallest, key=lambda pair: smallest[pair])
-    paper = "The paper reports curves that end near 1 and prints no number."
+    paper = scope.against_paper("The paper reports curves that end near 1 and prints no number.")
     return Answer(
         "Cosine similarity of learned and exact vectors",
         "Figure 2",
-        f"The smallest cosine of any seed is {lowest:.6f} ({where[0]} from {where[1]}). {paper}",
+        f"The smallest cosine of any seed is {lowest:.6f} ({where[0]} from {where[1]}). "
+        f"{paper}".strip(),
         {"cosine": curves(records)},
         [Table(header, rows, caption)],
         numbers={"smallest": {f"{w} {k}": value for (w, k), value in smallest.items()}},

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from drogo.exact import log_column
 from drogo.plot import heatmap
 from drogo.runs.job import Job
 from drogo.worlds.grid import GridWorld
 from drogo_paper import fits
+from drogo_paper.figures import new_figure
 from drogo_paper.scope import INPUTS, LAM, WORLDS, Answer, Get, Scope, needed
 
 
@@ -18,8 +18,7 @@ def jobs(scope: Scope, get: Get) -> list[Job]:
 
 
 def answer(scope: Scope, get: Get) -> Answer:
-    figure = Figure(figsize=(15, 13.5))
-    figure.set_layout_engine("constrained")
+    figure = new_figure(15, 13.5)
     panels = figure.subplots(len(WORLDS), 1 + len(INPUTS))
     largest = 0.0
     for row, name in zip(panels, WORLDS, strict=True):

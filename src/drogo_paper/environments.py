@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from matplotlib.figure import Figure
-
 from drogo.agents import optimal_values
 from drogo.runs.job import Job
 from drogo.worlds.grid import GridWorld
+from drogo_paper.figures import new_figure
 from drogo_paper.scope import WORLDS, Answer, Get, Scope, Table
 
 
@@ -15,8 +14,7 @@ def jobs(scope: Scope, get: Get) -> list[Job]:
 
 
 def answer(scope: Scope, get: Get) -> Answer:
-    figure = Figure(figsize=(12, 3.6))
-    figure.set_layout_engine("constrained")
+    figure = new_figure(12, 3.6)
     rows = []
     for axes, name in zip(figure.subplots(1, len(WORLDS)), WORLDS, strict=True):
         world = GridWorld.load(name)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from drogo.exact import solve
 from drogo.plot import heatmap
 from drogo.runs.job import Job
 from drogo.worlds.grid import GridWorld
+from drogo_paper.figures import new_figure
 from drogo_paper.scope import WORLDS, Answer, Get, Scope, Table
 
 LAMBDAS = (1.3, 5.0, 10.0, 20.0, 100.0)
@@ -21,8 +21,7 @@ def jobs(scope: Scope, get: Get) -> list[Job]:
 
 
 def answer(scope: Scope, get: Get) -> Answer:
-    figure = Figure(figsize=(3.4 * len(LAMBDAS), 6.6))
-    figure.set_layout_engine("constrained")
+    figure = new_figure(3.4 * len(LAMBDAS), 5.8)
     world = GridWorld.load(SHOWN)
     for row, (terminal, name) in zip(
         figure.subplots(2, len(LAMBDAS)), FORMULATIONS.items(), strict=True

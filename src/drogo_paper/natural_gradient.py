@@ -7,10 +7,10 @@ gradient step hardly changes v there; a natural gradient step changes v equally 
 from __future__ import annotations
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from drogo.plot.shaping import OKABE_ITO
 from drogo.runs.job import Job
+from drogo_paper.figures import new_figure
 from drogo_paper.scope import Answer, Get, Scope
 
 POINTS = (-3.0, -1.5, 0.0)
@@ -23,8 +23,7 @@ def jobs(scope: Scope, get: Get) -> list[Job]:
 
 
 def answer(scope: Scope, get: Get) -> Answer:
-    figure = Figure(figsize=(10, 4))
-    figure.set_layout_engine("constrained")
+    figure = new_figure(10, 4)
     left, right = figure.subplots(1, 2)
     v = np.linspace(-4, 0.5, 200)
     left.plot(v, np.exp(v), color="black", linewidth=1.5)

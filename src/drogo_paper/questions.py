@@ -13,12 +13,15 @@ QUESTIONS = {
     "cosine": "cosine",
     "eigenvectors": "eigenvectors",
     "shaping": "shaping",
+    "shaping-interval": "shaping_interval",
+    "shaping-successor": "shaping_successor",
     "shaping-curves": "shaping_curves",
     "formulations": "formulations",
     "environments": "environments",
     "natural-gradient": "natural_gradient",
     "ablation-tabular": "ablation_tabular",
     "ablation-network": "ablation_network",
+    "ablation-network-paper": "ablation_network_paper",
     "theory": "theory",
 }
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import base64
-import html
 import os
 import platform
-import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
 
 from drogo.plot import as_png
 from drogo.runs.store import Record
+from drogo_paper import markup
 from drogo_paper.deviations import DEVIATIONS
 from drogo_paper.scope import Answer, Scope, Table
 
@@ -40,11 +39,37 @@ caption { caption-side: bottom; text-align: left; padding-top: .4rem; white-spac
 """
 
 
-WHAT = (
-    'The figures and tables of "DROGO: Default Representation Objective via Graph Optimization" '
-    "(Tse and Machado, 2026), run again by `drogo reproduce`, with the published numbers beside "
-    "the new ones where there are any."
+PAPER = '"DROGO: Default Representation Objective via Graph Optimization" (Tse and Machado, 2026)'
+
+
+@dataclass(frozen=True)
+class Heading:
+    """What stands above a report."""
+
+    title: str
+    what: str
+
+
+WHOLE = Heading(
+    "Reproducing the paper",
+    f"The figures and tables of {PAPER}, run again by `drogo reproduce`, with the published "
+    "numbers beside the new ones where there are any.",
 )
+QUICK = Heading(
+    "A quick look at the paper",
+    f"The figures and tables of {PAPER} from short runs with few seeds, made by "
+    "`drogo reproduce --quick`. They show what the whole report looks like and that everything "
+    "works. They are too short to be judged by the published numbers, which therefore are not "
+    "shown; `drogo reproduce` without --quick shows both.",
+)
+
+
+def heading(scope: Scope) -> Heading:
+    """Returns what stands above the report of a scope."""
+    return QUICK if scope.quick else WHOLE
+
+
+_text, _line = markup.as_html, markup.as_markdown
 
 
 def without(absent: Sequence[str]) -> str:
@@ -87,6 +112,7 @@ def as_html(
     about: Mapping[str, str],
     figures: Mapping[str, bytes],
     absent: Sequence[str] = (),
+    above: Heading = WHOLE,
 ) -> str:
     """Returns one HTML page that needs no other file."""
     links = "".join(
@@ -100,9 +126,10 @@ def as_html(
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>DROGO, reproduced</title><link rel="icon" href="data:,"><style>{STYLE}</style></head>
-<body><h1>DROGO, reproduced</h1>
-<p>{_text(WHAT)} {_text(without(absent))}</p>
+<title>DROGO: {_text(above.title)}</title><link rel="icon" href="data:,">
+<style>{STYLE}</style></head>
+<body><h1>DROGO: {_text(above.title)}</h1>
+<p>{_text(above.what)} {_text(without(absent))}</p>
 <nav><ul>{links}<li><a href="#deviations">Deviations</a></li>
 <li><a href="#about">Settings</a></li></ul></nav>
 <main>{parts}
@@ -143,48 +170,38 @@ def _table(table: Table) -> str:
     )
 
 
-def _text(text: str) -> str:
-    """Escapes a text and turns **bold** and `code` into HTML."""
-    safe = html.escape(text)
-    safe = re.sub(r"\*\*(.+?)\*\*", r"<strong>\1</strong>", safe)
-    return re.sub(r"`(.+?)`", r"<code>\1</code>", safe)
-
-
 def as_markdown(
     answers: Mapping[str, Answer],
     about: Mapping[str, str],
     figures: str,
     absent: Sequence[str] = (),
+    above: Heading = WHOLE,
 ) -> str:
     """Returns Markdown for the docs; `figures` is the directory of the figures."""
-    lines = [
-        "# Reproducing the paper",
-        "",
-        f"{WHAT} {without(absent)}".strip(),
-    ]
+    lines = [f"# {_line(above.title)}", "", _line(f"{above.what} {without(absent)}".strip())]
     for answer in answers.values():
-        lines += [
-            "",
-            f"## {answer.title}",
-            "",
-            f"In the paper: {answer.source}.",
-            "",
-            answer.verdict,
-        ]
-        for name in answer.figures:
-            lines += ["", f"![{answer.title}]({figures}/{name}.png)"]
-        for table in answer.tables:
-            lines += ["", _row(table.header), _row(["---"] * len(table.header))]
-            lines += [_row(row) for row in table.rows]
-            lines += ["", table.caption] if table.caption else []
-        for note in answer.notes:
-            lines += ["", note]
+        lines += _markdown_section(answer, figures)
     lines += ["", "## Deviations from the paper", ""]
-    lines += [f"- {deviation}" for deviation in DEVIATIONS]
+    lines += [f"- {_line(deviation)}" for deviation in DEVIATIONS]
     lines += ["", "## Settings", "", "| | |", "|---|---|"]
     lines += [_row([name, value]) for name, value in about.items()]
     return "\n".join(lines) + "\n"
 
 
-def _row(cells: Any) -> str:
-    return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |"
+def _markdown_section(answer: Answer, figures: str) -> list[str]:
+    title = _line(answer.title)
+    lines = ["", f"## {title}", "", f"In the paper: {_line(answer.source)}."]
+    lines += ["", _line(answer.verdict)]
+    for name in answer.figures:
+        lines += ["", f"![{title}]({figures}/{name}.png)"]
+    for table in answer.tables:
+        lines += ["", _row(table.header), "| " + " | ".join(["---"] * len(table.header)) + " |"]
+        lines += [_row(row) for row in table.rows]
+        lines += ["", _line(table.caption)] if table.caption else []
+    for note in answer.notes:
+        lines += ["", _line(note)]
+    return lines
+
+
+def _row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(markup.as_markdown(cell, in_table=True) for cell in cells) + " |"

@@ -7,13 +7,13 @@ low-reward stretch at its top, between start and goal.
 from __future__ import annotations
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from drogo.exact import log_column
 from drogo.plot import heatmap
 from drogo.runs.job import Job
 from drogo.use import successor_potential
 from drogo.worlds.grid import GridWorld
+from drogo_paper.figures import new_figure
 from drogo_paper.scope import Answer, Get, Scope
 
 LAM = 1.3
@@ -42,8 +42,7 @@ def answer(scope: Scope, get: Get) -> Answer:
         "SR": (successor_potential(world.mdp), "minus the top eigenvector", "-e"),
         "DR": (log_column(world.mdp, LAM), f"log of its vector (column, λ = {LAM:g})", "log e"),
     }
-    figure = Figure(figsize=(11, 5))
-    figure.set_layout_engine("constrained")
+    figure = new_figure(11, 5)
     crossed, length = {}, {}
     for axes, (name, (values, what, label)) in zip(
         figure.subplots(1, 2), vectors.items(), strict=True

@@ -28,6 +28,11 @@ class Scope:
     quick: bool = False
     """Fewer updates and steps, which takes minutes instead of an hour. For a first look only."""
 
+    def against_paper(self, text: str) -> str:
+        """Returns a sentence about the paper's result, or nothing if these runs are too short to be
+        compared with it."""
+        return "" if self.quick else text
+
 
 @dataclass(frozen=True)
 class Table:

@@ -5,7 +5,7 @@ Every method runs in each world, over the whole grid of weights and step sizes, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from drogo.agents.shaping_experiment import (
     summarise,
 )
 from drogo.runs.job import Job
+from drogo.runs.store import Record
 from drogo.statistics import Interval
 from drogo_paper import fits, published
 from drogo_paper.jobs.shaping import ARRAYS, EVERY
@@ -53,16 +54,25 @@ def compared(world: str, rows: Mapping[str, Row]) -> list[tuple[str, str, str, s
     return lines
 
 
-QUICK = (
-    "Quick: 20,000 steps instead of 100,000, and fits that were stopped early. What does not "
-    "converge here may with all of them, and visits are counted over a fifth of the time."
-)
+def steps_in(scope: Scope) -> int:
+    """The training steps of an agent."""
+    return 20_000 if scope.quick else 100_000
 
 
-def job(scope: Scope, world: str, get: Get) -> Job | None:
-    """Q-learning with every method in one world; None until the fits that it needs are done."""
+def job(
+    scope: Scope, world: str, get: Get, every: int = EVERY, kinds: Sequence[str] = INPUTS
+) -> Job | None:
+    """Q-learning with every method in one world; None until the fits that it needs are done.
+
+    Args:
+        scope: How much is run.
+        world: The name of the world.
+        get: Reads runs.
+        every: Steps between evaluations.
+        kinds: The inputs whose learned vectors are used.
+    """
     learned = {}
-    for kind in INPUTS:
+    for kind in kinds:
         record = get(fits.job(scope, world, kind))
         if record is None:
             return None
@@ -73,9 +83,12 @@ def job(scope: Scope, world: str, get: Get) -> Job | None:
         "seeds": scope.seeds,
         "lam": LAM,
         "discount": DISCOUNT,
-        "steps": 20_000 if scope.quick else 100_000,
+        "steps": steps_in(scope),
     }
     label = f"Q-learning in {world}"
+    if every != EVERY:
+        settings["every"] = every
+        label += f", evaluated every {every} steps"
     return Job("drogo_paper.jobs.shaping:run", settings, label, 40.0 * fits.SIZE[world])
 
 
@@ -87,55 +100,86 @@ def jobs(scope: Scope, get: Get) -> list[Job]:
     return wanted
 
 
-def grids_of(scope: Scope, world: str, get: Get) -> dict[str, Grid]:
-    comparison = job(scope, world, get)
+def grids_of(
+    scope: Scope, world: str, get: Get, every: int = EVERY, kinds: Sequence[str] = INPUTS
+) -> dict[str, Grid]:
+    """The runs of each method in one world. The arguments are those of `job`."""
+    comparison = job(scope, world, get, every, kinds)
     if comparison is None:
         raise Missing(f"A fit of {world} has not been run.")
-    record = needed(get, comparison)
+    return grids_in(needed(get, comparison), every)
+
+
+def grids_in(record: Record, every: int = EVERY) -> dict[str, Grid]:
+    """The runs of each method that a record of Q-learning holds."""
     parts = (*ARRAYS, "q")
     return {
-        name: Grid(**{part: record.arrays[f"{name}/{part}"] for part in parts}, every=EVERY)
+        name: Grid(**{part: record.arrays[f"{name}/{part}"] for part in parts}, every=every)
         for name in record.facts["methods"]
     }
 
 
 def answer(scope: Scope, get: Get) -> Answer:
-    lines, order, apart, no_sr = [], [], 0, []
-    for world in WORLDS:
-        rows = summarise(grids_of(scope, world, get))
-        for method, label, ours, theirs, verdict in compared(world, rows):
-            row = rows[method]
-            quantity = next(q for q, (_, name) in UNITS.items() if name == label)
-            shown = f"**{ours}**" if row.apart[quantity] else ours
-            lines.append([world, label, method, shown, theirs, verdict,
-                          f"{row.weight:g}, {row.step_size:g}"])  # fmt: skip
-        steps = {name: row.steps_to_optimal.mean for name, row in rows.items()}
-        slowest = max(steps[f"DR {kind}"] for kind in INPUTS)
-        order.append(slowest < steps[SR] < steps[NONE])  # inf < inf is False
-        if not np.isfinite(steps[SR]):
-            no_sr.append(world)
-        elif all(rows[f"DR {kind}"].apart["steps_to_optimal"] for kind in INPUTS):
-            apart += 1
+    rows = {world: summarise(grids_of(scope, world, get)) for world in WORLDS}
+    lines = [line for world in WORLDS for line in _lines(world, rows[world])]
     header = ["world", "quantity", "method", "here", "paper", "verdict", "weight, step size"]
+    in_order = {world: _in_order(rows[world]) for world in WORLDS}
+    apart = sum(
+        all(rows[world][f"DR {kind}"].apart["steps_to_optimal"] for kind in INPUTS)
+        for world in WORLDS
+    )
     inside = sum("inside" in line[5] for line in lines)
     comparable = sum("-" not in (line[3], line[4]) for line in lines)
-    without = f" In {', '.join(no_sr)} the SR never reaches the best return." if no_sr else ""
+    published_too = scope.against_paper(
+        f"Of {comparable} numbers that are in both, {inside} lie inside the published intervals."
+    )
+    if scope.quick:  # neither the published numbers nor a verdict about them
+        header, lines = _without_paper(header), [_without_paper(line) for line in lines]
     return Answer(
         "Reward shaping",
         "Table 1",
         f"Every DR method reaches the best return before the SR, and the SR before no shaping, in "
-        f"{sum(order)} of {len(WORLDS)} worlds; all intervals are apart from the SR's in {apart}."
-        f"{without} Of {comparable} numbers that are in both, {inside} lie inside the published "
-        "intervals.",
+        f"{sum(in_order.values())} of {len(WORLDS)} worlds; all intervals are apart from the SR's "
+        f"in {apart}. {_without_sr(scope, rows)} {published_too}".replace("  ", " ").strip(),
         {},
-        [
-            Table(
-                header,
-                lines,
-                "Mean and 95 % bootstrap interval over seeds; bold: below the SR's interval, "
-                "without overlap. A dash: some seed did not converge.",
-            )
-        ],
-        notes=[QUICK] if scope.quick else [],
-        numbers={"order of methods reproduced": dict(zip(WORLDS, map(bool, order), strict=True))},
+        [Table(header, lines, _caption(scope))],
+        numbers={"order of methods reproduced": in_order, "steps between evaluations": EVERY},
+    )
+
+
+def _lines(world: str, rows: Mapping[str, Row]) -> list[list[str]]:
+    """The lines of the table about one world."""
+    lines = []
+    for method, label, ours, theirs, verdict in compared(world, rows):
+        row = rows[method]
+        quantity = next(q for q, (_, name) in UNITS.items() if name == label)
+        shown = f"**{ours}**" if row.apart[quantity] else ours
+        setting = f"{row.weight:g}, {row.step_size:g}"
+        lines.append([world, label, method, shown, theirs, verdict, setting])
+    return lines
+
+
+def _without_paper(line: list[str]) -> list[str]:
+    return line[:4] + line[6:]
+
+
+def _in_order(rows: Mapping[str, Row]) -> bool:
+    """Whether every DR method is faster than the SR, and the SR faster than no shaping."""
+    steps = {name: row.steps_to_optimal.mean for name, row in rows.items()}
+    slowest = max(steps[f"DR {kind}"] for kind in INPUTS)
+    return bool(slowest < steps[SR] < steps[NONE])  # inf < inf is False
+
+
+def _without_sr(scope: Scope, rows: Mapping[str, Mapping[str, Row]]) -> str:
+    """Where the SR does not converge."""
+    never = [w for w in WORLDS if not np.isfinite(rows[w][SR].steps_to_optimal.mean)]
+    within = f"within {steps_in(scope):,} steps"
+    return f"In {', '.join(never)} the SR does not reach the best return {within}." if never else ""
+
+
+def _caption(scope: Scope) -> str:
+    return (
+        f"{steps_in(scope):,} training steps, {scope.seeds} seeds, evaluated every {EVERY} steps, "
+        f"of which N_OPT is a multiple with each seed. Mean and 95 % bootstrap interval over "
+        "seeds; bold: below the SR's interval, without overlap. A dash: some seed did not converge."
     )

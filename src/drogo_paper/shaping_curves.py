@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from matplotlib.figure import Figure
-
 from drogo.agents.shaping_experiment import NONE, SR, SR_DISTANCE
 from drogo.plot import returns
 from drogo.plot.shaping import legend_below
 from drogo.runs.job import Job
 from drogo_paper import shaping
+from drogo_paper.figures import new_figure
 from drogo_paper.jobs.shaping import EVERY
 from drogo_paper.scope import WORLDS, Answer, Get, Scope
 
@@ -21,8 +20,7 @@ def jobs(scope: Scope, get: Get) -> list[Job]:
 
 
 def answer(scope: Scope, get: Get) -> Answer:
-    figure = Figure(figsize=(12, 8))
-    figure.set_layout_engine("constrained")
+    figure = new_figure(12, 8)
     for axes, world in zip(figure.subplots(2, 2).ravel(), WORLDS, strict=True):
         grids = shaping.grids_of(scope, world, get)
         curves = {name: grids[name].returns[grids[name].chosen] for name in SHOWN}

@@ -91,6 +91,20 @@ def gdo_loss(mdp: MDP, rng: np.random.Generator) -> float:
     return float(abs(expected - direct) / abs(direct))
 
 
+def intended_sample(mdp: MDP, rng: np.random.Generator) -> float:
+    """3.3: the mean of (1 + R) u(s)^2 - u(s) u(s') is u'(I + R - P~)u / n, for every P."""
+    R, P = matrices(mdp)
+    n = len(P)
+    u = rng.normal(size=n)
+    mean = 0.0
+    for s in range(n):
+        for following in range(n):
+            sample = (1 + R[s, s]) * u[s] ** 2 - u[s] * u[following]
+            mean += P[s, following] * sample / n
+    form = u @ (np.eye(n) + R - (P + P.T) / 2) @ u / n
+    return float(abs(mean - form) / abs(form))
+
+
 def metric(mdp: MDP, rng: np.random.Generator) -> float:
     """3.5: |exp(v + dv) - exp(v)|^2 = dv' diag(exp(2v)) dv for small dv."""
     v, dv = rng.normal(size=5), 1e-6 * rng.normal(size=5)
@@ -188,6 +202,8 @@ CHECKS: list[tuple[str, str, float, Check, str]] = [
     ("proposition 3.2, corrected", "u'(diag(P~1) + R - P~)u as that sum", 1e-12,
      lambda mdp, rng: quadratic_form_as_a_sum(mdp, rng, corrected=True), ""),
     ("proposition 3.3", "expected loss of gdo, with its unbiased penalty", 1e-12, gdo_loss, ""),
+    ("proposition 3.3, another sample", "(1 + exp(-r/λ)) u(s)² - u(s) u(s') on average", 1e-12,
+     intended_sample, "u'(I + R - P~)u for every P: the objective gdo_intended of the ablation"),
     ("proposition 3.5", "the metric is diag(exp(2v))", 1e-4, metric, "to first order in dv"),
     ("proposition 3.7", "the natural gradient in closed form", 1e-6, natural_gradient,
      "against finite differences"),

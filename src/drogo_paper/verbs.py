@@ -14,14 +14,16 @@ class Reproduce:
     """Run the paper's figures and tables again, beside its published numbers."""
 
     names: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="NAME")] = ()
-    """Which: ring, cosine, eigenvectors, shaping, shaping-curves, formulations, environments,
-    natural-gradient, ablation-tabular, ablation-network, theory. All unless given."""
+    """Which: ring, cosine, eigenvectors, shaping, shaping-interval, shaping-successor,
+    shaping-curves, formulations, environments, natural-gradient, ablation-tabular,
+    ablation-network, ablation-network-paper, theory. All unless given."""
     preset: Literal["fast", "paper"] = "fast"
     """fast: less than an hour. paper: exactly the paper's settings, about a day."""
     seeds: int | None = None
     """Number of seeds: 10 unless given, 2 with --quick."""
     quick: bool = False
-    """A version for a first look, which takes minutes: short runs and two seeds."""
+    """A quick look, which takes minutes: short runs with two seeds, which are not judged by the
+    published numbers."""
     engine: Literal["local", "ray"] = "local"
     """local: processes on this machine. ray: a Ray cluster (needs the extra `ray`)."""
     address: str | None = None

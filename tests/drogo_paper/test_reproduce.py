@@ -10,11 +10,26 @@ import numpy as np
 import pytest
 
 import drogo_paper.jobs
+from drogo.agents import Grid
 from drogo.cli import main
 from drogo.errors import RunsFailed
 from drogo.runs.job import Job, Outcome, perform
 from drogo.runs.store import Store
-from drogo_paper import ablation, fits, formulations, questions, report, reproduce, theory
+from drogo_paper import (
+    ablation,
+    ablation_answer,
+    ablation_network,
+    ablation_tabular,
+    fits,
+    formulations,
+    questions,
+    report,
+    reproduce,
+    shaping,
+    shaping_successor,
+    theory,
+)
+from drogo_paper.jobs.successor import USUAL
 from drogo_paper.scope import Scope
 
 TINY = Scope("fast", 2, quick=True)
@@ -39,15 +54,13 @@ class InThisProcess:
 @pytest.fixture
 def tiny(monkeypatch):
     """Runs of a few updates with two objectives and little data, searched and used in one world."""
-    monkeypatch.setattr(ablation, "WORLDS", ("grid-task",))
-    monkeypatch.setattr(ablation, "SEARCHED", "grid-task")
-    monkeypatch.setattr(ablation, "OBJECTIVES", ("natural_gdo", "drogo"))
-    short = ablation.settings
-
-    def settings(*arguments):
-        return {**short(*arguments), "overrides": {"updates": 20}, "transitions": 2000}
-
-    monkeypatch.setattr(ablation, "settings", settings)
+    for module in (ablation, ablation_answer):
+        monkeypatch.setattr(module, "WORLDS", ("grid-task",))
+        monkeypatch.setattr(module, "SEARCHED", "grid-task")
+    few = {"objectives": ("natural_gdo", "drogo"), "quick_updates": 20}
+    monkeypatch.setattr(ablation_tabular, "TABULAR", replace(ablation.TABULAR, **few))
+    monkeypatch.setattr(ablation_network, "NETWORK", replace(ablation.NETWORK, **few))
+    monkeypatch.setattr(ablation, "TRANSITIONS", 2000)
 
 
 def test_a_question_with_rounds(tiny, tmp_path):
@@ -87,7 +100,7 @@ def test_the_search_takes_the_best(monkeypatch):
         {"cosine_transition": np.array([[[0.1, 0.1]], [[0.9, 0.7]], [[np.nan, 1.0]]])},
         {"grid": ["step_size", "penalty"], "points": [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]},
     )
-    best = ablation.best_setting(TINY, "tabular", "gdo", lambda job: found)
+    best = ablation.best_setting(TINY, ablation.TABULAR, "gdo", lambda job: found)
     assert best == {"step_size": 3, "penalty": 4}
 
 
@@ -150,12 +163,13 @@ def test_editing_a_figure_does_not_invalidate_runs():
     """The functions of the jobs have a package of their own, and depend on their settings alone."""
     for job in (
         fits.job(TINY, "four-rooms", "pixels"),
-        ablation.search_job(TINY, "network", "gdo"),
+        ablation.search_job(TINY, ablation.NETWORK, "gdo"),
+        shaping_successor.job(TINY),
     ):
         assert job.function.startswith("drogo_paper.jobs.")
     for path in Path(drogo_paper.jobs.__file__).parent.glob("*.py"):
         imports = re.findall(r"^(?:from|import) (drogo_paper\S*)", path.read_text(), re.M)
-        assert not imports
+        assert all(name.startswith("drogo_paper.jobs.") for name in imports)
 
 
 def test_settings_are_part_of_the_identity():
@@ -197,4 +211,111 @@ def test_a_run_that_fails_does_not_stop_the_others(tiny, tmp_path):
     names, ignore = ["ablation-network"], lambda *event: None
     with pytest.raises(RunsFailed, match="search: broken"):
         reproduce.run(names, TINY, Store(tmp_path), Failing(), ignore, ignore)
-    assert Failing.done == ["drogo, network, grid-task"]
+    assert Failing.done == ["drogo, ablation-network, grid-task"]
+
+
+def successor_outcome(returns, visits):
+    """Q-learning with two settings and two seeds: the goal is worth -74 from the start."""
+    arrays = {
+        "weight": np.array([0.25, 0.5]),
+        "step_size": np.array([1.0, 0.3]),
+        "returns": np.array(returns, dtype=float),
+        "best_return": np.full((2, 2, 3), -74.0),
+        "low_reward_visits": np.array(visits),
+        "q": np.zeros((1, 2, 1, 4)),
+    }
+    return Outcome({f"{USUAL}/{name}": part for name, part in arrays.items()}, {"methods": [USUAL]})
+
+
+CONVERGES = [[-90, -74, -74], [-90, -74, -74]]
+DOES_NOT = [[-74, -90, -80], [-90, -80, -90]]
+
+
+def test_which_setting_of_the_sr_comes_out_as_published():
+    """The second setting does not converge and has 170 visits; the paper prints 173 [165, 180]."""
+    found = successor_outcome([CONVERGES, DOES_NOT], [[50, 60], [165, 175]])
+    answer = shaping_successor.answer(Scope("fast", 2), lambda job: found)
+    assert "converges after 0.20 [0.20, 0.20] thousand steps" in answer.verdict
+    assert "have both: weight 0.5 and step size 0.3 (1.70, 0 of 2 seeds converge)" in answer.verdict
+    found = successor_outcome([CONVERGES, DOES_NOT], [[50, 60], [65, 75]])
+    answer = shaping_successor.answer(Scope("fast", 2), lambda job: found)
+    assert "no setting of the usual reading has both" in answer.verdict
+
+
+def test_a_quick_look_is_not_judged_by_the_paper(monkeypatch):
+    """It says what it is, and shows neither published numbers nor verdicts about them."""
+    found = successor_outcome([CONVERGES, DOES_NOT], [[50, 60], [165, 175]])
+    answer = shaping_successor.answer(TINY, lambda job: found)
+    assert "paper" not in answer.verdict
+    above = report.heading(TINY)
+    for page in (
+        report.as_html({"a": answer}, {}, {}, above=above),
+        report.as_markdown({"a": answer}, {}, "figures", above=above),
+    ):
+        assert "A quick look at the paper" in page
+        assert "Reproducing the paper" not in page
+    everyone = ["none", "SR", *(f"DR {kind}" for kind in ("one-hot", "coordinates", "pixels"))]
+    parts = ("weight", "step_size", "returns", "best_return", "low_reward_visits", "q")
+    grid = Grid(every=100, **{part: found.arrays[f"{USUAL}/{part}"] for part in parts})
+    monkeypatch.setattr(shaping, "grids_of", lambda *arguments: dict.fromkeys(everyone, grid))
+    whole, quick = (shaping.answer(replace(TINY, quick=q), lambda job: None) for q in (False, True))
+    assert "published" in whole.verdict
+    assert "published" not in quick.verdict
+    assert {"paper", "verdict"} & set(whole.tables[0].header)
+    assert not {"paper", "verdict"} & set(quick.tables[0].header)
+    assert len(quick.tables[0].rows[0]) == len(quick.tables[0].header)
+
+
+def filled(tmp_path, monkeypatch):
+    """A directory of results with one finished run and its report."""
+    monkeypatch.setattr(report, "as_png", lambda figure, dpi: b"a picture")
+    monkeypatch.setattr(questions, "QUESTIONS", {"shaping-successor": "shaping_successor"})
+    store = Store(tmp_path / "runs")
+    job = shaping_successor.job(TINY)
+    how = {"duration": 1.0, "machine": "here", "versions": {}}
+    store.put(job, successor_outcome([CONVERGES, DOES_NOT], [[50, 60], [165, 175]]), how)
+    directory = tmp_path / "fast-2seeds-quick"
+    directory.mkdir()
+    (directory / "scope.json").write_text('{"preset": "fast", "seeds": 2, "quick": true}')
+    return directory, store.place(job)
+
+
+def test_a_damaged_run_is_named(capsys, tmp_path, monkeypatch):
+    directory, place = filled(tmp_path, monkeypatch)
+    _, err, status = run(capsys, "report", str(tmp_path))
+    assert (status, err) == (0, "")
+    page = (directory / "report.html").read_bytes()
+    content = (place / "arrays.npz").read_bytes()
+    (place / "arrays.npz").write_bytes(content[:-9] + bytes(9))
+    _, err, status = run(capsys, "report", str(tmp_path))
+    assert status == 2
+    error = err.partition("drogo report")[2] or err
+    assert f"{place / 'arrays.npz'} is damaged: it is not what was written." in error
+    assert "shaping-successor cannot be answered" in error
+    assert (directory / "report.html").read_bytes() == page
+    _, err, status = run(capsys, "report", str(tmp_path))  # it was moved aside the first time
+    assert status == 2
+    assert f"moved aside before: {place.name}.damaged-" in err
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        ("scope.json", "{", "it is not JSON"),
+        ("scope.json", "[]", "does not hold a JSON object"),
+        ("scope.json", '{"preset": "fast", "seeds": 2}', "quick is not what"),
+        ("scope.json", '{"preset": "fast", "seeds": "2", "quick": true}', "seeds is not what"),
+        ("scope.json", '{"preset": "fas", "seeds": 2, "quick": true}', "preset or seeds is not"),
+        ("scope.json", '{"preset": "fast", "seeds": 2, "quick": true, "x": 1}', "x is not what"),
+        ("answers.json", "[", "it is not JSON"),
+        ("answers.json", '{"a": 1}', "does not hold a list of names"),
+        ("answers.json", "[1]", "does not hold a list of names"),
+    ],
+)
+def test_a_damaged_file_of_a_report_is_named(capsys, tmp_path, monkeypatch, name, content, problem):
+    directory, _ = filled(tmp_path, monkeypatch)
+    (directory / name).write_text(content)
+    _, err, status = run(capsys, "report", str(tmp_path))
+    assert status == 2
+    assert f"{directory / name} is damaged: " in err
+    assert problem in err

@@ -53,10 +53,16 @@ class Store:
 
     Args:
         path: The directory.
+
+    Attributes:
+        damage: What `get` found to be damaged, a sentence each.
     """
+
+    damage: list[str]
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
+        self.damage = []
         try:
             (self.path / LOCKS).mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=self.path):
@@ -95,8 +101,8 @@ class Store:
         aside = place.with_name(f"{place.name}.damaged-{secrets.token_hex(4)}")
         with contextlib.suppress(FileNotFoundError):  # another process was first
             place.rename(aside)
-        print(f"drogo: {problem} It was moved to {aside.name} and will be run again.",
-              file=sys.stderr)  # fmt: skip
+        self.damage.append(f"{problem} It was moved to {aside.name}.")
+        print(f"drogo: {self.damage[-1]}", file=sys.stderr)
         return None
 
     def put(self, job: Job, outcome: Outcome, how: Mapping[str, Any]) -> None:

@@ -10,16 +10,19 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx
 import gymnasium
+import jax.numpy as jnp
 import numpy as np
 
 from drogo.data import collect
 from drogo.errors import BadCheckpoint
 from drogo.exact import solve
-from drogo.learn import fit, sweep
+from drogo.learn import LogEigenvector, fit, sweep
 from drogo.requests import plain
 from drogo.runs.job import Outcome, Report
 from drogo.worlds.grid import GridWorld
+from drogo_paper.jobs.objectives import OBJECTIVES
 
 TRUTHS = ("column", "representation", "transition")
 
@@ -50,7 +53,17 @@ def search(settings: dict[str, Any], scratch: Path, report: Report) -> Outcome:
         [[status == "diverged" for status in result.status] for result in results.values()]
     )
     arrays["v"] = np.stack([result.v for result in results.values()])
+    arrays["wrong_sign"] = np.stack([wrong_signs(result) for result in results.values()])
     return Outcome(arrays, {"grid": list(settings["grid"]), "points": [list(p) for p in results]})
+
+
+def wrong_signs(result: LogEigenvector) -> np.ndarray:
+    """Returns for each seed how many entries of e have another sign than its largest entry."""
+    learner, observations = result.learner, jnp.asarray(result.observations)
+    outputs = eqx.filter_vmap(lambda params: learner.output(params, observations))
+    e = np.asarray(learner.objective.entry(outputs(result.state.params)))
+    largest = np.take_along_axis(e, np.abs(e).argmax(axis=1)[:, None], axis=1)
+    return (e * np.sign(largest) < 0).sum(axis=1)
 
 
 def train(
@@ -64,6 +77,8 @@ def train(
     world = GridWorld.load(settings["world"])
     env = gymnasium.make("drogo/GridWorld-v0", world=world, observation=settings["input"])
     chosen = {name: settings[name] for name in ("lam", "objective") if name in settings}
+    if chosen.get("objective") in OBJECTIVES:
+        chosen["objective"] = OBJECTIVES[chosen["objective"]]
     checkpoint = scratch / "checkpoint.npz"
     run = partial(
         method,

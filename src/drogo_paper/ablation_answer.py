@@ -1,0 +1,266 @@
+"""What came out of an ablation: curves, a table, and what explains them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from drogo.config import PRESETS
+from drogo.exact import solve
+from drogo.plot.shaping import LINES, OKABE_ITO, legend_below
+from drogo.runs.store import Record
+from drogo.statistics import bootstrap_band
+from drogo.worlds.grid import GridWorld
+from drogo_paper import ablation_gdo
+from drogo_paper.ablation import (
+    INTENDED,
+    SEARCHED,
+    TRUTH,
+    Ablation,
+    best_setting,
+    final_job,
+    scores,
+    search_job,
+)
+from drogo_paper.figures import new_figure
+from drogo_paper.scope import LAM, WORLDS, Answer, Get, Missing, Scope, Table, needed
+
+COLOURS = {
+    "gdo": OKABE_ITO[1],
+    INTENDED: OKABE_ITO[5],
+    "log_gdo": OKABE_ITO[4],
+    "natural_gdo": OKABE_ITO[3],
+    "drogo": OKABE_ITO[6],
+}
+REACHED = 0.99
+"""The cosine that counts as reached: the exact `column` itself has 0.991 in four-rooms."""
+UNMOVED = 0.002
+"""A search whose best score is as close as this to that of its start has not left it."""
+UNSETTLED = 0.005
+"""A run whose mean cosine changes by more than this in its last quarter has not settled."""
+HEADER = [
+    "world",
+    "objective",
+    "mean cosine",
+    "smallest",
+    "mean, column",
+    "diverged",
+    "wrong signs",
+    "setting",
+]
+
+
+@dataclass(frozen=True)
+class Finals:
+    """The settings that the searches chose, and the runs with them by objective and world."""
+
+    setting: dict[str, dict[str, float]]
+    record: dict[tuple[str, str], Record]
+
+    def last(self, objective: str, world: str) -> np.ndarray:
+        """The cosines of all seeds at the end."""
+        cosines = self.record[objective, world].arrays[f"cosine_{TRUTH}"][0][-1]
+        return np.where(np.isfinite(cosines), cosines, 0.0)
+
+    def lowest(self, objective: str) -> float:
+        """The mean cosine in the objective's worst world."""
+        return min(float(self.last(objective, world).mean()) for world in WORLDS)
+
+
+def ablation_answer(scope: Scope, get: Get, kind: Ablation) -> Answer:
+    finals = _finals(scope, get, kind)
+    lowest = {name: finals.lowest(name) for name in kind.objectives}
+    worst = "; ".join(f"{name} {value:.3f}" for name, value in lowest.items())
+    reached = [name for name, value in lowest.items() if value >= REACHED]
+    rows = []
+    for world in WORLDS:
+        rows += [_row(finals, name, world) for name in kind.objectives]
+        rows.append([world, "a constant", f"{_constant(world):.4f}", *"-----"])
+    notes = [_settings_note(scope, kind), _start_note(scope, get, kind), _constant_note(finals)]
+    notes += [_change_note(finals), *ablation_gdo.signs(scope, get, kind)]
+    notes += ablation_gdo.notes(scope, get, kind, lowest, REACHED)
+    if kind.is_table and INTENDED in kind.objectives:
+        notes.append(ablation_gdo.precision(DEEPEST, finals.record[INTENDED, DEEPEST]))
+    return Answer(
+        kind.title,
+        kind.source,
+        f"{_listed(reached)} a mean cosine of {REACHED} with `{TRUTH}` in every world (in each "
+        f"objective's worst world: {worst}). {scope.against_paper(_claim(scope, kind))}".strip(),
+        {kind.name: _figure(finals, kind)},
+        [Table(HEADER, rows, WRONG_SIGNS)],
+        notes=[note for note in notes if note],
+        numbers=lowest,
+    )
+
+
+DEEPEST = "grid-maze"
+"""The world with the smallest entries."""
+WRONG_SIGNS = (
+    "Wrong signs: how many entries of e have another sign than its largest one, on average over "
+    "seeds, where an objective learns e itself."
+)
+
+
+def _listed(names: list[str]) -> str:
+    if not names:
+        return "None of them reaches"
+    if len(names) == 1:
+        return f"Only {names[0]} reaches"
+    return f"{', '.join(names[:-1])} and {names[-1]} reach"
+
+
+def _claim(scope: Scope, kind: Ablation) -> str:
+    """What the paper says, and whether these runs are long enough to compare with it."""
+    updates, whole = kind.updates_in(scope, False), PRESETS[kind.preset_in(scope)].updates
+    if kind.preset_in(scope) != "paper" or updates >= whole:
+        return kind.claim
+    return (
+        f"{kind.claim} But these runs have {updates:,} updates and the paper preset {whole:,}, so "
+        "this neither confirms nor refutes it."
+    )
+
+
+def _constant(world: str) -> float:
+    """The cosine of a vector that is the same everywhere, which any measure should be seen by."""
+    truth = solve(GridWorld.load(world).mdp, LAM, TRUTH).checked().log_e
+    return float(-truth.sum() / np.linalg.norm(truth) / np.sqrt(truth.size))
+
+
+def _constant_note(finals: Finals) -> str:
+    """Which objectives end no closer to the truth than a vector that knows nothing."""
+    constant = {world: _constant(world) for world in WORLDS}
+    no_better: dict[str, list[str]] = {}
+    for objective, world in finals.record:
+        if finals.last(objective, world).mean() <= constant[world] + UNMOVED:
+            no_better.setdefault(objective, []).append(world)
+    if not no_better:
+        return ""
+    listed = "; ".join(
+        f"{name} in {'all worlds' if len(worlds) == len(WORLDS) else ', '.join(worlds)}"
+        for name, worlds in no_better.items()
+    )
+    return (
+        f"The cosine of logs is a lax measure: a vector that is the same everywhere has "
+        f"{min(constant.values()):.3f} to {max(constant.values()):.3f}. Those that end no better "
+        f"than that: {listed}."
+    )
+
+
+def _change_note(finals: Finals) -> str:
+    """Which runs had not settled when they ended."""
+    moving = []
+    for (objective, world), record in finals.record.items():
+        mean = record.arrays[f"cosine_{TRUTH}"][0].mean(axis=1)
+        change = mean[-1] - mean[-1 - len(mean) // 4]
+        if abs(change) > UNSETTLED:
+            moving.append(f"{objective} in {world} ({change:+.3f})")
+    if not moving:
+        return ""
+    return (
+        f"Not settled, by their change over the last quarter of the updates: {', '.join(moving)}."
+    )
+
+
+def _finals(scope: Scope, get: Get, kind: Ablation) -> Finals:
+    found = Finals({}, {})
+    for objective in kind.objectives:
+        best = best_setting(scope, kind, objective, get)
+        if best is None:
+            raise Missing(f"The search for {objective} has not been run.")
+        found.setting[objective] = best
+        for world in WORLDS:
+            job = final_job(scope, kind, world, objective, best)
+            found.record[objective, world] = needed(get, job)
+    return found
+
+
+def _row(finals: Finals, objective: str, world: str) -> list[str]:
+    record, last = finals.record[objective, world], finals.last(objective, world)
+    column = record.arrays["cosine_column"][0][-1]
+    setting = ", ".join(f"{name} {value:g}" for name, value in finals.setting[objective].items())
+    wrong = f"{record.arrays['wrong_sign'][0].mean():.1f}"
+    return [
+        world,
+        objective,
+        f"{last.mean():.4f}",
+        f"{last.min():.4f}",
+        f"{column.mean():.4f}",
+        str(int(record.arrays["diverged"].sum())),
+        wrong if objective in ("gdo", INTENDED) else "-",
+        setting or "preset's",
+    ]
+
+
+def _figure(finals: Finals, kind: Ablation) -> Figure:
+    figure = new_figure(11, 6.4)
+    for axes, world in zip(figure.subplots(2, 2).ravel(), WORLDS, strict=False):
+        for k, objective in enumerate(kind.objectives):
+            _curve(axes, objective, LINES[k % len(LINES)], finals.record[objective, world])
+        means = [line.get_ydata() for line in axes.lines if line.get_label() in kind.objectives]
+        # Without the first updates, whose low cosines would squeeze the rest.
+        floor = min(float(np.min(mean[len(mean) // 10 :])) for mean in map(np.asarray, means))
+        axes.set(title=world, xlabel="updates", ylabel=f"cosine with the exact {TRUTH}")
+        axes.set_ylim(max(-0.05, floor - 0.05), 1.02)
+        axes.grid(alpha=0.3)
+    legend_below(figure, figure.axes[0])
+    return figure
+
+
+def _curve(axes: Axes, objective: str, style: str, record: Record) -> None:
+    """Draws the mean over seeds with a band, and every seed faintly."""
+    curves = record.arrays[f"cosine_{TRUTH}"][0]
+    curves = np.where(np.isfinite(curves), curves, 0.0)
+    low, high = bootstrap_band(curves.T, np.random.default_rng(0))
+    updates, colour = record.arrays["update"], COLOURS[objective]
+    axes.plot(updates, curves, color=colour, alpha=0.15, linewidth=0.6)
+    axes.fill_between(updates, low, high, color=colour, alpha=0.2, linewidth=0)
+    axes.plot(updates, curves.mean(axis=1), style, color=colour, linewidth=1.8, label=objective)
+
+
+def _settings_note(scope: Scope, kind: Ablation) -> str:
+    """What the numbers can be at best, and with which settings they came about."""
+    text = "No vector but `transition` itself can reach 1 here: the exact `column` has a cosine "
+    text += "of 0.991 to 1 with it, so drogo's best is that."
+    updates, searching = (kind.updates_in(scope, part) for part in (False, True))
+    seeds, few = (min(most, scope.seeds) for most in (kind.most_seeds, kind.search_seeds))
+    method = "Adam, Fourier features"
+    if kind.preset_in(scope) == "paper":
+        method = "RMSprop, global norm of the gradient clipped at 0.5, no Fourier features"
+    sizes = f"{min(kind.step_sizes(scope)):g} to {max(kind.step_sizes(scope)):g}"
+    return (
+        f"{text} Settings: {method}; step sizes from {sizes} were searched in {SEARCHED} in runs "
+        f"of {searching:,} updates with {few} seed(s), and the chosen ones ran for {updates:,} "
+        f"updates with {seeds} seeds.{_short(updates, searching)}"
+    )
+
+
+def _short(updates: int, searching: int) -> str:
+    if searching >= updates:
+        return ""
+    return (
+        " A search that is shorter than the runs prefers what is best early, which need not be "
+        "what is best in the end."
+    )
+
+
+def _start_note(scope: Scope, get: Get, kind: Ablation) -> str:
+    """Which searches did best by leaving the start as it was."""
+    if not kind.is_table:
+        return ""
+    constant = _constant(SEARCHED)
+    best = {
+        name: float(scores(needed(get, search_job(scope, kind, name))).max())
+        for name in kind.objectives
+    }
+    unmoved = [name for name, score in best.items() if abs(score - constant) < UNMOVED]
+    if not unmoved:
+        return ""
+    return (
+        f"A table starts with the same value everywhere, whose log has a cosine of "
+        f"{constant:.3f} with `{TRUTH}` in {SEARCHED}. The best points of the searches for "
+        f"{' and '.join(unmoved)} are those that stay there: every other point of the grid ends "
+        "further from the truth."
+    )

@@ -1,0 +1,71 @@
+"""The objective from outside of the library: numbers worked out by hand."""
+
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from drogo import collect, fit
+from drogo.exact import log_eigenvector
+from drogo.learn.objectives import GDO, Numbers, Sample
+from drogo.worlds.grid import GridWorld
+from drogo_paper import theory
+from drogo_paper.jobs.objectives import IntendedGDO
+
+P = np.array([[0, 1, 0], [0.5, 0, 0.5], [0, 0, 1]])
+COST, U = np.array([2.0, 3.0, 1.0]), np.array([1.0, 2.0, 3.0])
+"""A chain of three states, the last of which absorbs: R = diag(2, 3, 1) and u = (1, 2, 3)."""
+
+
+def summed(kind):
+    """The expected loss of a state, without its penalty, summed over the states of the chain."""
+    objective = kind(Numbers(penalty=0.0))
+
+    def loss(s, t):
+        sample = Sample(jnp.float32(COST[s]), jnp.asarray(False), jnp.float32(0))
+        return float(objective.loss(jnp.float32(U[s]), jnp.float32(U[t]), sample))
+
+    return sum(P[s, t] * loss(s, t) for s in range(3) for t in range(3))
+
+
+def test_value_and_slopes_by_hand():
+    """u = 2, u' = 1, cost 3: 4*4 - 2 + 0.5*(4-1)*(4-1) = 18.5, d/du = 16 - 1 + 0.5*4*3 = 21, and
+    d/du' = -2."""
+    objective = IntendedGDO(Numbers(penalty=0.5, target_norm=1.0))
+    sample = Sample(jnp.float32(3), jnp.asarray(False), jnp.float32(4))
+    point = jnp.float32(2), jnp.float32(1)
+    found = jax.value_and_grad(lambda a, b: objective.loss(a, b, sample), (0, 1))(*point)
+    assert [float(number) for number in jax.tree.leaves(found)] == [18.5, 21.0, -2.0]
+
+
+def test_its_mean_is_the_intended_form():
+    """u'(I + R)u = 3 + 4*4 + 2*9 = 37 and u'Pu = 2 + 2*(1+3)/2 + 9 = 15, so u'(I + R - P)u = 22.
+
+    The printed loss gives 2.5 + 12.5 + 9 = 24. The difference is that of the columns of P from 1:
+    (-0.5*1 + 0*4 + 0.5*9) / 2 = 2.
+    """
+    assert summed(IntendedGDO) == pytest.approx(22)
+    assert summed(GDO) == pytest.approx(24)
+
+
+def test_its_mean_is_the_intended_form_for_every_chain():
+    rng = np.random.default_rng(3)
+    for _ in range(5):
+        assert theory.intended_sample(theory.random_chain(rng), rng) < 1e-6
+
+
+def test_it_learns_the_eigenvector_that_the_paper_defines():
+    """With the printed loss, a log entry ends 1.8 away from it."""
+    world = GridWorld.parse("########\n#S.x..G#\n########")
+    env = gymnasium.make("drogo/GridWorld-v0", world=world, observation="state")
+    data = collect(env, 50_000, seed=0)
+    truth = {"transition": log_eigenvector(world.mdp, 20.0, "transition")}
+    options = {"preset": "paper", "truth": truth, "step_size": 1e-3, "updates": 2000}
+    options["full_batches"] = True
+    far = [
+        fit(data, objective=objective, **options).history["difference_transition"][-1, 0]
+        for objective in (IntendedGDO, "gdo")
+    ]
+    assert far[0] < 0.05
+    assert far[1] > 1
