@@ -12,7 +12,7 @@ import pytest
 
 from drogo.errors import ArgumentError, RunsFailed
 from drogo.runs.job import Job
-from drogo.runs.local import LocalEngine
+from drogo.runs.local import LocalEngine, _Worker
 from drogo.runs.store import Store
 
 
@@ -37,6 +37,16 @@ def test_everything_that_can_happen_to_a_job(tmp_path):
     assert [event[0].label for event in events if event[1] == "retried"].count(
         "dies_once of 0"
     ) == 1
+
+
+def test_interrupts_do_not_reach_workers():
+    """Ctrl-C is sent to all processes of a terminal. A worker must not react while it loads."""
+    worker = _Worker()
+    try:
+        worker.process.send_signal(signal.SIGINT)
+        assert worker.receive() == ("ready", 0.0)
+    finally:
+        worker.stop()
 
 
 def test_one_engine_for_several_rounds(tmp_path):
@@ -77,7 +87,7 @@ def test_a_function_that_was_edited_is_another_job(tmp_path, monkeypatch):
 DRIVER = """
 import sys
 from drogo.runs.job import Job
-from drogo.runs.local import LocalEngine
+from drogo.runs.local import LocalEngine, _Worker
 from drogo.runs.store import Store
 store = Store(sys.argv[1])
 jobs = [Job("run_jobs:square", {"x": x, "wait": 0.3, "log": sys.argv[2]}, str(x)) for x in range(6)]

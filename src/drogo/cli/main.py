@@ -7,8 +7,10 @@ in the group `drogo.verbs`.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 import sys
 from importlib import metadata
 from typing import Annotated, Any, Union
@@ -16,6 +18,7 @@ from typing import Annotated, Any, Union
 import tyro
 
 import drogo
+from drogo import signals
 from drogo.cli.envs import Envs
 from drogo.cli.exact import Exact
 from drogo.cli.learn import Learn
@@ -60,11 +63,17 @@ def main(arguments: list[str] | None = None) -> None:
         config=(tyro.conf.FlagCreatePairsOff, tyro.conf.DisallowNone),
     )
     try:
-        verb.run()
-        sys.stdout.flush()
+        with signals.interrupted_by_signals():
+            verb.run()
+            sys.stdout.flush()
+    except signals.Interrupted as error:
+        # Python would first wait for its threads, and those of XLA do not survive its own end.
+        with contextlib.suppress(OSError):
+            sys.stdout.flush()
+        signals.end_at_once(error.number)
     except KeyboardInterrupt:
-        print("drogo: interrupted", file=sys.stderr)
-        sys.exit(130)
+        print(signals.message(signal.SIGINT), file=sys.stderr)
+        sys.exit(signals.status(signal.SIGINT))
     except BrokenPipeError:
         # Whoever read the output has gone; what is still buffered must not fail again at the exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
