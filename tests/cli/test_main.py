@@ -104,6 +104,14 @@ def test_exit_statuses(command, tmp_path):
         command("fail", "--how", "bug", "--json")
 
 
+def test_help_into_a_pipe_that_is_closed(tmp_path):
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as closed, redirect_stdout(closed), pytest.raises(SystemExit) as stopped:  # fmt: skip
+        main(["learn", "--help"])
+    assert stopped.value.code == 141
+
+
 @pytest.mark.usefixtures("verb_of_another_package")
 @pytest.mark.parametrize("how", ["slow to load", "wait", "compiled"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

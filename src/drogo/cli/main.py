@@ -8,6 +8,7 @@ in the group `drogo.verbs`.
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import signal
@@ -49,20 +50,15 @@ def main(arguments: list[str] | None = None) -> None:
         arguments: The arguments after the command's name; those of the process by default.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal may not have every character
+        sys.stdout.reconfigure(errors="backslashreplace")
     if arguments == ["--version"]:
         print(f"drogo {drogo.__version__}")
         return
     if not {"", os.getcwd()} & set(sys.path):
         sys.path.append(os.getcwd())  # where the module of `module:Id-v0` usually is
-    choices = [Annotated[verb, tyro.conf.subcommand(name)] for name, verb in verbs().items()]
-    verb: Any = tyro.cli(
-        Union[tuple(choices)],  # noqa: UP007  # pyright: ignore
-        prog="drogo",
-        description=DESCRIPTION,
-        args=arguments,
-        config=(tyro.conf.FlagCreatePairsOff, tyro.conf.DisallowNone),
-    )
     try:
+        verb = _parse(arguments)
         with signals.interrupted_by_signals():
             verb.run()
             sys.stdout.flush()
@@ -79,7 +75,19 @@ def main(arguments: list[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
     except DrogoError as error:
-        if getattr(verb, "json", False):
+        if "--json" in arguments:
             print(json.dumps({"error": error.for_command_line, "kind": type(error).__name__}))
         print(f"drogo: {error.for_command_line}", file=sys.stderr)
         sys.exit(2)
+
+
+def _parse(arguments: list[str]) -> Any:
+    """Returns the verb that the arguments name, with its options."""
+    choices = [Annotated[verb, tyro.conf.subcommand(name)] for name, verb in verbs().items()]
+    return tyro.cli(
+        Union[tuple(choices)],  # noqa: UP007  # pyright: ignore
+        prog="drogo",
+        description=DESCRIPTION,
+        args=arguments,
+        config=(tyro.conf.FlagCreatePairsOff, tyro.conf.DisallowNone),
+    )
