@@ -197,10 +197,25 @@ def _headers(archive: zipfile.ZipFile) -> dict[str, Header]:
         if size != entry.file_size:
             raise ValueError(f"array {name!r} has {entry.file_size} bytes, not {size}")
         headers[name] = Header(shape, dtype)
-    total = sum(entry.file_size for entry in archive.infolist())
-    if total > os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"):
-        raise ValueError(f"its arrays would take {total / 2**30:.0f} GiB")
+    check_memory("its arrays", sum(entry.file_size for entry in archive.infolist()))
     return headers
+
+
+def check_memory(name: str, size: int, remedy: str = "") -> None:
+    """Raises an `ArgumentError` if something is larger than the memory of this machine.
+
+    Args:
+        name: What it is.
+        size: Its size in bytes, or the least that it may have.
+        remedy: What to do about it.
+    """
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if size > memory:
+        raise ArgumentError(
+            f"{name} would take {size / 2**30:.3g} GiB of memory, and this machine has "
+            f"{memory / 2**30:.3g} GiB.",
+            remedy=remedy,
+        )
 
 
 def _array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
