@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 import time
 
 import numpy as np
@@ -33,6 +34,40 @@ def dies_once(settings, scratch, report):
 
 def always_dies(settings, scratch, report):
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Nameless(Exception):
+    def __str__(self):
+        raise RuntimeError
+
+
+def odd(settings, scratch, report):
+    """Ends in a way that no job should."""
+    if settings["how"] == "exits":
+        sys.exit(3)
+    if settings["how"] == "raises":
+        raise Nameless
+    return {
+        "none": None,
+        "dict": {"y": 1},
+        "object": Outcome({"y": np.array([None])}),
+        "lambda": Outcome({}, {"f": lambda: None}),
+    }[settings["how"]]
+
+
+ODD = {
+    "exits": "SystemExit: 3",
+    "raises": "Nameless",
+    "none": "ArgumentTypeError: run_jobs:odd returned NoneType; a job must return an Outcome.",
+    "dict": "ArgumentTypeError: run_jobs:odd returned dict; a job must return an Outcome.",
+    "object": "ArgumentError: array 'y' has the type object, which cannot be saved.",
+    "lambda": "ArgumentError: the facts of run_jobs:odd are not JSON",
+}
+"""How each odd job ends, and what its failure begins with, on every engine."""
+
+
+def odd_jobs():
+    return [Job("run_jobs:odd", {"how": how}, f"odd {how}", 1.0) for how in ODD]
 
 
 LEARN = Job(

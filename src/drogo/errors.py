@@ -6,6 +6,8 @@ Every kind is also the built-in exception that it refines, so `except ValueError
 from __future__ import annotations
 
 from collections.abc import Collection
+from importlib import import_module
+from typing import Any
 
 
 class DrogoError(Exception):
@@ -102,3 +104,22 @@ def check_choice(name: str, value: object, choices: Collection[str]) -> None:
     """Raises an `ArgumentError` unless the value of an argument is one of the choices."""
     if value not in choices:
         raise ArgumentError(f"{name} is {value!r}; choose one of {', '.join(choices)}.")
+
+
+def import_extra(module: str, package: str, *, extra: str) -> Any:
+    """Returns a module of a package that is installed only with an extra.
+
+    Args:
+        module: The module.
+        package: The name of the package, for people.
+        extra: The extra of drogo that installs it.
+
+    Raises:
+        MissingPackage: The package is not installed.
+    """
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise MissingPackage(
+            f"{package} is not installed. Install drogo with its extra '{extra}'."
+        ) from error

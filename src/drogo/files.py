@@ -22,6 +22,8 @@ from drogo.errors import AlreadyExists, ArgumentError, DamagedFile, FileError, M
 KINDS = "biuf"
 """The kinds of arrays that files hold: booleans, whole numbers and floating-point numbers."""
 SETTINGS = "settings"
+RESERVED = (SETTINGS, "file", "allow_pickle")
+"""Names that an array cannot have: the last two are arguments of NumPy's function."""
 PART = ".part"
 """How the name of a file ends that is still being written."""
 MOST_BYTES_OF_SETTINGS = 2**24
@@ -47,7 +49,10 @@ def write_file(path: Path, content: bytes, *, overwrite: bool = False) -> None:
     part = path.with_name(f".{path.name}.{secrets.token_hex(4)}{PART}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_new_file(part, content)
+        with part.open("xb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
         if overwrite or not _link(part, path):
             part.replace(path)
     except OSError as error:
@@ -61,14 +66,6 @@ def write_file(path: Path, content: bytes, *, overwrite: bool = False) -> None:
     finally:
         with contextlib.suppress(OSError):
             part.unlink(missing_ok=True)
-
-
-def write_new_file(path: Path, content: bytes) -> None:
-    """Writes a file that is not there yet, and returns when it is on the disk."""
-    with path.open("xb") as stream:
-        stream.write(content)
-        stream.flush()
-        os.fsync(stream.fileno())
 
 
 def _link(part: Path, path: Path) -> bool:
@@ -122,23 +119,20 @@ def write_array_file(
     """Writes arrays as `.npz` without Python objects, and the settings with them as JSON."""
     try:
         text = json.dumps(settings, sort_keys=True, allow_nan=False)
-    except ValueError as error:
+    except (ValueError, TypeError) as error:
         raise ArgumentError(f"the settings of {path} cannot be saved: {error}.") from error
     as_bytes = np.frombuffer(text.encode(), dtype=np.uint8)
-    write_file(path, bytes_of_arrays({**arrays, SETTINGS: as_bytes}), overwrite=overwrite)
-
-
-def bytes_of_arrays(arrays: Mapping[str, np.ndarray]) -> bytes:
-    """Returns the content of an `.npz` file."""
     for name, array in arrays.items():
         if array.dtype.kind not in KINDS:
             raise ArgumentError(
                 f"array {name!r} has the type {array.dtype}, which cannot be saved. Only booleans, "
                 "whole numbers and floating-point numbers can."
             )
+        if name in RESERVED:
+            raise ArgumentError(f"an array of {path} is named {name!r}. Give it another name.")
     stream = io.BytesIO()
-    np.savez_compressed(stream, **arrays)  # pyright: ignore[reportArgumentType]
-    return stream.getvalue()
+    np.savez_compressed(stream, **arrays, **{SETTINGS: as_bytes})  # pyright: ignore
+    write_file(path, stream.getvalue(), overwrite=overwrite)
 
 
 def read_array_file(
@@ -170,12 +164,6 @@ def read_array_file(
         raise DamagedFile(f"{path} is damaged, or not what was expected: {reason}.") from error
 
 
-def arrays_of_bytes(content: bytes) -> dict[str, np.ndarray]:
-    """Returns the arrays of an `.npz` file, or raises one of `READING_FAILED`."""
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        return {name: _array(archive, name) for name in _headers(archive)}
-
-
 def _headers(archive: zipfile.ZipFile) -> dict[str, Header]:
     """Returns shape and type of every array, after checking that the file has room for it.
 
@@ -197,10 +185,25 @@ def _headers(archive: zipfile.ZipFile) -> dict[str, Header]:
         if size != entry.file_size:
             raise ValueError(f"array {name!r} has {entry.file_size} bytes, not {size}")
         headers[name] = Header(shape, dtype)
-    total = sum(entry.file_size for entry in archive.infolist())
-    if total > os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"):
-        raise ValueError(f"its arrays would take {total / 2**30:.0f} GiB")
+    check_memory("its arrays", sum(entry.file_size for entry in archive.infolist()))
     return headers
+
+
+def check_memory(name: str, size: int, remedy: str = "") -> None:
+    """Raises an `ArgumentError` if something is larger than the memory of this machine.
+
+    Args:
+        name: What it is.
+        size: Its size in bytes, or the least that it may have.
+        remedy: What to do about it.
+    """
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if size > memory:
+        raise ArgumentError(
+            f"{name} would take {size / 2**30:.3g} GiB of memory, and this machine has "
+            f"{memory / 2**30:.3g} GiB.",
+            remedy=remedy,
+        )
 
 
 def _array(archive: zipfile.ZipFile, name: str) -> np.ndarray:

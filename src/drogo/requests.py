@@ -32,7 +32,7 @@ from drogo.files import PART, lock, read_json, write_file
 Request = Mapping[str, Any]
 
 REQUEST, REPORT = "request.json", "report.json"
-WITHOUT_NUMBERS = ("__main__.py", "cli", "plot", "requests.py", "runs")
+WITHOUT_NUMBERS = ("__main__.py", "cli", "plot", "requests.py", "runs", "signals.py")
 """The parts of the library that do not change the numbers of a run."""
 
 

@@ -9,7 +9,8 @@ from drogo import MDP, GridWorld
 from drogo.agents import Grid, compare, optimal_values, q_learning
 from drogo.agents.comparison import greedy_path
 from drogo.agents.q_learning import Runs
-from drogo.agents.task import draw_random_numbers
+from drogo.agents.task import draw_random_numbers, make_task
+from drogo.errors import ArgumentError
 
 WINDY = """
 #######
@@ -202,15 +203,18 @@ def test_the_setting_that_is_reported(steps, before, chosen):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"weight": np.array([1.5])}, r"weight is \[1.5\]"),
-        ({"step_size": np.array([0.0])}, "step_size is"),
+        ({"weight": np.array([1.5])}, "weight is 1.5 in lane 0"),
+        ({"weight": np.array([np.nan])}, "weight is nan in lane 0"),
+        ({"step_size": np.array([0.0])}, "step_size is 0.0 in lane 0"),
+        ({"step_size": np.array([np.nan])}, "step_size is nan in lane 0"),
         ({"steps": 150}, "steps is 150; it must be a multiple of every"),
         ({"potential": np.full((1, 14), np.nan)}, "not finite"),
         ({"potential": np.zeros((1, 3))}, "states"),
         ({"epsilon": 2.0}, "epsilon is 2.0"),
         ({"discount": -1.0}, "discount is -1.0"),
         ({"step_limit": 0}, "step_limit is 0"),
-        ({"seed": np.array([-1])}, "seed is"),
+        ({"seed": np.array([-1])}, "seed is -1 in lane 0"),
+        ({"seed": np.array([2**32])}, "seed is 4294967296 in lane 0"),
     ],
 )
 def test_wrong_use(change, message):
@@ -224,6 +228,13 @@ def test_wrong_use(change, message):
     }
     with pytest.raises(ValueError, match=message):
         q_learning(world.mdp, **{**settings, **change})
+
+
+def test_a_mask_that_is_not_one_of_the_states():
+    mdp = GridWorld.parse(WINDY).mdp
+    for mask in (np.zeros(3, bool), np.zeros(mdp.n_states)):
+        with pytest.raises(ArgumentError, match=r"low_reward is an array \(.*,\) of .*14 states"):
+            make_task(mdp, mask, 0.9, 0.1)
 
 
 def test_random_numbers_belong_to_the_seed():

@@ -2,9 +2,12 @@
 
 import importlib.metadata
 import json
+import os
 import runpy
+import signal
 import subprocess
 import sys
+import time
 from contextlib import redirect_stdout
 
 import pytest
@@ -43,7 +46,12 @@ def test_the_reproduction_adds_its_verbs():
 
 
 VERBS = """
+import hashlib, os, time
 from dataclasses import dataclass
+
+if "SLOW_TO_LOAD" in os.environ:
+    print("ready", flush=True)
+    time.sleep(60)
 
 @dataclass(frozen=True)
 class Fail:
@@ -53,6 +61,12 @@ class Fail:
 
     def run(self):
         if self.how == "interrupt": raise KeyboardInterrupt
+        if self.how == "wait":
+            print("ready", flush=True)
+            time.sleep(60)
+        if self.how == "compiled":  # Python itself cannot interrupt this
+            print("ready", flush=True)
+            hashlib.pbkdf2_hmac("sha256", b"", b"", 2**31 - 1)
         if self.how == "pipe": raise BrokenPipeError
         if self.how == "bug": raise ValueError("a mistake in the code")
         print("fine")
@@ -90,6 +104,35 @@ def test_exit_statuses(command, tmp_path):
         command("fail", "--how", "bug", "--json")
 
 
+def test_help_into_a_pipe_that_is_closed(tmp_path):
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as closed, redirect_stdout(closed), pytest.raises(SystemExit) as stopped:  # fmt: skip
+        main(["learn", "--help"])
+    assert stopped.value.code == 141
+
+
+@pytest.mark.usefixtures("verb_of_another_package")
+@pytest.mark.parametrize("how", ["slow to load", "wait", "compiled"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_command_soon_and_without_a_traceback(how, number, tmp_path):
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    if how == "slow to load":
+        environment["SLOW_TO_LOAD"] = "yes"
+    command = [sys.executable, "-m", "drogo", "fail", "--how", how]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, env=environment, stdout=pipe, stderr=pipe, text=True) as process:
+        assert process.stdout.readline() == "ready\n"
+        began = time.monotonic()
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=20)
+    assert time.monotonic() - began < 5  # most of which would be the noise of a busy machine
+    assert process.returncode == 128 + number
+    word = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}[number]
+    assert errors.splitlines()[-1] == f"drogo: {word}"
+    assert "Traceback" not in errors
+
+
 def test_mistakes_get_a_message_without_a_traceback(command, tmp_path):
     path = tmp_path / "broken.txt"
     path.write_text("#####\n#S?G#\n#####")
@@ -101,6 +144,10 @@ def test_mistakes_get_a_message_without_a_traceback(command, tmp_path):
         (("exact", "drogo/GridWorld-v0"), "give the map's file instead"),
         (("exact", "four-rooms", "--out", path), "broken.txt"),
         (("learn", "four-rooms", "--batch-size", "0"), "batch_size is 0"),
+        (
+            ("learn", "four-rooms", "--transitions", 10**15),
+            "would take 3.17e+07 GiB of memory, and",
+        ),
         (("learn", "MiniGrid-Emty-5x5-v0"), "Did you mean"),
     ):
         if "MiniGrid" in str(arguments):

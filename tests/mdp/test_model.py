@@ -131,6 +131,10 @@ def test_broken_mdps_say_what_is_wrong(kind):
         ({"default_policy": [[0.5, 0.5]] * 3}, r"shape \(3, 2\); expected \(states, actions\)"),
         ({"default_policy": [[0.5]] * 3}, "default_policy: the row of states 0, 1 does not sum"),
         ({"default_policy": [[-1.0]] * 3}, "negative or not finite"),
+        (
+            {"default_policy": [[1.0], [1.0 + 1e-7], [1.0]]},
+            r"default_policy: the row of state 1 does not sum to 1 \(state 1: 1 \+1e-07\)",
+        ),
         ({"states": ["a"]}, "1 labels for 3 states"),
     ],
 )
@@ -162,3 +166,55 @@ def test_single_precision_rows_are_normalised():
 def test_more_mistakes(arguments, message):
     with pytest.raises(MDPError, match=message):
         MDP.from_arrays(*arguments)
+
+
+def test_rounding_in_a_distribution_is_normalised():
+    policy = np.array([[0.1, 0.9 + 1e-10], [0.3, 0.7], [0.0, 0.0]])
+    start = [0.5, 0.5 + 1e-7, 0.0]
+    mdp = MDP.from_arrays([CHAIN, CHAIN], COSTS, [2], default_policy=policy, start=start)
+    assert np.abs(mdp.default_policy[0].sum() - 1) < 1e-15
+    assert mdp.default_policy[1:].tolist() == policy[1:].tolist()
+    assert mdp.start.sum() == 1
+    single = (policy / policy.sum(axis=1, keepdims=True).clip(0.5)).astype(np.float32)
+    mdp = MDP.from_arrays([CHAIN, CHAIN], COSTS, [2], default_policy=single)
+    assert np.abs(mdp.default_policy[:2].sum(axis=1) - 1).max() < 1e-15
+
+
+def with_index(matrix, part, value):
+    """Returns a matrix whose first index is something else."""
+    changed = getattr(matrix, part).copy()
+    changed[1] = value
+    setattr(matrix, part, changed)
+    return matrix
+
+
+def entry_outside(kind, place):
+    if kind == "coo":
+        matrix = sp.coo_array(CHAIN)
+        matrix.coords = (matrix.coords[0], np.where(matrix.coords[1] == 0, place, 1))
+    elif kind == "lil":
+        matrix = sp.lil_array(CHAIN)
+        matrix.rows[0] = [0, place]
+    else:
+        matrix = sp.dok_array(CHAIN)
+        matrix._dict[0, place] = 0.5
+    return matrix
+
+
+COMPRESSED = {"csr": sp.csr_array, "csc": sp.csc_array, "bsr": sp.bsr_array}
+FAR = 10**6
+OUTSIDE = {
+    **{f"{kind} {place}": lambda kind=kind, place=place: with_index(COMPRESSED[kind](CHAIN), "indices", place)
+       for kind in COMPRESSED for place in (FAR, -FAR)},
+    **{f"{kind} {place}": lambda kind=kind, place=place: entry_outside(kind, place)
+       for kind in ("coo", "lil", "dok") for place in (FAR, -FAR)},
+    "indptr": lambda: with_index(sp.csr_array(CHAIN), "indptr", 10**6),
+    "complex": lambda: sp.csr_array(CHAIN * 1j),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", OUTSIDE)
+def test_sparse_matrices_are_checked_before_scipy_reads_them(kind):
+    """SciPy's compiled functions write to wherever an index says, and the process may die."""
+    with pytest.raises(MDPError, match=r"P is not a proper sparse matrix: "):
+        MDP.from_arrays(OUTSIDE[kind](), COSTS, [2])

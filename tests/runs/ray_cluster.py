@@ -16,7 +16,7 @@ from ray.cluster_utils import Cluster
 from drogo.errors import RunsFailed
 from drogo.runs.ray_engine import RayEngine
 from drogo.runs.store import Store
-from run_jobs import LEARN, ray_jobs
+from run_jobs import LEARN, odd_jobs, ray_jobs
 
 SMALL = {"object_store_memory": 100 * 2**20}
 
@@ -38,7 +38,7 @@ def main() -> None:
     answer = {}
     try:
         RayEngine(cluster.address).run(
-            [*ray_jobs(), LEARN],
+            [*ray_jobs(), LEARN, *odd_jobs()],
             Store(sys.argv[1]),
             lambda job, event, number: events.append(event),
         )

@@ -12,8 +12,9 @@ import pytest
 
 from drogo.errors import ArgumentError, RunsFailed
 from drogo.runs.job import Job
-from drogo.runs.local import LocalEngine
+from drogo.runs.local import LocalEngine, _Worker
 from drogo.runs.store import Store
+from run_jobs import ODD, odd_jobs
 
 
 def job(name, x=0, **settings):
@@ -26,17 +27,30 @@ def test_everything_that_can_happen_to_a_job(tmp_path):
     squares = [job("square", x) for x in range(4)]
     others = [job(name) for name in ("broken", "dies_once", "always_dies")]
     events = []
-    with pytest.raises(RunsFailed, match="2 of 7 jobs failed:\n") as raised:
-        LocalEngine(2).run([*others, *squares], store, lambda *event: events.append(event))
+    jobs = [*others, *squares, *odd_jobs()]
+    with pytest.raises(RunsFailed, match="8 of 13 jobs failed:\n") as raised:
+        LocalEngine(2).run(jobs, store, lambda *event: events.append(event))
+    for how, failure in ODD.items():
+        assert f"\nodd {how}: {failure}" in str(raised.value)
     assert "broken of 0: ArithmeticError: no square today" in str(raised.value)
     assert "always_dies of 0: its process died 3 times" in str(raised.value)
     assert [int(store.get(square).arrays["y"]) for square in squares] == [0, 1, 4, 9]
     assert store.has(others[1])
     counts = {kind: sum(event[1] == kind for event in events) for kind in ("done", "failed")}
-    assert counts == {"done": 5, "failed": 2}
+    assert counts == {"done": 5, "failed": 8}
     assert [event[0].label for event in events if event[1] == "retried"].count(
         "dies_once of 0"
     ) == 1
+
+
+def test_interrupts_do_not_reach_workers():
+    """Ctrl-C is sent to all processes of a terminal. A worker must not react while it loads."""
+    worker = _Worker()
+    try:
+        worker.process.send_signal(signal.SIGINT)
+        assert worker.receive() == ("ready", 0.0)
+    finally:
+        worker.stop()
 
 
 def test_one_engine_for_several_rounds(tmp_path):
@@ -77,8 +91,9 @@ def test_a_function_that_was_edited_is_another_job(tmp_path, monkeypatch):
 DRIVER = """
 import sys
 from drogo.runs.job import Job
-from drogo.runs.local import LocalEngine
+from drogo.runs.local import LocalEngine, _Worker
 from drogo.runs.store import Store
+from run_jobs import ODD, odd_jobs
 store = Store(sys.argv[1])
 jobs = [Job("run_jobs:square", {"x": x, "wait": 0.3, "log": sys.argv[2]}, str(x)) for x in range(6)]
 jobs = [job for job in jobs if not store.has(job)]

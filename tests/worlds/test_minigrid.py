@@ -143,6 +143,7 @@ def test_transitions_follow_the_mdp(empty):
         ({"step": 0.0}, "step is 0.0"),
         ({"lava": 1.0}, "lava is 1.0"),
         ({"tile": 0}, "tile is 0"),
+        ({"tile": 1000}, r"tile=1000 would take 9 GiB \(34 x 5000 x 5000 x 3 float32\)"),
         ({"observation": "smell"}, "choose one of rgb, symbolic"),
         ({"actions": ("jump",)}, "actions has \\['jump'\\]"),
         ({"actions": ("left", "right")}, "no terminal state of"),

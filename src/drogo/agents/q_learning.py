@@ -33,6 +33,7 @@ MOST_EVALUATIONS_A_CALL = 20
 """Evaluations between two calls of `progress`, and two chances to interrupt."""
 RETURN_TOLERANCE = 1e-5
 """Returns are added up in single precision; with a smaller relative difference they are equal."""
+MOST_SEEDS = 2**32
 BEFORE_TRAINING = 2**31
 """The phase whose random numbers choose the very first states."""
 
@@ -168,9 +169,12 @@ def _check(
         )
     if not np.isfinite(potential).all():
         raise ArgumentError("potential is not finite everywhere.")
-    if weight.min() < 0 or weight.max() > 1:
-        raise ArgumentError(f"weight is {weight}; give numbers from 0 to 1.")
-    if step_size.min() <= 0 or step_size.max() > 1:
-        raise ArgumentError(f"step_size is {step_size}; give numbers above 0 and up to 1.")
-    if seed.min() < 0:
-        raise ArgumentError(f"seed is {seed}; give numbers from 0 on.")
+    within = {
+        "weight": (weight, (weight >= 0) & (weight <= 1), "numbers from 0 to 1"),
+        "step_size": (step_size, (step_size > 0) & (step_size <= 1), "numbers above 0 and up to 1"),
+        "seed": (seed, (seed >= 0) & (seed < MOST_SEEDS), "whole numbers from 0 to 2**32 - 1"),
+    }
+    for name, (values, is_fine, expected) in within.items():
+        if not is_fine.all():  # a NaN is nowhere within
+            lane = int(is_fine.argmin())
+            raise ArgumentError(f"{name} is {values[lane]} in lane {lane}; give {expected}.")

@@ -60,10 +60,13 @@ def draw_start(task: Task, random: RandomNumbers) -> Int[Array, ""]:
     return task.starts[draw(task.start_cumulative, random.start)]
 
 
-def make_task(
-    mdp: MDP, low_reward: Bool[np.ndarray, " states"] | None, discount: float, epsilon: float
-) -> Task:
+def make_task(mdp: MDP, low_reward: np.ndarray | None, discount: float, epsilon: float) -> Task:
     """Writes an MDP as arrays."""
+    if low_reward is not None and (low_reward.shape, low_reward.dtype) != ((mdp.n_states,), bool):
+        raise ArgumentError(
+            f"low_reward is an array {low_reward.shape} of {low_reward.dtype}; it must be a mask, "
+            f"with True or False for each of {mdp.n_states} states."
+        )
     for name, share in (("discount", discount), ("epsilon", epsilon)):
         if not 0 <= share <= 1:
             raise ArgumentError(f"{name} is {share}; give a number from 0 to 1.")

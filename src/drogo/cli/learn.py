@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 FILES = {"picture": "picture.png", "fit": "fit.npz"}
 CHECKPOINT = "checkpoint.npz"
+BYTES_OF_TRANSITION = 34
+"""Two states, a reward, a terminal value and two flags; observations are not counted."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,7 @@ def _train(
     options: Learn, world: World, result: ResultDirectory, console: Console
 ) -> dict[str, Any]:
     from drogo.cli import pictures
+    from drogo.files import check_memory
 
     checkpoint, settings = result.path / CHECKPOINT, result.request["settings"]
     if checkpoint.exists() and not (options.resume or options.overwrite):
@@ -123,6 +126,8 @@ def _train(
             f"{result.path} holds an interrupted run. Continue it with --resume, or start again "
             "with --overwrite."
         )
+    least = options.transitions * BYTES_OF_TRANSITION
+    check_memory(f"--transitions {options.transitions}", least, "Give a smaller number.")
     loggers = _loggers(options.log, result.path)  # a missing package is an error before any work
     with console.status(f"collecting {options.transitions} transitions"):
         data = drogo.collect(

@@ -14,17 +14,25 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.text import Text
+
+BOLD = "**"
+UNLIMITED = 10_000
+"""More columns than any table needs."""
 
 
 def terminal(*, quiet: bool = False) -> Console:
-    """Returns a console that leaves a closed pipe to `main`, which knows the exit status for it."""
+    """Returns a console that prints text as it is, without looking for markup in it.
+
+    It leaves a closed pipe to `main`, which knows the exit status for it.
+    """
     from rich.console import Console
 
     class Terminal(Console):
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError
 
-    return Terminal(quiet=quiet)
+    return Terminal(quiet=quiet, markup=False, emoji=False)
 
 
 @contextmanager
@@ -55,7 +63,8 @@ def table(
     Args:
         title: The title above the table.
         caption: The explanation below it.
-        rows: The cells of each row, in rich's markup, by the name of their column.
+        rows: The cells of each row by the name of their column. One that begins and ends with
+            `BOLD` is printed in bold.
         left: The columns that are aligned left; the others are aligned right.
     """
     columns = {name: "left" if name in left else "right" for name in rows[0]}
@@ -64,7 +73,11 @@ def table(
 
 
 def print_table(console: Console, content: Mapping[str, Any]) -> None:
-    """Prints a table that `table` made; columns without names have no header."""
+    """Prints a table that `table` made; columns without names have no header.
+
+    Where it is wider than the terminal, each cell has a line of its own, since half a number says
+    nothing.
+    """
     from rich import box
     from rich.table import Table
 
@@ -80,8 +93,29 @@ def print_table(console: Console, content: Mapping[str, Any]) -> None:
     for name, side in columns.items():
         shown.add_column(name, justify=side, no_wrap=side == "left")
     for row in content["rows"]:
-        shown.add_row(*row)
-    console.print(shown)
+        shown.add_row(*map(_text, row))
+    unlimited = console.options.update(max_width=UNLIMITED)
+    if console.measure(shown, options=unlimited).minimum <= console.width:
+        console.print(shown)
+        return
+    lines = [content["title"]]
+    for row in content["rows"]:
+        if shown.show_header:
+            lines += [
+                "",
+                *(f"{name}: {_text(cell)}" for name, cell in zip(columns, row, strict=True)),
+            ]
+        else:
+            lines.append(": ".join(str(_text(cell)) for cell in row))
+    for line in (*lines, "", content["caption"]):
+        console.print(line, soft_wrap=True)
+
+
+def _text(cell: str) -> Text:
+    from rich.text import Text
+
+    is_bold = cell.startswith(BOLD) and cell.endswith(BOLD)
+    return Text(cell.removeprefix(BOLD).removesuffix(BOLD), style="bold" if is_bold else "")
 
 
 def print_report(
@@ -105,7 +139,7 @@ def print_report(
         return
     print_table(console, report["table"])
     for warning in report["warnings"]:
-        console.print(warning, style="yellow", markup=False)
+        console.print(warning, style="yellow")
     first, *others = files.values()
     names = ", ".join(path.name for path in others)
-    console.print(f"{note}: {first} with {names}", soft_wrap=True, markup=False)
+    console.print(f"{note}: {first} with {names}", soft_wrap=True)

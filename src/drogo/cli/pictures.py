@@ -54,9 +54,14 @@ def truth(world: World, data: Transitions, lam: float) -> dict[str, Float[np.nda
     return {name: s.log_e[rows] for name, s in solutions.items() if s.status == "converged"}
 
 
+def as_it_is(name: str) -> str:
+    """Returns a name for a picture, in which matplotlib reads text between dollars as formulas."""
+    return name.replace("$", r"\$")
+
+
 def exact(world: World, solution: Solution) -> Figure:
     """Returns the picture of an exact vector: over the map, or over the states in their order."""
-    title = f"{world.name}: {solution.definition}, lambda = {solution.lam:g}"
+    title = f"{as_it_is(world.name)}: {solution.definition}, lambda = {solution.lam:g}"
     label = "log of the DR column" if solution.definition == "column" else "log e"
     if solution.definition != "column":
         zero_row = solution.terminal == "zero-row"
@@ -77,12 +82,12 @@ def learned(
         truths: What `truth` returned for its transitions.
         how: How it was trained, for the title.
     """
-    title = f"{world.name}: {how}"
+    title = f"{as_it_is(world.name)}: {how}"
     if isinstance(world, GridMap):
         v = result.v
         if not result.learner.objective.anchored:  # these have unit norm; a column is 0 at the goal
             v = v - v[:, world.grid.terminal][:, :1]
-        title = f"{world.name} from {world.view}: {how}"
+        title = f"{as_it_is(world.name)} from {world.view}: {how}"
         return plot.learned(world.grid, truths.get("column"), v, result.history, title=title)
     if isinstance(world, MiniGrid):
         return _over_positions(world, result, truths.get("column"), how)
@@ -99,16 +104,18 @@ def shaped(world: GridWorld, grids: Mapping[str, Grid]) -> dict[str, bytes]:
     Returns:
         Two pictures as PNG, `curves` and `paths`.
     """
-    curves = {name: grid.returns[grid.chosen] for name, grid in grids.items()}
+    grids = {as_it_is(method): grid for method, grid in grids.items()}
+    curves = {method: grid.returns[grid.chosen] for method, grid in grids.items()}
     paths = {
-        name: [greedy_path(world.mdp, q, world.step_limit) for q in grid.q[grid.chosen]]
-        for name, grid in grids.items()
+        method: [greedy_path(world.mdp, q, world.step_limit) for q in grid.q[grid.chosen]]
+        for method, grid in grids.items()
     }
     first = next(iter(grids.values()))
     best, seeds = float(first.best_return.mean()), first.returns.shape[1]
-    title = f"{world.name}: Q-learning, {seeds} seeds, best setting of each method"
+    name = as_it_is(world.name)
+    title = f"{name}: Q-learning, {seeds} seeds, best setting of each method"
     growth = plot.returns(curves, first.every, best, title=title)
-    walked = plot.paths(world, paths, title=f"{world.name}: paths of the final policies")
+    walked = plot.paths(world, paths, title=f"{name}: paths of the final policies")
     return {"curves": plot.as_png(growth), "paths": plot.as_png(walked)}
 
 

@@ -13,7 +13,7 @@ import tyro
 
 import drogo
 from drogo.cli.learn import FILES as FILES_OF_FIT, Learn, obtain
-from drogo.cli.output import number, print_report, progress_bar, table, terminal
+from drogo.cli.output import BOLD, number, print_report, progress_bar, table, terminal
 from drogo.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -169,13 +169,13 @@ class Shape:
         for name, row in rows.items():
             line = {"method": name}
             for quantity, (unit, label) in UNITS.items():
-                text = cell(getattr(row, quantity), unit).replace("[", r"\[")
-                line[label] = f"[bold]{text}[/bold]" if row.apart[quantity] else text
+                text = cell(getattr(row, quantity), unit)
+                line[label] = f"{BOLD}{text}{BOLD}" if row.apart[quantity] else text
             line |= {"weight": f"{row.weight:g}", "step": f"{row.step_size:g}"}
             if unfinished:
                 line["unfinished"] = f"{row.unfinished} of {self.seeds}" if row.unfinished else ""
             lines.append(line)
-        caption = "mean \\[95 % bootstrap interval over seeds]; bold: below the interval of SR. "
+        caption = "mean [95 % bootstrap interval over seeds]; bold: below the interval of SR. "
         caption += "N_OPT: steps until the return stays optimal; N_VISIT: visits to low-reward "
         caption += "cells. weight and step: the setting with the lowest N_OPT"
         title = f"{world}: {self.seeds} seeds, {self.steps} steps"

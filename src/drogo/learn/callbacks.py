@@ -4,24 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from drogo.errors import MissingPackage
+from drogo.errors import import_extra
 from drogo.learn.train import Report
-
-
-def _import(module: str, package: str, *, extra: str) -> Any:
-    """Returns a module of a package that drogo does without unless it is asked for."""
-    try:
-        return import_module(module)
-    except ImportError as error:
-        raise MissingPackage(
-            f"{package} is not installed. Install drogo with its extra '{extra}'."
-        ) from error
 
 
 def _scalars(report: Report) -> Iterator[tuple[str, float]]:
@@ -42,7 +31,7 @@ class TensorBoard:
     """
 
     def __init__(self, directory: str | Path) -> None:
-        summary = _import("tensorboard.summary", "TensorBoard", extra="tensorboard")
+        summary = import_extra("tensorboard.summary", "TensorBoard", extra="tensorboard")
         self._make_writer = partial(summary.Writer, str(directory))
         self._writer: Any = None
 
@@ -62,7 +51,7 @@ class WandB:
     """
 
     def __init__(self, run: Any = None, **settings: Any) -> None:
-        self._init = _import("wandb", "Weights & Biases", extra="wandb").init
+        self._init = import_extra("wandb", "Weights & Biases", extra="wandb").init
         self._settings = settings
         self.run = run
 

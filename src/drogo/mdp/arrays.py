@@ -17,6 +17,10 @@ Matrix = npt.ArrayLike | sp.sparray | sp.spmatrix
 
 ROW_SUM_TOLERANCE = 1e-6
 """The rounding error of rows in single precision. Rows are normalised afterwards."""
+EXACT = 1e-12
+"""Rows whose sums differ from 1 by less keep their last bits."""
+ROUNDING = 1e-9
+"""More than the rounding error of the rows of a policy in double precision."""
 
 
 def frozen(array: np.ndarray) -> np.ndarray:
@@ -57,7 +61,28 @@ def as_matrices(P: Any) -> tuple[sp.csr_array, ...]:
                 f"P[{action}] has shape {matrix.shape}; expected square matrices of one size, "
                 f"here {(shape[0], shape[0]) if shape else '(states, states)'}."
             )
-    return tuple(sp.csr_array(matrix) for matrix in stack)
+    names = [f"P[{action}]" if len(stack) > 1 else "P" for action in range(len(stack))]
+    return tuple(map(_as_csr, names, stack))
+
+
+def _as_csr(name: str, matrix: Any) -> sp.csr_array:
+    """Converts a matrix, after checking that a sparse one has no entry outside of it.
+
+    SciPy's compiled functions believe the indices of a matrix: they read and write where these say.
+    """
+    if not sp.issparse(matrix):
+        return sp.csr_array(matrix)
+    try:
+        if matrix.format in ("csr", "csc", "bsr"):
+            matrix.check_format(full_check=True)
+        else:  # a new matrix is checked by SciPy
+            entries = matrix.tocoo()
+            matrix = sp.coo_array((entries.data, entries.coords), shape=matrix.shape)
+        if matrix.dtype.kind not in "biuf":
+            raise ValueError(f"its entries are of type {matrix.dtype}")
+    except (ValueError, TypeError, IndexError) as error:
+        raise MDPError(f"{name} is not a proper sparse matrix: {error}.") from error
+    return sp.csr_array(matrix)
 
 
 def as_mask(terminal: npt.ArrayLike, n: int) -> Bool[np.ndarray, " states"]:
@@ -104,7 +129,7 @@ def as_probabilities(
             )
         sums = np.asarray(matrix.sum(axis=1), dtype=np.float64).ravel()
         _check_sums(name, sums, terminal, " Normalise these rows, or mark the states as terminal.")
-        exact = np.abs(sums - 1) < 1e-12  # Such rows keep their last bits.
+        exact = np.abs(sums - 1) < EXACT
         factor = 1 / np.where(exact | terminal, 1.0, sums)
         data = np.where(terminal[rows], 0.0, matrix.data * factor[rows])
         yield canonical(sp.csr_array((data, matrix.indices, matrix.indptr), shape=matrix.shape))
@@ -148,7 +173,7 @@ def as_start(
         raise MDPError("start must be a probability distribution; it has negative or NaN entries.")
     if abs(distribution.sum() - 1) > ROW_SUM_TOLERANCE:
         raise MDPError(f"start must sum to 1; it sums to {distribution.sum():.6g}.")
-    return distribution
+    return _normalised(distribution)
 
 
 def as_policy(
@@ -162,8 +187,15 @@ def as_policy(
     wrong = np.flatnonzero(~(np.isfinite(array) & (array >= 0)).all(axis=1))
     if wrong.size:
         raise MDPError(f"default_policy is negative or not finite in {_name_states(wrong)}.")
-    _check_sums("default_policy", array.sum(axis=1), terminal)
-    return array
+    single = np.asarray(policy).dtype == np.float32
+    _check_sums(
+        "default_policy",
+        array.sum(axis=1),
+        terminal,
+        " Normalise these rows.",
+        tolerance=ROW_SUM_TOLERANCE if single else ROUNDING,
+    )
+    return np.where(terminal[:, None], array, _normalised(array))
 
 
 def check_reachability(
@@ -189,13 +221,26 @@ def _check_shape(name: str, array: np.ndarray, shape: tuple[int, ...]) -> None:
         raise MDPError(f"{name} has shape {array.shape}; expected {axes} = {shape}.")
 
 
-def _check_sums(name: str, sums: np.ndarray, terminal: np.ndarray, remedy: str = "") -> None:
-    wrong = np.flatnonzero((np.abs(sums - 1) > ROW_SUM_TOLERANCE) & ~terminal)
+def _check_sums(
+    name: str,
+    sums: np.ndarray,
+    terminal: np.ndarray,
+    remedy: str,
+    tolerance: float = ROW_SUM_TOLERANCE,
+) -> None:
+    wrong = np.flatnonzero((np.abs(sums - 1) > tolerance) & ~terminal)
     if wrong.size:
         raise MDPError(
             f"{name}: the row of {_name_states(wrong)} does not sum to 1 "
             f"(state {wrong[0]}: 1 {sums[wrong[0]] - 1:+.3g}).{remedy}"
         )
+
+
+def _normalised(rows: np.ndarray) -> np.ndarray:
+    """Returns rows that sum to 1. Those that already do, but for rounding, keep their last bits."""
+    sums = rows.sum(axis=-1, keepdims=True)
+    keep = (np.abs(sums - 1) < EXACT) | (sums == 0)
+    return rows / np.where(keep, 1.0, sums)
 
 
 def _name_states(states: Int[np.ndarray, " k"], labels: Sequence[Any] | None = None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import platform
 import time
 from collections.abc import Callable, Mapping
@@ -13,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from drogo.errors import OtherCode, RunsFailed
-from drogo.requests import digest, library_digest, source_digest, versions
+from drogo.errors import ArgumentError, ArgumentTypeError, OtherCode, RunsFailed
+from drogo.requests import digest, library_digest, plain, source_digest, versions
 
 Report = Callable[[float], None]
 """Called now and then with the fraction of the run that is done, from 0 to 1."""
@@ -93,8 +94,11 @@ def raise_failures(failures: list[str], jobs: int) -> None:
 
 
 def name_error(error: BaseException) -> str:
-    """Returns the kind and the text of an error."""
-    return f"{type(error).__name__}: {error}"
+    """Returns the kind and the text of an error, if it has any."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:  # the error's own mistake must not hide it
+        return type(error).__name__
 
 
 def _now_and_then(send: Report) -> Report:
@@ -125,10 +129,23 @@ def perform(job: Job, scratch: Path, report: Report) -> tuple[Outcome, dict[str,
     function = getattr(importlib.import_module(module), name)
     resumed = scratch.is_dir() and any(scratch.iterdir())
     began = time.perf_counter()
-    outcome = function(dict(job.settings), scratch, _now_and_then(report))
+    outcome = _checked(job, function(dict(job.settings), scratch, _now_and_then(report)))
     return outcome, {
         "resumed": resumed,
         "duration": round(time.perf_counter() - began, 3),
         "machine": platform.node(),
         "versions": versions(),
     }
+
+
+def _checked(job: Job, outcome: Any) -> Outcome:
+    """Returns an outcome in plain types, which can be sent to other processes and be saved."""
+    if not isinstance(outcome, Outcome):
+        raise ArgumentTypeError(
+            f"{job.function} returned {type(outcome).__name__}; a job must return an Outcome."
+        )
+    arrays = {str(name): np.asarray(array) for name, array in dict(outcome.arrays).items()}
+    try:
+        return Outcome(arrays, json.loads(json.dumps(plain(dict(outcome.facts)))))
+    except (TypeError, ValueError) as error:
+        raise ArgumentError(f"the facts of {job.function} are not JSON: {error}.") from error

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing import Pipe
 from multiprocessing.connection import wait
@@ -123,6 +124,19 @@ class _Sweep:
             self.listen(job, "failed", 0.0)
 
 
+@contextlib.contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Processes that are started in this context never see Ctrl-C, not even while they load.
+
+    This process sees it when the context ends.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 class _Worker:
     """A worker process and the connection to it."""
 
@@ -132,7 +146,7 @@ class _Worker:
         self.connection, theirs = Pipe()
         # Like multiprocessing: the same modules are found in the worker as in this process.
         path = os.pathsep.join(map(os.path.abspath, sys.path))
-        with theirs:
+        with theirs, _without_interrupts():
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "drogo.runs.worker", str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from drogo.errors import ArgumentError, DrogoError, MissingPackage
+from drogo.errors import ArgumentError, DrogoError, import_extra
 from drogo.runs.job import Job, Outcome, name_error, perform, raise_failures
 from drogo.runs.local import ONE_THREAD, Listener
 from drogo.runs.store import Store
@@ -50,12 +50,7 @@ class RayEngine:
         Raises:
             RunsFailed: Some jobs failed. It is raised when all others are done.
         """
-        try:
-            import ray  # pyright: ignore[reportMissingImports]
-        except ImportError as error:
-            raise MissingPackage(
-                "Ray is not installed. Install drogo with its extra 'ray'."
-            ) from error
+        ray = import_extra("ray", "Ray", extra="ray")
         started = not ray.is_initialized()
         if started:
             try:
@@ -94,7 +89,10 @@ def _run(ray: Any, jobs: Sequence[Job], store: Store, listen: Listener) -> list[
         try:
             results = ray.get(ready[0])
         except ray.exceptions.RayError as error:
-            results = [name_error(error)] * len(pack)
+            if len(pack) > 1:  # which of them ends its process? Each alone will show it.
+                running |= {task.remote([job], board): [job] for job in pack}
+                continue
+            results = [name_error(error)]
         for job, result in zip(pack, results, strict=True):
             problem = _keep(job, result, store)
             if problem is not None:
@@ -162,6 +160,8 @@ def perform_pack(pack: list[Job], board: Any) -> list[Result]:
             try:
                 report = partial(board.write.remote, job.id)
                 results.append(perform(job.checked(), Path(scratch), report))
-            except Exception as error:
+            except BaseException as error:  # also if the job calls sys.exit
+                if hasattr(error, "ray_terminate_msg"):  # Ray ends this process, not the job
+                    raise
                 results.append(name_error(error))
     return results

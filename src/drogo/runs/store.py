@@ -1,20 +1,16 @@
-"""`Store`: finished runs on disk, one directory each.
+"""`Store`: finished runs on disk, one file each.
 
-    STORE/<id>/request.json    what was asked for
-    STORE/<id>/arrays.npz      the arrays of the outcome
-    STORE/<id>/status.json     its facts, duration, versions, and digests of the other two files
+    STORE/<id>.npz             the arrays of the outcome, and as JSON what was asked for, the facts,
+                               duration and versions
     STORE/.locks/<id>          locked by the process that is running the job
     STORE/.scratch/<id>/       checkpoints of a run that is under way
 
-A run is written beside its place and renamed into it, so a run that is in place is complete. Locks
-are those of the operating system: a killed process holds none.
+A file is complete or absent. Locks are those of the operating system: a killed process holds none.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import json
 import secrets
 import shutil
 import sys
@@ -25,11 +21,11 @@ from pathlib import Path
 from typing import Any
 
 from drogo import files
-from drogo.errors import DamagedFile, DrogoError, FileError
-from drogo.requests import as_bytes, differences, digest
+from drogo.errors import AlreadyExists, DamagedFile, FileError
+from drogo.requests import differences, plain
 from drogo.runs.job import Job, Outcome
 
-REQUEST, ARRAYS, STATUS = "request.json", "arrays.npz", "status.json"
+FORMAT = "drogo run 2"
 LOCKS = ".locks"
 
 
@@ -39,7 +35,7 @@ class Record(Outcome):
 
     Args:
         status: Label, duration, machine and versions.
-        path: Its directory.
+        path: Its file.
     """
 
     status: Mapping[str, Any]
@@ -71,10 +67,15 @@ class Store:
             raise FileError(
                 f"Runs cannot be kept in {self.path}: {error.strerror}. Choose another directory."
             ) from error
+        if old := next(self.path.glob("*/status.json"), None):
+            raise FileError(
+                f"{self.path} has runs of an older version, which kept each in a directory, such "
+                f"as {old.parent.name}. Choose another directory, or delete this one."
+            )
 
     def place(self, job: Job) -> Path:
-        """Returns the directory of a job's run, whether it exists or not."""
-        return self.path / job.id
+        """Returns the file of a job's run, whether it exists or not."""
+        return self.path / f"{job.id}.npz"
 
     def scratch(self, job: Job) -> Path:
         """Returns the directory for the checkpoints of a job, which its next attempt finds."""
@@ -89,21 +90,27 @@ class Store:
 
         A run that is damaged, or belongs to another job, is moved out of the way with a message.
         """
+
+        def check(settings: dict[str, Any], headers: object) -> None:
+            differing = differences(settings["request"], job.request)
+            if differing:
+                raise ValueError(f"it is of another job, which differs in {', '.join(differing)}")
+            if not isinstance(settings["facts"], dict) or not isinstance(settings["how"], dict):
+                raise ValueError("its facts are not a JSON object")
+
         place = self.place(job)
-        if not place.is_dir():
+        if not place.exists():
             return None
         try:
-            return _read(place, job)
-        except files.READING_FAILED as error:
-            problem = f"{place} is damaged: {type(error).__name__} {error}."
-            if isinstance(error, DrogoError):  # which names the file
-                problem = str(error)
-        aside = place.with_name(f"{place.name}.damaged-{secrets.token_hex(4)}")
-        with contextlib.suppress(FileNotFoundError):  # another process was first
-            place.rename(aside)
-        self.damage.append(f"{problem} It was moved to {aside.name}.")
-        print(f"drogo: {self.damage[-1]}", file=sys.stderr)
-        return None
+            arrays, settings = files.read_array_file(place, FORMAT, check)
+            return Record(arrays, settings["facts"], status=settings["how"], path=place)
+        except (DamagedFile, FileError) as error:
+            aside = place.with_name(f"{place.name}.damaged-{secrets.token_hex(4)}")
+            with contextlib.suppress(FileNotFoundError):  # another process was first
+                place.rename(aside)
+            self.damage.append(f"{error} It was moved to {aside.name}.")
+            print(f"drogo: {self.damage[-1]}", file=sys.stderr)
+            return None
 
     def put(self, job: Job, outcome: Outcome, how: Mapping[str, Any]) -> None:
         """Keeps the outcome of a job. A run that is already there stays as it is.
@@ -113,23 +120,17 @@ class Store:
             outcome: What it returned.
             how: Duration, machine and versions, from `perform`.
         """
-        if self.place(job).is_dir():
-            return
-        contents = _contents(job, outcome, how)
-        part = self.path / f".{job.id}.{secrets.token_hex(4)}.part"
+        settings = {"format": FORMAT, "request": job.request, "facts": outcome.facts}
+        settings["how"] = {"label": job.label, **how}
         try:
-            part.mkdir()
-            for name, content in contents.items():
-                files.write_new_file(part / name, content)
-            part.rename(self.place(job))
-        except OSError as error:
-            if not self.place(job).is_dir():  # otherwise another process was first
-                raise FileError(
-                    f"The run of {job.label!r} could not be kept in {self.path}: {error.strerror}. "
-                    "Earlier runs are unharmed. Solve this and start the same command again."
-                ) from error
-        finally:
-            shutil.rmtree(part, ignore_errors=True)
+            files.write_array_file(self.place(job), outcome.arrays, plain(settings))
+        except AlreadyExists:
+            pass
+        except FileError as error:
+            raise FileError(
+                f"The run of {job.label!r} was not kept: {error} Earlier runs are unharmed. Solve "
+                "this and start the same command again."
+            ) from error
         shutil.rmtree(self.scratch(job), ignore_errors=True)
 
     def claim(self, job: Job) -> contextlib.AbstractContextManager[bool]:
@@ -143,38 +144,9 @@ class Store:
     def clean(self) -> int:
         """Removes what killed processes left half written, and returns how many runs that were."""
         removed = 0
-        for part in self.path.glob(".*.part"):
+        for part in self.path.glob(f".*{files.PART}"):
             with files.lock(self.path / LOCKS / part.name.split(".")[1]) as is_ours:
                 if is_ours:  # otherwise it is being written
-                    shutil.rmtree(part, ignore_errors=True)
+                    part.unlink(missing_ok=True)
                     removed += 1
         return removed
-
-
-def _contents(job: Job, outcome: Outcome, how: Mapping[str, Any]) -> dict[str, bytes]:
-    """The content of a run's files. The status has digests of the others and of itself."""
-    others = {REQUEST: as_bytes(job.request), ARRAYS: files.bytes_of_arrays(outcome.arrays)}
-    status = {
-        "label": job.label,
-        **how,
-        "facts": dict(outcome.facts),
-        "sha256": {name: hashlib.sha256(content).hexdigest() for name, content in others.items()},
-    }
-    return {**others, STATUS: as_bytes({**status, "self": digest(status)})}
-
-
-def _read(place: Path, job: Job) -> Record:
-    status = files.read_json(place / STATUS)
-    if status.pop("self", None) != digest(status):
-        raise DamagedFile(f"{place / STATUS} is damaged: its digest is another one.")
-    contents = {name: files.read_file(place / name) for name in (REQUEST, ARRAYS)}
-    for name, content in contents.items():
-        if status["sha256"][name] != hashlib.sha256(content).hexdigest():
-            raise DamagedFile(f"{place / name} is damaged: it is not what was written.")
-    differing = differences(json.loads(contents[REQUEST]), job.request)
-    if differing:
-        raise DamagedFile(
-            f"{place} holds the run of another job, which differs in {', '.join(differing)}."
-        )
-    arrays = files.arrays_of_bytes(contents[ARRAYS])
-    return Record(arrays, status["facts"], status=status, path=place)

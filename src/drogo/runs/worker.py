@@ -1,5 +1,7 @@
 """A worker process, which receives jobs over a connection and sends back events.
 
+It is started with Ctrl-C blocked, to which only its parent reacts.
+
 The worker itself puts finished runs into the store, so that they are kept even if the process that
 asked for them is killed. It ends when the connection ends or its parent is gone.
 """
@@ -7,7 +9,6 @@ asked for them is killed. It ends when the connection ends or its parent is gone
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import threading
 import time
@@ -19,7 +20,6 @@ from drogo.runs.store import Store
 
 def main() -> None:
     """Runs jobs until there are no more. The number of the connection is the argument."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent reacts to Ctrl-C
     threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
     connection = Connection(int(sys.argv[1]))
     connection.send(("ready", 0.0))

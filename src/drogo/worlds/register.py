@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import gymnasium
 
-from drogo.errors import MissingPackage
+from drogo.errors import import_extra
 from drogo.worlds import shipped
 
 ENTRY_POINT = "drogo.worlds.grid.environment:GridWorldEnv"
@@ -33,11 +33,6 @@ def register() -> None:
 
 def register_minigrid() -> None:
     """Registers MiniGrid's environments, unless they are registered already."""
-    try:
-        import minigrid
-    except ImportError as error:
-        raise MissingPackage(
-            "MiniGrid is not installed. Install drogo with its extra 'minigrid'."
-        ) from error
+    minigrid = import_extra("minigrid", "MiniGrid", extra="minigrid")
     if "MiniGrid-Empty-5x5-v0" not in gymnasium.registry:
         minigrid.register_minigrid_envs()

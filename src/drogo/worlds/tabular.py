@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,6 +18,8 @@ from drogo.errors import ArgumentError, check_choice
 from drogo.mdp import MDP
 
 STARTS = ("map", "uniform")
+LARGEST_TABLE = 4 * 2**30
+"""A table of more bytes is refused, because the machine would swap."""
 
 
 @dataclass(eq=False, repr=False)
@@ -121,3 +124,19 @@ class TabularEnv(gymnasium.Env):
 def check_tile(tile: int) -> None:
     if tile < 1:
         raise ArgumentError(f"tile is {tile}; it must be at least 1 pixel per cell.")
+
+
+def check_table(name: str, shape: tuple[int, ...], remedy: str) -> None:
+    """Raises an `ArgumentError` if a table of observations is too large to learn from.
+
+    Args:
+        name: What the table holds.
+        shape: The shape of the table.
+        remedy: What to do instead.
+    """
+    size = 4 * math.prod(shape)  # networks observe single precision
+    if size > LARGEST_TABLE:
+        raise ArgumentError(
+            f"{name} would take {size / 2**30:.0f} GiB "
+            f"({' x '.join(map(str, shape))} float32). {remedy}"
+        )

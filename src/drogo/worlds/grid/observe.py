@@ -15,8 +15,8 @@ import gymnasium
 import numpy as np
 from jaxtyping import Float32, Int, Shaped
 
-from drogo.errors import ArgumentError, check_choice
-from drogo.worlds.tabular import check_tile
+from drogo.errors import check_choice
+from drogo.worlds.tabular import check_table, check_tile
 
 if TYPE_CHECKING:
     from drogo.worlds.grid.world import GridWorld
@@ -29,9 +29,6 @@ FREE_COLOUR = (0.95, 0.95, 0.95)
 LOW_REWARD_COLOUR = (0.84, 0.37, 0.00)
 GOAL_COLOUR = (0.00, 0.62, 0.45)
 AGENT_COLOUR = (0.00, 0.45, 0.70)
-
-LARGEST_TABLE = 4 * 2**30
-"""A table of more bytes is refused, because the machine would swap."""
 
 
 def space(world: GridWorld, kind: str, tile: int = 1) -> gymnasium.Space:
@@ -52,12 +49,8 @@ def table(
 ) -> Shaped[np.ndarray, "k ..."]:
     """Returns the observations of the given states."""
     shape = (len(states), *(space(world, kind, tile).shape or ()))
-    size = int(np.prod(shape, dtype=np.int64)) * 4
-    if size > LARGEST_TABLE:
-        raise ArgumentError(
-            f"the {kind} table of {world.name} would take {size / 2**30:.0f} GiB "
-            f"({' x '.join(map(str, shape))} float32). Use 'coordinates' for a world of this size."
-        )
+    remedy = "Use 'coordinates' for a world of this size."
+    check_table(f"the {kind} table of {world.name}", shape, remedy)
     if kind == "state":
         return states.copy()
     if kind == "one-hot":

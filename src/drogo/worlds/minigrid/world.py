@@ -16,7 +16,7 @@ from drogo.errors import ArgumentError, ArgumentTypeError, check_choice
 from drogo.worlds.minigrid.search import FAILURE, NON_TERMINAL, StateGraph, explore
 from drogo.worlds.minigrid.snapshot import put_back
 from drogo.worlds.register import register_minigrid
-from drogo.worlds.tabular import TabularEnv, TabularWorld, check_tile
+from drogo.worlds.tabular import TabularEnv, TabularWorld, check_table, check_tile
 
 ACTIONS = ("left", "right", "forward", "pickup", "drop", "toggle", "done")
 """The names of MiniGrid's actions, in its order."""
@@ -94,6 +94,9 @@ class MiniGridWorld(TabularEnv, gymnasium.Wrapper, RecordConstructorArgs):
         self.graph, self.actions = self._explore(actions)
         self.n_states = len(self.graph.names)
         """The number of states, terminal ones included."""
+        if observation == "rgb":
+            shape = (self.n_states, inner.height * tile, inner.width * tile, 3)
+            check_table(f"the pictures with tile={tile}", shape, "Use fewer pixels per cell.")
         terminal = self.graph.kind != NON_TERMINAL
         reward = np.select(
             [self.graph.kind == FAILURE, terminal, self.graph.blocked],
