@@ -102,6 +102,9 @@ def test_mistakes_get_a_message_without_a_traceback(command, tmp_path):
         (("exact", "four-rooms", "--out", path), "broken.txt"),
         (("learn", "four-rooms", "--batch-size", "0"), "batch_size is 0"),
         (("learn", "MiniGrid-Emty-5x5-v0"), "Did you mean"),
+        (("learn", "four-rooms", "--layout", "1"), "Leave --layout out"),
+        (("learn", "CartPole-v1", "--tile", "2"), "Leave --tile out"),
+        (("learn", "four-rooms", "--key", "image", "place"), "Leave --key out"),
     ):
         if "MiniGrid" in str(arguments):
             needs.module("minigrid")
