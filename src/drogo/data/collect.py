@@ -13,6 +13,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from drogo.data.parts import Key, as_key, joined
 from drogo.data.table import TableBuilder
 from drogo.data.transitions import Transitions
+from drogo.data.vec_env import VecEnv, as_gymnasium
 from drogo.errors import AlreadyExists, ArgumentError, DataError
 from drogo.mdp import MDP, HasMDP
 
@@ -45,7 +46,7 @@ COLUMNS.names = "state", "next_state", "reward", "terminated", "truncated", "ter
 
 
 def collect(
-    env: gymnasium.Env | VectorEnv,
+    env: gymnasium.Env | VectorEnv | VecEnv,
     n: int,
     *,
     seed: int,
@@ -60,7 +61,8 @@ def collect(
     """Collects transitions from an environment.
 
     Args:
-        env: A Gymnasium environment, or a vector of environments.
+        env: A Gymnasium environment, a vector of environments, or a `VecEnv` of
+            Stable-Baselines3.
         n: The number of transitions.
         seed: The seed of all random numbers.
         start: Where transitions begin. `"uniform"`: each in a non-terminal state drawn uniformly,
@@ -93,6 +95,7 @@ def collect(
         raise ArgumentError(f"start is {start!r}; choose 'uniform', 'reset', or give a function.")
     if isinstance(reward, int | float) and not reward < 0:
         raise ArgumentError(f"reward is {reward}; a step cost must be negative.")
+    env = as_gymnasium(env)
     key, rng = as_key(key), np.random.default_rng(seed)
     plain = policy is None and terminal_value is None and key is None and file is None
     if plain and not callable(start) and not callable(reward):
