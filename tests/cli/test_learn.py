@@ -218,6 +218,21 @@ def test_a_tabular_environment_has_a_truth(command, tmp_path):
     assert len(list(tmp_path.glob("*/picture.png"))) == 1
 
 
+def test_the_picture_of_a_tabular_environment_shows_the_truth():
+    from drogo.cli import pictures
+    from drogo.worlds.resolve import resolve
+
+    world = resolve("CliffWalking-v1", reward=-1.0)
+    data = drogo.collect(world.env, 20_000, seed=0, **world.sampling)
+    truth = pictures.truth(world, data, 20.0)
+    mdp = world.mdp
+    exact = dict(zip(mdp.states, drogo.exact.log_column(mdp, 20.0), strict=True))
+    np.testing.assert_array_equal(truth["column"], [exact[int(s)] for s in data.observations])
+    fit = drogo.fit(data, lam=20.0, updates=2, truth=truth)
+    titles = [axes.get_title() for axes in pictures.learned(world, fit, truth, "how").axes]
+    assert titles == ["exact column", "learned", "learned - exact", "learning curves"]
+
+
 def test_an_environment_without_a_truth(command, tmp_path, monkeypatch, no_pictures):
     monkeypatch.setattr(Environment, "known_mdp", None)
     few = ("--seeds", 1, "--updates", 4, "--transitions", 300, "--out", tmp_path)
