@@ -37,6 +37,8 @@ def test_python_snippets(code, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     if "stable_baselines3" in code:
         needs.module("stable_baselines3")
+    for name in re.findall(r"\.save\(\"([^\"]+)\"", code):  # what an earlier run has left
+        (tmp_path / name).write_bytes(b"")
     exec(compile(code, "snippet", "exec"), {"__name__": "snippet"})
 
 
