@@ -40,6 +40,8 @@ def test_python_snippets(code, tmp_path, monkeypatch, request, capsys):
         request.getfixturevalue("optimised")
     if "stable_baselines3" in code:
         needs.module("stable_baselines3")
+    for name in re.findall(r"\.save\(\"([^\"]+)\"", code):  # what an earlier run has left
+        (tmp_path / name).write_bytes(b"")
     exec(compile(code, "snippet", "exec"), {"__name__": "snippet"})
 
 

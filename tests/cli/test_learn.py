@@ -218,6 +218,21 @@ def test_a_tabular_environment_has_a_truth(command, tmp_path):
     assert len(list(tmp_path.glob("*/picture.png"))) == 1
 
 
+def test_the_picture_of_a_tabular_environment_shows_the_truth():
+    from drogo.cli import pictures
+    from drogo.worlds.resolve import resolve
+
+    world = resolve("CliffWalking-v1", reward=-1.0)
+    data = drogo.collect(world.env, 20_000, seed=0, **world.sampling)
+    truth = pictures.truth(world, data, 20.0)
+    mdp = world.mdp
+    exact = dict(zip(mdp.states, drogo.exact.log_column(mdp, 20.0), strict=True))
+    np.testing.assert_array_equal(truth["column"], [exact[int(s)] for s in data.observations])
+    fit = drogo.fit(data, lam=20.0, updates=2, truth=truth)
+    titles = [axes.get_title() for axes in pictures.learned(world, fit, truth, "how").axes]
+    assert titles == ["exact column", "learned", "learned - exact", "learning curves"]
+
+
 def test_an_environment_without_a_truth(command, tmp_path, monkeypatch, no_pictures):
     monkeypatch.setattr(Environment, "known_mdp", None)
     few = ("--seeds", 1, "--updates", 4, "--transitions", 300, "--out", tmp_path)
@@ -249,3 +264,45 @@ def test_a_continuous_environment(command, tmp_path, monkeypatch):
     assert report["network"] == "mlp"
     assert "cosine_column" in report["seeds"][0]
     assert len(list(tmp_path.glob("*/picture.png"))) == 1
+
+
+WITH_DICT = """
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+class Pair(gymnasium.Env):
+    observation_space = spaces.Dict({name: spaces.Box(0, 1, (1,), np.float32) for name in "ab"})
+    action_space = spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return self.seen(0.0), {}
+
+    def step(self, action):
+        return self.seen(float(action)), -1.0, bool(action), False, {}
+
+    def seen(self, place):
+        return {"a": np.float32([place]), "b": np.float32([0.5])}
+
+gymnasium.register("Pair-v0", entry_point=Pair)
+"""
+
+
+def test_several_parts_of_a_dict(command, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "pair_of_parts.py").write_text(WITH_DICT)
+    seen = []
+
+    def stop(data, **arguments):
+        seen.append(data.observations.tolist())
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(drogo, "fit", stop)
+    arguments = ("learn", "pair_of_parts:Pair-v0", "--transitions", 50, "--out", tmp_path / "out")
+    assert command(*arguments, "--key", "b", "a").status == 130
+    assert command(*arguments, "--key", "a").status == 130
+    assert seen == [[[0.5, 0.0], [0.5, 1.0]], [[0.0], [1.0]]]
+    names = sorted(path.name for path in (tmp_path / "out").iterdir())
+    assert names[0].startswith("Pair-v0-a-auto")
+    assert names[1].startswith("Pair-v0-b+a-auto")

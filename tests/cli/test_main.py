@@ -149,6 +149,9 @@ def test_mistakes_get_a_message_without_a_traceback(command, tmp_path):
             "would take 3.17e+07 GiB of memory, and",
         ),
         (("learn", "MiniGrid-Emty-5x5-v0"), "Did you mean"),
+        (("learn", "four-rooms", "--layout", "1"), "Leave --layout out"),
+        (("learn", "CartPole-v1", "--tile", "2"), "Leave --tile out"),
+        (("learn", "four-rooms", "--key", "image", "place"), "Leave --key out"),
     ):
         if "MiniGrid" in str(arguments):
             needs.module("minigrid")

@@ -161,3 +161,28 @@ def test_several_starts():
     mdp = MDP.from_gymnasium(env, state=lambda e: e.unwrapped.state, seed=[0, 1, 2, 3])
     assert mdp.start.sum() == pytest.approx(1)
     assert np.count_nonzero(mdp.start) > 1
+
+
+def test_a_vector_in_the_order_of_the_data():
+    """The MDP has its states in another order than the data, which do not hold all of them."""
+    env = gymnasium.make("FrozenLake-v1", is_slippery=False)
+    mdp = MDP.from_gymnasium(env, reward=-1.0)
+    seen = np.array([15, 4, 0])
+    index = mdp.index_of(seen)
+    assert [mdp.states[k] for k in index] == [15, 4, 0]
+    assert [mdp.states[k] for k in mdp.index_of(seen * 2, key=lambda twice: int(twice) // 2)] == [
+        15,
+        4,
+        0,
+    ]
+    with pytest.raises(
+        MDPError, match="observation 1 is 99, which is none of the .* states .*key="
+    ):
+        mdp.index_of(np.array([15, 99]))
+
+
+def test_arrays_are_found_among_the_states_of_a_search():
+    mdp = MDP.from_arrays(
+        np.array([[0.0, 1.0], [0.0, 0.0]]), [-1.0, 0.0], [1], states=[((0, 1),), ((2, 3),)]
+    )
+    assert mdp.index_of(np.array([[[2, 3]], [[0, 1]]])).tolist() == [1, 0]

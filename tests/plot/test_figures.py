@@ -90,8 +90,9 @@ def test_figures_of_a_fit():
         figures.append(learned_by(draw, exactly, field, HISTORY, title="two\nlines"))
     for numbers in (1, 4):
         rows = RNG.normal(size=(300, numbers))
-        draw = partial(draw_cloud, rows)
-        figures.append(learned_by(draw, None, rows.sum(axis=1), HISTORY, title="cloud"))
+        draw, mean = partial(draw_cloud, rows), rows.sum(axis=1)
+        for exactly in (mean + 0.1, None):
+            figures.append(learned_by(draw, exactly, mean, HISTORY, title="cloud"))
     for figure in figures:
         assert_nothing_is_cut_off(figure)
 

@@ -62,6 +62,17 @@ def test_minigrid():
         resolve("MiniGrid-Emty-5x5-v0")
 
 
+def test_several_keys_are_another_request():
+    one, same, two, other = (
+        resolve("CartPole-v1", key=key) for key in ("a+b", ["a+b"], ("a", "b"), ("b", "a"))
+    )
+    assert one.view == two.view == "a+b"
+    assert one.digest == same.digest != two.digest != other.digest
+    assert one.sampling["key"] == same.sampling["key"] == "a+b"
+    assert two.sampling["key"] == ("a", "b")
+    assert resolve("CartPole-v1", key=()).sampling["key"] is None
+
+
 MODULE = """
 import gymnasium
 
@@ -102,6 +113,17 @@ def test_an_environment_of_ones_own_module(tmp_path, monkeypatch):
         ("CartPole-v1", {"observation": "pixels"}, "has its own observations"),
         ("MiniGrid-Empty-5x5-v0", {"observation": "one-hot"}, "is for grid worlds"),
         ("MiniGrid-Empty-5x5-v0", {"layout": -1}, "layout is -1"),
+        (
+            "four-rooms",
+            {"layout": 0},
+            "layout is the seed .* four-rooms is a text map. Leave layout=",
+        ),
+        ("drogo/FourRooms-v0", {"tile": 3}, "tile is the number of pixels .* is a text map"),
+        ("four-rooms", {"key": "image"}, "key chooses parts of a Dict observation, and four-rooms"),
+        ("CartPole-v1", {"layout": 1}, "MiniGrid environment's grid, and CartPole-v1 is not one"),
+        ("CartPole-v1", {"tile": 3}, "MiniGrid environment, and CartPole-v1 is not one"),
+        ("MiniGrid-Empty-5x5-v0", {"key": ["image"]}, "is observed as a whole. Leave key="),
+        ("MiniGrid-Empty-5x5-v0", {"observation": "symbolic", "tile": 3}, "have no pixels"),
     ],
 )
 def test_mistakes(name, options, message):

@@ -52,12 +52,12 @@ class Learn:
     reward: float | None = None
     """Cost of every step in place of a Gymnasium environment's own reward, for example -1. Terminal
     states then have the value 0."""
-    key: str | None = None
-    """Which part of a Dict observation to learn from."""
-    layout: int = 0
-    """Seed of a MiniGrid environment's grid."""
-    tile: int = 3
-    """Pixels per cell of a MiniGrid environment."""
+    key: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME ...", help_behavior_hint="")] = ()
+    """Which part of a Dict observation to learn from. Several parts are joined, in this order."""
+    layout: int | None = None
+    """Seed of a MiniGrid environment's grid, 0 unless given."""
+    tile: int | None = None
+    """Pixels per cell of a MiniGrid environment, 3 unless given."""
     log: Literal["tensorboard", "wandb"] | None = None
     """Where the learning curves are logged, besides in the result."""
     out: Path = Path("results/learn")

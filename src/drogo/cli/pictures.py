@@ -47,8 +47,7 @@ def truth(world: World, data: Transitions, lam: float) -> dict[str, Float[np.nda
         return {}
     rows = np.arange(mdp.n_states)
     if isinstance(world, Environment):  # the data may hold a part of the states, in any order
-        index = {state: row for row, state in enumerate(mdp.states)}
-        rows = np.array([index[int(state)] for state in data.observations])
+        rows = mdp.index_of(data.observations)
     definitions = TRUTHS if isinstance(world, GridMap) else TRUTHS[:1]
     solutions = {name: solve(mdp, lam, name) for name in definitions}
     return {name: s.log_e[rows] for name, s in solutions.items() if s.status == "converged"}
@@ -95,7 +94,8 @@ def learned(
     if mountain_car is not None:
         return _over_plane(mountain_car, result, title)
     draw = partial(draw_cloud, result.observations)
-    return learned_by(draw, None, result.v.mean(axis=0), result.history, title=title)
+    known, mean = truths.get("column"), result.v.mean(axis=0)
+    return learned_by(draw, known, mean, result.history, title=title)
 
 
 def shaped(world: GridWorld, grids: Mapping[str, Grid]) -> dict[str, bytes]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,8 +10,10 @@ import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
+from drogo.data.parts import Key, as_key, joined
 from drogo.data.table import TableBuilder
 from drogo.data.transitions import Transitions
+from drogo.data.vec_env import VecEnv, as_gymnasium
 from drogo.errors import AlreadyExists, ArgumentError, DataError
 from drogo.mdp import MDP, HasMDP
 
@@ -44,7 +46,7 @@ COLUMNS.names = "state", "next_state", "reward", "terminated", "truncated", "ter
 
 
 def collect(
-    env: gymnasium.Env | VectorEnv,
+    env: gymnasium.Env | VectorEnv | VecEnv,
     n: int,
     *,
     seed: int,
@@ -53,14 +55,15 @@ def collect(
     behaviour: Callable[[Step], float] | None = None,
     reward: NumberOfStep = None,
     terminal_value: NumberOfStep = None,
-    key: str | None = None,
+    key: str | Sequence[str] | None = None,
     merge: bool | None = None,
     file: str | Path | None = None,
 ) -> Transitions:
     """Collects transitions from an environment.
 
     Args:
-        env: A Gymnasium environment, or a vector of environments.
+        env: A Gymnasium environment, a vector of environments, or a `VecEnv` of
+            Stable-Baselines3.
         n: The number of transitions.
         seed: The seed of all random numbers.
         start: Where transitions begin. `"uniform"`: each in a non-terminal state drawn uniformly,
@@ -79,7 +82,8 @@ def collect(
             `terminal_value / lam`): a number, or a function of the last `Step` of an episode. By
             default `info["terminal_value"]` of that step, which is then subtracted from the step's
             reward, or else 0.
-        key: The part of a `Dict` observation to keep.
+        key: The part of a `Dict` observation to keep. Several parts, such as
+            `("position", "velocity")`, are joined in this order to one flat vector.
         merge: Whether equal observations become one row of the table. By default they do unless
             observations turn out not to repeat.
         file: A new file for the observations, if they are too large for memory.
@@ -96,7 +100,8 @@ def collect(
         raise ArgumentError(f"start is {start!r}; choose 'uniform', 'reset', or give a function.")
     if isinstance(reward, int | float) and not reward < 0:
         raise ArgumentError(f"reward is {reward}; a step cost must be negative.")
-    rng = np.random.default_rng(seed)
+    env = as_gymnasium(env)
+    key, rng = as_key(key), np.random.default_rng(seed)
     if behaviour is not None and policy is None:
         raise ArgumentError("behaviour says how policy chooses its actions; give policy too.")
     plain = behaviour is None and terminal_value is None and key is None and file is None
@@ -223,7 +228,7 @@ def _steps_of_env(
     rng: np.random.Generator,
     start: str | Start | None,
     policy: Policy | None,
-    key: str | None,
+    key: Key,
 ) -> Iterator[tuple[int, Step]]:
     """Step an environment for ever. Its number is 0."""
     env.action_space.seed(int(rng.integers(2**31)))
@@ -244,7 +249,7 @@ def _steps_of_env(
 
 
 def _steps_of_vector(
-    envs: VectorEnv, rng: np.random.Generator, policy: Policy | None, key: str | None
+    envs: VectorEnv, rng: np.random.Generator, policy: Policy | None, key: Key
 ) -> Iterator[tuple[int, Step]]:
     """Step a vector of environments for ever, in any of Gymnasium's autoreset modes."""
     mode = envs.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
@@ -287,8 +292,10 @@ def _info_of(infos: dict[str, Any], k: int) -> dict[str, Any]:
     }
 
 
-def _copy(observation: Any, key: str | None) -> np.ndarray:
+def _copy(observation: Any, key: Key) -> np.ndarray:
     """Copy the part of an observation that is kept: some environments reuse their arrays."""
+    if isinstance(key, tuple):
+        return joined(observation, key)
     if isinstance(observation, dict):
         parts = ", ".join(map(str, observation))
         if key is None:

@@ -132,7 +132,7 @@ def explore(
         nodes = [copy.deepcopy(node) for _ in actions]
         for following, action in zip(nodes, actions, strict=True):
             observation, reward, terminated, _, _ = following.step(action)
-            key = _as_key(observation) if state is None else state(following)
+            key = as_key(observation) if state is None else state(following)
             row.append([(1.0, key, float(reward), bool(terminated))])
         return row, nodes
 
@@ -141,21 +141,21 @@ def explore(
     for seed in seeds:
         root = copy.deepcopy(env)
         observation, _ = root.reset(seed=seed)
-        key = _as_key(observation) if state is None else state(root)
+        key = as_key(observation) if state is None else state(root)
         starts[key] += 1
         roots.setdefault(key, root)
     outcomes = _breadth_first(roots, expand, max_states)
     return outcomes, np.array([starts[key] for key in outcomes]) / len(seeds)
 
 
-def _as_key(observation: Any) -> Hashable:
+def as_key(observation: Any) -> Hashable:
     """Converts an observation to nested tuples, so that it can be looked up and printed."""
     if isinstance(observation, dict):
-        return tuple((name, _as_key(part)) for name, part in sorted(observation.items()))
+        return tuple((name, as_key(part)) for name, part in sorted(observation.items()))
     if isinstance(observation, list | tuple):
-        return tuple(_as_key(part) for part in observation)
+        return tuple(as_key(part) for part in observation)
     if isinstance(observation, np.ndarray):
-        return _as_key(observation.tolist())
+        return as_key(observation.tolist())
     return observation.item() if isinstance(observation, np.generic) else observation
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 
 from drogo.errors import MDPError
 from drogo.mdp import arrays
@@ -97,6 +97,41 @@ class MDP:
         """Pairs of different states that some action leads between, each pair once."""
         before, after = zip(*(matrix.nonzero() for matrix in self.transitions), strict=True)
         return distinct_pairs(np.concatenate(before), np.concatenate(after))
+
+    def index_of(
+        self,
+        observations: Shaped[np.ndarray, "n ..."],
+        key: Callable[[np.ndarray], Hashable] | None = None,
+    ) -> Int[np.ndarray, " n"]:
+        """Returns the index of the state of each observation, to put a vector into their order.
+
+        Data hold the observations in the order in which they were met, and perhaps not those of all
+        states. `exact.log_column(mdp, lam)[mdp.index_of(data.observations)]` is the truth for them.
+
+        Args:
+            observations: One observation per row, such as `data.observations`.
+            key: What `states` calls an observation. By default, as `from_gymnasium` does: a number
+                as it is, and an array as nested tuples.
+
+        Returns:
+            One index into `states` for each observation.
+
+        Raises:
+            MDPError: An observation is none of the states.
+        """
+        from drogo.mdp.environment import as_key
+
+        index = {state: k for k, state in enumerate(self.states)}
+        names = [as_key(observation) if key is None else key(observation)
+                 for observation in observations]  # fmt: skip
+        for row, name in enumerate(names):
+            if name not in index:
+                raise MDPError(
+                    f"observation {row} is {name!r}, which is none of the {self.n_states} states "
+                    f"(the first is {self.states[0]!r}).",
+                    remedy="Give key=, a function from an observation to the entry of mdp.states.",
+                )
+        return np.array([index[name] for name in names], dtype=np.int64)
 
     @classmethod
     def from_arrays(

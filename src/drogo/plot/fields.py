@@ -124,14 +124,19 @@ def draw_cloud(
     *,
     axes: Axes,
     title: str,
+    limits: tuple[float, float] | None = None,
+    colours: str = panels.COLOURS,
+    label: str = "log e",
 ) -> None:
     """Draws values where the observations are, from the side on which they spread most."""
+    low, high = limits or panels.finite_range(values)
     some = np.random.default_rng(0).permutation(len(observations))[:MOST_POINTS]
     rows = observations[some].reshape(some.size, -1).astype(np.float64)
     axes.set_title(title)
     if rows.shape[1] == 1:
         axes.plot(rows[:, 0], values[some], "o", color=panels.LINE, markersize=4)
-        axes.set(xlabel="observation", ylabel="log e")
+        margin = 0.05 * (high - low)
+        axes.set(xlabel="observation", ylabel=label, ylim=(low - margin, high + margin))
         axes.grid(alpha=0.3)
         return
     names = [f"{rank} number of the observation" for rank in ("first", "second")]
@@ -140,6 +145,7 @@ def draw_cloud(
         few = rows[:MOST_POINTS_FOR_DIRECTIONS]
         rows = rows @ np.linalg.svd(few, full_matrices=False)[2][:2].T
         names = [f"{rank} principal component of the observations" for rank in ("1st", "2nd")]
-    shown = axes.scatter(*rows.T, c=values[some], cmap=panels.COLOURS, s=6, linewidths=0)
-    panels.colour_bar(axes, shown, "log e")
+    shown = axes.scatter(*rows.T, c=values[some], cmap=colours, vmin=low, vmax=high, s=6,
+                         linewidths=0)  # fmt: skip
+    panels.colour_bar(axes, shown, label)
     axes.set(xlabel=names[0], ylabel=names[1])

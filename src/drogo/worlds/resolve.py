@@ -11,7 +11,7 @@ import dataclasses
 import difflib
 import importlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import metadata
@@ -31,6 +31,12 @@ if TYPE_CHECKING:
 
 COSTS = {"step": -1.0, "lava": -200.0, "collision": 0.0}
 """Costs of a MiniGrid environment, whose own reward depends on the time."""
+ABOUT = {
+    "key": "key chooses parts of a Dict observation",
+    "layout": "layout is the seed of a MiniGrid environment's grid",
+    "tile": "tile is the number of pixels per cell of a MiniGrid environment",
+}
+"""What the options mean that do not apply to every world."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,8 +123,8 @@ class Environment(World):
     spec: EnvSpec
     reward: float | None
     """Cost of every step in place of the environment's own reward."""
-    key: str | None
-    """The part of a `Dict` observation to use."""
+    key: str | tuple[str, ...] | None
+    """The part of a `Dict` observation to use, or several, which are joined."""
 
     @property
     def sampling(self) -> dict[str, Any]:
@@ -160,9 +166,9 @@ def resolve(
     *,
     observation: str | None = None,
     reward: float | None = None,
-    key: str | None = None,
-    layout: int = 0,
-    tile: int = 3,
+    key: str | Sequence[str] | None = None,
+    layout: int | None = None,
+    tile: int | None = None,
 ) -> World:
     """Returns the world that a name stands for.
 
@@ -172,35 +178,27 @@ def resolve(
         observation: What is observed of a grid world ("one-hot", "coordinates", "pixels" or
             "state") or of a MiniGrid environment ("pixels" or "symbolic").
         reward: The cost of every step in place of a Gymnasium environment's own reward.
-        key: The part of a `Dict` observation to use.
-        layout: The seed of a MiniGrid environment's grid.
-        tile: Pixels per cell of a MiniGrid environment.
+        key: The part of a `Dict` observation to use, or several, which are joined.
+        layout: The seed of a MiniGrid environment's grid, by default 0.
+        tile: Pixels per cell of a MiniGrid environment, by default 3.
 
     Raises:
-        ArgumentError: There is no such world, or the observation or reward does not apply to it.
+        ArgumentError: There is no such world, or an option does not apply to it.
     """
+    keys = (key,) if isinstance(key, str) else tuple(key or ())
     if name in shipped.names() or Path(name).is_file():
+        _refuse(f"{name} is a text map", key=keys, layout=layout, tile=tile)
         return _grid_map(name, observation or "coordinates", reward)
     from drogo.worlds.register import ENTRY_POINT
 
     spec = _find_spec(name)
     if spec.entry_point == ENTRY_POINT and isinstance(spec.kwargs.get("world"), str):
+        _refuse(f"{name} is a text map", key=keys, layout=layout, tile=tile)
         kind = observation or spec.kwargs.get("observation") or "coordinates"
         return _grid_map(spec.kwargs["world"], kind, reward)
-    digest = _describe(spec)
     if spec.id.startswith("MiniGrid-"):
-        if observation not in (None, "pixels", "symbolic"):
-            raise ArgumentError(
-                f"The observation {observation!r} is for grid worlds; a MiniGrid environment is "
-                "observed as 'pixels' or 'symbolic'."
-            )
-        if layout < 0:
-            raise ArgumentError(f"layout is {layout}; it is a seed and must be 0 or more.")
-        view = "symbolic" if observation == "symbolic" else "rgb"
-        arguments = {"layout": layout, "observation": view, "tile": tile, **COSTS}
-        arguments |= {} if reward is None else {"step": reward}
-        digest["arguments"] = arguments
-        return MiniGrid(f"{spec.id}-layout{layout}", view, digest, spec, arguments)
+        _refuse(f"{name} is observed as a whole", key=keys)
+        return _minigrid(spec, observation, reward, layout, tile)
     if observation is not None:
         raise ArgumentError(
             f"The observation {observation!r} is for grid worlds and MiniGrid; {spec.id} has its "
@@ -208,7 +206,48 @@ def resolve(
             remedy="Use key= to choose a part of a Dict observation.",
             command_remedy="Use --key to choose a part of a Dict observation.",
         )
-    return Environment(spec.id.replace("/", "-"), key or "", digest, spec, reward, key)
+    _refuse(f"{name} is not one", layout=layout, tile=tile)
+    digest = _describe(spec)
+    if len(keys) > 1:  # joined names could be those of another request
+        digest["key"] = keys
+    chosen = (*keys, None)[0] if len(keys) < 2 else keys
+    return Environment(spec.id.replace("/", "-"), "+".join(keys), digest, spec, reward, chosen)
+
+
+def _refuse(why: str, **options: object) -> None:
+    """Raises an error if an option was given that does not apply."""
+    for option, value in options.items():
+        if value not in (None, ()):
+            raise ArgumentError(
+                f"{ABOUT[option]}, and {why}.",
+                remedy=f"Leave {option}= out.",
+                command_remedy=f"Leave --{option} out.",
+            )
+
+
+def _minigrid(
+    spec: EnvSpec,
+    observation: str | None,
+    reward: float | None,
+    layout: int | None,
+    tile: int | None,
+) -> MiniGrid:
+    if observation not in (None, "pixels", "symbolic"):
+        raise ArgumentError(
+            f"The observation {observation!r} is for grid worlds; a MiniGrid environment is "
+            "observed as 'pixels' or 'symbolic'."
+        )
+    view = "rgb"
+    if observation == "symbolic":
+        _refuse("symbolic observations have no pixels", tile=tile)
+        view = "symbolic"
+    layout, tile = layout or 0, 3 if tile is None else tile
+    if layout < 0:
+        raise ArgumentError(f"layout is {layout}; it is a seed and must be 0 or more.")
+    arguments = {"layout": layout, "observation": view, "tile": tile, **COSTS}
+    arguments |= {} if reward is None else {"step": reward}
+    digest = {**_describe(spec), "arguments": arguments}
+    return MiniGrid(f"{spec.id}-layout{layout}", view, digest, spec, arguments)
 
 
 def _grid_map(source: str, observation: str, reward: float | None) -> GridMap:
