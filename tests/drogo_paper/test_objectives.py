@@ -23,7 +23,7 @@ def summed(kind):
     objective = kind(Numbers(penalty=0.0))
 
     def loss(s, t):
-        sample = Sample(jnp.float32(COST[s]), jnp.asarray(False), jnp.float32(0))
+        sample = Sample(jnp.log(jnp.float32(COST[s])), jnp.asarray(False), jnp.float32(0))
         return float(objective.loss(jnp.float32(U[s]), jnp.float32(U[t]), sample))
 
     return sum(P[s, t] * loss(s, t) for s in range(3) for t in range(3))
@@ -33,7 +33,7 @@ def test_value_and_slopes_by_hand():
     """u = 2, u' = 1, cost 3: 4*4 - 2 + 0.5*(4-1)*(4-1) = 18.5, d/du = 16 - 1 + 0.5*4*3 = 21, and
     d/du' = -2."""
     objective = IntendedGDO(Numbers(penalty=0.5, target_norm=1.0))
-    sample = Sample(jnp.float32(3), jnp.asarray(False), jnp.float32(4))
+    sample = Sample(jnp.log(jnp.float32(3)), jnp.asarray(False), jnp.float32(4))
     point = jnp.float32(2), jnp.float32(1)
     found = jax.value_and_grad(lambda a, b: objective.loss(a, b, sample), (0, 1))(*point)
     assert [float(number) for number in jax.tree.leaves(found)] == [18.5, 21.0, -2.0]

@@ -196,7 +196,7 @@ class Transitions:
         """Whether states were seen often enough (`OFTEN` times on average) to be told apart."""
         return len(self) >= OFTEN * len(self.observations)
 
-    @cached_property
+    @property
     def follows_default(self) -> bool:
         """Whether actions were taken as the default policy takes them, as far as the data tell."""
         if self.action is None or self.behaviour is None:

@@ -34,8 +34,8 @@ class IntendedGDO(AbstractPenalised):
     def log_e(self, output: Any) -> Any:
         return jnp.log(jnp.maximum(jnp.abs(output), jnp.finfo(jnp.float32).tiny))
 
-    def unit(self, output: Array, cost: Array) -> Array:
-        return 2 * cost * jnp.abs(output)
+    def unit(self, output: Array, log_cost: Array) -> Array:
+        return 2 * jnp.exp(log_cost) * jnp.abs(output)
 
 
 OBJECTIVES = {"gdo_intended": IntendedGDO}
