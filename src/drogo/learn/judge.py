@@ -114,7 +114,7 @@ class Judge:
         """
         verified = self.plan.repeats
         if self.solution is not None:
-            verified = not np.isneginf(self.solution).any()
+            verified = bool(np.isfinite(self.solution).all())
         good = "converged" if verified else "unverified"
         return np.where(self.converged(row), good, "max_updates").tolist()
 

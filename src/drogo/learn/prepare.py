@@ -64,33 +64,22 @@ def prepare(
         own: What the user gave as objects: network, optimiser, objective, schedule.
         inputs: How observations are turned into numbers; derived from the data unless given.
     """
-    config = configs[0]
     _warn_of_mixed_states(data)
-    lane_configs = [config for config in configs for _ in seeds]
+    auto = configs[0].network == "auto"
+    network = choose(data.observations) if auto else configs[0].network
+    lane_configs = [replace(config, network=network) for config in configs for _ in seeds]
     truths = _truths(truth or {}, data, lane_configs)
-    if config.network == "auto":
-        kind = choose(data.observations)
-        lane_configs = [replace(c, network=kind) for c in lane_configs]
-        config = lane_configs[0]
+    config = lane_configs[0]
     if inputs is None:
-        by_pixel = config.network == "mlp" and data.observations.nbytes <= BYTES_IN_RESULT
-        by_state = config.network == "table"
         inputs = fit_inputs(
-            data.observations, normalise=config.normalise, by_pixel=by_pixel, by_state=by_state
+            data.observations,
+            normalise=config.normalise,
+            by_pixel=network == "mlp" and data.observations.nbytes <= BYTES_IN_RESULT,
+            by_state=network == "table",
         )
     objective = make_objective(config, own)
-    if objective.per_action and data.n_actions is None:
-        raise ArgumentError(
-            f"objective {config.objective!r} has a value for each action, and these transitions "
-            "have no discrete actions. Collect them with drogo.collect, or give action= and "
-            "n_actions= to Transitions.from_arrays."
-        )
     solution = _solution(data, objective, lane_configs)
-    if config.direct and solution is None:
-        raise ArgumentError(
-            "direct=True fits a network to the exact solution of the data, which exists only "
-            "where states repeat, and for the objectives drogo and q. Use preset='stable'."
-        )
+    _check_actions_and_solution(data, objective, config, solution)
     numbers = make_numbers(data, lane_configs, objective, solution)
     parts = (config, data.observations, inputs, objective.with_numbers(take(numbers, 0)))
     learner, params = make_learner(*parts, seeds, own, data.n_actions)
@@ -114,6 +103,22 @@ def prepare(
     lanes = np.tile(np.arange(len(seeds)), len(configs))
     states = init_lanes(learner, take(params, lanes))
     return training, states
+
+
+def _check_actions_and_solution(
+    data: Transitions, objective: AbstractObjective, config: Config, solution: object
+) -> None:
+    if objective.per_action and data.n_actions is None:
+        raise ArgumentError(
+            f"objective {config.objective!r} has a value for each action, and these transitions "
+            "have no discrete actions. Collect them with drogo.collect, or give action= and "
+            "n_actions= to Transitions.from_arrays."
+        )
+    if config.direct and solution is None:
+        raise ArgumentError(
+            "direct=True fits a network to the exact solution of the data, which exists only "
+            "where states repeat, and for the objectives drogo and q. Use preset='stable'."
+        )
 
 
 def make_objective(config: Config, own: Mapping[str, Any]) -> AbstractObjective:
@@ -253,7 +258,7 @@ def _solution(
     data: Transitions, objective: AbstractObjective, configs: list[Config]
 ) -> Float[np.ndarray, "lanes distinct"] | None:
     """Returns the exact solution of the data in each lane, if the objective has one."""
-    if not (objective.is_column and data.repeats):
+    if not (objective.is_column and data.repeats and data.observations.nbytes <= BYTES_IN_RESULT):
         return None
     edges, terminal = data.edges, data.pure_terminal_states
 
@@ -348,9 +353,9 @@ def data_digest(data: Transitions) -> str:
     table = data.observations
     every = max(1, len(table) // MOST_HASHED)
     shown = table if every == 1 else read_rows(table, np.arange(0, len(table), every))
-    return _digest(
-        shown, data.state, data.next_state, data.reward, data.terminated, data.terminal_value
-    )
+    columns = (data.state, data.next_state, data.reward, data.terminated, data.terminal_value)
+    actions = (part for part in (data.action, data.default) if part is not None)
+    return _digest(shown, *columns, data.weight, *actions)
 
 
 def _digest(*arrays: np.ndarray) -> str:

@@ -59,8 +59,8 @@ class LogEigenvector:
     - "converged": every value is within the tolerance of the exact solution of the data. For an
       objective whose solution is not known exactly, every equation holds within the tolerance.
     - "unverified": no equation is seen to be violated, but the values were not compared with
-      anything, because states do not repeat or some of them never lead to a terminal state in the
-      data.
+      anything: states do not repeat, or in the data some states were never left, or never lead to a
+      terminal state.
     - "max_updates": neither is the case (also if a callback stopped the fit).
     - "diverged": a number became infinite.
     """
@@ -441,7 +441,7 @@ def diagnose(history: Mapping[str, np.ndarray], status: str) -> str:
     if status == "unverified":
         return (
             "no equation is seen to be violated, but the values were not compared with anything: "
-            "states do not repeat, or some never lead to a terminal state in the data."
+            "states do not repeat, or some were never left or never lead to a terminal state."
         )
     name, key = ("error", "error") if "error" in history else ("residual", "worst")
     parts = [f"the largest {name} is {history[key][-1]:.2g}, above the tolerance"]

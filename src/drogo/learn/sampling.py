@@ -253,16 +253,16 @@ def known_values(
         assert edges.log_default is not None
         after = np.where(edges.terminated, edges.terminal_value / lam, solution[edges.next_state])
         used = ~np.isnan(after) & known[edges.state]
-        pairs, of_edge = np.unique(
-            np.stack([edges.state, edges.action])[:, used], axis=1, return_inverse=True
-        )
+        pair = edges.state[used].astype(np.int64) * (edges.action.max() + 1) + edges.action[used]
+        pairs, of_edge = np.unique(pair, return_inverse=True)
         gain = np.exp((edges.reward / lam + after - solution[edges.state])[used])
         count = np.bincount(of_edge, edges.count[used])
         with np.errstate(divide="ignore"):
             mean = np.log(np.bincount(of_edge, edges.count[used] * gain) / count)
         log_default = np.zeros(count.size)
         log_default[of_edge] = edges.log_default[used]
-        (state, action), value = pairs, mean + log_default + solution[pairs[0]]
+        state, action = np.divmod(pairs, edges.action.max() + 1)
+        value = mean + log_default + solution[state]
         known = np.isfinite(value)
         state, action, value = state[known], action[known], value[known]
     n = state.size
