@@ -18,8 +18,10 @@ def jobs(scope: Scope, get: Get) -> list[Job]:
 
 
 def answer(scope: Scope, get: Get) -> Answer:
-    figure = new_figure(15, 13.5)
-    panels = figure.subplots(len(WORLDS), 1 + len(INPUTS))
+    figure = new_figure(15, 12.5)
+    shapes = [GridWorld.load(name).shape for name in WORLDS]
+    heights = [height / width for height, width in shapes]  # no room is left around a wide world
+    panels = figure.subplots(len(WORLDS), 1 + len(INPUTS), height_ratios=heights)
     largest = 0.0
     for row, name in zip(panels, WORLDS, strict=True):
         world = GridWorld.load(name)

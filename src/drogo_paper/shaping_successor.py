@@ -36,13 +36,17 @@ def answer(scope: Scope, get: Get) -> Answer:
     grids = shaping.grids_in(needed(get, job(scope)))
     rows = summarise(grids)
     never = [name for name, row in rows.items() if not np.isfinite(row.steps_to_optimal.mean)]
-    told = _with_the_paper(rows, grids[USUAL], never)
+    told = (
+        f"{_usual(scope, rows[USUAL])} {len(rows)} readings of its eigenvector were tried. Those "
+        f"that do not converge with any setting: {', '.join(never) or 'none'}. "
+        f"{_with_the_paper(rows, grids[USUAL], never)}"
+    )
+    short = f"{len(rows)} readings of the SR's eigenvector were tried, in runs that are too short "
+    short += "for a verdict."
     return Answer(
         f"The SR in {WORLD}",
         "Table 1",
-        f"{_usual(scope, rows[USUAL])} {len(rows)} readings of its eigenvector were tried. Those "
-        f"that do not converge with any setting: {', '.join(never) or 'none'}. "
-        f"{scope.against_paper(told)}".strip(),
+        short if scope.quick else told,
         {},
         [_readings_table(scope, rows, grids), _settings_table(grids[USUAL])],
         numbers={"readings": len(rows), "do not converge": never},
@@ -54,8 +58,8 @@ def _usual(scope: Scope, row: Row) -> str:
         within = f"within {shaping.steps_in(scope):,} steps"
         return f"With the settings of the table above, the SR does not converge {within}."
     steps = cell(row.steps_to_optimal, STEPS)
-    paper = scope.against_paper("; in the paper it does not converge")
-    return f"As in the table above, the SR converges after {steps} thousand steps{paper}."
+    paper = "in the paper it does not converge"
+    return f"As in the table above, the SR converges after {steps} thousand steps; {paper}."
 
 
 def _with_the_paper(rows: Mapping[str, Row], usual: Grid, never: list[str]) -> str:
