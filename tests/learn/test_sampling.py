@@ -11,7 +11,7 @@ import pytest
 
 from drogo import Config, GridWorld, collect, exact
 from drogo.learn.build import build, choose
-from drogo.learn.inputs import Inputs
+from drogo.learn.inputs import fit_inputs
 from drogo.learn.learner import Learner
 from drogo.learn.objectives import OBJECTIVES, Numbers
 from drogo.learn.plan import make_plan
@@ -50,10 +50,12 @@ def test_table_and_rows_give_the_same_gradient(kind, objective, target):
     """The network evaluated once per distinct observation, or once per row of the batch."""
     data = data_of(kind).with_absorbing_terminals(0.001)
     config = Config(objective=objective, network=choose(data.observations), batch_size=200)
+    inputs = fit_inputs(data.observations, normalise=False, by_state=kind == "state")
     network, other = (
-        build(config, data.observations, Inputs(), 0.5, jax.random.key(k)) for k in (0, 1)
+        build(config, data.observations, inputs, 0.5, jax.random.key(k)) for k in (0, 1)
     )
-    learner = Learner(OBJECTIVES[objective](NUMBERS), network, make_optimiser("adam", 0.5))
+    optimiser = make_optimiser("adam", 0.5)
+    learner = Learner(OBJECTIVES[objective](NUMBERS), network, optimiser, inputs=inputs)
     plan = make_plan(data, learner.objective, config)
     assert plan.whole
     table, _ = make_data(data, plan, learner, [3], config)
