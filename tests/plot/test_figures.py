@@ -7,6 +7,7 @@ import pytest
 from matplotlib.collections import LineCollection
 
 from drogo import GridWorld, exact, plot
+from drogo.plot.compare import compared_by, compared_curves, compared_scenes
 from drogo.plot.fields import draw_cloud, draw_image, learned_by
 from drogo.plot.scenes import exact_scenes, learned_scenes
 
@@ -162,3 +163,20 @@ def test_figures_of_scenes(count, is_known):
     figure = exact_scenes(shown, np.where(v > 0, v, -np.inf), title="exact", label="log e")
     assert_nothing_is_cut_off(figure)
     assert figure.axes[0].images[1].get_clim() == (2, 5)
+
+
+def test_figures_of_two_fits():
+    other = {"update": np.array([0, 10]), "worst": np.array([[9.0], [np.inf]])}
+    world, v = GridWorld.load("four-rooms"), RNG.normal(size=(2, 104))
+    draw = partial(plot.heatmap, world, numbers=False)
+    figures = [compared_by(draw, *v, (HISTORY, HISTORY), title="A: one\nB: other")]
+    for count in (1, 2):
+        shown = [scene(f"scene {k}") for k in range(count)]
+        figures.append(compared_scenes(shown, *v[:, :6], (HISTORY, other), title="scenes"))
+    for size in (0, 104):
+        figures.append(compared_curves(*v[:, :size], (HISTORY, other), title="curves"))
+    for figure in figures:
+        assert_nothing_is_cut_off(figure)
+    assert figures[0].axes[2].get_title() == "A - B"
+    assert figures[0].axes[3].get_ylabel() == "1 - cosine with the exact column"
+    assert figures[-1].axes[1].get_ylabel() == "largest violation of an equation"

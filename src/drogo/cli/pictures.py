@@ -31,12 +31,14 @@ MOUNTAIN_CAR = "MountainCar-v0"
 PIXELS_OF_A_PLANE = 120
 
 
-def truth(world: World, data: Transitions, lam: float) -> dict[str, Float[np.ndarray, " distinct"]]:
+def truth(
+    world: World, data: Transitions | LogEigenvector, lam: float
+) -> dict[str, Float[np.ndarray, " distinct"]]:
     """Returns the exact vectors over the observations of the data, as far as they are known.
 
     Args:
         world: The world that the data come from.
-        data: Transitions.
+        data: Transitions, or a fit to transitions.
         lam: Temperature.
     """
     mountain_car = _mountain_car(world, lam)

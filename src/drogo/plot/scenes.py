@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -28,7 +28,7 @@ CLOSED = "#222222"
 PANEL = (2.9, 2.7)
 """Width and height of one of several panels in inches."""
 
-LETTERS_PER_INCH = 13
+LETTERS_PER_INCH = 15
 """How many letters of the legend fit into an inch."""
 
 
@@ -102,10 +102,11 @@ def exact_scenes(
     width = max(PANEL[0] * len(scenes) + 1.4, 5.6)
     figure = Figure(figsize=(width, 4.2), layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1))
     finite = np.where(np.isfinite(values), values, np.nan)
-    limits = panels.finite_range(*(scene.over_cells(finite) for scene in scenes))
+    limits = panels.finite_range(row_over(scenes, finite))
     row = Row("", finite, limits, label=label)
     _draw_row(list(figure.subplots(1, len(scenes), squeeze=False)[0]), scenes, row)
-    _finish(figure, scenes, title)
+    figure.suptitle(title)
+    write_legend(figure, scenes)
     return figure
 
 
@@ -135,22 +136,42 @@ def learned_scenes(
         known = None if truth is None else scene.over_cells(truth)
         draw = partial(draw_scene, scene)
         figure = learned_by(draw, known, scene.over_cells(mean), history, title=title)
-        _finish(figure, scenes, title)
+        write_legend(figure, scenes)
         return figure
     rows = _rows(scenes, truth, mean, history)
+    below = partial(panels.violations if truth is None else panels.curves, history=history)
+    return rows_of_scenes(scenes, rows, below, title=title)
+
+
+def rows_of_scenes(
+    scenes: Sequence[Scene], rows: Sequence[Row], below: Callable[[Axes], None], *, title: str
+) -> Figure:
+    """Draws vectors over several scenes: a row for each vector, a column for each scene.
+
+    Args:
+        scenes: The scenes.
+        rows: The vectors.
+        below: Draws into the panel below all of them.
+        title: The title of the figure.
+
+    Returns:
+        The figure.
+    """
     size = (max(PANEL[0] * len(scenes) + 1.4, 7.0), PANEL[1] * len(rows) + 3.6)
     figure = Figure(figsize=size, layout=ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08))
     grid = figure.add_gridspec(len(rows) + 1, len(scenes))
     for k, row in enumerate(rows):
         axes = [figure.add_subplot(grid[k, column]) for column in range(len(scenes))]
         _draw_row(axes, scenes, row, has_titles=k == 0)
-    below = figure.add_subplot(grid[len(rows), :])
-    if truth is None:
-        panels.violations(below, history)
-    else:
-        panels.curves(below, history)
-    _finish(figure, scenes, title)
+    below(figure.add_subplot(grid[len(rows), :]))
+    figure.suptitle(title)
+    write_legend(figure, scenes)
     return figure
+
+
+def row_over(scenes: Sequence[Scene], values: Float[np.ndarray, " states"]) -> np.ndarray:
+    """Returns a vector as it is shown: the values of all cells of all scenes."""
+    return np.stack([scene.over_cells(values) for scene in scenes])
 
 
 def _rows(
@@ -160,12 +181,11 @@ def _rows(
     history: Mapping[str, np.ndarray],
 ) -> list[Row]:
     name = panels.name_of_mean(history)
-    fields = [scene.over_cells(mean) for scene in scenes]
     if truth is None:
-        return [Row(name, mean, panels.finite_range(*fields))]
-    limits = panels.finite_range(*fields, *(scene.over_cells(truth) for scene in scenes))
+        return [Row(name, mean, panels.finite_range(row_over(scenes, mean)))]
+    limits = panels.finite_range(row_over(scenes, mean), row_over(scenes, truth))
     error = mean - truth
-    most = max(1e-6, *np.abs(panels.finite_range(*(scene.over_cells(error) for scene in scenes))))
+    most = max(1e-6, *np.abs(panels.finite_range(row_over(scenes, error))))
     difference = Row(
         "learned - exact", error, (-most, most), panels.DIVERGING, "difference of logs"
     )
@@ -212,7 +232,7 @@ def _has_unreached(scene: Scene) -> bool:
     return bool(np.isin(np.flatnonzero(ground), scene.cell, invert=True).any())
 
 
-def _finish(figure: Figure, scenes: Sequence[Scene], title: str) -> None:
-    figure.suptitle(title)
+def write_legend(figure: Figure, scenes: Sequence[Scene]) -> None:
+    """Writes below a figure what the letters and colours of its scenes mean."""
     letters_in_a_line = int(LETTERS_PER_INCH * figure.get_size_inches()[0])
     figure.supxlabel(textwrap.fill(_legend(scenes), letters_in_a_line), fontsize=9)
