@@ -7,7 +7,9 @@ import pytest
 from matplotlib.collections import LineCollection
 
 from drogo import GridWorld, exact, plot
+from drogo.plot.compare import compared_by, compared_curves, compared_scenes
 from drogo.plot.fields import draw_cloud, draw_image, learned_by
+from drogo.plot.scenes import exact_scenes, learned_scenes
 
 RNG = np.random.default_rng(0)
 HISTORY = {
@@ -126,3 +128,55 @@ def test_figures_of_agents(methods):
     shown = [axes for axes in figure.axes if axes.get_visible()]
     assert [axes.get_title() for axes in shown] == [f"{name}: 1 of 2 arrive" for name in names]
     assert len(figure.axes) - len(shown) <= 2
+
+
+def scene(name="", *, door_is_open=False):
+    from drogo.worlds.minigrid.scenes import Mark, Scene
+
+    walls = np.zeros((9, 9), dtype=bool)
+    walls[[0, 4], :5] = walls[:5, [0, 4]] = True  # a room in a corner of a larger grid
+    lava = np.zeros_like(walls)
+    lava[2, 1] = True
+    marks = (
+        Mark(3, 3, "goal", "green", False), Mark(4, 2, "door", "red", door_is_open),
+        Mark(1, 1, "start", "grey", False), Mark(1, 3, "fountain", "grey", False),
+    )  # fmt: skip
+    cell = np.array([10, 10, 11, 12, 29, 30])
+    return Scene(name, walls, lava, marks, np.arange(6), cell)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("is_known", [True, False])
+def test_figures_of_scenes(count, is_known):
+    shown = [scene(f"scene {k}", door_is_open=k > 0) for k in range(count)]
+    v = np.arange(6.0)
+    truth = v + 0.1 if is_known else None
+    figure = learned_scenes(shown, truth, v, HISTORY, title="two\nlines")
+    assert_nothing_is_cut_off(figure)
+    maps = [axes for axes in figure.axes if axes.images]
+    assert len(maps) == (3 if is_known else 1) * count
+    assert all(axes.get_xlim() == (-0.5, 4.5) for axes in maps)
+    assert [text.get_text() for text in maps[0].texts] == ["G", "D", "S", "?"]
+    colours = [axes.texts[1].get_color() for axes in maps[:count]]
+    assert colours == ["white", *["black"] * (count - 1)]
+    assert "S: start, D: door (black: closed), orange: lava" in figure.get_supxlabel()
+    figure = exact_scenes(shown, np.where(v > 0, v, -np.inf), title="exact", label="log e")
+    assert_nothing_is_cut_off(figure)
+    assert figure.axes[0].images[1].get_clim() == (2, 5)
+
+
+def test_figures_of_two_fits():
+    other = {"update": np.array([0, 10]), "worst": np.array([[9.0], [np.inf]])}
+    world, v = GridWorld.load("four-rooms"), RNG.normal(size=(2, 104))
+    draw = partial(plot.heatmap, world, numbers=False)
+    figures = [compared_by(draw, *v, (HISTORY, HISTORY), title="A: one\nB: other")]
+    for count in (1, 2):
+        shown = [scene(f"scene {k}") for k in range(count)]
+        figures.append(compared_scenes(shown, *v[:, :6], (HISTORY, other), title="scenes"))
+    for size in (0, 104):
+        figures.append(compared_curves(*v[:, :size], (HISTORY, other), title="curves"))
+    for figure in figures:
+        assert_nothing_is_cut_off(figure)
+    assert figures[0].axes[2].get_title() == "A - B"
+    assert figures[0].axes[3].get_ylabel() == "1 - cosine with the exact column"
+    assert figures[-1].axes[1].get_ylabel() == "largest violation of an equation"

@@ -20,13 +20,14 @@ import tyro
 
 import drogo
 from drogo import signals
+from drogo.cli.compare import Compare
 from drogo.cli.envs import Envs
 from drogo.cli.exact import Exact
 from drogo.cli.learn import Learn
 from drogo.cli.shape import Shape
 from drogo.errors import DrogoError
 
-VERBS = {"envs": Envs, "exact": Exact, "learn": Learn, "shape": Shape}
+VERBS = {"envs": Envs, "exact": Exact, "learn": Learn, "compare": Compare, "shape": Shape}
 DESCRIPTION = """The default representation of an MDP: its principal eigenvector, exact and learned.
 `drogo --version` prints the version."""
 

@@ -19,9 +19,11 @@ from drogo.exact import Solution, solve
 from drogo.exact.continuous import GridSolution
 from drogo.learn import LogEigenvector
 from drogo.plot.fields import draw_cloud, draw_image, learned_by
+from drogo.plot.scenes import exact_scenes, learned_scenes
 from drogo.worlds.control import mountain_car_truth
 from drogo.worlds.control.mountain_car import GOAL, HIGH, LOW
 from drogo.worlds.grid import GridWorld
+from drogo.worlds.minigrid.scenes import scenes
 from drogo.worlds.resolve import Environment, GridMap, MiniGrid, World
 
 TRUTHS = ("column", "representation", "transition")
@@ -29,12 +31,14 @@ MOUNTAIN_CAR = "MountainCar-v0"
 PIXELS_OF_A_PLANE = 120
 
 
-def truth(world: World, data: Transitions, lam: float) -> dict[str, Float[np.ndarray, " distinct"]]:
+def truth(
+    world: World, data: Transitions | LogEigenvector, lam: float
+) -> dict[str, Float[np.ndarray, " distinct"]]:
     """Returns the exact vectors over the observations of the data, as far as they are known.
 
     Args:
         world: The world that the data come from.
-        data: Transitions.
+        data: Transitions, or a fit to transitions.
         lam: Temperature.
     """
     mountain_car = _mountain_car(world, lam)
@@ -59,14 +63,16 @@ def as_it_is(name: str) -> str:
 
 
 def exact(world: World, solution: Solution) -> Figure:
-    """Returns the picture of an exact vector: over the map, or over the states in their order."""
-    title = f"{as_it_is(world.name)}: {solution.definition}, lambda = {solution.lam:g}"
+    """Returns the picture of an exact vector: over a map or grid, or over the states in order."""
+    title = f"{_title(world)}: {solution.definition}, lambda = {solution.lam:g}"
     label = "log of the DR column" if solution.definition == "column" else "log e"
     if solution.definition != "column":
         zero_row = solution.terminal == "zero-row"
         title += ", zero row" if zero_row else f", delta = {solution.delta:g}"
     if isinstance(world, GridMap):
         return plot.heatmap(world.grid, solution.log_e, title=title, label=label)
+    if isinstance(world, MiniGrid):
+        return exact_scenes(scenes(world.env), solution.log_e, title=title, label=label)
     return plot.profile(solution.log_e, title=title, label=label)
 
 
@@ -81,15 +87,18 @@ def learned(
         truths: What `truth` returned for its transitions.
         how: How it was trained, for the title.
     """
-    title = f"{as_it_is(world.name)}: {how}"
+    title = f"{_title(world)}: {how}"
     if isinstance(world, GridMap):
         v = result.v
         if not result.learner.objective.anchored:  # these have unit norm; a column is 0 at the goal
             v = v - v[:, world.grid.terminal][:, :1]
-        title = f"{as_it_is(world.name)} from {world.view}: {how}"
+        title = f"{_title(world)} from {world.view}: {how}"
         return plot.learned(world.grid, truths.get("column"), v, result.history, title=title)
     if isinstance(world, MiniGrid):
-        return _over_positions(world, result, truths.get("column"), how)
+        seen = "pixels" if world.view == "rgb" else "symbols"
+        title = f"{_title(world)}, from {seen}\n{how}"
+        mean, known = result.v.mean(axis=0), truths.get("column")
+        return learned_scenes(scenes(world.env), known, mean, result.history, title=title)
     mountain_car = _mountain_car(world, result.config.lam)
     if mountain_car is not None:
         return _over_plane(mountain_car, result, title)
@@ -119,27 +128,10 @@ def shaped(world: GridWorld, grids: Mapping[str, Grid]) -> dict[str, bytes]:
     return {"curves": plot.as_png(growth), "paths": plot.as_png(walked)}
 
 
-def _over_positions(
-    world: MiniGrid, result: LogEigenvector, column: np.ndarray | None, how: str
-) -> Figure:
-    """The mean over directions, doors and objects at each position of the grid."""
-    env = world.env.unwrapped
-    width, height = int(env.width), int(env.height)  # pyright: ignore[reportAttributeAccessIssue]
-    positions = world.env.positions
-    cell = positions[:, 1] * width + positions[:, 0]
-
-    def over_cells(values: np.ndarray) -> np.ndarray:
-        count = np.bincount(cell, minlength=width * height)
-        with np.errstate(invalid="ignore"):
-            return (np.bincount(cell, values, width * height) / count).reshape(height, width)
-
-    known = None if column is None else over_cells(column)
-    extent = (-0.5, width - 0.5, height - 0.5, -0.5)
-    draw = partial(draw_image, extent=extent, names=("column", "row"), aspect="equal")
-    seen = "pixels" if world.view == "rgb" else "symbols"
-    title = f"{world.spec.id}, layout {world.arguments['layout']}, from {seen}: {how}\n"
-    title += "(mean over directions, doors, objects)"
-    return learned_by(draw, known, over_cells(result.v.mean(axis=0)), result.history, title=title)
+def _title(world: World) -> str:
+    if isinstance(world, MiniGrid):
+        return f"{world.spec.id}, layout {world.arguments['layout']}"
+    return as_it_is(world.name)
 
 
 def _mountain_car(world: World, lam: float) -> GridSolution | None:

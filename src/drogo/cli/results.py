@@ -28,10 +28,14 @@ def directory(options: Any, world: World, label: str, **decided: Any) -> ResultD
         decided: What decides the result besides the options, or in place of one of them.
     """
     asked = {name: value for name, value in vars(options).items() if name not in NOT_ASKED}
-    code = {"drogo": drogo.__version__, "library": library_digest()}
     verb = type(options).__name__.lower()
-    request = {"verb": verb, **code, "world": world.digest, **asked, **decided}
+    request = {"verb": verb, **code(), "world": world.digest, **asked, **decided}
     return ResultDirectory(options.out, label, request)
+
+
+def code() -> dict[str, str]:
+    """Returns the part of a request that says which code makes the result."""
+    return {"drogo": drogo.__version__, "library": library_digest()}
 
 
 def obtain(

@@ -73,14 +73,12 @@ def learned_by(
     Returns:
         The figure.
     """
-    seeds = history["worst"].shape[1]
-    name = f"learned, mean of {seeds} seeds" if seeds > 1 else "learned"
+    name = panels.name_of_mean(history)
     if truth is None:
         figure = Figure(figsize=WIDE, layout=ConstrainedLayoutEngine(w_pad=0.12))
         left, right = figure.subplots(1, 2)
         draw(mean, axes=left, title=name)
-        worst = np.maximum(history["worst"], 1e-6)
-        panels.learning_curves(right, history["update"], worst, "largest violation of an equation")
+        panels.violations(right, history)
     else:
         figure = Figure(figsize=size, layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12))
         (top_left, top_right), (left, right) = figure.subplots(2, 2)

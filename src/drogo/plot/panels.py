@@ -64,6 +64,18 @@ def curves(axes: Axes, history: Mapping[str, np.ndarray], name: str = "column") 
     learning_curves(axes, history["update"], distance, f"1 - cosine with the exact {name}")
 
 
+def violations(axes: Axes, history: Mapping[str, np.ndarray]) -> None:
+    """Plots the largest violation of an equation, which is known without a truth."""
+    worst = np.maximum(history["worst"], 1e-6)
+    learning_curves(axes, history["update"], worst, "largest violation of an equation")
+
+
+def name_of_mean(history: Mapping[str, np.ndarray]) -> str:
+    """Returns the title of a panel with the mean of what the seeds of a fit learned."""
+    seeds = history["worst"].shape[1]
+    return f"learned, mean of {seeds} seeds" if seeds > 1 else "learned"
+
+
 def learning_curves(
     axes: Axes, updates: np.ndarray, values: Float[np.ndarray, "logged seeds"], label: str
 ) -> None:

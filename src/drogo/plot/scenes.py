@@ -1,0 +1,238 @@
+"""Vectors over the scenes of a MiniGrid environment, with its goal, keys, doors and lava."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+from matplotlib.axes import Axes
+from matplotlib.colors import ListedColormap
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.ticker import MaxNLocator
+
+from drogo.plot import panels
+from drogo.plot.fields import learned_by
+from drogo.plot.maps import LOW_REWARD, MINUS_INFINITY
+
+if TYPE_CHECKING:
+    from drogo.worlds.minigrid.scenes import Mark, Scene
+
+LETTERS = {"goal": "G", "start": "S", "key": "K", "door": "D", "ball": "B", "box": "X"}
+"""The letter of each kind of thing, in the order of the legend."""
+CLOSED = "#222222"
+PANEL = (2.9, 2.7)
+"""Width and height of one of several panels in inches."""
+
+LETTERS_PER_INCH = 15
+"""How many letters of the legend fit into an inch."""
+
+
+class Row(NamedTuple):
+    """A vector that is drawn once over each scene."""
+
+    title: str
+    values: Float[np.ndarray, " states"]
+    limits: tuple[float, float]
+    colours: str = panels.COLOURS
+    label: str = "log e"
+
+
+def draw_scene(
+    scene: Scene,
+    values: Float[np.ndarray, "h w"],
+    *,
+    axes: Axes,
+    title: str,
+    limits: tuple[float, float] | None = None,
+    colours: str = panels.COLOURS,
+    label: str = "log e",
+    has_bar: bool = True,
+) -> None:
+    """Draws values over the cells of a scene. Where there are none, a cell is grey.
+
+    Args:
+        scene: The scene.
+        values: What `scene.over_cells` returned.
+        axes: The panel.
+        title: The title of the panel.
+        limits: The values at the ends of the colour scale, by default the smallest and largest.
+        colours: The colour map.
+        label: What the values are.
+        has_bar: Whether to draw a colour bar.
+    """
+    low, high = limits or panels.finite_range(values)
+    ground = np.where(scene.walls, 1, np.where(scene.lava, 2, 0))
+    palette = ListedColormap([MINUS_INFINITY, panels.WALL, LOW_REWARD])
+    axes.imshow(ground, cmap=palette, vmin=0, vmax=2, interpolation="nearest")
+    shown = axes.imshow(values, cmap=colours, vmin=low, vmax=high, interpolation="nearest")
+    if has_bar:
+        panels.colour_bar(axes, shown, label)
+    # Some grids are much larger than the rooms in them.
+    rows, columns = (np.flatnonzero((ground > 0).any(axis=axis)) for axis in (1, 0))
+    height, width = np.ptp(rows), np.ptp(columns)
+    size = float(np.clip(130 / max(height, width), 5.0, 9.0))
+    for mark in scene.marks:
+        _write(axes, mark, size)
+    axes.set_xlim(columns[0] - 0.5, columns[-1] + 0.5)
+    axes.set_ylim(rows[-1] + 0.5, rows[0] - 0.5)
+    axes.set(title=title, xlabel="column", ylabel="row")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(MaxNLocator(integer=True))
+
+
+def exact_scenes(
+    scenes: Sequence[Scene], values: Float[np.ndarray, " states"], *, title: str, label: str
+) -> Figure:
+    """Draws a vector over the states of a MiniGrid environment, a panel for each scene.
+
+    Args:
+        scenes: The scenes.
+        values: One value for each state of the world. Where it is not finite, a cell is grey.
+        title: The title of the figure.
+        label: What the values are.
+
+    Returns:
+        The figure.
+    """
+    width = max(PANEL[0] * len(scenes) + 1.4, 5.6)
+    figure = Figure(figsize=(width, 4.2), layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1))
+    finite = np.where(np.isfinite(values), values, np.nan)
+    limits = panels.finite_range(row_over(scenes, finite))
+    row = Row("", finite, limits, label=label)
+    _draw_row(list(figure.subplots(1, len(scenes), squeeze=False)[0]), scenes, row)
+    figure.suptitle(title)
+    write_legend(figure, scenes)
+    return figure
+
+
+def learned_scenes(
+    scenes: Sequence[Scene],
+    truth: Float[np.ndarray, " states"] | None,
+    mean: Float[np.ndarray, " states"],
+    history: Mapping[str, np.ndarray],
+    *,
+    title: str,
+) -> Figure:
+    """Draws a fit over the scenes of a MiniGrid environment.
+
+    Args:
+        scenes: The scenes. For one, the figure is that of `learned_by`; for several, the exact and
+            the learned vector and their difference have a row each, with a panel for each scene.
+        truth: The exact vector, or None.
+        mean: The mean of what the seeds learned.
+        history: The history of the fit.
+        title: The title of the figure.
+
+    Returns:
+        The figure.
+    """
+    if len(scenes) == 1:
+        (scene,) = scenes
+        known = None if truth is None else scene.over_cells(truth)
+        draw = partial(draw_scene, scene)
+        figure = learned_by(draw, known, scene.over_cells(mean), history, title=title)
+        write_legend(figure, scenes)
+        return figure
+    rows = _rows(scenes, truth, mean, history)
+    below = partial(panels.violations if truth is None else panels.curves, history=history)
+    return rows_of_scenes(scenes, rows, below, title=title)
+
+
+def rows_of_scenes(
+    scenes: Sequence[Scene], rows: Sequence[Row], below: Callable[[Axes], None], *, title: str
+) -> Figure:
+    """Draws vectors over several scenes: a row for each vector, a column for each scene.
+
+    Args:
+        scenes: The scenes.
+        rows: The vectors.
+        below: Draws into the panel below all of them.
+        title: The title of the figure.
+
+    Returns:
+        The figure.
+    """
+    size = (max(PANEL[0] * len(scenes) + 1.4, 7.0), PANEL[1] * len(rows) + 3.6)
+    figure = Figure(figsize=size, layout=ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08))
+    grid = figure.add_gridspec(len(rows) + 1, len(scenes))
+    for k, row in enumerate(rows):
+        axes = [figure.add_subplot(grid[k, column]) for column in range(len(scenes))]
+        _draw_row(axes, scenes, row, has_titles=k == 0)
+    below(figure.add_subplot(grid[len(rows), :]))
+    figure.suptitle(title)
+    write_legend(figure, scenes)
+    return figure
+
+
+def row_over(scenes: Sequence[Scene], values: Float[np.ndarray, " states"]) -> np.ndarray:
+    """Returns a vector as it is shown: the values of all cells of all scenes."""
+    return np.stack([scene.over_cells(values) for scene in scenes])
+
+
+def _rows(
+    scenes: Sequence[Scene],
+    truth: np.ndarray | None,
+    mean: np.ndarray,
+    history: Mapping[str, np.ndarray],
+) -> list[Row]:
+    name = panels.name_of_mean(history)
+    if truth is None:
+        return [Row(name, mean, panels.finite_range(row_over(scenes, mean)))]
+    limits = panels.finite_range(row_over(scenes, mean), row_over(scenes, truth))
+    error = mean - truth
+    most = max(1e-6, *np.abs(panels.finite_range(row_over(scenes, error))))
+    difference = Row(
+        "learned - exact", error, (-most, most), panels.DIVERGING, "difference of logs"
+    )
+    return [Row("exact column", truth, limits), Row(name, mean, limits), difference]
+
+
+def _draw_row(
+    axes: Sequence[Axes], scenes: Sequence[Scene], row: Row, *, has_titles: bool = True
+) -> None:
+    for panel, scene in zip(axes, scenes, strict=True):
+        title = scene.name if has_titles else ""
+        draw_scene(
+            scene, scene.over_cells(row.values), axes=panel, title=title, limits=row.limits,
+            colours=row.colours, label=row.label, has_bar=panel is axes[-1],
+        )  # fmt: skip
+        if len(scenes) > 1:
+            panel.set(xticks=[], yticks=[], xlabel="", ylabel="")
+            panel.set_title(title, fontsize=10)
+    if len(scenes) > 1:
+        axes[0].set_ylabel(row.title)
+
+
+def _write(axes: Axes, mark: Mark, size: float) -> None:
+    """Writes the letter of a thing into its cell; a closed door is white on black."""
+    is_closed = mark.kind == "door" and not mark.is_open
+    face, ink = (CLOSED, "white") if is_closed else ("white", "black")
+    box = {"boxstyle": "round,pad=0.14", "facecolor": face, "edgecolor": ink, "linewidth": 0.6}
+    axes.text(mark.column, mark.row, LETTERS.get(mark.kind, "?"), ha="center", va="center",
+              fontsize=size, fontweight="bold", color=ink, bbox=box)  # fmt: skip
+
+
+def _legend(scenes: Sequence[Scene]) -> str:
+    kinds = {mark.kind for scene in scenes for mark in scene.marks}
+    texts = [f"{letter}: {kind}" for kind, letter in LETTERS.items() if kind in kinds]
+    texts = [f"{text} (black: closed)" if text.endswith("door") else text for text in texts]
+    texts += ["orange: lava"] if any(scene.lava.any() for scene in scenes) else []
+    texts += ["light grey: out of reach"] if any(map(_has_unreached, scenes)) else []
+    texts += ["mean over the agent's directions"]
+    return ", ".join(texts) + ("; scenes on a way to the goal" if len(scenes) > 1 else "")
+
+
+def _has_unreached(scene: Scene) -> bool:
+    ground = ~(scene.walls | scene.lava)
+    return bool(np.isin(np.flatnonzero(ground), scene.cell, invert=True).any())
+
+
+def write_legend(figure: Figure, scenes: Sequence[Scene]) -> None:
+    """Writes below a figure what the letters and colours of its scenes mean."""
+    letters_in_a_line = int(LETTERS_PER_INCH * figure.get_size_inches()[0])
+    figure.supxlabel(textwrap.fill(_legend(scenes), letters_in_a_line), fontsize=9)
