@@ -51,5 +51,5 @@ print(f"DQN, 3,000 steps: {steps_to_the_goal(dqn)} steps to the goal")
 
 several = VecNormalize(make_vec_env(shaped, n_envs=4, seed=0), norm_obs=False, gamma=0.99)
 ppo = PPO("MlpPolicy", several, gamma=0.99, seed=0, n_steps=128, batch_size=64, device="cpu")
-ppo.learn(2048)  # about 30,000 steps are needed for a policy that arrives
-print(f"PPO, 2,048 steps: {steps_to_the_goal(ppo)} steps to the goal")
+ppo.learn(1024)  # about 30,000 steps are needed for a policy that arrives
+print(f"PPO, 1,024 steps: {steps_to_the_goal(ppo)} steps to the goal")

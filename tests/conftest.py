@@ -1,5 +1,6 @@
 """Every test runs with shapes and types checked, and with JAX's promotion rules strict."""
 
+import importlib.metadata
 import os
 import tempfile
 
@@ -8,6 +9,11 @@ os.environ.setdefault("JAX_NUMPY_RANK_PROMOTION", "raise")
 # Most of the tests' time goes into compiling small programs, which then run for milliseconds. The
 # fixture `optimised` is for the others.
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+# The newer of XLA's two code generators takes twice as long for the same programs. It can be chosen
+# by a flag of this version of XLA; another version that does not know the flag would not even start.
+if importlib.metadata.version("jaxlib").startswith("0.10."):
+    older = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
+    os.environ.setdefault("XLA_FLAGS", older)
 # Both test processes, and those that they start, compile many of the same programs. What one has
 # compiled the others read, however small it is; the directory goes with the process that made it.
 if "JAX_COMPILATION_CACHE_DIR" not in os.environ:

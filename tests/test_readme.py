@@ -1,5 +1,6 @@
 """Every command and snippet of the README and the docs runs."""
 
+import json
 import os
 import re
 import shlex
@@ -50,6 +51,11 @@ def test_python_snippets(code, tmp_path, monkeypatch, request, capsys):
 def test_commands(line, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     main(shlex.split(line, comments=True)[1:])
+    assert len(list(tmp_path.glob("results/*/*/picture.png"))) == 1
+    for path in tmp_path.glob("results/learn/*/report.json"):
+        seeds = json.loads(path.read_text())["seeds"]
+        assert [seed["status"] for seed in seeds] == ["converged"] * 3
+        assert min(seed["cosine_column"] for seed in seeds) > 0.9999
 
 
 @pytest.mark.parametrize("text", list(blocks("text")))
