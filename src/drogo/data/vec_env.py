@@ -77,7 +77,7 @@ class AsVectorEnv(VectorEnv):
         truncated = over & np.array([bool(info.get(TIME_LIMIT)) for info in infos])
         merged = _by_name(infos)
         merged["_final_obs"], merged["final_obs"] = over, [None] * self.num_envs
-        for k in np.flatnonzero(over):
+        for k in np.flatnonzero(over).tolist():
             if TERMINAL not in infos[k]:
                 raise ArgumentTypeError(
                     f"environment {k} of {self.envs} ended an episode without reporting "
