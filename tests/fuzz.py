@@ -1,10 +1,15 @@
 """Hostile bytes, fields and arguments: each is a clear error or a right answer.
 
-    python tests/fuzz.py --seconds 120 --seed 1
+The tests run it for a few seconds (`test_fuzz.py`). By name it runs as long as you like, with other
+random numbers for each seed:
+
+    python tests/fuzz.py --seconds 180 --seed 1
 
 Prints, for each kind, how many were tried, how many were clear errors (a `DrogoError`), how many
 gave the right answer, and the others, which are mistakes of the library and are listed. It runs
-without the type checks of the tests, as a user's program does.
+without the type checks of the tests, as a user's program does. An argument is replaced by a value of
+its own kind: a number by another number, a text by a text, an array by an array. With `--any-type`
+it is replaced by anything at all, for which Python's own `TypeError` is common and is listed.
 """
 
 import argparse
@@ -12,11 +17,12 @@ import collections
 import contextlib
 import io
 import json
+import signal
 import tempfile
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,24 +35,44 @@ from drogo import (
     Potential,
     PotentialShaping,
     Transitions,
+    VectorPotentialShaping,
+    agents as agents_room,
     collect,
     exact,
     fit,
     load,
+    sweep,
 )
 from drogo.errors import DrogoError
 from drogo.requests import ResultDirectory
 from drogo.runs import Job, Outcome, Store
 
 Attempt = tuple[str, Callable[[], Any], Callable[[Any], bool]]
-"""What is tried, the trial, and whether its answer is right."""
+"""What is tried (its kind, and after a bar what it is in particular), the trial, and whether its answer is right."""
 
 MAP = "#####\n#S..#\n#.xG#\n#####\n"
-HOSTILE = [
-    None, True, "2", "", b"", -1, 0, 2.5, 2**40, 10**30, float("nan"), float("inf"), -float("inf"),
-    1j, [], {}, (), object(), np.array([np.nan]), np.array(["a"]), np.zeros((2, 2, 2)),
-    np.ma.array([1.0, 2.0], mask=[0, 1]), np.array([None]), [[1], [1, 2]], "../x", "[red]$x$",
+NUMBERS = [True, -1, 0, 2.5, 2**40, 10**30, float("nan"), float("inf"), -float("inf")]
+TEXTS = ["", "2", "../x", "[red]$x$", "\0", "x" * 5000]
+ARRAYS = [
+    [], np.array([np.nan]), np.zeros((2, 2, 2)), np.zeros(0), np.array([2**40]), [[1], [1, 2]],
+    np.ma.array([1.0, 2.0], mask=[0, 1]), np.array([None]), np.array(["a"]), np.array([1j]),
 ]  # fmt: skip
+OTHERS = [None, b"", 1j, {}, (), object()]
+WORK = (2**40, 10**30)
+LONGEST = 60
+"""Seconds after which an attempt is a mistake: nothing here has much to compute."""
+
+
+def hostile(good: Any, rng: np.random.Generator, *, any_type: bool) -> Any:
+    """Returns a value in place of a good one: of the same kind, or of any type at all."""
+    choices = ARRAYS
+    if any_type:
+        choices = [*NUMBERS, *TEXTS, *ARRAYS, *OTHERS]
+    elif isinstance(good, str):
+        choices = TEXTS
+    elif isinstance(good, int | float):
+        choices = NUMBERS
+    return choices[rng.integers(len(choices))]
 
 
 def mutated(content: bytes, rng: np.random.Generator) -> bytes:
@@ -69,8 +95,8 @@ def mutated(content: bytes, rng: np.random.Generator) -> bytes:
     return bytes(changed)
 
 
-def with_field(content: bytes, rng: np.random.Generator) -> bytes:
-    """Returns an `.npz` file in which a setting or a whole array is something else."""
+def with_field(content: bytes, rng: np.random.Generator) -> tuple[bytes, str]:
+    """Returns an `.npz` file in which a setting or a whole array is something else, and which."""
     with np.load(io.BytesIO(content)) as stored:
         arrays = {name: stored[name] for name in stored.files}
     settings = json.loads(arrays["settings"].tobytes())
@@ -86,15 +112,17 @@ def with_field(content: bytes, rng: np.random.Generator) -> bytes:
         arrays[name] = others[rng.integers(len(others))]
     stream = io.BytesIO()
     np.savez_compressed(stream, **arrays)
-    return stream.getvalue()
+    return stream.getvalue(), f"{name}: {settings.get(name, arrays.get(name))!r}"
 
 
-def same(a: Any, b: Any) -> bool:
-    """Returns whether two results hold the same numbers."""
+def same(a: Any, b: Any, *, close: bool = False) -> bool:
+    """Returns whether two results hold the same numbers, or those in half precision if `close`."""
     if isinstance(a, dict):
-        return a.keys() == b.keys() and all(same(a[name], b[name]) for name in a)
+        return a.keys() == b.keys() and all(same(a[name], b[name], close=close) for name in a)
     if isinstance(a, tuple | list):
-        return len(a) == len(b) and all(map(same, a, b))
+        return len(a) == len(b) and all(same(x, y, close=close) for x, y in zip(a, b, strict=True))
+    if close and isinstance(a, np.ndarray) and a.dtype.kind == "f":
+        return a.shape == b.shape and np.allclose(a, b, rtol=0, atol=1e-2, equal_nan=True)
     return np.array_equal(a, b, equal_nan=isinstance(a, np.ndarray) and a.dtype.kind == "f")
 
 
@@ -134,12 +162,14 @@ class Files:
             name = str(rng.choice(list(self.readers)))
             content = (self.directory / name).read_bytes()
             fields = name.endswith(".npz") and rng.random() < 0.5
-            changed = with_field(content, rng) if fields else mutated(content, rng)
+            changed, what = with_field(content, rng) if fields else (mutated(content, rng), "")
             path = self.directory / f"changed-{name}"
             yield (
-                f"{'fields' if fields else 'bytes'} of {name}",
+                f"{'fields' if fields else 'bytes'} of {name}|{what}"[:200],
                 lambda name=name, path=path, changed=changed: self._read(name, path, changed),
-                lambda answer, name=name: name == "map.txt" or same(answer, self.good[name]),
+                lambda answer, name=name, close=fields: (
+                    name == "map.txt" or same(answer, self.good[name], close=close)
+                ),
             )
 
     def _read(self, name: str, path: Path, content: bytes) -> Any:
@@ -151,33 +181,36 @@ def stores(directory: Path, rng: np.random.Generator) -> Iterator[Attempt]:
     """Runs and results of requests with damaged files: found damaged, or read as they were."""
     job = Job("run_jobs:square", {"x": 3}, "three squared")
     how = {"duration": 0.1, "machine": "here", "versions": {}}
+    report = {"files": {}, "cosine": 0.5}
     count = 0
     while True:
         count += 1
         store = Store(directory / f"store-{count}")
         store.put(job, Outcome({"y": np.arange(3.0)}, {"note": "fine"}), how)
-        path = store.place(job) / str(rng.choice(["arrays.npz", "request.json", "status.json"]))
+        path = store.place(job)
         path.write_bytes(mutated(path.read_bytes(), rng))
         yield (
             "bytes of a run",
             lambda store=store: store.get(job),
-            lambda record: record is None or same(record.arrays["y"], np.arange(3.0)),
-        )
+            lambda record: record is None or (
+                same(dict(record.arrays), {"y": np.arange(3.0)}) and record.facts == {"note": "fine"}
+            ),
+        )  # fmt: skip
         request = ResultDirectory(directory / f"results-{count}", "name", {"lam": 20.0})
         with request.begin(overwrite=False):
-            report = request.finish({"files": {}, "cosine": 0.5})
+            request.finish(report)
         path = request.path / str(rng.choice(["request.json", "report.json"]))
         path.write_bytes(mutated(path.read_bytes(), rng))
         yield (
             "bytes of a result's JSON",
             request.report,
-            lambda found, report=report: (
-                found is None or (isinstance(found, dict) and bool(report))
-            ),
+            lambda found: found == report,
         )
 
 
-def arguments(rng: np.random.Generator) -> Iterator[Attempt]:
+def arguments(
+    rng: np.random.Generator, *, any_type: bool, without: Collection[str]
+) -> Iterator[Attempt]:
     """Good calls of public functions in which one argument is something else."""
     world = GridWorld.parse(MAP)
     env = gymnasium.make("drogo/GridWorld-v0", world=world, observation="coordinates")
@@ -203,6 +236,13 @@ def arguments(rng: np.random.Generator) -> Iterator[Attempt]:
             "stop_early": False, "truth": None, "callbacks": (), "preset": "fast"}  # fmt: skip
     shaping = {"potential": Potential.from_states(world.observations("coordinates"), np.zeros(6)),
                "weight": 0.5, "discount": 0.9, "terminal": "zero"}  # fmt: skip
+    zeros = np.zeros((2, mdp.n_states))
+    agents = {"potential": zeros, "weight": np.zeros(2), "step_size": np.ones(2),
+              "seed": np.arange(2), "step_limit": 10, "low_reward": None, "discount": 0.9,
+              "epsilon": 0.1}  # fmt: skip
+    lake = gymnasium.make("FrozenLake-v1", is_slippery=False)
+    fitted = fit(data, **small)
+    two = gymnasium.vector.SyncVectorEnv([lambda: env] * 2)
     calls: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         "Transitions.from_arrays": (Transitions.from_arrays, rows),
         "Transitions.from_table": (Transitions.from_table, table),
@@ -222,42 +262,87 @@ def arguments(rng: np.random.Generator) -> Iterator[Attempt]:
         "Potential.from_states": (Potential.from_states, potential),
         "PotentialShaping": (lambda **a: PotentialShaping(env, **a).reset(seed=0), shaping),
         "GridWorld.parse": (GridWorld.parse, {"text": MAP}),
+        "GridWorld.load": (GridWorld.load, {"source": "ring"}),
+        "GridWorld.observations": (world.observations, {"kind": "pixels", "tile": 1}),
+        "MDP.from_gymnasium": (
+            lambda **a: MDP.from_gymnasium(lake, **a), {"reward": -1.0, "max_states": 20, "seed": 0},
+        ),
+        "exact.solve": (
+            lambda **a: exact.solve(mdp, **a),
+            {"lam": 20.0, "definition": "column", "delta": 0.01, "terminal": "absorbing",
+             "terminal_value": [0.0]},
+        ),
+        "agents.q_learning": (
+            lambda **a: agents_room.q_learning(mdp, steps=20, every=10, **a), agents,
+        ),
+        "agents.optimal_values": (
+            lambda **a: agents_room.optimal_values(mdp, **a), {"discount": 0.9},
+        ),
+        "VectorPotentialShaping": (
+            lambda **a: VectorPotentialShaping(two, **a).reset(seed=0), shaping,
+        ),
+        "a fit": (fitted, {"observations": data.observations[:2]}),
+        "a fit's potential": (fitted.potential, {"seed": 0}),
+        "a fit's function": (fitted.value_fn, {"seed": 0}),
+        "load": (load, {"path": "nowhere.npz"}),
+        "sweep": (
+            lambda **a: sweep(data, **small, **a), {"grid": {"lam": [20.0, 10.0]}, "seeds": 1},
+        ),
+        "a job": (lambda **a: Job(**a).id, {"function": "run_jobs:square", "settings": {"x": 1},
+                                            "label": "", "seconds": 1.0}),
     }  # fmt: skip
     while True:
-        name = str(rng.choice(list(calls)))
+        name = str(rng.choice([name for name in calls if name not in without]))
         function, good = calls[name]
         argument = str(rng.choice(list(good)))
-        value = HOSTILE[rng.integers(len(HOSTILE))]
+        kinds = (str, int, float, list, np.ndarray)
+        if not any_type and not isinstance(good[argument], kinds):
+            continue  # None, a function, or an object of a class of drogo
+        value = hostile(good[argument], rng, any_type=any_type)
+        if argument in ("updates", "seeds") and isinstance(value, int) and value in WORK:
+            continue  # a fit that takes years is what was asked for
         yield (
-            f"arguments of {name}",
+            f"arguments of {name}|{argument}={value!r}"[:200],
             lambda f=function, a={**good, argument: value}: f(**a),
             lambda answer: True,  # a value that is accepted is checked by the tests of its room
         )
 
 
 def run(
-    seconds: float, seed: int, directory: Path
+    seconds: float, seed: int, directory: Path, *, any_type: bool, without: Collection[str]
 ) -> tuple[dict[str, collections.Counter], list[str]]:
     """Returns what came out of each kind of attempt, and the mistakes."""
+
+    def too_long(number: int, frame: Any) -> None:
+        raise TimeoutError(f"more than {LONGEST} seconds")
+
+    signal.signal(signal.SIGALRM, too_long)
     rng = np.random.default_rng(seed)
-    sources = [Files(directory).attempts(rng), stores(directory, rng), arguments(rng)]
+    sources = [
+        Files(directory).attempts(rng),
+        stores(directory, rng),
+        arguments(rng, any_type=any_type, without=without),
+    ]
     counts: dict[str, collections.Counter] = collections.defaultdict(collections.Counter)
     mistakes: list[str] = []
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        kind, attempt, is_right = next(sources[rng.integers(len(sources))])
+        tried, attempt, is_right = next(sources[rng.integers(len(sources))])
+        kind, _, detail = tried.partition("|")
         counts[kind]["tried"] += 1
+        signal.alarm(LONGEST)
         try:
             with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
                 warnings.simplefilter("ignore")
                 answer = attempt()
             outcome = "right" if is_right(answer) else "other"
-            text = f"{kind}: a wrong answer"
+            text = f"{kind} {detail}: a wrong answer"
         except DrogoError:
             outcome, text = "clear error", ""
         except Exception:
             last = traceback.format_exc(limit=-1).splitlines()
-            outcome, text = "other", f"{kind}: {last[-1]} {last[1].strip()}"
+            outcome, text = "other", f"{kind} {detail}: {last[-1]} {last[1].strip()}"
+        signal.alarm(0)
         counts[kind][outcome] += 1
         if outcome == "other":
             mistakes.append(text)
@@ -265,12 +350,20 @@ def run(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--any-type", action="store_true", help="also arguments of other types")
+    parser.add_argument("--without", nargs="*", default=(), help="functions that are left out")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
-        counts, mistakes = run(options.seconds, options.seed, Path(directory))
+        counts, mistakes = run(
+            options.seconds,
+            options.seed,
+            Path(directory),
+            any_type=options.any_type,
+            without=options.without,
+        )
     columns = ("tried", "clear error", "right", "other")
     print("| what |", " | ".join(columns), "|\n|---" + "|---" * len(columns) + "|")
     for kind in sorted(counts):

@@ -77,6 +77,8 @@ def test_what_cannot_be_read_is_named(tmp_path):
         read_array_file(path, "test", anything)
     with pytest.raises(FileError, match="cannot be read: Is a directory"):
         read_array_file(tmp_path, "test", anything)
+    with pytest.raises(FileError, match="cannot be read: embedded null byte"):
+        read_array_file(tmp_path / "a\0", "test", anything)
     write_array_file(path, {"x": np.arange(3000)}, {"format": "test"})
     content = path.read_bytes()
     for damaged in (content[:-200], b"", b"text"):

@@ -151,3 +151,10 @@ def test_the_source_of_a_module(tmp_path, monkeypatch):
     for name in ("no_such_module", "no_such_package.module", ""):
         with pytest.raises(ArgumentError, match="cannot be found"):
             source_digest(name)
+
+
+def test_a_report_that_was_changed_is_refused(finished):
+    path = finished.path / "report.json"
+    path.write_text(path.read_text().replace("1.5", "1.6"))
+    with pytest.raises(AlreadyExists, match="is damaged: report.json is not what was written"):
+        finished.report()

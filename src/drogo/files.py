@@ -231,3 +231,5 @@ def read_file(path: Path) -> bytes:
     except OSError as error:
         kind = MissingFile if isinstance(error, FileNotFoundError) else FileError
         raise kind(f"{path} cannot be read: {error.strerror}.") from error
+    except ValueError as error:  # a name that no file can have
+        raise FileError(f"{str(path)!r} cannot be read: {error}.") from error

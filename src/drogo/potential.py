@@ -104,10 +104,15 @@ class Potential:
         Returns:
             The potential.
         """
-        table = np.asarray(observations)
+        try:
+            table, values = np.asarray(observations), np.asarray(values)
+        except ValueError as error:  # rows of different lengths
+            raise ArgumentError(f"observations or values are not an array: {error}.") from error
+        if not table.ndim or not values.ndim:
+            raise ArgumentError(f"{name} needs an observation and a value for each state.")
         if len(table) != len(values):
             raise ArgumentError(f"{len(values)} values do not fit {len(table)} observations.")
-        keys, listed = row_bytes(table).tolist(), np.asarray(values).tolist()
+        keys, listed = row_bytes(table).tolist(), values.tolist()
         known = dict(zip(keys, listed, strict=True))
         conflicts = [k for k, key in enumerate(keys) if known[key] != listed[k]]
         if conflicts and len(known) < len(keys):

@@ -32,6 +32,8 @@ from drogo.files import PART, lock, read_json, write_file
 Request = Mapping[str, Any]
 
 REQUEST, REPORT = "request.json", "report.json"
+DIGEST = "digest"
+"""The entry of a report with which a change of the file is noticed."""
 WITHOUT_NUMBERS = ("__main__.py", "cli", "plot", "requests.py", "runs", "signals.py")
 """The parts of the library that do not change the numbers of a run."""
 
@@ -72,6 +74,8 @@ class ResultDirectory:
         if not (self.path / REPORT).exists():
             return None
         report = read_json(self.path / REPORT)
+        if report.pop(DIGEST, None) != digest(report):
+            raise self._taken(f"is damaged: {REPORT} is not what was written")
         for name in report.get("files", {}).values():
             if not (self.path / name).exists():
                 raise self._taken(f"is incomplete: {name} is missing")
@@ -115,9 +119,10 @@ class ResultDirectory:
         """
         for kind, content in contents.items():
             write_file(self.path / report["files"][kind], content, overwrite=True)
-        content = as_bytes(report)
-        write_file(self.path / REPORT, content, overwrite=True)
-        return json.loads(content)
+        kept = json.loads(as_bytes(report))
+        signed = as_bytes({**kept, DIGEST: digest(kept)})
+        write_file(self.path / REPORT, signed, overwrite=True)
+        return kept
 
     def _taken(self, problem: str) -> AlreadyExists:
         return AlreadyExists(

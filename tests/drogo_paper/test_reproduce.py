@@ -285,12 +285,11 @@ def test_a_damaged_run_is_named(capsys, tmp_path, monkeypatch):
     _, err, status = run(capsys, "report", str(tmp_path))
     assert (status, err) == (0, "")
     page = (directory / "report.html").read_bytes()
-    content = (place / "arrays.npz").read_bytes()
-    (place / "arrays.npz").write_bytes(content[:-9] + bytes(9))
+    place.write_bytes(place.read_bytes()[:-30] + bytes(30))
     _, err, status = run(capsys, "report", str(tmp_path))
     assert status == 2
     error = err.partition("drogo report")[2] or err
-    assert f"{place / 'arrays.npz'} is damaged: it is not what was written." in error
+    assert f"{place} is damaged" in error
     assert "shaping-successor cannot be answered" in error
     assert (directory / "report.html").read_bytes() == page
     _, err, status = run(capsys, "report", str(tmp_path))  # it was moved aside the first time

@@ -131,7 +131,7 @@ def test_rewards_of_the_action():
 def test_what_direct_and_q_cannot_do():
     data = data_of("state")
     with pytest.raises(ValueError, match="each lam has a solution of its own"):
-        sweep(data, grid={"lam": [1.0, 2.0]})
+        sweep(data, grid={"lam": [1.0, 2.0]}, preset="direct")
     with pytest.raises(ValueError, match="only where states repeat"):
         fit(data, objective="natural_gdo", direct=True)
     names = ("state", "next_state", "reward", "terminated")

@@ -201,3 +201,8 @@ def test_a_state_has_one_value():
     assert Potential.from_states(twice, np.array([1.0, 2.0, 1.0])).at([0.0]) == 1
     with pytest.raises(ValueError, match=r"two values for observation \[0\.\]: 1.0 and 3.0"):
         Potential.from_states(twice, np.array([1.0, 2.0, 3.0]))
+
+
+def test_what_is_not_a_table():
+    with pytest.raises(ValueError, match="an observation and a value for each state"):
+        Potential.from_states(np.array(3), np.zeros(1))

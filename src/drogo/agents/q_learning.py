@@ -17,6 +17,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -27,6 +28,7 @@ from drogo.agents.task import Task, draw_random_numbers, draw_start, make_task, 
 from drogo.agents.training import Agent, Lanes, advance
 from drogo.agents.value_iteration import optimal_values
 from drogo.errors import ArgumentError
+from drogo.files import check_memory
 from drogo.mdp import MDP
 
 MOST_EVALUATIONS_A_CALL = 20
@@ -34,6 +36,8 @@ MOST_EVALUATIONS_A_CALL = 20
 RETURN_TOLERANCE = 1e-5
 """Returns are added up in single precision; with a smaller relative difference they are equal."""
 MOST_SEEDS = 2**32
+BYTES_OF_STEP = 16
+"""Four random numbers in single precision."""
 BEFORE_TRAINING = 2**31
 """The phase whose random numbers choose the very first states."""
 
@@ -106,11 +110,10 @@ def q_learning(
     Returns:
         Learning curves, visits and action values of all lanes.
     """
+    lanes_of = {"potential": potential, "weight": weight, "step_size": step_size, "seed": seed}
+    potential, weight, step_size, seed = (_numbers(*given) for given in lanes_of.items())
     _check(mdp, potential, weight, step_size, seed)
-    if every < 1 or steps < every or steps % every:
-        raise ArgumentError(f"steps is {steps}; it must be a multiple of every, which is {every}.")
-    if step_limit < 1:
-        raise ArgumentError(f"step_limit is {step_limit}; it must be at least 1.")
+    _check_counts(steps, every, step_limit, seed)
     task = make_task(mdp, low_reward, discount, epsilon)
     lanes, rounds = len(weight), steps // every
     workers = min(threads or os.cpu_count() or 1, lanes)
@@ -158,11 +161,34 @@ def _first_lanes(task: Task, rewards: np.ndarray, step_size: np.ndarray, seed: n
     return Lanes(agents, jnp.asarray(rewards), sizes, seeds, seed_of_lane)
 
 
+def _numbers(name: str, given: Any) -> np.ndarray:
+    """Returns an argument that has a row for each lane."""
+    kinds, expected = ("iu", "whole numbers") if name == "seed" else ("iuf", "numbers")
+    try:
+        array = np.asarray(given)
+    except ValueError:
+        array = np.array(None)
+    if array.ndim == 0 or array.dtype.kind not in kinds:
+        raise ArgumentError(f"{name} is {given!r}; give an array of {expected}, one for each lane.")
+    return array
+
+
+def _check_counts(steps: int, every: int, step_limit: int, seed: np.ndarray) -> None:
+    for name, count in (("steps", steps), ("every", every), ("step_limit", step_limit)):
+        if not isinstance(count, int | np.integer) or count < 1:
+            raise ArgumentError(f"{name} is {count!r}; it must be a whole number from 1 on.")
+    if steps % every:
+        raise ArgumentError(f"steps is {steps}; it must be a multiple of every, which is {every}.")
+    numbers = BYTES_OF_STEP * int(step_limit) * len(np.unique(seed))
+    check_memory(f"the random numbers of an episode of {step_limit} steps", numbers)
+
+
 def _check(
     mdp: MDP, potential: np.ndarray, weight: np.ndarray, step_size: np.ndarray, seed: np.ndarray
 ) -> None:
     lanes = len(weight)
-    if potential.shape != (lanes, mdp.n_states) or not lanes == len(step_size) == len(seed) > 0:
+    shapes = {weight.shape, step_size.shape, seed.shape}
+    if potential.shape != (lanes, mdp.n_states) or shapes != {(lanes,)} or not lanes:
         raise ArgumentError(
             f"potential {potential.shape}, weight {weight.shape}, step_size {step_size.shape} and "
             f"seed {seed.shape} must have a row for each lane, and potential {mdp.n_states} states."

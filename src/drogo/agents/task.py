@@ -62,13 +62,16 @@ def draw_start(task: Task, random: RandomNumbers) -> Int[Array, ""]:
 
 def make_task(mdp: MDP, low_reward: np.ndarray | None, discount: float, epsilon: float) -> Task:
     """Writes an MDP as arrays."""
-    if low_reward is not None and (low_reward.shape, low_reward.dtype) != ((mdp.n_states,), bool):
-        raise ArgumentError(
-            f"low_reward is an array {low_reward.shape} of {low_reward.dtype}; it must be a mask, "
-            f"with True or False for each of {mdp.n_states} states."
-        )
+    if low_reward is not None:
+        is_array = isinstance(low_reward, np.ndarray)
+        shape, kind = (low_reward.shape, low_reward.dtype) if is_array else ((), type(low_reward))
+        if (shape, kind) != ((mdp.n_states,), bool):
+            raise ArgumentError(
+                f"low_reward is an array {shape} of {kind}; it must be a mask, with True or False "
+                f"for each of {mdp.n_states} states."
+            )
     for name, share in (("discount", discount), ("epsilon", epsilon)):
-        if not 0 <= share <= 1:
+        if not isinstance(share, int | float | np.number) or not 0 <= share <= 1:
             raise ArgumentError(f"{name} is {share}; give a number from 0 to 1.")
     starts = np.flatnonzero(mdp.start)
     start_cumulative = np.cumsum(mdp.start[starts])

@@ -30,7 +30,7 @@ def optimal_values(mdp: MDP, discount: float = 1.0) -> Float[np.ndarray, " state
     Returns:
         The return from each state, which is 0 in terminal states.
     """
-    if not 0 <= discount <= 1:
+    if not isinstance(discount, int | float | np.number) or not 0 <= discount <= 1:
         raise ArgumentError(f"discount is {discount}; give a number from 0 to 1.")
     values, change = np.zeros(mdp.n_states), np.inf
     for _ in range(MOST_SWEEPS):

@@ -243,11 +243,11 @@ def remarks(a: Fit, b: Fit) -> list[str]:
 def figure(a: Fit, b: Fit, title: str) -> Figure:
     """Returns the picture: both maps and their difference over a grid, and the learning curves."""
     histories = (a.result.history, b.result.history)
-    means = [fit.v.mean(axis=0) for fit in (a, b)]
+    first, second = (fit.v.mean(axis=0) for fit in (a, b))
     if same_grid(a, b) and isinstance(a.world, GridMap):
         draw = partial(plot.heatmap, a.world.grid, numbers=False)
-        return compared_by(draw, *means, histories, title=title)
+        return compared_by(draw, first, second, histories, title=title)
     if same_grid(a, b) and isinstance(a.world, MiniGrid):
-        return compared_scenes(scenes(a.world.env), *means, histories, title=title)
+        return compared_scenes(scenes(a.world.env), first, second, histories, title=title)
     in_a, in_b = shared(a, b)
-    return compared_curves(means[0][in_a], means[1][in_b], histories, title=title)
+    return compared_curves(first[in_a], second[in_b], histories, title=title)

@@ -4,15 +4,19 @@ NumPy converts what it can: strings and NaN become True, fractions are cut off, 
 around, masks and imaginary parts are dropped. Here each of these is an error.
 """
 
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from jaxtyping import Bool, Float, Int, Shaped
 
+from drogo.config import is_a
 from drogo.errors import DataError
 from drogo.files import KINDS
 from drogo.mdp.arrays import frozen
+
+MOST_ACTIONS = 10**6
 
 
 def plain(name: str, values: npt.ArrayLike) -> Shaped[np.ndarray, "..."]:
@@ -134,6 +138,10 @@ def actions(
     discrete = taken.ndim == 1
     if discrete:
         n_actions = int(taken.max(initial=0)) + 1 if n_actions is None else n_actions
+        if not is_a(n_actions, Integral) or not 0 < n_actions <= MOST_ACTIONS:
+            raise DataError(
+                f"n_actions is {n_actions!r}; give a whole number from 1 to {MOST_ACTIONS}."
+            )
         taken = indices("action", taken, n_actions, of="actions")
     elif n_actions is not None:
         raise DataError("n_actions is for whole numbers as actions, and these are vectors.")

@@ -134,6 +134,8 @@ def sweep(
         raise ArgumentError(
             "a sweep over lam has another truth for every lam; give truths as functions of lam."
         )
+    if "lam" in grid and preset == "auto" and data.repeats:
+        preset = "fast"  # each lam has a solution of its own, to which `direct` would fit
     config = configure(data, preset, settings)
     if config.direct and "lam" in grid:
         raise ArgumentError(

@@ -49,7 +49,8 @@ class Inputs(eqx.Module):
         if observations.dtype == np.uint8:
             return observations.astype(np.float32) / np.float32(255) - np.float32(0.5)
         if self.shift is None:
-            return observations.astype(np.float32) if observations.dtype == bool else observations
+            short = observations.dtype in (bool, np.float16)
+            return observations.astype(np.float32) if short else observations
         return self._scaled(observations)
 
     def prepare(self, observations: Shaped[np.ndarray, "n ..."]) -> Shaped[np.ndarray, "n ..."]:

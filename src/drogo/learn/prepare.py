@@ -291,7 +291,9 @@ def _truths(
         if wrong:
             raise ArgumentError(
                 f"truth {name!r} has shape {wrong.pop()}; expected one number for each of the {m} "
-                "distinct observations."
+                "distinct observations, in their order.",
+                remedy="For a vector over mdp.states, give "
+                "vector[mdp.index_of(data.observations)].",
             )
         truths[name] = np.array(rows, dtype=np.float64)
     return truths

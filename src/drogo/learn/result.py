@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float, Int, Shaped
 
 from drogo.config import CUSTOM, Config, is_a
-from drogo.data.arrays import as_type
+from drogo.data.arrays import MOST_ACTIONS, as_type
 from drogo.data.transitions import merge_equal
 from drogo.errors import ArgumentError, DamagedFile, DrogoError
 from drogo.files import Header, read_array_file, write_array_file
@@ -308,8 +308,11 @@ def _check_file(settings: dict[str, Any], headers: dict[str, Header]) -> None:
     if not all(isinstance(settings[name], dict) for name in ("own", "versions")):
         raise ValueError("the versions of the libraries are missing")
     actions = settings["n_actions"]
-    if actions is not None and (not is_a(actions, Integral) or actions < 1):
+    if actions is not None and not (is_a(actions, Integral) and 0 < actions <= MOST_ACTIONS):
         raise ValueError(f"its number of actions is {actions}")
+    notes = settings["notes"]
+    if not isinstance(notes, list) or not all(isinstance(note, str) for note in notes):
+        raise ValueError(f"its notes are {notes}")
     lanes, distinct = headers["v"].shape
     known = headers["terminal_states"].shape
     shapes = {

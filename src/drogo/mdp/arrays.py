@@ -86,7 +86,10 @@ def _as_csr(name: str, matrix: Any) -> sp.csr_array:
 
 
 def as_mask(terminal: npt.ArrayLike, n: int) -> Bool[np.ndarray, " states"]:
-    array = np.asarray(terminal)
+    try:
+        array = np.asarray(terminal)
+    except ValueError:  # lists of different lengths
+        array = np.array([None])
     if array.dtype == bool:
         _check_shape("terminal", array, (n,))
         mask = array.copy()

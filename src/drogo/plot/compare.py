@@ -146,11 +146,12 @@ def _draw_curves(axes: Axes, histories: Histories) -> None:
     if all("cosine_column" in history for history in histories):
         name, label, worst = "cosine_column", "1 - cosine with the exact column", 1e-8
     lowest, largest = np.inf, 1e-8
-    for history, fit, colour in zip(histories, "AB", (panels.LINE, SECOND), strict=True):
+    styles = (("A", panels.LINE, "-"), ("B", SECOND, "--"))
+    for history, (fit, colour, line) in zip(histories, styles, strict=True):
         values = 1 - history[name] if name == "cosine_column" else history[name]
         values = np.maximum(values, worst)
         axes.plot(history["update"], values, color=colour, alpha=0.35, linewidth=0.8)
-        axes.plot(history["update"], np.median(values, axis=1), color=colour, linewidth=2,
+        axes.plot(history["update"], np.median(values, axis=1), line, color=colour, linewidth=2,
                   label=f"{fit}, median" if values.shape[1] > 1 else fit)  # fmt: skip
         finite = values[np.isfinite(values)]
         lowest = min(lowest, float(finite.min(initial=np.inf)))

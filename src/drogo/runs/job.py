@@ -43,6 +43,13 @@ class Job:
     label: str
     seconds: float = 60.0
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.function, str) or not isinstance(self.settings, Mapping):
+            raise ArgumentTypeError(
+                f"function is {self.function!r} and settings is {self.settings!r}; give the name "
+                "of a function and a dictionary."
+            )
+
     @cached_property
     def request(self) -> dict[str, Any]:
         """Everything that decides the result."""

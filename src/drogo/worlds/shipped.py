@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 from importlib import resources
 from pathlib import Path
 
@@ -27,7 +28,7 @@ def read(source: str | Path) -> tuple[str, str]:
         file = resources.files("drogo.worlds") / "maps" / f"{name.removesuffix(PLAIN)}.txt"
         header, gap, cells = file.read_text(encoding="utf-8").partition("\n\n")
         return name, header + gap + (cells.replace("x", ".") if name.endswith(PLAIN) else cells)
-    if not path.is_file():
+    if not os.path.isfile(path):  # also of a name that no file can have
         near = difflib.get_close_matches(name, names(), n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
         raise MissingFile(

@@ -18,6 +18,7 @@ from drogo.errors import ArgumentError, check_choice
 from drogo.mdp import MDP
 
 STARTS = ("map", "uniform")
+MOST_PIXELS = 4096
 LARGEST_TABLE = 4 * 2**30
 """A table of more bytes is refused, because the machine would swap."""
 
@@ -122,8 +123,8 @@ class TabularEnv(gymnasium.Env):
 
 
 def check_tile(tile: int) -> None:
-    if tile < 1:
-        raise ArgumentError(f"tile is {tile}; it must be at least 1 pixel per cell.")
+    if not isinstance(tile, int | np.integer) or not 1 <= tile <= MOST_PIXELS:
+        raise ArgumentError(f"tile is {tile}; give from 1 to {MOST_PIXELS} pixels per cell.")
 
 
 def check_table(name: str, shape: tuple[int, ...], remedy: str) -> None:
