@@ -309,7 +309,13 @@ def arguments(
 
 
 def run(
-    seconds: float, seed: int, directory: Path, *, any_type: bool, without: Collection[str]
+    seconds: float,
+    tries: float,
+    seed: int,
+    directory: Path,
+    *,
+    any_type: bool,
+    without: Collection[str],
 ) -> tuple[dict[str, collections.Counter], list[str]]:
     """Returns what came out of each kind of attempt, and the mistakes."""
 
@@ -326,7 +332,7 @@ def run(
     counts: dict[str, collections.Counter] = collections.defaultdict(collections.Counter)
     mistakes: list[str] = []
     end = time.monotonic() + seconds
-    while time.monotonic() < end:
+    while time.monotonic() < end and sum(count["tried"] for count in counts.values()) < tries:
         tried, attempt, is_right = next(sources[rng.integers(len(sources))])
         kind, _, detail = tried.partition("|")
         counts[kind]["tried"] += 1
@@ -352,6 +358,7 @@ def run(
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--tries", type=float, default=np.inf, help="stop after so many")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--any-type", action="store_true", help="also arguments of other types")
     parser.add_argument("--without", nargs="*", default=(), help="functions that are left out")
@@ -359,6 +366,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as directory:
         counts, mistakes = run(
             options.seconds,
+            options.tries,
             options.seed,
             Path(directory),
             any_type=options.any_type,

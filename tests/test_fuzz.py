@@ -1,4 +1,5 @@
-"""A few seconds of `fuzz.py`, in a process without the type checks of the tests."""
+"""Some hundred tries of `fuzz.py`, always the same ones, in a process without the type checks of
+the tests."""
 
 import os
 import subprocess
@@ -14,7 +15,7 @@ own words. By name, the fuzzer tries them too."""
 def test_hostile_input_is_a_clear_error_or_a_right_answer():
     script = Path(__file__).with_name("fuzz.py")
     done = subprocess.run(
-        [sys.executable, str(script), "--seconds", "5", "--without", *LEFT_OUT],
+        [sys.executable, str(script), "--seconds", "60", "--tries", "600", "--without", *LEFT_OUT],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True,
         text=True,

@@ -313,6 +313,10 @@ def _check_file(settings: dict[str, Any], headers: dict[str, Header]) -> None:
     notes = settings["notes"]
     if not isinstance(notes, list) or not all(isinstance(note, str) for note in notes):
         raise ValueError(f"its notes are {notes}")
+    numbers = section(headers, "numbers/")
+    scalars = all(header.shape == () for header in numbers.values())
+    if not scalars or set(numbers) != set(Numbers.__dataclass_fields__):
+        raise ValueError(f"the numbers of its objective are {', '.join(numbers)}")
     lanes, distinct = headers["v"].shape
     known = headers["terminal_states"].shape
     shapes = {
