@@ -2,6 +2,7 @@
 
     uv run benchmarks/worlds_by_inputs.py                              fast, all twelve
     uv run benchmarks/worlds_by_inputs.py --preset paper --inputs one-hot coordinates
+    uv run benchmarks/worlds_by_inputs.py --preset direct --transitions 20000
 
 The runs are those of `drogo reproduce cosine`, one process to a core, and are kept in `--out`: an
 interrupted table goes on where it was. Prints Markdown, and draws the curves.
@@ -18,7 +19,7 @@ from drogo.files import write_file
 from drogo.runs.local import LocalEngine
 from drogo.runs.store import Record, Store
 from drogo_paper import cosine, fits
-from drogo_paper.scope import INPUTS, LAM, WORLDS, Scope
+from drogo_paper.scope import INPUTS, LAM, TRANSITIONS, WORLDS, Scope
 
 
 def draw(world_name: str, kind: str, preset: str, record: Record, out: Path) -> None:
@@ -36,10 +37,11 @@ def main() -> None:
     parser.add_argument("--worlds", nargs="+", default=WORLDS)
     parser.add_argument("--inputs", nargs="+", default=INPUTS)
     parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--transitions", type=int, default=TRANSITIONS)
     parser.add_argument("--workers", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("results/reproduce"))
     options = parser.parse_args()
-    scope = Scope(options.preset, options.seeds)
+    scope = Scope(options.preset, options.seeds, options.transitions)
     store = Store(options.out / "runs")
     store.clean()
     jobs = {(w, k): fits.job(scope, w, k) for w in options.worlds for k in options.inputs}

@@ -47,7 +47,7 @@ def reproduce_questions(options: Reproduce) -> None:
     if options.address is not None and options.engine != "ray":
         raise ArgumentError("--address is only for --engine ray.")
     seeds = options.seeds or (QUICK_SEEDS if options.quick else 10)
-    scope = Scope(options.preset, seeds, options.quick)
+    scope = Scope(options.preset, seeds, quick=options.quick)
     store = Store(options.out / "runs")
     store.clean()
     engine = RayEngine(options.address) if options.engine == "ray" else LocalEngine(options.workers)
