@@ -24,7 +24,13 @@ from .errors import (
     MDPError as MDPError,
     NotConverged as NotConverged,
 )
-from .learn import LogEigenvector as LogEigenvector, fit as fit, load as load, sweep as sweep
+from .learn import (
+    LogEigenvector as LogEigenvector,
+    certify as certify,
+    fit as fit,
+    load as load,
+    sweep as sweep,
+)
 from .mdp import MDP as MDP
 from .potential import Potential as Potential
 from .use import (

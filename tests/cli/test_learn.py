@@ -216,6 +216,19 @@ def test_a_tabular_environment_has_a_truth(command, tmp_path):
     report = json.loads(command("learn", "FrozenLake-v1", "--reward", -1, *few).out)
     assert report["seeds"][0]["cosine_column"] > 0.9
     assert len(list(tmp_path.glob("*/picture.png"))) == 1
+    assert not list(tmp_path.glob("*/certificate.png"))
+
+
+def test_a_continuous_environment_is_checked_by_rollouts(command, tmp_path):
+    few = ("--seeds", 1, "--updates", 5, "--transitions", 1000, "--width", 16, "--depth", 2)
+    ask = ("learn", "CartPole-v1", "--reward", -1, *few, "--certify", 2, "--out", tmp_path)
+    answer = command(*ask)
+    assert (answer.status, answer.err) == (0, "")
+    assert "by rollouts" in answer.out
+    assert "of 2 values are within" in answer.out
+    assert len(list(tmp_path.glob("*/certificate.png"))) == 1
+    seeds = json.loads(command(*ask, "--json").out)["seeds"]
+    assert {seed["certificate"] for seed in seeds} <= {"certified", "refuted", "undecided"}
 
 
 def test_the_picture_of_a_tabular_environment_shows_the_truth():
@@ -260,6 +273,7 @@ def test_a_continuous_environment(command, tmp_path, monkeypatch):
     coarse = partial(pictures.mountain_car_truth, nodes=(81, 81))
     monkeypatch.setattr(pictures, "mountain_car_truth", coarse)
     few = ("--seeds", 1, "--updates", 5, "--transitions", 1000, "--width", 16, "--depth", 2)
+    few += ("--certify", 0)
     report = json.loads(command("learn", "MountainCar-v0", *few, "--out", tmp_path, "--json").out)
     assert report["network"] == "mlp"
     assert "cosine_column" in report["seeds"][0]

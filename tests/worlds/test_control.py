@@ -3,10 +3,11 @@
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.utils.env_checker import check_env
 
 from drogo import MDP, exact
 from drogo.exact.continuous import solve_on_grid
-from drogo.worlds.control import STARTS, mountain_car_truth
+from drogo.worlds.control import ROOMS, STARTS, mountain_car_truth
 from drogo.worlds.control.mountain_car import dynamics
 
 
@@ -63,3 +64,26 @@ def test_a_terminal_state_out_of_reach_is_reported():
     still = lambda states, action: (states, np.zeros(len(states), dtype=bool))  # noqa: E731
     with pytest.raises(ArithmeticError, match="Can every"):
         solve_on_grid(still, [0.0], [1.0], [5], actions=1, lam=1.0, max_iterations=50)
+
+
+@pytest.mark.parametrize("identifier", ROOMS)
+def test_a_walled_room_is_a_gymnasium_environment(identifier):
+    check_env(gymnasium.make(identifier).unwrapped)
+
+
+def test_walls_stop_a_move_and_gaps_do_not():
+    room = gymnasium.make("drogo/Room-Wall-v0").unwrapped
+    below, above = np.array([0.46, 0.3]), np.array([0.46, 0.9])
+    after, reward, over = room.step_many(np.stack([below, above]), np.array([[1.0, 0.0]] * 2))
+    assert np.allclose(after, [[0.46, 0.3], [0.56, 0.9]])
+    assert reward.tolist() == [-1.0, -1.0]
+    assert not over.any()
+    _, reward, over = room.step_many(np.array([[0.9, 0.5], [0.8, 0.1]]), np.array([[1.0, 0.0]] * 2))
+    assert reward.tolist() == [-5.0, -1.0]
+    assert over.tolist() == [False, True]
+
+
+def test_an_action_beyond_the_space_counts_as_its_end():
+    room = gymnasium.make("drogo/Room-U-v0").unwrapped
+    far, _, _ = room.step_many(np.array([[0.1, 0.9]]), np.array([[30.0, 0.0]]))
+    assert np.allclose(far, [[0.2, 0.9]])

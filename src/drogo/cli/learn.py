@@ -14,9 +14,10 @@ import drogo
 from drogo.cli.output import number, print_report, progress_bar, table, terminal
 from drogo.cli.settings import Settings
 from drogo.config import Config
-from drogo.errors import AlreadyExists, Diverged
+from drogo.errors import AlreadyExists, Diverged, DrogoError
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from rich.console import Console
 
     from drogo.requests import ResultDirectory
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 FILES = {"picture": "picture.png", "fit": "fit.npz"}
 CHECKPOINT = "checkpoint.npz"
+CERTIFIED = 20
+"""Rollouts start from so many states."""
 BYTES_OF_TRANSITION = 34
 """Two states, a reward, a terminal value and two flags; observations are not counted."""
 
@@ -58,6 +61,9 @@ class Learn:
     """Seed of a MiniGrid environment's grid, 0 unless given."""
     tile: int | None = None
     """Pixels per cell of a MiniGrid environment, 3 unless given."""
+    certify: int | None = None
+    """Number of states from which rollouts check the learned values; 20 unless given where states
+    do not repeat, and 0 elsewhere."""
     log: Literal["tensorboard", "wandb"] | None = None
     """Where the learning curves are logged, besides in the result."""
     out: Path = Path("results/learn")
@@ -142,8 +148,14 @@ def _train(
         fitted.save(result.path / FILES["fit"], overwrite=True)
         title = f"{settings['objective']}, {options.preset}, {fitted.network}, lambda = "
         title += f"{settings['lam']:g}"
-        picture = drogo.plot.as_png(pictures.learned(world, fitted, truth, title))
-        report = result.finish(_report(options, fitted), picture=picture)
+        made = {"picture": pictures.learned(world, fitted, truth, title)}
+        report = _report(options, fitted)
+        starts = (0 if data.repeats else CERTIFIED) if options.certify is None else options.certify
+        if starts:
+            with console.status(f"checking the values by rollouts from {starts} states"):
+                made |= _certify(report, fitted, world, starts)
+        drawn = {kind: drogo.plot.as_png(figure) for kind, figure in made.items()}
+        report = result.finish({**report, "table": _table(report)}, **drawn)
         checkpoint.unlink(missing_ok=True)
     return report
 
@@ -192,7 +204,7 @@ def _loggers(log: str | None, directory: Path) -> list[Callable[[Any], Any]]:
 def _report(options: Learn, fitted: drogo.LogEigenvector) -> dict[str, Any]:
     last = {name: rows[-1] for name, rows in fitted.history.items() if name != "update"}
     each = zip(fitted.seeds, fitted.status, fitted.diverged_at, strict=True)
-    report = {
+    return {
         "env": options.env,
         "preset": options.preset,
         "updates": fitted.updates,
@@ -211,7 +223,31 @@ def _report(options: Learn, fitted: drogo.LogEigenvector) -> dict[str, Any]:
         "files": FILES,
         "warnings": [*fitted.notes, *fitted.diagnosis()],
     }
-    return {**report, "table": _table(report)}
+
+
+def _certify(
+    report: dict[str, Any], fitted: drogo.LogEigenvector, world: World, starts: int
+) -> dict[str, Figure]:
+    """Adds a certificate to a report, if the environment's states can be tried out.
+
+    Returns:
+        Its picture, if there is one.
+    """
+    from drogo.data.simulate import StepsMany
+
+    sampling = {name: part for name, part in world.sampling.items() if not isinstance(part, str)}
+    if isinstance(world.env.unwrapped, StepsMany):
+        sampling.pop("start", None)  # it draws its own first states, and faster
+    try:
+        made = drogo.certify(fitted, world.env, starts=starts, **sampling)
+    except DrogoError as error:
+        report["warnings"].append(f"The values were not checked by rollouts: {error}")
+        return {}
+    for seed, status, line in zip(report["seeds"], made.status, made.lines(), strict=True):
+        seed["certificate"] = status
+        report["warnings"].append(line)
+    report["files"] = {**report["files"], "certificate": "certificate.png"}
+    return {"certificate": drogo.plot.certificate(made, title=f"{world.name}: rollouts")}
 
 
 COLUMNS = {
@@ -240,7 +276,10 @@ def _table(report: dict[str, Any]) -> dict[str, Any]:
         for title, name in COLUMNS.items():
             if name in seed:
                 row[title] = "-" if seed[name] is None else f"{seed[name]:.5f}"
-        rows.append({**row, "status": seed["status"]})
+        row["status"] = seed["status"]
+        if "certificate" in seed:
+            row["by rollouts"] = seed["certificate"]
+        rows.append(row)
     title = f"{report['env']}: {report['config']['objective']}, {report['preset']}, "
     title += f"{report['network']}, {report['updates']} updates"
-    return table(title, caption, rows, left=("status",))
+    return table(title, caption, rows, left=("status", "by rollouts"))

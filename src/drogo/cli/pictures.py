@@ -5,8 +5,10 @@ The verbs import this file when they need it: unlike them, it imports what is he
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
+from typing import Literal
 
 import numpy as np
 from jaxtyping import Float
@@ -20,8 +22,8 @@ from drogo.exact.continuous import GridSolution
 from drogo.learn import LogEigenvector
 from drogo.plot.fields import draw_cloud, draw_image, learned_by
 from drogo.plot.scenes import exact_scenes, learned_scenes
-from drogo.worlds.control import mountain_car_truth
-from drogo.worlds.control.mountain_car import GOAL, HIGH, LOW
+from drogo.worlds.control import ROOMS, mountain_car_truth, walled_room_truth
+from drogo.worlds.control.mountain_car import HIGH, LOW, is_goal
 from drogo.worlds.grid import GridWorld
 from drogo.worlds.minigrid.scenes import scenes
 from drogo.worlds.resolve import Environment, GridMap, MiniGrid, World
@@ -41,9 +43,9 @@ def truth(
         data: Transitions, or a fit to transitions.
         lam: Temperature.
     """
-    mountain_car = _mountain_car(world, lam)
-    if mountain_car is not None:
-        vector = mountain_car(data.observations.astype(np.float64))
+    plane = _plane(world, lam)
+    if plane is not None:
+        vector = plane.truth(data.observations.astype(np.float64))
         vector[data.terminal_states] = 0.0
         return {"column": vector}
     mdp = world.known_mdp
@@ -99,9 +101,9 @@ def learned(
         title = f"{_title(world)}, from {seen}\n{how}"
         mean, known = result.v.mean(axis=0), truths.get("column")
         return learned_scenes(scenes(world.env), known, mean, result.history, title=title)
-    mountain_car = _mountain_car(world, result.config.lam)
-    if mountain_car is not None:
-        return _over_plane(mountain_car, result, title)
+    plane = _plane(world, result.config.lam)
+    if plane is not None:
+        return _over_plane(plane, result, title)
     draw = partial(draw_cloud, result.observations)
     known, mean = truths.get("column"), result.v.mean(axis=0)
     return learned_by(draw, known, mean, result.history, title=title)
@@ -134,21 +136,39 @@ def _title(world: World) -> str:
     return as_it_is(world.name)
 
 
-def _mountain_car(world: World, lam: float) -> GridSolution | None:
-    """The exact vector of MountainCar, and None for any other world."""
-    if isinstance(world, Environment) and world.spec.id == MOUNTAIN_CAR:
-        return mountain_car_truth(lam, reward=world.sampling["reward"])
+@dataclass(frozen=True)
+class Plane:
+    """A continuous world of two dimensions whose exact vector is known."""
+
+    truth: GridSolution
+    low: tuple[float, float]
+    high: tuple[float, float]
+    names: tuple[str, str]
+    aspect: Literal["auto", "equal"]
+    is_goal: Callable[[np.ndarray], np.ndarray] = lambda rows: np.zeros(len(rows), dtype=bool)
+
+
+def _plane(world: World, lam: float) -> Plane | None:
+    """The plane of MountainCar and of the walled rooms, and None for any other world."""
+    if not isinstance(world, Environment):
+        return None
+    if world.spec.id == MOUNTAIN_CAR:
+        truth = mountain_car_truth(lam, reward=world.sampling["reward"])
+        return Plane(truth, LOW, HIGH, ("position", "velocity"), "auto", is_goal)
+    if world.spec.id in ROOMS and world.reward is None:
+        truth = walled_room_truth(ROOMS[world.spec.id], lam)
+        return Plane(truth, (0.0, 0.0), (1.0, 1.0), ("x", "y"), "equal")
     return None
 
 
-def _over_plane(truth: GridSolution, result: LogEigenvector, title: str) -> Figure:
-    """MountainCar: positions across, velocities up."""
-    across, up = np.linspace(LOW, HIGH, PIXELS_OF_A_PLANE).T
+def _over_plane(plane: Plane, result: LogEigenvector, title: str) -> Figure:
+    """The first coordinate across, the second up. Terminal states and walls stay empty."""
+    across, up = np.linspace(plane.low, plane.high, PIXELS_OF_A_PLANE).T
     states = np.stack(np.meshgrid(across, up[::-1]), axis=2)
-    goal = (states[:, :, 0] >= GOAL) & (states[:, :, 1] >= 0)
     rows = states.reshape(-1, 2)
-    vectors = (truth(rows), result(rows.astype(np.float32)).mean(axis=0))
-    known, mean = (np.where(goal, np.nan, vector.reshape(goal.shape)) for vector in vectors)
-    extent = (LOW[0], HIGH[0], LOW[1], HIGH[1])
-    draw = partial(draw_image, extent=extent, names=("position", "velocity"))
+    vectors = (plane.truth(rows), result(rows.astype(np.float32)).mean(axis=0))
+    drawn = np.isfinite(vectors[0]) & (vectors[0] < 0) & ~plane.is_goal(rows)
+    known, mean = (np.where(drawn, part, np.nan).reshape(states.shape[:2]) for part in vectors)
+    extent = (plane.low[0], plane.high[0], plane.low[1], plane.high[1])
+    draw = partial(draw_image, extent=extent, names=plane.names, aspect=plane.aspect)
     return learned_by(draw, known, mean, result.history, title=title)

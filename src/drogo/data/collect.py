@@ -39,6 +39,19 @@ class Step(NamedTuple):
     truncated: bool
     info: dict[str, Any]
 
+    def numbers(self, reward: NumberOfStep, terminal_value: NumberOfStep) -> tuple[float, float]:
+        """Returns the reward of the state that was left, and the value of a terminal state.
+
+        Args:
+            reward: As in `collect`.
+            terminal_value: As in `collect`.
+        """
+        own, value = self.reward, 0.0
+        if self.terminated:
+            reported = float(self.info.get("terminal_value") or 0.0)
+            own, value = own - reported, _number(terminal_value, self, reported)
+        return _number(reward, self, own), value
+
 
 NumberOfStep = float | Callable[[Step], float] | None
 COLUMNS = np.dtype("i8, i8, f8, ?, ?, f8")
@@ -106,9 +119,7 @@ def collect(
         raise ArgumentError("behaviour says how policy chooses its actions; give policy too.")
     plain = behaviour is None and terminal_value is None and key is None and file is None
     if plain and not callable(start) and not callable(reward):
-        inner = env
-        while isinstance(inner, TRANSPARENT):
-            inner = inner.env
+        inner = without_transparent(env)
         if isinstance(inner, HasMDP):
             return _sample(inner, n, rng, start or "uniform", policy, reward)
     if start == "uniform":
@@ -131,6 +142,17 @@ def collect(
     return _gather(steps, n, reward, terminal_value, table, actions)
 
 
+def without_transparent(env: gymnasium.Env | VectorEnv) -> Any:
+    """Returns the environment inside of wrappers that change nothing.
+
+    Args:
+        env: The environment.
+    """
+    while isinstance(env, TRANSPARENT):
+        env = env.env
+    return env
+
+
 def _sample(
     env: HasMDP,
     n: int,
@@ -150,7 +172,7 @@ def _sample(
     if start == "uniform":
         state = rng.choice(np.flatnonzero(~mdp.terminal), size=n)
         action = act(state)
-        next_state = _outcome(mdp, state, action, rng)
+        next_state = outcomes(mdp, state, action, rng)
     else:
         state, action, next_state, truncated = _sample_episodes(mdp, act, env.step_limit, n, rng)
     rewards = mdp.reward[state] if reward is None else np.full(n, reward)
@@ -179,7 +201,7 @@ def _default_action(mdp: MDP, state: np.ndarray, rng: np.random.Generator) -> np
     return _draw(mdp.default_policy[state].cumsum(axis=1), rng)
 
 
-def _outcome(
+def outcomes(
     mdp: MDP, state: np.ndarray, action: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
     """Draws where each action leads."""
@@ -213,7 +235,7 @@ def _sample_episodes(
     parts = []
     for _ in range(-(-n // walkers)):
         action = act(state)
-        next_state = _outcome(mdp, state, action, rng)
+        next_state = outcomes(mdp, state, action, rng)
         age += 1
         truncated = (age >= step_limit) & ~mdp.terminal[next_state]
         parts.append((state, action, next_state, truncated))
@@ -239,10 +261,10 @@ def _steps_of_env(
             observation, kept = start(env, rng), None
         elif over:
             observation, kept = env.reset()[0], None
-        kept = _copy(observation, key) if kept is None else kept
+        kept = kept_part(observation, key) if kept is None else kept
         action = env.action_space.sample() if policy is None else policy(observation, rng)
         observation, reward, terminated, truncated, info = env.step(action)
-        arrived = _copy(observation, key)
+        arrived = kept_part(observation, key)
         step = Step(kept, action, float(reward), arrived, bool(terminated), bool(truncated), info)
         yield 0, step
         kept, over = arrived, terminated or truncated
@@ -262,7 +284,7 @@ def _steps_of_vector(
         if mode == AutoresetMode.DISABLED and over.any():
             observations, _ = envs.reset(options={"reset_mask": over})
         each = list(gymnasium.vector.utils.iterate(envs.observation_space, observations))
-        kept = [_copy(each[k], key) if kept[k] is None else kept[k] for k in range(count)]
+        kept = [kept_part(each[k], key) if kept[k] is None else kept[k] for k in range(count)]
         actions = envs.action_space.sample() if policy is None else policy(observations, rng)
         observations, rewards, terminated, truncated, infos = envs.step(actions)
         each_action = list(gymnasium.vector.utils.iterate(envs.action_space, actions))
@@ -272,7 +294,7 @@ def _steps_of_vector(
             if mode == AutoresetMode.NEXT_STEP and over[k]:
                 kept[k] = None  # This step was a reset and is not part of an episode.
                 continue
-            arrived = _copy(infos["final_obs"][k] if replaced[k] else each[k], key)
+            arrived = kept_part(infos["final_obs"][k] if replaced[k] else each[k], key)
             yield k, Step(
                 kept[k], each_action[k], float(rewards[k]), arrived,
                 bool(terminated[k]), bool(truncated[k]), _info_of(infos, k),
@@ -292,7 +314,7 @@ def _info_of(infos: dict[str, Any], k: int) -> dict[str, Any]:
     }
 
 
-def _copy(observation: Any, key: Key) -> np.ndarray:
+def kept_part(observation: Any, key: Key) -> np.ndarray:
     """Copy the part of an observation that is kept: some environments reuse their arrays."""
     if isinstance(key, tuple):
         return joined(observation, key)
@@ -394,11 +416,7 @@ def _gather(
             state = row if last is step.observation else table.add(step.observation)
             next_state = table.add(step.next_observation)
             arrived[environment] = step.next_observation, next_state
-            own, value = step.reward, 0.0
-            if step.terminated:
-                reported = float(step.info.get("terminal_value") or 0.0)
-                own, value = own - reported, _number(terminal_value, step, reported)
-            own = _number(reward, step, own)
+            own, value = step.numbers(reward, terminal_value)
             actions.add(step)
             yield state, next_state, own, step.terminated, step.truncated, value
 

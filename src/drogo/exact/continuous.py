@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -42,10 +43,12 @@ class GridSolution:
     change: float
     """Mean difference to the solution on half as many nodes along each axis. If halving the
     distances once more shrinks it as much again, it is about three times the remaining error."""
+    method: Literal["linear", "nearest"] = "linear"
+    """How `v` is interpolated. Across a wall it must not be: a world with walls has "nearest"."""
 
     def __call__(self, states: Float[np.ndarray, "n dimensions"]) -> Float[np.ndarray, " n"]:
         inside = np.clip(states, [a[0] for a in self.axes], [a[-1] for a in self.axes])
-        return RegularGridInterpolator(self.axes, self.log_e)(inside)
+        return RegularGridInterpolator(self.axes, self.log_e, self.method)(inside)
 
 
 def solve_on_grid(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral
 from pathlib import Path
@@ -140,6 +140,21 @@ class LogEigenvector:
         raw = outputs(self.learner, params, batch)
         log_e = self.learner.objective.log_e(jnp.asarray(raw, jnp.float32))
         return np.asarray(log_e, dtype=np.float64) - self.log_scale[lanes, None]
+
+    def values_of(self, lane: int) -> Callable[[np.ndarray], Float[np.ndarray, " batch"]]:
+        """Returns log e of one lane by its network alone, as a function of a batch.
+
+        Args:
+            lane: The place of a seed in `seeds`.
+        """
+
+        def values(batch: np.ndarray) -> Float[np.ndarray, " batch"]:
+            batch = as_type("this fit", batch, self.observations.dtype)
+            most = 1 << (len(batch) - 1).bit_length()  # few sizes, of which each is compiled
+            filled = np.resize(batch, (most, *batch.shape[1:]))
+            return self._by_network(filled, slice(lane, lane + 1))[0, : len(batch)]
+
+        return values
 
     def value_fn(self, seed: int = 0) -> ValueFunction:
         """Returns log e of one seed as a pure JAX function of a batch of observations.

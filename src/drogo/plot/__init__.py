@@ -4,9 +4,10 @@ Colours are safe for colour-blind readers (viridis, Okabe-Ito). Figures are obje
 and are made without pyplot, so that no global state is touched.
 """
 
+from drogo.plot.certificate import certificate
 from drogo.plot.fields import learned
 from drogo.plot.maps import heatmap, profile
 from drogo.plot.panels import as_png, curves
 from drogo.plot.shaping import paths, returns
 
-__all__ = ["as_png", "curves", "heatmap", "learned", "paths", "profile", "returns"]
+__all__ = ["as_png", "certificate", "curves", "heatmap", "learned", "paths", "profile", "returns"]

@@ -129,21 +129,38 @@ def draw_cloud(
     """Draws values where the observations are, from the side on which they spread most."""
     low, high = limits or panels.finite_range(values)
     some = np.random.default_rng(0).permutation(len(observations))[:MOST_POINTS]
-    rows = observations[some].reshape(some.size, -1).astype(np.float64)
     axes.set_title(title)
-    if rows.shape[1] == 1:
-        axes.plot(rows[:, 0], values[some], "o", color=panels.LINE, markersize=4)
+    if observations[0].size == 1:
+        axes.plot(observations[some].ravel(), values[some], "o", color=panels.LINE, markersize=4)
         margin = 0.05 * (high - low)
         axes.set(xlabel="observation", ylabel=label, ylim=(low - margin, high + margin))
         axes.grid(alpha=0.3)
         return
-    names = [f"{rank} number of the observation" for rank in ("first", "second")]
-    if rows.shape[1] > 2:
-        rows = rows - rows.mean(axis=0)
-        few = rows[:MOST_POINTS_FOR_DIRECTIONS]
-        rows = rows @ np.linalg.svd(few, full_matrices=False)[2][:2].T
-        names = [f"{rank} principal component of the observations" for rank in ("1st", "2nd")]
+    rows, names = plane_of(observations[some])
     shown = axes.scatter(*rows.T, c=values[some], cmap=colours, vmin=low, vmax=high, s=6,
                          linewidths=0)  # fmt: skip
     panels.colour_bar(axes, shown, label)
     axes.set(xlabel=names[0], ylabel=names[1])
+
+
+def plane_of(
+    observations: Shaped[np.ndarray, "n ..."],
+) -> tuple[Float[np.ndarray, "n 2"], tuple[str, str]]:
+    """Returns two coordinates of each observation, from the side on which they spread most.
+
+    Args:
+        observations: The observations.
+
+    Returns:
+        The coordinates, and what they are.
+    """
+    rows = observations.reshape(len(observations), -1).astype(np.float64)
+    if rows.shape[1] == 1:
+        return np.column_stack([rows, np.zeros(len(rows))]), ("observation", "")
+    if rows.shape[1] == 2:
+        return rows, ("first number of the observation", "second number of the observation")
+    rows = rows - rows.mean(axis=0)
+    few = rows[:MOST_POINTS_FOR_DIRECTIONS]
+    directions = np.linalg.svd(few, full_matrices=False)[2][:2]
+    name = "principal component of the observations"
+    return rows @ directions.T, (f"1st {name}", f"2nd {name}")

@@ -1,4 +1,4 @@
-"""The ids under which Gymnasium knows the grid worlds.
+"""The ids under which Gymnasium knows the grid worlds and the walled rooms.
 
 This module runs when `drogo` is imported, so it imports nothing heavy.
 """
@@ -11,6 +11,8 @@ from drogo.errors import import_extra
 from drogo.worlds import shipped
 
 ENTRY_POINT = "drogo.worlds.grid.environment:GridWorldEnv"
+ROOM = "drogo.worlds.control.walled_room:WalledRoom"
+LAYOUTS = ("wall", "u", "spiral", "doors")
 OWN_MAP = "drogo/GridWorld-v0"
 """The id for other maps: `world=` is then a `GridWorld`, a shipped name or a path."""
 
@@ -29,6 +31,12 @@ def register() -> None:
     for identifier, arguments in {**worlds, OWN_MAP: {}}.items():
         if identifier not in gymnasium.registry:
             gymnasium.register(identifier, entry_point=ENTRY_POINT, kwargs=arguments)
+    for layout in LAYOUTS:
+        identifier = f"drogo/Room-{layout.capitalize()}-v0"
+        if identifier not in gymnasium.registry:
+            gymnasium.register(
+                identifier, entry_point=ROOM, kwargs={"layout": layout}, max_episode_steps=500
+            )
 
 
 def register_minigrid() -> None:

@@ -128,10 +128,10 @@ class Environment(World):
 
     @property
     def sampling(self) -> dict[str, Any]:
-        from drogo.worlds.control import STARTS
+        from drogo.worlds.control import STARTS, STEP_COSTS
 
         start = STARTS.get(self.spec.id, "reset")
-        reward = -1.0 if callable(start) and self.reward is None else self.reward
+        reward = STEP_COSTS.get(self.spec.id) if self.reward is None else self.reward
         return {"start": start, "reward": reward, "key": self.key}
 
     @cached_property

@@ -1,9 +1,33 @@
-"""Gymnasium's classic control problems: uniform first states, and MountainCar's exact solution."""
+"""Continuous worlds: uniform first states, and exact solutions on a grid where there are any."""
 
 from drogo.worlds.control.acrobot import uniform_acrobot
 from drogo.worlds.control.mountain_car import mountain_car_truth, uniform_mountain_car
+from drogo.worlds.control.walled_room import (
+    LAYOUTS,
+    WalledRoom,
+    uniform_walled_room,
+    walled_room_truth,
+)
 
-STARTS = {"MountainCar-v0": uniform_mountain_car, "Acrobot-v1": uniform_acrobot}
+ROOMS = {f"drogo/Room-{name.capitalize()}-v0": name for name in LAYOUTS}
+"""The layouts of the walled rooms, by their ids."""
+STARTS = {
+    "MountainCar-v0": uniform_mountain_car,
+    "Acrobot-v1": uniform_acrobot,
+    **dict.fromkeys(ROOMS, uniform_walled_room),
+}
 """By Gymnasium id: a `start` for `collect` that draws the state of each transition uniformly."""
+STEP_COSTS = {"MountainCar-v0": -1.0, "Acrobot-v1": -1.0}
+"""By Gymnasium id: the reward of every step, where it is not that of the state that is left."""
 
-__all__ = ["STARTS", "mountain_car_truth", "uniform_acrobot", "uniform_mountain_car"]
+__all__ = [
+    "ROOMS",
+    "STARTS",
+    "STEP_COSTS",
+    "WalledRoom",
+    "mountain_car_truth",
+    "uniform_acrobot",
+    "uniform_mountain_car",
+    "uniform_walled_room",
+    "walled_room_truth",
+]

@@ -25,7 +25,13 @@ def dynamics(
     velocity = np.clip(velocity, LOW[1], HIGH[1])
     position = np.clip(position + velocity, LOW[0], HIGH[0])
     velocity = np.where((position <= LOW[0]) & (velocity < 0), 0.0, velocity)
-    return np.stack([position, velocity], axis=1), (position >= GOAL) & (velocity >= 0)
+    after = np.stack([position, velocity], axis=1)
+    return after, is_goal(after)
+
+
+def is_goal(states: Float[np.ndarray, "n 2"]) -> Bool[np.ndarray, " n"]:
+    """Returns which states are terminal: at the flag, or beyond it, and not rolling back."""
+    return (states[:, 0] >= GOAL) & (states[:, 1] >= 0)
 
 
 @lru_cache(maxsize=2)

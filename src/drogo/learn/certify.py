@@ -1,0 +1,400 @@
+"""`certify`: how far a learned map is off, from rollouts of the environment itself.
+
+The value is `v(s) = log E[exp(sum of r/lam + terminal value/lam)]` over the default policy's
+episodes from s. Rollouts that follow the learned map estimate it without bias: in each state
+several actions are tried, one is chosen in proportion to what the map promises of it, and the
+weight of the rollout is multiplied by what all of them promise together over what the state
+promised. If the map is right, this quotient is 1 everywhere and every rollout agrees. If it is
+wrong, the weights say by how much, and how well that is known. Rollouts of small weight are
+replaced by copies of others on the way (a particle filter), which leaves the estimate unbiased.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from numbers import Integral
+
+import gymnasium
+import numpy as np
+from jaxtyping import Bool, Float, Int, Shaped
+from scipy.special import logsumexp
+from scipy.stats import t as student
+
+from drogo.config import is_a
+from drogo.data.collect import NumberOfStep, Start
+from drogo.data.simulate import Simulator, simulator
+from drogo.errors import ArgumentError
+from drogo.learn.result import LogEigenvector
+
+LEVEL = 0.05
+"""The chance that any of the intervals of one seed misses its value, as far as the spread of the
+groups tells it."""
+SHARE_OF_DEPTH = 0.05
+"""The share of the map's depth that is tolerated, unless a tolerance is given."""
+
+Values = Callable[[np.ndarray], Float[np.ndarray, " n"]]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Certificate:
+    """How far the map of each seed is off at some states, as far as rollouts tell it.
+
+    It says nothing about states that are far from all the rollouts' ways.
+    """
+
+    observations: Shaped[np.ndarray, "starts ..."]
+    """Where the rollouts started."""
+    seeds: tuple[int, ...]
+    tolerance: Float[np.ndarray, " seeds"]
+    claimed: Float[np.ndarray, "seeds starts"]
+    """The learned values."""
+    estimate: Float[np.ndarray, "seeds starts"]
+    """The values by rollouts. Those that did not arrive are counted with what the map promises
+    where they ended."""
+    low: Float[np.ndarray, "seeds starts"]
+    """The lower end of an interval that holds the value. Only rollouts that arrived count."""
+    high: Float[np.ndarray, "seeds starts"]
+    """The upper end. All rollouts count."""
+    effective: Float[np.ndarray, "seeds starts"]
+    """The effective number of independent groups of rollouts."""
+    groups: int
+    """The number of groups of rollouts from each start."""
+    ascents: Bool[np.ndarray, "seeds starts"]
+    """Whether the steepest ascent from each start arrived at a terminal state."""
+
+    @property
+    def error(self) -> Float[np.ndarray, " seeds"]:
+        """The most by which a value may be off at the starts; infinite if rollouts do not tell."""
+        ends = np.abs(np.stack([self.claimed - self.low, self.high - self.claimed]))
+        return np.where(self.known, ends.max(axis=0), np.inf).max(axis=1)
+
+    @property
+    def known(self) -> Bool[np.ndarray, "seeds starts"]:
+        """Where enough groups agree for their interval to be believed."""
+        return (self.effective >= self.groups / 2) & np.isfinite(self.high)
+
+    @property
+    def refuted(self) -> Bool[np.ndarray, "seeds starts"]:
+        """Where a value is outside of a believed interval by more than the tolerance."""
+        more = self.tolerance[:, None]
+        outside = (self.claimed > self.high + more) | (self.claimed < self.low - more)
+        return self.known & outside
+
+    @property
+    def held(self) -> Bool[np.ndarray, "seeds starts"]:
+        """Where the whole interval is within the tolerance of the learned value."""
+        more = self.tolerance[:, None]
+        within = (self.low >= self.claimed - more) & (self.high <= self.claimed + more)
+        return self.known & within
+
+    @property
+    def status(self) -> tuple[str, ...]:
+        """For each seed: "refuted" if some value is off by more than the tolerance, "certified" if
+        no value at the starts is, and "undecided" if rollouts do not tell."""
+        status = np.where(self.held.all(axis=1), "certified", "undecided")
+        return tuple(np.where(self.refuted.any(axis=1), "refuted", status).tolist())
+
+    @property
+    def disagreement(self) -> float:
+        """The largest difference between two seeds at a start."""
+        return float(np.ptp(self.claimed, axis=0).max())
+
+    def lines(self) -> list[str]:
+        """Returns a sentence for each seed."""
+        starts = len(self.observations)
+        told = []
+        for k, (seed, status) in enumerate(zip(self.seeds, self.status, strict=True)):
+            text = f"seed {seed}: {status}; {self.held[k].sum()} of {starts} values are within "
+            text += f"{self.tolerance[k]:.2g}, {self.refuted[k].sum()} are not"
+            if np.isfinite(self.error[k]):
+                text += f" (off by at most {self.error[k]:.2g})"
+            text += f"; steepest ascent arrives from {self.ascents[k].sum()} of {starts}"
+            told.append(text)
+        return told
+
+    def __repr__(self) -> str:
+        return "Certificate(\n  " + "\n  ".join(self.lines()) + "\n)"
+
+
+def certify(
+    result: LogEigenvector,
+    env: gymnasium.Env,
+    *,
+    starts: int = 20,
+    seed: int = 0,
+    tolerance: float | None = None,
+    start: Start | None = None,
+    reward: NumberOfStep = None,
+    terminal_value: NumberOfStep = None,
+    key: str | None = None,
+    groups: int = 8,
+    rollouts: int | None = None,
+    candidates: int = 16,
+    steps: int = 1000,
+) -> Certificate:
+    """Compares a fit with rollouts of its environment, also where states do not repeat.
+
+    Args:
+        result: The fit, with the objective drogo or q.
+        env: The environment. Its states must be known or copied; see `drogo.data.simulate`.
+        starts: The number of states from which rollouts start.
+        seed: The seed of all random numbers.
+        tolerance: By how much a value may be off. By default a twentieth of the map's depth, or the
+            tolerance of the fit if that is more.
+        start: A function `start(env, rng)` that puts the environment into a state, as in `collect`.
+            By default any state of a known MDP; elsewhere a reset and some random steps.
+        reward: As it was given to `collect`.
+        terminal_value: As it was given to `collect`.
+        key: As it was given to `collect`.
+        groups: The number of independent groups of rollouts from each start, at least 3.
+        rollouts: The number of rollouts in a group: 16 unless given, or 4 of an environment that
+            has to be copied.
+        candidates: The number of actions that are tried in each state, if they are continuous.
+        steps: The most steps of a rollout.
+
+    Returns:
+        The certificate of all seeds.
+    """
+    if not result.learner.objective.is_column:
+        raise ArgumentError(
+            f"the objective {result.config.objective!r} does not learn the values of episodes, "
+            "which rollouts estimate. Only drogo and q do."
+        )
+    depth = np.ptp(result.v, axis=1)
+    allowed = np.maximum(result.config.tolerance, SHARE_OF_DEPTH * depth)
+    if tolerance is not None:
+        allowed = np.full(len(result.seeds), float(tolerance))
+    sim = simulator(env, start=start, reward=reward, terminal_value=terminal_value, key=key)
+    maps = [result.values_of(k) for k in range(len(result.seeds))]
+    return certify_maps(
+        maps,
+        sim,
+        lam=result.config.lam,
+        tolerance=allowed,
+        seeds=result.seeds,
+        starts=starts,
+        seed=seed,
+        groups=groups,
+        rollouts=rollouts,
+        candidates=candidates,
+        steps=steps,
+    )
+
+
+def certify_maps(
+    maps: Sequence[Values],
+    sim: Simulator,
+    *,
+    lam: float,
+    tolerance: Float[np.ndarray, " seeds"],
+    seeds: tuple[int, ...],
+    starts: int = 20,
+    seed: int = 0,
+    groups: int = 8,
+    rollouts: int | None = None,
+    candidates: int = 16,
+    steps: int = 1000,
+) -> Certificate:
+    """Compares any functions from observations to `v` with rollouts, as `certify` does a fit.
+
+    Args:
+        maps: The functions, which take a batch of observations that are not terminal.
+        sim: What the rollouts step.
+        lam: The temperature.
+        tolerance: By how much a value of each map may be off.
+        seeds: The name of each map.
+        starts: As in `certify`.
+        seed: As in `certify`.
+        groups: As in `certify`.
+        rollouts: As in `certify`.
+        candidates: As in `certify`.
+        steps: As in `certify`.
+    """
+    rollouts = sim.rollouts if rollouts is None else rollouts
+    counts = {"starts": starts, "groups": groups, "rollouts": rollouts, "steps": steps}
+    for name, count in {**counts, "candidates": candidates}.items():
+        least = 3 if name == "groups" else 1
+        if not is_a(count, Integral) or count < least:
+            raise ArgumentError(f"{name} is {count!r}; it must be a whole number from {least} on.")
+    if not (tolerance > 0).all():
+        raise ArgumentError(f"tolerance is {tolerance.min():g}; it must be positive.")
+    rng = np.random.default_rng(seed)
+    states, observations = sim.start(starts, rng)
+    rows = []
+    for values in maps:
+        claimed = values(observations)
+        walk = Walk(sim, values, lam, candidates, steps, rng)
+        log_low, log_all = walk.weights(states, claimed, groups, rollouts)
+        rows.append((claimed, *_interval(log_low, log_all, claimed), walk.ascents(states)))
+    columns = map(np.stack, zip(*rows, strict=True))
+    claimed, estimate, low, high, effective, ascents = columns
+    return Certificate(
+        observations, seeds, tolerance, claimed, estimate, low, high, effective, groups, ascents
+    )
+
+
+@dataclass(frozen=True)
+class Walk:
+    """Rollouts that follow a map.
+
+    Args:
+        sim: The environment.
+        values: The map.
+        lam: The temperature.
+        candidates: How many actions are tried, if they are continuous.
+        steps: The most steps.
+        rng: The random numbers.
+    """
+
+    sim: Simulator
+    values: Values
+    lam: float
+    candidates: int
+    steps: int
+    rng: np.random.Generator
+
+    def promises(
+        self, states: np.ndarray
+    ) -> tuple[np.ndarray, Float[np.ndarray, "n k"], Float[np.ndarray, "n k"], np.ndarray]:
+        """Tries actions in each state.
+
+        Returns:
+            The states that they lead to (n, k), the log of what the map promises of each, the
+            values there, and which of them are terminal.
+        """
+        actions, log_share = self.sim.candidates(states, self.candidates, self.rng)
+        n, k = log_share.shape
+        flat = actions.reshape(n * k, *actions.shape[2:])
+        after = self.sim.step(np.repeat(states, k, axis=0), flat, self.rng)
+        live = ~after.terminated
+        v = after.terminal_value / self.lam
+        if live.any():
+            v[live] = self.values(after.observations[live])
+        promised = log_share + (after.reward / self.lam + v).reshape(n, k)
+        arrived = after.states.reshape(n, k, *after.states.shape[1:])
+        return arrived, promised, v.reshape(n, k), after.terminated.reshape(n, k)
+
+    def weights(
+        self, states: np.ndarray, claimed: Float[np.ndarray, " starts"], groups: int, size: int
+    ) -> tuple[Float[np.ndarray, "starts groups"], Float[np.ndarray, "starts groups"]]:
+        """Returns the log of the mean weight of each group: of those that arrived, and of all.
+
+        Args:
+            states: The states to start in.
+            claimed: The map's values there.
+            groups: The number of groups from each start.
+            size: The number of rollouts in each group.
+        """
+        shape = (len(states) * groups, size)
+        at = np.repeat(states, groups * size, axis=0)
+        v = np.repeat(claimed, groups * size)
+        over, log_weight = np.zeros(at.shape[0], dtype=bool), np.zeros(at.shape[0])
+        total = np.zeros(shape[0])
+        for _ in range(self.steps):
+            live = np.flatnonzero(~over)
+            if not live.size:
+                break
+            arrived, promised, values, terminal = self.promises(at[live])
+            log_weight[live] += logsumexp(promised, axis=1) - v[live]
+            one = (np.arange(live.size), _drawn(promised, self.rng))
+            at[live], v[live], over[live] = arrived[one], values[one], terminal[one]
+            kept, log_weight, total = _resampled(log_weight.reshape(shape), total, self.rng)
+            at, v, over = at[kept], v[kept], over[kept]
+        log_weight = log_weight.reshape(shape)
+        arrived_only = np.where(over.reshape(shape), log_weight, -np.inf)
+        low, high = (total + _log_mean(part) for part in (arrived_only, log_weight))
+        return low.reshape(-1, groups), high.reshape(-1, groups)
+
+    def ascents(self, states: np.ndarray) -> Bool[np.ndarray, " starts"]:
+        """Returns from which states the steepest ascent of the map reaches a terminal state."""
+        over, at = np.zeros(len(states), dtype=bool), states.copy()
+        for _ in range(self.steps):
+            live = np.flatnonzero(~over)
+            if not live.size:
+                break
+            arrived, promised, _, terminal = self.promises(at[live])
+            one = (np.arange(live.size), promised.argmax(axis=1))
+            at[live], over[live] = arrived[one], terminal[one]
+        return over
+
+
+def _log_mean(logs: Float[np.ndarray, "n k"]) -> Float[np.ndarray, " n"]:
+    """Returns the log of the mean of the exponentials of each row."""
+    return np.asarray(logsumexp(logs, axis=1)) - np.log(logs.shape[1])
+
+
+def _drawn(log_chance: Float[np.ndarray, "n k"], rng: np.random.Generator) -> Int[np.ndarray, " n"]:
+    """Draws an index of each row in proportion to the exponentials of its numbers."""
+    chance = np.exp(log_chance - log_chance.max(axis=1, keepdims=True)).cumsum(axis=1)
+    drawn = rng.random((len(chance), 1)) * chance[:, -1:]
+    return (drawn >= chance[:, :-1]).sum(axis=1)
+
+
+def _resampled(
+    log_weight: Float[np.ndarray, "groups size"],
+    total: Float[np.ndarray, " groups"],
+    rng: np.random.Generator,
+) -> tuple[Int[np.ndarray, " n"], Float[np.ndarray, " n"], Float[np.ndarray, " groups"]]:
+    """Draws anew from the groups in which few rollouts have most of the weight.
+
+    Returns:
+        Which rollout each one becomes, the log weights, and the log of the mean weights that the
+        groups had before they were drawn from.
+    """
+    groups, size = log_weight.shape
+    kept = np.tile(np.arange(size), (groups, 1))
+    mean = _log_mean(log_weight)
+    share = np.exp(log_weight - mean[:, None]) / size
+    poor = (1 / (share**2).sum(axis=1) < size / 2) & np.isfinite(mean)
+    if poor.any():
+        # One random number for a whole group, and equal distances: the least added noise.
+        marks = (rng.random((poor.sum(), 1)) + np.arange(size)) / size
+        ends = share[poor].cumsum(axis=1)
+        ends[:, -1] = 1.0
+        kept[poor] = (marks[:, :, None] >= ends[:, None, :-1]).sum(axis=2)
+        log_weight = np.where(poor[:, None], 0.0, log_weight)
+        total = total + np.where(poor, mean, 0.0)
+    offset = size * np.arange(groups)[:, None]
+    return (kept + offset).ravel(), log_weight.ravel(), total
+
+
+def _interval(
+    log_low: Float[np.ndarray, "starts groups"],
+    log_all: Float[np.ndarray, "starts groups"],
+    claimed: Float[np.ndarray, " starts"],
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Returns the estimate, both ends of its interval, and the effective number of groups.
+
+    Weights have long tails. The interval therefore holds that of the mean by Student's distribution
+    and that of the mean of numbers whose logarithms are normal (Cox's method).
+    """
+    starts, groups = log_all.shape
+    top = log_all.max(axis=1)
+    finite = np.isfinite(top)
+    top = np.where(finite, top, 0.0)[:, None]
+    width = student.ppf(1 - LEVEL / (2 * starts), groups - 1) / np.sqrt(groups)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        low, whole = np.exp(log_low - top), np.exp(log_all - top)
+        effective = np.nan_to_num(whole.sum(axis=1) ** 2 / (whole**2).sum(axis=1))
+        least = np.log(np.maximum(low.mean(axis=1) - width * low.std(axis=1, ddof=1), 0.0))
+        most = np.log(whole.mean(axis=1) + width * whole.std(axis=1, ddof=1))
+        least = np.fmin(least, _of_logs(log_low - top, width)[0])
+        most = np.fmax(most, _of_logs(log_all - top, width)[1])
+        ends = (np.log(whole.mean(axis=1)), least, most)
+        estimate, lower, upper = (
+            claimed + np.where(finite, top[:, 0] + end, -np.inf) for end in ends
+        )
+    return estimate, lower, upper, effective
+
+
+def _of_logs(
+    logs: Float[np.ndarray, "starts groups"], width: float
+) -> tuple[Float[np.ndarray, " starts"], Float[np.ndarray, " starts"]]:
+    """Returns an interval of the log of the mean, if the logs are normal; NaN if some are not
+    finite."""
+    variance = logs.var(axis=1, ddof=1)
+    middle = logs.mean(axis=1) + variance / 2
+    groups = logs.shape[1]
+    half = width * np.sqrt(variance + groups * variance**2 / (2 * (groups - 1)))
+    return middle - half, middle + half
