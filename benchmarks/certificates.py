@@ -14,7 +14,7 @@ import argparse
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -40,17 +40,21 @@ TEST_TRANSITIONS = 200_000
 Values = Callable[[np.ndarray], np.ndarray]
 
 
-def noisy(result: LogEigenvector, rng: np.random.Generator) -> Values:
+def noisy(result: LogEigenvector, lane: int, rng: np.random.Generator) -> Values:
     """Every parameter is changed by some percents of the spread of its layer."""
     share = rng.uniform(0.02, 0.3)
-    noise = lambda leaf: leaf + share * np.std(leaf) * rng.normal(size=leaf.shape).astype("f4")  # noqa: E731
-    params = jax.tree.map(lambda leaf: noise(np.asarray(leaf)), result.state.params)
-    return replace(result, state=replace(result.state, params=params)).values_of(0)
+
+    def changed(leaf: Any) -> np.ndarray:
+        noise = share * np.std(leaf[lane]) * rng.normal(size=leaf.shape)
+        return np.asarray(leaf) + noise.astype(np.float32)
+
+    params = jax.tree.map(changed, result.state.params)
+    return replace(result, state=replace(result.state, params=params)).values_of(lane)
 
 
-def raised(result: LogEigenvector, rng: np.random.Generator) -> Values:
+def raised(result: LogEigenvector, lane: int, rng: np.random.Generator) -> Values:
     """A round region of the map is raised by some units."""
-    values, height, radius = result.values_of(0), rng.uniform(1.0, 6.0), rng.uniform(0.1, 0.3)
+    values, height, radius = result.values_of(lane), rng.uniform(1.0, 6.0), rng.uniform(0.1, 0.3)
     live = np.setdiff1d(np.arange(len(result.observations)), result.terminal_states)
     centre = result.observations[rng.choice(live)]
     width = np.ptp(result.observations, axis=0)
@@ -85,20 +89,23 @@ def replace_columns(data: Transitions, kept: np.ndarray) -> Transitions:
     return Transitions.from_table(data.observations, **columns, n_actions=data.n_actions)
 
 
-def damaged(world: GridWorld, kind: str, number: int) -> Values:
-    """Returns the map of one fit, damaged in one way."""
-    rng = np.random.default_rng([KINDS.index(kind), number])
+def damaged(world: GridWorld, kind: str, numbers: list[int]) -> Iterator[Values]:
+    """Returns the maps of some fits, each damaged in its own way."""
     env = gymnasium.make("drogo/GridWorld-v0", world=world, observation="coordinates")
     data = collect(env, 20_000, seed=0)
-    if kind == "stopped early":
-        return fit(data, lam=LAM, preset="fast", seeds=[number],
-                   updates=int(rng.integers(20, 400))).values_of(0)  # fmt: skip
-    if kind == "data without a door":
-        data = without_door(world, data, rng)
-    result = fit(data, lam=LAM, seeds=[number])
-    if kind == "noise":
-        return noisy(result, rng)
-    return raised(result, rng) if kind == "raised region" else result.values_of(0)
+    result = None
+    if kind in ("noise", "raised region", "good"):
+        result = fit(data, lam=LAM, seeds=numbers)
+    for lane, number in enumerate(numbers):
+        rng = np.random.default_rng([KINDS.index(kind), number])
+        if result is not None:
+            damage = {"noise": noisy, "raised region": raised}.get(kind)
+            yield damage(result, lane, rng) if damage else result.values_of(lane)
+        elif kind == "stopped early":
+            early = int(rng.integers(20, 400))
+            yield fit(data, lam=LAM, preset="fast", seeds=[number], updates=early).values_of(0)
+        else:
+            yield fit(without_door(world, data, rng), lam=LAM, seeds=[number]).values_of(0)
 
 
 def run_damaged(settings: dict[str, Any], scratch: Path, report: Any) -> Outcome:
@@ -110,8 +117,9 @@ def run_damaged(settings: dict[str, Any], scratch: Path, report: Any) -> Outcome
     table, live = world.observations("coordinates"), ~world.mdp.terminal
     allowed = np.array([max(0.1, SHARE_OF_DEPTH * np.ptp(truth))])
     rows = []
-    for k, number in enumerate(settings["numbers"]):
-        values = damaged(world, settings["kind"], number)
+    numbers = settings["numbers"]
+    for k, values in enumerate(damaged(world, settings["kind"], numbers)):
+        number = numbers[k]
         error = np.abs(values(table[live]) - truth[live])
         made = certify_maps([values], simulator(env), lam=LAM, tolerance=allowed, seeds=(number,),
                             starts=20, seed=number, rollouts=8)  # fmt: skip
@@ -121,7 +129,7 @@ def run_damaged(settings: dict[str, Any], scratch: Path, report: Any) -> Outcome
                      "allowed": float(allowed[0]), "status": made.status[0],
                      "says": float(made.error[0]) if np.isfinite(made.error[0]) else None,
                      "ascents": float(made.ascents.mean())})  # fmt: skip
-        report((k + 1) / len(settings["numbers"]))
+        report((k + 1) / len(numbers))
     return Outcome({}, {"rows": rows})
 
 
