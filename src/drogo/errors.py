@@ -5,8 +5,10 @@ Every kind is also the built-in exception that it refines, so `except ValueError
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from importlib import import_module
+from numbers import Integral, Real
 from typing import Any
 
 
@@ -104,6 +106,32 @@ def check_choice(name: str, value: object, choices: Collection[str]) -> None:
     """Raises an `ArgumentError` unless the value of an argument is one of the choices."""
     if value not in choices:
         raise ArgumentError(f"{name} is {value!r}; choose one of {', '.join(choices)}.")
+
+
+def check_number(name: str, value: object) -> float:
+    """Returns the value of an argument, a finite number, as a float.
+
+    NumPy and JAX refuse Python's integers beyond 64 bits in words of their own, but no floats.
+    """
+    if not isinstance(value, Real) or isinstance(value, bool):
+        raise ArgumentTypeError(f"{name} is {value!r}; it must be a finite number.")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise ArgumentError(f"{name} is {value!r}; it must be a finite number.")
+    return number
+
+
+def check_whole(name: str, value: object, least: int, most: int = 2**31 - 1) -> int:
+    """Returns the value of an argument, a whole number in a range, as an int."""
+    is_whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if not is_whole or not least <= value <= most:
+        raise ArgumentError(
+            f"{name} is {value!r}; it must be a whole number from {least} to {most}."
+        )
+    return int(value)
 
 
 def import_extra(module: str, package: str, *, extra: str) -> Any:

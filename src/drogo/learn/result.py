@@ -120,7 +120,7 @@ class LogEigenvector:
         Args:
             observations: A batch of observations.
         """
-        batch = as_type("this fit", np.asarray(observations), self.observations.dtype)
+        batch = as_type("this fit", observations, self.observations.dtype)
         expected = self.observations.shape[1:]
         if batch.shape[1:] != expected:
             raise ArgumentError(
