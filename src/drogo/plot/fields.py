@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 MOST_POINTS = 10_000
 MOST_POINTS_FOR_DIRECTIONS = 1000
-WIDE = (11.0, 4.6)
+WIDE, SQUARE = (11.0, 4.6), (11.0, 9.0)
+"""Width and height in inches, with one vector and with three."""
 
 
 def learned(
@@ -57,13 +58,12 @@ def learned_by(
     history: Mapping[str, np.ndarray],
     *,
     title: str,
-    size: tuple[float, float] = (11.0, 9.0),
+    size: tuple[float, float] = SQUARE,
 ) -> Figure:
     """Draws what `learned` draws, with a function that draws a vector into a panel.
 
     Args:
-        draw: Called with a vector, `axes` and `title`; if there is a truth, also with `limits`,
-            and with `colours` and `label` for the error.
+        draw: Called with a vector and with `axes`, `title`, `limits`, `colours` and `label`.
         truth: The exact vector, or None.
         mean: The mean of what the seeds learned.
         history: The history of the fit.
@@ -73,24 +73,37 @@ def learned_by(
     Returns:
         The figure.
     """
-    name = panels.name_of_mean(history)
-    if truth is None:
-        figure = Figure(figsize=WIDE, layout=ConstrainedLayoutEngine(w_pad=0.12))
-        left, right = figure.subplots(1, 2)
-        draw(mean, axes=left, title=name)
-        panels.violations(right, history)
-    else:
-        figure = Figure(figsize=size, layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12))
-        (top_left, top_right), (left, right) = figure.subplots(2, 2)
-        limits = panels.finite_range(truth, mean)
-        draw(truth, axes=top_left, title="exact column", limits=limits)
-        draw(mean, axes=top_right, title=name, limits=limits)
-        with np.errstate(invalid="ignore"):
-            error = mean - truth
-        most = max(1e-6, *np.abs(panels.finite_range(error)))
-        draw(error, axes=left, title="learned - exact", label="difference of logs",
-             colours=panels.DIVERGING, limits=(-most, most))  # fmt: skip
-        panels.curves(right, history)
+    return side_by_side(draw, *panels.rows_of_fit(truth, mean, history), title=title, size=size)
+
+
+def side_by_side(
+    draw: Callable[..., object],
+    rows: Sequence[panels.Row],
+    below: panels.Below,
+    *,
+    title: str,
+    size: tuple[float, float] = SQUARE,
+) -> Figure:
+    """Draws one vector, or two and their difference, and something else into the last panel.
+
+    Args:
+        draw: Called with a vector and with `axes`, `title`, `limits`, `colours` and `label`.
+        rows: The vectors.
+        below: Draws into the last panel.
+        title: The title of the figure.
+        size: Width and height in inches, if there are three vectors.
+
+    Returns:
+        The figure.
+    """
+    alone = len(rows) == 1
+    pads = {"w_pad": 0.12} if alone else {"w_pad": 0.12, "h_pad": 0.12}
+    figure = Figure(figsize=WIDE if alone else size, layout=ConstrainedLayoutEngine(**pads))
+    *drawn, last = figure.subplots(1 if alone else 2, 2).ravel()
+    for axes, row in zip(drawn, rows, strict=True):
+        options = row._asdict()
+        draw(options.pop("values"), axes=axes, **options)
+    below(last)
     figure.suptitle(title)
     return figure
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
@@ -16,8 +16,9 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import MaxNLocator
 
 from drogo.plot import panels
-from drogo.plot.fields import learned_by
+from drogo.plot.fields import side_by_side
 from drogo.plot.maps import LOW_REWARD, MINUS_INFINITY
+from drogo.plot.panels import Row
 
 if TYPE_CHECKING:
     from drogo.worlds.minigrid.scenes import Mark, Scene
@@ -30,16 +31,6 @@ PANEL = (2.9, 2.7)
 
 LETTERS_PER_INCH = 15
 """How many letters of the legend fit into an inch."""
-
-
-class Row(NamedTuple):
-    """A vector that is drawn once over each scene."""
-
-    title: str
-    values: Float[np.ndarray, " states"]
-    limits: tuple[float, float]
-    colours: str = panels.COLOURS
-    label: str = "log e"
 
 
 def draw_scene(
@@ -121,8 +112,8 @@ def learned_scenes(
     """Draws a fit over the scenes of a MiniGrid environment.
 
     Args:
-        scenes: The scenes. For one, the figure is that of `learned_by`; for several, the exact and
-            the learned vector and their difference have a row each, with a panel for each scene.
+        scenes: The scenes. For one, the figure is that of `side_by_side`; for several, the exact
+            and the learned vector and their difference have a row each, with a panel for each.
         truth: The exact vector, or None.
         mean: The mean of what the seeds learned.
         history: The history of the fit.
@@ -131,32 +122,30 @@ def learned_scenes(
     Returns:
         The figure.
     """
-    if len(scenes) == 1:
-        (scene,) = scenes
-        known = None if truth is None else scene.over_cells(truth)
-        draw = partial(draw_scene, scene)
-        figure = learned_by(draw, known, scene.over_cells(mean), history, title=title)
-        write_legend(figure, scenes)
-        return figure
-    rows = _rows(scenes, truth, mean, history)
-    below = partial(panels.violations if truth is None else panels.curves, history=history)
+    rows, below = panels.rows_of_fit(truth, mean, history, view=partial(row_over, scenes))
     return rows_of_scenes(scenes, rows, below, title=title)
 
 
 def rows_of_scenes(
-    scenes: Sequence[Scene], rows: Sequence[Row], below: Callable[[Axes], None], *, title: str
+    scenes: Sequence[Scene], rows: Sequence[Row], below: panels.Below, *, title: str
 ) -> Figure:
-    """Draws vectors over several scenes: a row for each vector, a column for each scene.
+    """Draws vectors over scenes: over several, a row for each vector and a column for each scene.
 
     Args:
         scenes: The scenes.
         rows: The vectors.
-        below: Draws into the panel below all of them.
+        below: Draws into the panel after all of them.
         title: The title of the figure.
 
     Returns:
         The figure.
     """
+    if len(scenes) == 1:
+        (scene,) = scenes
+        over_cells = [row._replace(values=scene.over_cells(row.values)) for row in rows]
+        figure = side_by_side(partial(draw_scene, scene), over_cells, below, title=title)
+        write_legend(figure, scenes)
+        return figure
     size = (max(PANEL[0] * len(scenes) + 1.4, 7.0), PANEL[1] * len(rows) + 3.6)
     figure = Figure(figsize=size, layout=ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08))
     grid = figure.add_gridspec(len(rows) + 1, len(scenes))
@@ -172,24 +161,6 @@ def rows_of_scenes(
 def row_over(scenes: Sequence[Scene], values: Float[np.ndarray, " states"]) -> np.ndarray:
     """Returns a vector as it is shown: the values of all cells of all scenes."""
     return np.stack([scene.over_cells(values) for scene in scenes])
-
-
-def _rows(
-    scenes: Sequence[Scene],
-    truth: np.ndarray | None,
-    mean: np.ndarray,
-    history: Mapping[str, np.ndarray],
-) -> list[Row]:
-    name = panels.name_of_mean(history)
-    if truth is None:
-        return [Row(name, mean, panels.finite_range(row_over(scenes, mean)))]
-    limits = panels.finite_range(row_over(scenes, mean), row_over(scenes, truth))
-    error = mean - truth
-    most = max(1e-6, *np.abs(panels.finite_range(row_over(scenes, error))))
-    difference = Row(
-        "learned - exact", error, (-most, most), panels.DIVERGING, "difference of logs"
-    )
-    return [Row("exact column", truth, limits), Row(name, mean, limits), difference]
 
 
 def _draw_row(
