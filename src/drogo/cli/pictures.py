@@ -18,8 +18,9 @@ from drogo.data import Transitions
 from drogo.exact import Solution, solve
 from drogo.exact.continuous import GridSolution
 from drogo.learn import LogEigenvector
-from drogo.plot.fields import draw_cloud, draw_image, learned_by
-from drogo.plot.scenes import exact_scenes, learned_scenes
+from drogo.plot.fields import draw_cloud, draw_image, side_by_side
+from drogo.plot.panels import of_fit
+from drogo.plot.scenes import exact_scenes, over_scenes
 from drogo.worlds.control import mountain_car_truth
 from drogo.worlds.control.mountain_car import GOAL, HIGH, LOW
 from drogo.worlds.grid import GridWorld
@@ -94,17 +95,15 @@ def learned(
             v = v - v[:, world.grid.terminal][:, :1]
         title = f"{_title(world)} from {world.view}: {how}"
         return plot.learned(world.grid, truths.get("column"), v, result.history, title=title)
+    shown = of_fit(truths.get("column"), result.v.mean(axis=0), result.history)
     if isinstance(world, MiniGrid):
         seen = "pixels" if world.view == "rgb" else "symbols"
         title = f"{_title(world)}, from {seen}\n{how}"
-        mean, known = result.v.mean(axis=0), truths.get("column")
-        return learned_scenes(scenes(world.env), known, mean, result.history, title=title)
+        return over_scenes(scenes(world.env), shown, title=title)
     mountain_car = _mountain_car(world, result.config.lam)
     if mountain_car is not None:
         return _over_plane(mountain_car, result, title)
-    draw = partial(draw_cloud, result.observations)
-    known, mean = truths.get("column"), result.v.mean(axis=0)
-    return learned_by(draw, known, mean, result.history, title=title)
+    return side_by_side(partial(draw_cloud, result.observations), shown, title=title)
 
 
 def shaped(world: GridWorld, grids: Mapping[str, Grid]) -> dict[str, bytes]:
@@ -151,4 +150,4 @@ def _over_plane(truth: GridSolution, result: LogEigenvector, title: str) -> Figu
     known, mean = (np.where(goal, np.nan, vector.reshape(goal.shape)) for vector in vectors)
     extent = (LOW[0], HIGH[0], LOW[1], HIGH[1])
     draw = partial(draw_image, extent=extent, names=("position", "velocity"))
-    return learned_by(draw, known, mean, result.history, title=title)
+    return side_by_side(draw, of_fit(known, mean, result.history), title=title)

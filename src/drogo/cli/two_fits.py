@@ -22,7 +22,9 @@ from drogo.data.transitions import merge_equal
 from drogo.errors import ArgumentError
 from drogo.learn import LogEigenvector, load
 from drogo.learn.judge import cosine, differences
-from drogo.plot.compare import compared_by, compared_curves, compared_scenes
+from drogo.plot.compare import compared_curves, of_two_fits
+from drogo.plot.fields import side_by_side
+from drogo.plot.scenes import over_scenes
 from drogo.worlds import shipped
 from drogo.worlds.minigrid.scenes import scenes
 from drogo.worlds.resolve import GridMap, MiniGrid, World, resolve
@@ -246,8 +248,9 @@ def figure(a: Fit, b: Fit, title: str) -> Figure:
     first, second = (fit.v.mean(axis=0) for fit in (a, b))
     if same_grid(a, b) and isinstance(a.world, GridMap):
         draw = partial(plot.heatmap, a.world.grid, numbers=False)
-        return compared_by(draw, first, second, histories, title=title)
+        return side_by_side(draw, of_two_fits(first, second, histories), title=title)
     if same_grid(a, b) and isinstance(a.world, MiniGrid):
-        return compared_scenes(scenes(a.world.env), first, second, histories, title=title)
+        shown = of_two_fits(first, second, histories)
+        return over_scenes(scenes(a.world.env), shown, title=title)
     in_a, in_b = shared(a, b)
     return compared_curves(first[in_a], second[in_b], histories, title=title)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
@@ -13,62 +12,24 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from drogo.plot import panels
-from drogo.plot.fields import side_by_side
-from drogo.plot.scenes import row_over, rows_of_scenes
-
-if TYPE_CHECKING:
-    from drogo.worlds.minigrid.scenes import Scene
 
 SECOND = "#d55e00"
 """The colour of the second fit."""
 Histories = tuple[Mapping[str, np.ndarray], Mapping[str, np.ndarray]]
 
 
-def compared_by(
-    draw: Callable[..., object],
-    first: np.ndarray,
-    second: np.ndarray,
-    histories: Histories,
-    *,
-    title: str,
-) -> Figure:
-    """Draws two vectors, their difference and the learning curves.
+def of_two_fits(first: np.ndarray, second: np.ndarray, histories: Histories) -> panels.Panels:
+    """Returns what a figure shows of two fits.
 
     Args:
-        draw: Called with a vector and with `axes`, `title`, `limits`, `colours` and `label`.
         first: The mean of what the seeds of the first fit learned.
         second: That of the second fit.
         histories: The histories of both fits.
-        title: The title of the figure.
-
-    Returns:
-        The figure.
     """
-    return side_by_side(draw, *_rows(first, second, histories), title=title)
-
-
-def compared_scenes(
-    scenes: Sequence[Scene],
-    first: Float[np.ndarray, " states"],
-    second: Float[np.ndarray, " states"],
-    histories: Histories,
-    *,
-    title: str,
-) -> Figure:
-    """Draws two vectors over the scenes of a MiniGrid environment.
-
-    Args:
-        scenes: The scenes.
-        first: The mean of what the seeds of the first fit learned, over all states.
-        second: That of the second fit.
-        histories: The histories of both fits.
-        title: The title of the figure.
-
-    Returns:
-        The figure.
-    """
-    rows, below = _rows(first, second, histories, partial(row_over, scenes))
-    return rows_of_scenes(scenes, rows, below, title=title)
+    a, b = map(panels.name_of_mean, histories)
+    names = (b.replace("learned", "B"), a.replace("learned", "A"), "A - B")
+    b, a, difference = panels.of_two(names, second, first)
+    return [a, b, difference], partial(_draw_curves, histories=histories)
 
 
 def compared_curves(
@@ -102,15 +63,6 @@ def compared_curves(
         axes[0].grid(alpha=0.3)
     figure.suptitle(title)
     return figure
-
-
-def _rows(
-    first: np.ndarray, second: np.ndarray, histories: Histories, view: panels.View = np.asarray
-) -> tuple[list[panels.Row], panels.Below]:
-    a, b = map(panels.name_of_mean, histories)
-    titles = (a.replace("learned", "A"), b.replace("learned", "B"), "A - B")
-    rows = panels.rows_of_two(titles, first, second, first - second, view=view)
-    return rows, partial(_draw_curves, histories=histories)
 
 
 def _draw_curves(axes: Axes, histories: Histories) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
 MOST_POINTS = 10_000
 MOST_POINTS_FOR_DIRECTIONS = 1000
-WIDE, SQUARE = (11.0, 4.6), (11.0, 9.0)
-"""Width and height in inches, with one vector and with three."""
+WIDE = (11.0, 4.6)
 
 
 def learned(
@@ -48,61 +47,35 @@ def learned(
     height, width = (max(min(0.3 * cells, 6.0), 2.6) for cells in world.shape)
     size = (2 * width + 3.4, 2 * height + 2.6)
     draw = partial(heatmap, world, numbers=False)
-    return learned_by(draw, truth, v.mean(axis=0), history, title=title, size=size)
-
-
-def learned_by(
-    draw: Callable[..., object],
-    truth: np.ndarray | None,
-    mean: np.ndarray,
-    history: Mapping[str, np.ndarray],
-    *,
-    title: str,
-    size: tuple[float, float] = SQUARE,
-) -> Figure:
-    """Draws what `learned` draws, with a function that draws a vector into a panel.
-
-    Args:
-        draw: Called with a vector and with `axes`, `title`, `limits`, `colours` and `label`.
-        truth: The exact vector, or None.
-        mean: The mean of what the seeds learned.
-        history: The history of the fit.
-        title: The title of the figure.
-        size: Width and height in inches, if there is a truth.
-
-    Returns:
-        The figure.
-    """
-    return side_by_side(draw, *panels.rows_of_fit(truth, mean, history), title=title, size=size)
+    shown = panels.of_fit(truth, v.mean(axis=0), history)
+    return side_by_side(draw, shown, title=title, size=size)
 
 
 def side_by_side(
     draw: Callable[..., object],
-    rows: Sequence[panels.Row],
-    below: panels.Below,
+    shown: panels.Panels,
     *,
     title: str,
-    size: tuple[float, float] = SQUARE,
+    size: tuple[float, float] = (11.0, 9.0),
 ) -> Figure:
-    """Draws one vector, or two and their difference, and something else into the last panel.
+    """Draws vectors beside each other, with a function that draws one into a panel.
 
     Args:
-        draw: Called with a vector and with `axes`, `title`, `limits`, `colours` and `label`.
-        rows: The vectors.
-        below: Draws into the last panel.
+        draw: Called with a vector and with `axes`, `title`, `label`, `colours` and `limits`.
+        shown: One vector, or two and their difference, and what is drawn after them.
         title: The title of the figure.
-        size: Width and height in inches, if there are three vectors.
+        size: Width and height in inches, if there are two vectors.
 
     Returns:
         The figure.
     """
+    rows, below = shown
     alone = len(rows) == 1
     pads = {"w_pad": 0.12} if alone else {"w_pad": 0.12, "h_pad": 0.12}
     figure = Figure(figsize=WIDE if alone else size, layout=ConstrainedLayoutEngine(**pads))
     *drawn, last = figure.subplots(1 if alone else 2, 2).ravel()
-    for axes, row in zip(drawn, rows, strict=True):
-        options = row._asdict()
-        draw(options.pop("values"), axes=axes, **options)
+    for axes, row in zip(drawn, panels.options(rows, np.asarray), strict=True):
+        draw(row.pop("values"), axes=axes, **row)
     below(last)
     figure.suptitle(title)
     return figure
@@ -116,14 +89,13 @@ def draw_image(
     extent: tuple[float, float, float, float],
     names: tuple[str, str],
     aspect: Literal["auto", "equal"] = "auto",
-    limits: tuple[float, float] | None = None,
-    colours: str = panels.COLOURS,
-    label: str = "log e",
+    limits: tuple[float, float],
+    colours: str,
+    label: str,
 ) -> None:
     """Draws a vector over a plane, whose `extent` and `aspect` are those of matplotlib."""
-    low, high = limits or panels.finite_range(values)
     axes.set_facecolor(panels.WALL)
-    shown = axes.imshow(values, extent=extent, aspect=aspect, cmap=colours, vmin=low, vmax=high,
+    shown = axes.imshow(values, extent=extent, aspect=aspect, cmap=colours, clim=limits,
                         interpolation="nearest")  # fmt: skip
     panels.colour_bar(axes, shown, label)
     axes.set(xlabel=names[0], ylabel=names[1], title=title)
@@ -135,12 +107,12 @@ def draw_cloud(
     *,
     axes: Axes,
     title: str,
-    limits: tuple[float, float] | None = None,
-    colours: str = panels.COLOURS,
-    label: str = "log e",
+    limits: tuple[float, float],
+    colours: str,
+    label: str,
 ) -> None:
     """Draws values where the observations are, from the side on which they spread most."""
-    low, high = limits or panels.finite_range(values)
+    low, high = limits
     some = np.random.default_rng(0).permutation(len(observations))[:MOST_POINTS]
     rows = observations[some].reshape(some.size, -1).astype(np.float64)
     axes.set_title(title)

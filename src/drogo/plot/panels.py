@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -59,39 +59,52 @@ class Row(NamedTuple):
 
     title: str
     values: np.ndarray
-    limits: tuple[float, float]
-    colours: str = COLOURS
     label: str = "log e"
+    colours: str = COLOURS
 
 
 History = Mapping[str, np.ndarray]
-Below = Callable[[Axes], None]
-"""Draws into the panel after those of the vectors."""
-View = Callable[[np.ndarray], np.ndarray]
-"""Returns a vector as it is shown: the colours range over these values."""
+Panels = tuple[Sequence[Row], Callable[[Axes], None]]
+"""What a figure shows: vectors, and a function that draws into the panel after them."""
 
 
-def rows_of_two(titles: tuple[str, str, str], *vectors: np.ndarray, view: View) -> list[Row]:
-    """Returns how two vectors, in the same colours, and their difference are drawn."""
-    first, second, difference = map(view, vectors)
-    limits = finite_range(first, second)
-    most = float(max(1e-6, *np.abs(finite_range(difference))))
-    scales = [(limits,), (limits,), ((-most, most), DIVERGING, "difference of logs")]
-    return [Row(*row, *scale) for *row, scale in zip(titles, vectors, scales, strict=True)]
+def of_two(names: Sequence[str], first: np.ndarray, second: np.ndarray) -> list[Row]:
+    """Returns two vectors and how far the second is above the first."""
+    with np.errstate(invalid="ignore"):
+        difference = Row(names[2], second - first, "difference of logs", DIVERGING)
+    return [Row(names[0], first), Row(names[1], second), difference]
 
 
-def rows_of_fit(
-    truth: np.ndarray | None, mean: np.ndarray, history: History, view: View = np.asarray
-) -> tuple[list[Row], Below]:
-    """Returns how a fit is drawn: beside the exact vector, if it is known, and over its curves."""
+def of_fit(truth: np.ndarray | None, mean: np.ndarray, history: History) -> Panels:
+    """Returns what a figure shows of a fit.
+
+    Args:
+        truth: The exact vector, or None if it is not known: then only the mean is drawn, beside the
+            largest violations of an equation.
+        mean: The mean of what the seeds learned.
+        history: The history of the fit.
+    """
     name = name_of_mean(history)
     if truth is None:
-        row = Row(name, mean, finite_range(view(mean)))
-        return [row], partial(violations, history=history)
-    with np.errstate(invalid="ignore"):
-        error = mean - truth
-    titles = ("exact column", name, "learned - exact")
-    return rows_of_two(titles, truth, mean, error, view=view), partial(curves, history=history)
+        return [Row(name, mean)], partial(violations, history=history)
+    rows = of_two(("exact column", name, "learned - exact"), truth, mean)
+    return rows, partial(curves, history=history)
+
+
+def options(rows: Sequence[Row], view: Callable[[np.ndarray], np.ndarray]) -> list[dict[str, Any]]:
+    """Returns how each vector is drawn: differences around 0, and all others in the same colours.
+
+    Args:
+        rows: The vectors.
+        view: Returns those values of a vector that are shown.
+    """
+    shared = finite_range(*(view(row.values) for row in rows if row.colours != DIVERGING))
+    drawn = []
+    for row in rows:
+        most = float(max(1e-6, *np.abs(finite_range(view(row.values)))))
+        limits = (-most, most) if row.colours == DIVERGING else shared
+        drawn.append({**row._asdict(), "limits": limits})
+    return drawn
 
 
 def curves(axes: Axes, history: History, name: str = "column") -> None:

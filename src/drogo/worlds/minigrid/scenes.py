@@ -29,8 +29,7 @@ class Mark(NamedTuple):
     row: int
     kind: str
     """MiniGrid's name of its kind, or "start"."""
-    colour: str
-    is_open: bool
+    is_open: bool = False
     """Whether it is an open door."""
 
 
@@ -110,19 +109,19 @@ def _shortest_way(graph: StateGraph) -> list[int]:
 def _scene(
     world: MiniGridWorld, name: str, situation: Any, states: np.ndarray, *, is_first: bool
 ) -> Scene:
-    from minigrid.core.constants import IDX_TO_COLOR, IDX_TO_OBJECT
+    from minigrid.core.constants import IDX_TO_OBJECT
 
     inner: Any = world.unwrapped
     width, height = int(inner.width), int(inner.height)
     kinds = np.array([getattr(cell, "type", "") for cell in world.graph.snapshots[0].cells])
     grid = kinds.reshape(height, width)
-    marks = [Mark(int(x), int(y), "goal", "green", False) for y, x in np.argwhere(grid == "goal")]
-    for index, kind, colour, state, _ in situation[1]:
+    marks = [Mark(int(x), int(y), "goal") for y, x in np.argwhere(grid == "goal")]
+    for index, kind, _, state, _ in situation[1]:
         y, x = divmod(index, width)
         is_open = IDX_TO_OBJECT[kind] == "door" and DOOR_STATES[state] == "open"
-        marks.append(Mark(x, y, IDX_TO_OBJECT[kind], IDX_TO_COLOR[colour], is_open))
+        marks.append(Mark(x, y, IDX_TO_OBJECT[kind], is_open))
     if is_first:
-        marks.append(Mark(*world.graph.snapshots[0].position, "start", "grey", False))
+        marks.append(Mark(*world.graph.snapshots[0].position, "start"))
     column, row = world.positions[states].T
     cell = row * width + column
     return Scene(name, grid == "wall", grid == "lava", tuple(marks), states, cell)
