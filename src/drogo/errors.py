@@ -124,6 +124,14 @@ def check_number(name: str, value: object) -> float:
     return number
 
 
+def check_share(name: str, value: object) -> float:
+    """Returns the value of an argument, a number from 0 to 1, as a float."""
+    share = check_number(name, value)
+    if not 0 <= share <= 1:
+        raise ArgumentError(f"{name} is {value}; give a number from 0 to 1.")
+    return share
+
+
 def check_whole(name: str, value: object, least: int, most: int = 2**31 - 1) -> int:
     """Returns the value of an argument, a whole number in a range, as an int."""
     is_whole = isinstance(value, Integral) and not isinstance(value, bool)

@@ -213,6 +213,7 @@ def test_the_setting_that_is_reported(steps, before, chosen):
         ({"epsilon": 2.0}, "epsilon is 2.0"),
         ({"discount": -1.0}, "discount is -1.0"),
         ({"step_limit": 0}, "step_limit is 0"),
+        ({"step_limit": 10**400}, "step_limit is 1000"),
         ({"seed": np.array([-1])}, "seed is -1 in lane 0"),
         ({"seed": np.array([2**32])}, "seed is 4294967296 in lane 0"),
     ],

@@ -27,7 +27,7 @@ from jaxtyping import Bool, Float, Int
 from drogo.agents.task import Task, draw_random_numbers, draw_start, make_task, shaped_rewards
 from drogo.agents.training import Agent, Lanes, advance
 from drogo.agents.value_iteration import optimal_values
-from drogo.errors import ArgumentError
+from drogo.errors import ArgumentError, check_whole
 from drogo.files import check_memory
 from drogo.mdp import MDP
 
@@ -175,8 +175,7 @@ def _numbers(name: str, given: Any) -> np.ndarray:
 
 def _check_counts(steps: int, every: int, step_limit: int, seed: np.ndarray) -> None:
     for name, count in (("steps", steps), ("every", every), ("step_limit", step_limit)):
-        if not isinstance(count, int | np.integer) or count < 1:
-            raise ArgumentError(f"{name} is {count!r}; it must be a whole number from 1 on.")
+        check_whole(name, count, 1)
     if steps % every:
         raise ArgumentError(f"steps is {steps}; it must be a multiple of every, which is {every}.")
     numbers = BYTES_OF_STEP * int(step_limit) * len(np.unique(seed))

@@ -6,7 +6,6 @@ Within a scene only the agent moves, so that a vector over its states is a pictu
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -70,7 +69,8 @@ def scenes(world: MiniGridWorld) -> list[Scene]:
     Args:
         world: The world.
     """
-    situations = [_situation(name) for name in world.graph.names]
+    # What is carried, and the doors and objects: the parts of a state's name after the agent.
+    situations: list[Any] = [tuple(name)[2:] for name in world.graph.names]
     way = _shortest_way(world.graph)
     met = list(dict.fromkeys(situations[k] for k in way if world.graph.kind[k] == NON_TERMINAL))
     chosen = np.unique(np.linspace(0, len(met) - 1, min(MOST, len(met))).round().astype(int))
@@ -81,11 +81,6 @@ def scenes(world: MiniGridWorld) -> list[Scene]:
         states = np.flatnonzero([other == situation for other in situations])
         made.append(_scene(world, title, situation, states, is_first=not made))
     return made
-
-
-def _situation(name: Any) -> Hashable:
-    """What is carried, and the doors and objects: the parts of a state's name after the agent."""
-    return name[2:]
 
 
 def _shortest_way(graph: StateGraph) -> list[int]:
