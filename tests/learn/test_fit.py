@@ -142,6 +142,11 @@ def test_call_save_and_load(tmp_path):
     data.save(tmp_path / "data.npz")
     with pytest.raises(ValueError, match="not what was expected"):
         load(tmp_path / "data.npz")
+    with np.load(tmp_path / "fit.npz") as stored:
+        changed = {**stored, "terminal_states": stored["terminal_states"].astype(np.float16)}
+    np.savez_compressed(tmp_path / "changed.npz", **changed)
+    with pytest.raises(ValueError, match="the shape or type of terminal_states is wrong"):
+        load(tmp_path / "changed.npz")
 
 
 def test_continuing_equals_going_on(tmp_path):

@@ -5,7 +5,6 @@ Within a scene only the agent moves, so that a vector over its states is a pictu
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -84,21 +83,18 @@ def scenes(world: MiniGridWorld) -> list[Scene]:
 
 
 def _shortest_way(graph: StateGraph) -> list[int]:
-    """The states on a way from state 0 to the nearest goal, or to all states if there is none."""
-    before = {0: 0}
-    waiting = deque([0])
-    while waiting:
-        state = waiting.popleft()
-        if graph.kind[state] == GOAL:
-            way = [state]
-            while way[-1] != 0:
-                way.append(before[way[-1]])
-            return way[::-1]
-        for following in graph.next_state[state].tolist():
-            if following not in before:
-                before[following] = state
-                waiting.append(following)
-    return list(before)
+    """The states on a way from state 0 to the nearest goal, or all states if there is no goal.
+
+    States are numbered as a breadth-first search found them: the nearest goal has the smallest
+    number of all, and the first state that leads to another is on a shortest way to it.
+    """
+    goals = np.flatnonzero(graph.kind == GOAL)
+    if not goals.size:
+        return list(range(graph.kind.size))
+    way = [int(goals[0])]
+    while way[-1] != 0:
+        way.append(int((graph.next_state == way[-1]).any(axis=1).argmax()))
+    return way[::-1]
 
 
 def _scene(
