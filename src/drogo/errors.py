@@ -134,12 +134,12 @@ def check_share(name: str, value: object) -> float:
 
 def check_whole(name: str, value: object, least: int, most: int = 2**31 - 1) -> int:
     """Returns the value of an argument, a whole number in a range, as an int."""
-    is_whole = isinstance(value, Integral) and not isinstance(value, bool)
-    if not is_whole or not least <= value <= most:
+    number = int(value) if isinstance(value, Integral) and not isinstance(value, bool) else None
+    if number is None or not least <= number <= most:
         raise ArgumentError(
             f"{name} is {value!r}; it must be a whole number from {least} to {most}."
         )
-    return int(value)
+    return number
 
 
 def import_extra(module: str, package: str, *, extra: str) -> Any:

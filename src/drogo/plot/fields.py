@@ -71,8 +71,8 @@ def side_by_side(
     """
     rows, below = shown
     alone = len(rows) == 1
-    pads = {"w_pad": 0.12} if alone else {"w_pad": 0.12, "h_pad": 0.12}
-    figure = Figure(figsize=WIDE if alone else size, layout=ConstrainedLayoutEngine(**pads))
+    layout = ConstrainedLayoutEngine(w_pad=0.12, h_pad=None if alone else 0.12)
+    figure = Figure(figsize=WIDE if alone else size, layout=layout)
     *drawn, last = figure.subplots(1 if alone else 2, 2).ravel()
     for axes, row in zip(drawn, panels.options(rows, np.asarray), strict=True):
         draw(row.pop("values"), axes=axes, **row)

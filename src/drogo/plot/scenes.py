@@ -121,7 +121,7 @@ def over_scenes(scenes: Sequence[Scene], shown: panels.Panels, *, title: str) ->
     figure = Figure(figsize=size, layout=ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08))
     grid = figure.add_gridspec(len(rows) + 1, len(scenes))
     axes = [figure.add_subplot(grid[k, j]) for k, j in np.ndindex(len(rows), len(scenes))]
-    _draw_rows(np.reshape(axes, (-1, len(scenes))), scenes, rows)
+    _draw_rows(np.array(axes).reshape(-1, len(scenes)), scenes, rows)
     below(figure.add_subplot(grid[len(rows), :]))
     figure.suptitle(title)
     write_legend(figure, scenes)

@@ -69,7 +69,8 @@ def scenes(world: MiniGridWorld) -> list[Scene]:
         world: The world.
     """
     # What is carried, and the doors and objects: the parts of a state's name after the agent.
-    situations: list[Any] = [tuple(name)[2:] for name in world.graph.names]
+    names: Any = world.graph.names
+    situations = [name[2:] for name in names]
     way = _shortest_way(world.graph)
     met = list(dict.fromkeys(situations[k] for k in way if world.graph.kind[k] == NON_TERMINAL))
     chosen = np.unique(np.linspace(0, len(met) - 1, min(MOST, len(met))).round().astype(int))
