@@ -45,6 +45,10 @@ def odd(settings, scratch, report):
     """Ends in a way that no job should."""
     if settings["how"] == "exits":
         sys.exit(3)
+    if settings["how"] == "leaves":
+        os._exit(3)
+    if settings["how"] == "interrupts":
+        raise KeyboardInterrupt
     if settings["how"] == "raises":
         raise Nameless
     return {
@@ -57,6 +61,8 @@ def odd(settings, scratch, report):
 
 ODD = {
     "exits": "SystemExit: 3",
+    "leaves": "",  # the engines have their own words for a process that is gone
+    "interrupts": "KeyboardInterrupt: ",
     "raises": "Nameless",
     "none": "ArgumentTypeError: run_jobs:odd returned NoneType; a job must return an Outcome.",
     "dict": "ArgumentTypeError: run_jobs:odd returned dict; a job must return an Outcome.",

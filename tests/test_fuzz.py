@@ -6,16 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-LEFT_OUT = ("fit", "sweep", "collect", "a fit", "exact.log_column", "exact.log_eigenvector",
-            "exact.solve")  # fmt: skip
-"""Functions whose numbers may be Python integers beyond 64 bits, which NumPy and JAX refuse in their
-own words. By name, the fuzzer tries them too."""
-
 
 def test_hostile_input_is_a_clear_error_or_a_right_answer():
     script = Path(__file__).with_name("fuzz.py")
     done = subprocess.run(
-        [sys.executable, str(script), "--seconds", "60", "--tries", "600", "--without", *LEFT_OUT],
+        [sys.executable, str(script), "--seconds", "60", "--tries", "400"],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True,
         text=True,

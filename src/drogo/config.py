@@ -8,10 +8,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from drogo.errors import ArgumentError, ArgumentTypeError, check_choice
+from drogo.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    check_choice,
+    check_number,
+    check_whole,
+)
 
 CHOICES = {
     "network": ("auto", "table", "mlp", "cnn"),
@@ -19,6 +25,8 @@ CHOICES = {
     "schedule": ("constant", "cosine"),
     "objective": ("gdo", "log_gdo", "natural_gdo", "drogo", "q"),
 }
+MOST_UNITS = 2**16
+"""More units, layers or frequencies than this are no network that fits into memory."""
 CUSTOM = "custom"
 """The name that a configuration records for a network, optimiser, objective or schedule of the
 user's own, which was given to `fit` as an object."""
@@ -109,11 +117,11 @@ class Config:
             self._require(name, self._number(name) > 0, "it must be positive")
         for name in ("penalty", "emphasis"):
             self._require(name, self._number(name) >= 0, "it must not be negative")
-        for name in ("updates", "batch_size", "width", "depth", "frequencies"):
-            value, least = getattr(self, name), 0 if name == "frequencies" else 1
-            whole = is_a(value, Integral) and value >= least
-            whole = whole or (name == "depth" and value is None)
-            self._require(name, whole, f"it must be a whole number of at least {least}")
+        for name in ("updates", "batch_size"):
+            self._set(name, check_whole(name, getattr(self, name), 1))
+        for name, least in (("width", 1), ("depth", 1), ("frequencies", 0)):
+            if name != "depth" or self.depth is not None:
+                self._set(name, check_whole(name, getattr(self, name), least, MOST_UNITS))
         for field in fields(Config):
             if field.type == "bool":
                 on_or_off = isinstance(getattr(self, field.name), bool)
@@ -121,8 +129,10 @@ class Config:
         fraction, rate = self._number("terminal_fraction"), self._number("target_rate")
         self._require("terminal_fraction", 0 <= fraction < 1, "it must lie in [0, 1)")
         self._require("target_rate", 0 < rate <= 1, "it must lie in (0, 1]")
-        positive = self.cap == "auto" or (is_a(self.cap, Real) and self.cap > 0)
-        self._require("cap", positive, "it must be a positive number, inf for none, or 'auto'")
+        if self.cap not in ("auto", math.inf):
+            positive = is_a(self.cap, Real) and self.cap > 0
+            self._require("cap", positive, "it must be a positive number, inf for none, or 'auto'")
+            self._number("cap")
         for name, choices in CHOICES.items():
             if getattr(self, name) != CUSTOM:
                 check_choice(name, getattr(self, name), choices)
@@ -131,11 +141,12 @@ class Config:
         if not holds:
             raise ArgumentError(f"{name} is {getattr(self, name)!r}; {requirement}.")
 
+    def _set(self, name: str, value: float | int) -> None:
+        object.__setattr__(self, name, value)  # the class is frozen for everyone else
+
     def _number(self, name: str) -> float:
-        value = getattr(self, name)
-        finite = is_a(value, Real) and math.isfinite(value)
-        self._require(name, finite, "it must be a finite number")
-        return value
+        self._set(name, check_number(name, getattr(self, name)))
+        return getattr(self, name)
 
     def as_json(self) -> dict[str, Any]:
         """Returns the settings as plain JSON, which has no infinity: a cap of inf is "none"."""

@@ -5,8 +5,10 @@ Every kind is also the built-in exception that it refines, so `except ValueError
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from importlib import import_module
+from numbers import Integral, Real
 from typing import Any
 
 
@@ -104,6 +106,40 @@ def check_choice(name: str, value: object, choices: Collection[str]) -> None:
     """Raises an `ArgumentError` unless the value of an argument is one of the choices."""
     if value not in choices:
         raise ArgumentError(f"{name} is {value!r}; choose one of {', '.join(choices)}.")
+
+
+def check_number(name: str, value: object) -> float:
+    """Returns the value of an argument, a finite number, as a float.
+
+    NumPy and JAX refuse Python's integers beyond 64 bits in words of their own, but no floats.
+    """
+    if not isinstance(value, Real) or isinstance(value, bool):
+        raise ArgumentTypeError(f"{name} is {value!r}; it must be a finite number.")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise ArgumentError(f"{name} is {value!r}; it must be a finite number.")
+    return number
+
+
+def check_share(name: str, value: object) -> float:
+    """Returns the value of an argument, a number from 0 to 1, as a float."""
+    share = check_number(name, value)
+    if not 0 <= share <= 1:
+        raise ArgumentError(f"{name} is {value}; give a number from 0 to 1.")
+    return share
+
+
+def check_whole(name: str, value: object, least: int, most: int = 2**31 - 1) -> int:
+    """Returns the value of an argument, a whole number in a range, as an int."""
+    number = int(value) if isinstance(value, Integral) and not isinstance(value, bool) else None
+    if number is None or not least <= number <= most:
+        raise ArgumentError(
+            f"{name} is {value!r}; it must be a whole number from {least} to {most}."
+        )
+    return number
 
 
 def import_extra(module: str, package: str, *, extra: str) -> Any:

@@ -213,10 +213,15 @@ def test_the_setting_that_is_reported(steps, before, chosen):
         ({"epsilon": 2.0}, "epsilon is 2.0"),
         ({"discount": -1.0}, "discount is -1.0"),
         ({"step_limit": 0}, "step_limit is 0"),
+        ({"step_limit": 10**400}, "step_limit is 1000"),
         ({"seed": np.array([-1])}, "seed is -1 in lane 0"),
         ({"seed": np.array([2**32])}, "seed is 4294967296 in lane 0"),
+        ({"seed": np.array([0.5])}, "seed is 0.5 in lane 0; give whole numbers"),
+        ({"weight": np.float64(0.5)}, "weight has shape"),
+        ({"step_size": [[1], [1, 2]]}, "step_size is not an array"),
     ],
 )
+@pytest.mark.usefixtures("unchecked")
 def test_wrong_use(change, message):
     world = GridWorld.parse(WINDY)
     settings = {

@@ -6,7 +6,7 @@ from contextlib import redirect_stdout
 import pytest
 
 from drogo.cli import main, pictures
-from drogo.cli.output import BOLD, print_table, table, terminal
+from drogo.cli.output import BOLD, print_report, print_table, table, terminal
 
 ODD = "[red]a$\\frac{$ :smile:"
 
@@ -49,6 +49,15 @@ def test_a_narrow_terminal_shows_whole_numbers(odd_map, tmp_path, command, monke
     assert "\nlog e: -0.505197 to 0\n" in answer.out
     assert "\nstatus: converged\n" in answer.out
     assert "\nGymnasium id: drogo/GridTask-v0\n" in command("envs").out
+
+
+@pytest.mark.parametrize(("files", "end"), [(["a"], "a"), (["a", "b", "c"], "a with b, c")])
+def test_the_files_of_a_result(files, end, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    content = table("title", "", [{"number": "1"}], left=())
+    report = {"files": {name: name for name in files}, "table": content, "warnings": []}
+    print_report(terminal(), report, tmp_path, "New", as_json=False)
+    assert capsys.readouterr().out.splitlines()[-1] == f"New: {tmp_path}/{end}"
 
 
 def test_bold_cells(capsys, monkeypatch):

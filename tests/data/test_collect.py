@@ -171,10 +171,14 @@ def test_a_step_cost_replaces_the_reward():
     ("arguments", "message"),
     [
         ({"n": 0}, "n is 0"),
+        ({"n": 2**70}, "n is 1180591620717411303424; it must be a whole number"),
+        ({"seed": -1}, "seed is -1; it must be a whole number from 0"),
+        ({"terminal_value": 10**400}, "terminal_value is 1000"),
         ({"start": "everywhere"}, "choose 'uniform', 'reset', or give a function"),
         ({"reward": 1.0}, "a step cost must be negative"),
     ],
 )
+@pytest.mark.usefixtures("unchecked")
 def test_wrong_arguments(arguments, message):
     with pytest.raises(ValueError, match=message):
         collect(make(), **{"n": 10, "seed": 0, **arguments})

@@ -81,6 +81,18 @@ def test_wrong_arguments(arguments, message):
         exact.successor_eigenvector(FOUR_ROOMS, 1.0)
 
 
+@pytest.mark.usefixtures("unchecked")
+def test_whole_numbers_beyond_those_of_numpy():
+    at_float = exact.log_column(FOUR_ROOMS, 2.0**70)
+    np.testing.assert_array_equal(exact.log_column(FOUR_ROOMS, 2**70), at_float)
+    with pytest.raises(ValueError, match="lam is .*; it must be a positive number"):
+        exact.log_column(FOUR_ROOMS, -(2**80))
+    with pytest.raises(ValueError, match="delta is 1000.*; it must be a finite number"):
+        exact.solve(FOUR_ROOMS, 20.0, delta=10**400)
+    with pytest.raises(ValueError, match="terminal_value is not an array of numbers"):
+        exact.log_column(FOUR_ROOMS, 20.0, [10**400])
+
+
 def test_column_is_no_eigenvector():
     with pytest.raises(ValueError, match="use exact.log_column"):
         exact.log_eigenvector(FOUR_ROOMS, 20.0, "column")

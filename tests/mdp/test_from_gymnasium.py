@@ -119,6 +119,12 @@ def test_what_a_search_cannot_do():
         MDP.from_gymnasium(gymnasium.make("Pendulum-v1"))
 
 
+@pytest.mark.usefixtures("unchecked")
+def test_a_reward_that_is_no_number():
+    with pytest.raises(ValueError, match="reward is 1000.*; it must be a finite number"):
+        MDP.from_gymnasium(Line(), reward=10**400)
+
+
 class Tabled(gymnasium.Env):
     """An environment that is nothing but its table."""
 

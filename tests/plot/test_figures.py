@@ -7,9 +7,10 @@ import pytest
 from matplotlib.collections import LineCollection
 
 from drogo import GridWorld, exact, plot
-from drogo.plot.compare import compared_by, compared_curves, compared_scenes
-from drogo.plot.fields import draw_cloud, draw_image, learned_by
-from drogo.plot.scenes import exact_scenes, learned_scenes
+from drogo.plot.compare import compared_curves, of_two_fits
+from drogo.plot.fields import draw_cloud, draw_image, side_by_side
+from drogo.plot.panels import of_fit
+from drogo.plot.scenes import exact_scenes, over_scenes
 
 RNG = np.random.default_rng(0)
 HISTORY = {
@@ -89,12 +90,12 @@ def test_figures_of_a_fit():
     extent = (-0.5, 8.5, 8.5, -0.5)
     draw = partial(draw_image, extent=extent, names=("column", "row"), aspect="equal")
     for exactly in (field, None):
-        figures.append(learned_by(draw, exactly, field, HISTORY, title="two\nlines"))
+        figures.append(side_by_side(draw, of_fit(exactly, field, HISTORY), title="two\nlines"))
     for numbers in (1, 4):
         rows = RNG.normal(size=(300, numbers))
         draw, mean = partial(draw_cloud, rows), rows.sum(axis=1)
         for exactly in (mean + 0.1, None):
-            figures.append(learned_by(draw, exactly, mean, HISTORY, title="cloud"))
+            figures.append(side_by_side(draw, of_fit(exactly, mean, HISTORY), title="cloud"))
     for figure in figures:
         assert_nothing_is_cut_off(figure)
 
@@ -138,8 +139,8 @@ def scene(name="", *, door_is_open=False):
     lava = np.zeros_like(walls)
     lava[2, 1] = True
     marks = (
-        Mark(3, 3, "goal", "green", False), Mark(4, 2, "door", "red", door_is_open),
-        Mark(1, 1, "start", "grey", False), Mark(1, 3, "fountain", "grey", False),
+        Mark(3, 3, "goal"), Mark(4, 2, "door", door_is_open), Mark(1, 1, "start"),
+        Mark(1, 3, "fountain"),
     )  # fmt: skip
     cell = np.array([10, 10, 11, 12, 29, 30])
     return Scene(name, walls, lava, marks, np.arange(6), cell)
@@ -151,7 +152,7 @@ def test_figures_of_scenes(count, is_known):
     shown = [scene(f"scene {k}", door_is_open=k > 0) for k in range(count)]
     v = np.arange(6.0)
     truth = v + 0.1 if is_known else None
-    figure = learned_scenes(shown, truth, v, HISTORY, title="two\nlines")
+    figure = over_scenes(shown, of_fit(truth, v, HISTORY), title="two\nlines")
     assert_nothing_is_cut_off(figure)
     maps = [axes for axes in figure.axes if axes.images]
     assert len(maps) == (3 if is_known else 1) * count
@@ -169,10 +170,10 @@ def test_figures_of_two_fits():
     other = {"update": np.array([0, 10]), "worst": np.array([[9.0], [np.inf]])}
     world, v = GridWorld.load("four-rooms"), RNG.normal(size=(2, 104))
     draw = partial(plot.heatmap, world, numbers=False)
-    figures = [compared_by(draw, *v, (HISTORY, HISTORY), title="A: one\nB: other")]
+    figures = [side_by_side(draw, of_two_fits(*v, (HISTORY, HISTORY)), title="A: one\nB: other")]
     for count in (1, 2):
         shown = [scene(f"scene {k}") for k in range(count)]
-        figures.append(compared_scenes(shown, *v[:, :6], (HISTORY, other), title="scenes"))
+        figures.append(over_scenes(shown, of_two_fits(*v[:, :6], (HISTORY, other)), title="scenes"))
     for size in (0, 104):
         figures.append(compared_curves(*v[:, :size], (HISTORY, other), title="curves"))
     for figure in figures:

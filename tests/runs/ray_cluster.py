@@ -14,7 +14,7 @@ import ray
 from ray.cluster_utils import Cluster
 
 from drogo.errors import RunsFailed
-from drogo.runs.ray_engine import RayEngine
+from drogo.runs import ray_engine
 from drogo.runs.store import Store
 from run_jobs import LEARN, odd_jobs, ray_jobs
 
@@ -33,11 +33,12 @@ def main() -> None:
             time.sleep(0.1)
         cluster.remove_node(lost, allow_graceful=False)
 
+    ray_engine.RETRIES = 1  # enough for the lost node, and quick for the job that ends its process
     accident = threading.Thread(target=lose_a_node)
     accident.start()
     answer = {}
     try:
-        RayEngine(cluster.address).run(
+        ray_engine.RayEngine(cluster.address).run(
             [*ray_jobs(), LEARN, *odd_jobs()],
             Store(sys.argv[1]),
             lambda job, event, number: events.append(event),

@@ -28,19 +28,29 @@ def test_everything_that_can_happen_to_a_job(tmp_path):
     others = [job(name) for name in ("broken", "dies_once", "always_dies")]
     events = []
     jobs = [*others, *squares, *odd_jobs()]
-    with pytest.raises(RunsFailed, match="8 of 13 jobs failed:\n") as raised:
+    with pytest.raises(RunsFailed, match="10 of 15 jobs failed:\n") as raised:
         LocalEngine(2).run(jobs, store, lambda *event: events.append(event))
     for how, failure in ODD.items():
         assert f"\nodd {how}: {failure}" in str(raised.value)
+    assert "\nodd leaves: its process died 3 times" in str(raised.value)
     assert "broken of 0: ArithmeticError: no square today" in str(raised.value)
     assert "always_dies of 0: its process died 3 times" in str(raised.value)
     assert [int(store.get(square).arrays["y"]) for square in squares] == [0, 1, 4, 9]
     assert store.has(others[1])
     counts = {kind: sum(event[1] == kind for event in events) for kind in ("done", "failed")}
-    assert counts == {"done": 5, "failed": 8}
+    assert counts == {"done": 5, "failed": 10}
     assert [event[0].label for event in events if event[1] == "retried"].count(
         "dies_once of 0"
     ) == 1
+
+
+def test_jobs_that_exit_cost_the_others_no_attempt(tmp_path):
+    """A worker goes on after such a job: what it is sent next is not lost with it."""
+    events = []
+    exits = [Job("run_jobs:odd", {"how": "exits", "x": x}, f"odd {x}", 90.0) for x in range(3)]
+    with pytest.raises(RunsFailed, match="3 of 4 jobs failed:\n"):
+        LocalEngine(1).run([*exits, job("square")], Store(tmp_path), lambda *e: events.append(e[1]))
+    assert "retried" not in events
 
 
 def test_interrupts_do_not_reach_workers():

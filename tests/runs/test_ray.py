@@ -46,10 +46,11 @@ def test_the_same_as_the_local_engine_though_a_node_is_lost(tmp_path, monkeypatc
     )
     assert done.returncode == 0, done.stderr[-3000:]
     answer = json.loads(done.stdout.strip().splitlines()[-1])
-    assert answer["failed"].startswith("7 of 13 jobs failed:\n")
+    assert answer["failed"].startswith("9 of 15 jobs failed:\n")
     assert "\nbroken of 0: ArithmeticError: no square today" in answer["failed"]
     for how, failure in ODD.items():  # as with the local engine
         assert f"\nodd {how}: {failure}" in answer["failed"]
+    assert "\nodd leaves: WorkerCrashedError: " in answer["failed"]
     assert answer["events"].count("done") == 6
     assert "progress" in answer["events"]
     store, local = Store(tmp_path / "ray"), Store(tmp_path / "local")

@@ -17,7 +17,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -27,7 +26,8 @@ from jaxtyping import Bool, Float, Int
 from drogo.agents.task import Task, draw_random_numbers, draw_start, make_task, shaped_rewards
 from drogo.agents.training import Agent, Lanes, advance
 from drogo.agents.value_iteration import optimal_values
-from drogo.errors import ArgumentError
+from drogo.data.arrays import column, plain
+from drogo.errors import ArgumentError, check_whole
 from drogo.files import check_memory
 from drogo.mdp import MDP
 
@@ -35,7 +35,6 @@ MOST_EVALUATIONS_A_CALL = 20
 """Evaluations between two calls of `progress`, and two chances to interrupt."""
 RETURN_TOLERANCE = 1e-5
 """Returns are added up in single precision; with a smaller relative difference they are equal."""
-MOST_SEEDS = 2**32
 BYTES_OF_STEP = 16
 """Four random numbers in single precision."""
 BEFORE_TRAINING = 2**31
@@ -110,8 +109,9 @@ def q_learning(
     Returns:
         Learning curves, visits and action values of all lanes.
     """
-    lanes_of = {"potential": potential, "weight": weight, "step_size": step_size, "seed": seed}
-    potential, weight, step_size, seed = (_numbers(*given) for given in lanes_of.items())
+    one_per_lane = {"weight": weight, "step_size": step_size, "seed": seed}
+    weight, step_size, seed = (column(*given) for given in one_per_lane.items())
+    potential = plain("potential", potential)
     _check(mdp, potential, weight, step_size, seed)
     _check_counts(steps, every, step_limit, seed)
     task = make_task(mdp, low_reward, discount, epsilon)
@@ -161,22 +161,9 @@ def _first_lanes(task: Task, rewards: np.ndarray, step_size: np.ndarray, seed: n
     return Lanes(agents, jnp.asarray(rewards), sizes, seeds, seed_of_lane)
 
 
-def _numbers(name: str, given: Any) -> np.ndarray:
-    """Returns an argument that has a row for each lane."""
-    kinds, expected = ("iu", "whole numbers") if name == "seed" else ("iuf", "numbers")
-    try:
-        array = np.asarray(given)
-    except ValueError:
-        array = np.array(None)
-    if array.ndim == 0 or array.dtype.kind not in kinds:
-        raise ArgumentError(f"{name} is {given!r}; give an array of {expected}, one for each lane.")
-    return array
-
-
 def _check_counts(steps: int, every: int, step_limit: int, seed: np.ndarray) -> None:
     for name, count in (("steps", steps), ("every", every), ("step_limit", step_limit)):
-        if not isinstance(count, int | np.integer) or count < 1:
-            raise ArgumentError(f"{name} is {count!r}; it must be a whole number from 1 on.")
+        check_whole(name, count, 1)
     if steps % every:
         raise ArgumentError(f"steps is {steps}; it must be a multiple of every, which is {every}.")
     numbers = BYTES_OF_STEP * int(step_limit) * len(np.unique(seed))
@@ -195,10 +182,11 @@ def _check(
         )
     if not np.isfinite(potential).all():
         raise ArgumentError("potential is not finite everywhere.")
+    is_seed = (seed >= 0) & (seed < 2**32) & (seed.dtype.kind in "iu")
     within = {
         "weight": (weight, (weight >= 0) & (weight <= 1), "numbers from 0 to 1"),
         "step_size": (step_size, (step_size > 0) & (step_size <= 1), "numbers above 0 and up to 1"),
-        "seed": (seed, (seed >= 0) & (seed < MOST_SEEDS), "whole numbers from 0 to 2**32 - 1"),
+        "seed": (seed, is_seed, "whole numbers from 0 to 2**32 - 1"),
     }
     for name, (values, is_fine, expected) in within.items():
         if not is_fine.all():  # a NaN is nowhere within

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Float32, Int, Integer
 
-from drogo.errors import ArgumentError
+from drogo.errors import ArgumentError, check_share
 from drogo.mdp import MDP
 
 
@@ -70,9 +70,6 @@ def make_task(mdp: MDP, low_reward: np.ndarray | None, discount: float, epsilon:
                 f"low_reward is an array {shape} of {kind}; it must be a mask, with True or False "
                 f"for each of {mdp.n_states} states."
             )
-    for name, share in (("discount", discount), ("epsilon", epsilon)):
-        if not isinstance(share, int | float | np.number) or not 0 <= share <= 1:
-            raise ArgumentError(f"{name} is {share}; give a number from 0 to 1.")
     starts = np.flatnonzero(mdp.start)
     start_cumulative = np.cumsum(mdp.start[starts])
     start_cumulative[-1] = 1.0  # whatever was rounded: random numbers are smaller
@@ -84,8 +81,8 @@ def make_task(mdp: MDP, low_reward: np.ndarray | None, discount: float, epsilon:
         low_reward=jnp.zeros(mdp.n_states, bool) if low_reward is None else jnp.asarray(low_reward),
         starts=jnp.asarray(starts, dtype=jnp.int32),
         start_cumulative=jnp.asarray(start_cumulative, dtype=jnp.float32),
-        discount=jnp.float32(discount),
-        epsilon=jnp.float32(epsilon),
+        discount=jnp.float32(check_share("discount", discount)),
+        epsilon=jnp.float32(check_share("epsilon", epsilon)),
         zero=jnp.int32(0),
     )
 

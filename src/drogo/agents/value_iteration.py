@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Float
 
-from drogo.errors import ArgumentError, NumericalError
+from drogo.errors import NumericalError, check_share
 from drogo.mdp import MDP
 
 MOST_SWEEPS = 1_000_000
@@ -30,8 +30,7 @@ def optimal_values(mdp: MDP, discount: float = 1.0) -> Float[np.ndarray, " state
     Returns:
         The return from each state, which is 0 in terminal states.
     """
-    if not isinstance(discount, int | float | np.number) or not 0 <= discount <= 1:
-        raise ArgumentError(f"discount is {discount}; give a number from 0 to 1.")
+    discount = check_share("discount", discount)
     values, change = np.zeros(mdp.n_states), np.inf
     for _ in range(MOST_SWEEPS):
         better = np.where(mdp.terminal, 0.0, action_values(mdp, values, discount).max(axis=1))

@@ -141,5 +141,5 @@ def print_report(
     for warning in report["warnings"]:
         console.print(warning, style="yellow")
     first, *others = files.values()
-    names = ", ".join(path.name for path in others)
-    console.print(f"{note}: {first} with {names}", soft_wrap=True)
+    names = f" with {', '.join(path.name for path in others)}" if others else ""
+    console.print(f"{note}: {first}{names}", soft_wrap=True)

@@ -20,8 +20,9 @@ from drogo.data import Transitions
 from drogo.exact import Solution, solve
 from drogo.exact.continuous import GridSolution
 from drogo.learn import LogEigenvector
-from drogo.plot.fields import draw_cloud, draw_image, learned_by
-from drogo.plot.scenes import exact_scenes, learned_scenes
+from drogo.plot.fields import draw_cloud, draw_image, side_by_side
+from drogo.plot.panels import of_fit
+from drogo.plot.scenes import exact_scenes, over_scenes
 from drogo.worlds.control import ROOMS, mountain_car_truth, walled_room_truth
 from drogo.worlds.control.mountain_car import HIGH, LOW, is_goal
 from drogo.worlds.grid import GridWorld
@@ -96,17 +97,15 @@ def learned(
             v = v - v[:, world.grid.terminal][:, :1]
         title = f"{_title(world)} from {world.view}: {how}"
         return plot.learned(world.grid, truths.get("column"), v, result.history, title=title)
+    shown = of_fit(truths.get("column"), result.v.mean(axis=0), result.history)
     if isinstance(world, MiniGrid):
         seen = "pixels" if world.view == "rgb" else "symbols"
         title = f"{_title(world)}, from {seen}\n{how}"
-        mean, known = result.v.mean(axis=0), truths.get("column")
-        return learned_scenes(scenes(world.env), known, mean, result.history, title=title)
+        return over_scenes(scenes(world.env), shown, title=title)
     plane = _plane(world, result.config.lam)
     if plane is not None:
         return _over_plane(plane, result, title)
-    draw = partial(draw_cloud, result.observations)
-    known, mean = truths.get("column"), result.v.mean(axis=0)
-    return learned_by(draw, known, mean, result.history, title=title)
+    return side_by_side(partial(draw_cloud, result.observations), shown, title=title)
 
 
 def shaped(world: GridWorld, grids: Mapping[str, Grid]) -> dict[str, bytes]:
@@ -171,4 +170,4 @@ def _over_plane(plane: Plane, result: LogEigenvector, title: str) -> Figure:
     known, mean = (np.where(drawn, part, np.nan).reshape(states.shape[:2]) for part in vectors)
     extent = (plane.low[0], plane.high[0], plane.low[1], plane.high[1])
     draw = partial(draw_image, extent=extent, names=plane.names, aspect=plane.aspect)
-    return learned_by(draw, known, mean, result.history, title=title)
+    return side_by_side(draw, of_fit(known, mean, result.history), title=title)

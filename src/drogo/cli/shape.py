@@ -14,7 +14,7 @@ import tyro
 import drogo
 from drogo.cli.learn import FILES as FILES_OF_FIT, Learn, obtain
 from drogo.cli.output import BOLD, number, print_report, progress_bar, table, terminal
-from drogo.errors import ArgumentError
+from drogo.errors import ArgumentError, check_whole
 
 if TYPE_CHECKING:
     import numpy as np
@@ -77,8 +77,7 @@ class Shape:
             raise ArgumentError("--inputs is empty. Name at least one, or give a --potential.")
         if self.steps < EVERY or self.steps % EVERY:
             raise ArgumentError(f"--steps is {self.steps}; it must be a multiple of {EVERY}.")
-        if self.seeds < 1:
-            raise ArgumentError(f"--seeds is {self.seeds}; it must be at least 1.")
+        check_whole("--seeds", self.seeds, 1)
         world = resolve(self.env)
         if not isinstance(world, GridMap):
             raise ArgumentError(

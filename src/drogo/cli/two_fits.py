@@ -22,7 +22,9 @@ from drogo.data.transitions import merge_equal
 from drogo.errors import ArgumentError
 from drogo.learn import LogEigenvector, load
 from drogo.learn.judge import cosine, differences
-from drogo.plot.compare import compared_by, compared_curves, compared_scenes
+from drogo.plot.compare import compared_curves, of_two_fits
+from drogo.plot.fields import side_by_side
+from drogo.plot.scenes import over_scenes
 from drogo.worlds import shipped
 from drogo.worlds.minigrid.scenes import scenes
 from drogo.worlds.resolve import GridMap, MiniGrid, World, resolve
@@ -170,12 +172,10 @@ def by_seed(a: Fit, b: Fit) -> list[dict[str, Any]]:
 
 def _line(a: Fit, b: Fit, rows: tuple[np.ndarray, np.ndarray], seed: int | None) -> dict[str, Any]:
     (v_a, status_a), (v_b, status_b) = (_of_seed(fit, seed) for fit in (a, b))
-    exact_a, exact_b = _to_exact(a, v_a), _to_exact(b, v_b)
-    between: dict[str, float | None] = {"cosine": None, "difference": None}
-    if v_a is not None and v_b is not None and rows[0].size:
-        between = _distance(v_a[rows[0]], v_b[rows[1]], _anchor(a, rows[0]))
+    exact_a, exact_b = _distance(a, v_a, a.truth), _distance(b, v_b, b.truth)
+    between = _distance(a, v_a, v_b, *rows)
     line = {"seed": "mean" if seed is None else seed, "status": [status_a, status_b], **between}
-    return {**line, **{f"{name}_exact": [exact_a[name], exact_b[name]] for name in exact_a}}
+    return {**line, **{f"{name}_exact": [exact_a[name], exact_b[name]] for name in between}}
 
 
 def _of_seed(fit: Fit, seed: int | None) -> tuple[np.ndarray | None, str]:
@@ -188,20 +188,20 @@ def _of_seed(fit: Fit, seed: int | None) -> tuple[np.ndarray | None, str]:
     return fit.v[k], fit.result.status[k]
 
 
-def _to_exact(fit: Fit, v: np.ndarray | None) -> dict[str, float | None]:
-    if v is None or fit.truth is None:
+def _distance(
+    fit: Fit, v: np.ndarray | None, other: np.ndarray | None, *rows: np.ndarray
+) -> dict[str, float | None]:
+    """How far a vector of a fit is from another one, in some rows of each or else in all.
+
+    Both are shifted to 0 at the first of these rows that is a terminal state.
+    """
+    if v is None or other is None or (rows and not rows[0].size):
         return {"cosine": None, "difference": None}
-    return _distance(v, fit.truth, _anchor(fit, np.arange(v.size)))
-
-
-def _distance(v: np.ndarray, other: np.ndarray, anchor: int) -> dict[str, float | None]:
-    gap = differences(v[None], other, anchor).max()
-    return {"cosine": number(float(cosine(v[None], other)[0])), "difference": number(float(gap))}
-
-
-def _anchor(fit: Fit, rows: np.ndarray) -> int:
-    """Where both vectors are shifted to 0: the first of some rows that is a terminal state."""
-    return int(np.isin(rows, fit.result.terminal_states).argmax())
+    here, there = rows or (np.arange(v.size),) * 2
+    anchor = int(np.isin(here, fit.result.terminal_states).argmax())
+    v, other = v[None, here], other[there]
+    gap = differences(v, other, anchor).max()
+    return {"cosine": number(float(cosine(v, other)[0])), "difference": number(float(gap))}
 
 
 def maps(a: Fit, b: Fit) -> dict[str, np.ndarray]:
@@ -246,8 +246,9 @@ def figure(a: Fit, b: Fit, title: str) -> Figure:
     first, second = (fit.v.mean(axis=0) for fit in (a, b))
     if same_grid(a, b) and isinstance(a.world, GridMap):
         draw = partial(plot.heatmap, a.world.grid, numbers=False)
-        return compared_by(draw, first, second, histories, title=title)
+        return side_by_side(draw, of_two_fits(first, second, histories), title=title)
     if same_grid(a, b) and isinstance(a.world, MiniGrid):
-        return compared_scenes(scenes(a.world.env), first, second, histories, title=title)
+        shown = of_two_fits(first, second, histories)
+        return over_scenes(scenes(a.world.env), shown, title=title)
     in_a, in_b = shared(a, b)
     return compared_curves(first[in_a], second[in_b], histories, title=title)

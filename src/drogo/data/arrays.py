@@ -26,6 +26,16 @@ def plain(name: str, values: npt.ArrayLike) -> Shaped[np.ndarray, "..."]:
         name: How error messages call the array.
         values: The array, which is copied unless it is read-only already, or a memory map.
     """
+    array = _real(name, values)
+    if isinstance(values, np.memmap):
+        return values
+    if array.flags.writeable and (array is values or array.base is not None):
+        array = array.copy()
+    return frozen(array)
+
+
+def _real(name: str, values: npt.ArrayLike) -> Shaped[np.ndarray, "..."]:
+    """Returns booleans or real numbers as an array, which may be shared with others."""
     if isinstance(values, np.ma.MaskedArray):
         raise DataError(f"{name} is a masked array; fill or leave out what is masked.")
     try:
@@ -37,11 +47,7 @@ def plain(name: str, values: npt.ArrayLike) -> Shaped[np.ndarray, "..."]:
             f"{name} has the type {array.dtype}; it must be booleans, whole numbers or "
             "floating-point numbers."
         )
-    if isinstance(values, np.memmap):
-        return values
-    if array.flags.writeable and (array is values or array.base is not None):
-        array = array.copy()
-    return frozen(array)
+    return array
 
 
 def column(name: str, values: npt.ArrayLike, n: int | None = None) -> Shaped[np.ndarray, " n"]:
@@ -84,16 +90,15 @@ def indices(
     return frozen(array.astype(np.int32))
 
 
-def as_type(
-    name: str, observations: Shaped[np.ndarray, "..."], dtype: np.dtype
-) -> Shaped[np.ndarray, "..."]:
+def as_type(name: str, values: npt.ArrayLike, dtype: np.dtype) -> Shaped[np.ndarray, "..."]:
     """Returns observations in the type of others, if they are of that kind.
 
     Args:
         name: Whatever was made for observations of that type.
-        observations: The observations.
+        values: The observations.
         dtype: The type. Numbers may lose digits, but fractions do not become whole numbers.
     """
+    observations = _real("the array of observations", values)
     if observations.dtype == dtype:
         return observations
     with np.errstate(invalid="ignore"):

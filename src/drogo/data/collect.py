@@ -14,7 +14,7 @@ from drogo.data.parts import Key, as_key, joined
 from drogo.data.table import TableBuilder
 from drogo.data.transitions import Transitions
 from drogo.data.vec_env import VecEnv, as_gymnasium
-from drogo.errors import AlreadyExists, ArgumentError, DataError
+from drogo.errors import AlreadyExists, ArgumentError, DataError, check_number, check_whole
 from drogo.mdp import MDP, HasMDP
 
 Policy = Callable[[Any, np.random.Generator], Any]
@@ -22,6 +22,8 @@ Policy = Callable[[Any, np.random.Generator], Any]
 Start = Callable[[gymnasium.Env, np.random.Generator], Any]
 """`start(env, rng)` puts the environment into a state and returns its observation."""
 
+MOST_SEED = 2**128 - 1
+"""As much as NumPy's generator has room for."""
 MAX_WALKERS = 1000
 """The largest number of episodes that are sampled side by side from an MDP."""
 TRANSPARENT = (gymnasium.wrappers.OrderEnforcing, gymnasium.wrappers.PassiveEnvChecker)
@@ -107,11 +109,11 @@ def collect(
     Raises:
         DataError: Nothing can be learned from these transitions.
     """
-    if n < 1:
-        raise ArgumentError(f"n is {n}; at least one transition is needed.")
+    n, seed = check_whole("n", n, 1), check_whole("seed", seed, 0, MOST_SEED)
     if isinstance(start, str) and start not in ("uniform", "reset"):
         raise ArgumentError(f"start is {start!r}; choose 'uniform', 'reset', or give a function.")
-    if isinstance(reward, int | float) and not reward < 0:
+    reward, terminal_value = _float("reward", reward), _float("terminal_value", terminal_value)
+    if isinstance(reward, float) and not reward < 0:
         raise ArgumentError(f"reward is {reward}; a step cost must be negative.")
     env = as_gymnasium(env)
     key, rng = as_key(key), np.random.default_rng(seed)
@@ -389,6 +391,11 @@ class _Actions:
             "default": np.full(len(self.taken), 1 / self.size),
             "n_actions": int(self.size) if discrete else None,
         }
+
+
+def _float(name: str, given: NumberOfStep) -> NumberOfStep:
+    """Returns what was given for every step, a number as a float."""
+    return given if given is None or callable(given) else check_number(name, given)
 
 
 def _number(given: NumberOfStep, step: Step, otherwise: Any) -> Any:

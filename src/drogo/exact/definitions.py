@@ -25,6 +25,7 @@ from drogo.exact.perron import Pencil, perron
 from drogo.exact.rows import Rows, check_parameters, default_rows, successor_rows
 from drogo.exact.solution import Solution, Vector
 from drogo.mdp import MDP
+from drogo.mdp.arrays import as_floats
 
 DEFINITIONS = ("column", "transition", "representation", "right")
 MAX_REFINEMENTS = 10
@@ -58,7 +59,7 @@ def solve(
         NotConverged: No vector could be computed.
     """
     check_choice("definition", definition, DEFINITIONS)
-    check_parameters(lam, terminal, delta)
+    lam, delta = check_parameters(lam, terminal, delta)
     if terminal_value is not None and definition != "column":
         raise ArgumentError(f"terminal_value is for definition='column', not for {definition!r}.")
     try:
@@ -152,7 +153,7 @@ def _unit(log_e: np.ndarray) -> np.ndarray:
 
 def _column(mdp: MDP, lam: float, terminal_value: npt.ArrayLike | None) -> Vector:
     rewards = mdp.reward[mdp.terminal] if terminal_value is None else terminal_value
-    rewards = np.asarray(rewards, dtype=np.float64)
+    rewards = as_floats("terminal_value", rewards)
     count = int(mdp.terminal.sum())
     if rewards.shape != (count,) or not np.isfinite(rewards).all():
         raise ArgumentError(

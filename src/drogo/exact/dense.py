@@ -27,7 +27,7 @@ def default_representation(
     Returns:
         The matrix. Entries below 1e-308 are 0.
     """
-    check_parameters(lam, terminal, delta)
+    lam, delta = check_parameters(lam, terminal, delta)
     return _inverse(default_rows(mdp, lam, terminal, delta))
 
 

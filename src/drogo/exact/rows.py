@@ -19,7 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float, Int
 
-from drogo.errors import ArgumentError, ArgumentTypeError, check_choice
+from drogo.errors import ArgumentError, check_choice, check_number
 from drogo.mdp import MDP
 
 TERMINAL_FORMULATIONS = ("absorbing", "zero-row")
@@ -111,17 +111,17 @@ def successor_rows(mdp: MDP, discount: float) -> Rows:
     return _with_sums(sp.csr_array(mdp.P * discount), total, np.zeros(mdp.n_states))
 
 
-def check_parameters(lam: float, terminal: str, delta: float) -> None:
-    for name, value in (("lam", lam), ("delta", delta)):
-        if not isinstance(value, int | float | np.number):
-            raise ArgumentTypeError(f"{name} is {value!r}; expected a number.")
-    if not (np.isfinite(lam) and lam > 0):
+def check_parameters(lam: float, terminal: str, delta: float) -> tuple[float, float]:
+    """Returns `lam` and `delta` as floats."""
+    lam, delta = check_number("lam", lam), check_number("delta", delta)
+    if lam <= 0:
         raise ArgumentError(f"lam is {lam}; it must be a positive number.")
     check_choice("terminal", terminal, TERMINAL_FORMULATIONS)
-    if not (np.isfinite(delta) and delta > 0):
+    if delta <= 0:
         raise ArgumentError(
             f"delta is {delta}; it must be a positive number (the paper's is 0.001)."
         )
+    return lam, delta
 
 
 def _with_sums(P: sp.csr_array, total: np.ndarray, log_scale: np.ndarray) -> Rows:

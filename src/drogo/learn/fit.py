@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from numbers import Integral
@@ -27,6 +27,7 @@ from drogo.learn.train import Callback, Training, train
 
 Seeds = int | np.integer | Sequence[int] | np.ndarray
 """How many seeds, or which."""
+MOST_SEEDS = 10**6
 SWEPT = ("lam", "step_size", "penalty", "target_norm", "cap", "tolerance")
 
 
@@ -199,11 +200,16 @@ def _own_parts(settings: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]
 
 
 def _seed_list(seeds: Any) -> list[int]:
-    listed = range(seeds) if isinstance(seeds, Integral) else list(seeds)
+    listed: Sequence[Any] = ()
+    if isinstance(seeds, Integral):
+        listed = range(int(seeds)) if seeds <= MOST_SEEDS else ()
+    elif isinstance(seeds, Iterable):
+        listed = list(seeds)
     whole = all(is_a(seed, Integral) and 0 <= seed < 2**32 for seed in listed)
     if isinstance(seeds, bool) or not listed or not whole or len(set(listed)) < len(listed):
         raise ArgumentError(
-            f"seeds is {seeds!r}; give how many, or distinct whole numbers from 0 to 2**32 - 1."
+            f"seeds is {seeds!r}; give how many (at most {MOST_SEEDS}), or distinct whole numbers "
+            "from 0 to 2**32 - 1."
         )
     return [int(seed) for seed in listed]
 

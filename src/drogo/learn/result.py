@@ -120,7 +120,7 @@ class LogEigenvector:
         Args:
             observations: A batch of observations.
         """
-        batch = as_type("this fit", np.asarray(observations), self.observations.dtype)
+        batch = as_type("this fit", observations, self.observations.dtype)
         expected = self.observations.shape[1:]
         if batch.shape[1:] != expected:
             raise ArgumentError(
@@ -342,8 +342,9 @@ def _check_file(settings: dict[str, Any], headers: dict[str, Header]) -> None:
         "mean_step": (lanes,),
     }
     wrong = [name for name, shape in shapes.items() if headers[name].shape != shape]
-    if wrong or len(known) != 1 or known > (distinct,):
-        raise ValueError(f"the shape of {', '.join(wrong) or 'terminal_states'} is wrong")
+    is_index = headers["terminal_states"].dtype.kind in "iu"
+    if wrong or len(known) != 1 or known > (distinct,) or not is_index:
+        raise ValueError(f"the shape or type of {', '.join(wrong) or 'terminal_states'} is wrong")
     check_history(section(headers, HISTORY), lanes)
 
 

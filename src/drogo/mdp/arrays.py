@@ -42,7 +42,7 @@ def canonical(matrix: Any) -> sp.csr_array:
 def as_floats(name: str, values: npt.ArrayLike) -> np.ndarray:
     try:
         return np.array(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise MDPError(f"{name} is not an array of numbers: {error}") from None
 
 

@@ -12,7 +12,7 @@ import gymnasium
 import numpy as np
 import scipy.sparse as sp
 
-from drogo.errors import MDPError
+from drogo.errors import MDPError, check_number
 from drogo.mdp.model import MDP
 
 MAX_STATES = 100_000
@@ -51,7 +51,7 @@ def to_mdp(table: Table, reward: float | Callable[[Any], float] | None) -> MDP:
     if callable(reward):
         r = np.array([float(reward(key)) for key in states])
     elif reward is not None:
-        r = np.where(terminal, 0.0, float(reward))
+        r = np.where(terminal, 0.0, check_number("reward", reward))
     else:
         items = zip(rows.items(), terminal, strict=True)
         r = np.array([0.0 if over else _reward_of(*item) for item, over in items])

@@ -47,50 +47,36 @@ def learned(
     height, width = (max(min(0.3 * cells, 6.0), 2.6) for cells in world.shape)
     size = (2 * width + 3.4, 2 * height + 2.6)
     draw = partial(heatmap, world, numbers=False)
-    return learned_by(draw, truth, v.mean(axis=0), history, title=title, size=size)
+    shown = panels.of_fit(truth, v.mean(axis=0), history)
+    return side_by_side(draw, shown, title=title, size=size)
 
 
-def learned_by(
+def side_by_side(
     draw: Callable[..., object],
-    truth: np.ndarray | None,
-    mean: np.ndarray,
-    history: Mapping[str, np.ndarray],
+    shown: panels.Panels,
     *,
     title: str,
     size: tuple[float, float] = (11.0, 9.0),
 ) -> Figure:
-    """Draws what `learned` draws, with a function that draws a vector into a panel.
+    """Draws vectors beside each other, with a function that draws one into a panel.
 
     Args:
-        draw: Called with a vector, `axes` and `title`; if there is a truth, also with `limits`,
-            and with `colours` and `label` for the error.
-        truth: The exact vector, or None.
-        mean: The mean of what the seeds learned.
-        history: The history of the fit.
+        draw: Called with a vector and with `axes`, `title`, `label`, `colours` and `limits`.
+        shown: One vector, or two and their difference, and what is drawn after them.
         title: The title of the figure.
-        size: Width and height in inches, if there is a truth.
+        size: Width and height in inches, if there are two vectors.
 
     Returns:
         The figure.
     """
-    name = panels.name_of_mean(history)
-    if truth is None:
-        figure = Figure(figsize=WIDE, layout=ConstrainedLayoutEngine(w_pad=0.12))
-        left, right = figure.subplots(1, 2)
-        draw(mean, axes=left, title=name)
-        panels.violations(right, history)
-    else:
-        figure = Figure(figsize=size, layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12))
-        (top_left, top_right), (left, right) = figure.subplots(2, 2)
-        limits = panels.finite_range(truth, mean)
-        draw(truth, axes=top_left, title="exact column", limits=limits)
-        draw(mean, axes=top_right, title=name, limits=limits)
-        with np.errstate(invalid="ignore"):
-            error = mean - truth
-        most = max(1e-6, *np.abs(panels.finite_range(error)))
-        draw(error, axes=left, title="learned - exact", label="difference of logs",
-             colours=panels.DIVERGING, limits=(-most, most))  # fmt: skip
-        panels.curves(right, history)
+    rows, below = shown
+    alone = len(rows) == 1
+    layout = ConstrainedLayoutEngine(w_pad=0.12, h_pad=None if alone else 0.12)
+    figure = Figure(figsize=WIDE if alone else size, layout=layout)
+    *drawn, last = figure.subplots(1 if alone else 2, 2).ravel()
+    for axes, row in zip(drawn, panels.options(rows, np.asarray), strict=True):
+        draw(row.pop("values"), axes=axes, **row)
+    below(last)
     figure.suptitle(title)
     return figure
 
@@ -103,14 +89,13 @@ def draw_image(
     extent: tuple[float, float, float, float],
     names: tuple[str, str],
     aspect: Literal["auto", "equal"] = "auto",
-    limits: tuple[float, float] | None = None,
-    colours: str = panels.COLOURS,
-    label: str = "log e",
+    limits: tuple[float, float],
+    colours: str,
+    label: str,
 ) -> None:
     """Draws a vector over a plane, whose `extent` and `aspect` are those of matplotlib."""
-    low, high = limits or panels.finite_range(values)
     axes.set_facecolor(panels.WALL)
-    shown = axes.imshow(values, extent=extent, aspect=aspect, cmap=colours, vmin=low, vmax=high,
+    shown = axes.imshow(values, extent=extent, aspect=aspect, cmap=colours, clim=limits,
                         interpolation="nearest")  # fmt: skip
     panels.colour_bar(axes, shown, label)
     axes.set(xlabel=names[0], ylabel=names[1], title=title)
@@ -122,12 +107,12 @@ def draw_cloud(
     *,
     axes: Axes,
     title: str,
-    limits: tuple[float, float] | None = None,
-    colours: str = panels.COLOURS,
-    label: str = "log e",
+    limits: tuple[float, float],
+    colours: str,
+    label: str,
 ) -> None:
     """Draws values where the observations are, from the side on which they spread most."""
-    low, high = limits or panels.finite_range(values)
+    low, high = limits
     some = np.random.default_rng(0).permutation(len(observations))[:MOST_POINTS]
     axes.set_title(title)
     if observations[0].size == 1:

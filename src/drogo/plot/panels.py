@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -52,7 +54,60 @@ def finite_range(*arrays: np.ndarray) -> tuple[float, float]:
     return (low, high) if low < high else (low - 0.5, low + 0.5) if low == high else (0.0, 1.0)
 
 
-def curves(axes: Axes, history: Mapping[str, np.ndarray], name: str = "column") -> None:
+class Row(NamedTuple):
+    """A vector that is drawn into one panel, or into a row of them."""
+
+    title: str
+    values: np.ndarray
+    label: str = "log e"
+    colours: str = COLOURS
+
+
+History = Mapping[str, np.ndarray]
+Panels = tuple[Sequence[Row], Callable[[Axes], None]]
+"""What a figure shows: vectors, and a function that draws into the panel after them."""
+
+
+def of_two(names: Sequence[str], first: np.ndarray, second: np.ndarray) -> list[Row]:
+    """Returns two vectors and how far the second is above the first."""
+    with np.errstate(invalid="ignore"):
+        difference = Row(names[2], second - first, "difference of logs", DIVERGING)
+    return [Row(names[0], first), Row(names[1], second), difference]
+
+
+def of_fit(truth: np.ndarray | None, mean: np.ndarray, history: History) -> Panels:
+    """Returns what a figure shows of a fit.
+
+    Args:
+        truth: The exact vector, or None if it is not known: then only the mean is drawn, beside the
+            largest violations of an equation.
+        mean: The mean of what the seeds learned.
+        history: The history of the fit.
+    """
+    name = name_of_mean(history)
+    if truth is None:
+        return [Row(name, mean)], partial(violations, history=history)
+    rows = of_two(("exact column", name, "learned - exact"), truth, mean)
+    return rows, partial(curves, history=history)
+
+
+def options(rows: Sequence[Row], view: Callable[[np.ndarray], np.ndarray]) -> list[dict[str, Any]]:
+    """Returns how each vector is drawn: differences around 0, and all others in the same colours.
+
+    Args:
+        rows: The vectors.
+        view: Returns those values of a vector that are shown.
+    """
+    shared = finite_range(*(view(row.values) for row in rows if row.colours != DIVERGING))
+    drawn = []
+    for row in rows:
+        most = float(max(1e-6, *np.abs(finite_range(view(row.values)))))
+        limits = (-most, most) if row.colours == DIVERGING else shared
+        drawn.append({**row._asdict(), "limits": limits})
+    return drawn
+
+
+def curves(axes: Axes, history: History, name: str = "column") -> None:
     """Plot the distance from a perfect cosine for all seeds: a mean would hide one that failed.
 
     Args:
@@ -60,23 +115,31 @@ def curves(axes: Axes, history: Mapping[str, np.ndarray], name: str = "column") 
         history: The history of a fit that had a truth to compare with.
         name: The name of the truth.
     """
-    distance = np.maximum(1 - history[f"cosine_{name}"], 1e-8)
-    learning_curves(axes, history["update"], distance, f"1 - cosine with the exact {name}")
+    _learning_curves(axes, history["update"], *distance(history, name))
 
 
-def violations(axes: Axes, history: Mapping[str, np.ndarray]) -> None:
+def violations(axes: Axes, history: History) -> None:
     """Plots the largest violation of an equation, which is known without a truth."""
-    worst = np.maximum(history["worst"], 1e-6)
-    learning_curves(axes, history["update"], worst, "largest violation of an equation")
+    _learning_curves(axes, history["update"], *violation(history))
 
 
-def name_of_mean(history: Mapping[str, np.ndarray]) -> str:
+def distance(history: History, name: str = "column") -> tuple[np.ndarray, str]:
+    """Returns the distance from a perfect cosine at each logged update, and what it is."""
+    return np.maximum(1 - history[f"cosine_{name}"], 1e-8), f"1 - cosine with the exact {name}"
+
+
+def violation(history: History) -> tuple[np.ndarray, str]:
+    """Returns the largest violation of an equation at each logged update, and what it is."""
+    return np.maximum(history["worst"], 1e-6), "largest violation of an equation"
+
+
+def name_of_mean(history: History) -> str:
     """Returns the title of a panel with the mean of what the seeds of a fit learned."""
     seeds = history["worst"].shape[1]
     return f"learned, mean of {seeds} seeds" if seeds > 1 else "learned"
 
 
-def learning_curves(
+def _learning_curves(
     axes: Axes, updates: np.ndarray, values: Float[np.ndarray, "logged seeds"], label: str
 ) -> None:
     """Draws the values of all seeds over the updates, and their median."""
@@ -85,9 +148,15 @@ def learning_curves(
     if values.shape[1] > 1:
         axes.plot([], [], color=LINE, alpha=0.5, label="each seed")
         axes.legend(frameon=False)
+    scale_curves(axes, label, values)
+
+
+def scale_curves(axes: Axes, label: str, *values: np.ndarray) -> None:
+    """Scales a panel with learning curves logarithmically, over a decade or more, and labels it."""
+    finite = np.concatenate([array[np.isfinite(array)] for array in values])
+    lowest, largest = finite.min(initial=np.inf), finite.max(initial=1e-8)
     axes.set_yscale("log")
-    largest = float(values[np.isfinite(values)].max(initial=1e-8))
-    axes.set_ylim(bottom=min(float(np.nanmin(values)), largest / 10) / 1.3)  # At least a decade.
+    axes.set_ylim(bottom=float(min(lowest, largest / 10)) / 1.3)
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True, steps=[1, 2, 5, 10]))
     axes.set(xlabel="updates", ylabel=label, title="learning curves")
     axes.grid(alpha=0.3)

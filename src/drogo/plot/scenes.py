@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
@@ -16,7 +16,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import MaxNLocator
 
 from drogo.plot import panels
-from drogo.plot.fields import learned_by
+from drogo.plot.fields import side_by_side
 from drogo.plot.maps import LOW_REWARD, MINUS_INFINITY
 
 if TYPE_CHECKING:
@@ -32,25 +32,15 @@ LETTERS_PER_INCH = 15
 """How many letters of the legend fit into an inch."""
 
 
-class Row(NamedTuple):
-    """A vector that is drawn once over each scene."""
-
-    title: str
-    values: Float[np.ndarray, " states"]
-    limits: tuple[float, float]
-    colours: str = panels.COLOURS
-    label: str = "log e"
-
-
 def draw_scene(
     scene: Scene,
     values: Float[np.ndarray, "h w"],
     *,
     axes: Axes,
     title: str,
-    limits: tuple[float, float] | None = None,
-    colours: str = panels.COLOURS,
-    label: str = "log e",
+    limits: tuple[float, float],
+    colours: str,
+    label: str,
     has_bar: bool = True,
 ) -> None:
     """Draws values over the cells of a scene. Where there are none, a cell is grey.
@@ -60,16 +50,15 @@ def draw_scene(
         values: What `scene.over_cells` returned.
         axes: The panel.
         title: The title of the panel.
-        limits: The values at the ends of the colour scale, by default the smallest and largest.
+        limits: The values at the ends of the colour scale.
         colours: The colour map.
         label: What the values are.
         has_bar: Whether to draw a colour bar.
     """
-    low, high = limits or panels.finite_range(values)
     ground = np.where(scene.walls, 1, np.where(scene.lava, 2, 0))
     palette = ListedColormap([MINUS_INFINITY, panels.WALL, LOW_REWARD])
     axes.imshow(ground, cmap=palette, vmin=0, vmax=2, interpolation="nearest")
-    shown = axes.imshow(values, cmap=colours, vmin=low, vmax=high, interpolation="nearest")
+    shown = axes.imshow(values, cmap=colours, clim=limits, interpolation="nearest")
     if has_bar:
         panels.colour_bar(axes, shown, label)
     # Some grids are much larger than the rooms in them.
@@ -102,110 +91,62 @@ def exact_scenes(
     width = max(PANEL[0] * len(scenes) + 1.4, 5.6)
     figure = Figure(figsize=(width, 4.2), layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1))
     finite = np.where(np.isfinite(values), values, np.nan)
-    limits = panels.finite_range(row_over(scenes, finite))
-    row = Row("", finite, limits, label=label)
-    _draw_row(list(figure.subplots(1, len(scenes), squeeze=False)[0]), scenes, row)
+    axes = figure.subplots(1, len(scenes), squeeze=False)
+    _draw_rows(axes, scenes, [panels.Row("", finite, label)])
     figure.suptitle(title)
     write_legend(figure, scenes)
     return figure
 
 
-def learned_scenes(
-    scenes: Sequence[Scene],
-    truth: Float[np.ndarray, " states"] | None,
-    mean: Float[np.ndarray, " states"],
-    history: Mapping[str, np.ndarray],
-    *,
-    title: str,
-) -> Figure:
-    """Draws a fit over the scenes of a MiniGrid environment.
+def over_scenes(scenes: Sequence[Scene], shown: panels.Panels, *, title: str) -> Figure:
+    """Draws vectors over the scenes of a MiniGrid environment.
 
     Args:
-        scenes: The scenes. For one, the figure is that of `learned_by`; for several, the exact and
-            the learned vector and their difference have a row each, with a panel for each scene.
-        truth: The exact vector, or None.
-        mean: The mean of what the seeds learned.
-        history: The history of the fit.
+        scenes: The scenes. For one, the figure is that of `side_by_side`; for several, there is a
+            row for each vector, with a panel for each scene.
+        shown: The vectors, and what is drawn below them.
         title: The title of the figure.
 
     Returns:
         The figure.
     """
+    rows, below = shown
     if len(scenes) == 1:
         (scene,) = scenes
-        known = None if truth is None else scene.over_cells(truth)
-        draw = partial(draw_scene, scene)
-        figure = learned_by(draw, known, scene.over_cells(mean), history, title=title)
+        rows = [row._replace(values=scene.over_cells(row.values)) for row in rows]
+        figure = side_by_side(partial(draw_scene, scene), (rows, below), title=title)
         write_legend(figure, scenes)
         return figure
-    rows = _rows(scenes, truth, mean, history)
-    below = partial(panels.violations if truth is None else panels.curves, history=history)
-    return rows_of_scenes(scenes, rows, below, title=title)
-
-
-def rows_of_scenes(
-    scenes: Sequence[Scene], rows: Sequence[Row], below: Callable[[Axes], None], *, title: str
-) -> Figure:
-    """Draws vectors over several scenes: a row for each vector, a column for each scene.
-
-    Args:
-        scenes: The scenes.
-        rows: The vectors.
-        below: Draws into the panel below all of them.
-        title: The title of the figure.
-
-    Returns:
-        The figure.
-    """
     size = (max(PANEL[0] * len(scenes) + 1.4, 7.0), PANEL[1] * len(rows) + 3.6)
     figure = Figure(figsize=size, layout=ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08))
     grid = figure.add_gridspec(len(rows) + 1, len(scenes))
-    for k, row in enumerate(rows):
-        axes = [figure.add_subplot(grid[k, column]) for column in range(len(scenes))]
-        _draw_row(axes, scenes, row, has_titles=k == 0)
+    axes = [figure.add_subplot(grid[k, j]) for k, j in np.ndindex(len(rows), len(scenes))]
+    _draw_rows(np.array(axes).reshape(-1, len(scenes)), scenes, rows)
     below(figure.add_subplot(grid[len(rows), :]))
     figure.suptitle(title)
     write_legend(figure, scenes)
     return figure
 
 
-def row_over(scenes: Sequence[Scene], values: Float[np.ndarray, " states"]) -> np.ndarray:
+def _draw_rows(axes: np.ndarray, scenes: Sequence[Scene], rows: Sequence[panels.Row]) -> None:
+    """Draws each vector over each scene; the first row has titles, the first column labels."""
+    view = partial(_over_all, scenes)
+    for k, options in enumerate(panels.options(rows, view)):
+        name, values = options.pop("title"), options.pop("values")
+        for panel, scene in zip(axes[k], scenes, strict=True):
+            title, is_last = scene.name if k == 0 else "", panel is axes[k, -1]
+            over_cells = scene.over_cells(values)
+            draw_scene(scene, over_cells, axes=panel, title=title, has_bar=is_last, **options)
+            if len(scenes) > 1:
+                panel.set(xticks=[], yticks=[], xlabel="", ylabel="")
+                panel.set_title(title, fontsize=10)
+        if len(scenes) > 1:
+            axes[k, 0].set_ylabel(name)
+
+
+def _over_all(scenes: Sequence[Scene], values: Float[np.ndarray, " states"]) -> np.ndarray:
     """Returns a vector as it is shown: the values of all cells of all scenes."""
     return np.stack([scene.over_cells(values) for scene in scenes])
-
-
-def _rows(
-    scenes: Sequence[Scene],
-    truth: np.ndarray | None,
-    mean: np.ndarray,
-    history: Mapping[str, np.ndarray],
-) -> list[Row]:
-    name = panels.name_of_mean(history)
-    if truth is None:
-        return [Row(name, mean, panels.finite_range(row_over(scenes, mean)))]
-    limits = panels.finite_range(row_over(scenes, mean), row_over(scenes, truth))
-    error = mean - truth
-    most = max(1e-6, *np.abs(panels.finite_range(row_over(scenes, error))))
-    difference = Row(
-        "learned - exact", error, (-most, most), panels.DIVERGING, "difference of logs"
-    )
-    return [Row("exact column", truth, limits), Row(name, mean, limits), difference]
-
-
-def _draw_row(
-    axes: Sequence[Axes], scenes: Sequence[Scene], row: Row, *, has_titles: bool = True
-) -> None:
-    for panel, scene in zip(axes, scenes, strict=True):
-        title = scene.name if has_titles else ""
-        draw_scene(
-            scene, scene.over_cells(row.values), axes=panel, title=title, limits=row.limits,
-            colours=row.colours, label=row.label, has_bar=panel is axes[-1],
-        )  # fmt: skip
-        if len(scenes) > 1:
-            panel.set(xticks=[], yticks=[], xlabel="", ylabel="")
-            panel.set_title(title, fontsize=10)
-    if len(scenes) > 1:
-        axes[0].set_ylabel(row.title)
 
 
 def _write(axes: Axes, mark: Mark, size: float) -> None:

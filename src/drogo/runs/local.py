@@ -18,7 +18,7 @@ from multiprocessing import Pipe
 from multiprocessing.connection import wait
 from typing import Any
 
-from drogo.errors import ArgumentError, RunsFailed
+from drogo.errors import RunsFailed, check_whole
 from drogo.runs.job import Job, raise_failures
 from drogo.runs.store import Store
 
@@ -60,8 +60,7 @@ class LocalEngine:
         Raises:
             RunsFailed: Some jobs failed. It is raised when all others are done.
         """
-        if self.workers < 0:
-            raise ArgumentError(f"workers is {self.workers}; it must be 0 or more.")
+        check_whole("workers", self.workers, 0)
         sweep = _Sweep(jobs, store, listen)
         sweep.run(min(self.workers or os.cpu_count() or 1, len(jobs)))
         raise_failures(sweep.failures, len(jobs))

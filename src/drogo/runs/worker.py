@@ -30,10 +30,8 @@ def main() -> None:
             return
         try:
             connection.send(_run(job.checked(), Store(path), connection))
-        except BaseException as error:
+        except BaseException as error:  # also if the job calls sys.exit: the next one may be here
             connection.send(("failed", name_error(error)))
-            if not isinstance(error, Exception):
-                raise
 
 
 def _run(job: Job, store: Store, connection: Connection) -> tuple[str, float]:

@@ -18,7 +18,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
-from drogo.errors import ArgumentError, MDPError
+from drogo.errors import ArgumentError, MDPError, check_whole
 from drogo.requests import source_digest
 from drogo.worlds import shipped
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 COSTS = {"step": -1.0, "lava": -200.0, "collision": 0.0}
 """Costs of a MiniGrid environment, whose own reward depends on the time."""
 ABOUT = {
+    "reward": "reward is a step cost in place of a Gymnasium environment's own reward",
     "key": "key chooses parts of a Dict observation",
     "layout": "layout is the seed of a MiniGrid environment's grid",
     "tile": "tile is the number of pixels per cell of a MiniGrid environment",
@@ -186,16 +187,15 @@ def resolve(
         ArgumentError: There is no such world, or an option does not apply to it.
     """
     keys = (key,) if isinstance(key, str) else tuple(key or ())
+    not_for_maps: dict[str, Any] = {"key": keys, "layout": layout, "tile": tile}
     if name in shipped.names() or Path(name).is_file():
-        _refuse(f"{name} is a text map", key=keys, layout=layout, tile=tile)
-        return _grid_map(name, observation or "coordinates", reward)
+        return _grid_map(name, observation or "coordinates", reward, **not_for_maps)
     from drogo.worlds.register import ENTRY_POINT
 
     spec = _find_spec(name)
     if spec.entry_point == ENTRY_POINT and isinstance(spec.kwargs.get("world"), str):
-        _refuse(f"{name} is a text map", key=keys, layout=layout, tile=tile)
         kind = observation or spec.kwargs.get("observation") or "coordinates"
-        return _grid_map(spec.kwargs["world"], kind, reward)
+        return _grid_map(spec.kwargs["world"], kind, reward, **not_for_maps)
     if spec.id.startswith("MiniGrid-"):
         _refuse(f"{name} is observed as a whole", key=keys)
         return _minigrid(spec, observation, reward, layout, tile)
@@ -241,23 +241,17 @@ def _minigrid(
     if observation == "symbolic":
         _refuse("symbolic observations have no pixels", tile=tile)
         view = "symbolic"
-    layout, tile = layout or 0, 3 if tile is None else tile
-    if layout < 0:
-        raise ArgumentError(f"layout is {layout}; it is a seed and must be 0 or more.")
+    layout, tile = check_whole("layout", layout or 0, 0), 3 if tile is None else tile
     arguments = {"layout": layout, "observation": view, "tile": tile, **COSTS}
     arguments |= {} if reward is None else {"step": reward}
     digest = {**_describe(spec), "arguments": arguments}
     return MiniGrid(f"{spec.id}-layout{layout}", view, digest, spec, arguments)
 
 
-def _grid_map(source: str, observation: str, reward: float | None) -> GridMap:
-    if reward is not None:
-        raise ArgumentError(
-            "A step cost in place of the reward is for Gymnasium environments; in a map, each "
-            "symbol has its own reward, which its header sets ('reward .: -2').",
-            remedy="Leave reward= out.",
-            command_remedy="Leave --reward out.",
-        )
+def _grid_map(source: str, observation: str, reward: float | None, **others: object) -> GridMap:
+    by_symbol = "in a map each symbol has its own reward, which its header sets ('reward .: -2')"
+    _refuse(by_symbol, reward=reward)
+    _refuse(f"{source} is a text map", **others)
     if observation == "symbolic":
         raise ArgumentError("The observation 'symbolic' is for MiniGrid environments.")
     name, text = shipped.read(source)

@@ -19,6 +19,7 @@ from drogo.mdp import MDP
 
 STARTS = ("map", "uniform")
 MOST_PIXELS = 4096
+"""The largest `tile`: the number of pixels along the side of a cell."""
 LARGEST_TABLE = 4 * 2**30
 """A table of more bytes is refused, because the machine would swap."""
 
@@ -120,11 +121,6 @@ class TabularEnv(gymnasium.Env):
             reward += info["terminal_value"]
         truncated = self.steps >= self.step_limit and not terminated
         return self._observation(), reward, terminated, truncated, info
-
-
-def check_tile(tile: int) -> None:
-    if not isinstance(tile, int | np.integer) or not 1 <= tile <= MOST_PIXELS:
-        raise ArgumentError(f"tile is {tile}; give from 1 to {MOST_PIXELS} pixels per cell.")
 
 
 def check_table(name: str, shape: tuple[int, ...], remedy: str) -> None:

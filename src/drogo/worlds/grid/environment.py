@@ -8,7 +8,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from drogo.errors import ArgumentError, check_choice
+from drogo.errors import check_choice, check_whole
 from drogo.worlds.grid import observe
 from drogo.worlds.grid.parse import START
 from drogo.worlds.grid.world import GridWorld
@@ -63,8 +63,8 @@ class GridWorldEnv(TabularEnv):
         render_mode: str | None = None,
     ) -> None:
         check_choice("start", start, STARTS)
-        if step_limit is not None and step_limit < 1:
-            raise ArgumentError(f"step_limit is {step_limit}; it must be at least 1.")
+        if step_limit is not None:
+            check_whole("step_limit", step_limit, 1)
         if render_mode is not None:
             check_choice("render_mode", render_mode, self.metadata["render_modes"])
         self.moves = self.world = world if isinstance(world, GridWorld) else GridWorld.load(world)

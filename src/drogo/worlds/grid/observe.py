@@ -15,8 +15,8 @@ import gymnasium
 import numpy as np
 from jaxtyping import Float32, Int, Shaped
 
-from drogo.errors import check_choice
-from drogo.worlds.tabular import check_table, check_tile
+from drogo.errors import check_choice, check_whole
+from drogo.worlds.tabular import MOST_PIXELS, check_table
 
 if TYPE_CHECKING:
     from drogo.worlds.grid.world import GridWorld
@@ -34,7 +34,7 @@ AGENT_COLOUR = (0.00, 0.45, 0.70)
 def space(world: GridWorld, kind: str, tile: int = 1) -> gymnasium.Space:
     """Returns the Gymnasium space of one observation."""
     check_choice("observation", kind, KINDS)
-    check_tile(tile)
+    check_whole("tile", tile, 1, MOST_PIXELS)
     if kind == "state":
         return gymnasium.spaces.Discrete(world.n_states)
     if kind == "one-hot":
@@ -68,7 +68,7 @@ def table(
 
 def picture(world: GridWorld, state: int | None, tile: int) -> Float32[np.ndarray, "h w 3"]:
     """Draws the map in colour, in [0, 1]; the agent, if any, fills its cell."""
-    check_tile(tile)
+    check_whole("tile", tile, 1, MOST_PIXELS)
     image = np.full((*world.shape, 3), WALL_COLOUR, dtype=np.float32)
     colours = np.full((world.n_states, 3), FREE_COLOUR, dtype=np.float32)
     colours[world.low_reward] = LOW_REWARD_COLOUR

@@ -5,8 +5,6 @@ Within a scene only the agent moves, so that a vector over its states is a pictu
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -29,8 +27,7 @@ class Mark(NamedTuple):
     row: int
     kind: str
     """MiniGrid's name of its kind, or "start"."""
-    colour: str
-    is_open: bool
+    is_open: bool = False
     """Whether it is an open door."""
 
 
@@ -71,7 +68,9 @@ def scenes(world: MiniGridWorld) -> list[Scene]:
     Args:
         world: The world.
     """
-    situations = [_situation(name) for name in world.graph.names]
+    # What is carried, and the doors and objects: the parts of a state's name after the agent.
+    names: Any = world.graph.names
+    situations = [name[2:] for name in names]
     way = _shortest_way(world.graph)
     met = list(dict.fromkeys(situations[k] for k in way if world.graph.kind[k] == NON_TERMINAL))
     chosen = np.unique(np.linspace(0, len(met) - 1, min(MOST, len(met))).round().astype(int))
@@ -84,45 +83,37 @@ def scenes(world: MiniGridWorld) -> list[Scene]:
     return made
 
 
-def _situation(name: Any) -> Hashable:
-    """What is carried, and the doors and objects: the parts of a state's name after the agent."""
-    return name[2:]
-
-
 def _shortest_way(graph: StateGraph) -> list[int]:
-    """The states on a way from state 0 to the nearest goal, or to all states if there is none."""
-    before = {0: 0}
-    waiting = deque([0])
-    while waiting:
-        state = waiting.popleft()
-        if graph.kind[state] == GOAL:
-            way = [state]
-            while way[-1] != 0:
-                way.append(before[way[-1]])
-            return way[::-1]
-        for following in graph.next_state[state].tolist():
-            if following not in before:
-                before[following] = state
-                waiting.append(following)
-    return list(before)
+    """The states on a way from state 0 to the nearest goal, or all states if there is no goal.
+
+    States are numbered as a breadth-first search found them: the nearest goal has the smallest
+    number of all, and the first state that leads to another is on a shortest way to it.
+    """
+    goals = np.flatnonzero(graph.kind == GOAL)
+    if not goals.size:
+        return list(range(graph.kind.size))
+    way = [int(goals[0])]
+    while way[-1] != 0:
+        way.append(int((graph.next_state == way[-1]).any(axis=1).argmax()))
+    return way[::-1]
 
 
 def _scene(
     world: MiniGridWorld, name: str, situation: Any, states: np.ndarray, *, is_first: bool
 ) -> Scene:
-    from minigrid.core.constants import IDX_TO_COLOR, IDX_TO_OBJECT
+    from minigrid.core.constants import IDX_TO_OBJECT
 
     inner: Any = world.unwrapped
     width, height = int(inner.width), int(inner.height)
     kinds = np.array([getattr(cell, "type", "") for cell in world.graph.snapshots[0].cells])
     grid = kinds.reshape(height, width)
-    marks = [Mark(int(x), int(y), "goal", "green", False) for y, x in np.argwhere(grid == "goal")]
-    for index, kind, colour, state, _ in situation[1]:
+    marks = [Mark(int(x), int(y), "goal") for y, x in np.argwhere(grid == "goal")]
+    for index, kind, _, state, _ in situation[1]:
         y, x = divmod(index, width)
         is_open = IDX_TO_OBJECT[kind] == "door" and DOOR_STATES[state] == "open"
-        marks.append(Mark(x, y, IDX_TO_OBJECT[kind], IDX_TO_COLOR[colour], is_open))
+        marks.append(Mark(x, y, IDX_TO_OBJECT[kind], is_open))
     if is_first:
-        marks.append(Mark(*world.graph.snapshots[0].position, "start", "grey", False))
+        marks.append(Mark(*world.graph.snapshots[0].position, "start"))
     column, row = world.positions[states].T
     cell = row * width + column
     return Scene(name, grid == "wall", grid == "lava", tuple(marks), states, cell)

@@ -12,11 +12,11 @@ import numpy as np
 from gymnasium.utils import RecordConstructorArgs
 from jaxtyping import Int, UInt8
 
-from drogo.errors import ArgumentError, ArgumentTypeError, check_choice
+from drogo.errors import ArgumentError, ArgumentTypeError, check_choice, check_whole
 from drogo.worlds.minigrid.search import FAILURE, NON_TERMINAL, StateGraph, explore
 from drogo.worlds.minigrid.snapshot import put_back
 from drogo.worlds.register import register_minigrid
-from drogo.worlds.tabular import TabularEnv, TabularWorld, check_table, check_tile
+from drogo.worlds.tabular import MOST_PIXELS, TabularEnv, TabularWorld, check_table
 
 ACTIONS = ("left", "right", "forward", "pickup", "drop", "toggle", "done")
 """The names of MiniGrid's actions, in its order."""
@@ -75,7 +75,7 @@ class MiniGridWorld(TabularEnv, gymnasium.Wrapper, RecordConstructorArgs):
         )  # fmt: skip
         gymnasium.Wrapper.__init__(self, _make(env))
         check_choice("observation", observation, OBSERVATIONS)
-        check_tile(tile)
+        check_whole("tile", tile, 1, MOST_PIXELS)
         if not step < 0:
             raise ArgumentError(f"step is {step}; the default representation needs it below 0.")
         for name, value in (("lava", lava), ("collision", collision)):
