@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from drogo.data.parts import Key, as_key, joined
+from drogo.data.parts import Key, as_key, part_of
+from drogo.data.step import NumberOfStep, Step, check_cost, number_of
 from drogo.data.table import TableBuilder
 from drogo.data.transitions import Transitions
 from drogo.data.vec_env import VecEnv, as_gymnasium
-from drogo.errors import AlreadyExists, ArgumentError, DataError
+from drogo.errors import AlreadyExists, ArgumentError
 from drogo.mdp import MDP, HasMDP
 
 Policy = Callable[[Any, np.random.Generator], Any]
@@ -28,19 +29,6 @@ TRANSPARENT = (gymnasium.wrappers.OrderEnforcing, gymnasium.wrappers.PassiveEnvC
 """Wrappers that change nothing, so that the MDP of the environment inside may be sampled."""
 
 
-class Step(NamedTuple):
-    """One step of an environment, as the environment reported it."""
-
-    observation: Any
-    action: Any
-    reward: float
-    next_observation: Any
-    terminated: bool
-    truncated: bool
-    info: dict[str, Any]
-
-
-NumberOfStep = float | Callable[[Step], float] | None
 COLUMNS = np.dtype("i8, i8, f8, ?, ?, f8")
 COLUMNS.names = "state", "next_state", "reward", "terminated", "truncated", "terminal_value"
 
@@ -98,8 +86,7 @@ def collect(
         raise ArgumentError(f"n is {n}; at least one transition is needed.")
     if isinstance(start, str) and start not in ("uniform", "reset"):
         raise ArgumentError(f"start is {start!r}; choose 'uniform', 'reset', or give a function.")
-    if isinstance(reward, int | float) and not reward < 0:
-        raise ArgumentError(f"reward is {reward}; a step cost must be negative.")
+    check_cost(reward)
     env = as_gymnasium(env)
     key, rng = as_key(key), np.random.default_rng(seed)
     if behaviour is not None and policy is None:
@@ -239,10 +226,10 @@ def _steps_of_env(
             observation, kept = start(env, rng), None
         elif over:
             observation, kept = env.reset()[0], None
-        kept = _copy(observation, key) if kept is None else kept
+        kept = part_of(observation, key) if kept is None else kept
         action = env.action_space.sample() if policy is None else policy(observation, rng)
         observation, reward, terminated, truncated, info = env.step(action)
-        arrived = _copy(observation, key)
+        arrived = part_of(observation, key)
         step = Step(kept, action, float(reward), arrived, bool(terminated), bool(truncated), info)
         yield 0, step
         kept, over = arrived, terminated or truncated
@@ -262,7 +249,7 @@ def _steps_of_vector(
         if mode == AutoresetMode.DISABLED and over.any():
             observations, _ = envs.reset(options={"reset_mask": over})
         each = list(gymnasium.vector.utils.iterate(envs.observation_space, observations))
-        kept = [_copy(each[k], key) if kept[k] is None else kept[k] for k in range(count)]
+        kept = [part_of(each[k], key) if kept[k] is None else kept[k] for k in range(count)]
         actions = envs.action_space.sample() if policy is None else policy(observations, rng)
         observations, rewards, terminated, truncated, infos = envs.step(actions)
         each_action = list(gymnasium.vector.utils.iterate(envs.action_space, actions))
@@ -272,7 +259,7 @@ def _steps_of_vector(
             if mode == AutoresetMode.NEXT_STEP and over[k]:
                 kept[k] = None  # This step was a reset and is not part of an episode.
                 continue
-            arrived = _copy(infos["final_obs"][k] if replaced[k] else each[k], key)
+            arrived = part_of(infos["final_obs"][k] if replaced[k] else each[k], key)
             yield k, Step(
                 kept[k], each_action[k], float(rewards[k]), arrived,
                 bool(terminated[k]), bool(truncated[k]), _info_of(infos, k),
@@ -290,31 +277,6 @@ def _info_of(infos: dict[str, Any], k: int) -> dict[str, Any]:
         for name, values in infos.items()
         if not name.startswith("_") and f"_{name}" in infos and infos[f"_{name}"][k]
     }
-
-
-def _copy(observation: Any, key: Key) -> np.ndarray:
-    """Copy the part of an observation that is kept: some environments reuse their arrays."""
-    if isinstance(key, tuple):
-        return joined(observation, key)
-    if isinstance(observation, dict):
-        parts = ", ".join(map(str, observation))
-        if key is None:
-            raise DataError(
-                f"the observation is a Dict of {parts}: choose the part to learn from,",
-                remedy=f"for example key={next(iter(observation))!r}.",
-                command_remedy=f"for example --key={next(iter(observation))}.",
-            )
-        if key not in observation:
-            raise DataError(f"key is {key!r}; the observation has {parts}.")
-        return np.array(observation[key])
-    if key is not None:
-        raise DataError(f"key is {key!r}, but the observation is not a Dict.")
-    if isinstance(observation, tuple):
-        raise DataError(
-            "the observation is a tuple, not an array. Choose one part of it with "
-            "gymnasium.wrappers.TransformObservation."
-        )
-    return np.array(observation)
 
 
 class _Actions:
@@ -369,13 +331,6 @@ class _Actions:
         }
 
 
-def _number(given: NumberOfStep, step: Step, otherwise: Any) -> Any:
-    """Returns the number that was given for a step, if any was."""
-    if given is None:
-        return otherwise
-    return given(step) if callable(given) else given
-
-
 def _gather(
     steps: Iterator[tuple[int, Step]],
     n: int,
@@ -397,8 +352,8 @@ def _gather(
             own, value = step.reward, 0.0
             if step.terminated:
                 reported = float(step.info.get("terminal_value") or 0.0)
-                own, value = own - reported, _number(terminal_value, step, reported)
-            own = _number(reward, step, own)
+                own, value = own - reported, number_of(terminal_value, step, reported)
+            own = number_of(reward, step, own)
             actions.add(step)
             yield state, next_state, own, step.terminated, step.truncated, value
 
