@@ -11,6 +11,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from drogo.data.parts import Key, as_key, part_of
+from drogo.data.pure import GymnaxEnv, NavixEnv, is_pure
 from drogo.data.step import NumberOfStep, Step, check_cost, number_of
 from drogo.data.table import TableBuilder
 from drogo.data.transitions import Transitions
@@ -18,10 +19,12 @@ from drogo.data.vec_env import VecEnv, as_gymnasium
 from drogo.errors import AlreadyExists, ArgumentError
 from drogo.mdp import MDP, HasMDP
 
-Policy = Callable[[Any, np.random.Generator], Any]
-"""`policy(observation, rng)` returns an action; for a vector of environments, both are batches."""
-Start = Callable[[gymnasium.Env, np.random.Generator], Any]
-"""`start(env, rng)` puts the environment into a state and returns its observation."""
+Policy = Callable[[Any, Any], Any]
+"""`policy(observation, rng)` returns an action; for a vector of environments, both are batches. For
+a JAX environment, a key takes the place of the generator `rng`."""
+Start = Callable[[Any, Any], Any]
+"""`start(env, rng)` puts the environment into a state and returns its observation. For a JAX
+environment, `start(env, key)` returns what `reset` returns."""
 
 MAX_WALKERS = 1000
 """The largest number of episodes that are sampled side by side from an MDP."""
@@ -34,7 +37,7 @@ COLUMNS.names = "state", "next_state", "reward", "terminated", "truncated", "ter
 
 
 def collect(
-    env: gymnasium.Env | VectorEnv | VecEnv,
+    env: gymnasium.Env | VectorEnv | VecEnv | GymnaxEnv | tuple[GymnaxEnv, Any] | NavixEnv,
     n: int,
     *,
     seed: int,
@@ -50,15 +53,18 @@ def collect(
     """Collects transitions from an environment.
 
     Args:
-        env: A Gymnasium environment, a vector of environments, or a `VecEnv` of
-            Stable-Baselines3.
+        env: A Gymnasium environment, a vector of environments, a `VecEnv` of Stable-Baselines3, or
+            a JAX environment with the interface of gymnax (alone, or with its parameters as
+            `gymnax.make` returns them) or navix. All functions below are then pure JAX functions
+            of a single observation or step, with a key in place of `rng`.
         n: The number of transitions.
         seed: The seed of all random numbers.
         start: Where transitions begin. `"uniform"`: each in a non-terminal state drawn uniformly,
             as in the paper; this needs an environment that knows its MDP (drogo's grid worlds,
             `MiniGridWorld`, or any `drogo.mdp.HasMDP`). `"reset"`: whole episodes, one after
             another. A function `start(env, rng)`: each where it puts the environment; it returns
-            the observation. By default `"uniform"` where that is possible, otherwise `"reset"`.
+            the observation (of a JAX environment: what `reset` returns). By default `"uniform"`
+            where that is possible, otherwise `"reset"`.
         policy: A function `policy(observation, rng)` that returns an action. By default the default
             policy of the environment's MDP, or else uniform over the action space. It may be any
             policy: actions are recorded, and a fit weighs them like the default policy's.
@@ -87,10 +93,14 @@ def collect(
     if isinstance(start, str) and start not in ("uniform", "reset"):
         raise ArgumentError(f"start is {start!r}; choose 'uniform', 'reset', or give a function.")
     check_cost(reward)
-    env = as_gymnasium(env)
-    key, rng = as_key(key), np.random.default_rng(seed)
     if behaviour is not None and policy is None:
         raise ArgumentError("behaviour says how policy chooses its actions; give policy too.")
+    key, rng = as_key(key), np.random.default_rng(seed)
+    table = _new_table(merge, file)
+    if not isinstance(env, gymnasium.Env | VectorEnv) and is_pure(env):
+        numbers = (reward, terminal_value, behaviour)
+        return _roll_out(env, n, rng, start, policy, numbers, key, table)
+    env = as_gymnasium(env)
     plain = behaviour is None and terminal_value is None and key is None and file is None
     if plain and not callable(start) and not callable(reward):
         inner = env
@@ -110,12 +120,39 @@ def collect(
         steps = _steps_of_vector(env, rng, policy, key)
     else:
         steps = _steps_of_env(env, rng, start, policy, key)
-    if file is not None and Path(file).exists():
-        raise AlreadyExists(f"{file} exists already; give a new file for the observations.")
-    table = TableBuilder(merge, None if file is None else Path(file))
     single = env.single_action_space if isinstance(env, VectorEnv) else env.action_space
     actions = _Actions(single, n, policy is None, behaviour)
     return _gather(steps, n, reward, terminal_value, table, actions)
+
+
+def _new_table(merge: bool | None, file: str | Path | None) -> TableBuilder:
+    if file is not None and Path(file).exists():
+        raise AlreadyExists(f"{file} exists already; give a new file for the observations.")
+    return TableBuilder(merge, None if file is None else Path(file))
+
+
+def _roll_out(
+    env: object,
+    n: int,
+    rng: np.random.Generator,
+    start: str | Start | None,
+    policy: Policy | None,
+    numbers: tuple[NumberOfStep, NumberOfStep, Callable[[Step], float] | None],
+    key: Key,
+    table: TableBuilder,
+) -> Transitions:
+    """Rolls a JAX environment out."""
+    from drogo.data.jax_env import Given, pure_env, roll_out  # JAX takes long to import
+
+    if start == "uniform":
+        raise ArgumentError(
+            "start='uniform' needs an environment that knows its MDP. For a JAX environment, give "
+            "a function start(env, key) that returns what reset returns."
+        )
+    begin = start if callable(start) else None
+    seed = int(rng.integers(2**31))
+    columns = roll_out(pure_env(env), n, seed, begin, policy, Given(*numbers), key, table)
+    return Transitions.from_table(**columns)
 
 
 def _sample(

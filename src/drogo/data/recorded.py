@@ -30,6 +30,7 @@ class Recorded:
     action: Shaped[np.ndarray, "n ..."] | None = None
     """In the numbers of the action space."""
     behaviour: Shaped[np.ndarray, " n"] | None = None
+    terminal_value: Shaped[np.ndarray, " n"] | None = None
     action_space: gymnasium.Space | None = None
 
     def columns(
@@ -53,7 +54,8 @@ class Recorded:
         known = {} if self.action is None else in_space(self.action, self.action_space)
         if self.behaviour is not None or behaviour is not None:
             known["behaviour"] = self._each(behaviour, self.behaviour)
-        value = self._each(terminal_value, 0.0, only=self.terminated)
+        known_value = 0.0 if self.terminal_value is None else self.terminal_value
+        value = self._each(terminal_value, known_value, only=self.terminated)
         return {
             "observations": self.observations,
             "state": self.state,

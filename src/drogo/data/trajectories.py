@@ -49,7 +49,7 @@ def recorded(
         columns.get("rewards"),
         columns.get("actions"),
         columns.get("behaviour"),
-        action_space,
+        action_space=action_space,
     )
 
 
