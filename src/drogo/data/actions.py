@@ -64,8 +64,8 @@ def _vectors(action: np.ndarray, space: gymnasium.spaces.Box) -> dict[str, Any]:
         )
     width = np.where(space.bounded_below & space.bounded_above, space.high - space.low, 1.0)
     low, high = space.low - ROUNDING * width, space.high + ROUNDING * width
-    outside = ~((action >= low) & (action <= high)).reshape(len(action), -1).all(axis=1)
-    _refuse_outside(outside, action, space)
+    inside = ((action >= low) & (action <= high)).reshape(len(action), -1)
+    _refuse_outside(np.logical_not(inside.all(axis=1)), action, space)
     known: dict[str, Any] = {"action": action.reshape(len(action), -1)}
     if space.is_bounded():
         known["default"] = np.full(len(action), 1 / width.prod(dtype=np.float64))

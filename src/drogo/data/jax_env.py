@@ -91,7 +91,7 @@ def _of_gymnax(env: Any, params: Any) -> PureEnv:
     params = getattr(env, "default_params", None) if params is None else params
     limit = getattr(params, "max_steps_in_episode", None)
     apart = hasattr(env, "is_truncated")
-    if not apart and (limit is None or not dataclasses.is_dataclass(params)):
+    if not apart and (limit is None or not dataclasses.is_dataclass(type(params))):
         raise ArgumentTypeError(
             f"env is a {type(env).__qualname__}, whose step_env returns done. Whether that "
             "includes a time limit, which is no terminal state, is not known: its parameters have "
@@ -159,8 +159,8 @@ def _space(space: Any) -> gymnasium.Space:
         return gymnasium.spaces.Discrete(int(space.n))
     if low is None or high is None or hasattr(space, "n"):
         raise ArgumentTypeError(f"the actions are a {space!r}; they must be Discrete or a Box.")
-    bounds = (np.broadcast_to(np.asarray(end, np.float32), shape) for end in (low, high))
-    return gymnasium.spaces.Box(*bounds, dtype=np.float32)
+    least, most = (np.broadcast_to(np.asarray(end, np.float32), shape) for end in (low, high))
+    return gymnasium.spaces.Box(least, most, dtype=np.float32)
 
 
 def uniform_policy(space: gymnasium.Space) -> Callable[[Any, Array], Array]:
@@ -251,8 +251,8 @@ def _waiting(begin: Callable[[Array], tuple[Any, Any]], keys: Array) -> Walker:
             return jnp.broadcast_to(jax.random.key(0), shape)
         return jnp.zeros(shape, like.dtype)
 
-    seen = jax.tree.map(blank, jax.eval_shape(begin, keys[0]))
-    return Walker(keys, *seen, jnp.ones(len(keys), dtype=bool))
+    observation, state = jax.tree.map(blank, jax.eval_shape(begin, keys[0]))
+    return Walker(keys, observation, state, jnp.ones(len(keys), dtype=bool))
 
 
 def _steps_at_once(walkers: Walker, n: int) -> int:
@@ -286,13 +286,13 @@ def _one_step(
         )  # fmt: skip
         action = policy(observation, for_policy)
         out = env.step(for_step, state, action)
-        reached = jax.tree.map(_as, (out.observation, out.state), on_the_way)
+        reached, after = jax.tree.map(_as, (out.observation, out.state), on_the_way)
         ends = (out.terminated, out.truncated)
-        step = Step._make((observation, action, out.reward, reached[0], *ends, out.info))
+        step = Step._make((observation, action, out.reward, reached, *ends, out.info))
         over = jnp.asarray(anew) | out.terminated | out.truncated
-        return Walker(key, *reached, over), {
+        return Walker(key, reached, after, over), {
             "observation": observation,
-            "next_observation": reached[0],
+            "next_observation": reached,
             "action": jnp.asarray(action),
             "terminated": out.terminated,
             "truncated": out.truncated,
@@ -374,8 +374,10 @@ class _Columns:
         """Returns the arguments of `Transitions.from_table`."""
         joined = {name: np.concatenate([p[name] for p in self.parts]) for name in self.parts[0]}
         steps = Recorded(self.table.finish(), **joined, action_space=space)
-        numbers = (None if callable(one) else one for one in (given.reward, given.terminal_value))
-        columns = steps.columns(*numbers)
+        reward, value = (
+            None if callable(one) else one for one in (given.reward, given.terminal_value)
+        )
+        columns = steps.columns(reward, value)
         if uniform:
             columns["behaviour"] = columns["default"]
         return columns

@@ -126,7 +126,7 @@ def _joined(name: str, episodes: list[dict[str, np.ndarray]]) -> np.ndarray:
             )
     missing = {extra for episode in episodes for extra in episode} - set(episodes[0])
     if missing:
-        raise DataError(f"episode 0 has no {missing.pop()}, which other episodes have.")
+        raise DataError(f"episode 0 has no {min(missing)}, which other episodes have.")
     return np.concatenate([episode[name] for episode in episodes])
 
 
