@@ -94,12 +94,25 @@ def test_parts_of_a_dict():
 BROKEN = {
     "no episode": ([], "trajectories is empty"),
     "no observations": ([{"terminated": True}], "episode 0 has no observations"),
-    "no step": ([GOAL, GOAL | {"observations": [[0.0]]}], "episode 1 has 1 observations; a step"),
+    "no step": ([GOAL, GOAL | {"observations": [[0.0]]}], r"episode 1 have shape \(1, 1\); a step"),
     "an action too many": (
         [GOAL, CUT | {"actions": [1, 0, 0, 1]}],
         r"episode 1 has 4 observations, and actions of shape \(4,\); expected 3.* one observation",
     ),
     "a reward too few": ([GOAL | {"rewards": [-1.0]}], r"rewards of shape \(1,\); expected 2"),
+    "rewards in rows": (
+        [GOAL | {"rewards": np.zeros((2, 2))}],
+        r"rewards of shape \(2, 2\); expected 2, one for each step",
+    ),
+    "a number": (
+        [GOAL | {"observations": 3.0}],
+        "episode 0 has no observations, but 3.0",
+    ),
+    "no part": ([GOAL | {"observations": {}}], "a Dict without any part"),
+    "ragged flags": (
+        [GOAL | {"terminated": [[1], [1, 0]]}],
+        "terminated of episode 0 is not an ar",
+    ),
     "no end": ([{**GOAL, "terminated": None}], "episode 0 has no terminated. Give True if"),
     "flags": ([GOAL | {"terminated": [True] * 3}], r"terminated of shape \(3,\); expected 2"),
     "goes on": (

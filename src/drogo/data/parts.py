@@ -38,6 +38,8 @@ def part_of(observation: Any, key: Key, batch: int = 0) -> Shaped[np.ndarray, ..
     """
     if isinstance(key, tuple):
         return _joined(observation, key, batch)
+    if isinstance(observation, dict) and not observation:
+        raise DataError("the observation is a Dict without any part.")
     if isinstance(observation, dict):
         parts = ", ".join(map(str, observation))
         if key is None:
@@ -48,7 +50,7 @@ def part_of(observation: Any, key: Key, batch: int = 0) -> Shaped[np.ndarray, ..
             )
         if key not in observation:
             raise DataError(f"key is {key!r}; the observation has {parts}.")
-        return np.array(observation[key])
+        return _array(key, observation[key])
     if key is not None:
         raise DataError(f"key is {key!r}, but the observation is not a Dict.")
     if isinstance(observation, tuple):
@@ -56,7 +58,14 @@ def part_of(observation: Any, key: Key, batch: int = 0) -> Shaped[np.ndarray, ..
             "the observation is a tuple, not an array. Choose one part of it with "
             "gymnasium.wrappers.TransformObservation."
         )
-    return np.array(observation)
+    return _array("the observation", observation)
+
+
+def _array(name: str, values: Any) -> Shaped[np.ndarray, ...]:
+    try:
+        return np.array(values)
+    except ValueError as error:
+        raise DataError(f"{name} is not an array: {error}.") from error
 
 
 def _joined(observation: Any, names: tuple[str, ...], batch: int) -> Shaped[np.ndarray, ...]:
@@ -68,7 +77,7 @@ def _joined(observation: Any, names: tuple[str, ...], batch: int) -> Shaped[np.n
     for name in names:
         if name not in observation:
             raise DataError(f"key has {name!r}; the observation has {known}.")
-        part = np.asarray(observation[name])
+        part = _array(name, observation[name])
         if part.dtype.kind not in KINDS:
             raise DataError(
                 f"key joins {', '.join(names)}, but {name} has the type {part.dtype}, and only "

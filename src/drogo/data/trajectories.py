@@ -56,16 +56,16 @@ def recorded(
 def _episode(number: int, episode: Any, key: Key) -> dict[str, np.ndarray]:
     """Returns the arrays of one episode, whose lengths fit together."""
     own = _field(episode, "observations")
-    if own is None:
-        raise DataError(f"episode {number} has no observations.")
+    if not np.iterable(own):
+        raise DataError(f"episode {number} has no observations, but {own!r}.")
     if not isinstance(own, dict | tuple):
         own = arrays.plain(f"observations of episode {number}", own)
     observations = arrays.plain(f"observations of episode {number}", part_of(own, key, batch=1))
-    n = len(observations) - 1
+    n = len(observations) - 1 if observations.ndim else 0
     if n < 1:
         raise DataError(
-            f"episode {number} has {n + 1} observations; a step needs the one that was left and "
-            "the one that was reached."
+            f"observations of episode {number} have shape {observations.shape}; a step needs two: "
+            "the one that was left and the one that was reached."
         )
     parts = {"observations": observations}
     for name in PER_STEP:
@@ -84,7 +84,7 @@ def _field(episode: Any, name: str) -> Any:
 
 def _of_steps(number: int, name: str, values: Any, n: int) -> Shaped[np.ndarray, "n ..."]:
     array = arrays.plain(f"{name} of episode {number}", values)
-    if array.ndim == 0 or len(array) != n:
+    if array.shape[:1] != (n,) or (name != "actions" and array.ndim > 1):
         raise DataError(
             f"episode {number} has {n + 1} observations, and {name} of shape {array.shape}; "
             f"expected {n}, one for each step.",
@@ -102,7 +102,7 @@ def _end(number: int, name: str, given: Any, n: int) -> Bool[np.ndarray, " n"]:
             remedy="Give True if its last step reached a terminal state, and False if it was cut "
             "off there.",
         )
-    if np.ndim(given) == 0:
+    if not np.iterable(given):
         given = [False] * (n - 1) + [given]
     flags = arrays.flags(f"{name} of episode {number}", _of_steps(number, name, given, n), n)
     if flags[:-1].any():
