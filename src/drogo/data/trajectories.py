@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from numbers import Number
 from typing import Any, Protocol, runtime_checkable
 
 import gymnasium
@@ -56,7 +57,7 @@ def recorded(
 def _episode(number: int, episode: Any, key: Key) -> dict[str, np.ndarray]:
     """Returns the arrays of one episode, whose lengths fit together."""
     own = _field(episode, "observations")
-    if not np.iterable(own):
+    if own is None or isinstance(own, Number):
         raise DataError(f"episode {number} has no observations, but {own!r}.")
     if not isinstance(own, dict | tuple):
         own = arrays.plain(f"observations of episode {number}", own)
