@@ -93,6 +93,7 @@ def behaviours_of(world: GridWorld) -> dict[str, Transitions]:
         buffer_size=20_000, exploration_fraction=1.0, exploration_final_eps=0.3,
     )  # fmt: skip
     agent.learn(20_000)
+    assert agent.replay_buffer is not None
     buffer = Transitions.from_replay_buffer(agent.replay_buffer)
     return {**found, "an SB3 DQN's replay buffer": buffer}
 

@@ -224,6 +224,10 @@ def arguments(
         "observations": [[0.0], [1.0], [2.0]], "state": [0, 1], "next_state": [1, 2],
         "reward": [-1.0, -1.0], "terminated": [False, True],
     }  # fmt: skip
+    episode = {
+        "observations": [[0.0], [1.0], [2.0]], "actions": [0, 1], "rewards": [-1.0, -1.0],
+        "behaviour": [0.5, 0.5], "terminated": [False, True], "truncated": False,
+    }  # fmt: skip
     states = {
         "P": [[0.5, 0.5], [0.0, 1.0]], "r": [-1.0, 0.0], "terminal": [False, True],
     }  # fmt: skip
@@ -246,6 +250,9 @@ def arguments(
     calls: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         "Transitions.from_arrays": (Transitions.from_arrays, rows),
         "Transitions.from_table": (Transitions.from_table, table),
+        "Transitions.from_trajectories": (
+            lambda **a: Transitions.from_trajectories([a]), episode,
+        ),
         "MDP.from_arrays": (MDP.from_arrays, states),
         "exact.log_column": (lambda **a: exact.log_column(mdp, **a), {"lam": 20.0}),
         "exact.log_eigenvector": (

@@ -16,7 +16,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from drogo.data.arrays import as_type
-from drogo.data.transitions import Transitions, row_bytes
+from drogo.data.table import row_bytes
+from drogo.data.transitions import Transitions
 from drogo.errors import ArgumentError
 
 Function = Callable[[np.ndarray], Any]

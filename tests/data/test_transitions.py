@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from drogo import Transitions
-from drogo.data.transitions import FORMAT, merge_equal
+from drogo.data.table import merge_equal
+from drogo.data.transitions import FORMAT
 from drogo.errors import DamagedFile, DataError, MissingFile
 from drogo.files import write_array_file
 

@@ -101,34 +101,6 @@ def test_a_policy_gets_the_batch(vec_env):
     assert (data.observations[data.next_state] > data.observations[data.state]).all()
 
 
-class PureFunctions:
-    """The interface of gymnax."""
-
-    def reset(self, key, params=None):
-        raise NotImplementedError
-
-    def step(self, key, state, action, params=None):
-        raise NotImplementedError
-
-
-class PureTimestep:
-    """The interface of navix."""
-
-    def reset(self, key):
-        raise NotImplementedError
-
-    def step(self, timestep, action):
-        raise NotImplementedError
-
-
-@pytest.mark.parametrize("kind", [PureFunctions, PureTimestep])
-def test_a_jax_environment_is_told_what_it_needs(kind):
-    with pytest.raises(
-        ArgumentTypeError, match="does not reset by itself.* drogo.Transitions.from_arrays"
-    ):
-        as_gymnasium(kind())
-
-
 def test_anything_else_is_refused():
     with pytest.raises(ArgumentTypeError, match="env is a builtins.str; it must be a Gymnasium"):
         as_gymnasium("CartPole-v1")

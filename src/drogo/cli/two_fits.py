@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from drogo import plot
 from drogo.cli import pictures
 from drogo.cli.output import number
-from drogo.data.transitions import merge_equal
+from drogo.data.table import merge_equal
 from drogo.errors import ArgumentError
 from drogo.learn import LogEigenvector, load
 from drogo.learn.judge import cosine, differences

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from drogo.data.parts import Key, as_key, joined
+from drogo.data.parts import Key, as_key, part_of
+from drogo.data.pure import GymnaxEnv, NavixEnv, is_pure
+from drogo.data.step import NumberOfStep, Step, check_cost
 from drogo.data.table import TableBuilder
 from drogo.data.transitions import Transitions
 from drogo.data.vec_env import VecEnv, as_gymnasium
-from drogo.errors import AlreadyExists, ArgumentError, DataError, check_number, check_whole
+from drogo.errors import AlreadyExists, ArgumentError, check_number, check_whole
 from drogo.mdp import MDP, HasMDP
 
-Policy = Callable[[Any, np.random.Generator], Any]
-"""`policy(observation, rng)` returns an action; for a vector of environments, both are batches."""
-Start = Callable[[gymnasium.Env, np.random.Generator], Any]
-"""`start(env, rng)` puts the environment into a state and returns its observation."""
+Policy = Callable[[Any, Any], Any]
+"""`policy(observation, rng)` returns an action; for a vector of environments, both are batches. For
+a JAX environment, a key takes the place of the generator `rng`."""
+Start = Callable[[Any, Any], Any]
+"""`start(env, rng)` puts the environment into a state and returns its observation. For a JAX
+environment, `start(env, key)` returns what `reset` returns."""
 
 MOST_SEED = 2**128 - 1
 """As much as NumPy's generator has room for."""
@@ -30,38 +34,12 @@ TRANSPARENT = (gymnasium.wrappers.OrderEnforcing, gymnasium.wrappers.PassiveEnvC
 """Wrappers that change nothing, so that the MDP of the environment inside may be sampled."""
 
 
-class Step(NamedTuple):
-    """One step of an environment, as the environment reported it."""
-
-    observation: Any
-    action: Any
-    reward: float
-    next_observation: Any
-    terminated: bool
-    truncated: bool
-    info: dict[str, Any]
-
-    def numbers(self, reward: NumberOfStep, terminal_value: NumberOfStep) -> tuple[float, float]:
-        """Returns the reward of the state that was left, and the value of a terminal state.
-
-        Args:
-            reward: As in `collect`.
-            terminal_value: As in `collect`.
-        """
-        own, value = self.reward, 0.0
-        if self.terminated:
-            reported = float(self.info.get("terminal_value") or 0.0)
-            own, value = own - reported, _number(terminal_value, self, reported)
-        return _number(reward, self, own), value
-
-
-NumberOfStep = float | Callable[[Step], float] | None
 COLUMNS = np.dtype("i8, i8, f8, ?, ?, f8")
 COLUMNS.names = "state", "next_state", "reward", "terminated", "truncated", "terminal_value"
 
 
 def collect(
-    env: gymnasium.Env | VectorEnv | VecEnv,
+    env: gymnasium.Env | VectorEnv | VecEnv | GymnaxEnv | tuple[GymnaxEnv, Any] | NavixEnv,
     n: int,
     *,
     seed: int,
@@ -77,15 +55,18 @@ def collect(
     """Collects transitions from an environment.
 
     Args:
-        env: A Gymnasium environment, a vector of environments, or a `VecEnv` of
-            Stable-Baselines3.
+        env: A Gymnasium environment, a vector of environments, a `VecEnv` of Stable-Baselines3, or
+            a JAX environment with the interface of gymnax (alone, or with its parameters as
+            `gymnax.make` returns them) or navix. All functions below are then pure JAX functions
+            of a single observation or step, with a key in place of `rng`.
         n: The number of transitions.
         seed: The seed of all random numbers.
         start: Where transitions begin. `"uniform"`: each in a non-terminal state drawn uniformly,
             as in the paper; this needs an environment that knows its MDP (drogo's grid worlds,
             `MiniGridWorld`, or any `drogo.mdp.HasMDP`). `"reset"`: whole episodes, one after
             another. A function `start(env, rng)`: each where it puts the environment; it returns
-            the observation. By default `"uniform"` where that is possible, otherwise `"reset"`.
+            the observation (of a JAX environment: what `reset` returns). By default `"uniform"`
+            where that is possible, otherwise `"reset"`.
         policy: A function `policy(observation, rng)` that returns an action. By default the default
             policy of the environment's MDP, or else uniform over the action space. It may be any
             policy: actions are recorded, and a fit weighs them like the default policy's.
@@ -113,12 +94,15 @@ def collect(
     if isinstance(start, str) and start not in ("uniform", "reset"):
         raise ArgumentError(f"start is {start!r}; choose 'uniform', 'reset', or give a function.")
     reward, terminal_value = _float("reward", reward), _float("terminal_value", terminal_value)
-    if isinstance(reward, float) and not reward < 0:
-        raise ArgumentError(f"reward is {reward}; a step cost must be negative.")
-    env = as_gymnasium(env)
-    key, rng = as_key(key), np.random.default_rng(seed)
+    check_cost(reward)
     if behaviour is not None and policy is None:
         raise ArgumentError("behaviour says how policy chooses its actions; give policy too.")
+    key, rng = as_key(key), np.random.default_rng(seed)
+    table = _new_table(merge, file)
+    if not isinstance(env, gymnasium.Env | VectorEnv) and is_pure(env):
+        numbers = (reward, terminal_value, behaviour)
+        return _roll_out(env, n, rng, start, policy, numbers, key, table)
+    env = as_gymnasium(env)
     plain = behaviour is None and terminal_value is None and key is None and file is None
     if plain and not callable(start) and not callable(reward):
         inner = without_transparent(env)
@@ -136,9 +120,6 @@ def collect(
         steps = _steps_of_vector(env, rng, policy, key)
     else:
         steps = _steps_of_env(env, rng, start, policy, key)
-    if file is not None and Path(file).exists():
-        raise AlreadyExists(f"{file} exists already; give a new file for the observations.")
-    table = TableBuilder(merge, None if file is None else Path(file))
     single = env.single_action_space if isinstance(env, VectorEnv) else env.action_space
     actions = _Actions(single, n, policy is None, behaviour)
     return _gather(steps, n, reward, terminal_value, table, actions)
@@ -153,6 +134,36 @@ def without_transparent(env: gymnasium.Env | VectorEnv) -> Any:
     while isinstance(env, TRANSPARENT):
         env = env.env
     return env
+
+
+def _new_table(merge: bool | None, file: str | Path | None) -> TableBuilder:
+    if file is not None and Path(file).exists():
+        raise AlreadyExists(f"{file} exists already; give a new file for the observations.")
+    return TableBuilder(merge, None if file is None else Path(file))
+
+
+def _roll_out(
+    env: object,
+    n: int,
+    rng: np.random.Generator,
+    start: str | Start | None,
+    policy: Policy | None,
+    numbers: tuple[NumberOfStep, NumberOfStep, Callable[[Step], float] | None],
+    key: Key,
+    table: TableBuilder,
+) -> Transitions:
+    """Rolls a JAX environment out."""
+    from drogo.data.jax_env import Given, pure_env, roll_out  # JAX takes long to import
+
+    if start == "uniform":
+        raise ArgumentError(
+            "start='uniform' needs an environment that knows its MDP. For a JAX environment, give "
+            "a function start(env, key) that returns what reset returns."
+        )
+    begin = start if callable(start) else None
+    seed = int(rng.integers(2**31))
+    columns = roll_out(pure_env(env), n, seed, begin, policy, Given(*numbers), key, table)
+    return Transitions.from_table(**columns)
 
 
 def _sample(
@@ -263,10 +274,10 @@ def _steps_of_env(
             observation, kept = start(env, rng), None
         elif over:
             observation, kept = env.reset()[0], None
-        kept = kept_part(observation, key) if kept is None else kept
+        kept = part_of(observation, key) if kept is None else kept
         action = env.action_space.sample() if policy is None else policy(observation, rng)
         observation, reward, terminated, truncated, info = env.step(action)
-        arrived = kept_part(observation, key)
+        arrived = part_of(observation, key)
         step = Step(kept, action, float(reward), arrived, bool(terminated), bool(truncated), info)
         yield 0, step
         kept, over = arrived, terminated or truncated
@@ -286,7 +297,7 @@ def _steps_of_vector(
         if mode == AutoresetMode.DISABLED and over.any():
             observations, _ = envs.reset(options={"reset_mask": over})
         each = list(gymnasium.vector.utils.iterate(envs.observation_space, observations))
-        kept = [kept_part(each[k], key) if kept[k] is None else kept[k] for k in range(count)]
+        kept = [part_of(each[k], key) if kept[k] is None else kept[k] for k in range(count)]
         actions = envs.action_space.sample() if policy is None else policy(observations, rng)
         observations, rewards, terminated, truncated, infos = envs.step(actions)
         each_action = list(gymnasium.vector.utils.iterate(envs.action_space, actions))
@@ -296,7 +307,7 @@ def _steps_of_vector(
             if mode == AutoresetMode.NEXT_STEP and over[k]:
                 kept[k] = None  # This step was a reset and is not part of an episode.
                 continue
-            arrived = kept_part(infos["final_obs"][k] if replaced[k] else each[k], key)
+            arrived = part_of(infos["final_obs"][k] if replaced[k] else each[k], key)
             yield k, Step(
                 kept[k], each_action[k], float(rewards[k]), arrived,
                 bool(terminated[k]), bool(truncated[k]), _info_of(infos, k),
@@ -314,31 +325,6 @@ def _info_of(infos: dict[str, Any], k: int) -> dict[str, Any]:
         for name, values in infos.items()
         if not name.startswith("_") and f"_{name}" in infos and infos[f"_{name}"][k]
     }
-
-
-def kept_part(observation: Any, key: Key) -> np.ndarray:
-    """Copy the part of an observation that is kept: some environments reuse their arrays."""
-    if isinstance(key, tuple):
-        return joined(observation, key)
-    if isinstance(observation, dict):
-        parts = ", ".join(map(str, observation))
-        if key is None:
-            raise DataError(
-                f"the observation is a Dict of {parts}: choose the part to learn from,",
-                remedy=f"for example key={next(iter(observation))!r}.",
-                command_remedy=f"for example --key={next(iter(observation))}.",
-            )
-        if key not in observation:
-            raise DataError(f"key is {key!r}; the observation has {parts}.")
-        return np.array(observation[key])
-    if key is not None:
-        raise DataError(f"key is {key!r}, but the observation is not a Dict.")
-    if isinstance(observation, tuple):
-        raise DataError(
-            "the observation is a tuple, not an array. Choose one part of it with "
-            "gymnasium.wrappers.TransformObservation."
-        )
-    return np.array(observation)
 
 
 class _Actions:
@@ -396,13 +382,6 @@ class _Actions:
 def _float(name: str, given: NumberOfStep) -> NumberOfStep:
     """Returns what was given for every step, a number as a float."""
     return given if given is None or callable(given) else check_number(name, given)
-
-
-def _number(given: NumberOfStep, step: Step, otherwise: Any) -> Any:
-    """Returns the number that was given for a step, if any was."""
-    if given is None:
-        return otherwise
-    return given(step) if callable(given) else given
 
 
 def _gather(

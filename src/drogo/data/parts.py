@@ -25,16 +25,51 @@ def as_key(given: str | Sequence[str] | None) -> Key:
     return names[0] if len(names) == 1 else names
 
 
-def joined(observation: Any, names: tuple[str, ...]) -> Shaped[np.ndarray, " numbers"]:
-    """Returns the numbers of several parts of an observation one after the other.
+def part_of(observation: Any, key: Key, batch: int = 0) -> Shaped[np.ndarray, ...]:
+    """Returns a copy of the part of an observation, or of a batch of them, that is kept.
 
     Args:
-        observation: The observation, a dictionary of arrays or numbers.
-        names: The names of the parts, in the order in which they are joined.
+        observation: The observation: an array or a number, or a dictionary of them.
+        key: The part, or the parts that are joined to one vector in this order.
+        batch: The number of first dimensions that count observations.
 
     Raises:
         DataError: The observation has no such parts, or they are not numbers.
     """
+    if isinstance(key, tuple):
+        return _joined(observation, key, batch)
+    if isinstance(observation, dict) and not observation:
+        raise DataError("the observation is a Dict without any part.")
+    if isinstance(observation, dict):
+        parts = ", ".join(map(str, observation))
+        if key is None:
+            raise DataError(
+                f"the observation is a Dict of {parts}: choose the part to learn from,",
+                remedy=f"for example key={next(iter(observation))!r}.",
+                command_remedy=f"for example --key={next(iter(observation))}.",
+            )
+        if key not in observation:
+            raise DataError(f"key is {key!r}; the observation has {parts}.")
+        return _array(key, observation[key])
+    if key is not None:
+        raise DataError(f"key is {key!r}, but the observation is not a Dict.")
+    if isinstance(observation, tuple):
+        raise DataError(
+            "the observation is a tuple, not an array. Choose one part of it with "
+            "gymnasium.wrappers.TransformObservation."
+        )
+    return _array("the observation", observation)
+
+
+def _array(name: str, values: Any) -> Shaped[np.ndarray, ...]:
+    try:
+        return np.array(values)
+    except ValueError as error:
+        raise DataError(f"{name} is not an array: {error}.") from error
+
+
+def _joined(observation: Any, names: tuple[str, ...], batch: int) -> Shaped[np.ndarray, ...]:
+    """Returns the numbers of several parts of an observation one after the other."""
     if not isinstance(observation, dict):
         raise DataError(f"key is {names!r}, but the observation is not a Dict.")
     known = ", ".join(map(str, observation))
@@ -42,7 +77,7 @@ def joined(observation: Any, names: tuple[str, ...]) -> Shaped[np.ndarray, " num
     for name in names:
         if name not in observation:
             raise DataError(f"key has {name!r}; the observation has {known}.")
-        part = np.asarray(observation[name])
+        part = _array(name, observation[name])
         if part.dtype.kind not in KINDS:
             raise DataError(
                 f"key joins {', '.join(names)}, but {name} has the type {part.dtype}, and only "
@@ -50,5 +85,5 @@ def joined(observation: Any, names: tuple[str, ...]) -> Shaped[np.ndarray, " num
                 remedy=f"Leave {name} out, or transform it with "
                 "gymnasium.wrappers.TransformObservation.",
             )
-        parts.append(part.ravel())
-    return np.concatenate(parts)
+        parts.append(part.reshape(*part.shape[:batch], -1))
+    return np.concatenate(parts, axis=-1)

@@ -16,15 +16,9 @@ import gymnasium
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
-from drogo.data.collect import (
-    NumberOfStep,
-    Start,
-    Step,
-    kept_part,
-    outcomes,
-    without_transparent,
-)
-from drogo.data.parts import Key, as_key
+from drogo.data.collect import Start, outcomes, without_transparent
+from drogo.data.parts import Key, as_key, part_of
+from drogo.data.step import NumberOfStep, Step
 from drogo.errors import ArgumentError, ArgumentTypeError
 from drogo.mdp import MDP, HasMDP
 
@@ -181,13 +175,13 @@ class Copies(Simulator):
         env, steps = self.env, int(rng.integers(LONGEST_WALK + 1))
         if self.begin is not None:
             observation = self.begin(env, rng)
-            return self._copy(env), kept_part(observation, self.key)
+            return self._copy(env), part_of(observation, self.key)
         observation, _ = env.reset()
         for _ in range(steps):
             observation, _, terminated, truncated, _ = env.step(self.space.sample())
             if terminated or truncated:
                 observation, _ = env.reset()
-        return self._copy(env), kept_part(observation, self.key)
+        return self._copy(env), part_of(observation, self.key)
 
     def step(self, states: np.ndarray, actions: np.ndarray, rng: np.random.Generator) -> Many:
         after = [self._copy(env) for env in states]
@@ -199,7 +193,7 @@ class Copies(Simulator):
         if isinstance(self.space, gymnasium.spaces.Box):
             action = np.asarray(action, dtype=self.space.dtype)
         observation, reward, terminated, truncated, info = env.step(action)
-        arrived = kept_part(observation, self.key)
+        arrived = part_of(observation, self.key)
         step = Step(None, action, float(reward), arrived, bool(terminated), bool(truncated), info)
         own, value = step.numbers(self.reward, self.terminal_value)
         return arrived, own, step.terminated, value

@@ -7,11 +7,13 @@ observation becomes a row of its own.
 from __future__ import annotations
 
 import hashlib
+import math
 import mmap
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
+from jaxtyping import Int
 
 from drogo.errors import DataError
 from drogo.files import KINDS
@@ -45,35 +47,53 @@ class TableBuilder:
         self._check(row)
         self._seen += 1
         if self.merge is False:
-            return self._append(row)
+            return self._append(row[None])
         key = hashlib.blake2b(row.tobytes(), digest_size=16).digest()
         known = self._index.get(key)
         if known is None:
-            known = self._index[key] = self._append(row)
+            known = self._index[key] = self._append(row[None])
         if self.merge is None and self._seen == MERGE_TRIAL:
             self.merge = self._count < REPEATING * self._seen
             if not self.merge:
                 self._index.clear()
         return known
 
+    def add_rows(self, rows: np.ndarray) -> Int[np.ndarray, " n"]:
+        """Returns the row of each of many observations, as `add` does for one."""
+        trial = len(rows) if self.merge is None else 0
+        trial = min(trial, max(0, MERGE_TRIAL - self._seen))
+        first = np.fromiter(map(self.add, rows[:trial]), np.int64, trial)
+        rest = rows[trial:]
+        if len(rest) == 0:
+            return first
+        if self.merge is False:
+            self._check(rest[0])
+            self._seen += len(rest)
+            start = self._append(rest)
+            return np.concatenate([first, np.arange(start, self._count)])
+        distinct, index = merge_equal(rest)
+        known = np.fromiter(map(self.add, distinct), np.int64, len(distinct))
+        return np.concatenate([first, known[index]])
+
     def finish(self) -> np.ndarray:
         """Returns the table: an array, or a memory map of the file."""
         if self.path is None or self._file is None or self._first is None:
-            return frozen(np.stack(self._rows))
+            return frozen(np.concatenate(self._rows))
         self._file.close()
         shape = (self._count, *self._first.shape)
         return np.memmap(self.path, self._first.dtype, mode="r", shape=shape)
 
-    def _append(self, row: np.ndarray) -> int:
+    def _append(self, rows: np.ndarray) -> int:
+        """Adds rows as they are, and returns the number of the first."""
         if self.path is None:
-            self._rows.append(row.copy())
+            self._rows.append(rows.copy())
         else:
             if self._file is None:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
                 self._file = self.path.open("xb")
-            self._file.write(np.ascontiguousarray(row).data)
-        self._count += 1
-        return self._count - 1
+            self._file.write(np.ascontiguousarray(rows).data)
+        self._count += len(rows)
+        return self._count - len(rows)
 
     def _check(self, row: np.ndarray) -> None:
         first = self._first = row if self._first is None else self._first
@@ -87,6 +107,19 @@ class TableBuilder:
                 f"observations change: number {self._seen} has shape {row.shape} and type "
                 f"{row.dtype}, those before {first.shape} and {first.dtype}."
             )
+
+
+def merge_equal(rows: np.ndarray) -> tuple[np.ndarray, Int[np.ndarray, " n"]]:
+    """Returns the distinct rows (bit for bit) in order of appearance, and the index of each row."""
+    _, first, index = np.unique(row_bytes(rows), return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    return rows[first[order]], np.argsort(order)[index]
+
+
+def row_bytes(rows: np.ndarray) -> np.ndarray:
+    """Returns the bytes of each row as one element."""
+    flat = np.ascontiguousarray(rows).reshape(len(rows), math.prod(rows.shape[1:]))
+    return flat.view(np.dtype((np.void, flat.dtype.itemsize * flat.shape[1]))).ravel()
 
 
 def read_rows(table: np.ndarray, which: np.ndarray) -> np.ndarray:

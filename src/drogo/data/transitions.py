@@ -7,18 +7,23 @@ continuous world, the table is as long as the data.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from numbers import Integral
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 import numpy.typing as npt
 from jaxtyping import Bool, Float, Int, Shaped
 
 from drogo.config import is_a
-from drogo.data import arrays
+from drogo.data import arrays, replay, trajectories as episodes
+from drogo.data.parts import as_key
+from drogo.data.step import NumberOfStep, Step
+from drogo.data.table import merge_equal
 from drogo.errors import ArgumentError, DamagedFile, DataError, MissingFile
 from drogo.files import KINDS, Header, read_array_file, write_array_file
 from drogo.mdp.arrays import frozen
@@ -51,7 +56,8 @@ class Edges:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Transitions:
-    """The data to learn from. Make them with `collect`, or from your own arrays (`from_arrays`)."""
+    """The data to learn from. Make them with `collect`, or from what you already have
+    (`from_arrays`, `from_trajectories`, `from_replay_buffer`, `from_minari`)."""
 
     observations: Shaped[np.ndarray, "distinct ..."]
     """The distinct observations."""
@@ -190,6 +196,126 @@ class Transitions:
         )
         _check(data)
         return data
+
+    @classmethod
+    def from_replay_buffer(
+        cls,
+        buffer: replay.ReplayBuffer,
+        *,
+        reward: NumberOfStep = None,
+        terminal_value: NumberOfStep = None,
+        behaviour: Callable[[Step], float] | None = None,
+        key: str | Sequence[str] | None = None,
+        terminated: npt.ArrayLike | None = None,
+        terminal_observation: npt.ArrayLike | Mapping[str, npt.ArrayLike] | None = None,
+        scaled_actions: bool = True,
+    ) -> Transitions:
+        """Makes transitions from a replay buffer of Stable-Baselines3, the oldest step first.
+
+        Rewards and observations are as the environment gave them, also behind a `VecNormalize`.
+        Images whose channels come first, as `VecTransposeImage` makes them, get them last again.
+
+        Args:
+            buffer: A `ReplayBuffer` or a `DictReplayBuffer`, such as `model.replay_buffer`.
+            reward: Replaces the rewards of the buffer: a step cost, or a function of a `Step`
+                (whose `info` is empty, because a buffer does not hold it).
+            terminal_value: The value of terminal states in units of reward: a number, or a
+                function of the last `Step` of an episode. By default 0. It is not part of a reward.
+            behaviour: A function of a `Step` that returns the probability (of a vector: the
+                density) with which its action was taken, if that is known.
+            key: The part of a `Dict` observation to keep, or several that are joined, as in
+                `collect`.
+            terminated: Which steps reached a terminal state, in the shape of `buffer.dones`. Only
+                a buffer with `handle_timeout_termination=False` needs it, as it does not tell
+                terminal states from a time limit; without a limit it is `buffer.dones`.
+            terminal_observation: What stands for every terminal state, if the buffer was made with
+                `optimize_memory_usage=True`, which does not keep the last observation of an
+                episode. (Steps that were cut off are left out there, for the same reason.)
+            scaled_actions: Whether the actions of a `Box` are scaled to [-1, 1], as the algorithms
+                of Stable-Baselines3 store them. They are scaled back to `buffer.action_space`.
+
+        Returns:
+            The transitions.
+
+        Raises:
+            DataError: The buffer is empty, lacks something, or nothing can be learned from it.
+        """
+        steps = replay.recorded(
+            buffer, as_key(key), terminated, terminal_observation, scaled_actions
+        )
+        return cls.from_table(**steps.columns(reward, terminal_value, behaviour))
+
+    @classmethod
+    def from_trajectories(
+        cls,
+        trajectories: Iterable[Any],
+        *,
+        action_space: gymnasium.Space | None = None,
+        reward: NumberOfStep = None,
+        terminal_value: NumberOfStep = None,
+        key: str | Sequence[str] | None = None,
+    ) -> Transitions:
+        """Makes transitions from whole episodes.
+
+        An episode of T steps is a dictionary, or an object with attributes:
+
+        - `observations`: T + 1 of them, or a dictionary of such arrays.
+        - `terminated`: whether the last step reached a terminal state; or T flags, of which only
+          the last one may be True.
+        - `truncated`: likewise, whether the episode was cut off there. By default it was, unless
+          it is terminated.
+        - `rewards`: T numbers, which are not needed if `reward` is given.
+        - `actions`: T of them, if they are known.
+        - `behaviour`: the T probabilities (of vectors: densities) with which actions were taken,
+          if they are known.
+
+        Args:
+            trajectories: The episodes.
+            action_space: The actions that there are, a `Discrete` or a `Box`. By default whole
+                numbers from 0 to the largest that was seen; of vectors, fit is told how the default
+                policy chooses them (`default_policy`).
+            reward: Replaces the rewards: a step cost, or a function of a `Step`.
+            terminal_value: As for `from_replay_buffer`.
+            key: As for `from_replay_buffer`.
+
+        Returns:
+            The transitions.
+
+        Raises:
+            DataError: An episode is not complete, or nothing can be learned from them.
+        """
+        steps = episodes.recorded(trajectories, action_space, as_key(key))
+        return cls.from_table(**steps.columns(reward, terminal_value))
+
+    @classmethod
+    def from_minari(
+        cls,
+        dataset: str | episodes.MinariDataset,
+        *,
+        reward: NumberOfStep = None,
+        terminal_value: NumberOfStep = None,
+        behaviour: Callable[[Step], float] | None = None,
+        key: str | Sequence[str] | None = None,
+    ) -> Transitions:
+        """Makes transitions from a data set of Minari, which needs the extra `minari`.
+
+        Args:
+            dataset: A `minari.MinariDataset`, or the id of one that is on this machine.
+            reward: As for `from_replay_buffer`.
+            terminal_value: As for `from_replay_buffer`.
+            behaviour: As for `from_replay_buffer`.
+            key: As for `from_replay_buffer`.
+
+        Returns:
+            The transitions.
+
+        Raises:
+            DataError: Its spaces are of another kind, or nothing can be learned from it.
+            MissingFile: There is no data set of this id on this machine.
+        """
+        found = episodes.minari_dataset(dataset)
+        steps = episodes.recorded(episodes.episodes_of(found), found.action_space, as_key(key))
+        return cls.from_table(**steps.columns(reward, terminal_value, behaviour))
 
     @property
     def repeats(self) -> bool:
@@ -366,19 +492,6 @@ def _check_file(settings: dict[str, Any], headers: dict[str, Header]) -> None:
 
 def _or_zeros(values: npt.ArrayLike | None, n: int) -> npt.ArrayLike:
     return np.zeros(n) if values is None else values
-
-
-def merge_equal(rows: np.ndarray) -> tuple[np.ndarray, Int[np.ndarray, " n"]]:
-    """Returns the distinct rows (bit for bit) in order of appearance, and the index of each row."""
-    _, first, index = np.unique(row_bytes(rows), return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    return rows[first[order]], np.argsort(order)[index]
-
-
-def row_bytes(rows: np.ndarray) -> np.ndarray:
-    """Returns the bytes of each row as one element."""
-    flat = np.ascontiguousarray(rows).reshape(len(rows), math.prod(rows.shape[1:]))
-    return flat.view(np.dtype((np.void, flat.dtype.itemsize * flat.shape[1]))).ravel()
 
 
 def _check(data: Transitions) -> None:

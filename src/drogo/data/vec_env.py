@@ -5,7 +5,6 @@ Stable-Baselines3 is not imported. What counts is the interface of its `VecEnv`.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
@@ -101,28 +100,11 @@ def as_gymnasium(env: object) -> gymnasium.Env | VectorEnv:
     if isinstance(env, VecEnv):
         return AsVectorEnv(env)
     kind = f"{type(env).__module__}.{type(env).__qualname__}"
-    if _is_pure(env):
-        raise ArgumentTypeError(
-            f"env is a {kind}, whose reset and step are pure functions of a key and a state, as in "
-            "gymnax and navix. collect steps environments that keep their own state.",
-            remedy="Roll it out in JAX, with a step that does not reset by itself (step_env in "
-            "gymnax), and give the arrays to drogo.Transitions.from_arrays(observations, "
-            "next_observations, reward, terminated).",
-        )
     raise ArgumentTypeError(
-        f"env is a {kind}; it must be a Gymnasium environment, a vector of them, or a VecEnv of "
-        "Stable-Baselines3.",
+        f"env is a {kind}; it must be a Gymnasium environment, a vector of them, a VecEnv of "
+        "Stable-Baselines3, or a JAX environment with the interface of gymnax or navix.",
         remedy="For any other source of data, use drogo.Transitions.from_arrays.",
     )
-
-
-def _is_pure(env: object) -> bool:
-    """Whether `reset` of an environment takes a random key, or its `step` a state."""
-    for name, argument in (("reset", "key"), ("step", "state"), ("step", "timestep")):
-        method = getattr(env, name, None)
-        if callable(method) and argument in inspect.signature(method).parameters:
-            return True
-    return False
 
 
 def _by_name(infos: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -22,8 +22,9 @@ from scipy.special import logsumexp
 from scipy.stats import t as student
 
 from drogo.config import is_a
-from drogo.data.collect import NumberOfStep, Start
+from drogo.data.collect import Start
 from drogo.data.simulate import Simulator, simulator
+from drogo.data.step import NumberOfStep
 from drogo.errors import ArgumentError
 from drogo.learn.result import LogEigenvector
 

@@ -15,7 +15,7 @@ from jaxtyping import Float, Int, Shaped
 
 from drogo.config import CUSTOM, Config, is_a
 from drogo.data.arrays import MOST_ACTIONS, as_type
-from drogo.data.transitions import merge_equal
+from drogo.data.table import merge_equal
 from drogo.errors import ArgumentError, DamagedFile, DrogoError
 from drogo.files import Header, read_array_file, write_array_file
 from drogo.learn.build import UserNetwork

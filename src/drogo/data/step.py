@@ -1,0 +1,49 @@
+"""One step of an environment, and numbers that are given for each step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from drogo.errors import ArgumentError
+
+
+class Step(NamedTuple):
+    """One step of an environment, as the environment reported it."""
+
+    observation: Any
+    action: Any
+    reward: float
+    next_observation: Any
+    terminated: bool
+    truncated: bool
+    info: dict[str, Any]
+
+    def numbers(self, reward: NumberOfStep, terminal_value: NumberOfStep) -> tuple[float, float]:
+        """Returns the reward of the state that was left, and the value of a terminal state.
+
+        Args:
+            reward: As in `collect`.
+            terminal_value: As in `collect`.
+        """
+        own, value = self.reward, 0.0
+        if self.terminated:
+            reported = float(self.info.get("terminal_value") or 0.0)
+            own, value = own - reported, _number_of(terminal_value, self, reported)
+        return _number_of(reward, self, own), value
+
+
+NumberOfStep = float | Callable[[Step], float] | None
+
+
+def check_cost(reward: NumberOfStep) -> None:
+    """Raises an `ArgumentError` if a number that replaces every reward is not a cost."""
+    if isinstance(reward, int | float) and not reward < 0:
+        raise ArgumentError(f"reward is {reward}; a step cost must be negative.")
+
+
+def _number_of(given: NumberOfStep, step: Step, otherwise: Any) -> Any:
+    """Returns the number that was given for a step, if any was."""
+    if given is None:
+        return otherwise
+    return given(step) if callable(given) else given

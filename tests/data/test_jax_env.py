@@ -1,0 +1,365 @@
+"""`collect` on environments that are pure JAX functions, in the interfaces of gymnax and navix."""
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from drogo import collect
+from drogo.data import jax_env
+from drogo.data.jax_env import pure_env
+from drogo.errors import AlreadyExists, ArgumentError, ArgumentTypeError, DataError
+
+GOAL = 4
+LIMIT = 9
+
+
+@jax.tree_util.register_dataclass
+@dataclass
+class Params:
+    max_steps_in_episode: int = LIMIT
+    slip: float = 0.25
+
+
+class State(NamedTuple):
+    at: jax.Array
+    time: jax.Array
+
+
+class Actions(NamedTuple):
+    """A space of gymnax."""
+
+    n: int = 2
+    shape: tuple = ()
+
+
+class Box(NamedTuple):
+    low: float
+    high: float
+    shape: tuple
+
+
+class Line:
+    """A walk from 0 or 1 to 4 that sometimes does not move, in the interface of gymnax 1.0."""
+
+    default_params = Params()
+    space = Actions()
+
+    def reset(self, key, params):
+        state = State(jax.random.randint(key, (), 0, 2), jnp.asarray(0))
+        return self.seen(state), state
+
+    def step_env(self, key, state, action, params):
+        moves = jax.random.uniform(key) >= params.slip
+        at = jnp.clip(state.at + jnp.where(moves, 2 * action - 1, 0), 0, GOAL)
+        after = State(at, state.time + 1)
+        info = {"terminal_value": -3.0}
+        over = self.over(after, params)
+        return self.seen(after), after, jnp.where(at == GOAL, -4.0, -1.0), over, info
+
+    def over(self, state, params):
+        return state.at == GOAL
+
+    def is_truncated(self, state, params):
+        return state.time >= params.max_steps_in_episode
+
+    def action_space(self, params):
+        return self.space
+
+    def seen(self, state):
+        return jnp.array([state.at, -state.at], dtype=jnp.float32)
+
+
+class OldLine(Line):
+    """The same before gymnax 1.0: done includes the time limit."""
+
+    is_truncated = property()  # no such method
+
+    def over(self, state, params):
+        return (state.at == GOAL) | (state.time >= params.max_steps_in_episode)
+
+
+class Timestep(NamedTuple):
+    observation: jax.Array
+    reward: jax.Array
+    step_type: jax.Array
+    t: jax.Array
+    key: jax.Array
+    info: dict
+
+    def is_termination(self):
+        return self.step_type == 2
+
+    def is_truncation(self):
+        return self.step_type == 1
+
+
+class NavixActions(NamedTuple):
+    minimum: int = 0
+    maximum: int = 1
+    n: int = 2
+    shape: tuple = ()
+
+    def sample(self, key):
+        return jnp.zeros((), jnp.int32)  # never the last one, as in navix 0.7
+
+
+class NavixLine:
+    """The same in the interface of navix, whose timestep holds everything, also a key."""
+
+    action_space, max_steps = NavixActions(), LIMIT
+
+    def reset(self, key):
+        own, at = jax.random.split(key)
+        place = jax.random.randint(at, (), 0, 2)
+        return self.at(place, jnp.asarray(0), 0.0, own, jnp.asarray(0))
+
+    def step(self, timestep, action):
+        own, at = jax.random.split(timestep.key)
+        moves = jax.random.uniform(at) >= 0.25
+        place = timestep.observation[0].astype(jnp.int32)
+        place = jnp.clip(place + jnp.where(moves, 2 * action - 1, 0), 0, GOAL)
+        t = timestep.t + 1
+        kind = jnp.where(place == GOAL, 2, jnp.where(t >= LIMIT, 1, 0))
+        after = self.at(place, t, jnp.where(place == GOAL, -4.0, -1.0), own, kind)
+        again = self.reset(own)
+        over = timestep.step_type > 0
+        return jax.tree.map(lambda new, old: jnp.where(over, new, old), again, after)
+
+    def at(self, place, t, reward, key, kind):
+        seen = jnp.array([place, -place], dtype=jnp.float32)
+        return Timestep(
+            seen, jnp.asarray(reward), kind, t, key, {"terminal_value": jnp.array(-3.0)}
+        )
+
+
+KINDS = {"gymnax": Line, "older gymnax": OldLine, "navix": NavixLine}
+
+
+def places(data):
+    return (data.observations[rows][:, 0] for rows in (data.state, data.next_state))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_steps_follow_the_world(kind):
+    data = collect(KINDS[kind](), 8000, seed=0)
+    before, after = places(data)
+    assert len(data) == 8000
+    assert len(data.observations) == 5
+    assert np.array_equal(after == GOAL, data.terminated)
+    assert not (before == GOAL).any()
+    counts = np.zeros((GOAL, GOAL + 1))
+    np.add.at(counts, (before.astype(int), after.astype(int)), 1)
+    expected = 0.375 * np.eye(GOAL, GOAL + 1, 1) + 0.375 * np.eye(GOAL, GOAL + 1, -1)
+    expected += 0.25 * np.eye(GOAL, GOAL + 1)
+    expected[0, 0] += 0.375
+    visits = counts.sum(axis=1, keepdims=True)
+    assert np.abs(counts / visits - expected).max() < 5 * 0.5 / visits.min() ** 0.5
+    assert data.n_actions == 2
+    assert data.follows_default
+    assert data.action.mean() == pytest.approx(0.5, abs=0.03)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_time_limit_is_no_terminal_state(kind):
+    data = collect(KINDS[kind](), 4000, seed=1)
+    walkers = 4000 // LIMIT
+    terminated, truncated = (
+        flags[: walkers * (4000 // walkers)].reshape(-1, walkers)
+        for flags in (data.terminated, data.truncated)
+    )
+    assert truncated.any()
+    assert not (truncated & terminated).any()
+    assert terminated[LIMIT - 1].any()  # in the very step in which the time is over too
+    assert not truncated[: LIMIT - 1].any()
+    time = np.zeros(walkers, dtype=int)
+    for over, cut in zip(terminated, truncated, strict=True):
+        time += 1
+        assert np.array_equal(cut, (time == LIMIT) & ~over)
+        time[over | cut] = 0
+    assert set(data.reward) == {-1.0}  # the terminal value was taken out of it
+    assert set(data.terminal_value[data.terminated]) == {-3.0}
+    assert not data.terminal_value[~data.terminated].any()
+
+
+def test_within_an_episode_each_observation_has_one_row():
+    merged, single = (collect(Line(), 3000, seed=0, merge=merge) for merge in (True, False))
+    for before, after in zip(places(merged), places(single), strict=True):
+        assert np.array_equal(before, after)
+    begun = len(single.observations) - 3000
+    over = single.terminated | single.truncated
+    assert over.sum() < begun <= over.sum() + 3000 // LIMIT
+    walkers = 3000 // LIMIT
+    goes_on = ~over[:-walkers]
+    assert np.array_equal(single.next_state[:-walkers][goes_on], single.state[walkers:][goes_on])
+
+
+def test_many_loops_are_as_one(monkeypatch, tmp_path):
+    whole = collect(Line(), 3000, seed=0)
+    monkeypatch.setattr(jax_env, "ROWS_AT_ONCE", 700)
+    for merge in (True, False):
+        parts = collect(Line(), 3000, seed=0, merge=merge, file=tmp_path / f"{merge}.bin")
+        assert np.array_equal(parts.reward, whole.reward)
+        for one, other in zip(places(parts), places(whole), strict=True):
+            assert np.array_equal(one, other)
+    with pytest.raises(AlreadyExists):
+        collect(Line(), 10, seed=0, file=tmp_path / "True.bin")
+
+
+def test_seeds_and_parameters():
+    first, again, other = (collect(Line(), 500, seed=s) for s in (1, 1, 2))
+    assert np.array_equal(first.state, again.state)
+    assert not np.array_equal(first.action, other.action)
+    sure = collect((Line(), replace(Params(), slip=0.0)), 2000, seed=0)
+    before, after = places(sure)
+    assert (np.abs(after - before)[before > 0] == 1).all()
+    few = collect((Line(), Params(max_steps_in_episode=10_000)), 50, seed=0)
+    assert len(few) == 50
+
+
+def test_functions_of_ones_own():
+    def mostly_right(observation, key):
+        assert observation.shape == (2,)
+        return (jax.random.uniform(key) < 0.8).astype(jnp.int32)
+
+    data = collect(
+        Line(),
+        2000,
+        seed=0,
+        policy=mostly_right,
+        behaviour=lambda step: jnp.where(step.action == 1, 0.8, 0.2),
+        reward=lambda step: -1.0 - step.next_observation[0],
+        terminal_value=lambda step: -step.observation[0],
+    )
+    _, after = places(data)
+    np.testing.assert_allclose(data.reward, -1 - after)
+    np.testing.assert_allclose(data.behaviour, np.where(data.action == 1, 0.8, 0.2), rtol=1e-6)
+    assert data.action.mean() == pytest.approx(0.8, abs=0.05)
+    assert set(data.terminal_value[data.terminated]) == {-(GOAL - 1)}
+    data = collect(Line(), 500, seed=0, policy=mostly_right, reward=-0.1, terminal_value=-0.3)
+    assert set(data.reward) == {-0.1}
+    assert set(data.terminal_value[data.terminated]) == {-0.3}
+    assert data.behaviour is None
+
+
+@pytest.mark.parametrize("kind", ["gymnax", "navix"])
+def test_a_start_of_ones_own(kind):
+    def near_the_goal(env, key):
+        place, time = jax.random.randint(key, (), 1, GOAL), jnp.asarray(0)
+        if kind == "gymnax":
+            return env.seen(State(place, time)), State(place, time)
+        return env.at(place, time, 0.0, key, jnp.asarray(0))
+
+    data = collect(KINDS[kind](), 1500, seed=0, start=near_the_goal)
+    before, after = places(data)
+    assert np.bincount(before.astype(int)).tolist() == pytest.approx([0, 500, 500, 500], abs=90)
+    assert (np.abs(after - before) <= 1).all()
+
+
+def test_parts_of_a_dict():
+    class Parts(Line):
+        def seen(self, state):
+            return {
+                "at": state.at,
+                "both": jnp.array([[state.at], [state.time]], dtype=jnp.float32),
+            }
+
+    data = collect(Parts(), 500, seed=0, key="at")
+    assert sorted(data.observations.tolist()) == [0, 1, 2, 3, 4]
+    data = collect(Parts(), 500, seed=0, key=("both", "at"))
+    assert (data.observations[:, 0] == data.observations[:, 2]).all()
+    with pytest.raises(DataError, match="choose the part to learn from"):
+        collect(Parts(), 500, seed=0)
+
+
+class Smooth(Line):
+    space = Box(-1.0, 3.0, (1,))
+
+    def step_env(self, key, state, action, params):
+        assert action.shape == (1,)
+        towards = (action[0] > 1).astype(jnp.int32)
+        return super().step_env(key, state, towards, params)
+
+
+def test_vectors_as_actions():
+    data = collect(Smooth(), 1000, seed=0)
+    assert data.action.shape == (1000, 1)
+    assert data.action.min() < -0.9
+    assert data.action.max() > 2.9
+    np.testing.assert_allclose(data.default, 0.25)
+    assert data.follows_default
+    with pytest.raises(
+        DataError, match=r"the action of transition 0 is \[9.\], which is not in Bo"
+    ):
+        collect(Smooth(), 1000, seed=0, policy=lambda observation, key: jnp.array([9.0]))
+
+
+def test_spaces():
+    minimum, maximum = jnp.array([0.0, 1.0]), jnp.array([1.0, 3.0])
+    continuous = type("Continuous", (), {"minimum": minimum, "maximum": maximum, "shape": (2,)})()
+    bounds = (np.array([0, 1], np.float32), np.array([1, 3], np.float32))
+    assert jax_env._space(continuous) == spaces.Box(*bounds)
+    assert jax_env._space(Actions(3)) == spaces.Discrete(3)
+    with pytest.raises(ArgumentTypeError, match="must be Discrete or a Box"):
+        jax_env._space(Actions(3, shape=(2,)))
+    with pytest.raises(ArgumentTypeError, match="must be Discrete or a Box"):
+        jax_env._space(object())
+    unbounded = type("Unbounded", (Line,), {"space": Box(-np.inf, np.inf, (1,))})
+    with pytest.raises(ArgumentError, match="there is no uniform policy. Give policy="):
+        collect(unbounded(), 10, seed=0)
+
+
+class ResetsByItself:
+    def reset(self, key, params=None):
+        raise NotImplementedError
+
+    def step(self, key, state, action, params=None):
+        raise NotImplementedError
+
+
+class Wrapper(ResetsByItself):
+    """Everything that it does not have is that of the environment inside."""
+
+    def __init__(self, env):
+        self.inside = env
+
+    def __getattr__(self, name):
+        return getattr(self.inside, name)
+
+
+@pytest.mark.parametrize("env", [ResetsByItself(), Wrapper(Line())])
+def test_last_observations_that_would_be_lost(env):
+    with pytest.raises(ArgumentTypeError, match="that may reset by itself.*the environment inside"):
+        pure_env(env)
+
+
+def test_a_time_limit_that_nobody_knows():
+    class Unknown(OldLine):
+        default_params = None
+
+    with pytest.raises(ArgumentTypeError, match=r"a time limit.* method is_truncated\(state, par"):
+        collect(Unknown(), 10, seed=0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"start": "uniform"}, r"a function start\(env, key\) that returns what reset returns"),
+        ({"reward": 1.0}, "a step cost must be negative"),
+        ({"behaviour": lambda step: 1.0}, "give policy too"),
+        ({"policy": lambda observation, key: int(observation[0] > 1)}, "not a pure JAX function"),
+        ({"reward": lambda step: -1.0 if step.terminated else -2.0}, "jnp.where instead of if"),
+        ({"policy": lambda observation, key: 7}, "the action of transition 0 is 7, which is not"),
+        (
+            {"policy": lambda observation, key: 1, "behaviour": lambda step: 0.0},
+            "behaviour of transition 0 is 0",
+        ),
+    ],
+)
+def test_wrong_arguments(arguments, message):
+    with pytest.raises(ArgumentError, match=message):
+        collect(Line(), 200, seed=0, **arguments)

@@ -1,0 +1,293 @@
+"""Replay buffers of Stable-Baselines3, compared with what was put into them."""
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+from gymnasium.wrappers import TimeLimit
+
+import needs
+from drogo import Transitions
+from drogo.data.replay import recorded
+from drogo.errors import ArgumentTypeError, DataError
+
+LENGTH = 5
+UNKNOWN = -7.0
+"""What stands for the terminal state where its observation is lost."""
+
+
+class Line(gymnasium.Env):
+    """A walk on a line in steps of -1 to 3; from 5 on it is over. Observations do not repeat."""
+
+    observation_space = spaces.Box(-100, 100, (2,), np.float32)
+    action_space = spaces.Box(-1.0, 3.0, (1,), np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.at = float(self.np_random.uniform(0, 1))
+        return self.seen(), {}
+
+    def step(self, action):
+        self.at += float(action[0])
+        return self.seen(), -1.0 - abs(self.at), self.at >= LENGTH, False, {}
+
+    def seen(self):
+        return np.array([self.at, 2 * self.at], dtype=np.float32)
+
+
+class Numbered(Line):
+    """The same with two actions and a whole number as observation."""
+
+    observation_space = spaces.Discrete(LENGTH + 3)
+    action_space = spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        gymnasium.Env.reset(self, seed=seed)
+        self.at = int(self.np_random.integers(0, 2))
+        return self.seen(), {}
+
+    def step(self, action):
+        self.at = max(0, self.at + 2 * int(action) - 1)
+        return self.seen(), -1.0, self.at >= LENGTH, False, {}
+
+    def seen(self):
+        return self.at
+
+
+class Parts(Numbered):
+    observation_space = spaces.Dict(
+        {
+            "place": Numbered.observation_space,
+            "image": spaces.Box(0, 255, (3, 8, 8), np.uint8),
+        }
+    )
+
+    def seen(self):
+        image = np.zeros((3, 8, 8), dtype=np.uint8)
+        image[1, self.at] = 200
+        return {"place": self.at, "image": image}
+
+
+@pytest.fixture
+def sb3():
+    needs.module("stable_baselines3")
+    return needs.module("stable_baselines3.common.buffers")
+
+
+def fill(sb3, kind, steps, n_envs=2, limit=None, **options):
+    """Returns a buffer, and every step in the order of time."""
+    from stable_baselines3.common.vec_env import DummyVecEnv
+
+    limit = limit or (6 if kind is Line else 20)
+    envs = DummyVecEnv([lambda: TimeLimit(kind(), limit)] * n_envs)
+    Buffer = sb3.DictReplayBuffer if kind is Parts else sb3.ReplayBuffer
+    options = {"buffer_size": 40 * n_envs, **options}
+    buffer = Buffer(
+        observation_space=envs.observation_space,
+        action_space=envs.action_space,
+        n_envs=n_envs,
+        device="cpu",
+        **options,
+    )
+    envs.seed(3)
+    envs.action_space.seed(4)
+    before, true = envs.reset(), []
+    for _ in range(steps):
+        action = np.array([envs.action_space.sample() for _ in range(n_envs)])
+        after, reward, done, infos = envs.step(action)
+        last = [info.get("terminal_observation") if over else one
+                for one, over, info in zip(_each(after, n_envs), done, infos, strict=True)]  # fmt: skip
+        for k, info in enumerate(infos):
+            cut = bool(info.get("TimeLimit.truncated"))
+            true.append((_each(before, n_envs)[k], action[k], reward[k], last[k],
+                         bool(done[k]) and not cut, cut))  # fmt: skip
+        scaled = action if kind is not Line else (action + 1) / 2 - 1
+        stacked = ({name: np.array([one[name] for one in last]) for name in after}
+                   if isinstance(after, dict) else np.array(last))  # fmt: skip
+        buffer.add(before, stacked, scaled, reward, done, infos)
+        before = after
+    return buffer, true
+
+
+def _each(observations, n):
+    if isinstance(observations, dict):
+        return [{name: part[k] for name, part in observations.items()} for k in range(n)]
+    return list(observations)
+
+
+def assert_same(data, true, part=np.asarray):
+    """The same steps in the same order."""
+    assert len(data) == len(true)
+    before, action, reward, after, over, cut = zip(*true, strict=True)
+    np.testing.assert_array_equal(data.observations[data.state], [part(one) for one in before])
+    np.testing.assert_array_equal(data.observations[data.next_state], [part(one) for one in after])
+    np.testing.assert_allclose(data.reward, reward, rtol=1e-6)
+    assert data.terminated.tolist() == list(over)
+    assert data.truncated.tolist() == list(cut)
+    np.testing.assert_allclose(data.action, action, atol=1e-6)
+
+
+@pytest.mark.parametrize("n_envs", [1, 3])
+@pytest.mark.parametrize("steps", [25, 40, 67])
+def test_what_was_put_in_comes_out(sb3, n_envs, steps):
+    """Not full, just full, and full with the oldest steps replaced."""
+    buffer, true = fill(sb3, Line, steps, n_envs)
+    data = Transitions.from_replay_buffer(buffer)
+    assert_same(data, true[-40 * n_envs :])
+    assert data.terminated.any()
+    assert data.truncated.any() or len(data) < 50
+    np.testing.assert_allclose(data.default, 0.25)  # the actions are in [-1, 3]
+    assert data.behaviour is None
+
+
+def test_discrete_spaces(sb3):
+    buffer, true = fill(sb3, Numbered, 60)
+    data = Transitions.from_replay_buffer(buffer)
+    assert_same(data, true[-80:])
+    assert data.observations.ndim == 1  # numbers, as the environment gives them
+    assert data.n_actions == 2
+
+
+def test_parts_of_a_dict(sb3):
+    buffer, true = fill(sb3, Parts, 60)
+    data = Transitions.from_replay_buffer(buffer, key="place")
+    assert_same(data, true[-80:], part=lambda one: one["place"])
+    data = Transitions.from_replay_buffer(buffer, key="image")
+    assert_same(data, true[-80:], part=lambda one: np.moveaxis(one["image"], 0, -1))
+    data = Transitions.from_replay_buffer(buffer, key=("place", "image"))
+    assert data.observations.shape[1:] == (1 + 192,)
+    with pytest.raises(DataError, match="choose the part to learn from, for example key="):
+        Transitions.from_replay_buffer(buffer)
+
+
+@pytest.mark.parametrize("n_envs", [1, 3])
+@pytest.mark.parametrize("steps", [25, 40, 67])
+def test_half_the_memory(sb3, n_envs, steps):
+    """The last observation of an episode is lost, and so is the oldest step of a full buffer."""
+    options = {"optimize_memory_usage": True, "handle_timeout_termination": False}
+    buffer, true = fill(sb3, Line, steps, n_envs, **options)
+    with pytest.raises(DataError, match="does not tell episodes that terminated from those"):
+        Transitions.from_replay_buffer(buffer)
+    over = np.zeros_like(buffer.dones)
+    for at, step in enumerate(true):
+        over[(at // n_envs) % 40, at % n_envs] = step[4]
+    with pytest.raises(DataError, match="the last observations of .* episodes are lost"):
+        Transitions.from_replay_buffer(buffer, terminated=over)
+    data = Transitions.from_replay_buffer(
+        buffer, terminated=over, terminal_observation=np.full(2, UNKNOWN)
+    )
+    newest = len(true) - n_envs
+    held = true if steps < 40 else true[-39 * n_envs :]
+    first = len(true) - len(held)
+    expected = []
+    for at, (before, action, reward, after, ended, cut) in enumerate(held, first):
+        if cut and at < newest:
+            continue
+        reached = np.full(2, UNKNOWN) if ended and at < newest else after
+        expected.append((before, action, reward, reached, ended, cut))
+    assert_same(data, expected)
+
+
+def test_timeouts_that_were_not_recorded(sb3):
+    buffer, true = fill(sb3, Line, 30, limit=1000, handle_timeout_termination=False)
+    assert_same(Transitions.from_replay_buffer(buffer, terminated=buffer.dones), true)
+
+
+def test_numbers_of_ones_own(sb3):
+    buffer, true = fill(sb3, Numbered, 40)
+    data = Transitions.from_replay_buffer(buffer, reward=-2.0, terminal_value=-3.0)
+    assert set(data.reward) == {-2.0}
+    assert np.array_equal(data.terminal_value, np.where(data.terminated, -3.0, 0.0))
+    data = Transitions.from_replay_buffer(
+        buffer,
+        reward=lambda step: -1.0 - float(step.next_observation),
+        terminal_value=lambda step: -float(step.observation),
+        behaviour=lambda step: 0.25 + 0.5 * float(step.action),
+    )
+    np.testing.assert_array_equal(data.reward, [-1 - step[3] for step in true])
+    assert set(data.terminal_value[data.terminated]) == {-(LENGTH - 1)}
+    np.testing.assert_array_equal(data.behaviour, [0.25 + 0.5 * step[1] for step in true])
+    np.testing.assert_array_equal(data.default, 0.5)
+
+
+def test_agents_fill_buffers_with_what_the_environment_gave(sb3):
+    """Also behind a VecNormalize, whose numbers only the agent sees."""
+    from stable_baselines3 import SAC
+    from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
+
+    envs = VecNormalize(DummyVecEnv([lambda: TimeLimit(Line(), 6)]))
+    model = SAC("MlpPolicy", envs, learning_starts=100, buffer_size=500, seed=0, device="cpu")
+    model.learn(60)
+    data = Transitions.from_replay_buffer(model.replay_buffer)
+    before, after = (data.observations[part] for part in (data.state, data.next_state))
+    np.testing.assert_allclose(after - before, data.action * [[1, 2]], atol=1e-4)
+    np.testing.assert_allclose(data.reward, -1 - np.abs(after[:, 0]), rtol=1e-5)
+    assert np.array_equal(after[:, 0] >= LENGTH, data.terminated)
+    assert data.terminated.any()
+    assert data.action.max() > 1.5  # not scaled to [-1, 1]
+
+
+def test_actions_that_were_not_scaled(sb3):
+    buffer, true = fill(sb3, Line, 40)
+    buffer.actions[:] = np.array([step[1] for step in true]).reshape(buffer.actions.shape)
+    with pytest.raises(DataError, match="the action of step .* Give scaled_actions=False"):
+        Transitions.from_replay_buffer(buffer)
+    assert_same(Transitions.from_replay_buffer(buffer, scaled_actions=False), true)
+    buffer.actions[3, 1] = 9.0
+    with pytest.raises(
+        DataError, match=r"the action of transition 7 is \[9.\], which is not in Box"
+    ):
+        Transitions.from_replay_buffer(buffer, scaled_actions=False)
+
+
+def test_an_empty_buffer(sb3):
+    buffer, _ = fill(sb3, Numbered, 0)
+    with pytest.raises(DataError, match="the replay buffer has no complete step. Fill it first"):
+        Transitions.from_replay_buffer(buffer)
+    options = {"optimize_memory_usage": True, "handle_timeout_termination": False, "buffer_size": 1}
+    buffer, _ = fill(sb3, Numbered, 3, n_envs=1, **options)
+    with pytest.raises(DataError, match="no complete step"):
+        Transitions.from_replay_buffer(buffer)
+
+
+def test_bad_buffers(sb3):
+    with pytest.raises(ArgumentTypeError, match="buffer is a list; it must be a ReplayBuffer"):
+        recorded([], None, None, None, True)
+    rollouts = sb3.RolloutBuffer(8, Line.observation_space, Line.action_space, device="cpu")
+    with pytest.raises(ArgumentTypeError, match="A RolloutBuffer does not hold"):
+        recorded(rollouts, None, None, None, True)
+    buffer, _ = fill(sb3, Numbered, 40)
+    with pytest.raises(DataError, match=r"terminated has shape \(3,\); expected that of buffer"):
+        Transitions.from_replay_buffer(buffer, terminated=[0, 0, 1])
+    with pytest.raises(DataError, match="steps after which the episode went on"):
+        Transitions.from_replay_buffer(buffer, terminated=np.ones_like(buffer.dones))
+    with pytest.raises(ValueError, match="a step cost must be negative"):
+        Transitions.from_replay_buffer(buffer, reward=1.0)
+    with pytest.raises(DataError, match="behaviour of transition 0 is 0, which is not a prob"):
+        Transitions.from_replay_buffer(buffer, behaviour=lambda step: 0.0)
+    with pytest.raises(DataError, match="behaviour of transition 0 is 1.5"):
+        Transitions.from_replay_buffer(buffer, behaviour=lambda step: 1.5)
+    buffer.actions[2, 0] = 4
+    with pytest.raises(DataError, match=r"the action of transition 4 is 4, which is not in Discr"):
+        Transitions.from_replay_buffer(buffer)
+
+
+def test_a_stand_in_of_another_shape(sb3):
+    options = {"optimize_memory_usage": True, "handle_timeout_termination": False}
+    buffer, _ = fill(sb3, Line, 40, **options)
+    with pytest.raises(DataError, match=r"terminal_observation has shape \(3,\)"):
+        Transitions.from_replay_buffer(
+            buffer, terminated=buffer.dones, terminal_observation=np.zeros(3)
+        )
+
+
+def test_actions_of_another_kind(sb3):
+    class Two(Numbered):
+        action_space = spaces.MultiDiscrete([2, 2])
+
+        def step(self, action):
+            return super().step(action[0])
+
+    buffer, _ = fill(sb3, Two, 40)
+    with pytest.raises(DataError, match="only Discrete and Box are known. Number the actions"):
+        Transitions.from_replay_buffer(buffer)
