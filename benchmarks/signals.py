@@ -33,6 +33,8 @@ COMMANDS = {
 }  # fmt: skip
 LONGEST_WAIT = 20.0
 """Seconds before a signal. A longer command advances by that much, and less, with each start."""
+LONGEST_END = 1.0
+"""A command that takes longer to end is listed."""
 STATUS = {signal.SIGINT: 130, signal.SIGKILL: -signal.SIGKILL}
 
 
@@ -74,15 +76,21 @@ def start(command: list[str], directory: Path) -> subprocess.Popen[str]:
     )
 
 
-def send(process: subprocess.Popen[str], number: signal.Signals, tally: Tally) -> None:
+def send(
+    process: subprocess.Popen[str], number: signal.Signals, tally: Tally, moment: float
+) -> None:
     """Sends a signal to all processes of a command, and notes how it ended."""
     began = time.monotonic()
     os.killpg(process.pid, number)
     _, errors = process.communicate()  # until the workers, which hold the pipe, have ended too
     tally.seconds.append(time.monotonic() - began)
     tally.seen["signals"] += 1
-    tally.seen["other status"] += process.returncode != STATUS[number]
+    other, late = process.returncode != STATUS[number], tally.seconds[-1] > LONGEST_END
+    tally.seen["other status"] += other
     tally.seen["traceback"] += "Traceback" in errors
+    if other or late or "Traceback" in errors:
+        print(f"<!-- {number.name} after {moment:.2f} s: ended after {tally.seconds[-1]:.2f} s, "
+              f"status {process.returncode}, {errors[-300:]!r} -->", flush=True)  # fmt: skip
 
 
 def disturb(
@@ -104,14 +112,17 @@ def disturb(
             directory, finished = Path(place), False
             while not finished:
                 before = arrays(directory)
-                process = start(command, directory)
+                process, moment = (
+                    start(command, directory),
+                    rng.uniform(0.0, min(whole, LONGEST_WAIT)),
+                )
                 try:
                     last = tally.seen["signals"] >= times
-                    process.wait(None if last else rng.uniform(0.0, min(whole, LONGEST_WAIT)))
+                    process.wait(None if last else moment)
                     finished = True
                     tally.seen["failed"] += process.returncode != 0
                 except subprocess.TimeoutExpired:
-                    send(process, number, tally)
+                    send(process, number, tally, moment)
                 after = arrays(directory)
                 tally.seen["lost"] += not before.keys() <= after.keys()
             tally.seen["finished"] += 1

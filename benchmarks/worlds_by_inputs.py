@@ -41,10 +41,14 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("results/reproduce"))
     options = parser.parse_args()
-    scope = Scope(options.preset, options.seeds, options.transitions)
+    scope = Scope(options.preset, options.seeds)
     store = Store(options.out / "runs")
     store.clean()
-    jobs = {(w, k): fits.job(scope, w, k) for w in options.worlds for k in options.inputs}
+    jobs = {
+        (world, kind): fits.job(scope, world, kind, options.transitions)
+        for world in options.worlds
+        for kind in options.inputs
+    }
     todo = [job for job in jobs.values() if not store.has(job)]
     began = time.perf_counter()
     if todo:

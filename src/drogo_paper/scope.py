@@ -25,8 +25,6 @@ class Scope:
 
     preset: str = "fast"
     seeds: int = 10
-    transitions: int = TRANSITIONS
-    """Of each fit."""
     quick: bool = False
     """Fewer updates and steps, which takes minutes instead of an hour. For a first look only."""
 

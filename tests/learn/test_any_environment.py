@@ -304,12 +304,16 @@ class ChangingType(Walk):
         (WithDict, {}, "a Dict of image, place: choose the part .* key='image'"),
         (WithDict, {"key": "sound"}, "key is 'sound'; the observation has image, place"),
         (Walk, {"key": "image"}, "the observation is not a Dict"),
-        (Walk, {"terminal_value": float("nan")}, "the terminal_value of transition .* is nan"),
     ],
 )
 def test_wrong_environments(env, settings, message):
     with pytest.raises(DataError, match=message):
         collect(env(), 300, seed=0, **settings)
+
+
+def test_a_terminal_value_that_is_no_number():
+    with pytest.raises(ArgumentError, match="terminal_value is nan; it must be a finite number"):
+        collect(Walk(), 300, seed=0, terminal_value=float("nan"))
 
 
 def test_a_step_has_names():

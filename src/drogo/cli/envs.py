@@ -33,7 +33,10 @@ class Envs:
         rows = [
             {title: text.format(**world) for title, text in COLUMNS.items()} for world in worlds
         ]
-        caption = "low: number of low-reward cells; limit: step limit of an episode"
+        from drogo.worlds.register import ROOM_IDS
+
+        caption = "low: number of low-reward cells; limit: step limit of an episode. There are "
+        caption += f"also walled rooms with continuous states: {', '.join(ROOM_IDS)}."
         left = ("name", "Gymnasium id", "cells")
         print_table(terminal(), table("Shipped worlds", caption, rows, left=left))
 

@@ -12,7 +12,10 @@ from drogo.worlds import shipped
 
 ENTRY_POINT = "drogo.worlds.grid.environment:GridWorldEnv"
 ROOM = "drogo.worlds.control.walled_room:WalledRoom"
-LAYOUTS = ("wall", "u", "spiral", "doors")
+ROOM_IDS = {
+    f"drogo/Room-{layout.capitalize()}-v0": layout for layout in ("wall", "u", "spiral", "doors")
+}
+"""The layouts of the walled rooms, by their ids."""
 OWN_MAP = "drogo/GridWorld-v0"
 """The id for other maps: `world=` is then a `GridWorld`, a shipped name or a path."""
 
@@ -31,8 +34,7 @@ def register() -> None:
     for identifier, arguments in {**worlds, OWN_MAP: {}}.items():
         if identifier not in gymnasium.registry:
             gymnasium.register(identifier, entry_point=ENTRY_POINT, kwargs=arguments)
-    for layout in LAYOUTS:
-        identifier = f"drogo/Room-{layout.capitalize()}-v0"
+    for identifier, layout in ROOM_IDS.items():
         if identifier not in gymnasium.registry:
             gymnasium.register(
                 identifier, entry_point=ROOM, kwargs={"layout": layout}, max_episode_steps=500

@@ -3,14 +3,12 @@
 from drogo.worlds.control.acrobot import uniform_acrobot
 from drogo.worlds.control.mountain_car import mountain_car_truth, uniform_mountain_car
 from drogo.worlds.control.walled_room import (
-    LAYOUTS,
     WalledRoom,
     uniform_walled_room,
     walled_room_truth,
 )
+from drogo.worlds.register import ROOM_IDS as ROOMS
 
-ROOMS = {f"drogo/Room-{name.capitalize()}-v0": name for name in LAYOUTS}
-"""The layouts of the walled rooms, by their ids."""
 STARTS = {
     "MountainCar-v0": uniform_mountain_car,
     "Acrobot-v1": uniform_acrobot,
