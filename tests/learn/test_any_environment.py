@@ -7,7 +7,7 @@ from gymnasium import spaces
 
 from drogo import Transitions, collect, fit
 from drogo.data import Step, table
-from drogo.errors import DataError
+from drogo.errors import ArgumentError, DataError
 from drogo.learn.inputs import fit_inputs
 
 
