@@ -78,19 +78,25 @@ def start(command: list[str], directory: Path) -> subprocess.Popen[str]:
 
 def send(
     process: subprocess.Popen[str], number: signal.Signals, tally: Tally, moment: float
-) -> None:
-    """Sends a signal to all processes of a command, and notes how it ended."""
+) -> bool:
+    """Sends a signal to all processes of a command, and notes how it ended.
+
+    Returns:
+        Whether it had finished all the same.
+    """
     began = time.monotonic()
     os.killpg(process.pid, number)
     _, errors = process.communicate()  # until the workers, which hold the pipe, have ended too
     tally.seconds.append(time.monotonic() - began)
     tally.seen["signals"] += 1
-    other, late = process.returncode != STATUS[number], tally.seconds[-1] > LONGEST_END
+    other = process.returncode not in (STATUS[number], 0)  # 0: it had just finished
+    late = tally.seconds[-1] > LONGEST_END
     tally.seen["other status"] += other
     tally.seen["traceback"] += "Traceback" in errors
     if other or late or "Traceback" in errors:
         print(f"<!-- {number.name} after {moment:.2f} s: ended after {tally.seconds[-1]:.2f} s, "
               f"status {process.returncode}, {errors[-300:]!r} -->", flush=True)  # fmt: skip
+    return process.returncode == 0
 
 
 def disturb(
@@ -122,7 +128,7 @@ def disturb(
                     finished = True
                     tally.seen["failed"] += process.returncode != 0
                 except subprocess.TimeoutExpired:
-                    send(process, number, tally, moment)
+                    finished = send(process, number, tally, moment)
                 after = arrays(directory)
                 tally.seen["lost"] += not before.keys() <= after.keys()
             tally.seen["finished"] += 1

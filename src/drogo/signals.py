@@ -64,6 +64,16 @@ def end_at_once_by_signals() -> None:
         signal.signal(number, end_at_once)
 
 
+def ignore_from_now_on() -> None:
+    """Lets a command that has done its work end as such, whatever comes while Python shuts down.
+
+    Only where the signals would end it at once: a process of somebody else's keeps its handlers.
+    """
+    for number in SIGNALS:
+        if signal.getsignal(number) is end_at_once:
+            signal.signal(number, signal.SIG_IGN)
+
+
 @contextmanager
 def interrupted_by_signals() -> Iterator[None]:
     """Raises `Interrupted` when a signal comes, and ends the process if that does not end it.

@@ -63,6 +63,7 @@ def main(arguments: list[str] | None = None) -> None:
         with signals.interrupted_by_signals():
             verb.run()
             sys.stdout.flush()
+        signals.ignore_from_now_on()
     except signals.Interrupted as error:
         # Python would first wait for its threads, and those of XLA do not survive its own end.
         with contextlib.suppress(OSError):
