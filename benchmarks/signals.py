@@ -89,7 +89,9 @@ def send(
     _, errors = process.communicate()  # until the workers, which hold the pipe, have ended too
     tally.seconds.append(time.monotonic() - began)
     tally.seen["signals"] += 1
-    other = process.returncode not in (STATUS[number], 0)  # 0: it had just finished
+    # Before Python has begun, the signal itself ends a process: for a shell that is the same. A
+    # status of 0 means that it had just finished.
+    other = process.returncode not in (STATUS[number], -number, 0)
     late = tally.seconds[-1] > LONGEST_END
     tally.seen["other status"] += other
     tally.seen["traceback"] += "Traceback" in errors
@@ -142,6 +144,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", nargs="*", choices=COMMANDS, default=list(COMMANDS))
     options = parser.parse_args()
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # in the background a shell lets it be ignored
     print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores", flush=True)
     columns = ("finished", "other bits", "failed", "lost", "other status", "traceback")
     print("| command | alone (s) | signal | signals | median (s) | longest (s) |",
