@@ -121,6 +121,23 @@ def test_a_fit_is_certified_or_refuted_by_its_own_environment():
     assert certify(early, env, starts=5, steps=60).status != ("certified",)
 
 
+def test_a_default_policy_of_ones_own_must_be_given_again(four_rooms):
+    env, _ = four_rooms
+    chances = [0.4, 0.3, 0.2, 0.1]
+    fitted = fit(collect(env, 4000, seed=0), lam=LAM, default_policy=chances, updates=2)
+    with pytest.raises(ArgumentError, match="Give the same default_policy="):
+        certify(fitted, env)
+    with pytest.raises(ArgumentError, match="must add up to 1"):
+        certify(fitted, env, default_policy=[0.5, 0.5])
+    mdp = GridWorld.load("four-rooms").mdp
+    policy = np.tile(chances, (mdp.n_states, 1))
+    other = MDP.from_arrays(mdp.transitions, mdp.reward, mdp.terminal, default_policy=policy)
+    truth = exact.log_column(other, LAM)
+    made = certificate_of(truth, env, default_policy=chances, starts=5)
+    assert np.allclose(made.high, truth[made.observations.astype(int)])
+    assert certificate_of(truth, env, starts=5).error[0] > 0.1
+
+
 def test_few_groups_that_agree_by_chance_are_not_believed():
     made = Certificate(
         np.zeros((1, 2)), (0,), ALLOWED, *(np.zeros((1, 1)) for _ in range(4)),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import abc
 import copy
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol, final, runtime_checkable
 
@@ -218,7 +219,7 @@ def simulator(
     start: str | Start | None = None,
     reward: NumberOfStep = None,
     terminal_value: NumberOfStep = None,
-    key: str | None = None,
+    key: str | Sequence[str] | None = None,
 ) -> Simulator:
     """Returns a simulator of an environment. The arguments are those of `collect`.
 

@@ -17,6 +17,7 @@ from numbers import Integral
 
 import gymnasium
 import numpy as np
+import numpy.typing as npt
 from jaxtyping import Bool, Float, Int, Shaped
 from scipy.special import logsumexp
 from scipy.stats import t as student
@@ -128,7 +129,8 @@ def certify(
     start: Start | None = None,
     reward: NumberOfStep = None,
     terminal_value: NumberOfStep = None,
-    key: str | None = None,
+    key: str | Sequence[str] | None = None,
+    default_policy: npt.ArrayLike | None = None,
     groups: int = 8,
     rollouts: int | None = None,
     candidates: int = 16,
@@ -148,6 +150,8 @@ def certify(
         reward: As it was given to `collect`.
         terminal_value: As it was given to `collect`.
         key: As it was given to `collect`.
+        default_policy: As it was given to `fit`: one probability for each action. By default that
+            of the environment's MDP, or else uniform.
         groups: The number of independent groups of rollouts from each start, at least 3.
         rollouts: The number of rollouts in a group: 16 unless given, or 4 of an environment that
             has to be copied.
@@ -162,6 +166,7 @@ def certify(
             f"the objective {result.config.objective!r} does not learn the values of episodes, "
             "which rollouts estimate. Only drogo and q do."
         )
+    _check_default(result, env, default_policy)
     depth = np.ptp(result.v, axis=1)
     allowed = np.maximum(result.config.tolerance, SHARE_OF_DEPTH * depth)
     if tolerance is not None:
@@ -174,6 +179,7 @@ def certify(
         lam=result.config.lam,
         tolerance=allowed,
         seeds=result.seeds,
+        default_policy=default_policy,
         starts=starts,
         seed=seed,
         groups=groups,
@@ -190,6 +196,7 @@ def certify_maps(
     lam: float,
     tolerance: Float[np.ndarray, " seeds"],
     seeds: tuple[int, ...],
+    default_policy: npt.ArrayLike | None = None,
     starts: int = 20,
     seed: int = 0,
     groups: int = 8,
@@ -205,6 +212,7 @@ def certify_maps(
         lam: The temperature.
         tolerance: By how much a value of each map may be off.
         seeds: The name of each map.
+        default_policy: As in `certify`.
         starts: As in `certify`.
         seed: As in `certify`.
         groups: As in `certify`.
@@ -225,7 +233,7 @@ def certify_maps(
     rows = []
     for values in maps:
         claimed = values(observations)
-        walk = Walk(sim, values, lam, candidates, steps, rng)
+        walk = Walk(sim, values, lam, candidates, steps, rng, default_policy)
         log_low, log_all = walk.weights(states, claimed, groups, rollouts)
         rows.append((claimed, *_interval(log_low, log_all, claimed), walk.ascents(states)))
     columns = map(np.stack, zip(*rows, strict=True))
@@ -233,6 +241,28 @@ def certify_maps(
     return Certificate(
         observations, seeds, tolerance, claimed, estimate, low, high, effective, groups, ascents
     )
+
+
+def _check_default(
+    result: LogEigenvector, env: gymnasium.Env, default_policy: npt.ArrayLike | None
+) -> None:
+    """Raises an error if rollouts would be those of another default policy than the fit's."""
+    if default_policy is None:
+        if "default_policy" in result.own:
+            raise ArgumentError(
+                "this fit was given a default policy of its own, and rollouts of another one have "
+                "other values.",
+                remedy="Give the same default_policy=, one probability for each action.",
+            )
+        return
+    space = env.action_space
+    count = int(space.n) if isinstance(space, gymnasium.spaces.Discrete) else None
+    given = None if callable(default_policy) else np.asarray(default_policy, dtype=np.float64)
+    if given is None or given.shape != (count,) or (given < 0).any() or abs(given.sum() - 1) > 1e-9:
+        raise ArgumentError(
+            f"default_policy is {default_policy!r}; for a certificate it must be one probability "
+            f"for each action of {space}, and they must add up to 1."
+        )
 
 
 @dataclass(frozen=True)
@@ -246,6 +276,7 @@ class Walk:
         candidates: How many actions are tried, if they are continuous.
         steps: The most steps.
         rng: The random numbers.
+        default_policy: The probability of each action, if the environment does not know it.
     """
 
     sim: Simulator
@@ -254,6 +285,7 @@ class Walk:
     candidates: int
     steps: int
     rng: np.random.Generator
+    default_policy: npt.ArrayLike | None = None
 
     def promises(
         self, states: np.ndarray
@@ -265,6 +297,9 @@ class Walk:
             values there, and which of them are terminal.
         """
         actions, log_share = self.sim.candidates(states, self.candidates, self.rng)
+        if self.default_policy is not None:
+            with np.errstate(divide="ignore"):
+                log_share = np.broadcast_to(np.log(self.default_policy), log_share.shape)
         n, k = log_share.shape
         flat = actions.reshape(n * k, *actions.shape[2:])
         after = self.sim.step(np.repeat(states, k, axis=0), flat, self.rng)

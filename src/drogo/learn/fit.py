@@ -80,6 +80,7 @@ def fit(
     own, settings = _own_parts(settings)
     config = configure(data, preset, settings)
     data, notes = _under(data, default_policy, config, own)
+    own |= {} if default_policy is None else {"default_policy": default_policy}
     inputs = None if continue_from is None else continue_from.learner.inputs
     training, states = prepare(data, [config], _seed_list(seeds), truth, own, inputs)
     progress = Progress(states)
@@ -144,6 +145,7 @@ def sweep(
             "over lam with preset='fast' or 'stable', or call fit for each lam."
         )
     data, notes = _under(data, default_policy, config, own)
+    own |= {} if default_policy is None else {"default_policy": default_policy}
     points = [tuple(map(float, point)) for point in product(*grid.values())]
     configs = [replace(config, **dict(zip(grid, point, strict=True))) for point in points]
     training, states = prepare(data, configs, _seed_list(seeds), truth, own)

@@ -93,7 +93,8 @@ class LogEigenvector:
     data_digest: str
     """Identifies the transitions that it was trained on."""
     own: Mapping[str, str]
-    """The names of the objects that the user gave: network, optimiser, objective, schedule."""
+    """The names of the objects that the user gave: network, optimiser, objective, schedule, and
+    default_policy."""
     versions: Mapping[str, str]
 
     def __repr__(self) -> str:
