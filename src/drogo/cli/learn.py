@@ -14,7 +14,7 @@ import drogo
 from drogo.cli.output import number, print_report, progress_bar, table, terminal
 from drogo.cli.settings import Settings
 from drogo.config import Config
-from drogo.errors import AlreadyExists, Diverged, DrogoError
+from drogo.errors import AlreadyExists, ArgumentError, Diverged
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -132,6 +132,8 @@ def _train(
             f"{result.path} holds an interrupted run. Continue it with --resume, or start again "
             "with --overwrite."
         )
+    if options.certify is not None and options.certify < 0:
+        raise ArgumentError(f"--certify is {options.certify}; give a number of states, or 0.")
     least = options.transitions * BYTES_OF_TRANSITION
     check_memory(f"--transitions {options.transitions}", least, "Give a smaller number.")
     loggers = _loggers(options.log, result.path)  # a missing package is an error before any work
@@ -235,12 +237,12 @@ def _certify(
     """
     from drogo.data.simulate import StepsMany
 
-    sampling = {name: part for name, part in world.sampling.items() if not isinstance(part, str)}
-    if isinstance(world.env.unwrapped, StepsMany):
-        sampling.pop("start", None)  # it draws its own first states, and faster
+    sampling = dict(world.sampling)
+    if isinstance(world.env.unwrapped, StepsMany) or not callable(sampling["start"]):
+        del sampling["start"]  # the simulator draws its own first states
     try:
         made = drogo.certify(fitted, world.env, starts=starts, **sampling)
-    except DrogoError as error:
+    except Exception as error:  # also of the environment: the fit must not be lost by it
         report["warnings"].append(f"The values were not checked by rollouts: {error}")
         return {}
     for seed, status, line in zip(report["seeds"], made.status, made.lines(), strict=True):

@@ -68,8 +68,18 @@ def _vectors(action: np.ndarray, space: gymnasium.spaces.Box) -> dict[str, Any]:
     _refuse_outside(np.logical_not(inside.all(axis=1)), action, space)
     known: dict[str, Any] = {"action": action.reshape(len(action), -1)}
     if space.is_bounded():
-        known["default"] = np.full(len(action), 1 / width.prod(dtype=np.float64))
+        known["default"] = np.full(len(action), 1 / volume(space))
     return known
+
+
+def volume(space: gymnasium.spaces.Box) -> float:
+    """Returns the volume of a bounded space. A number that cannot vary does not count.
+
+    Args:
+        space: The space.
+    """
+    width = space.high.astype(np.float64) - space.low.astype(np.float64)
+    return float(np.where(width > 0, width, 1.0).prod())
 
 
 def _refuse_outside(outside: np.ndarray, action: np.ndarray, space: gymnasium.Space) -> None:

@@ -10,13 +10,14 @@ import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
+from drogo.data.actions import volume
 from drogo.data.parts import Key, as_key, part_of
 from drogo.data.pure import GymnaxEnv, NavixEnv, is_pure
-from drogo.data.step import NumberOfStep, Step, check_cost
+from drogo.data.step import NumberOfStep, Step, check_cost, number_or_function
 from drogo.data.table import TableBuilder
 from drogo.data.transitions import Transitions
 from drogo.data.vec_env import VecEnv, as_gymnasium
-from drogo.errors import AlreadyExists, ArgumentError, check_number, check_whole
+from drogo.errors import AlreadyExists, ArgumentError, check_whole
 from drogo.mdp import MDP, HasMDP
 
 Policy = Callable[[Any, Any], Any]
@@ -93,7 +94,8 @@ def collect(
     n, seed = check_whole("n", n, 1), check_whole("seed", seed, 0, MOST_SEED)
     if isinstance(start, str) and start not in ("uniform", "reset"):
         raise ArgumentError(f"start is {start!r}; choose 'uniform', 'reset', or give a function.")
-    reward, terminal_value = _float("reward", reward), _float("terminal_value", terminal_value)
+    reward = number_or_function("reward", reward)
+    terminal_value = number_or_function("terminal_value", terminal_value)
     check_cost(reward)
     if behaviour is not None and policy is None:
         raise ArgumentError("behaviour says how policy chooses its actions; give policy too.")
@@ -352,7 +354,7 @@ class _Actions:
         elif isinstance(space, gymnasium.spaces.Box):
             self.taken = np.empty((n, int(np.prod(space.shape))), dtype=np.float32)
             if space.is_bounded():  # elsewhere densities are relative to the space's own sampling
-                self.size = float(np.prod(space.high - space.low, dtype=np.float64))
+                self.size = volume(space)
         if random or behaviour is not None:
             self.probability = np.full(n, 1 / self.size)
         self.count = 0
@@ -377,11 +379,6 @@ class _Actions:
             "default": np.full(len(self.taken), 1 / self.size),
             "n_actions": int(self.size) if discrete else None,
         }
-
-
-def _float(name: str, given: NumberOfStep) -> NumberOfStep:
-    """Returns what was given for every step, a number as a float."""
-    return given if given is None or callable(given) else check_number(name, given)
 
 
 def _gather(

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import abc
 import copy
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol, final, runtime_checkable
 
 import gymnasium
 import numpy as np
+from gymnasium.envs.registration import EnvSpec
 from jaxtyping import Bool, Float, Int, Shaped
 
 from drogo.data.collect import Start, outcomes, without_transparent
 from drogo.data.parts import Key, as_key, part_of
-from drogo.data.step import NumberOfStep, Step
+from drogo.data.step import NumberOfStep, Step, check_cost, number_or_function
 from drogo.errors import ArgumentError, ArgumentTypeError
 from drogo.mdp import MDP, HasMDP
 
@@ -39,7 +41,10 @@ class Many(NamedTuple):
 
 @runtime_checkable
 class StepsMany(Protocol):
-    """An environment that steps many states at once, which is faster than copies of it."""
+    """An environment that steps many states at once, which is faster than copies of it.
+
+    Its terminal states have the value 0.
+    """
 
     def start_many(self, n: int, rng: np.random.Generator) -> Shaped[np.ndarray, "n ..."]:
         """Returns first states, drawn from wherever transitions may start."""
@@ -60,7 +65,7 @@ class Simulator(abc.ABC):
     """Steps many states of an environment side by side."""
 
     space: gymnasium.Space
-    rollouts: ClassVar[int] = 16
+    group_size: ClassVar[int] = 16
     """How many rollouts a group has, unless that is said."""
 
     @abc.abstractmethod
@@ -127,7 +132,7 @@ class OfMDP(Simulator):
     def candidates(
         self, states: np.ndarray, most: int, rng: np.random.Generator
     ) -> tuple[np.ndarray, Float[np.ndarray, "n k"]]:
-        actions, _ = super().candidates(states, most, rng)
+        actions = np.tile(np.arange(self.mdp.n_actions), (len(states), 1))
         with np.errstate(divide="ignore"):
             return actions, np.log(self.mdp.default_policy[states])
 
@@ -152,12 +157,17 @@ class OfMany(Simulator):
         return Many(arrived, self.env.observe_many(arrived), reward, over, np.zeros(len(states)))
 
 
+Place = tuple[gymnasium.Env, np.ndarray]
+"""A copy of an environment, and what is observed there."""
+SHARED = (gymnasium.Space, EnvSpec, np.random.Generator, np.random.RandomState, random.Random)
+
+
 @final
 @dataclass(frozen=True)
 class Copies(Simulator):
     """Copies of an environment. Its random numbers are shared by all copies, and so independent."""
 
-    rollouts: ClassVar[int] = 4  # a copy takes as long as many steps
+    group_size: ClassVar[int] = 4  # a copy takes as long as many steps
 
     env: gymnasium.Env
     space: gymnasium.Space
@@ -168,55 +178,64 @@ class Copies(Simulator):
 
     def start(self, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         self.env.reset(seed=int(rng.integers(2**31)))
+        self.space.seed(int(rng.integers(2**31)))
         places = [self._place(rng) for _ in range(n)]
-        return _objects([env for env, _ in places]), np.stack([seen for _, seen in places])
+        return _objects(places), np.stack([seen for _, seen in places])
 
-    def _place(self, rng: np.random.Generator) -> tuple[gymnasium.Env, np.ndarray]:
+    def _place(self, rng: np.random.Generator) -> Place:
         """Returns one copy in a state to start in, and its observation."""
         env, steps = self.env, int(rng.integers(LONGEST_WALK + 1))
         if self.begin is not None:
             observation = self.begin(env, rng)
-            return self._copy(env), part_of(observation, self.key)
+            return self.copied(env), part_of(observation, self.key)
         observation, _ = env.reset()
         for _ in range(steps):
             observation, _, terminated, truncated, _ = env.step(self.space.sample())
             if terminated or truncated:
                 observation, _ = env.reset()
-        return self._copy(env), part_of(observation, self.key)
+        return self.copied(env), part_of(observation, self.key)
 
     def step(self, states: np.ndarray, actions: np.ndarray, rng: np.random.Generator) -> Many:
-        after = [self._copy(env) for env in states]
-        rows = [self._one(env, action) for env, action in zip(after, actions.tolist(), strict=True)]
-        seen, reward, over, value = zip(*rows, strict=True)
-        return Many(_objects(after), np.stack(seen), *map(np.array, (reward, over, value)))
+        rows = [self._one(place, action) for place, action in zip(states, actions, strict=True)]
+        places, reward, over, value = zip(*rows, strict=True)
+        seen = np.stack([observation for _, observation in places])
+        return Many(_objects(places), seen, *map(np.array, (reward, over, value)))
 
-    def _one(self, env: gymnasium.Env, action: Any) -> tuple[np.ndarray, float, bool, float]:
-        if isinstance(self.space, gymnasium.spaces.Box):
-            action = np.asarray(action, dtype=self.space.dtype)
-        observation, reward, terminated, truncated, info = env.step(action)
+    def _one(self, place: Place, action: Any) -> tuple[Place, float, bool, float]:
+        env, before = self.copied(place[0]), place[1]
+        discrete = isinstance(self.space, gymnasium.spaces.Discrete)
+        action = int(action) if discrete else np.asarray(action, dtype=self.space.dtype)
+        observation, reward, over, cut, info = env.step(action)
         arrived = part_of(observation, self.key)
-        step = Step(None, action, float(reward), arrived, bool(terminated), bool(truncated), info)
+        step = Step(before, action, float(reward), arrived, bool(over), bool(cut), info)
         own, value = step.numbers(self.reward, self.terminal_value)
-        return arrived, own, step.terminated, value
+        return (env, arrived), own, step.terminated, value
 
-    def _copy(self, env: gymnasium.Env) -> gymnasium.Env:
-        """Copies an environment, but not what all copies may share."""
-        inner = env.unwrapped
-        shared = [self.space, env.observation_space, inner.observation_space, inner.action_space]
-        shared += [env.spec, inner.spec, inner.metadata, inner.np_random]
+    def copied(self, env: gymnasium.Env) -> gymnasium.Env:
+        """Returns a copy of an environment. What may be shared by all copies is, and so is what
+        draws random numbers: copies of a generator would all draw the same."""
+        shared: list[Any] = []
+        layer: Any = env
+        while True:
+            parts = vars(layer)
+            shared += [part for part in parts.values() if isinstance(part, SHARED)]
+            if not isinstance(layer, gymnasium.Wrapper):
+                break
+            layer = layer.env
         return copy.deepcopy(env, {id(part): part for part in shared})
 
 
-def _objects(items: list[Any]) -> np.ndarray:
+def _objects(items: Sequence[Any]) -> np.ndarray:
     array = np.empty(len(items), dtype=object)
-    array[:] = items
+    for k, item in enumerate(items):
+        array[k] = item
     return array
 
 
 def simulator(
     env: gymnasium.Env,
     *,
-    start: str | Start | None = None,
+    start: Start | None = None,
     reward: NumberOfStep = None,
     terminal_value: NumberOfStep = None,
     key: str | Sequence[str] | None = None,
@@ -236,18 +255,25 @@ def simulator(
         raise ArgumentTypeError(
             f"env is a {type(env).__name__}; only a single Gymnasium environment is simulated."
         )
-    begin = start if callable(start) else None
-    space = env.action_space
-    plain = begin is None and key is None and terminal_value is None
+    if start is not None and not callable(start):
+        raise ArgumentError(
+            f"start is {start!r}; give a function start(env, rng), or leave it out."
+        )
+    reward = number_or_function("reward", reward)
+    terminal_value = number_or_function("terminal_value", terminal_value)
+    check_cost(reward)
+    space = copy.deepcopy(env.action_space)
+    plain = start is None and key is None and terminal_value is None
     inner = without_transparent(env)
     if plain and not callable(reward):
         if isinstance(inner, HasMDP):
             return OfMDP(inner.mdp, inner.all_observations(), space, reward)
         if isinstance(inner, StepsMany):
             return OfMany(inner, space, reward)
-    made = Copies(env, space, begin, reward, terminal_value, as_key(key))
+    made = Copies(env, space, start, reward, terminal_value, as_key(key))
     try:
-        made._copy(env)
+        env.reset(seed=0)
+        made.copied(env)
     except Exception as error:  # whatever an environment's parts raise when they are copied
         raise ArgumentError(
             f"{env} cannot be copied ({type(error).__name__}: {error}), so its states cannot be "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from drogo.errors import ArgumentError
+from drogo.errors import ArgumentError, check_number
 
 
 class Step(NamedTuple):
@@ -34,6 +34,16 @@ class Step(NamedTuple):
 
 
 NumberOfStep = float | Callable[[Step], float] | None
+
+
+def number_or_function(name: str, given: NumberOfStep) -> NumberOfStep:
+    """Returns what was given for every step, a number as a float.
+
+    Args:
+        name: How error messages call it.
+        given: A number, a function of a `Step`, or None.
+    """
+    return given if given is None or callable(given) else check_number(name, given)
 
 
 def check_cost(reward: NumberOfStep) -> None:

@@ -4,9 +4,14 @@ The value is `v(s) = log E[exp(sum of r/lam + terminal value/lam)]` over the def
 episodes from s. Rollouts that follow the learned map estimate it without bias: in each state
 several actions are tried, one is chosen in proportion to what the map promises of it, and the
 weight of the rollout is multiplied by what all of them promise together over what the state
-promised. If the map is right, this quotient is 1 everywhere and every rollout agrees. If it is
-wrong, the weights say by how much, and how well that is known. Rollouts of small weight are
+promised. If the map is right, and every action is tried and has one outcome, this quotient is 1
+everywhere. Otherwise the weights say by how much it is wrong, and how well that is known. Rollouts
+of small weight are
 replaced by copies of others on the way (a particle filter), which leaves the estimate unbiased.
+
+A rollout does not go where the map promises little, so a map that is much too low in one place
+hides what lies behind it. Therefore one action that was not chosen is followed one step further in
+every step: if that would raise a promise, the interval is not believed.
 """
 
 from __future__ import annotations
@@ -23,10 +28,10 @@ from scipy.special import logsumexp
 from scipy.stats import t as student
 
 from drogo.config import is_a
-from drogo.data.collect import Start
+from drogo.data.collect import MOST_SEED, Start
 from drogo.data.simulate import Simulator, simulator
 from drogo.data.step import NumberOfStep
-from drogo.errors import ArgumentError
+from drogo.errors import ArgumentError, check_number, check_whole
 from drogo.learn.result import LogEigenvector
 
 LEVEL = 0.05
@@ -34,6 +39,13 @@ LEVEL = 0.05
 groups tells it."""
 SHARE_OF_DEPTH = 0.05
 """The share of the map's depth that is tolerated, unless a tolerance is given."""
+INNER = (5.0, 95.0)
+"""The depth is that between these percentiles, so that a single outlier does not count."""
+MOST_UNFINISHED = 0.05
+"""Rollouts that did not arrive count with what the map promises, which is not known to be right."""
+
+SAME = 1e-6
+"""Rewards that differ by less are the same."""
 
 Values = Callable[[np.ndarray], Float[np.ndarray, " n"]]
 
@@ -55,11 +67,16 @@ class Certificate:
     """The values by rollouts. Those that did not arrive are counted with what the map promises
     where they ended."""
     low: Float[np.ndarray, "seeds starts"]
-    """The lower end of an interval that holds the value. Only rollouts that arrived count."""
+    """The lower end of an interval for the value. Only rollouts that arrived count."""
     high: Float[np.ndarray, "seeds starts"]
     """The upper end. All rollouts count."""
     effective: Float[np.ndarray, "seeds starts"]
     """The effective number of independent groups of rollouts."""
+    unfinished: Float[np.ndarray, "seeds starts"]
+    """The share of the weight of rollouts that did not arrive."""
+    surprise: Float[np.ndarray, "seeds starts"]
+    """The most by which a promise on the way would rise if an action that was not chosen were
+    followed one step further."""
     groups: int
     """The number of groups of rollouts from each start."""
     ascents: Bool[np.ndarray, "seeds starts"]
@@ -67,14 +84,20 @@ class Certificate:
 
     @property
     def error(self) -> Float[np.ndarray, " seeds"]:
-        """The most by which a value may be off at the starts; infinite if rollouts do not tell."""
+        """The most by which a value may be off at the starts, as far as rollouts tell; infinite if
+        they do not tell. A way that the map wrongly takes for bad is followed for one step only, so
+        what lies farther behind such a way is not known."""
         ends = np.abs(np.stack([self.claimed - self.low, self.high - self.claimed]))
         return np.where(self.known, ends.max(axis=0), np.inf).max(axis=1)
 
     @property
     def known(self) -> Bool[np.ndarray, "seeds starts"]:
-        """Where enough groups agree for their interval to be believed."""
-        return (self.effective >= self.groups / 2) & np.isfinite(self.high)
+        """Where the interval is believed: enough groups agree, nearly all of their weight arrived,
+        and no action that was not chosen was a surprise, from whatever start: a better way than the
+        map knows may be a better way from everywhere."""
+        agree = (self.effective >= self.groups / 2) & np.isfinite(self.high)
+        surprised = self.surprise.max(axis=1) > self.tolerance
+        return agree & (self.unfinished < MOST_UNFINISHED) & ~surprised[:, None]
 
     @property
     def refuted(self) -> Bool[np.ndarray, "seeds starts"]:
@@ -107,8 +130,10 @@ class Certificate:
         starts = len(self.observations)
         told = []
         for k, (seed, status) in enumerate(zip(self.seeds, self.status, strict=True)):
-            text = f"seed {seed}: {status}; {self.held[k].sum()} of {starts} values are within "
-            text += f"{self.tolerance[k]:.2g}, {self.refuted[k].sum()} are not"
+            held, refuted = int(self.held[k].sum()), int(self.refuted[k].sum())
+            text = f"seed {seed}: {status}; {held} of {starts} values are within "
+            text += f"{self.tolerance[k]:.2g}, {refuted} are not, and of {starts - held - refuted} "
+            text += "it is not known"
             if np.isfinite(self.error[k]):
                 text += f" (off by at most {self.error[k]:.2g})"
             text += f"; steepest ascent arrives from {self.ascents[k].sum()} of {starts}"
@@ -167,10 +192,11 @@ def certify(
             "which rollouts estimate. Only drogo and q do."
         )
     _check_default(result, env, default_policy)
-    depth = np.ptp(result.v, axis=1)
-    allowed = np.maximum(result.config.tolerance, SHARE_OF_DEPTH * depth)
-    if tolerance is not None:
-        allowed = np.full(len(result.seeds), float(tolerance))
+    if tolerance is None:
+        live = np.setdiff1d(np.arange(len(result.observations)), result.terminal_states)
+        allowed = tolerated(result.v[:, live], result.config.tolerance)
+    else:
+        allowed = np.full(len(result.seeds), check_number("tolerance", tolerance))
     sim = simulator(env, start=start, reward=reward, terminal_value=terminal_value, key=key)
     maps = [result.values_of(k) for k in range(len(result.seeds))]
     return certify_maps(
@@ -180,6 +206,7 @@ def certify(
         tolerance=allowed,
         seeds=result.seeds,
         default_policy=default_policy,
+        same_rewards=not result.config.scaled,
         starts=starts,
         seed=seed,
         groups=groups,
@@ -187,6 +214,17 @@ def certify(
         candidates=candidates,
         steps=steps,
     )
+
+
+def tolerated(v: Float[np.ndarray, "seeds states"], least: float) -> Float[np.ndarray, " seeds"]:
+    """Returns by how much the values of a map may be off, unless that is given.
+
+    Args:
+        v: The values of states that are not terminal.
+        least: The least that is tolerated.
+    """
+    low, high = np.percentile(v, INNER, axis=1)
+    return np.fmax(least, SHARE_OF_DEPTH * (high - low))
 
 
 def certify_maps(
@@ -197,6 +235,7 @@ def certify_maps(
     tolerance: Float[np.ndarray, " seeds"],
     seeds: tuple[int, ...],
     default_policy: npt.ArrayLike | None = None,
+    same_rewards: bool = False,
     starts: int = 20,
     seed: int = 0,
     groups: int = 8,
@@ -213,6 +252,7 @@ def certify_maps(
         tolerance: By how much a value of each map may be off.
         seeds: The name of each map.
         default_policy: As in `certify`.
+        same_rewards: Whether the maps are only right if all actions of a state have one reward.
         starts: As in `certify`.
         seed: As in `certify`.
         groups: As in `certify`.
@@ -220,7 +260,7 @@ def certify_maps(
         candidates: As in `certify`.
         steps: As in `certify`.
     """
-    rollouts = sim.rollouts if rollouts is None else rollouts
+    rollouts = sim.group_size if rollouts is None else rollouts
     counts = {"starts": starts, "groups": groups, "rollouts": rollouts, "steps": steps}
     for name, count in {**counts, "candidates": candidates}.items():
         least = 3 if name == "groups" else 1
@@ -228,19 +268,18 @@ def certify_maps(
             raise ArgumentError(f"{name} is {count!r}; it must be a whole number from {least} on.")
     if not (tolerance > 0).all():
         raise ArgumentError(f"tolerance is {tolerance.min():g}; it must be positive.")
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(check_whole("seed", seed, 0, MOST_SEED))
     states, observations = sim.start(starts, rng)
     rows = []
     for values in maps:
         claimed = values(observations)
-        walk = Walk(sim, values, lam, candidates, steps, rng, default_policy)
-        log_low, log_all = walk.weights(states, claimed, groups, rollouts)
-        rows.append((claimed, *_interval(log_low, log_all, claimed), walk.ascents(states)))
-    columns = map(np.stack, zip(*rows, strict=True))
-    claimed, estimate, low, high, effective, ascents = columns
-    return Certificate(
-        observations, seeds, tolerance, claimed, estimate, low, high, effective, groups, ascents
-    )
+        walk = Walk(sim, values, lam, candidates, steps, rng, default_policy, same_rewards)
+        log_low, log_all, surprise = walk.weights(states, claimed, groups, rollouts)
+        measured = _interval(log_low, log_all, claimed)
+        rows.append((claimed, *measured, surprise, walk.ascents(states)))
+    names = ("claimed", "estimate", "low", "high", "effective", "unfinished", "surprise", "ascents")
+    columns = dict(zip(names, map(np.stack, zip(*rows, strict=True)), strict=True))
+    return Certificate(observations, seeds, tolerance, groups=groups, **columns)
 
 
 def _check_default(
@@ -277,6 +316,7 @@ class Walk:
         steps: The most steps.
         rng: The random numbers.
         default_policy: The probability of each action, if the environment does not know it.
+        same_rewards: Whether it is an error if the actions of a state have different rewards.
     """
 
     sim: Simulator
@@ -286,6 +326,7 @@ class Walk:
     steps: int
     rng: np.random.Generator
     default_policy: npt.ArrayLike | None = None
+    same_rewards: bool = False
 
     def promises(
         self, states: np.ndarray
@@ -303,6 +344,11 @@ class Walk:
         n, k = log_share.shape
         flat = actions.reshape(n * k, *actions.shape[2:])
         after = self.sim.step(np.repeat(states, k, axis=0), flat, self.rng)
+        if self.same_rewards and np.ptp(after.reward.reshape(n, k), axis=1).max() > SAME:
+            raise ArgumentError(
+                "the reward depends on the action, and a fit with scaled=False then learns other "
+                "values than those of rollouts. Use scaled=True."
+            )
         live = ~after.terminated
         v = after.terminal_value / self.lam
         if live.any():
@@ -313,8 +359,9 @@ class Walk:
 
     def weights(
         self, states: np.ndarray, claimed: Float[np.ndarray, " starts"], groups: int, size: int
-    ) -> tuple[Float[np.ndarray, "starts groups"], Float[np.ndarray, "starts groups"]]:
-        """Returns the log of the mean weight of each group: of those that arrived, and of all.
+    ) -> tuple[np.ndarray, np.ndarray, Float[np.ndarray, " starts"]]:
+        """Returns the log of the mean weight of each group, of those that arrived and of all, and
+        the largest surprise on the ways from each start.
 
         Args:
             states: The states to start in.
@@ -326,7 +373,8 @@ class Walk:
         at = np.repeat(states, groups * size, axis=0)
         v = np.repeat(claimed, groups * size)
         over, log_weight = np.zeros(at.shape[0], dtype=bool), np.zeros(at.shape[0])
-        total = np.zeros(shape[0])
+        total, surprise = np.zeros(shape[0]), np.zeros(len(states))
+        start = np.repeat(np.arange(len(states)), groups * size)
         for _ in range(self.steps):
             live = np.flatnonzero(~over)
             if not live.size:
@@ -334,13 +382,50 @@ class Walk:
             arrived, promised, values, terminal = self.promises(at[live])
             log_weight[live] += logsumexp(promised, axis=1) - v[live]
             one = (np.arange(live.size), _drawn(promised, self.rng))
+            rise = self.surprises(arrived, promised, values, terminal, one[1])
+            np.maximum.at(surprise, start[live], rise)
             at[live], v[live], over[live] = arrived[one], values[one], terminal[one]
             kept, log_weight, total = _resampled(log_weight.reshape(shape), total, self.rng)
             at, v, over = at[kept], v[kept], over[kept]
         log_weight = log_weight.reshape(shape)
         arrived_only = np.where(over.reshape(shape), log_weight, -np.inf)
         low, high = (total + _log_mean(part) for part in (arrived_only, log_weight))
-        return low.reshape(-1, groups), high.reshape(-1, groups)
+        return low.reshape(-1, groups), high.reshape(-1, groups), surprise
+
+    def surprises(
+        self,
+        arrived: np.ndarray,
+        promised: Float[np.ndarray, "n k"],
+        values: Float[np.ndarray, "n k"],
+        terminal: Bool[np.ndarray, "n k"],
+        chosen: Int[np.ndarray, " n"],
+    ) -> Float[np.ndarray, " n"]:
+        """Follows one action that was not chosen in each state one step further.
+
+        Args:
+            arrived: Where each action led.
+            promised: The log of what the map promises of each.
+            values: The map's value there.
+            terminal: Which of them are terminal.
+            chosen: The action that the rollout takes.
+
+        Returns:
+            By how much the log of what all actions promise together would rise.
+        """
+        rows, count = np.arange(len(chosen)), promised.shape[1]
+        rise = np.zeros(len(chosen))
+        if count == 1:
+            return rise
+        other = (chosen + self.rng.integers(1, count, size=chosen.size)) % count
+        some = np.flatnonzero(~terminal[rows, other] & np.isfinite(promised[rows, other]))
+        if some.size:
+            one = (some, other[some])
+            share = promised[one] - np.asarray(logsumexp(promised[some], axis=1))
+            further = np.asarray(logsumexp(self.promises(arrived[one])[1], axis=1))
+            with np.errstate(divide="ignore"):
+                rest = np.log(-np.expm1(np.minimum(share, 0.0)))
+            rise[some] = np.logaddexp(rest, share + further - values[one])
+        return rise
 
     def ascents(self, states: np.ndarray) -> Bool[np.ndarray, " starts"]:
         """Returns from which states the steepest ascent of the map reaches a terminal state."""
@@ -399,8 +484,9 @@ def _interval(
     log_low: Float[np.ndarray, "starts groups"],
     log_all: Float[np.ndarray, "starts groups"],
     claimed: Float[np.ndarray, " starts"],
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Returns the estimate, both ends of its interval, and the effective number of groups.
+) -> tuple[np.ndarray, ...]:
+    """Returns the estimate, both ends of its interval, the effective number of groups, and the
+    share of the weight that did not arrive.
 
     Weights have long tails. The interval therefore holds that of the mean by Student's distribution
     and that of the mean of numbers whose logarithms are normal (Cox's method).
@@ -413,6 +499,7 @@ def _interval(
     with np.errstate(divide="ignore", invalid="ignore"):
         low, whole = np.exp(log_low - top), np.exp(log_all - top)
         effective = np.nan_to_num(whole.sum(axis=1) ** 2 / (whole**2).sum(axis=1))
+        unfinished = np.nan_to_num(1 - low.sum(axis=1) / whole.sum(axis=1), nan=1.0)
         least = np.log(np.maximum(low.mean(axis=1) - width * low.std(axis=1, ddof=1), 0.0))
         most = np.log(whole.mean(axis=1) + width * whole.std(axis=1, ddof=1))
         least = np.fmin(least, _of_logs(log_low - top, width)[0])
@@ -421,7 +508,7 @@ def _interval(
         estimate, lower, upper = (
             claimed + np.where(finite, top[:, 0] + end, -np.inf) for end in ends
         )
-    return estimate, lower, upper, effective
+    return estimate, lower, upper, effective, unfinished
 
 
 def _of_logs(

@@ -146,6 +146,8 @@ def plane_of(
         return rows, ("first number of the observation", "second number of the observation")
     rows = rows - rows.mean(axis=0)
     few = rows[:MOST_POINTS_FOR_DIRECTIONS]
-    directions = np.linalg.svd(few, full_matrices=False)[2][:2]
+    directions = np.zeros((2, rows.shape[1]))
+    found = np.linalg.svd(few, full_matrices=False)[2][:2]
+    directions[: len(found)] = found  # a single observation has one direction
     name = "principal component of the observations"
     return rows @ directions.T, (f"1st {name}", f"2nd {name}")
