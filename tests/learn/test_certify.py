@@ -89,7 +89,7 @@ def test_rollouts_that_do_not_arrive_tell_nothing(four_rooms):
     env, truth = four_rooms
     made = certificate_of(truth, env, starts=5, steps=2)
     assert made.status == ("undecided",)
-    assert "of 5 it is not known" in repr(made)
+    assert "of 5 that is not decided" in repr(made)
 
 
 class Coin(gymnasium.Env):

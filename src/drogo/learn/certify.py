@@ -133,7 +133,7 @@ class Certificate:
             held, refuted = int(self.held[k].sum()), int(self.refuted[k].sum())
             text = f"seed {seed}: {status}; {held} of {starts} values are within "
             text += f"{self.tolerance[k]:.2g}, {refuted} are not, and of {starts - held - refuted} "
-            text += "it is not known"
+            text += "that is not decided"
             if np.isfinite(self.error[k]):
                 text += f" (off by at most {self.error[k]:.2g})"
             text += f"; steepest ascent arrives from {self.ascents[k].sum()} of {starts}"
