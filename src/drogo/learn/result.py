@@ -151,7 +151,8 @@ class LogEigenvector:
 
         def values(batch: np.ndarray) -> Float[np.ndarray, " batch"]:
             batch = as_type("this fit", batch, self.observations.dtype)
-            most = 1 << (len(batch) - 1).bit_length()  # few sizes, of which each is compiled
+            # Powers of 4: each size is compiled.
+            most = 1 << 2 * (((len(batch) - 1).bit_length() + 1) // 2)
             filled = np.resize(batch, (most, *batch.shape[1:]))
             return self._by_network(filled, slice(lane, lane + 1))[0, : len(batch)]
 
