@@ -46,8 +46,8 @@ def steps_to_the_goal(agent: DQN | PPO) -> int:
 
 dqn = DQN("MlpPolicy", shaped(), gamma=0.99, seed=0, learning_rate=1e-3, train_freq=2,
           learning_starts=500, target_update_interval=250, device="cpu")  # fmt: skip
-dqn.learn(3000)
-print(f"DQN, 3,000 steps: {steps_to_the_goal(dqn)} steps to the goal")
+dqn.learn(2000)
+print(f"DQN, 2,000 steps: {steps_to_the_goal(dqn)} steps to the goal")
 
 several = VecNormalize(make_vec_env(shaped, n_envs=4, seed=0), norm_obs=False, gamma=0.99)
 ppo = PPO("MlpPolicy", several, gamma=0.99, seed=0, n_steps=128, batch_size=64, device="cpu")

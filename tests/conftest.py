@@ -56,15 +56,20 @@ def unchecked():
     jaxtyping.config.update("jaxtyping_disable", False)
 
 
-LONG = (
+FIRST = (
+    "test_a_cluster_is_started",
     "test_pyright",
-    "though_a_node_is_lost",
     "drogo learn four-rooms",
     "sb3_minigrid",
     "killed_and_resumed",
+    "though_a_node_is_lost",
 )
 
 
 def pytest_collection_modifyitems(items):
     """The longest tests come first, so that at the end no process waits for one of them."""
-    items.sort(key=lambda item: not any(name in item.nodeid for name in LONG))
+
+    def place(item):
+        return next((k for k, name in enumerate(FIRST) if name in item.nodeid), len(FIRST))
+
+    items.sort(key=place)

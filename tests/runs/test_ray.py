@@ -26,26 +26,41 @@ def test_packs():
     assert [[int(j.seconds) for j in pack] for pack in packs(jobs, 60.0)] == [[90], [30, 25, 5], [5, 1]]  # fmt: skip
 
 
-def test_the_same_as_the_local_engine_though_a_node_is_lost(tmp_path, monkeypatch):
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory):
+    """The program `ray_cluster.py` at work, and the store that it fills."""
     needs.module("ray")
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
-    script = Path(__file__).with_name("ray_cluster.py")
+    store = tmp_path_factory.mktemp("ray") / "store"
     quick = {
         "RAY_health_check_initial_delay_ms": "1000",
         "RAY_health_check_period_ms": "500",
         "RAY_health_check_failure_threshold": "3",
         "RAY_worker_niceness": "0",
+        "PYTHONPATH": os.pathsep.join(sys.path),
     }
-    done = subprocess.run(
-        [sys.executable, str(script), str(tmp_path / "ray")],
-        env={**os.environ, **quick},
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
+    command = [sys.executable, str(Path(__file__).with_name("ray_cluster.py")), str(store)]
+    output = [(store.parent / name).open("w+") for name in ("stdout", "stderr")]
+    program = subprocess.Popen(
+        command, env={**os.environ, **quick}, stdout=output[0], stderr=output[1], text=True
     )
-    assert done.returncode == 0, done.stderr[-3000:]
-    answer = json.loads(done.stdout.strip().splitlines()[-1])
+    yield program, output, store
+    program.kill()
+    program.wait()
+    for stream in output:
+        stream.close()
+
+
+def test_a_cluster_is_started(cluster):
+    """It mostly waits, so other tests run meanwhile (`conftest.py` has the order)."""
+    assert cluster[0].poll() is None
+
+
+def test_the_same_as_the_local_engine_though_a_node_is_lost(cluster, tmp_path):
+    program, output, directory = cluster
+    status = program.wait(timeout=240)
+    stdout, stderr = (Path(stream.name).read_text() for stream in output)
+    assert status == 0, stderr[-3000:]
+    answer = json.loads(stdout.strip().splitlines()[-1])
     assert answer["failed"].startswith("9 of 15 jobs failed:\n")
     assert "\nbroken of 0: ArithmeticError: no square today" in answer["failed"]
     for how, failure in ODD.items():  # as with the local engine
@@ -53,7 +68,7 @@ def test_the_same_as_the_local_engine_though_a_node_is_lost(tmp_path, monkeypatc
     assert "\nodd leaves: WorkerCrashedError: " in answer["failed"]
     assert answer["events"].count("done") == 6
     assert "progress" in answer["events"]
-    store, local = Store(tmp_path / "ray"), Store(tmp_path / "local")
+    store, local = Store(directory), Store(tmp_path)
     for square in (job for job in ray_jobs() if "square" in job.label):
         assert int(store.get(square).arrays["y"]) == square.settings["x"] ** 2
     LocalEngine(1).run([LEARN], local, lambda *event: None)

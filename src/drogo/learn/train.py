@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,8 @@ SECONDS_BETWEEN_CHECKPOINTS = 10.0
 STOP_AT_ERROR, STOP_AT_RESIDUAL = 0.1, 0.01
 """The share of the tolerance below which all errors, or else all residuals, must be for a fit to
 stop early. At the tolerance itself, many small residuals may add up to a large error."""
+BLOCK = 1024
+"""How many step sizes are computed at once."""
 PROGRAMS_KEPT = 8
 """Compiled programs hold memory, so only the last few are kept."""
 
@@ -85,6 +87,17 @@ class Training:
     @property
     def updates(self) -> int:
         return self.judge.configs[0].updates
+
+    @cached_property
+    def factors(self) -> Float[np.ndarray, " updates"]:
+        """The factor of the step size at every update.
+
+        They are computed in blocks of one size, so that a longer fit compiles nothing.
+        """
+        blocks = [np.arange(k, k + BLOCK) for k in range(0, self.updates, BLOCK)]
+        with jax.numpy_dtype_promotion("standard"):  # optax mixes types
+            factors = [jax.vmap(self.schedule)(block) for block in blocks]
+        return np.concatenate(factors)[: self.updates]
 
     @property
     def seed_of_lane(self) -> list[int]:
@@ -171,8 +184,8 @@ def lost_at(progress: Progress) -> Int[np.ndarray, " lanes"]:
 def _advance(training: Training, progress: Progress, count: int) -> Progress:
     """Makes `count` updates of all lanes."""
     judge, update, longest = training.judge, progress.update, training.sampler.longest
-    with jax.numpy_dtype_promotion("standard"):  # optax mixes types
-        factor = np.asarray(jax.vmap(training.schedule)(update + np.arange(longest)))
+    factors = np.zeros(longest)
+    factors[:count] = training.factors[update : update + count]
     lane_sizes = np.array([config.step_size for config in judge.configs])
     seed_of_lane = np.arange(len(judge.configs)) % len(training.seeds)
     leaves, structure = jax.tree.flatten(judge.learner)
@@ -184,7 +197,7 @@ def _advance(training: Training, progress: Progress, count: int) -> Progress:
         progress.states,
         training.device_data,
         training.sampler.draw(update, count),
-        jnp.asarray(np.multiply.outer(np.broadcast_to(factor, longest), lane_sizes), jnp.float32),
+        jnp.asarray(np.multiply.outer(factors, lane_sizes), jnp.float32),
         jnp.asarray(seed_of_lane),
         jnp.asarray(count),
     )
