@@ -168,6 +168,27 @@ def test_a_later_write_cannot_get_round_the_checks():
             getattr(data, name)[0] = 1
 
 
+def test_neither_can_a_write_to_what_is_shared(tmp_path):
+    columns = ([0, 1], [1, 2], [-1.0, -1.0], [False, True])
+    table = np.arange(3.0)[:, None]
+    view = table.view()
+    view.flags.writeable = False
+
+    class Owner:
+        def __array__(self, dtype=None, copy=None):
+            return table
+
+    for shared in (view, Owner()):
+        data = Transitions.from_table(shared, *columns)
+        table[0] = np.nan  # the owner may still write
+        assert data.observations[0] == 0
+        table[0] = 0.0
+    path = tmp_path / "table.bin"
+    table.tofile(path)
+    with pytest.raises(DataError, match="memory map that can be written to.*mode='r'"):
+        Transitions.from_table(np.memmap(path, float, "r+", shape=(3, 1)), *columns)
+
+
 def test_observations_in_a_file_are_read_only_from_beside_it(tmp_path):
     (tmp_path / "deep").mkdir()
     file = tmp_path / "deep" / "table.bin"

@@ -140,6 +140,26 @@ def test_the_first_state_may_be_chosen():
     assert (after.observations[:, 1] != seen[:, 1]).all()
 
 
+def test_a_state_that_is_far_too_low_while_all_others_follow_from_it():
+    """Rollouts do not go there, so only the actions that they do not choose tell it."""
+    mdp = GridWorld.load("four-rooms").mdp
+    truth = exact.log_column(mdp, LAM)
+    env = gymnasium.make("drogo/FourRooms-v0", observation="state")
+    matrix = sum(part.toarray() for part in mdp.transitions) / mdp.n_actions
+    matrix *= np.exp(mdp.reward / LAM)[:, None]
+    allowed = np.array([0.5])
+    missed = 0
+    for low in np.random.default_rng(0).choice(np.flatnonzero(~mdp.terminal), 8, replace=False):
+        fixed = mdp.terminal | (np.arange(mdp.n_states) == low)
+        e = np.where(mdp.terminal, 1.0, np.exp(truth[low] - 15.0))
+        rest = np.eye((~fixed).sum()) - matrix[np.ix_(~fixed, ~fixed)]
+        e[~fixed] = np.linalg.solve(rest, matrix[np.ix_(~fixed, fixed)] @ e[fixed])
+        made = certificate_of(np.log(e), env, tolerance=allowed)
+        off = np.abs(made.claimed[0] - truth[made.observations.astype(int)]).max()
+        missed += made.status == ("certified",) and off > allowed[0]
+    assert missed == 0
+
+
 def test_a_walled_room_is_certified_with_its_truth_and_not_with_a_leak():
     env = gymnasium.make("drogo/Room-Wall-v0").unwrapped
     sim, truth = simulator(env), walled_room_truth("wall", LAM)

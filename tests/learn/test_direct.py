@@ -30,6 +30,33 @@ def test_direct_is_the_default_and_right_at_every_lam(lam, objective):
     assert result.updates < result.config.updates  # it stopped when it was right
 
 
+@pytest.mark.parametrize(("reward", "lam"), [(-0.01, 20.0), (-1.0, 1000.0)])
+def test_a_map_that_is_shallower_than_the_tolerance_is_learned_too(reward, lam):
+    """A walk to the right: v = r/lam times the number of steps, and at most 0.004 deep."""
+    states = np.tile(np.arange(4), 25)
+    over = states == 3
+    data = Transitions.from_arrays(states, states + 1, np.full(100, reward), over)
+    result = fit(data, lam=lam)
+    assert result.status == ("converged",)
+    expected = reward / lam * np.arange(4, -1, -1)
+    assert np.abs(result.v[0] - expected).max() <= 0.05 * np.ptp(expected)
+    assert fit(data, lam=lam, updates=1).status == ("max_updates",)
+
+
+def test_at_an_enormous_lam_nothing_is_learned_and_nothing_claimed():
+    truth = {"column": exact.log_column(WORLD.mdp, 1e30)}
+    result = fit(data_of("state"), lam=1e30, updates=5, truth=truth)
+    assert result.status == ("max_updates",)
+    assert np.abs(result.history["cosine_column"]).max() <= 1 + 1e-12
+    with pytest.raises(ValueError, match=r"lam is 1e\+300; it must be less than 1e38"):
+        fit(data_of("state"), lam=1e300)
+
+
+def test_an_exponent_that_overflows_is_named():
+    with pytest.raises(ValueError, match="exp.-r / lam. overflows single precision: the lowest"):
+        fit(data_of("state"), preset="paper", lam=0.01)
+
+
 def test_what_is_off_by_more_than_the_tolerance_has_not_converged():
     result = fit(data_of("coordinates"), updates=3, **SMALL)
     assert result.status == ("max_updates",)

@@ -323,3 +323,10 @@ def test_wrong_types(arguments, message):
     """A user has no type checker at run time, which would raise its own error here."""
     with pytest.raises(ValueError, match=message):
         Config(**arguments)
+
+
+@pytest.mark.parametrize("seeds", ["2", [0, 2**32], [1, 1], True, 0])
+@pytest.mark.usefixtures("unchecked")
+def test_wrong_seeds(seeds):
+    with pytest.raises(ValueError, match="seeds is .*; give how many"):
+        fit(data_of(CHAIN, "state"), updates=1, seeds=seeds)

@@ -285,6 +285,10 @@ def test_what_must_agree_to_continue(table, tmp_path):
     truth = {"column": np.zeros(5)}
     with pytest.raises(ValueError, match="made with the truths"):
         fit(table, updates=9, preset="fast", continue_from=first, truth=truth)
+    first = fit(table, updates=5, preset="fast", truth=truth)
+    other = {"column": -np.arange(5.0)}
+    with pytest.raises(ValueError, match="'column' is another vector than in continue_from"):
+        fit(table, updates=9, preset="fast", continue_from=first, truth=other)
     path = tmp_path / "checkpoint.npz"
     fit(table, updates=5, preset="fast", optimiser=optax.adam(1e-3), checkpoint=path)
     with pytest.raises(ValueError, match="of another fit, which differs in optimiser"):

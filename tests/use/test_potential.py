@@ -185,6 +185,7 @@ def test_successor_baselines_by_hand():
         (np.arange(3, dtype=np.uint8), -254),
         (np.array([False, True]), 0.5),
         (np.array([False, True]), 2),
+        (np.array([0, 2**24], dtype=np.float32), 2**24 + 1),
     ],
 )
 def test_no_observation_is_taken_for_another(table, asked):

@@ -24,14 +24,29 @@ def plain(name: str, values: npt.ArrayLike) -> Shaped[np.ndarray, "..."]:
 
     Args:
         name: How error messages call the array.
-        values: The array, which is copied unless it is read-only already, or a memory map.
+        values: The array, which is copied if anybody else could write to it. A memory map is not
+            copied, so it must be read-only.
     """
     array = _real(name, values)
     if isinstance(values, np.memmap):
+        if values.flags.writeable:
+            raise DataError(
+                f"{name} is a memory map that can be written to, so that its numbers could change "
+                "after they were checked. Open it with mode='r'."
+            )
         return values
-    if array.flags.writeable and (array is values or array.base is not None):
+    if hasattr(values, "__array__") and _can_be_written(array):
         array = array.copy()
     return frozen(array)
+
+
+def _can_be_written(array: np.ndarray) -> bool:
+    """Whether an array, or one that it is a view of, can be written to."""
+    while not array.flags.writeable:
+        if not isinstance(array.base, np.ndarray):
+            return False
+        array = array.base
+    return True
 
 
 def _real(name: str, values: npt.ArrayLike) -> Shaped[np.ndarray, "..."]:
@@ -96,14 +111,16 @@ def as_type(name: str, values: npt.ArrayLike, dtype: np.dtype) -> Shaped[np.ndar
     Args:
         name: Whatever was made for observations of that type.
         values: The observations.
-        dtype: The type. Numbers may lose digits, but fractions do not become whole numbers.
+        dtype: The type. Fractions may lose digits, but whole numbers stay as they are, and
+            fractions do not become whole numbers.
     """
     observations = _real("the array of observations", values)
     if observations.dtype == dtype:
         return observations
     with np.errstate(invalid="ignore"):
         cast = observations.astype(dtype)
-    if dtype.kind in "biu" and (cast != observations).any():
+    whole = dtype.kind in "biu" or observations.dtype.kind in "iu"
+    if whole and (cast != observations).any():
         raise DataError(
             f"{name} was made for observations of type {dtype}; these are {observations.dtype}, "
             "and do not fit into it.",

@@ -24,6 +24,9 @@ SHARE_OF_DEPTH = 0.05
 """The share of the map's depth that is tolerated, unless a tolerance is given."""
 INNER = (5.0, 95.0)
 """The depth is that between these percentiles, so that a single outlier does not count."""
+RISE = 4.0
+"""How much higher a value may be for each unit by which looking one step further raises it. That is
+only the first term of a series: over damaged maps, values were off by 2 to 5 times as much."""
 MOST_UNFINISHED = 0.05
 """Rollouts that did not arrive count with what the map promises, which is not known to be right."""
 
@@ -53,8 +56,8 @@ class Certificate:
     unfinished: Float[np.ndarray, "seeds starts"]
     """The share of the weight of rollouts that did not arrive."""
     surprise: Float[np.ndarray, "seeds starts"]
-    """The most by which a promise on the way would rise if an action that was not chosen were
-    followed one step further."""
+    """By how much the value would rise, to first order, if the actions that rollouts did not choose
+    were followed one step further."""
     groups: int
     """The number of groups of rollouts from each start."""
     ascents: Bool[np.ndarray, "seeds starts"]
@@ -65,16 +68,21 @@ class Certificate:
         """The most by which a value may be off at the starts, as far as rollouts tell; infinite if
         they do not tell. A way that the map wrongly takes for bad is followed for one step only, so
         what lies farther behind such a way is not known."""
-        ends = np.abs(np.stack([self.claimed - self.low, self.high - self.claimed]))
+        ends = np.abs(np.stack([self.claimed - self.low, self.highest - self.claimed]))
         return np.where(self.known, ends.max(axis=0), np.inf).max(axis=1)
+
+    @property
+    def highest(self) -> Float[np.ndarray, "seeds starts"]:
+        """The upper end of the interval, with what actions that were not chosen may add to it."""
+        return self.high + RISE * np.maximum(self.surprise, 0.0)
 
     @property
     def known(self) -> Bool[np.ndarray, "seeds starts"]:
         """Where the interval is believed: enough groups agree, nearly all of their weight arrived,
-        and no action that was not chosen was a surprise, from whatever start: a better way than the
-        map knows may be a better way from everywhere."""
+        and the actions that were not chosen were no surprise, from whatever start: a better way
+        than the map knows may be a better way from everywhere."""
         agree = (self.effective >= self.groups / 2) & np.isfinite(self.high)
-        surprised = self.surprise.max(axis=1) > self.tolerance
+        surprised = RISE * self.surprise.max(axis=1) > self.tolerance
         return agree & (self.unfinished < MOST_UNFINISHED) & ~surprised[:, None]
 
     @property
@@ -88,7 +96,7 @@ class Certificate:
     def held(self) -> Bool[np.ndarray, "seeds starts"]:
         """Where the whole interval is within the tolerance of the learned value."""
         more = self.tolerance[:, None]
-        within = (self.low >= self.claimed - more) & (self.high <= self.claimed + more)
+        within = (self.low >= self.claimed - more) & (self.highest <= self.claimed + more)
         return self.known & within
 
     @property

@@ -243,7 +243,22 @@ def _continued(start: LogEigenvector, states: State, training: Training) -> Prog
             "continue_from was trained with another network, optimiser or target_rate, or it was "
             "loaded without its own optimiser (load(path, optimiser=...))."
         )
-    return Progress(start.state, history_rows(start.history))
+    progress = Progress(start.state, history_rows(start.history))
+    _check_truths(progress, training)
+    return progress
+
+
+def _check_truths(progress: Progress, training: Training) -> None:
+    """Raises an error if the history was made with other vectors than those of this fit."""
+    row = training.judge.row(progress.states.params, np.full(len(training.judge.configs), np.nan))
+    for name in training.judge.truths:
+        before, now = (of[f"difference_{name}"] for of in (progress.last_row, row))
+        if not np.allclose(before, now, rtol=1e-3, atol=1e-4, equal_nan=True):
+            raise ArgumentError(
+                f"the truth {name!r} is another vector than in continue_from: the largest "
+                f"difference was {np.max(before):.4g}, and to this vector it is {np.max(now):.4g}. "
+                "They must agree, since the history would mix both."
+            )
 
 
 def _report_divergence(result: LogEigenvector) -> None:
@@ -251,8 +266,8 @@ def _report_divergence(result: LogEigenvector) -> None:
     if not lost:
         return
     remedy = (
-        "An output or a gradient became infinite: try preset='stable', cap='auto' or a smaller "
-        "step_size."
+        "An output or a gradient became infinite: try cap='auto', a smaller step_size, a larger "
+        "lam, or preset='stable' if it is another one."
     )
     if len(lost) == len(result.seeds):
         first = min(at for at in result.diverged_at if at is not None)

@@ -29,8 +29,9 @@ STANDARD_ERRORS = 3.0
 NUMBERS_AT_ONCE, MOST_AT_ONCE, FEW = 2**22, 4096, 64
 """How many numbers and how many observations go through a network at a time. No more than the last
 number are filled up to a power of two."""
-TOLERATED_SHARE = 1e-3
-"""The share of a map's depth by which values may be off, if that is more than the tolerance."""
+TOLERATED_SHARE, MOST_SHARE = 1e-3, 0.05
+"""The share of a map's depth by which values may always be off, and the most that the tolerance may
+allow: a map that is shallower than the tolerance is not right before anything was learned."""
 
 Row = dict[str, Float[np.ndarray, " lanes"]]
 """One row of the history: a number for each lane, by name."""
@@ -97,7 +98,8 @@ class Judge:
         if self.solution is not None:
             finite = np.where(np.isfinite(self.solution), self.solution, 0.0)
             depth = np.ptp(finite, axis=1)
-            return row["error"] <= share * np.maximum(tolerance, TOLERATED_SHARE * depth)
+            allowed = np.clip(tolerance, TOLERATED_SHARE * depth, MOST_SHARE * depth)
+            return row["error"] <= share * allowed
         # The vector that is zero everywhere must not pass. Its residual is 1 - exp(r/lam) in a
         # state and the mean of that over a group, in which more is hidden.
         reward = self.data.reward

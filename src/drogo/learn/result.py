@@ -318,7 +318,8 @@ def _check_file(settings: dict[str, Any], headers: dict[str, Header]) -> None:
     """Raises an error unless the settings and the shapes of the arrays are those of a fit."""
     Config.from_json(settings["config"])
     seeds, status, at = settings["seeds"], settings["status"], settings["diverged_at"]
-    if not all(is_a(seed, Integral) for seed in seeds) or not len(seeds) == len(status) == len(at):
+    are_seeds = all(is_a(seed, Integral) and 0 <= seed < 2**32 for seed in seeds)
+    if not are_seeds or not len(seeds) == len(status) == len(at):
         raise ValueError(f"its seeds are {seeds}")
     if not set(status) <= STATUSES or not all(k is None or is_a(k, Integral) for k in at):
         raise ValueError(f"its status is {status}, and its seeds diverged at {at}")
@@ -357,6 +358,8 @@ def _from_file(
     optimiser: Any,
     objective: type[AbstractObjective] | None,
 ) -> LogEigenvector:
+    if np.isnan(arrays["v"]).any():
+        raise DamagedFile("its vector v is not a number everywhere.")
     config = Config.from_json(settings["config"])
     given = {"network": network, "optimiser": optimiser, "objective": objective}
     own = {name: part for name, part in given.items() if part is not None}

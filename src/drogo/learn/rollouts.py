@@ -11,7 +11,8 @@ replaced by copies of others on the way (a particle filter), which leaves the es
 
 A rollout does not go where the map promises little, so a map that is much too low in one place
 hides what lies behind it. Therefore one action that was not chosen is followed one step further in
-every step: if that would raise a promise, the interval is not believed.
+every step. What that would add to the promises on the way tells, to first order, by how much the
+value of the start would rise. If that is much, the interval is not believed.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ from drogo.errors import ArgumentError
 LEVEL = 0.05
 """The chance that any of the intervals of one seed misses its value, as far as the spread of the
 groups tells it."""
+MOST_GAIN = 50.0
+"""A larger gain counts as this one, the log of a number that is far beyond every tolerance."""
 SAME = 1e-6
 """Rewards that differ by less are the same."""
 
@@ -94,7 +97,7 @@ class Walk:
         self, states: np.ndarray, claimed: Float[np.ndarray, " starts"], groups: int, size: int
     ) -> tuple[np.ndarray, np.ndarray, Float[np.ndarray, " starts"]]:
         """Returns the log of the mean weight of each group, of those that arrived and of all, and
-        the largest surprise on the ways from each start.
+        the surprises on a way from each start together, a mean over its rollouts.
 
         Args:
             states: The states to start in.
@@ -106,8 +109,7 @@ class Walk:
         at = np.repeat(states, groups * size, axis=0)
         v = np.repeat(claimed, groups * size)
         over, log_weight = np.zeros(at.shape[0], dtype=bool), np.zeros(at.shape[0])
-        total, surprise = np.zeros(shape[0]), np.zeros(len(states))
-        start = np.repeat(np.arange(len(states)), groups * size)
+        total, surprise = np.zeros(shape[0]), np.zeros(at.shape[0])
         for _ in range(self.steps):
             live = np.flatnonzero(~over)
             if not live.size:
@@ -115,15 +117,15 @@ class Walk:
             arrived, promised, values, terminal = self.promises(at[live])
             log_weight[live] += logsumexp(promised, axis=1) - v[live]
             one = (np.arange(live.size), _drawn(promised, self.rng))
-            rise = self.surprises(arrived, promised, values, terminal, one[1])
-            np.maximum.at(surprise, start[live], rise)
+            surprise[live] += self.surprises(arrived, promised, values, terminal, one[1])
             at[live], v[live], over[live] = arrived[one], values[one], terminal[one]
             kept, log_weight, total = _resampled(log_weight.reshape(shape), total, self.rng)
-            at, v, over = at[kept], v[kept], over[kept]
+            at, v, over, surprise = at[kept], v[kept], over[kept], surprise[kept]
         log_weight = log_weight.reshape(shape)
         arrived_only = np.where(over.reshape(shape), log_weight, -np.inf)
         low, high = (total + _log_mean(part) for part in (arrived_only, log_weight))
-        return low.reshape(-1, groups), high.reshape(-1, groups), surprise
+        rise = surprise.reshape(len(states), -1).mean(axis=1)
+        return low.reshape(-1, groups), high.reshape(-1, groups), rise
 
     def surprises(
         self,
@@ -143,7 +145,8 @@ class Walk:
             chosen: The action that the rollout takes.
 
         Returns:
-            By how much the log of what all actions promise together would rise.
+            What this would add to that which all actions promise together, as a share of it and
+            for all actions that were not chosen. If the map is right, it is 0 on average.
         """
         rows, count = np.arange(len(chosen)), promised.shape[1]
         rise = np.zeros(len(chosen))
@@ -153,11 +156,10 @@ class Walk:
         some = np.flatnonzero(~terminal[rows, other] & np.isfinite(promised[rows, other]))
         if some.size:
             one = (some, other[some])
-            share = promised[one] - np.asarray(logsumexp(promised[some], axis=1))
+            share = np.exp(promised[one] - np.asarray(logsumexp(promised[some], axis=1)))
             further = np.asarray(logsumexp(self.promises(arrived[one])[1], axis=1))
-            with np.errstate(divide="ignore"):
-                rest = np.log(-np.expm1(np.minimum(share, 0.0)))
-            rise[some] = np.logaddexp(rest, share + further - values[one])
+            gain = np.expm1(np.minimum(further - values[one], MOST_GAIN))
+            rise[some] = (count - 1) * share * gain
         return rise
 
     def ascents(self, states: np.ndarray) -> Bool[np.ndarray, " starts"]:
