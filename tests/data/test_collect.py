@@ -83,6 +83,15 @@ def test_stepping_agrees_with_sampling():
     assert np.array_equal(data.reward, world.reward[table[data.state]])
 
 
+def test_a_policy_does_not_change_where_episodes_start():
+    env = make(observation="state")
+    default = collect(env, 6000, seed=0)
+    walk = collect(env, 6000, seed=0, policy=lambda observation, rng: int(rng.integers(4)))
+    first = [data.observations[data.state[0]] for data in (default, walk)]
+    assert first[0] == first[1]
+    assert default.truncated.sum() == walk.truncated.sum() == 0
+
+
 class Slippery(gymnasium.Env):
     """An environment that is no more than its MDP: two first states, two actions, one slips."""
 

@@ -1,5 +1,6 @@
 """`fit` against exact answers, and all that a long run must survive."""
 
+import json
 import os
 import signal
 import subprocess
@@ -14,11 +15,13 @@ import numpy as np
 import pytest
 
 from drogo import MDP, Config, GridWorld, Transitions, collect, exact, fit, load, sweep
-from drogo.errors import Diverged
+from drogo.errors import DamagedFile, Diverged
+from drogo.files import write_array_file
 from drogo.learn.judge import cosine, differences
 
 WORLD = GridWorld.parse("########\n#S.x...#\n#.##.#.#\n#....#G#\n########")
 CHAIN = GridWorld.parse("#######\n#S.x.G#\n#######")
+CHAIN_STATES = np.arange(5)
 PAPER = {"preset": "paper", "step_size": 1e-3, "batch_size": 500, "width": 16, "depth": 2}
 """A small network with batches: the same settings in many tests are one compiled program."""
 SHORT = {**PAPER, "preset": "fast", "updates": 60, "seeds": 2}
@@ -147,6 +150,48 @@ def test_call_save_and_load(tmp_path):
     np.savez_compressed(tmp_path / "changed.npz", **changed)
     with pytest.raises(ValueError, match="the shape or type of terminal_states is wrong"):
         load(tmp_path / "changed.npz")
+
+
+def test_a_fit_in_double_precision_is_loaded(tmp_path):
+    fit(data_of(CHAIN, "state"), preset="fast", updates=5).save(tmp_path / "fit.npz")
+    with np.load(tmp_path / "fit.npz") as stored:
+        wide = {
+            name: part.astype(np.float64) if part.dtype == np.float32 else part
+            for name, part in stored.items()
+        }
+    np.savez_compressed(tmp_path / "wide.npz", **wide)
+    assert any(part.dtype == np.float64 for name, part in wide.items() if "params" in name)
+    narrow, again = load(tmp_path / "fit.npz"), load(tmp_path / "wide.npz")
+    assert np.array_equal(again.v, narrow.v)
+    assert np.array_equal(again(CHAIN_STATES), narrow(CHAIN_STATES))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"status": ["great"]}, "its status is"),
+        ({"seeds": [-7]}, "its seeds are"),
+        ({"seeds": "0"}, "its seeds are"),
+        ({"diverged_at": ["x"]}, "its status is"),
+        ({"n_actions": -1}, "its number of actions is"),
+        ({"notes": 3}, "its notes are"),
+        ({"v": np.zeros((1, 99))}, "the shape or type of observations"),
+        ({"v": np.full((1, 5), np.nan)}, "its vector v is not a number everywhere"),
+        ({"mean_step": np.zeros(7)}, "the shape or type of mean_step"),
+    ],
+)
+def test_a_fit_whose_parts_do_not_belong_together(tmp_path, changes, message):
+    path = tmp_path / "fit.npz"
+    fit(data_of(CHAIN, "state"), preset="fast", updates=5).save(path)
+    with np.load(path) as stored:
+        arrays = {name: part for name, part in stored.items() if name != "settings"}
+        settings = json.loads(bytes(stored["settings"]))
+    for name, value in changes.items():
+        (arrays if isinstance(value, np.ndarray) else settings)[name] = value
+    write_array_file(path, arrays, settings, overwrite=True)
+    with pytest.raises(DamagedFile, match=message) as error:
+        load(path)
+    assert str(path) in str(error.value)
 
 
 def test_continuing_equals_going_on(tmp_path):

@@ -293,3 +293,5 @@ def test_what_must_agree_to_continue(table, tmp_path):
     fit(table, updates=5, preset="fast", optimiser=optax.adam(1e-3), checkpoint=path)
     with pytest.raises(ValueError, match="of another fit, which differs in optimiser"):
         fit(table, updates=5, preset="fast", optimiser=optax.adam(1e-2), checkpoint=path)
+    with pytest.raises(ValueError, match=r"which differs in .*configs\.0\.lam"):
+        fit(table, updates=5, preset="fast", optimiser=optax.adam(1e-3), lam=3.0, checkpoint=path)
