@@ -223,6 +223,8 @@ its own parameter and has to move by as much as the map is deep."""
 
 MOST_STATES_OF_FAST = 2 * FAST.batch_size
 """With more states than this, a table is not evaluated as a whole, which `fast` relies on."""
+ON_MANY_STATES = {"frequencies": 64, "updates": 5000}
+"""What `direct` changes where there are more: the map of a larger world has finer details."""
 MOST_BYTES_OF_FAST = 2**28
 SOLVED = ("drogo", "q")
 """The objectives whose solution is known exactly where states repeat."""
@@ -298,4 +300,6 @@ def configure(
         adapted |= for_images.get(preset, {})
     elif table.ndim == 1 and preset != "paper":
         adapted |= ON_A_TABLE
+    elif preset == "direct" and len(table) > MOST_STATES_OF_FAST:
+        adapted |= ON_MANY_STATES
     return replace(PRESETS[preset], **{**adapted, **given})

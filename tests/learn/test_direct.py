@@ -186,3 +186,12 @@ def test_an_mdp_of_its_own_default_policy_is_kept():
 
     result = fit(collect(World(), 500, seed=0))
     assert np.abs(result.v[0] - exact.log_column(mdp, 20.0)).max() < 0.02
+
+
+def test_many_states_have_finer_features():
+    table = np.random.default_rng(0).random((5000, 2), dtype=np.float32)
+    states = np.arange(10_000) % 4999
+    data = Transitions.from_table(table, states, states + 1, -np.ones(10_000), states == 4998)
+    config = configure(data)
+    assert (config.direct, config.frequencies, config.updates) == (True, 64, 5000)
+    assert configure(data, settings={"frequencies": 3}).frequencies == 3

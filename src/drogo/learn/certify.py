@@ -77,20 +77,26 @@ class Certificate:
         return self.high + RISE * np.maximum(self.surprise, 0.0)
 
     @property
-    def known(self) -> Bool[np.ndarray, "seeds starts"]:
-        """Where the interval is believed: enough groups agree, nearly all of their weight arrived,
-        and the actions that were not chosen were no surprise, from whatever start: a better way
-        than the map knows may be a better way from everywhere."""
+    def agreed(self) -> Bool[np.ndarray, "seeds starts"]:
+        """Where enough groups agree, and nearly all of their weight arrived."""
         agree = (self.effective >= self.groups / 2) & np.isfinite(self.high)
+        return agree & (self.unfinished < MOST_UNFINISHED)
+
+    @property
+    def known(self) -> Bool[np.ndarray, "seeds starts"]:
+        """Where the interval is believed: the groups agree, and the actions that were not chosen
+        were no surprise, from whatever start: a better way than the map knows may be a better way
+        from everywhere."""
         surprised = RISE * self.surprise.max(axis=1) > self.tolerance
-        return agree & (self.unfinished < MOST_UNFINISHED) & ~surprised[:, None]
+        return self.agreed & ~surprised[:, None]
 
     @property
     def refuted(self) -> Bool[np.ndarray, "seeds starts"]:
-        """Where a value is outside of a believed interval by more than the tolerance."""
+        """Where the groups agree that a value is too low, or too high even with what actions that
+        were not chosen may add, by more than the tolerance."""
         more = self.tolerance[:, None]
-        outside = (self.claimed > self.high + more) | (self.claimed < self.low - more)
-        return self.known & outside
+        too_high, too_low = self.claimed > self.highest + more, self.claimed < self.low - more
+        return self.agreed & (too_high | too_low)
 
     @property
     def held(self) -> Bool[np.ndarray, "seeds starts"]:
@@ -101,9 +107,8 @@ class Certificate:
 
     @property
     def status(self) -> tuple[str, ...]:
-        """For each seed: "refuted" if some value is outside of a believed interval by more than the
-        tolerance, "certified" if all intervals are believed and within the tolerance, and
-        "undecided" otherwise."""
+        """For each seed: "refuted" if some value is, "certified" if all intervals are believed and
+        within the tolerance, and "undecided" otherwise."""
         status = np.where(self.held.all(axis=1), "certified", "undecided")
         return tuple(np.where(self.refuted.any(axis=1), "refuted", status).tolist())
 
