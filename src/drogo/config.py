@@ -237,7 +237,7 @@ ON_MANY_IMAGES: dict[str, dict[str, Any]] = {
         "network": "mlp",
         "batch_size": 2 * FAST.batch_size,
         "updates": 4000,
-        "step_size": 3e-4,
+        "step_size": 2e-4,
     },
     "stable": {"network": "mlp"},
 }
