@@ -132,7 +132,7 @@ def _table_weights(
     covered = np.bincount(data.state, per_pair, states)
     seen = np.bincount(data.state, minlength=states)
     weight = per_pair * (seen / np.maximum(covered, np.finfo(float).tiny))[data.state]
-    missing = int((seen > 0).sum()) * int(data.n_actions or 0) - int((times > 0).sum())
+    missing = unseen_pairs(data)
     if missing == 0:
         return weight, []
     return weight, [
@@ -140,6 +140,19 @@ def _table_weights(
         "policy is taken to choose among the actions that were seen, as if the others did not "
         "exist: more transitions, or start='uniform', would tell."
     ]
+
+
+def unseen_pairs(data: Transitions) -> int:
+    """Returns how many pairs of a visited state and an action were never seen; 0 if there are no
+    discrete actions.
+
+    Args:
+        data: The transitions.
+    """
+    if data.action is None or data.n_actions is None:
+        return 0
+    visited = int((np.bincount(data.state) > 0).sum())
+    return visited * data.n_actions - int((_pairs(data)[1] > 0).sum())
 
 
 def _pairs(data: Transitions) -> tuple[Int[np.ndarray, " n"], Int[np.ndarray, " pairs"]]:

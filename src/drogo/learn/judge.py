@@ -17,6 +17,7 @@ from jaxtyping import Array, Bool, Float, PyTree, Shaped
 
 from drogo.config import Config
 from drogo.data import Transitions
+from drogo.data.default import unseen_pairs
 from drogo.data.table import read_rows
 from drogo.learn.learner import Batch, Learner
 from drogo.learn.objectives import AbstractObjective, Numbers
@@ -111,12 +112,16 @@ class Judge:
     def status(self, row: Mapping[str, np.ndarray]) -> list[str]:
         """Returns the status of each lane, as far as the newest row of the history tells it.
 
+        The solution of the data is that of the default policy only if the data tell what each of
+        its actions does.
+
         Args:
             row: The newest row.
         """
         verified = self.plan.repeats
         if self.solution is not None:
-            verified = bool(np.isfinite(self.solution).all())
+            complete = not self.configs[0].weigh_actions or unseen_pairs(self.data) == 0
+            verified = complete and bool(np.isfinite(self.solution).all())
         good = "converged" if verified else "unverified"
         return np.where(self.converged(row), good, "max_updates").tolist()
 
