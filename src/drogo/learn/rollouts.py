@@ -97,7 +97,8 @@ class Walk:
         self, states: np.ndarray, claimed: Float[np.ndarray, " starts"], groups: int, size: int
     ) -> tuple[np.ndarray, np.ndarray, Float[np.ndarray, " starts"]]:
         """Returns the log of the mean weight of each group, of those that arrived and of all, and
-        the surprises on a way from each start together, a mean over its rollouts.
+        the surprises on a way from each start together: a mean over its rollouts, less one standard
+        error, since the sum is noisy where actions are continuous.
 
         Args:
             states: The states to start in.
@@ -124,7 +125,8 @@ class Walk:
         log_weight = log_weight.reshape(shape)
         arrived_only = np.where(over.reshape(shape), log_weight, -np.inf)
         low, high = (total + _log_mean(part) for part in (arrived_only, log_weight))
-        rise = surprise.reshape(len(states), -1).mean(axis=1)
+        rise = surprise.reshape(len(states), groups, size).mean(axis=2)
+        rise = rise.mean(axis=1) - rise.std(axis=1, ddof=1) / np.sqrt(groups)
         return low.reshape(-1, groups), high.reshape(-1, groups), rise
 
     def surprises(
