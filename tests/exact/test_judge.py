@@ -54,7 +54,7 @@ def test_the_largest_paper_world():
     assert largest_difference(ours.log_e, theirs) < CLOSE
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(8))
 def test_random_mdps(seed):
     states = 40 if seed < 2 else int(np.random.default_rng(seed).integers(4, 25))
     mdp = random_mdp(seed, states)
