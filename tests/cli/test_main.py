@@ -145,7 +145,7 @@ def test_mistakes_get_a_message_without_a_traceback(command, tmp_path):
         (("exact", "four-rooms", "--out", path), "broken.txt"),
         (("learn", "four-rooms", "--batch-size", "0"), "batch_size is 0"),
         (
-            ("learn", "four-rooms", "--transitions", 10**15),
+            ("learn", "four-rooms", "--transitions", "1e15"),
             "would take 3.17e+07 GiB of memory, and",
         ),
         (("learn", "MiniGrid-Emty-5x5-v0"), "Did you mean"),

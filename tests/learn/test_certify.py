@@ -63,26 +63,22 @@ def test_a_region_behind_which_the_map_is_too_high_is_found_where_it_matters(fou
     assert not made.held[0][off].any()
 
 
-def test_a_state_that_is_much_too_low_hides_nothing(four_rooms):
-    """All other values are those of a world without it, so that every rollout agrees."""
+@pytest.mark.parametrize("low", [70, 26, 54])
+def test_a_state_that_is_much_too_low_hides_nothing(four_rooms, low):
+    """All other values are those of a world without it, so that every rollout agrees. Rollouts do
+    not go there, and only the actions that they do not choose tell it."""
     env, truth = four_rooms
     mdp = GridWorld.load("four-rooms").mdp
-    low = 70
-    policy = zip(mdp.transitions, mdp.default_policy.T, strict=True)
-    matrix = sum(part.toarray() * chance[:, None] for part, chance in policy)
-    matrix = matrix * np.exp(mdp.reward / LAM)[:, None]
+    matrix = sum(part.toarray() for part in mdp.transitions) / mdp.n_actions
+    matrix *= np.exp(mdp.reward / LAM)[:, None]
     fixed = mdp.terminal | (np.arange(truth.size) == low)
-    known = np.where(np.arange(truth.size) == low, np.exp(truth - 25.0), np.exp(mdp.reward / LAM))
-    e = np.where(fixed, known, 0.0)
-    live = ~fixed
-    e[live] = np.linalg.solve(np.eye(live.sum()) - matrix[np.ix_(live, live)],
-                              matrix[np.ix_(live, fixed)] @ known[fixed])  # fmt: skip
-    wrong = np.log(e)
-    made = certificate_of(wrong, env, starts=30)
-    off = np.abs(wrong - truth)[made.observations.astype(int)]
-    assert off.max() > 5.0
+    e = np.where(mdp.terminal, np.exp(mdp.reward / LAM), np.exp(truth[low] - 25.0))
+    rest = np.eye((~fixed).sum()) - matrix[np.ix_(~fixed, ~fixed)]
+    e[~fixed] = np.linalg.solve(rest, matrix[np.ix_(~fixed, fixed)] @ e[fixed])
+    made = certificate_of(np.log(e), env)
+    off = np.abs(np.log(e) - truth)[made.observations.astype(int)]
+    assert off.max() > ALLOWED
     assert made.status != ("certified",)
-    assert not made.held.any()
 
 
 def test_rollouts_that_do_not_arrive_tell_nothing(four_rooms):
@@ -138,26 +134,6 @@ def test_the_first_state_may_be_chosen():
     after = sim.step(states, np.full(50, 2), np.random.default_rng(0))
     assert (after.reward == -1.0).all()
     assert (after.observations[:, 1] != seen[:, 1]).all()
-
-
-def test_a_state_that_is_far_too_low_while_all_others_follow_from_it():
-    """Rollouts do not go there, so only the actions that they do not choose tell it."""
-    mdp = GridWorld.load("four-rooms").mdp
-    truth = exact.log_column(mdp, LAM)
-    env = gymnasium.make("drogo/FourRooms-v0", observation="state")
-    matrix = sum(part.toarray() for part in mdp.transitions) / mdp.n_actions
-    matrix *= np.exp(mdp.reward / LAM)[:, None]
-    allowed = np.array([0.5])
-    missed = 0
-    for low in np.random.default_rng(0).choice(np.flatnonzero(~mdp.terminal), 2, replace=False):
-        fixed = mdp.terminal | (np.arange(mdp.n_states) == low)
-        e = np.where(mdp.terminal, 1.0, np.exp(truth[low] - 15.0))
-        rest = np.eye((~fixed).sum()) - matrix[np.ix_(~fixed, ~fixed)]
-        e[~fixed] = np.linalg.solve(rest, matrix[np.ix_(~fixed, fixed)] @ e[fixed])
-        made = certificate_of(np.log(e), env, tolerance=allowed)
-        off = np.abs(made.claimed[0] - truth[made.observations.astype(int)]).max()
-        missed += made.status == ("certified",) and off > allowed[0]
-    assert missed == 0
 
 
 def test_a_walled_room_is_certified_with_its_truth_and_not_with_a_leak():

@@ -12,7 +12,7 @@ import tyro
 
 import drogo
 from drogo.cli.output import number, print_report, progress_bar, table, terminal
-from drogo.cli.settings import Settings
+from drogo.cli.settings import Settings, Whole
 from drogo.config import Config
 from drogo.errors import AlreadyExists, ArgumentError, Diverged
 
@@ -48,7 +48,7 @@ class Learn:
     """Number of networks, which are trained at once."""
     settings: Annotated[Settings, tyro.conf.OmitArgPrefixes] = field(default_factory=dict)
     """Settings of the fit, on top of the preset."""
-    transitions: int = 200_000
+    transitions: Whole = 200_000
     """Number of transitions to collect."""
     data_seed: int = 0
     """Seed of the transitions."""

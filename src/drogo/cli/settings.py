@@ -12,6 +12,29 @@ import tyro
 from drogo import config
 
 
+def _whole(arguments: list[str]) -> int:
+    """Returns a whole number, which may be written like 2e5."""
+    try:
+        return int(arguments[0])
+    except ValueError:
+        value = float(arguments[0])
+        if not value.is_integer():
+            raise ValueError(f"{arguments[0]} is not a whole number") from None
+        return int(value)
+
+
+Whole = Annotated[
+    int,
+    tyro.constructors.PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="INT",
+        instance_from_str=_whole,
+        is_instance=lambda value: isinstance(value, int),
+        str_from_instance=lambda value: [str(value)],
+    ),
+]
+
+
 def _options() -> dict[str, Any]:
     """The type of each field of `Config`, with the docstring under the field as its help text."""
     parts = ast.parse(inspect.getsource(config)).body

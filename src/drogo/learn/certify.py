@@ -56,8 +56,8 @@ class Certificate:
     unfinished: Float[np.ndarray, "seeds starts"]
     """The share of the weight of rollouts that did not arrive."""
     surprise: Float[np.ndarray, "seeds starts"]
-    """By how much the value would rise, to first order, if the actions that rollouts did not choose
-    were followed one step further."""
+    """By how much the value would rise at least, to first order and less one standard error, if the
+    actions that rollouts did not choose were followed one step further."""
     groups: int
     """The number of groups of rollouts from each start."""
     ascents: Bool[np.ndarray, "seeds starts"]
