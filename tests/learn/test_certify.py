@@ -185,7 +185,7 @@ def test_a_default_policy_of_ones_own_must_be_given_again(four_rooms):
 def test_few_groups_that_agree_by_chance_are_not_believed():
     made = Certificate(
         np.zeros((1, 2)), (0,), ALLOWED, *(np.zeros((1, 1)) for _ in range(4)),
-        np.array([[1.0]]), np.zeros((1, 1)), np.zeros((1, 1)), 8, np.ones((1, 1), dtype=bool),
+        np.array([[1.0]]), np.zeros((1, 1)), np.zeros((1, 1)), np.array([[8]]), np.ones((1, 1), dtype=bool),
     )  # fmt: skip
     assert made.status == ("undecided",)
     assert np.isinf(made.error[0])

@@ -6,19 +6,19 @@ See `drogo.learn.rollouts` for how rollouts estimate a value.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
 import gymnasium
 import numpy as np
 import numpy.typing as npt
-from jaxtyping import Bool, Float, Shaped
+from jaxtyping import Bool, Float, Int, Shaped
 
 from drogo.data.collect import MOST_SEED, Start
 from drogo.data.simulate import Simulator, simulator
 from drogo.data.step import NumberOfStep
 from drogo.errors import ArgumentError, check_number, check_whole
 from drogo.learn.result import LogEigenvector
-from drogo.learn.rollouts import Values, Walk, interval
+from drogo.learn.rollouts import Groups, Values, Walk, interval
 
 SHARE_OF_DEPTH = 0.05
 """The share of the map's depth that is tolerated, unless a tolerance is given."""
@@ -27,6 +27,9 @@ INNER = (5.0, 95.0)
 RISE = 4.0
 """How much higher a value may be for each unit by which looking one step further raises it. That is
 only the first term of a series: over damaged maps, values were off by 2 to 5 times as much."""
+LEVEL = 0.05
+"""The chance that any interval of one seed ever misses its value, as far as the spread of the
+groups tells it."""
 MOST_UNFINISHED = 0.05
 """Rollouts that did not arrive count with what the map promises, which is not known to be right."""
 
@@ -57,8 +60,9 @@ class Certificate:
     """The share of the weight of rollouts that did not arrive."""
     surprise: Float[np.ndarray, "seeds starts"]
     """By how much the value would rise at least, to first order and less one standard error, if the
-    actions that rollouts did not choose were followed one step further."""
-    groups: int
+    actions that rollouts did not choose were followed one step further: how much more these turned
+    out to be worth than those that were chosen."""
+    groups: Int[np.ndarray, "seeds starts"]
     """The number of groups of rollouts from each start."""
     ascents: Bool[np.ndarray, "seeds starts"]
     """Whether the steepest ascent from each start arrived at a terminal state."""
@@ -152,6 +156,7 @@ def certify(
     rollouts: int | None = None,
     candidates: int = 16,
     steps: int = 1000,
+    rounds: int = 4,
 ) -> Certificate:
     """Compares a fit with rollouts of its environment, also where states do not repeat.
 
@@ -169,11 +174,14 @@ def certify(
         key: As it was given to `collect`.
         default_policy: As it was given to `fit`: one probability for each action. By default that
             of the environment's MDP, or else uniform.
-        groups: The number of independent groups of rollouts from each start, at least 3.
+        groups: The number of independent groups of rollouts from each start, at least 3, in the
+            first round.
         rollouts: The number of rollouts in a group: 16 unless given, or 4 of an environment that
             has to be copied.
         candidates: The number of actions that are tried in each state, if they are continuous.
         steps: The most steps of a rollout.
+        rounds: The number of rounds. In each one after the first, twice as many further groups as
+            in the last one start where nothing is decided yet.
 
     Returns:
         The certificate of all seeds.
@@ -205,6 +213,7 @@ def certify(
         rollouts=rollouts,
         candidates=candidates,
         steps=steps,
+        rounds=rounds,
     )
 
 
@@ -234,6 +243,7 @@ def certify_maps(
     rollouts: int | None = None,
     candidates: int = 16,
     steps: int = 1000,
+    rounds: int = 4,
 ) -> Certificate:
     """Compares any functions from observations to `v` with rollouts, as `certify` does a fit.
 
@@ -251,9 +261,11 @@ def certify_maps(
         rollouts: As in `certify`.
         candidates: As in `certify`.
         steps: As in `certify`.
+        rounds: As in `certify`.
     """
     rollouts = sim.group_size if rollouts is None else rollouts
     counts = {"starts": starts, "rollouts": rollouts, "candidates": candidates, "steps": steps}
+    counts["rounds"] = rounds
     for name, count in counts.items():
         check_whole(name, count, 1)
     check_whole("groups", groups, 3)
@@ -261,16 +273,62 @@ def certify_maps(
         raise ArgumentError(f"tolerance is {tolerance.min():g}; it must be positive.")
     rng = np.random.default_rng(check_whole("seed", seed, 0, MOST_SEED))
     states, observations = sim.start(starts, rng)
+    level = LEVEL / (starts * rounds)
     rows = []
-    for values in maps:
-        claimed = values(observations)
+    for values, name, allowed in zip(maps, seeds, tolerance, strict=True):
         walk = Walk(sim, values, lam, candidates, steps, rng, default_policy, same_rewards)
-        log_low, log_all, surprise = walk.weights(states, claimed, groups, rollouts)
-        measured = interval(log_low, log_all, claimed)
-        rows.append((claimed, *measured, surprise, walk.ascents(states)))
-    names = ("claimed", "estimate", "low", "high", "effective", "unfinished", "surprise", "ascents")
-    columns = dict(zip(names, map(np.stack, zip(*rows, strict=True)), strict=True))
-    return Certificate(observations, seeds, tolerance, groups=groups, **columns)
+        claimed, ascents = values(observations), walk.ascents(states)
+        made = _unknown(observations, name, allowed, claimed, ascents)
+        pending, known, count = np.arange(starts), None, groups
+        for _ in range(rounds):
+            more = walk.weights(states[pending], claimed[pending], count, rollouts)
+            known = more if known is None else known.joined(more)
+            made = _with(made, pending, known, level)
+            open_still = ~(made.held | made.refuted)[0, pending]
+            pending, count = pending[open_still], 2 * count
+            known = Groups(*(part[open_still] for part in known))
+            if not pending.size or made.refuted.any():
+                break
+        rows.append(made)
+    return _stacked(rows)
+
+
+def _unknown(
+    observations: np.ndarray,
+    seed: int,
+    tolerance: float,
+    claimed: Float[np.ndarray, " starts"],
+    ascents: Bool[np.ndarray, " starts"],
+) -> Certificate:
+    """Returns the certificate of one seed before its first rollout."""
+    starts = claimed.size
+    unknown = np.full((1, starts), np.nan)
+    zero = np.zeros((1, starts))
+    one_seed = {"claimed": claimed[None], "ascents": ascents[None]}
+    one_seed |= {"groups": zero.astype(int), "effective": zero, "unfinished": zero}
+    named = dict.fromkeys(("estimate", "low", "high", "surprise"), unknown)
+    return Certificate(observations, (seed,), np.array([tolerance]), **one_seed, **named)
+
+
+def _with(
+    made: Certificate, which: Int[np.ndarray, " some"], measured: Groups, level: float
+) -> Certificate:
+    """Returns the certificate of one seed with what rollouts from some starts tell."""
+    names = ("estimate", "low", "high", "effective", "unfinished", "surprise", "groups")
+    found = (*interval(measured, made.claimed[0, which], level), measured.surprise)
+    columns = {}
+    for name, values in zip(names, (*found, measured.rise.shape[1]), strict=True):
+        columns[name] = getattr(made, name).copy()
+        columns[name][0, which] = values
+    return replace(made, **columns)
+
+
+def _stacked(parts: Sequence[Certificate]) -> Certificate:
+    """Returns the certificates of single seeds as one."""
+    names = {field.name for field in fields(Certificate)} - {"observations", "seeds"}
+    columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+    seeds = tuple(seed for part in parts for seed in part.seeds)
+    return Certificate(parts[0].observations, seeds, **columns)
 
 
 def _check_default(

@@ -11,14 +11,18 @@ replaced by copies of others on the way (a particle filter), which leaves the es
 
 A rollout does not go where the map promises little, so a map that is much too low in one place
 hides what lies behind it. Therefore one action that was not chosen is followed one step further in
-every step. What that would add to the promises on the way tells, to first order, by how much the
-value of the start would rise. If that is much, the interval is not believed.
+every step. What the actions that were not chosen turn out to promise beyond their values, and what
+the chosen one does, are two estimates of the same mean: the one takes all actions alike and weighs
+them, the other takes them as rollouts do. If the first exceeds the second, rollouts have missed
+something: to first order, the value of the start is higher by that much. The interval is then not
+believed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -29,15 +33,33 @@ from scipy.stats import t as student
 from drogo.data.simulate import Simulator
 from drogo.errors import ArgumentError
 
-LEVEL = 0.05
-"""The chance that any of the intervals of one seed misses its value, as far as the spread of the
-groups tells it."""
 MOST_GAIN = 50.0
 """A larger gain counts as this one, the log of a number that is far beyond every tolerance."""
 SAME = 1e-6
 """Rewards that differ by less are the same."""
 
 Values = Callable[[np.ndarray], Float[np.ndarray, " n"]]
+
+
+class Groups(NamedTuple):
+    """What groups of rollouts tell of the states where they started."""
+
+    log_low: Float[np.ndarray, "starts groups"]
+    """The log of the mean weight of each group. Only rollouts that arrived count."""
+    log_all: Float[np.ndarray, "starts groups"]
+    """The same, and all rollouts count."""
+    rise: Float[np.ndarray, "starts groups"]
+    """By how much the actions that were not chosen exceeded those that were, along the way."""
+
+    @property
+    def surprise(self) -> Float[np.ndarray, " starts"]:
+        """The mean of `rise`, less one standard error: it is noisy where actions are continuous."""
+        error = self.rise.std(axis=1, ddof=1) / np.sqrt(self.rise.shape[1])
+        return self.rise.mean(axis=1) - error
+
+    def joined(self, more: Groups) -> Groups:
+        """Returns these groups and more of them from the same starts."""
+        return Groups(*(np.concatenate(parts, axis=1) for parts in zip(self, more, strict=True)))
 
 
 @dataclass(frozen=True)
@@ -95,10 +117,8 @@ class Walk:
 
     def weights(
         self, states: np.ndarray, claimed: Float[np.ndarray, " starts"], groups: int, size: int
-    ) -> tuple[np.ndarray, np.ndarray, Float[np.ndarray, " starts"]]:
-        """Returns the log of the mean weight of each group, of those that arrived and of all, and
-        the surprises on a way from each start together: a mean over its rollouts, less one standard
-        error, since the sum is noisy where actions are continuous.
+    ) -> Groups:
+        """Rolls out groups of rollouts from each of some states.
 
         Args:
             states: The states to start in.
@@ -111,23 +131,27 @@ class Walk:
         v = np.repeat(claimed, groups * size)
         over, log_weight = np.zeros(at.shape[0], dtype=bool), np.zeros(at.shape[0])
         total, surprise = np.zeros(shape[0]), np.zeros(at.shape[0])
+        others = np.zeros(at.shape[0])  # the share of the actions that were not chosen
         for _ in range(self.steps):
             live = np.flatnonzero(~over)
             if not live.size:
                 break
             arrived, promised, values, terminal = self.promises(at[live])
-            log_weight[live] += logsumexp(promised, axis=1) - v[live]
+            together = np.asarray(logsumexp(promised, axis=1))
+            log_weight[live] += together - v[live]
+            surprise[live] -= others[live] * _gain(together - v[live])
             one = (np.arange(live.size), _drawn(promised, self.rng))
+            others[live] = -np.expm1(promised[one] - together)
             surprise[live] += self.surprises(arrived, promised, values, terminal, one[1])
             at[live], v[live], over[live] = arrived[one], values[one], terminal[one]
             kept, log_weight, total = _resampled(log_weight.reshape(shape), total, self.rng)
-            at, v, over, surprise = at[kept], v[kept], over[kept], surprise[kept]
+            at, v, over = at[kept], v[kept], over[kept]
+            surprise, others = surprise[kept], others[kept]
         log_weight = log_weight.reshape(shape)
         arrived_only = np.where(over.reshape(shape), log_weight, -np.inf)
         low, high = (total + _log_mean(part) for part in (arrived_only, log_weight))
         rise = surprise.reshape(len(states), groups, size).mean(axis=2)
-        rise = rise.mean(axis=1) - rise.std(axis=1, ddof=1) / np.sqrt(groups)
-        return low.reshape(-1, groups), high.reshape(-1, groups), rise
+        return Groups(low.reshape(-1, groups), high.reshape(-1, groups), rise)
 
     def surprises(
         self,
@@ -148,7 +172,7 @@ class Walk:
 
         Returns:
             What this would add to that which all actions promise together, as a share of it and
-            for all actions that were not chosen. If the map is right, it is 0 on average.
+            for all actions that were not chosen.
         """
         rows, count = np.arange(len(chosen)), promised.shape[1]
         rise = np.zeros(len(chosen))
@@ -160,8 +184,7 @@ class Walk:
             one = (some, other[some])
             share = np.exp(promised[one] - np.asarray(logsumexp(promised[some], axis=1)))
             further = np.asarray(logsumexp(self.promises(arrived[one])[1], axis=1))
-            gain = np.expm1(np.minimum(further - values[one], MOST_GAIN))
-            rise[some] = (count - 1) * share * gain
+            rise[some] = (count - 1) * share * _gain(further - values[one])
         return rise
 
     def ascents(self, states: np.ndarray) -> Bool[np.ndarray, " starts"]:
@@ -175,6 +198,11 @@ class Walk:
             one = (np.arange(live.size), promised.argmax(axis=1))
             at[live], over[live] = arrived[one], terminal[one]
         return over
+
+
+def _gain(log_ratio: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+    """Returns by what share a promise exceeded the value that it was compared with."""
+    return np.expm1(np.minimum(log_ratio, MOST_GAIN))
 
 
 def _log_mean(logs: Float[np.ndarray, "n k"]) -> Float[np.ndarray, " n"]:
@@ -218,21 +246,25 @@ def _resampled(
 
 
 def interval(
-    log_low: Float[np.ndarray, "starts groups"],
-    log_all: Float[np.ndarray, "starts groups"],
-    claimed: Float[np.ndarray, " starts"],
+    measured: Groups, claimed: Float[np.ndarray, " starts"], level: float
 ) -> tuple[np.ndarray, ...]:
     """Returns the estimate, both ends of its interval, the effective number of groups, and the
     share of the weight that did not arrive.
 
     Weights have long tails. The interval therefore holds that of the mean by Student's distribution
     and that of the mean of numbers whose logarithms are normal (Cox's method).
+
+    Args:
+        measured: The weights of groups of rollouts.
+        claimed: The map's values at the starts.
+        level: The chance that an interval misses its value.
     """
-    starts, groups = log_all.shape
+    log_low, log_all, _ = measured
+    groups = log_all.shape[1]
     top = log_all.max(axis=1)
     finite = np.isfinite(top)
     top = np.where(finite, top, 0.0)[:, None]
-    width = student.ppf(1 - LEVEL / (2 * starts), groups - 1) / np.sqrt(groups)
+    width = student.ppf(1 - level / 2, groups - 1) / np.sqrt(groups)
     with np.errstate(divide="ignore", invalid="ignore"):
         low, whole = np.exp(log_low - top), np.exp(log_all - top)
         effective = np.nan_to_num(whole.sum(axis=1) ** 2 / (whole**2).sum(axis=1))
