@@ -226,6 +226,10 @@ MOST_STATES_OF_FAST = 2 * FAST.batch_size
 ON_MANY_STATES = {"frequencies": 64, "updates": 5000}
 """What `direct` changes where there are more: the map of a larger world has finer details."""
 MOST_BYTES_OF_FAST = 2**28
+PASSES, FEWEST_UPDATES = 200, 3000
+"""Where states do not repeat, `stable` makes at most so many passes over vectors of numbers, and at
+least so many updates. A state is then seen with a single next state, and a network that sees it too
+often learns that one by heart."""
 SOLVED = ("drogo", "q")
 """The objectives whose solution is known exactly where states repeat."""
 MANY_IMAGES = 500
@@ -247,6 +251,8 @@ ON_MANY_IMAGES: dict[str, dict[str, Any]] = {
 @runtime_checkable
 class Data(Protocol):
     """What of the transitions decides which preset suits them."""
+
+    def __len__(self) -> int: ...
 
     @property
     def observations(self) -> Any: ...
@@ -302,4 +308,8 @@ def configure(
         adapted |= ON_A_TABLE
     elif preset == "direct" and len(table) > MOST_STATES_OF_FAST:
         adapted |= ON_MANY_STATES
+    elif preset == "stable" and not data.repeats:
+        own = PRESETS[preset]
+        most = PASSES * len(data) // own.batch_size
+        adapted |= {"updates": min(own.updates, max(most, FEWEST_UPDATES))}
     return replace(PRESETS[preset], **{**adapted, **given})

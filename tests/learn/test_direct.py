@@ -83,6 +83,8 @@ def test_continuous_states_are_not_verified():
     data = Transitions.from_arrays(x, y, np.full(2000, -1.0), y[:, 0] >= 0.9, action=action)
     config = configure(data)
     assert (config.objective, config.direct) == ("q", False)
+    assert config.updates == 3000  # few data are not learned by heart
+    assert configure(data, settings={"updates": 7}).updates == 7
     result = fit(data, updates=400, batch_size=200, **SMALL)
     assert result.status[0] in ("unverified", "max_updates")
     high, low = result(np.array([[0.8], [0.2]], dtype=np.float32))[0]
