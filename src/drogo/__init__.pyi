@@ -34,7 +34,11 @@ from .learn import (
 from .mdp import MDP as MDP
 from .potential import Potential as Potential
 from .use import (
+    OnlineMap as OnlineMap,
+    OnlineShaping as OnlineShaping,
+    OnlineTable as OnlineTable,
     PotentialShaping as PotentialShaping,
+    VectorOnlineShaping as VectorOnlineShaping,
     VectorPotentialShaping as VectorPotentialShaping,
 )
 from .worlds.control import STARTS as STARTS

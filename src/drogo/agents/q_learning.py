@@ -112,8 +112,8 @@ def q_learning(
     one_per_lane = {"weight": weight, "step_size": step_size, "seed": seed}
     weight, step_size, seed = (column(*given) for given in one_per_lane.items())
     potential = plain("potential", potential)
-    _check(mdp, potential, weight, step_size, seed)
-    _check_counts(steps, every, step_limit, seed)
+    check_lanes(mdp, potential, weight, step_size, seed)
+    check_counts(steps, every, step_limit, seed)
     task = make_task(mdp, low_reward, discount, epsilon)
     lanes, rounds = len(weight), steps // every
     workers = min(threads or os.cpu_count() or 1, lanes)
@@ -121,7 +121,7 @@ def q_learning(
     # Equal parts, since each size is compiled: some lanes may be in two groups.
     for k in np.resize(np.arange(lanes), (workers, -(-lanes // workers))):
         rewards = shaped_rewards(task, mdp, potential[k], weight[k])
-        groups.append(_first_lanes(task, rewards, step_size[k], seed[k]))
+        groups.append(first_lanes(task, rewards, step_size[k], seed[k]))
     at_once = max(k for k in range(1, MOST_EVALUATIONS_A_CALL + 1) if rounds % k == 0)
 
     def work(done: int, group: Lanes) -> tuple[Lanes, jax.Array, jax.Array]:
@@ -145,8 +145,8 @@ def q_learning(
     )
 
 
-def _first_lanes(task: Task, rewards: np.ndarray, step_size: np.ndarray, seed: np.ndarray) -> Lanes:
-    """Lanes before their first step."""
+def first_lanes(task: Task, rewards: np.ndarray, step_size: np.ndarray, seed: np.ndarray) -> Lanes:
+    """Returns lanes before their first step."""
     seeds, seed_of_lane = np.unique(seed, return_inverse=True)
     seeds, seed_of_lane = jnp.asarray(seeds, jnp.uint32), jnp.asarray(seed_of_lane, jnp.int32)
 
@@ -161,7 +161,8 @@ def _first_lanes(task: Task, rewards: np.ndarray, step_size: np.ndarray, seed: n
     return Lanes(agents, jnp.asarray(rewards), sizes, seeds, seed_of_lane)
 
 
-def _check_counts(steps: int, every: int, step_limit: int, seed: np.ndarray) -> None:
+def check_counts(steps: int, every: int, step_limit: int, seed: np.ndarray) -> None:
+    """Raises an error unless these numbers of steps are possible."""
     for name, count in (("steps", steps), ("every", every), ("step_limit", step_limit)):
         check_whole(name, count, 1)
     if steps % every:
@@ -170,9 +171,10 @@ def _check_counts(steps: int, every: int, step_limit: int, seed: np.ndarray) -> 
     check_memory(f"the random numbers of an episode of {step_limit} steps", numbers)
 
 
-def _check(
+def check_lanes(
     mdp: MDP, potential: np.ndarray, weight: np.ndarray, step_size: np.ndarray, seed: np.ndarray
 ) -> None:
+    """Raises an error unless there are a potential, a weight, a step size and a seed per lane."""
     lanes = len(weight)
     shapes = {weight.shape, step_size.shape, seed.shape}
     if potential.shape != (lanes, mdp.n_states) or shapes != {(lanes,)} or not lanes:

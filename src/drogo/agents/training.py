@@ -23,6 +23,14 @@ class Agent(NamedTuple):
     """Visits to low-reward states so far."""
 
 
+class Taken(NamedTuple):
+    """One step of a lane: the state that was left, the action, and which of its outcomes it had."""
+
+    state: Int[Array, "*lanes"]
+    action: Int[Array, "*lanes"]
+    outcome: Int[Array, "*lanes"]
+
+
 class Lanes(NamedTuple):
     """Agents that are trained together. Several of them may share a seed."""
 
@@ -51,7 +59,7 @@ def q_step(
     reward: Array,
     step_size: Array,
     random: RandomNumbers,
-) -> Agent:
+) -> tuple[Agent, Taken]:
     """Trains one lane for one step."""
     actions = agent.q.shape[1]
     values = agent.q[agent.state]
@@ -66,12 +74,41 @@ def q_step(
     learned = rounded(step_size * target, task.zero)
     steps = agent.steps + 1
     over = terminal | (steps >= step_limit)
-    return Agent(
+    trained = Agent(
         q=agent.q.at[agent.state, action].set(kept + learned),
         state=jnp.where(over, draw_start(task, random), next_state),
         steps=jnp.where(over, 0, steps),
         visits=agent.visits + task.low_reward[next_state].astype(jnp.int32),
     )
+    return trained, Taken(agent.state, action, outcome)
+
+
+def train_lanes(
+    task: Task, step_limit: int, lanes: Lanes, by_step: RandomNumbers
+) -> tuple[Agent, Taken]:
+    """Trains all lanes for some steps.
+
+    Args:
+        task: The task.
+        step_limit: The number of steps after which an episode is truncated.
+        lanes: The lanes before the first step.
+        by_step: Random numbers, with a row for each step and a column for each seed.
+
+    Returns:
+        The agents after the last step, and all steps that they took.
+    """
+    train = jax.vmap(partial(q_step, task, step_limit))
+
+    def step(agents: Agent, random: RandomNumbers) -> tuple[Agent, Taken]:
+        of_lanes = RandomNumbers(*(part[lanes.seed_of_lane] for part in random))
+        return train(agents, lanes.reward, lanes.step_size, of_lanes)
+
+    return jax.lax.scan(step, lanes.agents, by_step)
+
+
+def numbers_of_seeds(lanes: Lanes, phase: Array, steps: int) -> RandomNumbers:
+    """Draws for some steps of every seed: a row for each seed, a column for each step."""
+    return jax.vmap(partial(draw_random_numbers, steps=steps), (0, None))(lanes.seeds, phase)
 
 
 def greedy_action(
@@ -128,19 +165,12 @@ def advance(
 
     Returns the trained lanes, and the return and the first state of each evaluation.
     """
-    train = jax.vmap(partial(q_step, task, step_limit))
-
-    def numbers(phase: Array, steps: int) -> RandomNumbers:
-        return jax.vmap(partial(draw_random_numbers, steps=steps), (0, None))(lanes.seeds, phase)
-
-    def step(agents: Agent, random: RandomNumbers) -> tuple[Agent, None]:
-        of_lanes = RandomNumbers(*(part[lanes.seed_of_lane] for part in random))
-        return train(agents, lanes.reward, lanes.step_size, of_lanes), None
 
     def train_and_evaluate(agents: Agent, evaluation: Array) -> tuple[Agent, tuple[Array, Array]]:
-        by_step = RandomNumbers(*(part.T for part in numbers(2 * evaluation, every)))
-        agents, _ = jax.lax.scan(step, agents, by_step)
-        random = numbers(2 * evaluation + 1, step_limit)
+        of_training = numbers_of_seeds(lanes, 2 * evaluation, every)
+        by_step = RandomNumbers(*(part.T for part in of_training))
+        agents, _ = train_lanes(task, step_limit, lanes._replace(agents=agents), by_step)
+        random = numbers_of_seeds(lanes, 2 * evaluation + 1, step_limit)
         return agents, evaluate(task, agents.q, random, lanes.seed_of_lane)
 
     agents, (returns, starts) = jax.lax.scan(train_and_evaluate, lanes.agents, evaluations)

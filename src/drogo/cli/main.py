@@ -25,9 +25,17 @@ from drogo.cli.envs import Envs
 from drogo.cli.exact import Exact
 from drogo.cli.learn import Learn
 from drogo.cli.shape import Shape
+from drogo.cli.train import Train
 from drogo.errors import DrogoError
 
-VERBS = {"envs": Envs, "exact": Exact, "learn": Learn, "compare": Compare, "shape": Shape}
+VERBS = {
+    "envs": Envs,
+    "exact": Exact,
+    "learn": Learn,
+    "compare": Compare,
+    "shape": Shape,
+    "train": Train,
+}
 DESCRIPTION = """The default representation of an MDP: its principal eigenvector, exact and learned.
 `drogo --version` prints the version."""
 

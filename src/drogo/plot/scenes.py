@@ -75,7 +75,12 @@ def draw_scene(
 
 
 def exact_scenes(
-    scenes: Sequence[Scene], values: Float[np.ndarray, " states"], *, title: str, label: str
+    scenes: Sequence[Scene],
+    values: Float[np.ndarray, " states"],
+    *,
+    title: str,
+    label: str,
+    limits: tuple[float, float] | None = None,
 ) -> Figure:
     """Draws a vector over the states of a MiniGrid environment, a panel for each scene.
 
@@ -84,6 +89,7 @@ def exact_scenes(
         values: One value for each state of the world. Where it is not finite, a cell is grey.
         title: The title of the figure.
         label: What the values are.
+        limits: The values at the ends of the colour scale, by default the smallest and largest.
 
     Returns:
         The figure.
@@ -92,7 +98,7 @@ def exact_scenes(
     figure = Figure(figsize=(width, 4.2), layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1))
     finite = np.where(np.isfinite(values), values, np.nan)
     axes = figure.subplots(1, len(scenes), squeeze=False)
-    _draw_rows(axes, scenes, [panels.Row("", finite, label)])
+    _draw_rows(axes, scenes, [panels.Row("", finite, label)], limits)
     figure.suptitle(title)
     write_legend(figure, scenes)
     return figure
@@ -128,11 +134,17 @@ def over_scenes(scenes: Sequence[Scene], shown: panels.Panels, *, title: str) ->
     return figure
 
 
-def _draw_rows(axes: np.ndarray, scenes: Sequence[Scene], rows: Sequence[panels.Row]) -> None:
+def _draw_rows(
+    axes: np.ndarray,
+    scenes: Sequence[Scene],
+    rows: Sequence[panels.Row],
+    limits: tuple[float, float] | None = None,
+) -> None:
     """Draws each vector over each scene; the first row has titles, the first column labels."""
     view = partial(_over_all, scenes)
     for k, options in enumerate(panels.options(rows, view)):
         name, values = options.pop("title"), options.pop("values")
+        options.update({} if limits is None else {"limits": limits})
         for panel, scene in zip(axes[k], scenes, strict=True):
             title, is_last = scene.name if k == 0 else "", panel is axes[k, -1]
             over_cells = scene.over_cells(values)

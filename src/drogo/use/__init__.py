@@ -1,11 +1,7 @@
-"""Reward shaping with a potential, for any agent."""
+"""Reward shaping with a potential, for any agent: one that is known, or one that is learned while
+the agent trains."""
 
-from drogo.use.baselines import successor_distance, successor_potential
-from drogo.use.shaping import PotentialShaping, VectorPotentialShaping
+import lazy_loader
 
-__all__ = [
-    "PotentialShaping",
-    "VectorPotentialShaping",
-    "successor_distance",
-    "successor_potential",
-]
+# The maps that learn need JAX, which the other wrappers do not wait for.
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

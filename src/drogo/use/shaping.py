@@ -93,11 +93,6 @@ class _Shaping(RecordConstructorArgs, Generic[Wrapped]):
         """What the potential takes of an observation, or of a batch of them."""
         return observations if self.view is None else self.view(observations)
 
-    def _mixed(self, reward: Any, shaping: Any) -> Any:
-        if self.weight is None:
-            return reward + shaping
-        return (1 - self.weight) * reward + self.weight * shaping
-
 
 class PotentialShaping(_Shaping[gymnasium.Env], gymnasium.Wrapper):
     """Shapes the rewards of an environment.
@@ -130,8 +125,8 @@ class PotentialShaping(_Shaping[gymnasium.Env], gymnasium.Wrapper):
         shaping = self.discount * counted - self._value
         self._value = value
         info = {**info, "reward_original": reward, "shaping": shaping}
-        mixed = float(self._mixed(reward, shaping))
-        return observation, mixed, terminated, truncated, info
+        mix = float(mixed(reward, shaping, self.weight))
+        return observation, mix, terminated, truncated, info
 
 
 class VectorPotentialShaping(_Shaping[VectorEnv], gymnasium.vector.VectorWrapper):
@@ -159,10 +154,10 @@ class VectorPotentialShaping(_Shaping[VectorEnv], gymnasium.vector.VectorWrapper
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         observations, rewards, terminated, truncated, infos = self.env.step(actions)
         values = self.potential(self._seen(observations))
-        counted, space = values.copy(), self.single_observation_space
-        for k in np.flatnonzero(infos.get("_final_obs", ())):
-            batch = concatenate(space, [infos["final_obs"][k]], create_empty_array(space))
-            counted[k] = self.potential(self._seen(batch))[0]
+        counted = values.copy()
+        ended, last = last_observations(self, infos)
+        if ended.size:
+            counted[ended] = self.potential(self._seen(last))
         if self.terminal == "zero":
             counted[terminated] = 0.0
         shaping = self.discount * counted - self._values
@@ -174,4 +169,31 @@ class VectorPotentialShaping(_Shaping[VectorEnv], gymnasium.vector.VectorWrapper
         parts = {"reward_original": np.array(rewards), "shaping": shaping}
         present = {f"_{name}": np.ones(self.num_envs, dtype=bool) for name in parts}
         infos = {**infos, **parts, **present}
-        return observations, self._mixed(rewards, shaping), terminated, truncated, infos
+        return observations, mixed(rewards, shaping, self.weight), terminated, truncated, infos
+
+
+def mixed(reward: Any, shaping: Any, weight: float | None) -> Any:
+    """Returns `(1 - w) r + w F`, or `r + F` without a weight.
+
+    Args:
+        reward: The original reward r, or several.
+        shaping: The shaping reward F, or several.
+        weight: The weight w.
+    """
+    return reward + shaping if weight is None else (1 - weight) * reward + weight * shaping
+
+
+def last_observations(
+    env: VectorEnv | gymnasium.vector.VectorWrapper, infos: dict[str, Any]
+) -> tuple[np.ndarray, Any]:
+    """Returns which environments were reset on the step itself, and their last observations.
+
+    Args:
+        env: The vector of environments.
+        infos: What the step returned.
+    """
+    ended, space = np.flatnonzero(infos.get("_final_obs", ())), env.single_observation_space
+    if not ended.size:
+        return ended, None
+    last = [infos["final_obs"][k] for k in ended]
+    return ended, concatenate(space, last, create_empty_array(space, ended.size))

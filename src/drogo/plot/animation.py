@@ -1,0 +1,34 @@
+"""Pictures that move."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+
+from matplotlib.figure import Figure
+from PIL import Image
+
+from drogo.plot.panels import as_png
+
+COLOURS = 128
+"""The number of colours of a moving picture, which all its frames share."""
+
+
+def as_gif(figures: Sequence[Figure], *, dpi: int = 80, seconds: float = 0.25) -> bytes:
+    """Draws figures of one size as an animated GIF that is repeated for ever.
+
+    Args:
+        figures: The frames. The last one stays for longer.
+        dpi: Pixels per inch.
+        seconds: How long a frame is shown.
+
+    Returns:
+        The content of the file.
+    """
+    frames = [Image.open(io.BytesIO(as_png(figure, dpi))).convert("RGB") for figure in figures]
+    palette = frames[-1].quantize(COLOURS)
+    few = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
+    shown = [round(1000 * seconds)] * (len(few) - 1) + [round(8000 * seconds)]
+    stream = io.BytesIO()
+    few[0].save(stream, "GIF", save_all=True, append_images=few[1:], duration=shown, loop=0)
+    return stream.getvalue()

@@ -1,0 +1,23 @@
+# The public names of this room. `__init__.py` reads this file, and so do type checkers.
+from . import online as online, rivals as rivals
+from .baselines import (
+    successor_distance as successor_distance,
+    successor_potential as successor_potential,
+)
+from .online import (
+    AbstractOnlineMap as AbstractOnlineMap,
+    OnlineConfig as OnlineConfig,
+    OnlineLearner as OnlineLearner,
+    OnlineMap as OnlineMap,
+    OnlineShaping as OnlineShaping,
+    OnlineState as OnlineState,
+    OnlineTable as OnlineTable,
+    Steps as Steps,
+    VectorOnlineShaping as VectorOnlineShaping,
+    make_learner as make_learner,
+)
+from .rivals import RND as RND, OwnValue as OwnValue
+from .shaping import (
+    PotentialShaping as PotentialShaping,
+    VectorPotentialShaping as VectorPotentialShaping,
+)

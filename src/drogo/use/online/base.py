@@ -1,0 +1,302 @@
+"""`AbstractOnlineMap`: what every map that is learned while an agent trains has in common."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import numpy.typing as npt
+from jaxtyping import Bool, Float, Int, Shaped
+
+from drogo.data.step import check_cost
+from drogo.errors import (
+    ArgumentError,
+    BadCheckpoint,
+    DamagedFile,
+    DataError,
+    MissingFile,
+    check_choice,
+    check_number,
+    check_share,
+)
+from drogo.files import Header, read_array_file, write_array_file
+from drogo.requests import differences
+from drogo.use.online.steps import Steps
+from drogo.use.shaping import mixed
+
+FORMAT = "drogo online map 1"
+EQUAL = 1e-9
+"""Promises that differ by less are equal."""
+
+
+class AbstractOnlineMap(abc.ABC):
+    """A map that is learned from an agent's steps, and the rewards that are shaped with it.
+
+    Feed it with `observe`, let it learn with `train`, and ask it for rewards with `shaped`. For
+    agents of Stable-Baselines3, `drogo.use.sb3` does that; for others there are the wrappers
+    `OnlineShaping` and `VectorOnlineShaping`.
+    """
+
+    shape: tuple[int, ...]
+    """The shape of one observation."""
+    dtype: np.dtype
+    n_actions: int
+    lam: float
+    weight: float | None
+    discount: float
+    terminal: str
+    reward: float | None
+
+    def _set(
+        self,
+        observation_space: gymnasium.Space,
+        action_space: gymnasium.Space,
+        lam: float,
+        weight: float | None,
+        discount: float,
+        terminal: str,
+        reward: float | None,
+    ) -> None:
+        """Checks and keeps the arguments that all maps have."""
+        if not isinstance(action_space, gymnasium.spaces.Discrete) or action_space.start != 0:
+            raise ArgumentError(
+                f"the actions are {action_space}; a map that is learned from an agent's steps has "
+                "a value for each action, so they must be Discrete and start at 0.",
+                remedy="Give the agent some actions to choose from, with a wrapper that turns a "
+                "number into one of them.",
+            )
+        space = observation_space
+        if not isinstance(space, gymnasium.spaces.Box | gymnasium.spaces.Discrete):
+            raise ArgumentError(
+                f"the observations are {type(space).__name__}; give a Box or Discrete.",
+                remedy="Select or join their parts with gymnasium.wrappers.FlattenObservation.",
+            )
+        self.shape, self.dtype = tuple(space.shape or ()), np.dtype(space.dtype)
+        self.n_actions = int(action_space.n)
+        self.lam, self.discount = check_number("lam", lam), check_share("discount", discount)
+        if not self.lam > 0:
+            raise ArgumentError(f"lam is {lam}; it must be positive.")
+        self.weight = None if weight is None else check_share("weight", weight)
+        check_choice("terminal", terminal, ("zero", "keep"))
+        check_cost(reward)
+        self.terminal, self.reward = terminal, reward
+
+    def check_spaces(
+        self, observation_space: gymnasium.Space, action_space: gymnasium.Space
+    ) -> None:
+        """Raises an error unless the map was made for these observations and actions.
+
+        Args:
+            observation_space: Of one environment.
+            action_space: Of one environment.
+        """
+        shape = tuple(observation_space.shape or ())
+        actions = getattr(action_space, "n", None)
+        if (shape, actions) != (self.shape, self.n_actions):
+            raise ArgumentError(
+                f"the environment has observations of shape {shape} and the actions "
+                f"{action_space}; this map was made for shape {self.shape} and {self.n_actions} "
+                "actions. Make it with the spaces of the environment that the agent is trained in."
+            )
+
+    @property
+    @abc.abstractmethod
+    def steps(self) -> int:
+        """How many steps were observed."""
+
+    @property
+    @abc.abstractmethod
+    def found(self) -> bool:
+        """Whether a terminal state was seen. Before that, only optimism gives the map a form."""
+
+    @property
+    @abc.abstractmethod
+    def metrics(self) -> Mapping[str, float]:
+        """Numbers for a logger."""
+
+    @abc.abstractmethod
+    def _add(self, steps: Steps) -> None:
+        """Takes steps that were checked."""
+
+    @abc.abstractmethod
+    def train(self) -> None:
+        """Lets the map learn as much as is due after the steps that were observed."""
+
+    @abc.abstractmethod
+    def values(self, observations: Shaped[np.ndarray, "n ..."]) -> Float[np.ndarray, " n"]:
+        """Returns the map `v` at some observations.
+
+        Args:
+            observations: A batch of observations.
+        """
+
+    @abc.abstractmethod
+    def logits(self, observations: Shaped[np.ndarray, "n ..."]) -> Float[np.ndarray, "n actions"]:
+        """Returns the log of what the map promises of each action, up to a constant.
+
+        Args:
+            observations: A batch of observations.
+        """
+
+    def act(self, observations: npt.ArrayLike, rng: np.random.Generator) -> Int[np.ndarray, " n"]:
+        """Returns the actions of which the map promises most: to the goal as far as it is known,
+        and before that to what was not tried yet. Among equal ones, one is drawn.
+
+        Args:
+            observations: A batch of observations.
+            rng: The random numbers.
+        """
+        logits = self.logits(self._checked(observations))
+        best = logits >= logits.max(axis=1, keepdims=True) - EQUAL
+        return np.where(best, rng.random(logits.shape), -1.0).argmax(axis=1)
+
+    @property
+    @abc.abstractmethod
+    def mean_step(self) -> float:
+        """The mean difference of the map between the two ends of a step, or 1 if it is flat."""
+
+    @abc.abstractmethod
+    def _identity(self) -> dict[str, Any]:
+        """Returns the arguments that must agree for a saved map to be continued."""
+
+    @abc.abstractmethod
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Returns what a file holds of the map."""
+
+    @abc.abstractmethod
+    def check_arrays(self, headers: Mapping[str, Header]) -> None:
+        """Raises an error unless these could be the arrays of such a map."""
+
+    @abc.abstractmethod
+    def continue_from(self, arrays: dict[str, np.ndarray]) -> None:
+        """Goes on from the arrays of a file."""
+
+    def save(self, path: str | Path, *, overwrite: bool = False) -> None:
+        """Writes the map, with all that it needs to go on.
+
+        Args:
+            path: The file.
+            overwrite: Whether to replace a file that is there.
+        """
+        settings = {"format": FORMAT, **self.request()}
+        write_array_file(Path(path), self.arrays(), settings, overwrite=overwrite)
+
+    def restore(self, path: str | Path) -> None:
+        """Goes on from a saved map, which must have been made with the same arguments.
+
+        Args:
+            path: The file.
+
+        Raises:
+            BadCheckpoint: It is the map of another agent, or of other settings.
+        """
+
+        def check(stored: dict[str, Any], headers: dict[str, Header]) -> None:
+            differ = differences(stored, {"format": FORMAT, **self.request()})
+            if differ:
+                raise ValueError(f"it is another map, which differs in {', '.join(differ)}")
+            self.check_arrays(headers)
+
+        try:
+            arrays, _ = read_array_file(Path(path), FORMAT, check)
+            self.continue_from(arrays)
+        except (DamagedFile, MissingFile) as error:
+            raise BadCheckpoint(str(error), remedy="Give the file of this very map.") from error
+
+    def request(self) -> dict[str, Any]:
+        return {"kind": type(self).__name__, "shape": list(self.shape), "dtype": self.dtype.str,
+                "n_actions": self.n_actions, "lam": self.lam, "reward": self.reward,
+                **self._identity()}  # fmt: skip
+
+    def observe(
+        self,
+        observation: npt.ArrayLike,
+        action: npt.ArrayLike,
+        reward: npt.ArrayLike,
+        next_observation: npt.ArrayLike,
+        terminated: npt.ArrayLike,
+        terminal_value: npt.ArrayLike | None = None,
+    ) -> None:
+        """Takes some steps of the agent, one in each row.
+
+        Args:
+            observation: What was left.
+            action: The actions.
+            reward: The rewards, negative unless the map has a `reward` of its own.
+            next_observation: What was reached; at the end of an episode its own last observation,
+                and not the first one of the next.
+            terminated: Which steps reached a terminal state. A time limit does not count.
+            terminal_value: The values of these terminal states, in units of reward; by default 0.
+        """
+        before, after = self._checked(observation), self._checked(next_observation)
+        n = len(before)
+        given = np.zeros(n) if terminal_value is None else terminal_value
+        columns = [np.asarray(part).reshape(-1) for part in (action, reward, terminated, given)]
+        if len(after) != n or any(part.size != n for part in columns):
+            sizes = [n, len(after), *(part.size for part in columns)]
+            raise ArgumentError(f"the parts of these steps have different lengths: {sizes}.")
+        actions, rewards, ended, value = columns
+        if (
+            actions.dtype.kind not in "iu"
+            or not ((actions >= 0) & (actions < self.n_actions)).all()
+        ):
+            raise DataError(f"an action is none of the numbers from 0 to {self.n_actions - 1}.")
+        if self.reward is not None:
+            rewards = np.full(n, self.reward)
+        if not (np.isfinite(rewards) & (rewards < 0)).all():
+            worst = float(rewards[~(np.isfinite(rewards) & (rewards < 0))][0])
+            raise DataError(
+                f"a reward is {worst}; the map needs a cost for every step: a negative number.",
+                remedy="Give reward=-1.0 to the map, which then counts every step alike. The "
+                "agent's own rewards stay as they are.",
+            )
+        value = np.where(ended, value, 0.0)
+        self._add(Steps(before, actions.astype(np.int32), rewards.astype(np.float64), after,
+                        ended.astype(bool), value))  # fmt: skip
+
+    def _checked(self, observations: npt.ArrayLike) -> Shaped[np.ndarray, "n ..."]:
+        batch = np.asarray(observations, dtype=self.dtype)
+        if batch.shape[1:] != self.shape:
+            raise ArgumentError(
+                f"the observations have shape {batch.shape[1:]}; this map was made for "
+                f"{self.shape}. Make it with the environment that the agent is trained in, and "
+                "give a batch of observations."
+            )
+        if batch.dtype.kind == "f" and not np.isfinite(batch).all():
+            raise DataError("an observation is not finite.")
+        return batch
+
+    def potential(self, observations: npt.ArrayLike) -> Float[np.ndarray, " n"]:
+        """Returns the potential of the moment: the map divided by its mean difference between the
+        two ends of a step.
+
+        Args:
+            observations: A batch of observations.
+        """
+        phi = self.values(self._checked(observations)) / self.mean_step
+        return np.where(np.isfinite(phi), phi, 0.0)  # an agent must never train on NaN
+
+    def shaped(
+        self,
+        reward: Float[np.ndarray, " n"],
+        observation: npt.ArrayLike,
+        next_observation: npt.ArrayLike,
+        terminated: Bool[np.ndarray, " n"],
+    ) -> Float[np.ndarray, " n"]:
+        """Returns the rewards of some steps, shaped with the potential of the moment.
+
+        Args:
+            reward: The agent's own rewards.
+            observation: What was left.
+            next_observation: What was reached.
+            terminated: Which steps reached a terminal state.
+        """
+        after = self.potential(next_observation)
+        if self.terminal == "zero":
+            after = np.where(terminated, 0.0, after)
+        shaping = self.discount * after - self.potential(observation)
+        return mixed(np.asarray(reward, np.float64), shaping, self.weight)

@@ -1,0 +1,273 @@
+"""`OnlineLearner`: a map that is learned from steps as they come, as pure functions.
+
+    state = learner.init(key)
+    state = learner.observe(state, steps)
+    state, loss = learner.update(state)
+    log_e = learner.value(state, observations)
+
+The state holds arrays alone, so all of this can be jitted and scanned, together with the agent that
+takes the steps. The objective is `ActionValues`: it has a value for each action, and it does not
+matter how often an agent takes which.
+
+Before the first terminal state is seen, nothing holds the map in place. Under *optimism*, an action
+that was never taken in some part of the observations counts as one that ends the episode with a
+given value. The map then leads to what was not tried yet, around what is known to be costly, and
+later to the goal.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Shaped
+
+from drogo.learn.inputs import Inputs
+from drogo.learn.learner import Batch, Learner, State
+from drogo.learn.objectives import Numbers
+from drogo.use.online.steps import Replay, Steps
+from drogo.use.online.visits import Visits
+
+TERMINAL_SHARE = 0.1
+"""The share of a batch that is drawn from steps into terminal states, which are rare."""
+TERMINAL_STEPS = 1000
+"""How many of these are kept."""
+RATE = 0.01
+"""The rate at which the running mean of the map's differences follows."""
+
+
+class OnlineState(eqx.Module):
+    """Everything that changes while a map is learned."""
+
+    training: State
+    replay: Replay
+    ends: Replay
+    """The last steps into terminal states."""
+    visits: Visits
+    low: Float[Array, " size"]
+    high: Float[Array, " size"]
+    """The range of the numbers of an observation, as far as it was seen."""
+    best: Float[Array, ""]
+    """The best value of a terminal state, in units of reward; minus infinity before the first."""
+    mean_step: Float[Array, ""]
+    """A running mean of the differences of the map between the two ends of a step."""
+    key: Array
+
+    @property
+    def steps(self) -> Int[Array, ""]:
+        """How many steps were observed."""
+        return self.replay.added
+
+    @property
+    def found(self) -> Bool[Array, ""]:
+        """Whether a terminal state was seen."""
+        return self.ends.added > 0
+
+
+class OnlineLearner(eqx.Module):
+    """How a map is learned from steps as they come.
+
+    Args:
+        learner: The learner, with the objective `ActionValues`.
+        log_default: The log of the default policy's probability of each action.
+        optimism: The terminal value, in units of reward, that an action is taken to lead to until
+            it was tried.
+        known_after: How many times an action must have been taken in a cell for it to count as
+            tried there; 0 for no optimism.
+        until_found: Whether optimism ends as soon as a terminal state was seen.
+        batch_size: The number of steps of an update.
+    """
+
+    learner: Learner
+    log_default: Float[Array, " actions"]
+    optimism: Float[Array, ""]
+    known_after: int = eqx.field(static=True)
+    until_found: bool = eqx.field(static=True)
+    batch_size: int = eqx.field(static=True)
+
+    def init(
+        self,
+        params: Any,
+        key: Array,
+        observation: Shaped[Array, ...],
+        *,
+        capacity: int,
+        sides: Float[Any, " size"],
+        low: Float[Any, " size"],
+        high: Float[Any, " size"],
+    ) -> OnlineState:
+        """Returns the state before the first step.
+
+        Args:
+            params: A network like the learner's own, or its parameters.
+            key: Decides what is drawn.
+            observation: An observation, or anything of its shape and type.
+            capacity: How many steps are kept.
+            sides: The sides of the cells in which visits are counted.
+            low: The least numbers of an observation that are known beforehand, or infinity.
+            high: The largest, or minus infinity.
+        """
+        zero = jnp.zeros(())
+        return OnlineState(
+            self.learner.init(params),
+            Replay.empty(capacity, observation),
+            Replay.empty(min(capacity, TERMINAL_STEPS), observation),
+            Visits.none(sides, self.log_default.size),
+            jnp.asarray(low, jnp.float32),
+            jnp.asarray(high, jnp.float32),
+            zero - jnp.inf,
+            zero,
+            key,
+        )
+
+    def observe(
+        self, state: OnlineState, steps: Steps, chosen: Bool[Any, " n"] | None = None
+    ) -> OnlineState:
+        """Returns the state with more steps, at most as many as there is room for.
+
+        Args:
+            state: The state.
+            steps: The steps.
+            chosen: Which of them are meant; all unless given.
+        """
+        every = jnp.ones(len(steps.reward), bool)
+        chosen = every if chosen is None else jnp.asarray(chosen)
+        ended = chosen & steps.terminated
+        flat = _flat(steps.observation)
+        both = jnp.stack([flat, _flat(steps.next_observation)])
+        value = jnp.where(ended, steps.terminal_value, -jnp.inf)
+        mask = chosen[None, :, None]
+        return OnlineState(
+            state.training,
+            state.replay.add(steps, chosen),
+            state.ends.add(steps, ended),
+            state.visits.add(steps.observation, steps.action, chosen),
+            jnp.minimum(state.low, jnp.where(mask, both, jnp.inf).min(axis=(0, 1))),
+            jnp.maximum(state.high, jnp.where(mask, both, -jnp.inf).max(axis=(0, 1))),
+            jnp.maximum(state.best, value.max()),
+            state.mean_step,
+            state.key,
+        )
+
+    def update(self, state: OnlineState) -> tuple[OnlineState, Float[Array, ""]]:
+        """Makes one update from the steps that were observed, of which there must be one.
+
+        Args:
+            state: The state.
+
+        Returns:
+            The state after the update, and the loss before it.
+        """
+        key, *keys = jax.random.split(state.key, 5)
+        ends = round(TERMINAL_SHARE * self.batch_size)
+        drawn = state.replay.draw(keys[0], self.batch_size - ends)
+        others = state.replay.draw(keys[1], ends)
+        rare = state.ends.draw(keys[2], ends)
+        rare = jax.tree.map(lambda a, b: jnp.where(state.found, a, b), rare, others)
+        steps = jax.tree.map(lambda *parts: jnp.concatenate(parts), drawn, rare)
+        learner = self._learner(state)
+        batch, is_anchored = self._batch(state, learner, steps, keys[3])
+        training, loss = learner.step(state.training, batch)
+        # With nothing to anchor it, the map would fall without end.
+        training = jax.tree.map(
+            lambda new, old: jnp.where(is_anchored, new, old), training, state.training
+        )
+        v, v_next = (
+            learner.objective.log_e(learner.network(training.params).values(features))
+            for features in (batch.features, batch.next_features)
+        )
+        moved = (_flat(steps.observation) != _flat(steps.next_observation)).any(axis=1)
+        step = jnp.where(moved & ~steps.terminated, jnp.abs(v_next - v), jnp.nan)
+        rate = jnp.maximum(RATE, 1 / (1 + training.update))
+        mean = jnp.nan_to_num(jnp.nanmean(step), nan=0.0)
+        mean = state.mean_step + rate * (mean - state.mean_step)
+        after = eqx.tree_at(
+            lambda s: (s.training, s.mean_step, s.key), state, (training, mean, key)
+        )
+        return after, loss
+
+    def value(self, state: OnlineState, observations: Shaped[Array, "n ..."]) -> Float[Array, " n"]:
+        """Returns the map at some observations: 0 everywhere before the first update.
+
+        Args:
+            state: The state.
+            observations: A batch of observations.
+        """
+        v = self._learner(state).value(state.training, observations)
+        return jnp.where(state.training.update > 0, v, 0.0)
+
+    def logits(
+        self, state: OnlineState, observations: Shaped[Array, "n ..."]
+    ) -> Float[Array, "n actions"]:
+        """Returns the log of what the map promises of each action, up to a constant.
+
+        Args:
+            state: The state.
+            observations: A batch of observations.
+        """
+        learner = self._learner(state)
+        outputs = learner.output(state.training.params, observations)
+        return jnp.where(state.training.update > 0, learner.objective.numbers.scale * outputs, 0.0)
+
+    def potential(
+        self, state: OnlineState, observations: Shaped[Array, "n ..."]
+    ) -> Float[Array, " n"]:
+        """Returns the map divided by its mean difference between the two ends of a step.
+
+        Args:
+            state: The state.
+            observations: A batch of observations.
+        """
+        mean = jnp.where(state.mean_step > 0, state.mean_step, 1.0)
+        return self.value(state, observations) / mean
+
+    def _learner(self, state: OnlineState) -> Learner:
+        """The learner with what was seen of the range of observations and of terminal values."""
+        width = state.high - state.low
+        some = (width > 0) & jnp.isfinite(width)
+        shift = jnp.where(some, (state.low + state.high) / 2, state.low)
+        scale = jnp.where(some, 1 / jnp.where(some, width, 1.0), 0.0)
+        shift = jnp.where(jnp.isfinite(shift), shift, 0.0)
+        numbers: Numbers = self.learner.objective.numbers
+        ceiling = jnp.maximum(state.best, self.optimism if self.known_after else -jnp.inf)
+        numbers = eqx.tree_at(lambda n: n.ceiling, numbers, ceiling / numbers.lam)
+        inputs = Inputs(shift, scale, jnp.arange(shift.size))
+        changed = (numbers, inputs)
+        return eqx.tree_at(lambda lr: (lr.objective.numbers, lr.inputs), self.learner, changed)
+
+    def _batch(
+        self, state: OnlineState, learner: Learner, steps: Steps, key: Array
+    ) -> tuple[Batch, Bool[Array, ""]]:
+        """Returns the batch of an update, and whether anything in it anchors the map: a terminal
+        state that was seen, or an action that was not tried."""
+        n = self.batch_size
+        share = state.ends.added / jnp.maximum(state.replay.added, 1)
+        odds = 1 - TERMINAL_SHARE + TERMINAL_SHARE / jnp.maximum(share, 1e-9)
+        real = jnp.where(steps.terminated & state.found, 1 / odds, 1 / (1 - TERMINAL_SHARE))
+        actions = self.log_default.size
+        other = jax.random.randint(key, (n,), 0, actions)
+        untried = state.visits.of(steps.observation)[jnp.arange(n), other] < self.known_after
+        if self.until_found:
+            untried &= ~state.found
+        weight = jnp.concatenate([real, untried.astype(real.dtype)])
+        rows, action = jnp.tile(jnp.arange(n), 2), jnp.concatenate([steps.action, other])
+        zero = jnp.zeros(n)
+        batch = Batch(
+            learner.features(steps.observation),
+            learner.features(steps.next_observation),
+            rows,
+            rows,
+            jnp.concatenate([steps.reward, zero]),
+            jnp.concatenate([steps.terminated, jnp.ones(n, bool)]),
+            jnp.concatenate([steps.terminal_value, zero + self.optimism]),
+            weight / weight.sum(),
+            action,
+            self.log_default[action],
+        )
+        return batch, state.found | untried.any()
+
+
+def _flat(observations: Shaped[Array, "n ..."]) -> Float[Array, "n size"]:
+    return jnp.asarray(observations).reshape(len(observations), -1).astype(jnp.float32)

@@ -1,0 +1,375 @@
+"""`OnlineMap`: a network that learns the map while an agent trains."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import equinox as eqx
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpy.typing as npt
+import optax
+from jaxtyping import Array, Bool, Float, Int, Shaped
+
+from drogo.config import MOST_COORDINATES
+from drogo.errors import ArgumentError, check_number, check_whole
+from drogo.files import Header, check_memory
+from drogo.learn.checkpoint import as_section, by_path, check_leaves, section, tree_from
+from drogo.learn.learner import Learner
+from drogo.learn.networks import MLP, AbstractNetwork
+from drogo.learn.objectives import ActionValues, Numbers
+from drogo.use.online.base import AbstractOnlineMap
+from drogo.use.online.learner import OnlineLearner, OnlineState
+from drogo.use.online.steps import Steps
+
+CELLS = 20
+"""The number of cells along each number of an observation, unless their sides are given."""
+CHUNKS = (1, 8, 64)
+"""Steps go to the device in chunks of one of these sizes, since each size is compiled."""
+HUGE = 1e6
+"""A wider range is no range: it stands for none."""
+CAP = 2.5
+CLIP_NORM = 0.5
+STEPS_OF_A_SCALE = 20.0
+"""Outputs of the network are multiplied by so many costs of a step, if that is more than 1."""
+STATE, STAGED = "state/", "staged/"
+
+
+@dataclass(frozen=True)
+class OnlineConfig:
+    """The settings of an `OnlineMap`."""
+
+    lam: float = 20.0
+    """Temperature of the map."""
+    optimism: float | None = 0.0
+    """The terminal value, in units of reward, that an action is taken to lead to until it was tried
+    in a part of the observations. With None there is no map before the first terminal state."""
+    until_found: bool = True
+    """Whether optimism ends as soon as a terminal state was seen."""
+    known_after: int = 1
+    """How many times an action counts as untried in a cell of observations."""
+    capacity: int = 100_000
+    """How many steps are kept."""
+    batch_size: int = 64
+    """The number of steps of an update."""
+    updates: float = 1.0
+    """Updates of the map for each step of the environment."""
+    learning_starts: int = 500
+    """The map begins to learn after this many steps."""
+    width: int = 128
+    """Units in each hidden layer."""
+    depth: int = 3
+    """The number of hidden layers."""
+    frequencies: int = 8
+    """Fourier features of each number, if an observation has at most 16."""
+    step_size: float = 2e-3
+    """The step size of Adam."""
+    target_rate: float = 0.5
+    """Polyak rate of the target network."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, least in (("known_after", 1), ("capacity", 2), ("batch_size", 10),
+                            ("learning_starts", 1), ("width", 1), ("depth", 1),
+                            ("frequencies", 0), ("seed", 0)):  # fmt: skip
+            check_whole(name, getattr(self, name), least)
+        for name in ("lam", "updates", "step_size", "target_rate"):
+            if not check_number(name, getattr(self, name)) > 0:
+                raise ArgumentError(f"{name} is {getattr(self, name)}; it must be positive.")
+        if self.optimism is not None:
+            check_number("optimism", self.optimism)
+        if self.target_rate > 1:
+            raise ArgumentError(f"target_rate is {self.target_rate}; it must be at most 1.")
+
+
+class OnlineMap(AbstractOnlineMap):
+    """A network on observations that learns the map from an agent's steps.
+
+    Args:
+        observation_space: The observations of the agent: a `Box` of any shape.
+        action_space: The actions, `Discrete`.
+        weight: The weight of the shaping reward, as in `PotentialShaping`.
+        discount: The discount of the agent.
+        terminal: What the potential of a terminal state counts as, as in `PotentialShaping`.
+        reward: A cost of every step for the map, in place of the agent's rewards.
+        default_policy: The probability of each action under the default policy; uniform unless
+            given.
+        sides: The sides of the cells of observations in which actions are counted, one number or
+            one for each number of an observation. By default a twentieth of the range, and
+            different images are in different cells.
+        **settings: Fields of `OnlineConfig`.
+    """
+
+    def __init__(
+        self,
+        observation_space: gymnasium.Space,
+        action_space: gymnasium.Space,
+        *,
+        weight: float | None = 0.5,
+        discount: float = 0.99,
+        terminal: str = "zero",
+        reward: float | None = None,
+        default_policy: npt.ArrayLike | None = None,
+        sides: npt.ArrayLike | None = None,
+        **settings: Any,
+    ) -> None:
+        try:
+            self.config = OnlineConfig(**settings)
+        except TypeError as error:
+            known = ", ".join(OnlineConfig.__dataclass_fields__)
+            raise ArgumentError(f"{error}. The settings are {known}.") from error
+        lam = self.config.lam
+        self._set(observation_space, action_space, lam, weight, discount, terminal, reward)
+        if not isinstance(observation_space, gymnasium.spaces.Box):
+            raise ArgumentError(
+                f"the observations are {observation_space}; a network takes a Box.",
+                remedy="Use OnlineTable, which takes states by their numbers.",
+            )
+        self._default = _probabilities(default_policy, self.n_actions)
+        self._sides = None if sides is None else np.asarray(sides, dtype=np.float64)
+        size = math.prod(self.shape)
+        row = 2 * size * self.dtype.itemsize
+        check_memory(f"a replay of {self.config.capacity} steps", self.config.capacity * row)
+        self._low, self._high = _known_range(observation_space)
+        self._staged: list[Steps] = []
+        self._count, self._due, self._seen_end = 0, 0.0, False
+        self._learner: OnlineLearner | None = None
+        self._state: OnlineState | None = None
+        self._loss, self._scale = 0.0, 1.0
+
+    @property
+    def steps(self) -> int:
+        return self._count
+
+    @property
+    def found(self) -> bool:
+        return self._seen_end
+
+    @property
+    def mean_step(self) -> float:
+        step = 0.0 if self._state is None else float(self._state.mean_step)
+        return step if step > 0 and math.isfinite(step) else 1.0
+
+    @property
+    def updates(self) -> int:
+        """How many updates were made."""
+        return 0 if self._state is None else int(self._state.training.update)
+
+    @property
+    def metrics(self) -> Mapping[str, float]:
+        diverged = self._state is not None and int(self._state.training.diverged_at) >= 0
+        known = {"steps": self._count, "updates": self.updates, "found": self._seen_end}
+        numbers = {name: float(number) for name, number in known.items()}
+        return {**numbers, "loss": self._loss, "mean_step": self.mean_step, "diverged": diverged}
+
+    def _add(self, steps: Steps) -> None:
+        self._staged.append(steps)
+        self._count += len(steps.reward)
+        self._due += self.config.updates * len(steps.reward)
+        self._seen_end |= bool(steps.terminated.any())
+
+    def train(self) -> None:
+        if self._count < self.config.learning_starts or not self._staged:
+            return
+        waiting = sum(len(steps.reward) for steps in self._staged)
+        if self._learner is None:
+            self._begin()
+            self._due = 1.0
+        elif self._due < 1 and waiting < CHUNKS[-1]:
+            return
+        staged, self._staged = _joined(self._staged), []
+        for begin in range(0, waiting, CHUNKS[-1]):
+            part = Steps(*(column[begin : begin + CHUNKS[-1]] for column in staged))
+            self._advance(part, int(self._due) if begin + CHUNKS[-1] >= waiting else 0)
+
+    def _advance(self, steps: Steps, updates: int) -> None:
+        """Takes at most a chunk of steps, and makes some updates."""
+        assert self._learner is not None
+        assert self._state is not None
+        n = len(steps.reward)
+        size = next(chunk for chunk in CHUNKS if n <= chunk)
+        filled = Steps(*(np.resize(column, (size, *column.shape[1:])) for column in steps))
+        count = (np.arange(size) < n, np.asarray(updates, np.int32))
+        self._state, loss = _advance(self._learner, self._state, filled, *count)
+        self._due -= updates
+        self._loss = float(loss) if updates else self._loss
+
+    def _begin(self) -> None:
+        """Builds the network, once it is known what observations and rewards look like."""
+        steps = _joined(self._staged)
+        self._scale = max(1.0, STEPS_OF_A_SCALE * -float(steps.reward.mean()) / self.lam)
+        self._learner, state = self._made(self._scale)
+        seen = steps.observation.reshape(len(steps.reward), -1).astype(np.float64)
+        low = np.where(np.isfinite(self._low), self._low, seen.min(axis=0))
+        high = np.where(np.isfinite(self._high), self._high, seen.max(axis=0))
+        sides = jnp.asarray(self._cell_sides(low, high), jnp.float32)
+        state = eqx.tree_at(lambda state: state.visits.sides, state, sides)
+        self._state = jax.tree.map(jnp.copy, state)  # a buffer that is donated is used once
+
+    def _made(self, scale: float) -> tuple[OnlineLearner, OnlineState]:
+        """Returns the learner and its first state, in which cells have no sides yet."""
+        config, size = self.config, math.prod(self.shape)
+        frequencies = config.frequencies if size <= MOST_COORDINATES else 0
+        key = jax.random.key(config.seed)
+        network = MLP(size, frequencies, key, config.width, config.depth, self.n_actions)
+        learner = make_learner(network, self._default, config, scale)
+        state = learner.init(
+            network,
+            jax.random.PRNGKey(config.seed),  # of plain numbers, which a file can hold
+            jnp.zeros(self.shape, self.dtype),
+            capacity=config.capacity,
+            sides=np.ones(size),
+            low=np.where(np.isfinite(self._low), self._low, np.inf),
+            high=np.where(np.isfinite(self._high), self._high, -np.inf),
+        )
+        return learner, state
+
+    def _cell_sides(self, low: np.ndarray, high: np.ndarray) -> Float[np.ndarray, " size"]:
+        if self._sides is not None:
+            return np.broadcast_to(self._sides, low.shape)
+        if low.size > MOST_COORDINATES:  # an image: every difference counts
+            return np.full(low.shape, 1.0 if self.dtype.kind in "iub" else 1 / 256)
+        width = np.where(high > low, high - low, 1.0)
+        return width / CELLS
+
+    def values(self, observations: Shaped[np.ndarray, "n ..."]) -> Float[np.ndarray, " n"]:
+        return self._evaluated(_values, observations, np.zeros(len(observations)))
+
+    def logits(self, observations: Shaped[np.ndarray, "n ..."]) -> Float[np.ndarray, "n actions"]:
+        flat = np.zeros((len(observations), self.n_actions))
+        return self._evaluated(_logits, observations, flat)
+
+    def _evaluated(
+        self, function: Callable[..., Array], observations: np.ndarray, otherwise: np.ndarray
+    ) -> np.ndarray:
+        """Calls a compiled function of a batch, filled up to a power of two."""
+        n = len(observations)
+        if self._state is None or self._learner is None or n == 0:
+            return otherwise
+        size = 1 << (n - 1).bit_length()
+        filled = np.resize(np.asarray(observations), (size, *self.shape))
+        return np.asarray(function(self._learner, self._state, filled), dtype=np.float64)[:n]
+
+    def _identity(self) -> dict[str, Any]:
+        return {"config": asdict(self.config), "default_policy": self._default.tolist()}
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        arrays = {} if self._state is None else as_section(STATE, by_path(self._state))
+        if self._staged:
+            arrays |= as_section(STAGED, _joined(self._staged)._asdict())
+        numbers = (self._count, self._due, self._seen_end, self._scale, self._loss)
+        return arrays | {"numbers": np.array(numbers, dtype=np.float64)}
+
+    def check_arrays(self, headers: Mapping[str, Header]) -> None:
+        stored = section(headers, STATE)
+        if headers["numbers"].shape != (5,):
+            raise ValueError("its numbers are missing")
+        if stored:
+            check_leaves(stored, jax.eval_shape(lambda: self._made(1.0)[1]))
+
+    def continue_from(self, arrays: dict[str, np.ndarray]) -> None:
+        count, self._due, seen_end, self._scale, self._loss = arrays["numbers"].tolist()
+        self._count, self._seen_end = int(count), bool(seen_end)
+        staged = section(arrays, STAGED)
+        self._staged = [Steps(**staged)] if staged else []
+        stored = section(arrays, STATE)
+        self._learner = self._state = None
+        if stored:
+            self._learner, like = self._made(self._scale)
+            self._state = tree_from(stored, like)
+
+
+def make_learner(
+    network: AbstractNetwork,
+    default: Float[np.ndarray, " actions"],
+    config: OnlineConfig,
+    scale: float = 1.0,
+) -> OnlineLearner:
+    """Returns the pure learner of an online map.
+
+    Args:
+        network: The network, with an output for each action.
+        default: The default policy's probability of each action.
+        config: The settings.
+        scale: What outputs are multiplied by: about a twentieth of the depth of the map.
+    """
+    given = {"lam": config.lam, "cap": CAP, "scaling": 1.0, "scale": scale}
+    numbers = Numbers(**{name: jnp.asarray(number) for name, number in given.items()})
+    optimiser = optax.chain(optax.clip_by_global_norm(CLIP_NORM), optax.adam(config.step_size))
+    learner = Learner(ActionValues(numbers), network, optimiser, target_rate=config.target_rate)
+    return OnlineLearner(
+        learner,
+        jnp.log(jnp.asarray(default, jnp.float32)),
+        jnp.asarray(0.0 if config.optimism is None else config.optimism, jnp.float32),
+        0 if config.optimism is None else config.known_after,
+        config.until_found,
+        config.batch_size,
+    )
+
+
+@eqx.filter_jit(donate="all-except-first")
+def _advance(
+    learner: OnlineLearner,
+    state: OnlineState,
+    steps: Steps,
+    chosen: Bool[Any, " n"],
+    updates: Int[Any, ""],
+) -> tuple[OnlineState, Array]:
+    """Takes some steps, and makes some updates."""
+    state = learner.observe(state, steps, chosen)
+
+    def update(_: Array, carry: tuple[OnlineState, Array]) -> tuple[OnlineState, Array]:
+        return learner.update(carry[0])
+
+    return jax.lax.fori_loop(0, jnp.asarray(updates), update, (state, jnp.zeros(())))
+
+
+@eqx.filter_jit
+def _logits(
+    learner: OnlineLearner, state: OnlineState, observations: Shaped[Any, "n ..."]
+) -> Float[Array, "n actions"]:
+    return learner.logits(state, jnp.asarray(observations))
+
+
+@eqx.filter_jit
+def _values(
+    learner: OnlineLearner, state: OnlineState, observations: Shaped[Any, "n ..."]
+) -> Float[Array, " n"]:
+    return learner.value(state, jnp.asarray(observations))
+
+
+def _joined(parts: list[Steps]) -> Steps:
+    """Returns several steps as one, in single precision."""
+    joined = Steps(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+    reward, value = (
+        np.asarray(part, np.float32) for part in (joined.reward, joined.terminal_value)
+    )
+    return joined._replace(reward=reward, terminal_value=value)
+
+
+def _probabilities(given: npt.ArrayLike | None, count: int) -> Float[np.ndarray, " actions"]:
+    """Returns the default policy, checked."""
+    if given is None:
+        return np.full(count, 1 / count)
+    default = np.asarray(given, dtype=np.float64)
+    if default.shape != (count,) or not (default > 0).all() or abs(default.sum() - 1) > 1e-9:
+        raise ArgumentError(
+            f"default_policy is {given!r}; give one probability above 0 for each of the {count} "
+            "actions, which add up to 1."
+        )
+    return default
+
+
+def _known_range(space: gymnasium.spaces.Box) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the least and the largest numbers of a flat observation, infinite if the space does
+    not tell them. Of an image the range of each pixel has to be seen: most never change."""
+    low, high = (np.asarray(bound, dtype=np.float64).ravel() for bound in (space.low, space.high))
+    if low.size > MOST_COORDINATES:
+        return np.full(low.shape, -np.inf), np.full(high.shape, np.inf)
+    bounded = np.isfinite(low) & np.isfinite(high) & (high - low < HUGE)
+    return np.where(bounded, low, -np.inf), np.where(bounded, high, np.inf)

@@ -1,0 +1,190 @@
+"""`OnlineTable`: the exact map of everything that an agent has seen, where observations repeat."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import gymnasium
+import numpy as np
+from jaxtyping import Float, Int, Shaped
+
+from drogo.errors import ArgumentError, DamagedFile, check_number, check_whole
+from drogo.files import Header
+from drogo.use.online.base import AbstractOnlineMap
+from drogo.use.online.empirical import Seen, action_values, mean_step_of, solve_seen
+from drogo.use.online.steps import Steps
+
+MOST_STATES = 100_000
+
+
+class OnlineTable(AbstractOnlineMap):
+    """A map of all observations that were seen, recognised bit for bit, from images too.
+
+    After every `every` steps, the problem that all steps so far describe is solved exactly.
+
+    Args:
+        observation_space: The observations of the agent: a `Box`, or `Discrete` states.
+        action_space: The actions, `Discrete`.
+        lam: The temperature of the map.
+        weight: The weight of the shaping reward, as in `PotentialShaping`.
+        discount: The discount of the agent.
+        terminal: What the potential of a terminal state counts as, as in `PotentialShaping`.
+        reward: A cost of every step for the map, in place of the agent's rewards.
+        optimism: The terminal value, in units of reward, that an action is taken to lead to until
+            it was tried. With None there is no map before the first terminal state.
+        until_found: Whether optimism ends as soon as a terminal state was seen.
+        every: The number of steps between two solutions.
+        most_states: More different observations than this are an error.
+    """
+
+    def __init__(
+        self,
+        observation_space: gymnasium.Space,
+        action_space: gymnasium.Space,
+        *,
+        lam: float = 20.0,
+        weight: float | None = 0.5,
+        discount: float = 0.99,
+        terminal: str = "zero",
+        reward: float | None = None,
+        optimism: float | None = 0.0,
+        until_found: bool = True,
+        every: int = 100,
+        most_states: int = MOST_STATES,
+    ) -> None:
+        self._set(observation_space, action_space, lam, weight, discount, terminal, reward)
+        self.optimism = None if optimism is None else check_number("optimism", optimism)
+        self.until_found, self.every = until_found, check_whole("every", every, 1)
+        self.most_states = most_states
+        self._index: dict[bytes, int] = {}
+        self._edges: dict[tuple[Any, ...], int] = {}
+        self._v, self._mean_step, self._elsewhere = np.zeros(0), 1.0, 0.0
+        self._promises = np.zeros((0, self.n_actions))
+        self._steps, self._solved_at, self._is_new = 0, 0, False
+        self._found = False
+
+    @property
+    def steps(self) -> int:
+        return self._steps
+
+    @property
+    def found(self) -> bool:
+        return self._found
+
+    @property
+    def mean_step(self) -> float:
+        return self._mean_step
+
+    @property
+    def metrics(self) -> Mapping[str, float]:
+        known = {"steps": self._steps, "states": len(self._index), "found": self._found}
+        depth = float(np.ptp(self._v)) if self._v.size else 0.0
+        return {name: float(number) for name, number in known.items()} | {"depth": depth}
+
+    def _add(self, steps: Steps) -> None:
+        for before, action, reward, after, ended, value in zip(*steps, strict=True):
+            row = (self._state(before), int(action), self._state(after), float(reward),
+                   bool(ended), float(value))  # fmt: skip
+            if row not in self._edges:
+                self._is_new = True
+                self._back_up(row)
+            self._edges[row] = self._edges.get(row, 0) + 1
+            self._found |= bool(ended)
+        self._steps += len(steps.reward)
+
+    def _back_up(self, row: tuple[Any, ...]) -> None:
+        """Corrects what the map promises of an action as soon as it was tried, so that nobody tries
+        it again and again until the next solution."""
+        state, action, after, reward, ended, value = row
+        if state < len(self._promises):
+            known = value / self.lam if ended else np.append(self._v, self._elsewhere)[
+                min(after, self._v.size)]  # fmt: skip
+            self._promises[state, action] = reward / self.lam + known - np.log(self.n_actions)
+
+    def _state(self, observation: np.ndarray) -> int:
+        state = self._index.setdefault(np.asarray(observation).tobytes(), len(self._index))
+        if state >= self.most_states:
+            raise ArgumentError(
+                f"more than {self.most_states} different observations were seen.",
+                remedy="Use OnlineMap, which learns a network, or give a larger most_states.",
+            )
+        return state
+
+    def train(self) -> None:
+        if self._steps - self._solved_at < self.every or not self._is_new:
+            return
+        self._solved_at, self._is_new = self._steps, False
+        seen = self.seen()
+        states = len(self._index)
+        default = np.full((states, self.n_actions), 1 / self.n_actions)
+        optimism = None if self._found and self.until_found else self.optimism
+        self._v = solve_seen(seen, default, self.lam, optimism)
+        self._promises = action_values(seen, self._v, default, self.lam, optimism)
+        self._mean_step = mean_step_of(self._v, seen)
+        self._elsewhere = float(self._v.min()) if optimism is None else optimism / self.lam
+
+    def seen(self) -> Seen:
+        """Returns the distinct transitions so far, and how often each was seen."""
+        kinds = (np.int64, np.int64, np.int64, np.float64, bool, np.float64)
+        columns = list(zip(*self._edges, strict=True)) or [()] * len(kinds)
+        arrays: list[Any] = [np.array(*pair) for pair in zip(columns, kinds, strict=True)]
+        return Seen(*arrays, count=np.array(list(self._edges.values()), dtype=np.int64))
+
+    def _identity(self) -> dict[str, Any]:
+        return {"optimism": self.optimism, "until_found": self.until_found, "every": self.every}
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        seen = self.seen()
+        table = np.frombuffer(b"".join(self._index), dtype=np.uint8)
+        counters = (self._steps, self._solved_at, self._is_new, self._found)
+        return {
+            **vars(seen),
+            "table": table.reshape(len(self._index), -1),
+            "v": self._v,
+            "promises": self._promises,
+            "scales": np.array([self._mean_step, self._elsewhere]),
+            "counters": np.array(counters, dtype=np.int64),
+        }
+
+    def check_arrays(self, headers: Mapping[str, Header]) -> None:
+        edges = headers["state"].shape
+        states, width = headers["table"].shape
+        columns = all(headers[name].shape == edges for name in Seen.__dataclass_fields__)
+        if not columns or width != math.prod(self.shape) * self.dtype.itemsize:
+            raise ValueError("its arrays do not fit together")
+        known = headers["v"].shape
+        if headers["promises"].shape != (*known, self.n_actions) or known > (states,):
+            raise ValueError("its arrays do not fit together")
+        if headers["counters"].shape != (4,) or headers["scales"].shape != (2,):
+            raise ValueError("its arrays do not fit together")
+
+    def continue_from(self, arrays: dict[str, np.ndarray]) -> None:
+        columns = [arrays[name].tolist() for name in Seen.__dataclass_fields__]
+        states = len(arrays["table"])
+        known = [0 <= number < states for number in (*columns[0], *columns[2])]
+        if not all(known) or not all(0 <= action < self.n_actions for action in columns[1]):
+            raise DamagedFile("a transition in it has a state or an action that does not exist.")
+        self._index = {row.tobytes(): k for k, row in enumerate(arrays["table"])}
+        self._edges = {row[:-1]: row[-1] for row in zip(*columns, strict=True)}
+        self._v, self._promises = arrays["v"], arrays["promises"]
+        self._mean_step, self._elsewhere = arrays["scales"].tolist()
+        steps, solved_at, is_new, found = arrays["counters"].tolist()
+        self._steps, self._solved_at = steps, solved_at
+        self._is_new, self._found = bool(is_new), bool(found)
+
+    def values(self, observations: Shaped[np.ndarray, "n ..."]) -> Float[np.ndarray, " n"]:
+        at = self._rows(observations)
+        return np.append(self._v, self._elsewhere)[at]
+
+    def logits(self, observations: Shaped[np.ndarray, "n ..."]) -> Float[np.ndarray, "n actions"]:
+        nothing = np.zeros((1, self.n_actions))
+        logits = np.concatenate([self._promises, nothing])[self._rows(observations)]
+        return np.where(np.isfinite(logits).any(axis=1, keepdims=True), logits, 0.0)
+
+    def _rows(self, observations: Shaped[np.ndarray, "n ..."]) -> Int[np.ndarray, " n"]:
+        """The states of some observations; the number of states for those that have no value."""
+        n = self._v.size
+        keys = [observation.tobytes() for observation in np.asarray(observations)]
+        return np.array([min(self._index.get(key, n), n) for key in keys], dtype=np.int64)

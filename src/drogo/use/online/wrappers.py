@@ -1,0 +1,107 @@
+"""Wrappers whose map learns from the steps that pass through them, for any agent.
+
+The shaping reward of a step from s to s' is `discount * phi(s') - phi(s)`, where phi(s) is what the
+potential was when s was reached. Rewards that are shaped in this way with a potential that changes
+still have the same optimal policies (Devlin and Kudenko 2012).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+
+from drogo.use.online.base import AbstractOnlineMap
+from drogo.use.shaping import last_observations, mixed
+
+
+class OnlineShaping(gymnasium.Wrapper):
+    """Shapes the rewards of an environment by a map that learns from its steps.
+
+    The original reward is in `info["reward_original"]`, and the shaping reward in
+    `info["shaping"]`.
+
+    Args:
+        env: The environment.
+        online: The map, which has the weight and the discount.
+    """
+
+    def __init__(self, env: gymnasium.Env, online: AbstractOnlineMap) -> None:
+        super().__init__(env)
+        online.check_spaces(env.observation_space, env.action_space)
+        self.online = online
+
+    def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
+        observation, info = self.env.reset(**kwargs)
+        self._before = observation
+        self._value = float(self.online.potential(np.asarray(observation)[None])[0])
+        return observation, info
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        online, worth = self.online, float(info.get("terminal_value") or 0.0) * bool(terminated)
+        online.observe([self._before], [action], [float(reward) - worth], [observation],
+                       [terminated], [worth])  # fmt: skip
+        online.train()
+        value = float(online.potential(np.asarray(observation)[None])[0])
+        counted = 0.0 if terminated and online.terminal == "zero" else value
+        shaping = online.discount * counted - self._value
+        self._before, self._value = observation, value
+        info = {**info, "reward_original": reward, "shaping": shaping}
+        return (
+            observation,
+            float(mixed(reward, shaping, online.weight)),
+            terminated,
+            truncated,
+            info,
+        )
+
+
+class VectorOnlineShaping(gymnasium.vector.VectorWrapper):
+    """Shapes the rewards of a vector of environments by a map that learns from all their steps.
+
+    All autoreset modes are supported. With a reset on the next step, that step is none: the map
+    does not see it, and its shaping reward is 0.
+
+    Args:
+        env: The vector of environments.
+        online: The map, which has the weight and the discount.
+    """
+
+    def __init__(self, env: VectorEnv, online: AbstractOnlineMap) -> None:
+        super().__init__(env)
+        online.check_spaces(env.single_observation_space, env.single_action_space)
+        self.online = online
+
+    def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
+        observations, infos = self.env.reset(**kwargs)
+        self._before = np.array(observations)
+        self._values = self.online.potential(self._before)
+        self._over = np.zeros(self.num_envs, dtype=bool)
+        return observations, infos
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        observations, rewards, terminated, truncated, infos = self.env.step(actions)
+        online, reached = self.online, np.array(observations)
+        ended, last = last_observations(self, infos)
+        if ended.size:
+            reached[ended] = last
+        mode = self.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
+        real = ~self._over if mode == AutoresetMode.NEXT_STEP else np.ones_like(self._over)
+        worth = np.where(terminated, infos.get("terminal_value", 0.0), 0.0)
+        columns = (self._before, np.asarray(actions), rewards - worth, reached, terminated, worth)
+        online.observe(*(column[real] for column in columns))
+        online.train()
+        counted = online.potential(reached)
+        values = counted if not ended.size else online.potential(observations)
+        if online.terminal == "zero":
+            counted = np.where(terminated, 0.0, counted)
+        shaping = np.where(real, online.discount * counted - self._values, 0.0)
+        self._before, self._values = np.array(observations), values
+        self._over = np.asarray(terminated | truncated)
+        parts = {"reward_original": np.array(rewards), "shaping": shaping}
+        present = {f"_{name}": np.ones(self.num_envs, dtype=bool) for name in parts}
+        mix = mixed(np.asarray(rewards, np.float64), shaping, online.weight)
+        return observations, mix, terminated, truncated, {**infos, **parts, **present}

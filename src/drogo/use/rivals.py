@@ -1,0 +1,207 @@
+"""What else changes the rewards of an agent while it learns: rivals of a map, in the same harness.
+
+`RND` pays for observations that a network cannot predict yet. `OwnValue` shapes rewards with the
+agent's own value. Both are used like `OnlineMap` with the classes of `drogo.use.sb3`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import equinox as eqx
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, Float, Shaped
+
+from drogo.errors import ArgumentError, check_number, check_whole
+from drogo.learn.networks import MLP
+from drogo.use.shaping import mixed
+
+FAR = 5.0
+"""Normalised observations are cut off at so many standard deviations."""
+
+
+class _Prediction(eqx.Module):
+    """A network that learns what another one, which never changes, says of an observation."""
+
+    predictor: MLP
+    target: MLP
+    optimiser: Any
+    mean: Float[Array, " size"]
+    square: Float[Array, " size"]
+    """Running means of the numbers of observations, and of their squares."""
+    count: Float[Array, ""]
+    novelty: Float[Array, ""]
+    """A running mean of the squared error."""
+
+
+class RND:
+    """Random network distillation (Burda et al. 2018): a bonus for observations that a network
+    cannot predict yet. The agent's reward is `r + weight * bonus`, where the bonus is the squared
+    error of the prediction divided by its running mean.
+
+    Args:
+        observation_space: The observations of the agent, a `Box`.
+        weight: The weight of the bonus.
+        width: Units in each of two hidden layers.
+        outputs: What is predicted: so many numbers.
+        step_size: The step size of Adam.
+        batch_size: The number of observations of an update, of which there is one for each step.
+        capacity: How many observations are kept to learn from.
+        seed: The seed.
+    """
+
+    def __init__(
+        self,
+        observation_space: gymnasium.Space,
+        *,
+        weight: float = 1.0,
+        width: int = 128,
+        outputs: int = 64,
+        step_size: float = 1e-4,
+        batch_size: int = 64,
+        capacity: int = 10_000,
+        seed: int = 0,
+    ) -> None:
+        if not isinstance(observation_space, gymnasium.spaces.Box):
+            raise ArgumentError(f"the observations are {observation_space}; RND takes a Box.")
+        self.shape, self.weight = observation_space.shape, check_number("weight", weight)
+        self.batch_size = check_whole("batch_size", batch_size, 1)
+        self.steps, self._rng = 0, np.random.default_rng(seed)
+        size = math.prod(self.shape)
+        self._kept = np.zeros((check_whole("capacity", capacity, 1), size), np.float32)
+        keys = jax.random.split(jax.random.key(seed))
+        predictor, target = (MLP(size, 0, key, width, 2, outputs) for key in keys)
+        self._adam = optax.adam(step_size)
+        zero = jnp.zeros(size)
+        optimiser = self._adam.init(eqx.filter(predictor, eqx.is_inexact_array))
+        scalars = (jnp.zeros(()), jnp.ones(()))
+        self._state = _Prediction(predictor, target, optimiser, zero, zero, *scalars)
+
+    @property
+    def metrics(self) -> Mapping[str, float]:
+        return {"steps": float(self.steps), "novelty": float(self._state.novelty)}
+
+    def observe(
+        self,
+        observation: Any,
+        action: Any,
+        reward: Any,
+        next_observation: Any,
+        terminated: Any,
+        terminal_value: Any = None,
+    ) -> None:
+        """Takes what the agent has seen; only `next_observation` matters."""
+        rows = np.asarray(next_observation, np.float32).reshape(len(next_observation), -1)
+        self._kept[(self.steps + np.arange(len(rows))) % len(self._kept)] = rows
+        self.steps += len(rows)
+
+    def train(self) -> None:
+        """Makes one update."""
+        rows = self._rng.integers(min(self.steps, len(self._kept)), size=self.batch_size)
+        self._state = _predict_better(self._adam, self._state, jnp.asarray(self._kept[rows]))
+
+    def shaped(
+        self, reward: Any, observation: Any, next_observation: Any, terminated: Any
+    ) -> np.ndarray:
+        """Returns the rewards with the bonus of what was reached."""
+        rows = np.asarray(next_observation, np.float32).reshape(len(next_observation), -1)
+        errors = np.asarray(_errors(self._state, jnp.asarray(rows)), np.float64)
+        bonus = errors / max(float(self._state.novelty), 1e-8)
+        return np.asarray(reward, np.float64) + self.weight * bonus
+
+
+def _normalised(state: _Prediction, rows: Shaped[Array, "n size"]) -> Float[Array, "n size"]:
+    spread = jnp.sqrt(jnp.maximum(state.square - state.mean**2, 1e-8))
+    return jnp.clip((rows - state.mean[None]) / spread[None], -FAR, FAR)
+
+
+@eqx.filter_jit
+def _errors(state: _Prediction, rows: Float[Array, "n size"]) -> Float[Array, " n"]:
+    numbers = _normalised(state, rows)
+    return ((state.predictor(numbers) - state.target(numbers)) ** 2).mean(axis=1)
+
+
+@eqx.filter_jit
+def _predict_better(
+    adam: optax.GradientTransformation, state: _Prediction, rows: Float[Array, "n size"]
+) -> _Prediction:
+    count = state.count + 1
+    rate = jnp.maximum(1 / count, 1e-3)
+    mean = state.mean + rate * (rows.mean(axis=0) - state.mean)
+    square = state.square + rate * ((rows**2).mean(axis=0) - state.square)
+    state = eqx.tree_at(lambda s: (s.mean, s.square, s.count), state, (mean, square, count))
+    numbers = _normalised(state, rows)
+    wanted = state.target(numbers)
+
+    def loss(predictor: MLP) -> Array:
+        return ((predictor(numbers) - wanted) ** 2).mean()
+
+    error, gradient = eqx.filter_value_and_grad(loss)(state.predictor)
+    with jax.numpy_dtype_promotion("standard"):  # optax mixes types
+        change, optimiser = adam.update(gradient, state.optimiser)
+    novelty = state.novelty + rate * (error - state.novelty)
+    predictor = eqx.apply_updates(state.predictor, change)
+    changed = (predictor, optimiser, novelty)
+    return eqx.tree_at(lambda s: (s.predictor, s.optimiser, s.novelty), state, changed)
+
+
+class OwnValue:
+    """Bootstrapped reward shaping (Adamczyk et al. 2025): the agent's own value is its potential.
+
+    The reward is `r + weight * (discount * V(s') - V(s))`, where V is the largest value of the
+    target network of a DQN, or the value of an on-policy agent.
+
+    Args:
+        weight: The weight of the shaping reward.
+        discount: The discount of the agent.
+    """
+
+    def __init__(self, *, weight: float = 0.5, discount: float = 0.99) -> None:
+        self.weight, self.discount = check_number("weight", weight), discount
+        self.steps, self._model = 0, None
+
+    @property
+    def metrics(self) -> Mapping[str, float]:
+        return {"steps": float(self.steps)}
+
+    def attach(self, model: Any) -> None:
+        """Takes the agent whose value is the potential.
+
+        Args:
+            model: An agent of Stable-Baselines3: a `DQN`, or an on-policy one.
+        """
+        self._model = model
+
+    def observe(self, observation: Any, *rest: Any) -> None:
+        """Counts steps; nothing else is learned."""
+        self.steps += len(observation)
+
+    def train(self) -> None:
+        """Does nothing: the agent learns its value itself."""
+
+    def shaped(
+        self, reward: Any, observation: Any, next_observation: Any, terminated: Any
+    ) -> np.ndarray:
+        """Returns the rewards, shaped with the value of the moment."""
+        after = np.where(terminated, 0.0, self._value(next_observation))
+        shaping = self.weight * (self.discount * after - self._value(observation))
+        return mixed(np.asarray(reward, np.float64), shaping, None)
+
+    def _value(self, observations: Any) -> Float[np.ndarray, " n"]:
+        import torch
+
+        model = self._model
+        if model is None:
+            raise ArgumentError("OwnValue has no agent yet: give the callback LearnMap to it.")
+        target = getattr(model, "q_net_target", None)
+        with torch.no_grad():
+            shown = model.policy.obs_to_tensor(np.asarray(observations))[0]
+            if target is not None:
+                return target(shown).max(dim=1).values.cpu().numpy().astype(np.float64)
+            return model.policy.predict_values(shown)[:, 0].cpu().numpy().astype(np.float64)

@@ -1,0 +1,263 @@
+"""Maps that are learned from steps as they come, against the exact ones."""
+
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from gymnasium.vector import AutoresetMode
+
+from drogo import (
+    ArgumentError,
+    BadCheckpoint,
+    DataError,
+    GridWorld,
+    OnlineMap,
+    OnlineShaping,
+    OnlineTable,
+    VectorOnlineShaping,
+    collect,
+    exact,
+)
+from drogo.learn.networks import MLP
+from drogo.use import OnlineConfig, Steps, make_learner
+from drogo.use.online.steps import Replay
+from drogo.use.online.visits import Visits
+
+LAM = 20.0
+SMALL = """
+step-limit: 40
+
+######
+#S..G#
+#.x..#
+######
+"""
+WORLD = GridWorld.parse(SMALL)
+BOX = gymnasium.spaces.Box(-0.5, 0.5, (2,), np.float32)
+FOUR = gymnasium.spaces.Discrete(4)
+
+
+def make(**options):
+    return gymnasium.make("drogo/GridWorld-v0", world=WORLD, observation="coordinates", **options)
+
+
+def steps_of(n, seed=0):
+    """Random transitions from everywhere, as columns."""
+    data = collect(make(), n, seed=seed)
+    table = data.observations.astype(np.float32)
+    return (table[data.state], data.action, data.reward, table[data.next_state], data.terminated)
+
+
+def rows(columns, chosen):
+    return tuple(column[chosen] for column in columns)
+
+
+def test_a_replay_keeps_the_last_steps_and_only_the_chosen_ones():
+    replay = Replay.empty(3, jnp.zeros(1))
+    for k in range(5):
+        both = jnp.array([[10.0 * k], [10.0 * k + 1]])
+        zeros = jnp.zeros(2)
+        steps = Steps(both, jnp.array([k, k]), zeros, both, zeros > 0, zeros)
+        replay = replay.add(steps, jnp.array([k % 2 == 0, True]))
+    assert int(replay.added) == 8
+    assert int(replay.size) == 3
+    assert sorted(replay.steps.observation[:, 0].tolist()) == [31.0, 40.0, 41.0]
+    drawn = replay.draw(jax.random.key(0), 100)
+    assert set(drawn.action.tolist()) == {3, 4}
+
+
+def test_visits_are_counted_in_cells():
+    visits = Visits.none(np.array([0.5, 0.5]), 3)
+    seen = jnp.array([[0.1, 0.1], [0.4, 0.49], [0.6, 0.1], [-0.1, 0.1]])
+    visits = visits.add(seen, jnp.array([0, 0, 2, 1]), jnp.array([True, True, True, False]))
+    assert visits.of(seen).tolist() == [[2, 0, 0], [2, 0, 0], [0, 0, 1], [0, 0, 0]]
+
+
+def test_a_table_of_everything_is_the_exact_column():
+    online = OnlineTable(BOX, FOUR, every=1)
+    online.observe(*steps_of(2000))
+    online.train()
+    assert np.abs(online.values(WORLD.observations("coordinates"))
+                  - exact.log_column(WORLD.mdp, LAM)).max() < 1e-9  # fmt: skip
+    assert online.found
+    assert online.metrics["states"] == WORLD.mdp.n_states
+
+
+def test_before_a_terminal_state_only_what_was_not_tried_gives_the_map_a_form():
+    before, action, reward, after, over = steps_of(300)
+    few = np.flatnonzero(~over)[:12]
+    columns = rows((before, action, reward, after, over), few)
+    explore, idle = OnlineTable(BOX, FOUR, every=1), OnlineTable(BOX, FOUR, every=1, optimism=None)
+    for online in (explore, idle):
+        online.observe(*columns)
+        online.train()
+    assert not explore.found
+    assert np.ptp(explore.values(before)) > 0.01
+    assert (idle.values(before) == 0).all()
+    assert (idle.shaped(reward, before, after, over) == 0.5 * reward).all()
+
+
+def test_a_network_learns_the_column():
+    online = OnlineMap(BOX, FOUR, learning_starts=400, width=64, depth=2, updates=2.0, seed=1)
+    columns = steps_of(1600)
+    for begin in range(0, 1600, 100):
+        online.observe(*rows(columns, slice(begin, begin + 100)))
+        online.train()
+    live = ~WORLD.terminal
+    v = online.values(WORLD.observations("coordinates"))[live]
+    assert online.updates == 2 * 1200 + 1
+    assert np.abs(v - exact.log_column(WORLD.mdp, LAM)[live]).max() < 0.4
+    assert not online.metrics["diverged"]
+
+
+def test_optimism_and_what_was_seen_decide_whether_a_network_learns():
+    columns = steps_of(300)
+    columns = rows(columns, ~columns[-1])
+    idle = OnlineMap(BOX, FOUR, learning_starts=10, optimism=None, width=8)
+    idle.observe(*columns)
+    idle.train()
+    assert idle.updates == 0
+    assert (idle.values(columns[0]) == 0).all()
+
+
+def test_shaped_rewards_are_those_of_the_formula():
+    online = OnlineTable(BOX, FOUR, every=1, weight=0.3, discount=0.9)
+    columns = steps_of(500)
+    online.observe(*columns)
+    online.train()
+    before, _, reward, after, over = columns
+    phi = exact.log_column(WORLD.mdp, LAM)
+    table = {
+        row.tobytes(): value
+        for row, value in zip(WORLD.observations("coordinates"), phi, strict=True)
+    }
+    scale = online.mean_step
+    at = lambda batch: np.array([table[row.tobytes()] for row in batch]) / scale  # noqa: E731
+    expected = 0.7 * reward + 0.3 * (0.9 * np.where(over, 0.0, at(after)) - at(before))
+    assert online.shaped(reward, before, after, over) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("kind", [OnlineMap, OnlineTable])
+def test_a_saved_map_goes_on_with_the_same_numbers(kind, tmp_path):
+    options = {"learning_starts": 64, "width": 16, "capacity": 200} if kind is OnlineMap else {}
+    first, columns = kind(BOX, FOUR, **options), steps_of(600)
+    for begin in range(0, 330, 30):
+        first.observe(*rows(columns, slice(begin, begin + 30)))
+        first.train()
+    first.save(tmp_path / "map.npz")
+    second = kind(BOX, FOUR, **options)
+    second.restore(tmp_path / "map.npz")
+    for online in (first, second):
+        for begin in range(330, 600, 30):
+            online.observe(*rows(columns, slice(begin, begin + 30)))
+            online.train()
+    table = WORLD.observations("coordinates")
+    assert np.array_equal(first.values(table), second.values(table))
+    assert first.metrics == second.metrics
+    assert np.ptp(first.values(table)) > 0
+
+
+def test_a_map_of_other_settings_is_not_continued(tmp_path):
+    OnlineMap(BOX, FOUR).save(tmp_path / "map.npz")
+    skewed = [0.7, 0.1, 0.1, 0.1]
+    for other in (OnlineMap(BOX, FOUR, lam=2.0), OnlineMap(BOX, FOUR, default_policy=skewed),
+                  OnlineTable(BOX, FOUR)):  # fmt: skip
+        with pytest.raises(BadCheckpoint, match="differs in"):
+            other.restore(tmp_path / "map.npz")
+    with pytest.raises(BadCheckpoint, match="very map"):
+        OnlineMap(BOX, FOUR).restore(tmp_path / "nothing.npz")
+
+
+def test_wrong_use_is_a_clear_error():
+    online = OnlineTable(BOX, FOUR)
+    before, action, reward, after, over = rows(steps_of(50), slice(10))
+    wrong = {
+        "shape": (before[:, :1], action, reward, after, over),
+        "action": (before, action + 4, reward, after, over),
+        "reward=-1.0": (before, action, -reward, after, over),
+        "lengths": (before, action[:3], reward, after, over),
+        "finite": (before + np.nan, action, reward, after, over),
+    }
+    for message, columns in wrong.items():
+        with pytest.raises((ArgumentError, DataError), match=message):
+            online.observe(*columns)
+    with pytest.raises(ArgumentError, match="Discrete"):
+        OnlineMap(BOX, BOX)
+    with pytest.raises(ArgumentError, match="OnlineTable"):
+        OnlineMap(FOUR, FOUR)
+    with pytest.raises(ArgumentError, match="widht"):
+        OnlineMap(BOX, FOUR, widht=3)
+    with pytest.raises(ArgumentError, match="made for shape"):
+        OnlineShaping(gymnasium.make("CartPole-v1"), online)
+    with pytest.raises(ArgumentError, match="different observations"):
+        OnlineTable(BOX, FOUR, most_states=2).observe(before, action, reward, after, over)
+
+
+def test_rewards_of_any_sign_are_fine_with_a_cost_of_the_maps_own():
+    online = OnlineTable(BOX, FOUR, reward=-1.0, every=1)
+    before, action, reward, after, over = steps_of(200)
+    online.observe(before, action, -reward, after, over)
+    online.train()
+    assert np.ptp(online.values(before)) > 0.5
+
+
+def test_the_wrapper_learns_from_what_passes_through_it():
+    env = OnlineShaping(make(), OnlineTable(BOX, FOUR, every=1, discount=0.9, weight=None))
+    rng = np.random.default_rng(0)
+    observation, _ = env.reset(seed=0)
+    for _ in range(600):
+        phi = env.online.potential(observation[None])[0]
+        observation, reward, over, cut, info = env.step(rng.integers(4))
+        after = 0.0 if over else env.online.potential(observation[None])[0]
+        assert reward == pytest.approx(info["reward_original"] + 0.9 * after - phi)
+        if over or cut:
+            observation, _ = env.reset()
+    v = env.online.values(WORLD.observations("coordinates"))
+    assert v == pytest.approx(exact.log_column(WORLD.mdp, LAM))
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+def test_vectors_in_all_reset_modes(mode):
+    """Whatever the mode, the map sees real steps alone: its map is that of the world."""
+    envs = gymnasium.vector.SyncVectorEnv([make] * 3, autoreset_mode=mode)
+    envs = VectorOnlineShaping(envs, OnlineTable(BOX, FOUR, every=1))
+    rng = np.random.default_rng(0)
+    envs.reset(seed=0)
+    for _ in range(400):
+        _, rewards, over, cut, infos = envs.step(rng.integers(4, size=3))
+        assert np.isfinite(rewards).all()
+        assert set(infos["reward_original"].tolist()) <= {-1.0, -20.0, 0.0}
+        if mode == AutoresetMode.DISABLED and (over | cut).any():
+            envs.reset(options={"reset_mask": over | cut})
+    v = envs.online.values(WORLD.observations("coordinates"))
+    assert v == pytest.approx(exact.log_column(WORLD.mdp, LAM))
+
+
+def test_the_pure_learner_inside_a_scan():
+    config = OnlineConfig(lam=LAM, width=32, depth=2)
+    network = MLP(2, 4, jax.random.key(0), 32, 2, 4)
+    learner = make_learner(network, np.full(4, 0.25), config)
+    before, action, reward, after, over = steps_of(512)
+    zeros = np.zeros(512, np.float32)
+    steps = Steps(before, action.astype(np.int32), reward.astype(np.float32), after, over, zeros)
+    state = learner.init(network, jax.random.PRNGKey(1), before[0], capacity=512,
+                         sides=np.full(2, 0.05), low=np.full(2, -0.5), high=np.full(2, 0.5))  # fmt: skip
+
+    @jax.jit
+    def train(state, steps):
+        def body(state, chunk):
+            state = learner.observe(state, chunk)
+            return jax.lax.fori_loop(0, 40, lambda _, s: learner.update(s)[0], state), None
+
+        chunks = jax.tree.map(
+            lambda part: jnp.asarray(part).reshape(16, 32, *part.shape[1:]), steps
+        )
+        return jax.lax.scan(body, state, chunks)[0]
+
+    trained = train(state, steps)
+    assert int(trained.steps) == 512
+    assert bool(trained.found)
+    live = ~WORLD.terminal
+    v = learner.value(trained, jnp.asarray(WORLD.observations("coordinates")))[live]
+    assert np.corrcoef(v, exact.log_column(WORLD.mdp, LAM)[live])[0, 1] > 0.9

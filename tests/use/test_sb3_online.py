@@ -1,0 +1,247 @@
+"""Maps that are learned while agents of a real Stable-Baselines3 train."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import gymnasium
+import numpy as np
+import pytest
+
+import needs
+from drogo import ArgumentError, BadCheckpoint, GridWorld, OnlineMap, OnlineTable, exact
+from drogo.use import RND, OwnValue
+
+SMALL = """
+step-limit: 40
+
+######
+#S..G#
+#.x..#
+######
+"""
+WORLD = GridWorld.parse(SMALL)
+DQN_OPTIONS = {"learning_starts": 50, "train_freq": 4, "buffer_size": 300, "batch_size": 16}
+
+
+def make(kind="coordinates"):
+    return gymnasium.make("drogo/GridWorld-v0", world=WORLD, observation=kind)
+
+
+@pytest.fixture(scope="module")
+def sb3():
+    """Imported by the first test that needs it, not by every process that collects the tests."""
+    needs.module("torch").set_num_threads(1)
+    return needs.module("stable_baselines3")
+
+
+@pytest.fixture(scope="module")
+def ours(sb3):
+    from drogo.use import sb3 as module
+
+    return module
+
+
+def spaces(env):
+    return env.observation_space, env.action_space
+
+
+def dqn(sb3, ours, shaping, env=None, **options):
+    replay = {"replay_buffer_class": ours.ShapedReplayBuffer,
+              "replay_buffer_kwargs": {"shaping": shaping}}  # fmt: skip
+    return sb3.DQN(
+        "MlpPolicy", env or make(), seed=0, device="cpu", **DQN_OPTIONS, **replay, **options
+    )
+
+
+def test_a_dqn_draws_shaped_rewards_and_keeps_its_own(sb3, ours):
+    online = OnlineTable(*spaces(make()), every=20, discount=0.99)
+    agent = dqn(sb3, ours, online, gamma=0.99)
+    agent.learn(600, callback=ours.LearnMap(online))
+    assert online.steps == 600
+    assert online.found
+    v = online.values(WORLD.observations("coordinates"))
+    assert v == pytest.approx(exact.log_column(WORLD.mdp, 20.0), abs=0.3)  # perhaps not all tried
+    drawn = agent.replay_buffer.sample(64)
+    before, after, over = (
+        part.numpy() for part in (drawn.observations, drawn.next_observations, drawn.dones)
+    )
+    phi = online.potential
+    shaping = 0.99 * np.where(over[:, 0] > 0, 0.0, phi(after)) - phi(before)
+    original = 2 * drawn.rewards.numpy()[:, 0] - shaping
+    assert np.isin(original.round(3), [-1.0, -20.0]).all()
+    assert set(np.unique(agent.replay_buffer.rewards)) <= {-1.0, -20.0, 0.0}
+    episodes = [episode["r"] for episode in agent.ep_info_buffer]
+    assert min(episodes) >= -800  # what the agent logs is its own reward
+    assert agent.logger.name_to_value["map/steps"] == 600
+
+
+def test_a_ppo_learns_from_rollouts_that_are_shaped_before_its_advantages(sb3, ours):
+    seen = {}
+
+    class Look(sb3.common.callbacks.BaseCallback):
+        def _on_step(self):
+            return True
+
+        def _on_rollout_end(self):
+            buffer = self.model.rollout_buffer
+            seen.update(rewards=buffer.rewards.copy(), returns=buffer.returns.copy(),
+                        observations=buffer.observations.copy())  # fmt: skip
+
+    online = OnlineTable(*spaces(make()), every=10, discount=0.9)
+    envs = sb3.common.env_util.make_vec_env(make, 4, seed=0)
+    agent = sb3.PPO("MlpPolicy", envs, n_steps=32, batch_size=32, gamma=0.9, gae_lambda=1.0,
+                    seed=0, device="cpu", n_epochs=1)  # fmt: skip
+    agent.learn(512, callback=[ours.LearnMap(online), Look()])
+    assert online.steps == 512
+    # Inside an episode, the next observation is the next row.
+    before, after = seen["observations"][:-1], seen["observations"][1:]
+    phi = online.potential
+    flat = 0.9 * phi(after.reshape(-1, 2)) - phi(before.reshape(-1, 2))
+    ordinary = 2 * seen["rewards"][:-1].ravel() - flat
+    matches = np.isin(ordinary.round(3), [-1.0, -20.0])
+    assert matches.mean() > 0.8  # not where an episode began
+    assert not np.allclose(seen["returns"], seen["rewards"])
+
+
+def test_behind_a_vec_normalize_the_map_sees_what_the_environment_gave(sb3, ours):
+    normalise, several = sb3.common.vec_env.VecNormalize, sb3.common.env_util.make_vec_env
+
+    def train(online, **options):
+        envs = normalise(several(make, 2, seed=0), **options)
+        agent = sb3.PPO(
+            "MlpPolicy", envs, n_steps=64, batch_size=32, seed=0, device="cpu", n_epochs=1
+        )
+        agent.learn(256, callback=ours.LearnMap(online))
+
+    table = OnlineTable(*spaces(make()), every=10)
+    with pytest.raises(ArgumentError, match="norm_obs=False"):
+        train(table)
+    train(table, norm_obs=False)
+    assert set(table._index) <= {row.tobytes() for row in WORLD.observations("coordinates")}
+    assert {row[3] for row in table._edges} <= {-1.0, -20.0}
+    network = OnlineMap(*spaces(make()), width=8, learning_starts=100, updates=0.1)
+    train(network)
+    assert network.updates > 0
+    assert network._state.low.tolist() == [-0.5, -0.5]  # what was seen is in the space
+
+
+@pytest.mark.parametrize("rival", ["RND", "own value"])
+@pytest.mark.parametrize("algorithm", ["DQN", "PPO"])
+def test_rivals_in_the_same_harness(sb3, ours, rival, algorithm):
+    env = make()
+    shaping = RND(env.observation_space, width=16) if rival == "RND" else OwnValue(weight=0.1)
+    if algorithm == "DQN":
+        agent = dqn(sb3, ours, shaping)
+    else:
+        agent = sb3.PPO("MlpPolicy", env, n_steps=64, batch_size=32, seed=0, device="cpu")
+    agent.learn(200, callback=ours.LearnMap(shaping))
+    assert shaping.steps >= 200
+    seen = WORLD.observations("coordinates")[:3]
+    rewards = shaping.shaped(np.zeros(3), seen, seen, np.zeros(3, bool))
+    assert np.isfinite(rewards).all()
+    assert (rewards > 0).all() or rival != "RND"
+
+
+def test_a_bonus_falls_where_it_was_paid():
+    space = gymnasium.spaces.Box(-1, 1, (2,), np.float32)
+    rnd = RND(space, step_size=1e-2, width=32)
+    often, never = np.full((8, 2), 0.3, np.float32), np.full((8, 2), -0.8, np.float32)
+    noise = np.random.default_rng(0).normal(scale=0.05, size=(300, 8, 2)).astype(np.float32)
+    for change in noise:
+        rnd.observe(often, None, None, often + change, None)
+        rnd.train()
+    bonus = [rnd.shaped(np.zeros(8), part, part, None).mean() for part in (often, never)]
+    assert bonus[1] > 5 * bonus[0]
+
+
+def test_wrong_use_is_a_clear_error(sb3, ours):
+    online = OnlineTable(*spaces(make()))
+    plain = sb3.DQN("MlpPolicy", make(), seed=0, device="cpu", **DQN_OPTIONS)
+    with pytest.raises(ArgumentError, match="ShapedReplayBuffer"):
+        plain.learn(10, callback=ours.LearnMap(online))
+    with pytest.raises(ArgumentError, match="callback"):
+        dqn(sb3, ours, online).learn(100)
+    with pytest.raises(ArgumentError, match="optimize_memory_usage"):
+        sb3.DQN("MlpPolicy", make(), optimize_memory_usage=True, device="cpu", **DQN_OPTIONS,
+                replay_buffer_class=ours.ShapedReplayBuffer,
+                replay_buffer_kwargs={"shaping": online,
+                                      "handle_timeout_termination": False})  # fmt: skip
+    other = OnlineTable(gymnasium.spaces.Box(0, 1, (3,), np.float32), make().action_space)
+    with pytest.raises(ArgumentError, match="shape"):
+        dqn(sb3, ours, other).learn(100, callback=ours.LearnMap(other))
+
+
+def test_a_budget_without_a_terminal_state_is_told(sb3, ours):
+    online = OnlineTable(*spaces(make()))
+    with pytest.warns(UserWarning, match="no terminal state was seen in 4 steps"):
+        dqn(sb3, ours, online).learn(3, callback=ours.LearnMap(online))
+
+
+RUN = """
+import sys
+import gymnasium
+from stable_baselines3 import DQN
+from drogo import GridWorld, OnlineMap
+from drogo.use.sb3 import LearnMap, ShapedReplayBuffer
+from drogo.use.sb3_files import Checkpoints
+
+world = GridWorld.parse('''%s''')
+env = gymnasium.make("drogo/GridWorld-v0", world=world, observation="coordinates")
+online = OnlineMap(env.observation_space, env.action_space, width=16, learning_starts=50, capacity=500)
+agent = DQN("MlpPolicy", env, seed=0, device="cpu", learning_starts=50, train_freq=4, buffer_size=300,
+            batch_size=16, replay_buffer_class=ShapedReplayBuffer,
+            replay_buffer_kwargs={"shaping": online})
+agent.learn(10**8, callback=[LearnMap(online), Checkpoints(sys.argv[1], online, seconds=0.2)])
+"""
+
+
+def test_killed_and_resumed_the_map_and_the_agent_go_on_together(sb3, ours, tmp_path):
+    from drogo.use.sb3_files import restore
+
+    path = tmp_path / "run.npz"
+    env = {**os.environ, "OMP_NUM_THREADS": "1"}
+    killed = subprocess.Popen([sys.executable, "-c", RUN % SMALL, str(path)], env=env)
+    began = time.monotonic()
+    while not path.exists() and killed.poll() is None and time.monotonic() - began < 120:
+        time.sleep(0.05)
+    time.sleep(0.5)
+    killed.send_signal(signal.SIGKILL)
+    killed.wait()
+    online = OnlineMap(*spaces(make()), width=16, learning_starts=50, capacity=500)
+    agent = dqn(sb3, ours, online)
+    restore(path, agent, online)
+    steps, updates = agent.num_timesteps, online.updates
+    assert online.steps == steps > 50
+    assert agent.replay_buffer.pos > 0 or agent.replay_buffer.full
+    agent.learn(40, reset_num_timesteps=False, callback=ours.LearnMap(online))
+    assert agent.num_timesteps == online.steps == steps + 40
+    assert online.updates == updates + 40
+    with pytest.raises(BadCheckpoint, match="differs in"):
+        restore(path, agent, OnlineMap(*spaces(make()), width=16, learning_starts=50, lam=3.0))
+    with pytest.raises(BadCheckpoint, match="differs in agent"):
+        restore(path, sb3.PPO("MlpPolicy", make(), device="cpu"), online)
+
+
+def test_a_ppo_and_its_normalisation_are_restored(sb3, ours, tmp_path):
+    from drogo.use.sb3_files import restore, save
+
+    def made():
+        envs = sb3.common.env_util.make_vec_env(make, 2, seed=0)
+        envs = sb3.common.vec_env.VecNormalize(envs, norm_obs=False)
+        online = OnlineTable(*spaces(make()), every=10)
+        return sb3.PPO("MlpPolicy", envs, n_steps=32, batch_size=32, seed=0, device="cpu"), online
+
+    agent, online = made()
+    agent.learn(128, callback=ours.LearnMap(online))
+    save(tmp_path / "run.npz", agent, online)
+    again, map_again = made()
+    restore(tmp_path / "run.npz", again, map_again)
+    seen = WORLD.observations("coordinates")
+    assert np.array_equal(map_again.values(seen), online.values(seen))
+    assert again.num_timesteps == 128
+    assert again.get_vec_normalize_env().ret_rms.var == agent.get_vec_normalize_env().ret_rms.var
+    for name, tensor in agent.policy.state_dict().items():
+        assert (again.policy.state_dict()[name] == tensor).all()
