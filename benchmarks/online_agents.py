@@ -25,12 +25,12 @@ import gymnasium
 import numpy as np
 from matplotlib.figure import Figure
 
-from drogo import OnlineMap, OnlineTable, plot
+from drogo import STARTS, OnlineMap, OnlineTable, collect, plot
 from drogo.agents.deep import EVERY, as_numbers, train_agent
 from drogo.files import write_file
 from drogo.plot.shaping import OKABE_ITO, legend_below
 from drogo.runs import Job, LocalEngine, Outcome, Store
-from drogo.use import RND, OwnValue
+from drogo.use import RND, AbstractOnlineMap, Frozen, OwnValue
 from sb3_agents import DISCOUNT, median_of, told
 
 MINIGRID = {
@@ -46,12 +46,15 @@ BUDGETS = {
     "ppo": {"door-key": 81_920, "door-key-16": 163_840, "four-rooms": 81_920, "lava": 81_920,
             "mountain-car": 102_400, "maze": 102_400},
 }  # fmt: skip
-METHODS = ("plain", "RND", "own value", "map", "map, network", "map, exploring")
+METHODS = ("plain", "RND", "own value", "two stages", "map", "map, network", "map, not exploring")
+BEFOREHAND = 20_000
+"""The transitions of the first of two stages, from states that are drawn where that is possible.
+They are not part of the steps to solve; the table says so."""
 WEIGHTS: dict[str, tuple[float, ...]] = {
     "RND": (0.1, 1.0, 10.0), "own value": (0.1, 0.5, 1.0), "map": (0.25, 0.5, 0.75),
 }  # fmt: skip
-CHOSEN = {"plain": 0.0, "RND": 1.0, "own value": 0.5, "map": 0.5, "map, network": 0.5,
-          "map, exploring": 0.5}  # fmt: skip
+CHOSEN = {"plain": 0.0, "RND": 1.0, "own value": 0.5, "two stages": 0.5, "map": 0.5,
+          "map, network": 0.5, "map, not exploring": 0.5}  # fmt: skip
 """The weights that `--search` found best."""
 
 
@@ -114,10 +117,27 @@ def shaping_of(method: str, world: str, env: gymnasium.Env, weight: float, seed:
     if method == "own value":
         return OwnValue(weight=weight, discount=DISCOUNT)
     if method != "map, network" and world in MINIGRID:
-        return OnlineTable(*spaces, weight=weight, discount=DISCOUNT)
-    image = world in MINIGRID
-    capacity = 20_000 if image else 100_000
-    return OnlineMap(*spaces, weight=weight, discount=DISCOUNT, seed=seed, capacity=capacity)
+        online: AbstractOnlineMap = OnlineTable(*spaces, weight=weight, discount=DISCOUNT)
+    else:
+        capacity = 20_000 if world in MINIGRID else 100_000
+        online = OnlineMap(*spaces, weight=weight, discount=DISCOUNT, seed=seed, capacity=capacity)
+    return online if method != "two stages" else Frozen(learned_beforehand(online, world, seed))
+
+
+def learned_beforehand(online: AbstractOnlineMap, world: str, seed: int) -> AbstractOnlineMap:
+    """A map that has learned from random actions in states that are drawn, or in episodes in the
+    maze, which has no such states."""
+    env = make(world)
+    start = STARTS["MountainCar-v0"] if world == "mountain-car" else None
+    data = collect(env.unwrapped if start else env, BEFOREHAND, seed=seed, start=start)
+    change = getattr(as_numbers(env), "observation", np.asarray)
+    table = np.stack([change(observation) for observation in data.observations])
+    columns = (table[data.state], data.action, data.reward, table[data.next_state],
+               data.terminated, data.terminal_value)  # fmt: skip
+    for begin in range(0, len(data), 100):
+        online.observe(*(column[begin : begin + 100] for column in columns))
+        online.train()
+    return online
 
 
 def run(settings: dict[str, Any], scratch: Path, report: Any) -> Outcome:
@@ -125,7 +145,7 @@ def run(settings: dict[str, Any], scratch: Path, report: Any) -> Outcome:
 
     torch.set_num_threads(1)
     world, agent, seed = settings["world"], settings["agent"], settings["seed"]
-    explore = settings["method"] == "map, exploring"
+    explore = False if settings["method"] == "map, not exploring" else None
     shaping = shaping_of(
         settings["method"], world, as_numbers(make(world)), settings["weight"], seed
     )
@@ -229,7 +249,7 @@ def main() -> None:
         for agent, world, method in product(options.agents, options.worlds, options.methods)
         # Outside of MiniGrid the map is a network anyway, and only a DQN explores with it.
         if (method != "map, network" or world in MINIGRID)
-        and (method != "map, exploring" or agent == "dqn")
+        and (method != "map, not exploring" or agent == "dqn")
     ]
     jobs = {
         (*one, seed): job(*one, CHOSEN[one[2]], seed)

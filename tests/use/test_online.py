@@ -98,6 +98,41 @@ def test_before_a_terminal_state_only_what_was_not_tried_gives_the_map_a_form():
     assert (idle.shaped(reward, before, after, over) == 0.5 * reward).all()
 
 
+@pytest.mark.parametrize("kind", [OnlineMap, OnlineTable])
+def test_a_bad_end_is_no_goal_and_optimism_goes_on(kind):
+    """What was not tried is worth 0, and lava -200. Where lava is all that was found, the map still
+    leads to what was not tried."""
+    options = {"learning_starts": 1, "width": 16} if kind is OnlineMap else {"every": 1}
+    online, here, there = kind(BOX, FOUR, **options), np.zeros((3, 2)), np.full((3, 2), 0.4)
+    for value, is_found in ((-200.0, False), (0.0, True)):
+        ended, worth = np.array([False, False, True]), np.array([0.0, 0.0, value])
+        online.observe(
+            here, [0, 1, 2], [-1.0] * 3, np.where(ended[:, None], there, here), ended, worth
+        )
+        for _ in range(300 if kind is OnlineMap and not is_found else 1):
+            online.observe(here[:1], [0], [-1.0], here[:1], [False])
+            online.train()
+        assert online.found == is_found
+        if not is_found:
+            assert online.act(here[:1], np.random.default_rng(0)).tolist() == [3]
+
+
+def test_frequencies_are_looked_at_again_although_nothing_is_new():
+    """From one state an action ends in 1 of 2 tries, and then in 1 of 200: the map must fall."""
+    online, here = OnlineTable(BOX, FOUR, optimism=None), np.zeros((10, 2))
+    there, ended = here + 0.4, np.arange(10) < 5
+    online.observe(here, [0] * 10, [-1.0] * 10, np.where(ended[:, None], there, here), ended)
+    online.train()
+    first = online.values(here[:1])
+    for _ in range(100):
+        online.observe(here, [0] * 10, [-1.0] * 10, here, [False] * 10)
+        online.train()
+    share = 5 / 1010
+    e = share * np.exp(-0.05) / (1 - (1 - share) * np.exp(-0.05))
+    assert online.values(here[:1]) < first
+    assert online.values(here[:1]) == pytest.approx(np.log(e), abs=0.1)
+
+
 def test_a_network_learns_the_column():
     online = OnlineMap(BOX, FOUR, learning_starts=400, width=64, depth=2, updates=2.0, seed=1)
     columns = steps_of(1600)
@@ -257,7 +292,7 @@ def test_the_pure_learner_inside_a_scan():
 
     trained = train(state, steps)
     assert int(trained.steps) == 512
-    assert bool(trained.found)
+    assert bool(trained.ended)
     live = ~WORLD.terminal
     v = learner.value(trained, jnp.asarray(WORLD.observations("coordinates")))[live]
     assert np.corrcoef(v, exact.log_column(WORLD.mdp, LAM)[live])[0, 1] > 0.9

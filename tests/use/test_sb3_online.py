@@ -176,7 +176,7 @@ def test_wrong_use_is_a_clear_error(sb3, ours):
 
 def test_a_budget_without_a_terminal_state_is_told(sb3, ours):
     online = OnlineTable(*spaces(make()))
-    with pytest.warns(UserWarning, match="no terminal state was seen in 4 steps"):
+    with pytest.warns(UserWarning, match="no terminal state worth 0 or more was seen in 4 steps"):
         dqn(sb3, ours, online).learn(3, callback=ours.LearnMap(online))
 
 

@@ -146,7 +146,7 @@ def train_agent(
     steps: int,
     every: int | None = None,
     episodes: int = 1,
-    explore: bool = False,
+    explore: bool | None = None,
     stop_when_solved: bool = True,
     observations: Shaped[np.ndarray, "n ..."] | None = None,
     progress: Callable[[int], None] | None = None,
@@ -163,8 +163,8 @@ def train_agent(
         steps: The number of environment steps.
         every: How many steps are between two judgements.
         episodes: How many episodes a judgement has.
-        explore: Whether the map chooses the exploratory actions of a DQN until it found a terminal
-            state.
+        explore: Whether the map chooses the exploratory actions of a DQN until it found a goal; by
+            default it does.
         stop_when_solved: Whether to stop as soon as the world is solved.
         observations: Where the map is looked at, at each judgement.
         progress: Called at each judgement with the number of steps.

@@ -11,7 +11,7 @@ import tyro
 
 from drogo.cli.output import number, print_report, progress_bar, table, terminal
 from drogo.cli.settings import Whole
-from drogo.errors import ArgumentError, check_whole
+from drogo.errors import ArgumentError, check_share, check_whole
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -45,8 +45,8 @@ class Train:
     """Weight of the shaping reward, from 0 to 1."""
     optimism: float = 0.0
     """Terminal value, in units of reward, that an action is believed to have until it was tried."""
-    explore: bool = False
-    """Let the map choose the exploratory actions of dqn until a terminal state is found."""
+    explore: bool = True
+    """Let the map choose the exploratory actions of dqn until a goal is found."""
     discount: float = 0.99
     """Discount of the agents."""
     observation: Literal["one-hot", "coordinates", "pixels", "state", "symbolic"] | None = None
@@ -78,8 +78,8 @@ class Train:
             raise ArgumentError(
                 f"{self.env} is not a grid world, and q-learning is tabular. Use --agent dqn."
             )
-        if self.explore and self.agent != "dqn":
-            raise ArgumentError("--explore is for --agent dqn.")
+        check_share("--weight", self.weight)
+        check_share("--discount", self.discount)
         label = f"{world.name}-{self.agent}-lam{self.lam:g}-{self.seeds}seeds"
         steps = STEPS[self.agent] if self.steps is None else self.steps
         check_whole("--steps", steps, 1)

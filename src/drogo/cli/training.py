@@ -30,7 +30,7 @@ from drogo.worlds.minigrid.scenes import scenes
 from drogo.worlds.resolve import GridMap, MiniGrid, World, resolve
 
 METHODS = {"map": "with the map", "plain": "without"}
-FRAMES = 40
+FRAMES = 30
 MOST_OBSERVATIONS = 2000
 EVALUATIONS = 200
 Records = dict[tuple[str, int], Record]
@@ -99,7 +99,7 @@ def run_deep(settings: dict[str, Any], scratch: Path, report: Any) -> Outcome:
     trained = train_agent(
         settings["agent"], lambda: as_numbers(world.make()), shaping, steps=settings["steps"],
         every=every - every % 8 or 8, observations=table,
-        explore=settings["explore"] and shaping is not None, gamma=settings["discount"],
+        explore=None if settings["explore"] else False, gamma=settings["discount"],
         seed=settings["seed"], progress=lambda done: report(done / settings["steps"]),
         checkpoint=scratch / "checkpoint.npz", stop_when_solved=False,
     )  # fmt: skip
@@ -177,8 +177,8 @@ def warnings_of(records: Records) -> list[str]:
     lost = [seed for (_, seed), record in records.items() if not record.facts["found"]]
     if not lost:
         return []
-    return [f"No terminal state was seen in training by seed(s) {', '.join(map(str, lost))}: the "
-            "map leads to what was not tried yet. Train for longer, or use --explore."]  # fmt: skip
+    return [f"No goal was seen in training by seed(s) {', '.join(map(str, lost))}: the map leads "
+            "to what was not tried yet. Train for longer, or give a lower --optimism."]  # fmt: skip
 
 
 def pictures(options: Train, world: World, records: Records) -> dict[str, bytes]:

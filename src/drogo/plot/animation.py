@@ -25,10 +25,23 @@ def as_gif(figures: Sequence[Figure], *, dpi: int = 80, seconds: float = 0.25) -
     Returns:
         The content of the file.
     """
-    frames = [Image.open(io.BytesIO(as_png(figure, dpi))).convert("RGB") for figure in figures]
+    frames = []
+    for figure in figures:
+        if frames:
+            _lay_out_like(figures[0], figure)
+        frames.append(Image.open(io.BytesIO(as_png(figure, dpi))).convert("RGB"))
     palette = frames[-1].quantize(COLOURS)
     few = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
     shown = [round(1000 * seconds)] * (len(few) - 1) + [round(8000 * seconds)]
     stream = io.BytesIO()
     few[0].save(stream, "GIF", save_all=True, append_images=few[1:], duration=shown, loop=0)
     return stream.getvalue()
+
+
+def _lay_out_like(first: Figure, figure: Figure) -> None:
+    """Puts the panels of a figure where those of another one are: nothing jumps between frames, and
+    the layout, which takes longer than drawing, is computed once."""
+    figure.set_layout_engine("none")
+    for panel, pattern in zip(figure.axes, first.axes, strict=True):
+        panel.set_axes_locator(None)
+        panel.set_position(pattern.get_position())

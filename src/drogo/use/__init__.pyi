@@ -16,7 +16,7 @@ from .online import (
     VectorOnlineShaping as VectorOnlineShaping,
     make_learner as make_learner,
 )
-from .rivals import RND as RND, OwnValue as OwnValue
+from .rivals import RND as RND, Frozen as Frozen, OwnValue as OwnValue
 from .shaping import (
     PotentialShaping as PotentialShaping,
     VectorPotentialShaping as VectorPotentialShaping,

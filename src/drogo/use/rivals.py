@@ -1,7 +1,8 @@
 """What else changes the rewards of an agent while it learns: rivals of a map, in the same harness.
 
 `RND` pays for observations that a network cannot predict yet. `OwnValue` shapes rewards with the
-agent's own value. Both are used like `OnlineMap` with the classes of `drogo.use.sb3`.
+agent's own value. `Frozen` shapes them with a map that was learned before the agent's first step.
+All are used like `OnlineMap` with the classes of `drogo.use.sb3`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from jaxtyping import Array, Float, Shaped
 
 from drogo.errors import ArgumentError, check_number, check_whole
 from drogo.learn.networks import MLP
+from drogo.use.online.base import AbstractOnlineMap
 from drogo.use.shaping import mixed
 
 FAR = 5.0
@@ -37,13 +39,14 @@ class _Prediction(eqx.Module):
     """Running means of the numbers of observations, and of their squares."""
     count: Float[Array, ""]
     novelty: Float[Array, ""]
-    """A running mean of the squared error."""
+    """The mean squared error of all updates so far."""
 
 
 class RND:
     """Random network distillation (Burda et al. 2018): a bonus for observations that a network
     cannot predict yet. The agent's reward is `r + weight * bonus`, where the bonus is the squared
-    error of the prediction divided by its running mean.
+    error of the prediction divided by its mean over all updates so far. It vanishes as the network
+    learns.
 
     Args:
         observation_space: The observations of the agent, a `Box`.
@@ -145,10 +148,39 @@ def _predict_better(
     error, gradient = eqx.filter_value_and_grad(loss)(state.predictor)
     with jax.numpy_dtype_promotion("standard"):  # optax mixes types
         change, optimiser = adam.update(gradient, state.optimiser)
-    novelty = state.novelty + rate * (error - state.novelty)
+    novelty = state.novelty + (error - state.novelty) / count
     predictor = eqx.apply_updates(state.predictor, change)
     changed = (predictor, optimiser, novelty)
     return eqx.tree_at(lambda s: (s.predictor, s.optimiser, s.novelty), state, changed)
+
+
+class Frozen:
+    """A map that learned beforehand, as in the paper's two stages: it shapes rewards and learns
+    nothing from the agent.
+
+    Args:
+        online: The map. The steps that it has observed belong to the cost of the agent.
+    """
+
+    def __init__(self, online: AbstractOnlineMap) -> None:
+        self.online, self.steps = online, 0
+
+    @property
+    def metrics(self) -> Mapping[str, float]:
+        return {"steps": float(self.steps), "steps_beforehand": float(self.online.steps)}
+
+    def observe(self, observation: Any, *rest: Any) -> None:
+        """Counts steps; nothing else is learned."""
+        self.steps += len(observation)
+
+    def train(self) -> None:
+        """Does nothing."""
+
+    def shaped(
+        self, reward: Any, observation: Any, next_observation: Any, terminated: Any
+    ) -> np.ndarray:
+        """Returns the rewards, shaped with the map."""
+        return self.online.shaped(reward, observation, next_observation, terminated)
 
 
 class OwnValue:

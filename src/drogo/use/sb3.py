@@ -126,13 +126,14 @@ class LearnMap(BaseCallback):
 
     Args:
         shaping: The map.
-        explore: Whether the map chooses the exploratory actions of a `DQN` until a terminal state
-            is found: with the probability `exploration_rate`, the agent goes where something was
-            not tried yet. From then on, they are random again.
+        explore: Whether the map chooses the exploratory actions of a `DQN` until a goal is found:
+            with the probability `exploration_rate`, the agent goes where something was not tried
+            yet. From then on, they are random again. By default, a map with optimism explores for
+            a `DQN`.
         verbose: As in `BaseCallback`.
     """
 
-    def __init__(self, shaping: Shaping, *, explore: bool = False, verbose: int = 0) -> None:
+    def __init__(self, shaping: Shaping, *, explore: bool | None = None, verbose: int = 0) -> None:
         super().__init__(verbose)
         self.shaping, self.explore = shaping, explore
         self._rollout: list[tuple[np.ndarray, ...]] = []
@@ -160,7 +161,8 @@ class LearnMap(BaseCallback):
         attach = getattr(self.shaping, "attach", None)
         if attach is not None:
             attach(model)
-        if self.explore:
+        is_optimistic = getattr(self.shaping, "optimism", None) is not None
+        if self.explore or (self.explore is None and is_optimistic and isinstance(model, DQN)):
             explore_with(model, self.shaping)
         self._before = self._original(model._last_obs)
 
@@ -217,17 +219,19 @@ class LearnMap(BaseCallback):
     def _on_training_end(self) -> None:
         self._log()
         if not getattr(self.shaping, "found", True):
+            worth = getattr(self.shaping, "optimism", None)
+            which = "" if worth is None else f" worth {worth:g} or more"
             warnings.warn(
-                f"no terminal state was seen in {self.shaping.steps:,} steps. The map knows only "
-                "what was not tried yet, and with optimism=None nothing at all: train for longer, "
-                "or start episodes closer to the goal.",
+                f"no terminal state{which} was seen in {self.shaping.steps:,} steps. The map knows "
+                "only what was not tried yet, and with optimism=None nothing at all: train for "
+                "longer, or start episodes closer to the goal.",
                 UserWarning,
                 stacklevel=2,
             )
 
 
 def explore_with(agent: Any, online: Any) -> None:
-    """Lets a map choose the exploratory actions of a `DQN` until a terminal state is found.
+    """Lets a map choose the exploratory actions of a `DQN` until a goal is found.
 
     Args:
         agent: The agent. Its method `predict` is replaced: until then, a call that is not

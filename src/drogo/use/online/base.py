@@ -46,6 +46,7 @@ class AbstractOnlineMap(abc.ABC):
     dtype: np.dtype
     n_actions: int
     lam: float
+    optimism: float | None
     weight: float | None
     discount: float
     terminal: str
@@ -56,6 +57,7 @@ class AbstractOnlineMap(abc.ABC):
         observation_space: gymnasium.Space,
         action_space: gymnasium.Space,
         lam: float,
+        optimism: float | None,
         weight: float | None,
         discount: float,
         terminal: str,
@@ -80,6 +82,7 @@ class AbstractOnlineMap(abc.ABC):
         self.lam, self.discount = check_number("lam", lam), check_share("discount", discount)
         if not self.lam > 0:
             raise ArgumentError(f"lam is {lam}; it must be positive.")
+        self.optimism = None if optimism is None else check_number("optimism", optimism)
         self.weight = None if weight is None else check_share("weight", weight)
         check_choice("terminal", terminal, ("zero", "keep"))
         check_cost(reward)
@@ -111,7 +114,16 @@ class AbstractOnlineMap(abc.ABC):
     @property
     @abc.abstractmethod
     def found(self) -> bool:
-        """Whether a terminal state was seen. Before that, only optimism gives the map a form."""
+        """Whether a goal was seen: a terminal state that is worth as much as what was not tried."""
+
+    def is_goal(self, terminal_value: float) -> bool:
+        """Returns whether a terminal state of this value is worth as much as what was not tried.
+        Lava is not: optimism goes on after it. Without optimism, any terminal state is.
+
+        Args:
+            terminal_value: The value in units of reward.
+        """
+        return self.optimism is None or terminal_value >= self.optimism
 
     @property
     @abc.abstractmethod
@@ -295,8 +307,9 @@ class AbstractOnlineMap(abc.ABC):
             next_observation: What was reached.
             terminated: Which steps reached a terminal state.
         """
-        after = self.potential(next_observation)
+        both = np.concatenate([self._checked(observation), self._checked(next_observation)])
+        before, after = np.split(self.potential(both), 2)  # one call, which is faster than two
         if self.terminal == "zero":
             after = np.where(terminated, 0.0, after)
-        shaping = self.discount * after - self.potential(observation)
+        shaping = self.discount * after - before
         return mixed(np.asarray(reward, np.float64), shaping, self.weight)

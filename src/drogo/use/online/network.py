@@ -29,7 +29,7 @@ from drogo.use.online.steps import Steps
 
 CELLS = 20
 """The number of cells along each number of an observation, unless their sides are given."""
-CHUNKS = (1, 8, 64)
+CHUNKS = (8, 64)
 """Steps go to the device in chunks of one of these sizes, since each size is compiled."""
 HUGE = 1e6
 """A wider range is no range: it stands for none."""
@@ -50,15 +50,17 @@ class OnlineConfig:
     """The terminal value, in units of reward, that an action is taken to lead to until it was tried
     in a part of the observations. With None there is no map before the first terminal state."""
     until_found: bool = True
-    """Whether optimism ends as soon as a terminal state was seen."""
+    """Whether optimism ends as soon as a terminal state was seen that is worth as much."""
     known_after: int = 1
     """How many times an action counts as untried in a cell of observations."""
     capacity: int = 100_000
     """How many steps are kept."""
     batch_size: int = 64
     """The number of steps of an update."""
-    updates: float = 1.0
+    updates: float = 0.5
     """Updates of the map for each step of the environment."""
+    train_every: int = 8
+    """The updates of so many steps are made together, which is faster than after each step."""
     learning_starts: int = 500
     """The map begins to learn after this many steps."""
     width: int = 128
@@ -75,7 +77,7 @@ class OnlineConfig:
 
     def __post_init__(self) -> None:
         for name, least in (("known_after", 1), ("capacity", 2), ("batch_size", 10),
-                            ("learning_starts", 1), ("width", 1), ("depth", 1),
+                            ("train_every", 1), ("learning_starts", 1), ("width", 1), ("depth", 1),
                             ("frequencies", 0), ("seed", 0)):  # fmt: skip
             check_whole(name, getattr(self, name), least)
         for name in ("lam", "updates", "step_size", "target_rate"):
@@ -123,8 +125,8 @@ class OnlineMap(AbstractOnlineMap):
         except TypeError as error:
             known = ", ".join(OnlineConfig.__dataclass_fields__)
             raise ArgumentError(f"{error}. The settings are {known}.") from error
-        lam = self.config.lam
-        self._set(observation_space, action_space, lam, weight, discount, terminal, reward)
+        spaces, beliefs = (observation_space, action_space), (self.config.lam, self.config.optimism)
+        self._set(*spaces, *beliefs, weight, discount, terminal, reward)
         if not isinstance(observation_space, gymnasium.spaces.Box):
             raise ArgumentError(
                 f"the observations are {observation_space}; a network takes a Box.",
@@ -137,10 +139,11 @@ class OnlineMap(AbstractOnlineMap):
         check_memory(f"a replay of {self.config.capacity} steps", self.config.capacity * row)
         self._low, self._high = _known_range(observation_space)
         self._staged: list[Steps] = []
-        self._count, self._due, self._seen_end = 0, 0.0, False
+        self._count, self._due, self._found = 0, 0.0, False
         self._learner: OnlineLearner | None = None
         self._state: OnlineState | None = None
-        self._loss, self._scale = 0.0, 1.0
+        self._loss: Any = 0.0
+        self._scale = 1.0
 
     @property
     def steps(self) -> int:
@@ -148,7 +151,7 @@ class OnlineMap(AbstractOnlineMap):
 
     @property
     def found(self) -> bool:
-        return self._seen_end
+        return self._found
 
     @property
     def mean_step(self) -> float:
@@ -163,15 +166,21 @@ class OnlineMap(AbstractOnlineMap):
     @property
     def metrics(self) -> Mapping[str, float]:
         diverged = self._state is not None and int(self._state.training.diverged_at) >= 0
-        known = {"steps": self._count, "updates": self.updates, "found": self._seen_end}
+        known = {"steps": self._count, "updates": self.updates, "found": self._found}
         numbers = {name: float(number) for name, number in known.items()}
-        return {**numbers, "loss": self._loss, "mean_step": self.mean_step, "diverged": diverged}
+        return {
+            **numbers,
+            "loss": float(self._loss),
+            "mean_step": self.mean_step,
+            "diverged": diverged,
+        }
 
     def _add(self, steps: Steps) -> None:
         self._staged.append(steps)
         self._count += len(steps.reward)
         self._due += self.config.updates * len(steps.reward)
-        self._seen_end |= bool(steps.terminated.any())
+        ends = steps.terminal_value[steps.terminated]
+        self._found |= bool(ends.size) and self.is_goal(float(ends.max()))
 
     def train(self) -> None:
         if self._count < self.config.learning_starts or not self._staged:
@@ -180,7 +189,7 @@ class OnlineMap(AbstractOnlineMap):
         if self._learner is None:
             self._begin()
             self._due = 1.0
-        elif self._due < 1 and waiting < CHUNKS[-1]:
+        elif waiting < self.config.train_every:
             return
         staged, self._staged = _joined(self._staged), []
         for begin in range(0, waiting, CHUNKS[-1]):
@@ -197,7 +206,7 @@ class OnlineMap(AbstractOnlineMap):
         count = (np.arange(size) < n, np.asarray(updates, np.int32))
         self._state, loss = _advance(self._learner, self._state, filled, *count)
         self._due -= updates
-        self._loss = float(loss) if updates else self._loss
+        self._loss = loss if updates else self._loss  # no number yet: that would wait for it
 
     def _begin(self) -> None:
         """Builds the network, once it is known what observations and rewards look like."""
@@ -262,7 +271,7 @@ class OnlineMap(AbstractOnlineMap):
         arrays = {} if self._state is None else as_section(STATE, by_path(self._state))
         if self._staged:
             arrays |= as_section(STAGED, _joined(self._staged)._asdict())
-        numbers = (self._count, self._due, self._seen_end, self._scale, self._loss)
+        numbers = (self._count, self._due, self._found, self._scale, float(self._loss))
         return arrays | {"numbers": np.array(numbers, dtype=np.float64)}
 
     def check_arrays(self, headers: Mapping[str, Header]) -> None:
@@ -273,8 +282,8 @@ class OnlineMap(AbstractOnlineMap):
             check_leaves(stored, jax.eval_shape(lambda: self._made(1.0)[1]))
 
     def continue_from(self, arrays: dict[str, np.ndarray]) -> None:
-        count, self._due, seen_end, self._scale, self._loss = arrays["numbers"].tolist()
-        self._count, self._seen_end = int(count), bool(seen_end)
+        count, self._due, found, self._scale, self._loss = arrays["numbers"].tolist()
+        self._count, self._found = int(count), bool(found)
         staged = section(arrays, STAGED)
         self._staged = [Steps(**staged)] if staged else []
         stored = section(arrays, STATE)

@@ -10,19 +10,22 @@ import gymnasium
 import numpy as np
 from jaxtyping import Float, Int, Shaped
 
-from drogo.errors import ArgumentError, DamagedFile, check_number, check_whole
+from drogo.errors import ArgumentError, DamagedFile, check_whole
 from drogo.files import Header
 from drogo.use.online.base import AbstractOnlineMap
 from drogo.use.online.empirical import Seen, action_values, mean_step_of, solve_seen
 from drogo.use.online.steps import Steps
 
 MOST_STATES = 100_000
+GROWTH = 1.1
+"""After so many times the steps, a map is solved again although nothing new was seen."""
 
 
 class OnlineTable(AbstractOnlineMap):
     """A map of all observations that were seen, recognised bit for bit, from images too.
 
-    After every `every` steps, the problem that all steps so far describe is solved exactly.
+    The problem that all steps so far describe is solved exactly: `every` so many steps if anything
+    new was seen, and else whenever their number has grown by a tenth, since frequencies change.
 
     Args:
         observation_space: The observations of the agent: a `Box`, or `Discrete` states.
@@ -34,7 +37,8 @@ class OnlineTable(AbstractOnlineMap):
         reward: A cost of every step for the map, in place of the agent's rewards.
         optimism: The terminal value, in units of reward, that an action is taken to lead to until
             it was tried. With None there is no map before the first terminal state.
-        until_found: Whether optimism ends as soon as a terminal state was seen.
+        until_found: Whether optimism ends as soon as a terminal state was seen that is worth as
+            much as what was not tried.
         every: The number of steps between two solutions.
         most_states: More different observations than this are an error.
     """
@@ -51,11 +55,11 @@ class OnlineTable(AbstractOnlineMap):
         reward: float | None = None,
         optimism: float | None = 0.0,
         until_found: bool = True,
-        every: int = 100,
+        every: int = 10,
         most_states: int = MOST_STATES,
     ) -> None:
-        self._set(observation_space, action_space, lam, weight, discount, terminal, reward)
-        self.optimism = None if optimism is None else check_number("optimism", optimism)
+        spaces = (observation_space, action_space)
+        self._set(*spaces, lam, optimism, weight, discount, terminal, reward)
         self.until_found, self.every = until_found, check_whole("every", every, 1)
         self.most_states = most_states
         self._index: dict[bytes, int] = {}
@@ -91,7 +95,7 @@ class OnlineTable(AbstractOnlineMap):
                 self._is_new = True
                 self._back_up(row)
             self._edges[row] = self._edges.get(row, 0) + 1
-            self._found |= bool(ended)
+            self._found |= bool(ended) and self.is_goal(float(value))
         self._steps += len(steps.reward)
 
     def _back_up(self, row: tuple[Any, ...]) -> None:
@@ -113,7 +117,9 @@ class OnlineTable(AbstractOnlineMap):
         return state
 
     def train(self) -> None:
-        if self._steps - self._solved_at < self.every or not self._is_new:
+        if self._steps - self._solved_at < self.every:
+            return
+        if not self._is_new and self._steps < GROWTH * self._solved_at:
             return
         self._solved_at, self._is_new = self._steps, False
         seen = self.seen()
