@@ -102,7 +102,9 @@ def test_before_a_terminal_state_only_what_was_not_tried_gives_the_map_a_form():
 def test_a_bad_end_is_no_goal_and_optimism_goes_on(kind):
     """What was not tried is worth 0, and lava -200. Where lava is all that was found, the map still
     leads to what was not tried."""
-    options = {"learning_starts": 1, "width": 16} if kind is OnlineMap else {"every": 1}
+    options = (
+        {"learning_starts": 1, "width": 16, "updates": 4.0} if kind is OnlineMap else {"every": 1}
+    )
     online, here, there = kind(BOX, FOUR, **options), np.zeros((3, 2)), np.full((3, 2), 0.4)
     for value, is_found in ((-200.0, False), (0.0, True)):
         ended, worth = np.array([False, False, True]), np.array([0.0, 0.0, value])

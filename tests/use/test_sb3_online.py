@@ -190,7 +190,8 @@ from drogo.use.sb3_files import Checkpoints
 
 world = GridWorld.parse('''%s''')
 env = gymnasium.make("drogo/GridWorld-v0", world=world, observation="coordinates")
-online = OnlineMap(env.observation_space, env.action_space, width=16, learning_starts=50, capacity=500)
+online = OnlineMap(env.observation_space, env.action_space, width=16, learning_starts=50, capacity=500,
+                   updates=1.0, train_every=1)
 agent = DQN("MlpPolicy", env, seed=0, device="cpu", learning_starts=50, train_freq=4, buffer_size=300,
             batch_size=16, replay_buffer_class=ShapedReplayBuffer,
             replay_buffer_kwargs={"shaping": online})
@@ -210,7 +211,14 @@ def test_killed_and_resumed_the_map_and_the_agent_go_on_together(sb3, ours, tmp_
     time.sleep(0.5)
     killed.send_signal(signal.SIGKILL)
     killed.wait()
-    online = OnlineMap(*spaces(make()), width=16, learning_starts=50, capacity=500)
+    options = {
+        "width": 16,
+        "learning_starts": 50,
+        "capacity": 500,
+        "updates": 1.0,
+        "train_every": 1,
+    }
+    online = OnlineMap(*spaces(make()), **options)
     agent = dqn(sb3, ours, online)
     restore(path, agent, online)
     steps, updates = agent.num_timesteps, online.updates
@@ -220,7 +228,7 @@ def test_killed_and_resumed_the_map_and_the_agent_go_on_together(sb3, ours, tmp_
     assert agent.num_timesteps == online.steps == steps + 40
     assert online.updates == updates + 40
     with pytest.raises(BadCheckpoint, match="differs in"):
-        restore(path, agent, OnlineMap(*spaces(make()), width=16, learning_starts=50, lam=3.0))
+        restore(path, agent, OnlineMap(*spaces(make()), **options, lam=3.0))
     with pytest.raises(BadCheckpoint, match="differs in agent"):
         restore(path, sb3.PPO("MlpPolicy", make(), device="cpu"), online)
 

@@ -54,7 +54,8 @@ class RND:
         width: Units in each of two hidden layers.
         outputs: What is predicted: so many numbers.
         step_size: The step size of Adam.
-        batch_size: The number of observations of an update, of which there is one for each step.
+        batch_size: The number of observations of an update.
+        updates: Updates for each step of the environment.
         capacity: How many observations are kept to learn from.
         seed: The seed.
     """
@@ -68,6 +69,7 @@ class RND:
         outputs: int = 64,
         step_size: float = 1e-4,
         batch_size: int = 64,
+        updates: float = 0.5,
         capacity: int = 10_000,
         seed: int = 0,
     ) -> None:
@@ -75,6 +77,7 @@ class RND:
             raise ArgumentError(f"the observations are {observation_space}; RND takes a Box.")
         self.shape, self.weight = observation_space.shape, check_number("weight", weight)
         self.batch_size = check_whole("batch_size", batch_size, 1)
+        self.updates, self._due = check_number("updates", updates), 0.0
         self.steps, self._rng = 0, np.random.default_rng(seed)
         size = math.prod(self.shape)
         self._kept = np.zeros((check_whole("capacity", capacity, 1), size), np.float32)
@@ -103,11 +106,14 @@ class RND:
         rows = np.asarray(next_observation, np.float32).reshape(len(next_observation), -1)
         self._kept[(self.steps + np.arange(len(rows))) % len(self._kept)] = rows
         self.steps += len(rows)
+        self._due += self.updates * len(rows)
 
     def train(self) -> None:
-        """Makes one update."""
-        rows = self._rng.integers(min(self.steps, len(self._kept)), size=self.batch_size)
-        self._state = _predict_better(self._adam, self._state, jnp.asarray(self._kept[rows]))
+        """Makes the updates that are due."""
+        while self._due >= 1:
+            rows = self._rng.integers(min(self.steps, len(self._kept)), size=self.batch_size)
+            self._state = _predict_better(self._adam, self._state, jnp.asarray(self._kept[rows]))
+            self._due -= 1
 
     def shaped(
         self, reward: Any, observation: Any, next_observation: Any, terminated: Any

@@ -198,7 +198,10 @@ class OnlineLearner(eqx.Module):
             state: The state.
             observations: A batch of observations.
         """
-        v = self._learner(state).value(state.training, observations)
+        learner = self._learner(state)
+        v = learner.value(state.training, observations)
+        # A value above the best end is an error of the network: no way is better than its end.
+        v = jnp.minimum(v, learner.objective.numbers.ceiling)
         return jnp.where(state.training.update > 0, v, 0.0)
 
     def logits(
@@ -246,7 +249,8 @@ class OnlineLearner(eqx.Module):
         """Returns the batch of an update, and whether anything in it anchors the map: a terminal
         state that was seen, or an action that was not tried."""
         n = self.batch_size
-        share = state.ends.added / jnp.maximum(state.replay.added, 1)
+        ends = jnp.maximum(state.replay.steps.terminated.sum(), 1)
+        share = ends / jnp.maximum(state.replay.size, 1)
         odds = 1 - TERMINAL_SHARE + TERMINAL_SHARE / jnp.maximum(share, 1e-9)
         real = jnp.where(steps.terminated & state.ended, 1 / odds, 1 / (1 - TERMINAL_SHARE))
         actions = self.log_default.size

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -33,7 +34,6 @@ CHUNKS = (8, 64)
 """Steps go to the device in chunks of one of these sizes, since each size is compiled."""
 HUGE = 1e6
 """A wider range is no range: it stands for none."""
-CAP = 2.5
 CLIP_NORM = 0.5
 STEPS_OF_A_SCALE = 20.0
 """Outputs of the network are multiplied by so many costs of a step, if that is more than 1."""
@@ -73,6 +73,9 @@ class OnlineConfig:
     """The step size of Adam."""
     target_rate: float = 0.5
     """Polyak rate of the target network."""
+    cap: float = 4.0
+    """The largest exponent of the loss. Values are right where the next states of an action have
+    probabilities of at least exp(-cap), 2 %; a larger cap makes training less stable."""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -80,7 +83,7 @@ class OnlineConfig:
                             ("train_every", 1), ("learning_starts", 1), ("width", 1), ("depth", 1),
                             ("frequencies", 0), ("seed", 0)):  # fmt: skip
             check_whole(name, getattr(self, name), least)
-        for name in ("lam", "updates", "step_size", "target_rate"):
+        for name in ("lam", "updates", "step_size", "target_rate", "cap"):
             if not check_number(name, getattr(self, name)) > 0:
                 raise ArgumentError(f"{name} is {getattr(self, name)}; it must be positive.")
         if self.optimism is not None:
@@ -307,9 +310,9 @@ def make_learner(
         config: The settings.
         scale: What outputs are multiplied by: about a twentieth of the depth of the map.
     """
-    given = {"lam": config.lam, "cap": CAP, "scaling": 1.0, "scale": scale}
+    given = {"lam": config.lam, "cap": config.cap, "scaling": 1.0, "scale": scale}
     numbers = Numbers(**{name: jnp.asarray(number) for name, number in given.items()})
-    optimiser = optax.chain(optax.clip_by_global_norm(CLIP_NORM), optax.adam(config.step_size))
+    optimiser = _adam(config.step_size)
     learner = Learner(ActionValues(numbers), network, optimiser, target_rate=config.target_rate)
     return OnlineLearner(
         learner,
@@ -319,6 +322,12 @@ def make_learner(
         config.until_found,
         config.batch_size,
     )
+
+
+@functools.cache
+def _adam(step_size: float) -> optax.GradientTransformation:
+    """The optimiser. Maps that share it share what was compiled for the first of them."""
+    return optax.chain(optax.clip_by_global_norm(CLIP_NORM), optax.adam(step_size))
 
 
 @eqx.filter_jit(donate="all-except-first")
