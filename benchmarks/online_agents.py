@@ -115,7 +115,7 @@ def shaping_of(method: str, world: str, env: gymnasium.Env, weight: float, seed:
     if method == "RND":
         return RND(spaces[0], weight=weight, seed=seed)
     if method == "own value":
-        return OwnValue(weight=weight, discount=DISCOUNT)
+        return OwnValue(weight=weight)
     if method != "map, network" and world in MINIGRID:
         online: AbstractOnlineMap = OnlineTable(*spaces, weight=weight, discount=DISCOUNT)
     else:

@@ -225,10 +225,48 @@ def test_wrong_use_is_a_clear_error():
         OnlineMap(FOUR, FOUR)
     with pytest.raises(ArgumentError, match="widht"):
         OnlineMap(BOX, FOUR, widht=3)
+    for sides in (0.0, [0.1, 0.1, 0.1], [0.1, -1.0]):
+        with pytest.raises(ArgumentError, match="sides"):
+            OnlineMap(BOX, FOUR, sides=sides)
     with pytest.raises(ArgumentError, match="made for shape"):
         OnlineShaping(gymnasium.make("CartPole-v1"), online)
     with pytest.raises(ArgumentError, match="different observations"):
         OnlineTable(BOX, FOUR, most_states=2).observe(before, action, reward, after, over)
+
+
+def test_different_rewards_of_one_step_are_one_row_that_means_the_same():
+    """A step into the end costs 1 or 3: exp(v) is the mean of exp(-1/20) and exp(-3/20)."""
+    online, here = OnlineTable(BOX, FOUR, optimism=None, every=1), np.zeros((400, 2))
+    rewards = np.where(np.arange(400) % 2, -1.0, -3.0)
+    online.observe(here, [1] * 400, rewards, here + 0.4, [True] * 400)
+    online.train()
+    assert len(online.seen().state) == 1
+    mean = (np.exp(-1 / LAM) + np.exp(-3 / LAM)) / 2
+    assert online.values(here[:1]) == pytest.approx(np.log(mean))
+    minus = -np.zeros((1, 2), np.float32)
+    assert np.signbit(minus).all()
+    assert online.potential(minus) == online.potential(here[:1])  # one state, whatever the sign
+
+
+def test_an_environment_that_writes_into_its_observation():
+    class Line(gymnasium.Env):
+        observation_space, action_space = BOX, FOUR
+
+        def reset(self, *, seed=None, options=None):
+            self.place = np.full(2, -0.5, np.float32)
+            return self.place, {}
+
+        def step(self, action):
+            self.place += 0.25
+            return self.place, -1.0, bool(self.place[0] > 0.4), False, {}
+
+    env = OnlineShaping(Line(), OnlineTable(BOX, FOUR, every=1))
+    env.reset()
+    for _ in range(4):
+        env.step(0)
+    seen = env.online.seen()
+    assert (seen.state != seen.next_state).all()
+    assert seen.state.size == 4
 
 
 def test_rewards_of_any_sign_are_fine_with_a_cost_of_the_maps_own():

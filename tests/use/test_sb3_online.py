@@ -48,10 +48,10 @@ def spaces(env):
     return env.observation_space, env.action_space
 
 
-def dqn(sb3, ours, shaping, env=None, **options):
+def dqn(sb3, ours, shaping, env=None, kind=None, **options):
     replay = {"replay_buffer_class": ours.ShapedReplayBuffer,
               "replay_buffer_kwargs": {"shaping": shaping}}  # fmt: skip
-    return sb3.DQN(
+    return (kind or sb3.DQN)(
         "MlpPolicy", env or make(), seed=0, device="cpu", **DQN_OPTIONS, **replay, **options
     )
 
@@ -121,7 +121,7 @@ def test_behind_a_vec_normalize_the_map_sees_what_the_environment_gave(sb3, ours
         train(table)
     train(table, norm_obs=False)
     assert set(table._index) <= {row.tobytes() for row in WORLD.observations("coordinates")}
-    assert {row[3] for row in table._edges} <= {-1.0, -20.0}
+    assert set(table.seen().reward.round(9)) <= {-1.0, -20.0}
     network = OnlineMap(*spaces(make()), width=8, learning_starts=100, updates=0.1)
     train(network)
     assert network.updates > 0
@@ -172,6 +172,101 @@ def test_wrong_use_is_a_clear_error(sb3, ours):
     other = OnlineTable(gymnasium.spaces.Box(0, 1, (3,), np.float32), make().action_space)
     with pytest.raises(ArgumentError, match="shape"):
         dqn(sb3, ours, other).learn(100, callback=ours.LearnMap(other))
+
+
+def test_a_map_of_another_agent_is_a_clear_error(sb3, ours):
+    env = make()
+    nine = OnlineTable(env.observation_space, gymnasium.spaces.Discrete(9))
+    with pytest.raises(ArgumentError, match="9 actions"):
+        dqn(sb3, ours, nine).learn(60, callback=ours.LearnMap(nine))
+    online = OnlineTable(*spaces(env), discount=0.9)
+    with pytest.raises(ArgumentError, match="discount is 0.99"):
+        dqn(sb3, ours, online).learn(60, callback=ours.LearnMap(online))
+    sac = sb3.SAC("MlpPolicy", gymnasium.make("Pendulum-v1"), device="cpu", buffer_size=10,
+                  replay_buffer_class=ours.ShapedReplayBuffer,
+                  replay_buffer_kwargs={"shaping": OwnValue()})  # fmt: skip
+    with pytest.raises(ArgumentError, match="a SAC has no value"):
+        sac.learn(5, callback=ours.LearnMap(sac.replay_buffer.shaping))
+
+
+def test_until_a_goal_is_found_the_map_explores_for_an_agent(sb3, ours, tmp_path):
+    """All actions are the map's while the rate is 1: everything is tried soon. A saved agent acts
+    with its own network, and has no map in it."""
+    online = OnlineTable(*spaces(make()), every=1)
+    agent = dqn(sb3, ours, online, kind=ours.ExploringDQN, exploration_final_eps=1.0)
+    agent.learn(300, callback=ours.LearnMap(online))
+    assert agent.explorer is online
+    assert online.found
+    seen = WORLD.observations("coordinates")
+    untold = OnlineTable(*spaces(make()))
+    agent.explorer = untold  # in which nothing is found: all actions are equal
+    drawn = {int(agent.predict(seen[0])[0]) for _ in range(60)}
+    assert drawn == {0, 1, 2, 3}
+    agent.save(tmp_path / "agent.zip")
+    again = ours.ExploringDQN.load(tmp_path / "agent.zip")
+    assert again.explorer is None
+    actions = [model.predict(seen, deterministic=True)[0].tolist() for model in (agent, again)]
+    assert actions[0] == actions[1]
+
+
+def test_a_replay_that_was_saved_gets_its_map_back(sb3, ours, tmp_path):
+    online = OnlineMap(*spaces(make()), width=8, learning_starts=20)
+    agent = dqn(sb3, ours, online)
+    agent.learn(80, callback=ours.LearnMap(online))
+    agent.save_replay_buffer(tmp_path / "replay.pkl")
+    agent.load_replay_buffer(tmp_path / "replay.pkl")
+    assert agent.replay_buffer.shaping is None
+    agent.learn(20, callback=ours.LearnMap(online), reset_num_timesteps=False)
+    assert agent.replay_buffer.shaping is online
+
+
+class Pictures(gymnasium.ObservationWrapper):
+    """The state of a grid world as an image that SB3 takes for one."""
+
+    def __init__(self):
+        super().__init__(make())
+        self.observation_space = gymnasium.spaces.Box(0, 255, (36, 40, 3), np.uint8)
+
+    def observation(self, observation):
+        return np.broadcast_to((255 * (observation[0] + 0.5)).astype(np.uint8), (36, 40, 3)).copy()
+
+
+@pytest.mark.parametrize("algorithm", ["DQN", "PPO"])
+def test_images_whose_axes_are_exchanged(sb3, ours, algorithm):
+    vec_env = sb3.common.vec_env
+    made = OnlineTable(*spaces(Pictures()))
+    turned = vec_env.VecTransposeImage(vec_env.DummyVecEnv([Pictures]))
+    right = OnlineTable(turned.observation_space, turned.action_space)
+
+    def learn(online):
+        env = vec_env.DummyVecEnv([Pictures])
+        if algorithm == "DQN":
+            agent = dqn(sb3, ours, online, env=env)
+        else:
+            env = vec_env.VecNormalize(env, norm_obs=False)
+            agent = sb3.PPO("MlpPolicy", env, n_steps=32, batch_size=16, n_epochs=1, device="cpu")
+        agent.learn(64, callback=ours.LearnMap(online))
+
+    with pytest.raises(ArgumentError, match="VecTransposeImage"):
+        learn(made)
+    learn(right)
+    assert right.steps == 64
+
+
+def test_an_interrupted_rollout_leaves_nothing_behind(sb3, ours):
+    class Stop(sb3.common.callbacks.BaseCallback):
+        def _on_step(self):
+            return self.num_timesteps != 10
+
+    online = OnlineTable(*spaces(make()), every=10)
+    agent = sb3.PPO(
+        "MlpPolicy", make(), n_steps=32, batch_size=16, n_epochs=1, device="cpu", seed=0
+    )
+    learns = ours.LearnMap(online)
+    with pytest.warns(UserWarning, match="in 10 steps"):
+        agent.learn(32, callback=[learns, Stop()])
+    agent.learn(64, callback=learns)
+    assert online.steps == 74
 
 
 def test_a_budget_without_a_terminal_state_is_told(sb3, ours):
@@ -229,6 +324,18 @@ def test_killed_and_resumed_the_map_and_the_agent_go_on_together(sb3, ours, tmp_
     assert online.updates == updates + 40
     with pytest.raises(BadCheckpoint, match="differs in"):
         restore(path, agent, OnlineMap(*spaces(make()), **options, lam=3.0))
+    before = {name: tensor.clone() for name, tensor in agent.policy.state_dict().items()}
+    other = OnlineMap(*spaces(make()), **options)
+    three = sb3.common.env_util.make_vec_env(make, 3)
+    replay = {"replay_buffer_class": ours.ShapedReplayBuffer,
+              "replay_buffer_kwargs": {"shaping": other}}  # fmt: skip
+    for changed, env in (({"buffer_size": 1000}, make()), ({"gamma": 0.9}, make()), ({}, three)):
+        settings = {**DQN_OPTIONS, **changed, **replay}
+        wrong = sb3.DQN("MlpPolicy", env, seed=1, device="cpu", **settings)
+        with pytest.raises(BadCheckpoint, match="differs in (replay|discount|environments)"):
+            restore(path, wrong, other)
+        assert (wrong.num_timesteps, other.steps) == (0, 0)
+    assert all((tensor == before[name]).all() for name, tensor in agent.policy.state_dict().items())
     with pytest.raises(BadCheckpoint, match="differs in agent"):
         restore(path, sb3.PPO("MlpPolicy", make(), device="cpu"), online)
 
@@ -244,9 +351,22 @@ def test_a_ppo_and_its_normalisation_are_restored(sb3, ours, tmp_path):
 
     agent, online = made()
     agent.learn(128, callback=ours.LearnMap(online))
-    save(tmp_path / "run.npz", agent, online)
+
+    class Curve:
+        numbers = np.arange(3.0)
+
+        def arrays(self):
+            return {"numbers": self.numbers}
+
+        def continue_from(self, arrays):
+            self.numbers = arrays["numbers"]
+
+    save(tmp_path / "run.npz", agent, online, curve=Curve())
     again, map_again = made()
-    restore(tmp_path / "run.npz", again, map_again)
+    curve = Curve()
+    curve.numbers = np.zeros(0)
+    restore(tmp_path / "run.npz", again, map_again, curve=curve)
+    assert curve.numbers.tolist() == [0, 1, 2]
     seen = WORLD.observations("coordinates")
     assert np.array_equal(map_again.values(seen), online.values(seen))
     assert again.num_timesteps == 128

@@ -6,6 +6,7 @@ from .baselines import (
 )
 from .online import (
     AbstractOnlineMap as AbstractOnlineMap,
+    AbstractShaping as AbstractShaping,
     OnlineConfig as OnlineConfig,
     OnlineLearner as OnlineLearner,
     OnlineMap as OnlineMap,

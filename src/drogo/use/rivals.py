@@ -22,6 +22,7 @@ from jaxtyping import Array, Float, Shaped
 from drogo.errors import ArgumentError, check_number, check_whole
 from drogo.learn.networks import MLP
 from drogo.use.online.base import AbstractOnlineMap
+from drogo.use.online.shaping import AbstractShaping
 from drogo.use.shaping import mixed
 
 FAR = 5.0
@@ -42,7 +43,7 @@ class _Prediction(eqx.Module):
     """The mean squared error of all updates so far."""
 
 
-class RND:
+class RND(AbstractShaping):
     """Random network distillation (Burda et al. 2018): a bonus for observations that a network
     cannot predict yet. The agent's reward is `r + weight * bonus`, where the bonus is the squared
     error of the prediction divided by its mean over all updates so far. It vanishes as the network
@@ -78,7 +79,7 @@ class RND:
         self.shape, self.weight = observation_space.shape, check_number("weight", weight)
         self.batch_size = check_whole("batch_size", batch_size, 1)
         self.updates, self._due = check_number("updates", updates), 0.0
-        self.steps, self._rng = 0, np.random.default_rng(seed)
+        self._rng = np.random.default_rng(seed)
         size = math.prod(self.shape)
         self._kept = np.zeros((check_whole("capacity", capacity, 1), size), np.float32)
         keys = jax.random.split(jax.random.key(seed))
@@ -104,9 +105,16 @@ class RND:
     ) -> None:
         """Takes what the agent has seen; only `next_observation` matters."""
         rows = np.asarray(next_observation, np.float32).reshape(len(next_observation), -1)
-        self._kept[(self.steps + np.arange(len(rows))) % len(self._kept)] = rows
-        self.steps += len(rows)
+        self._kept[(self._steps + np.arange(len(rows))) % len(self._kept)] = rows
+        self._steps += len(rows)
         self._due += self.updates * len(rows)
+
+    def attach(self, agent: Any) -> None:
+        shape = tuple(agent.observation_space.shape or ())
+        if shape != self.shape:
+            raise ArgumentError(
+                f"the agent has observations of shape {shape}; this RND was made for {self.shape}."
+            )
 
     def train(self) -> None:
         """Makes the updates that are due."""
@@ -160,7 +168,7 @@ def _predict_better(
     return eqx.tree_at(lambda s: (s.predictor, s.optimiser, s.novelty), state, changed)
 
 
-class Frozen:
+class Frozen(AbstractShaping):
     """A map that learned beforehand, as in the paper's two stages: it shapes rewards and learns
     nothing from the agent.
 
@@ -169,7 +177,8 @@ class Frozen:
     """
 
     def __init__(self, online: AbstractOnlineMap) -> None:
-        self.online, self.steps = online, 0
+        self.online = online
+        self.needs_exact_observations = online.needs_exact_observations
 
     @property
     def metrics(self) -> Mapping[str, float]:
@@ -177,7 +186,13 @@ class Frozen:
 
     def observe(self, observation: Any, *rest: Any) -> None:
         """Counts steps; nothing else is learned."""
-        self.steps += len(observation)
+        self._steps += len(observation)
+
+    def attach(self, agent: Any) -> None:
+        self.online.attach(agent)
+
+    def complaints(self) -> list[str]:
+        return self.online.complaints()
 
     def train(self) -> None:
         """Does nothing."""
@@ -189,7 +204,7 @@ class Frozen:
         return self.online.shaped(reward, observation, next_observation, terminated)
 
 
-class OwnValue:
+class OwnValue(AbstractShaping):
     """Bootstrapped reward shaping (Adamczyk et al. 2025): the agent's own value is its potential.
 
     The reward is `r + weight * (discount * V(s') - V(s))`, where V is the largest value of the
@@ -197,28 +212,28 @@ class OwnValue:
 
     Args:
         weight: The weight of the shaping reward.
-        discount: The discount of the agent.
     """
 
-    def __init__(self, *, weight: float = 0.5, discount: float = 0.99) -> None:
-        self.weight, self.discount = check_number("weight", weight), discount
-        self.steps, self._model = 0, None
+    def __init__(self, *, weight: float = 0.5) -> None:
+        self.weight = check_number("weight", weight)
+        self._agent: Any = None
 
     @property
     def metrics(self) -> Mapping[str, float]:
         return {"steps": float(self.steps)}
 
-    def attach(self, model: Any) -> None:
-        """Takes the agent whose value is the potential.
-
-        Args:
-            model: An agent of Stable-Baselines3: a `DQN`, or an on-policy one.
-        """
-        self._model = model
+    def attach(self, agent: Any) -> None:
+        on_policy = hasattr(getattr(agent, "policy", None), "predict_values")
+        if not (on_policy or hasattr(agent, "q_net_target")):
+            raise ArgumentError(
+                f"a {type(agent).__name__} has no value of a state that OwnValue could take. Use a "
+                "DQN, or an on-policy agent."
+            )
+        self._agent = agent
 
     def observe(self, observation: Any, *rest: Any) -> None:
         """Counts steps; nothing else is learned."""
-        self.steps += len(observation)
+        self._steps += len(observation)
 
     def train(self) -> None:
         """Does nothing: the agent learns its value itself."""
@@ -227,19 +242,21 @@ class OwnValue:
         self, reward: Any, observation: Any, next_observation: Any, terminated: Any
     ) -> np.ndarray:
         """Returns the rewards, shaped with the value of the moment."""
+        if self._agent is None:
+            raise ArgumentError("OwnValue has no agent yet: give the callback LearnMap to it.")
         after = np.where(terminated, 0.0, self._value(next_observation))
-        shaping = self.weight * (self.discount * after - self._value(observation))
+        shaping = self.weight * (self._agent.gamma * after - self._value(observation))
         return mixed(np.asarray(reward, np.float64), shaping, None)
 
     def _value(self, observations: Any) -> Float[np.ndarray, " n"]:
         import torch
 
-        model = self._model
-        if model is None:
-            raise ArgumentError("OwnValue has no agent yet: give the callback LearnMap to it.")
-        target = getattr(model, "q_net_target", None)
+        agent, target = self._agent, getattr(self._agent, "q_net_target", None)
+        normalised = agent.get_vec_normalize_env()
+        seen = np.asarray(observations)
+        seen = seen if normalised is None else normalised.normalize_obs(seen)
         with torch.no_grad():
-            shown = model.policy.obs_to_tensor(np.asarray(observations))[0]
+            shown = agent.policy.obs_to_tensor(seen)[0]
             if target is not None:
                 return target(shown).max(dim=1).values.cpu().numpy().astype(np.float64)
-            return model.policy.predict_values(shown)[:, 0].cpu().numpy().astype(np.float64)
+            return agent.policy.predict_values(shown)[:, 0].cpu().numpy().astype(np.float64)

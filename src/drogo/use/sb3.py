@@ -1,8 +1,8 @@
 """Maps that are learned while an agent of Stable-Baselines3 trains.
 
     online = OnlineMap(env.observation_space, env.action_space, lam=20.0)
-    agent = DQN("MlpPolicy", env, replay_buffer_class=ShapedReplayBuffer,
-                replay_buffer_kwargs={"shaping": online})
+    agent = ExploringDQN("MlpPolicy", env, replay_buffer_class=ShapedReplayBuffer,
+                         replay_buffer_kwargs={"shaping": online})
     agent.learn(20_000, callback=LearnMap(online))
 
     agent = PPO("MlpPolicy", env)
@@ -11,6 +11,8 @@
 The environment, its rewards and everything that the agent logs stay as they are. An off-policy
 agent learns from rewards that are shaped with the newest map whenever they are drawn from its
 replay; an on-policy agent from a rollout whose rewards are shaped before each of its updates.
+`ExploringDQN` is a `DQN` that the map also leads to what was not tried yet, until a goal is found;
+any other agent works as well, and explores as it always does.
 
 This module needs the extra `sb3`.
 """
@@ -18,7 +20,7 @@ This module needs the extra `sb3`.
 from __future__ import annotations
 
 import warnings
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 from stable_baselines3 import DQN
@@ -27,52 +29,14 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 from stable_baselines3.common.type_aliases import ReplayBufferSamples
+from stable_baselines3.common.vec_env import VecTransposeImage, is_vecenv_wrapped
 
 from drogo.errors import ArgumentError
 from drogo.use.online.base import AbstractOnlineMap
-from drogo.use.online.table import OnlineTable
+from drogo.use.online.shaping import AbstractShaping
 
 EVERY = 1000
 """The metrics of the map are logged after so many calls, and at the end."""
-
-
-@runtime_checkable
-class Shaping(Protocol):
-    """What changes the rewards of an agent while it learns: `OnlineMap`, `OnlineTable`, `RND`,
-    `OwnValue`."""
-
-    @property
-    def steps(self) -> int:
-        """How many steps were observed."""
-        ...
-
-    @property
-    def metrics(self) -> Any:
-        """Numbers for a logger."""
-        ...
-
-    def observe(
-        self,
-        observation: Any,
-        action: Any,
-        reward: Any,
-        next_observation: Any,
-        terminated: Any,
-        terminal_value: Any,
-        /,
-    ) -> None:
-        """Takes some steps of the agent."""
-        ...
-
-    def train(self) -> None:
-        """Learns what is due."""
-        ...
-
-    def shaped(
-        self, reward: Any, observation: Any, next_observation: Any, terminated: Any, /
-    ) -> np.ndarray:
-        """Returns the rewards that the agent is given for some steps."""
-        ...
 
 
 class ShapedReplayBuffer(ReplayBuffer):
@@ -80,23 +44,29 @@ class ShapedReplayBuffer(ReplayBuffer):
 
     It holds the environment's own rewards. Use it with the callback `LearnMap`.
 
+    A buffer that is saved by `agent.save_replay_buffer` has no map in it; `LearnMap` gives it one
+    again.
+
     Args:
         shaping: What shapes the rewards.
         *args: Those of `ReplayBuffer`.
         **kwargs: Those of `ReplayBuffer`.
     """
 
-    def __init__(self, *args: Any, shaping: Shaping, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, shaping: AbstractShaping, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if self.optimize_memory_usage:
             raise ArgumentError(
                 "a shaped replay needs the last observation of every episode, which a buffer with "
                 "optimize_memory_usage=True does not keep. Leave it out."
             )
-        self.shaping = shaping
+        self.shaping: AbstractShaping | None = shaping
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "shaping": None}
 
     def _get_samples(self, batch_inds: np.ndarray, env: Any = None) -> ReplayBufferSamples:
-        if self.shaping.steps == 0:
+        if self.shaping is None or self.shaping.steps == 0:
             raise ArgumentError(
                 "nothing was observed for the map that shapes this replay.",
                 remedy="Give the callback too: agent.learn(..., callback=LearnMap(online)).",
@@ -118,6 +88,40 @@ class ShapedReplayBuffer(ReplayBuffer):
         return ReplayBufferSamples(*(self.to_torch(np.asarray(part)) for part in data))
 
 
+class ExploringDQN(DQN):
+    """A `DQN` whose exploratory actions are chosen by a map until a goal is found.
+
+    With the probability `exploration_rate`, it does what the map promises most of, which leads to
+    what was not tried yet. From the first goal on it is an ordinary `DQN`. `LearnMap` tells it
+    which map. Its arguments are those of `DQN`.
+    """
+
+    explorer: AbstractOnlineMap | None = None
+
+    def predict(
+        self,
+        observation: Any,
+        state: Any = None,
+        episode_start: Any = None,
+        deterministic: bool = False,
+    ) -> tuple[np.ndarray, Any]:
+        """Returns the actions for some observations, as in `DQN`."""
+        online = self.explorer
+        if deterministic or online is None or online.found:
+            return super().predict(observation, state, episode_start, deterministic)
+        if np.random.rand() >= self.exploration_rate:  # noqa: NPY002  # as SB3 draws, from its seed
+            return super().predict(observation, state, episode_start, deterministic=True)
+        seen, normalised = np.asarray(observation), self.get_vec_normalize_env()
+        seen = seen if normalised is None else normalised.unnormalize_obs(seen)
+        is_batch = seen.shape != online.shape
+        rng = np.random.default_rng(np.random.randint(2**31))  # noqa: NPY002
+        actions = online.act(seen if is_batch else seen[None], rng)
+        return (actions if is_batch else np.asarray(actions[0])), state
+
+    def _excluded_save_params(self) -> list[str]:
+        return [*super()._excluded_save_params(), "explorer"]
+
+
 class LearnMap(BaseCallback):
     """Lets a map learn from the steps that an agent takes.
 
@@ -125,52 +129,58 @@ class LearnMap(BaseCallback):
     it. The metrics of the map go to the agent's logger, under `map/`.
 
     Args:
-        shaping: The map.
-        explore: Whether the map chooses the exploratory actions of a `DQN` until a goal is found:
-            with the probability `exploration_rate`, the agent goes where something was not tried
-            yet. From then on, they are random again. By default, a map with optimism explores for
-            a `DQN`.
+        shaping: The map, or one of its rivals.
         verbose: As in `BaseCallback`.
     """
 
-    def __init__(self, shaping: Shaping, *, explore: bool | None = None, verbose: int = 0) -> None:
+    def __init__(self, shaping: AbstractShaping, *, verbose: int = 0) -> None:
         super().__init__(verbose)
-        self.shaping, self.explore = shaping, explore
+        self.shaping = shaping
         self._rollout: list[tuple[np.ndarray, ...]] = []
 
     def _on_training_start(self) -> None:
         model = self.model
         if isinstance(model, OffPolicyAlgorithm):
-            buffer = model.replay_buffer
-            if getattr(buffer, "shaping", None) is not self.shaping:
-                raise ArgumentError(
-                    f"the replay of this {type(model).__name__} does not shape rewards with this "
-                    "map, so the agent would never see it.",
-                    remedy="Give replay_buffer_class=ShapedReplayBuffer and "
-                    'replay_buffer_kwargs={"shaping": online} to the agent.',
-                )
+            self._check_replay(model)
         elif not isinstance(model, OnPolicyAlgorithm):
             raise ArgumentError(f"{type(model).__name__} is neither on-policy nor off-policy.")
-        normalised = model.get_vec_normalize_env()
-        if normalised is not None and normalised.norm_obs and isinstance(self.shaping, OnlineTable):
-            raise ArgumentError(
-                "a VecNormalize that normalises observations does not give the last one of an "
-                "episode back to the bit, and an OnlineTable would take it for a new state.",
-                remedy="Use VecNormalize(..., norm_obs=False), or an OnlineMap.",
-            )
-        attach = getattr(self.shaping, "attach", None)
-        if attach is not None:
-            attach(model)
-        is_optimistic = getattr(self.shaping, "optimism", None) is not None
-        if self.explore or (self.explore is None and is_optimistic and isinstance(model, DQN)):
-            explore_with(model, self.shaping)
+        self.shaping.attach(model)
+        self._check_normalisation()
+        if isinstance(model, ExploringDQN):
+            is_map = isinstance(self.shaping, AbstractOnlineMap)
+            model.explorer = self.shaping if is_map else None
+        self._rollout = []  # what an interrupted rollout may have left
         self._before = self._original(model._last_obs)
 
+    def _check_replay(self, model: OffPolicyAlgorithm) -> None:
+        buffer = model.replay_buffer
+        if isinstance(buffer, ShapedReplayBuffer) and buffer.shaping is None:
+            buffer.shaping = self.shaping
+        if not isinstance(buffer, ShapedReplayBuffer) or buffer.shaping is not self.shaping:
+            raise ArgumentError(
+                f"the replay of this {type(model).__name__} does not shape rewards with this "
+                "map, so the agent would never see it.",
+                remedy="Give replay_buffer_class=ShapedReplayBuffer and "
+                'replay_buffer_kwargs={"shaping": online} to the agent.',
+            )
+
+    def _check_normalisation(self) -> None:
+        normalised, env = self.model.get_vec_normalize_env(), self.model.get_env()
+        if normalised is None or not normalised.norm_obs or env is None:
+            return
+        if self.shaping.needs_exact_observations or is_vecenv_wrapped(env, VecTransposeImage):
+            raise ArgumentError(
+                "a VecNormalize that normalises observations does not give the last one of an "
+                "episode back to the bit, so that a table would take it for a new state, nor the "
+                "axes of an image as the agent sees them.",
+                remedy="Use VecNormalize(..., norm_obs=False), or an OnlineMap of numbers.",
+            )
+
     def _original(self, observations: Any) -> np.ndarray:
-        """Observations as the environment gave them, also behind a `VecNormalize`."""
+        """Observations as the agent would see them without a `VecNormalize`."""
         normalised = self.model.get_vec_normalize_env()
-        seen = observations if normalised is None else normalised.get_original_obs()
-        return np.array(seen)
+        changed = normalised is not None and normalised.norm_obs
+        return np.array(normalised.get_original_obs() if changed else observations)
 
     def _on_step(self) -> bool:
         local, normalised = self.locals, self.model.get_vec_normalize_env()
@@ -218,43 +228,5 @@ class LearnMap(BaseCallback):
 
     def _on_training_end(self) -> None:
         self._log()
-        if not getattr(self.shaping, "found", True):
-            worth = getattr(self.shaping, "optimism", None)
-            which = "" if worth is None else f" worth {worth:g} or more"
-            warnings.warn(
-                f"no terminal state{which} was seen in {self.shaping.steps:,} steps. The map knows "
-                "only what was not tried yet, and with optimism=None nothing at all: train for "
-                "longer, or start episodes closer to the goal.",
-                UserWarning,
-                stacklevel=2,
-            )
-
-
-def explore_with(agent: Any, online: Any) -> None:
-    """Lets a map choose the exploratory actions of a `DQN` until a goal is found.
-
-    Args:
-        agent: The agent. Its method `predict` is replaced: until then, a call that is not
-            deterministic takes the map's action with the probability `agent.exploration_rate`.
-        online: The map, an `OnlineMap` or `OnlineTable`.
-    """
-    if not isinstance(agent, DQN) or not isinstance(online, AbstractOnlineMap):
-        raise ArgumentError(
-            f"explore=True is for a DQN with a map, not for a {type(agent).__name__} with a "
-            f"{type(online).__name__}.",
-            remedy="Leave explore out: the map then only shapes rewards.",
-        )
-    rng = np.random.default_rng(agent.seed)
-
-    def predict(
-        observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = False
-    ) -> tuple[np.ndarray, Any]:
-        if not (deterministic or online.found) and rng.random() < agent.exploration_rate:
-            given = np.asarray(observation)
-            is_batch = given.shape != online.shape
-            actions = online.act(given if is_batch else given[None], rng)
-            return (actions if is_batch else actions[0]), state
-        rest = deterministic or not online.found
-        return DQN.predict(agent, observation, state, episode_start, deterministic=rest)
-
-    agent.predict = predict
+        for complaint in self.shaping.complaints():
+            warnings.warn(complaint, UserWarning, stacklevel=2)

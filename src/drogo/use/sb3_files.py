@@ -18,7 +18,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -35,58 +35,81 @@ from drogo.use.online.base import AbstractOnlineMap
 FORMAT = "drogo agent and map 1"
 COUNTERS = ("num_timesteps", "_n_updates", "_episode_num", "_n_calls", "_total_timesteps")
 REPLAY = ("observations", "next_observations", "actions", "rewards", "dones", "timeouts")
-PARTS = ("mean", "var", "count")
-AGENT, BUFFER, MAP, NORM = "agent/", "replay/", "map/", "normalise/"
+STATISTICS = ("mean", "var", "count")
+AGENT, BUFFER, MAP, NORM, PART = "agent/", "replay/", "map/", "normalise/", "part/"
 
 
-def save(path: str | Path, agent: BaseAlgorithm, online: AbstractOnlineMap) -> None:
+@runtime_checkable
+class Part(Protocol):
+    """Something else that a file holds beside an agent and its map, such as a learning curve."""
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Returns what the file holds of it."""
+        ...
+
+    def continue_from(self, arrays: dict[str, np.ndarray]) -> None:
+        """Goes on from the arrays of a file, or raises a ValueError."""
+        ...
+
+
+def save(
+    path: str | Path, agent: BaseAlgorithm, online: AbstractOnlineMap | None = None, **parts: Part
+) -> None:
     """Writes an agent and its map to one file, in place of an earlier one.
 
     Args:
         path: The file.
         agent: The agent.
-        online: Its map.
+        online: Its map, if it has one.
+        **parts: What else goes on with them.
     """
     arrays = as_section(AGENT, dict(_tensors(agent)))
-    arrays |= as_section(MAP, online.arrays())
     arrays |= as_section(NORM, _statistics(agent))
+    arrays |= {} if online is None else as_section(MAP, online.arrays())
+    for name, part in parts.items():
+        arrays |= as_section(f"{PART}{name}/", part.arrays())
     arrays["counters"] = np.array([getattr(agent, name, 0) or 0 for name in COUNTERS], np.int64)
-    buffer = getattr(agent, "replay_buffer", None)
-    if isinstance(buffer, ReplayBuffer):
+    buffer = _replay(agent)
+    if buffer is not None:
         size = buffer.buffer_size if buffer.full else buffer.pos
         arrays |= {BUFFER + name: getattr(buffer, name)[:size] for name in REPLAY}
         arrays["place"] = np.array([buffer.pos, buffer.full], np.int64)
-    settings = {"format": FORMAT, **_request(agent, online)}
+    settings = {"format": FORMAT, **_request(agent, online, parts)}
     write_array_file(Path(path), arrays, settings, overwrite=True)
 
 
-def restore(path: str | Path, agent: BaseAlgorithm, online: AbstractOnlineMap) -> None:
+def restore(
+    path: str | Path, agent: BaseAlgorithm, online: AbstractOnlineMap | None = None, **parts: Part
+) -> None:
     """Puts an agent and its map back to where they were saved.
 
     Args:
         path: The file.
         agent: An agent that was made with the same arguments.
         online: A map that was made with the same arguments.
+        **parts: What else was saved with them.
 
     Raises:
         BadCheckpoint: It is the file of another agent or map, or it is damaged.
     """
-    expected = {name: tuple(tensor.shape) for name, tensor in _tensors(agent, of_optimiser=False)}
 
     def check(stored: dict[str, Any], headers: dict[str, Header]) -> None:
-        differ = differences(stored, {"format": FORMAT, **_request(agent, online)})
+        differ = differences(stored, {"format": FORMAT, **_request(agent, online, parts)})
         if differ:
             raise ValueError(f"it is of another agent or map, which differs in {', '.join(differ)}")
-        found = {name: header.shape for name, header in section(headers, AGENT).items()}
-        if any(found.get(name) != shape for name, shape in expected.items()):
-            raise ValueError("its parameters have other shapes than those of this agent")
-        online.check_arrays(section(headers, MAP))
+        _check_agent(agent, headers)
+        if online is not None:
+            online.check_arrays(section(headers, MAP))
 
     try:
         arrays, _ = read_array_file(Path(path), FORMAT, check)
+        _check_place(agent, arrays)
+        for name, part in parts.items():
+            part.continue_from(section(arrays, f"{PART}{name}/"))
+        if online is not None:
+            online.continue_from(section(arrays, MAP))
         _put_back(agent, arrays)
-        online.continue_from(section(arrays, MAP))
-    except (DamagedFile, MissingFile, ValueError, KeyError, RuntimeError) as error:
+    except (DamagedFile, MissingFile, KeyError, ValueError, RuntimeError) as error:
         raise BadCheckpoint(str(error), remedy="Give the file of this very agent.") from error
 
 
@@ -95,15 +118,22 @@ class Checkpoints(BaseCallback):
 
     Args:
         path: The file.
-        online: The map.
+        online: The map, if the agent has one.
         seconds: How long to wait between two saves.
+        **parts: What else goes on with them.
     """
 
-    def __init__(self, path: str | Path, online: AbstractOnlineMap, seconds: float = 30.0) -> None:
+    def __init__(
+        self,
+        path: str | Path,
+        online: AbstractOnlineMap | None = None,
+        seconds: float = 30.0,
+        **parts: Part,
+    ) -> None:
         super().__init__()
         if not seconds > 0:
             raise ArgumentError(f"seconds is {seconds}; it must be positive.")
-        self.path, self.online, self.seconds = Path(path), online, seconds
+        self.path, self.online, self.seconds, self.parts = Path(path), online, seconds, parts
         self._saved = time.monotonic()
 
     def _on_step(self) -> bool:
@@ -111,15 +141,58 @@ class Checkpoints(BaseCallback):
 
     def _on_rollout_end(self) -> None:
         if time.monotonic() - self._saved > self.seconds:
-            save(self.path, self.model, self.online)
+            save(self.path, self.model, self.online, **self.parts)
             self._saved = time.monotonic()
 
     def _on_training_end(self) -> None:
-        save(self.path, self.model, self.online)
+        save(self.path, self.model, self.online, **self.parts)
 
 
-def _request(agent: BaseAlgorithm, online: AbstractOnlineMap) -> dict[str, Any]:
-    return {"agent": type(agent).__name__, "map": online.request()}
+def _replay(agent: BaseAlgorithm) -> ReplayBuffer | None:
+    buffer = getattr(agent, "replay_buffer", None)
+    return buffer if isinstance(buffer, ReplayBuffer) else None
+
+
+def _request(
+    agent: BaseAlgorithm, online: AbstractOnlineMap | None, parts: dict[str, Part]
+) -> dict[str, Any]:
+    """What must agree for an agent to go on from a file."""
+    buffer = _replay(agent)
+    return {
+        "agent": type(agent).__name__,
+        "observations": list(agent.observation_space.shape or ()),
+        "environments": agent.n_envs,
+        "discount": agent.gamma,  # pyright: ignore[reportAttributeAccessIssue]
+        "replay": None if buffer is None else buffer.buffer_size,
+        "map": None if online is None else online.request(),
+        "parts": sorted(parts),
+    }
+
+
+def _check_agent(agent: BaseAlgorithm, headers: dict[str, Header]) -> None:
+    """Raises an error unless all arrays that an agent needs are there, with its shapes."""
+    expected = {AGENT + name: tuple(tensor.shape)
+                for name, tensor in _tensors(agent, of_optimiser=False)}  # fmt: skip
+    expected |= {NORM + name: part.shape for name, part in _statistics(agent).items()}
+    expected["counters"] = (len(COUNTERS),)
+    buffer = _replay(agent)
+    if buffer is not None:
+        expected["place"] = (2,)
+        size = headers[BUFFER + REPLAY[0]].shape[0]
+        expected |= {BUFFER + name: (size, *getattr(buffer, name).shape[1:]) for name in REPLAY}
+    wrong = [name for name, shape in expected.items() if headers[name].shape != shape]
+    if wrong:
+        raise ValueError(f"{wrong[0]} in it has another shape than that of this agent")
+
+
+def _check_place(agent: BaseAlgorithm, arrays: dict[str, np.ndarray]) -> None:
+    """Raises an error unless the replay in a file is as long as its counters say."""
+    buffer = _replay(agent)
+    if buffer is not None:
+        place, full = (int(number) for number in arrays["place"])
+        size = buffer.buffer_size if full else place
+        if len(arrays[BUFFER + REPLAY[0]]) != size or not 0 <= place <= buffer.buffer_size:
+            raise ValueError("the replay in it is not as long as it says")
 
 
 def _tensors(
@@ -139,7 +212,8 @@ def _statistics(agent: BaseAlgorithm) -> dict[str, np.ndarray]:
     env = agent.get_vec_normalize_env()
     if env is None:
         return {}
-    known = {f"{name}/{part}": getattr(rms, part) for name, rms in _running(env) for part in PARTS}
+    known = {f"{name}/{part}": np.asarray(getattr(rms, part))
+             for name, rms in _running(env) for part in STATISTICS}  # fmt: skip
     return {"returns": np.asarray(env.returns), **known}
 
 
@@ -161,8 +235,8 @@ def _put_back(agent: BaseAlgorithm, arrays: dict[str, np.ndarray]) -> None:
     for name, number in zip(COUNTERS, arrays["counters"].tolist(), strict=True):
         if hasattr(agent, name):
             setattr(agent, name, number)
-    buffer = getattr(agent, "replay_buffer", None)
-    if isinstance(buffer, ReplayBuffer):
+    buffer = _replay(agent)
+    if buffer is not None:
         for name in REPLAY:
             part = arrays[BUFFER + name]
             getattr(buffer, name)[: len(part)] = part
@@ -171,6 +245,6 @@ def _put_back(agent: BaseAlgorithm, arrays: dict[str, np.ndarray]) -> None:
     if env is not None:
         env.returns = statistics["returns"]
         for name, rms in _running(env):
-            for part in PARTS:
+            for part in STATISTICS:
                 value = statistics[f"{name}/{part}"]
                 setattr(rms, part, float(value) if value.ndim == 0 else value)

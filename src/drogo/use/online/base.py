@@ -10,7 +10,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 import numpy.typing as npt
-from jaxtyping import Bool, Float, Int, Shaped
+from jaxtyping import Float, Int, Shaped
 
 from drogo.data.step import check_cost
 from drogo.errors import (
@@ -25,6 +25,7 @@ from drogo.errors import (
 )
 from drogo.files import Header, read_array_file, write_array_file
 from drogo.requests import differences
+from drogo.use.online.shaping import AbstractShaping
 from drogo.use.online.steps import Steps
 from drogo.use.shaping import mixed
 
@@ -33,7 +34,7 @@ EQUAL = 1e-9
 """Promises that differ by less are equal."""
 
 
-class AbstractOnlineMap(abc.ABC):
+class AbstractOnlineMap(AbstractShaping):
     """A map that is learned from an agent's steps, and the rewards that are shaped with it.
 
     Feed it with `observe`, let it learn with `train`, and ask it for rewards with `shaped`. For
@@ -52,7 +53,7 @@ class AbstractOnlineMap(abc.ABC):
     terminal: str
     reward: float | None
 
-    def _set(
+    def __init__(
         self,
         observation_space: gymnasium.Space,
         action_space: gymnasium.Space,
@@ -63,7 +64,6 @@ class AbstractOnlineMap(abc.ABC):
         terminal: str,
         reward: float | None,
     ) -> None:
-        """Checks and keeps the arguments that all maps have."""
         if not isinstance(action_space, gymnasium.spaces.Discrete) or action_space.start != 0:
             raise ArgumentError(
                 f"the actions are {action_space}; a map that is learned from an agent's steps has "
@@ -101,15 +101,33 @@ class AbstractOnlineMap(abc.ABC):
         actions = getattr(action_space, "n", None)
         if (shape, actions) != (self.shape, self.n_actions):
             raise ArgumentError(
-                f"the environment has observations of shape {shape} and the actions "
-                f"{action_space}; this map was made for shape {self.shape} and {self.n_actions} "
-                "actions. Make it with the spaces of the environment that the agent is trained in."
+                f"the agent has observations of shape {shape} and the actions {action_space}; this "
+                f"map was made for shape {self.shape} and {self.n_actions} actions.",
+                remedy="Make it with the spaces that the agent sees. Stable-Baselines3 puts the "
+                "colours of images first: wrap the environment in a VecTransposeImage yourself, "
+                "and take the spaces of that.",
             )
 
-    @property
-    @abc.abstractmethod
-    def steps(self) -> int:
-        """How many steps were observed."""
+    def attach(self, agent: Any) -> None:
+        self.check_spaces(agent.observation_space, agent.action_space)
+        if agent.gamma != self.discount:
+            raise ArgumentError(
+                f"the agent's discount is {agent.gamma}, and that of the map {self.discount}. With "
+                "two discounts, shaping changes which policy is best: give the same to both."
+            )
+
+    def complaints(self) -> list[str]:
+        told = []
+        if not self.found:
+            which = "" if self.optimism is None else f" worth {self.optimism:g} or more"
+            told.append(
+                f"no terminal state{which} was seen in {self.steps:,} steps. The map knows only "
+                "what was not tried yet, and with optimism=None nothing at all: train for longer, "
+                "or start episodes closer to the goal."
+            )
+        if self.metrics.get("diverged"):
+            told.append("the map diverged, and stays as it was before. Use a smaller step_size.")
+        return told
 
     @property
     @abc.abstractmethod
@@ -125,18 +143,9 @@ class AbstractOnlineMap(abc.ABC):
         """
         return self.optimism is None or terminal_value >= self.optimism
 
-    @property
-    @abc.abstractmethod
-    def metrics(self) -> Mapping[str, float]:
-        """Numbers for a logger."""
-
     @abc.abstractmethod
     def _add(self, steps: Steps) -> None:
         """Takes steps that were checked."""
-
-    @abc.abstractmethod
-    def train(self) -> None:
-        """Lets the map learn as much as is due after the steps that were observed."""
 
     @abc.abstractmethod
     def values(self, observations: Shaped[np.ndarray, "n ..."]) -> Float[np.ndarray, " n"]:
@@ -221,8 +230,9 @@ class AbstractOnlineMap(abc.ABC):
 
     def request(self) -> dict[str, Any]:
         return {"kind": type(self).__name__, "shape": list(self.shape), "dtype": self.dtype.str,
-                "n_actions": self.n_actions, "lam": self.lam, "reward": self.reward,
-                **self._identity()}  # fmt: skip
+                "n_actions": self.n_actions, "lam": self.lam, "optimism": self.optimism,
+                "weight": self.weight, "discount": self.discount, "terminal": self.terminal,
+                "reward": self.reward, **self._identity()}  # fmt: skip
 
     def observe(
         self,
@@ -233,17 +243,6 @@ class AbstractOnlineMap(abc.ABC):
         terminated: npt.ArrayLike,
         terminal_value: npt.ArrayLike | None = None,
     ) -> None:
-        """Takes some steps of the agent, one in each row.
-
-        Args:
-            observation: What was left.
-            action: The actions.
-            reward: The rewards, negative unless the map has a `reward` of its own.
-            next_observation: What was reached; at the end of an episode its own last observation,
-                and not the first one of the next.
-            terminated: Which steps reached a terminal state. A time limit does not count.
-            terminal_value: The values of these terminal states, in units of reward; by default 0.
-        """
         before, after = self._checked(observation), self._checked(next_observation)
         n = len(before)
         given = np.zeros(n) if terminal_value is None else terminal_value
@@ -280,7 +279,7 @@ class AbstractOnlineMap(abc.ABC):
             )
         if batch.dtype.kind == "f" and not np.isfinite(batch).all():
             raise DataError("an observation is not finite.")
-        return batch
+        return batch + np.zeros((), batch.dtype) if batch.dtype.kind == "f" else batch  # no -0.0
 
     def potential(self, observations: npt.ArrayLike) -> Float[np.ndarray, " n"]:
         """Returns the potential of the moment: the map divided by its mean difference between the
@@ -294,19 +293,11 @@ class AbstractOnlineMap(abc.ABC):
 
     def shaped(
         self,
-        reward: Float[np.ndarray, " n"],
+        reward: npt.ArrayLike,
         observation: npt.ArrayLike,
         next_observation: npt.ArrayLike,
-        terminated: Bool[np.ndarray, " n"],
+        terminated: npt.ArrayLike,
     ) -> Float[np.ndarray, " n"]:
-        """Returns the rewards of some steps, shaped with the potential of the moment.
-
-        Args:
-            reward: The agent's own rewards.
-            observation: What was left.
-            next_observation: What was reached.
-            terminated: Which steps reached a terminal state.
-        """
         both = np.concatenate([self._checked(observation), self._checked(next_observation)])
         before, after = np.split(self.potential(both), 2)  # one call, which is faster than two
         if self.terminal == "zero":

@@ -120,7 +120,7 @@ class OnlineMap(AbstractOnlineMap):
         terminal: str = "zero",
         reward: float | None = None,
         default_policy: npt.ArrayLike | None = None,
-        sides: npt.ArrayLike | None = None,
+        sides: float | npt.ArrayLike | None = None,
         **settings: Any,
     ) -> None:
         try:
@@ -129,28 +129,24 @@ class OnlineMap(AbstractOnlineMap):
             known = ", ".join(OnlineConfig.__dataclass_fields__)
             raise ArgumentError(f"{error}. The settings are {known}.") from error
         spaces, beliefs = (observation_space, action_space), (self.config.lam, self.config.optimism)
-        self._set(*spaces, *beliefs, weight, discount, terminal, reward)
+        super().__init__(*spaces, *beliefs, weight, discount, terminal, reward)
         if not isinstance(observation_space, gymnasium.spaces.Box):
             raise ArgumentError(
                 f"the observations are {observation_space}; a network takes a Box.",
                 remedy="Use OnlineTable, which takes states by their numbers.",
             )
         self._default = _probabilities(default_policy, self.n_actions)
-        self._sides = None if sides is None else np.asarray(sides, dtype=np.float64)
         size = math.prod(self.shape)
+        self._sides = None if sides is None else _checked_sides(sides, size)
         row = 2 * size * self.dtype.itemsize
         check_memory(f"a replay of {self.config.capacity} steps", self.config.capacity * row)
         self._low, self._high = _known_range(observation_space)
         self._staged: list[Steps] = []
-        self._count, self._due, self._found = 0, 0.0, False
+        self._steps, self._due, self._found = 0, 0.0, False
         self._learner: OnlineLearner | None = None
         self._state: OnlineState | None = None
         self._loss: Any = 0.0
         self._scale = 1.0
-
-    @property
-    def steps(self) -> int:
-        return self._count
 
     @property
     def found(self) -> bool:
@@ -169,7 +165,7 @@ class OnlineMap(AbstractOnlineMap):
     @property
     def metrics(self) -> Mapping[str, float]:
         diverged = self._state is not None and int(self._state.training.diverged_at) >= 0
-        known = {"steps": self._count, "updates": self.updates, "found": self._found}
+        known = {"steps": self._steps, "updates": self.updates, "found": self._found}
         numbers = {name: float(number) for name, number in known.items()}
         return {
             **numbers,
@@ -180,13 +176,13 @@ class OnlineMap(AbstractOnlineMap):
 
     def _add(self, steps: Steps) -> None:
         self._staged.append(steps)
-        self._count += len(steps.reward)
+        self._steps += len(steps.reward)
         self._due += self.config.updates * len(steps.reward)
         ends = steps.terminal_value[steps.terminated]
         self._found |= bool(ends.size) and self.is_goal(float(ends.max()))
 
     def train(self) -> None:
-        if self._count < self.config.learning_starts or not self._staged:
+        if self._steps < self.config.learning_starts or not self._staged:
             return
         waiting = sum(len(steps.reward) for steps in self._staged)
         if self._learner is None:
@@ -233,7 +229,7 @@ class OnlineMap(AbstractOnlineMap):
         state = learner.init(
             network,
             jax.random.PRNGKey(config.seed),  # of plain numbers, which a file can hold
-            jnp.zeros(self.shape, self.dtype),
+            jnp.zeros(self.shape, jax.dtypes.canonicalize_dtype(self.dtype)),
             capacity=config.capacity,
             sides=np.ones(size),
             low=np.where(np.isfinite(self._low), self._low, np.inf),
@@ -243,7 +239,7 @@ class OnlineMap(AbstractOnlineMap):
 
     def _cell_sides(self, low: np.ndarray, high: np.ndarray) -> Float[np.ndarray, " size"]:
         if self._sides is not None:
-            return np.broadcast_to(self._sides, low.shape)
+            return self._sides
         if low.size > MOST_COORDINATES:  # an image: every difference counts
             return np.full(low.shape, 1.0 if self.dtype.kind in "iub" else 1 / 256)
         width = np.where(high > low, high - low, 1.0)
@@ -268,13 +264,15 @@ class OnlineMap(AbstractOnlineMap):
         return np.asarray(function(self._learner, self._state, filled), dtype=np.float64)[:n]
 
     def _identity(self) -> dict[str, Any]:
-        return {"config": asdict(self.config), "default_policy": self._default.tolist()}
+        sides = None if self._sides is None else self._sides.tolist()
+        default = self._default.tolist()
+        return {"config": asdict(self.config), "default_policy": default, "sides": sides}
 
     def arrays(self) -> dict[str, np.ndarray]:
         arrays = {} if self._state is None else as_section(STATE, by_path(self._state))
         if self._staged:
             arrays |= as_section(STAGED, _joined(self._staged)._asdict())
-        numbers = (self._count, self._due, self._found, self._scale, float(self._loss))
+        numbers = (self._steps, self._due, self._found, self._scale, float(self._loss))
         return arrays | {"numbers": np.array(numbers, dtype=np.float64)}
 
     def check_arrays(self, headers: Mapping[str, Header]) -> None:
@@ -286,7 +284,7 @@ class OnlineMap(AbstractOnlineMap):
 
     def continue_from(self, arrays: dict[str, np.ndarray]) -> None:
         count, self._due, found, self._scale, self._loss = arrays["numbers"].tolist()
-        self._count, self._found = int(count), bool(found)
+        self._steps, self._found = int(count), bool(found)
         staged = section(arrays, STAGED)
         self._staged = [Steps(**staged)] if staged else []
         stored = section(arrays, STATE)
@@ -381,6 +379,17 @@ def _probabilities(given: npt.ArrayLike | None, count: int) -> Float[np.ndarray,
             "actions, which add up to 1."
         )
     return default
+
+
+def _checked_sides(given: float | npt.ArrayLike, size: int) -> Float[np.ndarray, " size"]:
+    """Returns the sides of a cell along each number of an observation."""
+    sides = np.asarray(given, dtype=np.float64)
+    if sides.shape not in ((), (size,)) or not (np.isfinite(sides) & (sides > 0)).all():
+        raise ArgumentError(
+            f"sides is {given!r}; give a positive number, or one for each of the {size} numbers of "
+            "an observation."
+        )
+    return np.array(np.broadcast_to(sides, (size,)))
 
 
 def _known_range(space: gymnasium.spaces.Box) -> tuple[np.ndarray, np.ndarray]:

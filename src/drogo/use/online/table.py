@@ -21,6 +21,12 @@ GROWTH = 1.1
 """After so many times the steps, a map is solved again although nothing new was seen."""
 
 
+Edge = tuple[int, int, int, bool, float]
+"""The state that was left, the action, the state that was reached, whether it is terminal, and its
+value if it is. The table has, for each edge, how often it was seen and the log of the sum of
+exp(r / lam): all that the map needs of its rewards, however many different ones there were."""
+
+
 class OnlineTable(AbstractOnlineMap):
     """A map of all observations that were seen, recognised bit for bit, from images too.
 
@@ -43,6 +49,8 @@ class OnlineTable(AbstractOnlineMap):
         most_states: More different observations than this are an error.
     """
 
+    needs_exact_observations = True
+
     def __init__(
         self,
         observation_space: gymnasium.Space,
@@ -59,19 +67,15 @@ class OnlineTable(AbstractOnlineMap):
         most_states: int = MOST_STATES,
     ) -> None:
         spaces = (observation_space, action_space)
-        self._set(*spaces, lam, optimism, weight, discount, terminal, reward)
+        super().__init__(*spaces, lam, optimism, weight, discount, terminal, reward)
         self.until_found, self.every = until_found, check_whole("every", every, 1)
-        self.most_states = most_states
+        self.most_states = check_whole("most_states", most_states, 1)
         self._index: dict[bytes, int] = {}
-        self._edges: dict[tuple[Any, ...], int] = {}
+        self._edges: dict[Edge, tuple[int, float]] = {}
         self._v, self._mean_step, self._elsewhere = np.zeros(0), 1.0, 0.0
         self._promises = np.zeros((0, self.n_actions))
         self._steps, self._solved_at, self._is_new = 0, 0, False
         self._found = False
-
-    @property
-    def steps(self) -> int:
-        return self._steps
 
     @property
     def found(self) -> bool:
@@ -89,32 +93,34 @@ class OnlineTable(AbstractOnlineMap):
 
     def _add(self, steps: Steps) -> None:
         for before, action, reward, after, ended, value in zip(*steps, strict=True):
-            row = (self._state(before), int(action), self._state(after), float(reward),
-                   bool(ended), float(value))  # fmt: skip
-            if row not in self._edges:
+            edge = (self._state(before), int(action), self._state(after), bool(ended), float(value))
+            times, log_sum = self._edges.get(edge, (0, -math.inf))
+            log_promise = float(reward) / self.lam
+            self._edges[edge] = (times + 1, float(np.logaddexp(log_sum, log_promise)))
+            if not times:
                 self._is_new = True
-                self._back_up(row)
-            self._edges[row] = self._edges.get(row, 0) + 1
+                self._back_up(edge, log_promise)
             self._found |= bool(ended) and self.is_goal(float(value))
         self._steps += len(steps.reward)
 
-    def _back_up(self, row: tuple[Any, ...]) -> None:
+    def _back_up(self, edge: Edge, log_promise: float) -> None:
         """Corrects what the map promises of an action as soon as it was tried, so that nobody tries
         it again and again until the next solution."""
-        state, action, after, reward, ended, value = row
+        state, action, after, ended, value = edge
         if state < len(self._promises):
-            known = value / self.lam if ended else np.append(self._v, self._elsewhere)[
-                min(after, self._v.size)]  # fmt: skip
-            self._promises[state, action] = reward / self.lam + known - np.log(self.n_actions)
+            known = self._v[after] if after < self._v.size else self._elsewhere
+            known = value / self.lam if ended else known
+            self._promises[state, action] = log_promise + known - math.log(self.n_actions)
 
     def _state(self, observation: np.ndarray) -> int:
-        state = self._index.setdefault(np.asarray(observation).tobytes(), len(self._index))
+        key = np.asarray(observation).tobytes()
+        state = self._index.get(key, len(self._index))
         if state >= self.most_states:
             raise ArgumentError(
                 f"more than {self.most_states} different observations were seen.",
                 remedy="Use OnlineMap, which learns a network, or give a larger most_states.",
             )
-        return state
+        return self._index.setdefault(key, state)
 
     def train(self) -> None:
         if self._steps - self._solved_at < self.every:
@@ -132,14 +138,18 @@ class OnlineTable(AbstractOnlineMap):
         self._elsewhere = float(self._v.min()) if optimism is None else optimism / self.lam
 
     def seen(self) -> Seen:
-        """Returns the distinct transitions so far, and how often each was seen."""
-        kinds = (np.int64, np.int64, np.int64, np.float64, bool, np.float64)
-        columns = list(zip(*self._edges, strict=True)) or [()] * len(kinds)
-        arrays: list[Any] = [np.array(*pair) for pair in zip(columns, kinds, strict=True)]
-        return Seen(*arrays, count=np.array(list(self._edges.values()), dtype=np.int64))
+        """Returns the distinct transitions so far, and how often each was seen. The reward of one
+        that was seen with several is the one that means the same to the map."""
+        rows = [(*edge, *sums) for edge, sums in self._edges.items()]
+        kinds = (np.int64, np.int64, np.int64, bool, np.float64, np.int64, np.float64)
+        columns = list(zip(*rows, strict=True)) or [()] * len(kinds)
+        given: list[Any] = [np.array(*pair) for pair in zip(columns, kinds, strict=True)]
+        state, action, after, ended, value, count, log_sum = given
+        reward = self.lam * (log_sum - np.log(count))
+        return Seen(state, action, after, reward, ended, value, count)
 
     def _identity(self) -> dict[str, Any]:
-        return {"optimism": self.optimism, "until_found": self.until_found, "every": self.every}
+        return {"until_found": self.until_found, "every": self.every}
 
     def arrays(self) -> dict[str, np.ndarray]:
         seen = self.seen()
@@ -172,8 +182,13 @@ class OnlineTable(AbstractOnlineMap):
         known = [0 <= number < states for number in (*columns[0], *columns[2])]
         if not all(known) or not all(0 <= action < self.n_actions for action in columns[1]):
             raise DamagedFile("a transition in it has a state or an action that does not exist.")
+        if not all(count > 0 for count in columns[-1]):
+            raise DamagedFile("a transition in it was never seen.")
         self._index = {row.tobytes(): k for k, row in enumerate(arrays["table"])}
-        self._edges = {row[:-1]: row[-1] for row in zip(*columns, strict=True)}
+        self._edges = {
+            (state, action, after, ended, value): (n, reward / self.lam + math.log(n))
+            for state, action, after, reward, ended, value, n in zip(*columns, strict=True)
+        }
         self._v, self._promises = arrays["v"], arrays["promises"]
         self._mean_step, self._elsewhere = arrays["scales"].tolist()
         steps, solved_at, is_new, found = arrays["counters"].tolist()

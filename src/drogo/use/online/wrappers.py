@@ -35,7 +35,7 @@ class OnlineShaping(gymnasium.Wrapper):
 
     def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
         observation, info = self.env.reset(**kwargs)
-        self._before = observation
+        self._before = np.array(observation)  # some environments write into what they returned
         self._value = float(self.online.potential(np.asarray(observation)[None])[0])
         return observation, info
 
@@ -48,7 +48,7 @@ class OnlineShaping(gymnasium.Wrapper):
         value = float(online.potential(np.asarray(observation)[None])[0])
         counted = 0.0 if terminated and online.terminal == "zero" else value
         shaping = online.discount * counted - self._value
-        self._before, self._value = observation, value
+        self._before, self._value = np.array(observation), value
         info = {**info, "reward_original": reward, "shaping": shaping}
         return (
             observation,
