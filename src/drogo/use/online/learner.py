@@ -22,7 +22,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, Shaped
+from jaxtyping import Array, Bool, Float, Int, PyTree, Shaped
 
 from drogo.learn.inputs import Inputs
 from drogo.learn.learner import Batch, Learner, State
@@ -35,7 +35,7 @@ TERMINAL_SHARE = 0.1
 TERMINAL_STEPS = 1000
 """How many of these are kept."""
 RATE = 0.01
-"""The rate at which the running mean of the map's differences follows."""
+"""The rate at which running means of the parameters and of the map's differences follow."""
 MEASURED = 16
 """How many steps of each batch it follows. All of them would cost a third of an update."""
 
@@ -44,6 +44,9 @@ class OnlineState(eqx.Module):
     """Everything that changes while a map is learned."""
 
     training: State
+    average: PyTree[Array]
+    """A running mean of the parameters, which gives the potential: that of a single update jumps
+    about, and an agent would have to follow all its jumps."""
     replay: Replay
     ends: Replay
     """The last steps into terminal states."""
@@ -112,9 +115,10 @@ class OnlineLearner(eqx.Module):
             low: The least numbers of an observation that are known beforehand, or infinity.
             high: The largest, or minus infinity.
         """
-        zero = jnp.zeros(())
+        zero, training = jnp.zeros(()), self.learner.init(params)
         return OnlineState(
-            self.learner.init(params),
+            training,
+            training.params,
             Replay.empty(capacity, observation),
             Replay.empty(min(capacity, TERMINAL_STEPS), observation),
             Visits.none(sides, self.log_default.size),
@@ -144,6 +148,7 @@ class OnlineLearner(eqx.Module):
         mask = chosen[None, :, None]
         return OnlineState(
             state.training,
+            state.average,
             state.replay.add(steps, chosen),
             state.ends.add(steps, ended),
             state.visits.add(steps.observation, steps.action, chosen),
@@ -177,17 +182,22 @@ class OnlineLearner(eqx.Module):
         training = jax.tree.map(
             lambda new, old: jnp.where(is_anchored, new, old), training, state.training
         )
+        rate = jnp.maximum(RATE, 1 / (1 + training.update))
+        average = jax.tree.map(
+            lambda mean, new: mean + rate * (new - mean), state.average, training.params
+        )
         few = jax.tree.map(lambda part: part[:MEASURED], steps)
         features = jnp.concatenate([batch.features[:MEASURED], batch.next_features[:MEASURED]])
-        v = learner.objective.log_e(learner.network(training.params).values(features))
+        v = learner.objective.log_e(learner.network(average).values(features))
         moved = (_flat(few.observation) != _flat(few.next_observation)).any(axis=1)
         difference = jnp.abs(v[len(moved) :] - v[: len(moved)])
         step = jnp.where(moved & ~few.terminated, difference, jnp.nan)
-        rate = jnp.maximum(RATE, 1 / (1 + training.update))
         mean = jnp.nan_to_num(jnp.nanmean(step), nan=0.0)
         mean = state.mean_step + rate * (mean - state.mean_step)
         after = eqx.tree_at(
-            lambda s: (s.training, s.mean_step, s.key), state, (training, mean, key)
+            lambda s: (s.training, s.average, s.mean_step, s.key),
+            state,
+            (training, average, mean, key),
         )
         return after, loss
 
@@ -199,7 +209,7 @@ class OnlineLearner(eqx.Module):
             observations: A batch of observations.
         """
         learner = self._learner(state)
-        v = learner.value(state.training, observations)
+        v = learner.objective.log_e(learner.output(state.average, observations))
         # A value above the best end is an error of the network: no way is better than its end.
         v = jnp.minimum(v, learner.objective.numbers.ceiling)
         return jnp.where(state.training.update > 0, v, 0.0)
