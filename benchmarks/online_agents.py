@@ -67,7 +67,7 @@ class Maze(gymnasium.Wrapper):
     FAR = np.array([2, 2, 6, 6], dtype=np.float32)
 
     def __init__(self) -> None:
-        import gymnasium_robotics
+        import gymnasium_robotics  # pyright: ignore[reportMissingImports]
 
         gymnasium.register_envs(gymnasium_robotics)
         env = gymnasium.make("PointMaze_UMaze-v3", continuing_task=False, max_episode_steps=10**6)

@@ -43,5 +43,5 @@ def _lay_out_like(first: Figure, figure: Figure) -> None:
     the layout, which takes longer than drawing, is computed once."""
     figure.set_layout_engine("none")
     for panel, pattern in zip(figure.axes, first.axes, strict=True):
-        panel.set_axes_locator(None)
+        panel.set_axes_locator(None)  # pyright: ignore[reportArgumentType]
         panel.set_position(pattern.get_position())

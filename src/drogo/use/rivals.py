@@ -106,7 +106,7 @@ class RND(AbstractShaping):
         """Takes what the agent has seen; only `next_observation` matters."""
         rows = np.asarray(next_observation, np.float32).reshape(len(next_observation), -1)
         self._kept[(self._steps + np.arange(len(rows))) % len(self._kept)] = rows
-        self._steps += len(rows)
+        super().observe(observation, action, reward, next_observation, terminated, terminal_value)
         self._due += self.updates * len(rows)
 
     def attach(self, agent: Any) -> None:
@@ -184,10 +184,6 @@ class Frozen(AbstractShaping):
     def metrics(self) -> Mapping[str, float]:
         return {"steps": float(self.steps), "steps_beforehand": float(self.online.steps)}
 
-    def observe(self, observation: Any, *rest: Any) -> None:
-        """Counts steps; nothing else is learned."""
-        self._steps += len(observation)
-
     def attach(self, agent: Any) -> None:
         self.online.attach(agent)
 
@@ -230,10 +226,6 @@ class OwnValue(AbstractShaping):
                 "DQN, or an on-policy agent."
             )
         self._agent = agent
-
-    def observe(self, observation: Any, *rest: Any) -> None:
-        """Counts steps; nothing else is learned."""
-        self._steps += len(observation)
 
     def train(self) -> None:
         """Does nothing: the agent learns its value itself."""

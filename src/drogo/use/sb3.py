@@ -111,7 +111,8 @@ class ExploringDQN(DQN):
             return super().predict(observation, state, episode_start, deterministic)
         if np.random.rand() >= self.exploration_rate:  # noqa: NPY002  # as SB3 draws, from its seed
             return super().predict(observation, state, episode_start, deterministic=True)
-        seen, normalised = np.asarray(observation), self.get_vec_normalize_env()
+        seen: Any = np.asarray(observation)
+        normalised = self.get_vec_normalize_env()
         seen = seen if normalised is None else normalised.unnormalize_obs(seen)
         is_batch = seen.shape != online.shape
         rng = np.random.default_rng(np.random.randint(2**31))  # noqa: NPY002
@@ -147,8 +148,8 @@ class LearnMap(BaseCallback):
         self.shaping.attach(model)
         self._check_normalisation()
         if isinstance(model, ExploringDQN):
-            is_map = isinstance(self.shaping, AbstractOnlineMap)
-            model.explorer = self.shaping if is_map else None
+            shaping = self.shaping
+            model.explorer = shaping if isinstance(shaping, AbstractOnlineMap) else None
         self._rollout = []  # what an interrupted rollout may have left
         self._before = self._original(model._last_obs)
 
@@ -179,8 +180,9 @@ class LearnMap(BaseCallback):
     def _original(self, observations: Any) -> np.ndarray:
         """Observations as the agent would see them without a `VecNormalize`."""
         normalised = self.model.get_vec_normalize_env()
-        changed = normalised is not None and normalised.norm_obs
-        return np.array(normalised.get_original_obs() if changed else observations)
+        if normalised is None or not normalised.norm_obs:
+            return np.array(observations)
+        return np.array(normalised.get_original_obs())
 
     def _on_step(self) -> bool:
         local, normalised = self.locals, self.model.get_vec_normalize_env()

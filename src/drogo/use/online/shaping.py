@@ -30,7 +30,6 @@ class AbstractShaping(abc.ABC):
     def metrics(self) -> Mapping[str, float]:
         """Numbers for a logger."""
 
-    @abc.abstractmethod
     def observe(
         self,
         observation: npt.ArrayLike,
@@ -51,6 +50,7 @@ class AbstractShaping(abc.ABC):
             terminated: Which steps reached a terminal state. A time limit does not count.
             terminal_value: The values of these terminal states, in units of reward; by default 0.
         """
+        self._steps += np.asarray(reward).size
 
     @abc.abstractmethod
     def train(self) -> None:
