@@ -131,3 +131,18 @@ def test_mistakes(name, options, message):
         needs.module("minigrid")
     with pytest.raises(ArgumentError, match=message):
         resolve(name, **options)
+
+
+@pytest.mark.parametrize(
+    ("name", "longest"),
+    [("MountainCar-v0", 200), ("Acrobot-v1", 500), ("CliffWalking-v1", 1000)],
+)
+def test_an_agent_is_trained_with_a_time_limit(name, longest):
+    world = resolve(name)
+    env = world.make(limited=True)
+    env.reset(seed=0)
+    steps, cut, over = 0, False, False
+    while not (cut or over):
+        _, _, over, cut, _ = env.step(1 if name != "CliffWalking-v1" else 0)
+        steps += 1
+    assert (steps, cut) == (longest, True)

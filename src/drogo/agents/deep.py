@@ -5,19 +5,18 @@ It needs the extra `sb3`, which is imported when an agent is made.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import gymnasium
 import numpy as np
-from jaxtyping import Float, Shaped
+from jaxtyping import Shaped
 
+from drogo.agents.trained import Trained
 from drogo.errors import ArgumentError, check_choice, check_whole, import_extra
+from drogo.use.online.base import AbstractOnlineMap
 
-IN_A_ROW = 3
-"""So many judgements in a row must succeed for a world to be solved."""
 SETTINGS: dict[str, dict[str, Any]] = {
     "dqn": {
         "learning_rate": 1e-3, "learning_starts": 500, "train_freq": 2, "gradient_steps": 1,
@@ -31,35 +30,6 @@ SETTINGS: dict[str, dict[str, Any]] = {
 ENVIRONMENTS = {"dqn": 1, "ppo": 8}
 EVERY = {"dqn": 500, "ppo": 2048}
 """How many steps are between two judgements, unless that is said."""
-
-
-@dataclass(frozen=True, eq=False)
-class Trained:
-    """What became of an agent.
-
-    Args:
-        steps: The numbers of environment steps after which the agent was judged.
-        returns: The mean original return of its deterministic policy.
-        arrived: The share of episodes that reached a terminal state that is not bad.
-        lengths: The mean length of these episodes.
-        deaths: How many training episodes ended in a bad terminal state by then.
-        maps: What the map said of some observations at the same times.
-        metrics: The metrics of the map at the end.
-    """
-
-    steps: Float[np.ndarray, " judgements"]
-    returns: Float[np.ndarray, " judgements"]
-    arrived: Float[np.ndarray, " judgements"]
-    lengths: Float[np.ndarray, " judgements"]
-    deaths: Float[np.ndarray, " judgements"]
-    maps: Float[np.ndarray, "judgements observations"]
-    metrics: Mapping[str, float]
-
-    @property
-    def solved_at(self) -> float:
-        """The steps at the first of `IN_A_ROW` judgements that all arrive, or infinity."""
-        good = np.convolve(self.arrived == 1, np.ones(IN_A_ROW), mode="valid") == IN_A_ROW
-        return float(self.steps[good.argmax()]) if good.any() else np.inf
 
 
 def as_numbers(env: gymnasium.Env) -> gymnasium.Env:
@@ -83,41 +53,21 @@ def as_numbers(env: gymnasium.Env) -> gymnasium.Env:
     return env
 
 
-def judge(agent: Any, env: gymnasium.Env, episodes: int) -> tuple[float, float, float]:
-    """Returns the mean return of the deterministic policy, the share of episodes that arrive at a
-    terminal state that is not bad, and their mean length.
-
-    Args:
-        agent: An agent of Stable-Baselines3.
-        env: The environment, with its original reward.
-        episodes: How many episodes. They have the seeds 0, 1, ...
-    """
-    earned, arrived, steps = 0.0, 0, 0
-    for episode in range(episodes):
-        observation, _ = env.reset(seed=episode)
-        over = False
-        while not over:
-            action, _ = agent.predict(observation, deterministic=True)
-            observation, reward, terminated, truncated, info = env.step(int(action))
-            earned += float(reward)
-            steps += 1
-            over = terminated or truncated
-            arrived += bool(terminated) and not is_bad(info)
-    return earned / episodes, arrived / episodes, steps / episodes
-
-
-def is_bad(info: Mapping[str, Any]) -> bool:
-    """Returns whether a terminal state has a negative value, such as lava."""
-    return (info.get("terminal_value") or 0.0) < 0
-
-
-def make_agent(kind: str, make: Callable[[], gymnasium.Env], shaping: Any, **settings: Any) -> Any:
+def make_agent(
+    kind: str,
+    make: Callable[[], gymnasium.Env],
+    shaping: Any,
+    *,
+    explore: bool = False,
+    **settings: Any,
+) -> Any:
     """Returns a fresh agent of Stable-Baselines3.
 
     Args:
         kind: "dqn" or "ppo".
         make: Makes one environment.
         shaping: What shapes its rewards, or None.
+        explore: Whether a map chooses the exploratory actions of a DQN until it found a goal.
         **settings: Arguments of the agent, in place of those of `SETTINGS`.
     """
     check_choice("kind", kind, tuple(SETTINGS))
@@ -125,17 +75,24 @@ def make_agent(kind: str, make: Callable[[], gymnasium.Env], shaping: Any, **set
     from stable_baselines3.common.env_util import make_vec_env
     from stable_baselines3.common.vec_env import VecNormalize
 
-    from drogo.use.sb3 import ShapedReplayBuffer
-
     chosen = {**SETTINGS[kind], "device": "cpu", **settings}
     if kind == "dqn":
         if shaping is not None:
+            from drogo.use.sb3 import ShapedReplayBuffer
+
             chosen |= {"replay_buffer_class": ShapedReplayBuffer,
                        "replay_buffer_kwargs": {"shaping": shaping}}  # fmt: skip
-        return sb3.DQN("MlpPolicy", make(), **chosen)
+        return (_exploring_dqn() if explore else sb3.DQN)("MlpPolicy", make(), **chosen)
     several = make_vec_env(make, n_envs=ENVIRONMENTS[kind], seed=chosen.get("seed"))
     discount = chosen.get("gamma", 0.99)
     return sb3.PPO("MlpPolicy", VecNormalize(several, norm_obs=False, gamma=discount), **chosen)
+
+
+def _exploring_dqn() -> Any:
+    """Returns the class of a DQN whose exploratory actions a map chooses."""
+    from drogo.use.sb3 import ExploringDQN
+
+    return ExploringDQN
 
 
 def train_agent(
@@ -154,7 +111,7 @@ def train_agent(
     callbacks: Sequence[Any] = (),
     **settings: Any,
 ) -> Trained:
-    """Trains an agent and judges it now and then.
+    """Trains an agent and judges it now and then, and at the end.
 
     Args:
         kind: "dqn" or "ppo".
@@ -164,74 +121,58 @@ def train_agent(
         every: How many steps are between two judgements.
         episodes: How many episodes a judgement has.
         explore: Whether the map chooses the exploratory actions of a DQN until it found a goal; by
-            default it does.
+            default it does if it is optimistic.
         stop_when_solved: Whether to stop as soon as the world is solved.
         observations: Where the map is looked at, at each judgement.
         progress: Called at each judgement with the number of steps.
-        checkpoint: A file that is written now and then. If it exists, the agent and its map go on
-            from it.
+        checkpoint: A file that is written now and then. If it exists, the agent, its map and its
+            judgements go on from it.
         callbacks: More callbacks of Stable-Baselines3.
         **settings: Arguments of the agent.
+
+    Raises:
+        BadCheckpoint: The checkpoint is damaged. The map may have taken a part of it: make a new
+            one before training again without the file.
     """
-    every = EVERY[kind] if every is None else check_whole("every", every, 1)
-    agent = make_agent(kind, make, shaping, **settings)
-    from drogo.use.online.base import AbstractOnlineMap
+    check_whole("steps", steps, 1)
+    is_map = isinstance(shaping, AbstractOnlineMap)
+    explores = _explores(kind, shaping, explore)
+    agent = make_agent(kind, make, shaping, explore=explores, **settings)
+    from drogo.agents.judge import Judge
     from drogo.use.sb3 import LearnMap
 
-    is_map = isinstance(shaping, AbstractOnlineMap)
-    if explore and not is_map:
-        raise ArgumentError("explore=True needs a map, which then chooses exploratory actions.")
-    judge_now = _judge(make(), every, episodes, shaping if is_map else None, observations,
-                       progress, stop_when_solved)  # fmt: skip
-    listening: list[Any] = [judge_now, *callbacks]
+    judge = Judge(
+        make(), every=EVERY[kind] if every is None else every, episodes=episodes,
+        online=shaping if is_map else None, observations=observations, progress=progress,
+        stop_when_solved=stop_when_solved,
+    )  # fmt: skip
+    listening: list[Any] = [judge, *callbacks]
     if shaping is not None:
-        listening.append(LearnMap(shaping, explore=explore))
-    if checkpoint is not None and is_map:
-        from drogo.use.sb3_files import Checkpoints, restore
-
-        if checkpoint.exists():
-            restore(checkpoint, agent, shaping)
-        listening.append(Checkpoints(checkpoint, shaping))
-    left = max(steps - agent.num_timesteps, 0)
-    agent.learn(left, callback=listening, reset_num_timesteps=agent.num_timesteps == 0)
-    return judge_now.trained({} if shaping is None else dict(shaping.metrics))
+        listening.append(LearnMap(shaping))
+    if checkpoint is not None:
+        listening.append(_continued(checkpoint, agent, shaping, judge))
+    left = steps - agent.num_timesteps
+    if left > 0 and not judge.is_done:
+        agent.learn(left, callback=listening, reset_num_timesteps=agent.num_timesteps == 0)
+    judge.look(agent)  # a process may have ended between the last save and the last judgement
+    return judge.trained({} if shaping is None else dict(shaping.metrics))
 
 
-def _judge(
-    env: gymnasium.Env,
-    every: int,
-    episodes: int,
-    online: Any,
-    observations: np.ndarray | None,
-    progress: Callable[[int], None] | None,
-    stop_when_solved: bool,
-) -> Any:
-    """Returns a callback that judges an agent. Its class needs that of an extra."""
-    from stable_baselines3.common.callbacks import BaseCallback
+def _continued(path: Path, agent: Any, shaping: Any, judge: Any) -> Any:
+    """Lets an agent, its map and its judgements go on from a file if there is one, and returns a
+    callback that saves them there."""
+    from drogo.use.sb3_files import Checkpoints, restore
 
-    class Judge(BaseCallback):
-        def __init__(self) -> None:
-            super().__init__()
-            self.rows: list[tuple[float, ...]] = []
-            self.maps: list[np.ndarray] = []
-            self.deaths = 0
+    if shaping is not None and not isinstance(shaping, AbstractOnlineMap):
+        raise ArgumentError("checkpoint= is for an agent with a map, or without any shaping.")
+    if path.exists():
+        restore(path, agent, shaping, judge=judge)
+    return Checkpoints(path, shaping, judge=judge)
 
-        def _on_step(self) -> bool:
-            ends = zip(self.locals["dones"], self.locals["infos"], strict=True)
-            self.deaths += sum(bool(done) and is_bad(info) for done, info in ends)
-            if self.num_timesteps % every:
-                return True
-            judged = judge(self.model, env, episodes)
-            self.rows.append((self.num_timesteps, *judged, self.deaths))
-            if online is not None and observations is not None:
-                self.maps.append(online.values(observations))
-            if progress is not None:
-                progress(self.num_timesteps)
-            return not (stop_when_solved and np.isfinite(self.trained({}).solved_at))
 
-        def trained(self, metrics: Mapping[str, float]) -> Trained:
-            rows = np.array(self.rows, dtype=np.float64).reshape(-1, 5)
-            maps = np.stack(self.maps) if self.maps else np.zeros((len(rows), 0))
-            return Trained(*rows.T, maps=maps, metrics=metrics)
-
-    return Judge()
+def _explores(kind: str, shaping: Any, explore: bool | None) -> bool:
+    """Returns whether a map chooses the exploratory actions of an agent."""
+    is_able = kind == "dqn" and isinstance(shaping, AbstractOnlineMap)
+    if explore and not is_able:
+        raise ArgumentError("explore=True needs a DQN with a map, which chooses its actions.")
+    return is_able and (shaping.optimism is not None if explore is None else explore)

@@ -50,11 +50,14 @@ class OneStageRuns(Runs):
     Args:
         cosine: The cosine of the map with the exact column, at each evaluation.
         tried: The share of all pairs of a state and an action that were tried by then.
-        maps: The map of each lane at each evaluation, if they were to be kept.
+        found: Whether each lane has reached a terminal state in training.
+        maps: The map of each lane at each evaluation, if they were to be kept. It is NaN in states
+            that the lane had not seen by then.
     """
 
     cosine: Float[np.ndarray, "*lanes evaluations"]
     tried: Float[np.ndarray, "*lanes evaluations"]
+    found: Bool[np.ndarray, "*lanes"]
     maps: Float[np.ndarray, "lanes kept states"]
 
 
@@ -96,6 +99,13 @@ class _Model:
     def tried(self) -> Float[np.ndarray, " lanes"]:
         """The share of all pairs of a state and an action that each lane has tried."""
         return (self.count.sum(axis=3) > 0)[:, ~self.mdp.terminal].mean(axis=(1, 2))
+
+    def known(self) -> Bool[np.ndarray, "lanes states"]:
+        """Which states each lane has left or reached."""
+        known = np.asarray(self.count.any(axis=(2, 3)))
+        lane, *step = np.nonzero(self.count)
+        known[lane, self.mdp.outcomes.next_state[tuple(step)]] = True
+        return known
 
     def _seen(self, lane: int) -> Seen:
         state, action, outcome = np.nonzero(self.count[lane])
@@ -215,7 +225,7 @@ def one_stage(
             lanes = lanes._replace(agents=agents._replace(q=q))
         returns, starts = _evaluate(task, lanes, evaluation, step_limit)
         curves.append((returns, starts, cosine(model.v, truth), model.tried()))
-        maps += [model.v.copy()] if keep_maps else []
+        maps += [np.where(model.known(), model.v, np.nan)] if keep_maps else []
         if progress is not None:
             progress(evaluation + 1)
     returns, starts, cosines, tried = (np.stack(part, axis=1) for part in zip(*curves, strict=True))
@@ -227,6 +237,7 @@ def one_stage(
         q=np.asarray(lanes.agents.q),
         cosine=cosines,
         tried=tried,
+        found=np.asarray(model.known()[:, mdp.terminal].any(axis=1)),
         maps=np.stack(maps, axis=1) if maps else np.zeros((len(weight), 0, mdp.n_states)),
     )
 

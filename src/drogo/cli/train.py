@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from drogo.cli.output import number, print_report, progress_bar, table, terminal
+from drogo.cli.output import print_report, progress_bar, terminal
 from drogo.cli.settings import Whole
-from drogo.errors import ArgumentError, check_share, check_whole
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -26,7 +25,10 @@ FILES = {"curves": "curves.png", "map": "map.gif"}
 
 @dataclass(frozen=True)
 class Train:
-    """Train an agent that learns the map while it trains, and the same agent without a map."""
+    """Train an agent that learns the map while it trains, and the same agent without a map.
+
+    For tasks with an end to reach, in which every step has a cost.
+    """
 
     env: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="ENV")]
     """A shipped world, a map file, a Gymnasium id, or module:Id-v0."""
@@ -34,7 +36,8 @@ class Train:
     """q-learning: a table, in grid worlds. dqn, ppo: those of Stable-Baselines3 (extra sb3)."""
     map: Literal["auto", "table", "network"] = "auto"
     """table: solve the problem that the agent has seen so far exactly, where observations repeat.
-    network: learn a network. auto: a table in grid worlds and MiniGrid, a network elsewhere."""
+    network: learn a network. auto: a table where states have numbers, in grid worlds and in
+    MiniGrid, and a network elsewhere."""
     steps: Annotated[Whole | None, tyro.conf.arg(metavar="INT")] = None
     """Environment steps of each agent: 20,000 unless given, or 100,352 of ppo."""
     seeds: int = 3
@@ -50,9 +53,10 @@ class Train:
     discount: float = 0.99
     """Discount of the agents."""
     observation: Literal["one-hot", "coordinates", "pixels", "state", "symbolic"] | None = None
-    """What agent and map observe, as in `drogo learn`."""
+    """What agent and map observe, as in `drogo learn`. Not for q-learning."""
     reward: float | None = None
-    """Cost of every step for the map, if the environment's own reward is not negative."""
+    """Cost of every step for the map, for example -1, if a Gymnasium environment's own reward is
+    not negative."""
     layout: int | None = None
     """Seed of a MiniGrid environment's grid, 0 unless given."""
     tile: int | None = None
@@ -67,22 +71,15 @@ class Train:
     """Print JSON instead of a table."""
 
     def run(self) -> None:
-        from drogo.cli import results
-        from drogo.worlds.resolve import GridMap, resolve
+        from drogo.cli import results, train_checks
+        from drogo.worlds.resolve import resolve
 
         console = terminal(quiet=self.json)
-        check_whole("--seeds", self.seeds, 1)
-        given = {"observation": self.observation, "layout": self.layout, "tile": self.tile}
-        world = resolve(self.env, **given)
-        if self.agent == "q-learning" and not isinstance(world, GridMap):
-            raise ArgumentError(
-                f"{self.env} is not a grid world, and q-learning is tabular. Use --agent dqn."
-            )
-        check_share("--weight", self.weight)
-        check_share("--discount", self.discount)
-        label = f"{world.name}-{self.agent}-lam{self.lam:g}-{self.seeds}seeds"
         steps = STEPS[self.agent] if self.steps is None else self.steps
-        check_whole("--steps", steps, 1)
+        train_checks.check_numbers(self, steps)
+        world = resolve(self.env, observation=self.observation, layout=self.layout, tile=self.tile)
+        train_checks.check_options(self, world)
+        label = f"{world.name}-{self.agent}-lam{self.lam:g}-{self.seeds}seeds"
         result = results.directory(self, world, label, steps=steps, workers=0, view=world.view)
         make = partial(self._train, world, steps, result, console)
         report, note = results.obtain(self, result, make)
@@ -91,9 +88,11 @@ class Train:
     def _train(
         self, world: World, steps: int, result: ResultDirectory, console: Console
     ) -> dict[str, Any]:
-        from drogo.cli import training
+        from drogo.cli import train_checks, train_pictures, train_report, training
         from drogo.runs import LocalEngine, Store
 
+        with console.status(f"trying {world.name}"):
+            train_checks.try_out(self, world)
         jobs = training.jobs(self, steps)
         with result.begin(overwrite=self.overwrite):
             store = Store(result.path / "runs")
@@ -103,46 +102,14 @@ class Train:
                 with progress_bar(console, f"training {self.agent}") as update:
                     LocalEngine(self.workers).run(missing, store, _listener(missing, update))
             except KeyboardInterrupt:
-                console.print("Finished runs are kept. The same command continues from here.")
+                console.print("What was trained is kept. The same command continues from here.")
                 raise
             records = {key: store.get(job) for key, job in jobs.items()}
             found = {key: record for key, record in records.items() if record is not None}
-            pictures = training.pictures(self, world, found)
-            rows = training.summary(found)
+            pictures = train_pictures.pictures(self, world, found)
             files = {kind: name for kind, name in FILES.items() if kind in pictures}
-            report = {
-                "env": self.env,
-                "agent": self.agent,
-                "steps": steps,
-                "methods": {name: _plain(row) for name, row in rows.items()},
-                "files": files,
-                "warnings": training.warnings_of(found),
-                "table": self._table(world.name, steps, rows),
-            }
+            report = {**train_report.report(self, world, found), "files": files}
             return result.finish(report, **pictures)
-
-    def _table(self, world: str, steps: int, rows: dict[str, Any]) -> dict[str, Any]:
-        lines = []
-        for name, row in rows.items():
-            line = {"agent": name, "solved": f"{row['solved']} of {self.seeds}"}
-            line["steps to solve"] = row["told"]
-            line["return at the end"] = f"{row['return']:.1f}"
-            if any(other["bad"] for other in rows.values()):
-                line["low rewards"] = f"{row['bad']:.0f}"
-            lines.append(line)
-        caption = "steps to solve: the median seed, of all environment steps. "
-        if self.agent == "q-learning":
-            caption += "Solved: the return of a greedy episode stays the best possible. "
-        else:
-            caption += "Solved: three evaluations in a row reach the goal in every episode. "
-        if "low rewards" in lines[0]:
-            caption += "low rewards: visits to low-reward states, or episodes with a bad end"
-        title = f"{world}: {self.agent}, {self.seeds} seeds, {steps:,} steps"
-        return table(title, caption, lines, left=("agent",))
-
-
-def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    return {**row, "steps": [number(step) for step in row["steps"]]}
 
 
 def _listener(jobs: list[Job], update: Any) -> Any:
@@ -152,6 +119,6 @@ def _listener(jobs: list[Job], update: Any) -> Any:
     def listen(job: Job, what: str, amount: float) -> None:
         done[job.label] = amount if what == "progress" else 1.0 if what == "done" else 0.0
         share = sum(done.values())
-        update(round(100 * share), 100 * len(jobs), f"{share:.1f} of {len(jobs)} agents")
+        update(round(100 * share), 100 * len(jobs), f"{share:.1f} of {len(jobs)} runs")
 
     return listen

@@ -10,8 +10,10 @@ from PIL import Image
 
 from drogo.plot.panels import as_png
 
-COLOURS = 128
+COLOURS = 256
 """The number of colours of a moving picture, which all its frames share."""
+METHOD = Image.Quantize.MAXCOVERAGE
+"""Few colours of large areas, such as white, stay as they are."""
 
 
 def as_gif(figures: Sequence[Figure], *, dpi: int = 80, seconds: float = 0.25) -> bytes:
@@ -30,7 +32,7 @@ def as_gif(figures: Sequence[Figure], *, dpi: int = 80, seconds: float = 0.25) -
         if frames:
             _lay_out_like(figures[0], figure)
         frames.append(Image.open(io.BytesIO(as_png(figure, dpi))).convert("RGB"))
-    palette = frames[-1].quantize(COLOURS)
+    palette = _beside(frames[0], frames[len(frames) // 2], frames[-1]).quantize(COLOURS, METHOD)
     few = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
     shown = [round(1000 * seconds)] * (len(few) - 1) + [round(8000 * seconds)]
     stream = io.BytesIO()
@@ -45,3 +47,12 @@ def _lay_out_like(first: Figure, figure: Figure) -> None:
     for panel, pattern in zip(figure.axes, first.axes, strict=True):
         panel.set_axes_locator(None)  # pyright: ignore[reportArgumentType]
         panel.set_position(pattern.get_position())
+
+
+def _beside(*frames: Image.Image) -> Image.Image:
+    """Returns one picture of several frames, whose colours are then those of all of them."""
+    width, height = frames[0].size
+    joined = Image.new("RGB", (width * len(frames), height))
+    for k, frame in enumerate(frames):
+        joined.paste(frame, (k * width, 0))
+    return joined

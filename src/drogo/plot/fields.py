@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from drogo.plot import panels
-from drogo.plot.maps import heatmap
+from drogo.plot.maps import MINUS_INFINITY, heatmap
 
 if TYPE_CHECKING:
     from drogo.worlds.grid import GridWorld
@@ -110,18 +110,34 @@ def draw_cloud(
     limits: tuple[float, float],
     colours: str,
     label: str,
+    names: tuple[str, str] | None = None,
 ) -> None:
-    """Draws values where the observations are, from the side on which they spread most."""
+    """Draws values where the observations are, from the side on which they spread most. Values that
+    are not finite are grey.
+
+    Args:
+        observations: The observations, or the coordinates that `plane_of` gave.
+        values: A value for each.
+        axes: The panel.
+        title: The title of the panel.
+        limits: The values at the ends of the colour scale.
+        colours: The colour map.
+        label: What the values are.
+        names: What the coordinates are, if coordinates were given.
+    """
     low, high = limits
     some = np.random.default_rng(0).permutation(len(observations))[:MOST_POINTS]
     axes.set_title(title)
-    if observations[0].size == 1:
+    if observations[0].size == 1 or (names is not None and not names[1]):
+        observations = observations.reshape(len(observations), -1)[:, :1]
         axes.plot(observations[some].ravel(), values[some], "o", color=panels.LINE, markersize=4)
         margin = 0.05 * (high - low)
         axes.set(xlabel="observation", ylabel=label, ylim=(low - margin, high + margin))
         axes.grid(alpha=0.3)
         return
-    rows, names = plane_of(observations[some])
+    rows, names = plane_of(observations[some]) if names is None else (observations[some], names)
+    unknown = ~np.isfinite(values[some])
+    axes.scatter(*rows[unknown].T, c=MINUS_INFINITY, s=6, linewidths=0)
     shown = axes.scatter(*rows.T, c=values[some], cmap=colours, vmin=low, vmax=high, s=6,
                          linewidths=0)  # fmt: skip
     panels.colour_bar(axes, shown, label)

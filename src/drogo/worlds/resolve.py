@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 COSTS = {"step": -1.0, "lava": -200.0, "collision": 0.0}
 """Costs of a MiniGrid environment, whose own reward depends on the time."""
+LONGEST = 1000
+"""The steps of an episode in an environment that has no time limit, if it must have one."""
 ABOUT = {
     "reward": "reward is a step cost in place of a Gymnasium environment's own reward",
     "key": "key chooses parts of a Dict observation",
@@ -75,8 +77,13 @@ class World(abc.ABC):
         return self.mdp
 
     @abc.abstractmethod
-    def make(self) -> gymnasium.Env:
-        """Makes the Gymnasium environment."""
+    def make(self, *, limited: bool = False) -> gymnasium.Env:
+        """Makes the Gymnasium environment.
+
+        Args:
+            limited: Whether episodes must have a time limit, as for training an agent: that of the
+                environment, or `LONGEST` steps if it has none.
+        """
 
 
 @final
@@ -92,7 +99,7 @@ class GridMap(World):
         """The map as a grid world."""
         return self.env.world
 
-    def make(self) -> gymnasium.Env:
+    def make(self, *, limited: bool = False) -> gymnasium.Env:
         from drogo.worlds.grid.environment import GridWorldEnv
         from drogo.worlds.grid.parse import parse
         from drogo.worlds.grid.world import GridWorld
@@ -110,7 +117,7 @@ class MiniGrid(World):
     arguments: dict[str, Any]
     """Of `MiniGridWorld`."""
 
-    def make(self) -> gymnasium.Env:
+    def make(self, *, limited: bool = False) -> gymnasium.Env:
         from drogo.worlds.minigrid import MiniGridWorld
 
         return MiniGridWorld(self.spec.id, **self.arguments)
@@ -151,13 +158,21 @@ class Environment(World):
                 return self.mdp
         return None
 
-    def make(self) -> gymnasium.Env:
+    @property
+    def has_limit(self) -> bool:
+        """Whether the environment is registered with a time limit."""
+        return self.spec.max_episode_steps is not None
+
+    def make(self, *, limited: bool = False) -> gymnasium.Env:
         import gymnasium
 
+        longest = LONGEST if limited and not self.has_limit else None
         try:
-            env = gymnasium.make(self.spec)
+            env = gymnasium.make(self.spec, max_episode_steps=longest)
         except (gymnasium.error.Error, ImportError) as error:
             raise ArgumentError(f"Gymnasium could not make {self.spec.id}: {error}") from error
+        if limited:
+            return env
         # Where each transition starts in a state of its own there are no episodes to limit.
         return env.unwrapped if callable(self.sampling["start"]) else env
 
