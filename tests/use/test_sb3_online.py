@@ -151,7 +151,7 @@ def test_a_bonus_falls_where_it_was_paid():
     often, never = np.full((8, 2), 0.3, np.float32), np.full((8, 2), -0.8, np.float32)
     noise = np.random.default_rng(0).normal(scale=0.05, size=(300, 8, 2)).astype(np.float32)
     for change in noise:
-        rnd.observe(often, None, np.zeros(8), often + change, None)
+        rnd.observe(often, np.zeros(8), np.zeros(8), often + change, np.zeros(8))
         rnd.train()
     bonus = [rnd.shaped(np.zeros(8), part, part, None).mean() for part in (often, never)]
     assert bonus[1] > 5 * bonus[0]

@@ -10,13 +10,12 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from jaxtyping import Bool, Float, Shaped
+from jaxtyping import Shaped
 from stable_baselines3.common.callbacks import BaseCallback
 
 from drogo.agents.trained import Trained
 from drogo.errors import check_whole
 from drogo.use.online.base import AbstractOnlineMap
-from drogo.use.online.table import OnlineTable
 
 LONGEST = 10_000
 """An episode of a judgement that takes longer is cut, even if its environment has no limit."""
@@ -112,14 +111,11 @@ class Judge(BaseCallback):
             return
         judged = judge(agent, self.env, self.episodes)
         self._rows.append((steps, *judged, self._deaths, self._arrivals))
-        if self._is_looking:
-            self._maps.append(known_values(self.online, self.observations))
+        if self.online is not None and self.observations is not None:
+            known = self.online.knows(self.observations)
+            self._maps.append(np.where(known, self.online.values(self.observations), np.nan))
         if self.progress is not None:
             self.progress(steps)
-
-    @property
-    def _is_looking(self) -> bool:
-        return self.online is not None and self.observations is not None
 
     def _on_step(self) -> bool:
         for done, info in zip(self.locals["dones"], self.locals["infos"], strict=True):
@@ -156,33 +152,11 @@ class Judge(BaseCallback):
             arrays: What `arrays` returned.
         """
         rows, maps, ends = (arrays[name] for name in ("rows", "maps", "ends"))
-        places = len(self.observations) if self._is_looking and len(rows) else 0  # pyright: ignore[reportArgumentType]
+        shown = () if self.online is None or self.observations is None else self.observations
+        places = len(shown) if len(rows) else 0
         fitting = rows.ndim == 2 and rows.shape[1] == COLUMNS and ends.shape == (2,)
         if not fitting or maps.shape != (len(rows), places):
             raise ValueError("its judgements are not those of this agent")
         self._rows = [tuple(row) for row in rows.tolist()]
         self._maps = list(maps) if places else []
         self._deaths, self._arrivals = ends.tolist()
-
-
-def known_values(online: Any, observations: Any) -> Float[np.ndarray, " n"]:
-    """Returns the map at some observations; NaN at those of which it knows nothing yet.
-
-    A table knows what it has seen. A network has values everywhere, once it has learned at all.
-
-    Args:
-        online: The map.
-        observations: A batch of observations.
-    """
-    values = online.values(observations)
-    return np.where(_is_known(online, observations), values, np.nan)
-
-
-def _is_known(online: Any, observations: np.ndarray) -> Bool[np.ndarray, " n"]:
-    if online.steps == 0:
-        return np.zeros(len(observations), dtype=bool)
-    if isinstance(online, OnlineTable):
-        seen = {row.tobytes() for row in online.arrays()["table"]}
-        rows = np.asarray(observations, dtype=online.dtype)
-        return np.array([row.tobytes() in seen for row in rows], dtype=bool)
-    return np.full(len(observations), online.metrics.get("updates", 1) > 0)

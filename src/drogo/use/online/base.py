@@ -10,7 +10,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 import numpy.typing as npt
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Bool, Float, Int, Shaped
 
 from drogo.data.step import check_cost
 from drogo.errors import (
@@ -150,6 +150,15 @@ class AbstractOnlineMap(AbstractShaping):
     @abc.abstractmethod
     def values(self, observations: Shaped[np.ndarray, "n ..."]) -> Float[np.ndarray, " n"]:
         """Returns the map `v` at some observations.
+
+        Args:
+            observations: A batch of observations.
+        """
+
+    @abc.abstractmethod
+    def knows(self, observations: Shaped[np.ndarray, "n ..."]) -> Bool[np.ndarray, " n"]:
+        """Returns of which observations the map knows anything: those that a table has seen, and
+        all as soon as a network has learned.
 
         Args:
             observations: A batch of observations.

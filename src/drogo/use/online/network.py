@@ -248,6 +248,9 @@ class OnlineMap(AbstractOnlineMap):
     def values(self, observations: Shaped[np.ndarray, "n ..."]) -> Float[np.ndarray, " n"]:
         return self._evaluated(_values, observations, np.zeros(len(observations)))
 
+    def knows(self, observations: Shaped[np.ndarray, "n ..."]) -> Bool[np.ndarray, " n"]:
+        return np.full(len(observations), self.updates > 0)
+
     def logits(self, observations: Shaped[np.ndarray, "n ..."]) -> Float[np.ndarray, "n actions"]:
         flat = np.zeros((len(observations), self.n_actions))
         return self._evaluated(_logits, observations, flat)

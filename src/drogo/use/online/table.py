@@ -8,7 +8,7 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Bool, Float, Int, Shaped
 
 from drogo.errors import ArgumentError, DamagedFile, check_whole
 from drogo.files import Header
@@ -157,7 +157,7 @@ class OnlineTable(AbstractOnlineMap):
         counters = (self._steps, self._solved_at, self._is_new, self._found)
         return {
             **vars(seen),
-            "table": table.reshape(len(self._index), -1),
+            "table": table.reshape(len(self._index), math.prod(self.shape) * self.dtype.itemsize),
             "v": self._v,
             "promises": self._promises,
             "scales": np.array([self._mean_step, self._elsewhere]),
@@ -198,6 +198,9 @@ class OnlineTable(AbstractOnlineMap):
     def values(self, observations: Shaped[np.ndarray, "n ..."]) -> Float[np.ndarray, " n"]:
         at = self._rows(observations)
         return np.append(self._v, self._elsewhere)[at]
+
+    def knows(self, observations: Shaped[np.ndarray, "n ..."]) -> Bool[np.ndarray, " n"]:
+        return self._rows(np.asarray(observations, dtype=self.dtype)) < self._v.size
 
     def logits(self, observations: Shaped[np.ndarray, "n ..."]) -> Float[np.ndarray, "n actions"]:
         nothing = np.zeros((1, self.n_actions))
