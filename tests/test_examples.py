@@ -5,19 +5,28 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jax
 import pytest
 
 import needs
 
 ROOT = Path(__file__).parents[1]
+SHORT = {
+    "online_dqn": ["--steps", "560", "--learning-starts", "500"],
+    "jitted_agent": ["--steps", "480", "--seeds", "2", "--updates", "1"],
+}
+"""What makes long examples short."""
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.py")), ids=lambda p: p.stem)
 def test_examples(path, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    if "stable_baselines3" in path.read_text():
-        needs.module("stable_baselines3")
-    runpy.run_path(str(path), run_name="__main__")
+    for module in ("stable_baselines3", "torch"):
+        if f"import {module}" in path.read_text() or f"from {module}" in path.read_text():
+            needs.module(module)
+    monkeypatch.setattr(sys, "argv", [str(path), *SHORT.get(path.stem, [])])
+    with jax.numpy_dtype_promotion("standard"):  # as users have it
+        runpy.run_path(str(path), run_name="__main__")
     assert capsys.readouterr().out
 
 

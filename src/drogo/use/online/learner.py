@@ -1,6 +1,6 @@
 """`OnlineLearner`: a map that is learned from steps as they come, as pure functions.
 
-    state = learner.init(key)
+    state = learner.init(network, key, observation, capacity=10_000, low=-0.5, high=0.5)
     state = learner.observe(state, steps)
     state, loss = learner.update(state)
     log_e = learner.value(state, observations)
@@ -17,6 +17,7 @@ later to the goal.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import equinox as eqx
@@ -24,12 +25,15 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree, Shaped
 
+from drogo.errors import ArgumentError
 from drogo.learn.inputs import Inputs
 from drogo.learn.learner import Batch, Learner, State
 from drogo.learn.objectives import Numbers
 from drogo.use.online.steps import Replay, Steps
 from drogo.use.online.visits import Visits
 
+CELLS = 20
+"""The number of cells along each number of an observation, unless their sides are given."""
 TERMINAL_SHARE = 0.1
 """The share of a batch that is drawn from steps into terminal states, which are rare."""
 TERMINAL_STEPS = 1000
@@ -100,9 +104,9 @@ class OnlineLearner(eqx.Module):
         observation: Shaped[Array, ...],
         *,
         capacity: int,
-        sides: Float[Any, " size"],
-        low: Float[Any, " size"],
-        high: Float[Any, " size"],
+        low: Float[Any, ...] | float | None = None,
+        high: Float[Any, ...] | float | None = None,
+        sides: Float[Any, ...] | float | None = None,
     ) -> OnlineState:
         """Returns the state before the first step.
 
@@ -111,19 +115,32 @@ class OnlineLearner(eqx.Module):
             key: Decides what is drawn.
             observation: An observation, or anything of its shape and type.
             capacity: How many steps are kept.
-            sides: The sides of the cells in which visits are counted.
-            low: The least numbers of an observation that are known beforehand, or infinity.
-            high: The largest, or minus infinity.
+            low: The least number of an observation that is known beforehand, or one for each of its
+                numbers: infinity where it is not known.
+            high: Likewise the largest: minus infinity where it is not known.
+            sides: The sides of the cells in which visits are counted: one for all, or one for each
+                number. By default a twentieth of the range, which must then be known.
         """
-        zero, training = jnp.zeros(()), self.learner.init(params)
+        if sides is None and (low is None or high is None):
+            raise ArgumentError("give sides, or low and high, of which a side is then a twentieth.")
+        zero, shape = jnp.zeros(()), (math.prod(observation.shape),)
+        low, high = (
+            jnp.broadcast_to(jnp.asarray(unknown if end is None else end, jnp.float32), shape)
+            for end, unknown in ((low, jnp.inf), (high, -jnp.inf))
+        )
+        if sides is None:
+            sides = jnp.where(high > low, high - low, 1.0) / CELLS
+        training = self.learner.init(params)
         return OnlineState(
             training,
             training.params,
             Replay.empty(capacity, observation),
             Replay.empty(min(capacity, TERMINAL_STEPS), observation),
-            Visits.none(sides, self.log_default.size),
-            jnp.asarray(low, jnp.float32),
-            jnp.asarray(high, jnp.float32),
+            Visits.none(
+                jnp.broadcast_to(jnp.asarray(sides, jnp.float32), shape), self.log_default.size
+            ),
+            low,
+            high,
             zero - jnp.inf,
             zero,
             key,

@@ -25,11 +25,9 @@ from drogo.learn.learner import Learner
 from drogo.learn.networks import MLP, AbstractNetwork
 from drogo.learn.objectives import ActionValues, Numbers
 from drogo.use.online.base import AbstractOnlineMap
-from drogo.use.online.learner import OnlineLearner, OnlineState
+from drogo.use.online.learner import CELLS, OnlineLearner, OnlineState
 from drogo.use.online.steps import Steps
 
-CELLS = 20
-"""The number of cells along each number of an observation, unless their sides are given."""
 CHUNKS = (8, 64)
 """Steps go to the device in chunks of one of these sizes, since each size is compiled."""
 HUGE = 1e6

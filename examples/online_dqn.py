@@ -1,0 +1,173 @@
+"""A DQN in one file, in the style of CleanRL, that learns the map while it trains.
+
+    python examples/online_dqn.py                      # four-rooms, with a map
+    python examples/online_dqn.py --no-map --seed 1    # the same agent without one
+    python examples/online_dqn.py --env-id MountainCar-v0 --steps 20000
+
+The lines with `online` are all that the map adds. The replay holds the environment's own rewards:
+they are shaped when they are drawn, with the newest map, so that nothing in the replay grows old.
+
+It needs torch.
+"""
+
+import copy
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import gymnasium
+import numpy as np
+import torch
+import tyro
+from torch import nn
+
+from drogo import OnlineMap
+
+
+@dataclass(frozen=True)
+class Args:
+    """A DQN whose rewards are shaped with a map that is learned from its own steps."""
+
+    env_id: str = "drogo/FourRooms-v0"
+    """An environment with a `Box` of observations and `Discrete` actions."""
+    steps: int = 10_000
+    """How many steps the agent takes."""
+    seed: int = 0
+    map: bool = True
+    """Whether rewards are shaped with a map."""
+    map_reward: float | None = None
+    """What every step counts as on the map, such as -1. It is needed if the environment has rewards
+    that are not negative."""
+    gamma: float = 0.99
+    learning_rate: float = 1e-3
+    learning_starts: int = 500
+    buffer_size: int = 50_000
+    batch_size: int = 64
+    target_network_frequency: int = 250
+    """The target network is renewed after every so many steps."""
+    exploration_fraction: float = 0.5
+    """In this share of all steps, that of random actions falls from 1 to `end_e`."""
+    end_e: float = 0.05
+
+
+class Transitions(NamedTuple):
+    """Some steps, with the rewards that the environment gave."""
+
+    observation: np.ndarray
+    action: np.ndarray
+    reward: np.ndarray
+    next_observation: np.ndarray
+    terminated: np.ndarray
+
+
+class Features(nn.Module):
+    """Scales the numbers of an observation, and joins each x by sin(pi k x) and cos(pi k x).
+
+    Cells on either side of a wall differ by a sixth in one coordinate. On the bare numbers, a
+    network needs far more steps than this example takes to tell such cells apart.
+    """
+
+    def __init__(self, space: gymnasium.spaces.Box) -> None:
+        super().__init__()
+        low, high = (torch.as_tensor(end).flatten().float() for end in (space.low, space.high))
+        is_bounded = torch.isfinite(high - low)
+        self.shift = torch.where(is_bounded, (low + high) / 2, 0.0)
+        self.scale = torch.where(is_bounded, 1 / (high - low), 1.0)
+        self.waves = torch.pi * torch.arange(1, 9 if len(low) <= 16 else 1)  # none for images
+        self.size = len(low) * (1 + 2 * len(self.waves))
+
+    def forward(self, observations: torch.Tensor) -> torch.Tensor:
+        x = (observations.flatten(1) - self.shift) * self.scale
+        angles = (x[:, :, None] * self.waves).flatten(1)
+        return torch.cat([x, angles.sin(), angles.cos()], dim=1)
+
+
+def greedy(network: nn.Module, observation: np.ndarray) -> int:
+    with torch.no_grad():
+        return int(network(torch.as_tensor(observation[None]).float()).argmax())
+
+
+def train(args: Args) -> nn.Module:
+    env = gymnasium.wrappers.RecordEpisodeStatistics(gymnasium.make(args.env_id))
+    space, actions = env.observation_space, env.action_space
+    assert isinstance(space, gymnasium.spaces.Box)
+    assert isinstance(actions, gymnasium.spaces.Discrete)
+    rng = np.random.default_rng(args.seed)
+    torch.manual_seed(args.seed)
+    inputs = Features(space)
+    network = nn.Sequential(
+        *(inputs, nn.Linear(inputs.size, 128), nn.ReLU()),
+        *(nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, int(actions.n))),
+    )
+    target_network = copy.deepcopy(network)
+    optimiser = torch.optim.Adam(network.parameters(), lr=args.learning_rate)
+    size = args.buffer_size
+    seen, ended = np.zeros((size, *space.shape), space.dtype), np.zeros(size, bool)
+    replay = Transitions(seen, np.zeros(size, int), np.zeros(size), seen.copy(), ended)
+    online = None
+    if args.map:
+        online = OnlineMap(space, actions, discount=args.gamma, reward=args.map_reward,
+                           learning_starts=args.learning_starts, seed=args.seed)  # fmt: skip
+
+    returns: list[float] = []
+    observation, _ = env.reset(seed=args.seed)
+    for step in range(args.steps):
+        share = min(1.0, step / (args.exploration_fraction * args.steps))
+        is_random = rng.random() < 1 + share * (args.end_e - 1)
+        action = int(rng.integers(actions.n)) if is_random else greedy(network, observation)
+        if is_random and online and not online.found:  # it leads to what was not tried yet
+            action = int(online.act([observation], rng)[0])
+        next_observation, reward, terminated, truncated, info = env.step(action)
+        # A time limit does not end the task, so the agent and the map are told of `terminated`
+        # alone. A single environment returns the episode's own last observation; of a vector of
+        # environments, it may be in `info`.
+        transition = (observation, action, reward, next_observation, terminated)
+        for column, value in zip(replay, transition, strict=True):
+            column[step % size] = value
+        if online:
+            online.observe(
+                [observation], [action], [float(reward)], [next_observation], [terminated]
+            )
+            online.train()
+        observation = next_observation
+        if terminated or truncated:
+            returns.append(float(info["episode"]["r"]))
+            observation, _ = env.reset()
+
+        if step >= args.learning_starts:
+            rows = rng.integers(min(step + 1, size), size=args.batch_size)
+            drawn = Transitions(*(column[rows] for column in replay))
+            rewards, goes_on = drawn.reward, torch.as_tensor(~drawn.terminated)
+            if online:
+                rewards = online.shaped(
+                    rewards, drawn.observation, drawn.next_observation, drawn.terminated
+                )
+            with torch.no_grad():
+                best = target_network(torch.as_tensor(drawn.next_observation).float()).amax(dim=1)
+                aim = torch.as_tensor(rewards).float() + args.gamma * goes_on * best
+            q = network(torch.as_tensor(drawn.observation).float())
+            q = q.gather(1, torch.as_tensor(drawn.action)[:, None])[:, 0]
+            optimiser.zero_grad()
+            nn.functional.smooth_l1_loss(q, aim).backward()
+            optimiser.step()
+        if step % args.target_network_frequency == 0:
+            target_network.load_state_dict(network.state_dict())
+        if (step + 1) % max(1, args.steps // 10) == 0 and returns:
+            # The environment's own rewards: shaped ones say nothing about the task.
+            print(f"step {step + 1:,}: the last episodes returned {np.mean(returns[-10:]):.1f}")
+            if online:
+                print("   map:", ", ".join(f"{k} {v:.4g}" for k, v in online.metrics.items()))
+    return network
+
+
+def evaluate(args: Args, network: nn.Module) -> None:
+    env = gymnasium.wrappers.RecordEpisodeStatistics(gymnasium.make(args.env_id))
+    (observation, info), terminated = env.reset(seed=args.seed), False
+    while "episode" not in info:
+        observation, _, terminated, _, info = env.step(greedy(network, observation))
+    end = "a terminal state" if terminated else "the time limit"
+    print(f"a greedy episode returned {info['episode']['r']:.1f}, and ended at {end}")
+
+
+if __name__ == "__main__":
+    chosen = tyro.cli(Args)
+    evaluate(chosen, train(chosen))
