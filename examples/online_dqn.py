@@ -114,7 +114,7 @@ def train(args: Args) -> nn.Module:
         share = min(1.0, step / (args.exploration_fraction * args.steps))
         is_random = rng.random() < 1 + share * (args.end_e - 1)
         action = int(rng.integers(actions.n)) if is_random else greedy(network, observation)
-        if is_random and online and not online.found:  # it leads to what was not tried yet
+        if online and not online.found:  # it leads to what was not tried yet
             action = int(online.act([observation], rng)[0])
         next_observation, reward, terminated, truncated, info = env.step(action)
         # A time limit does not end the task, so the agent and the map are told of `terminated`

@@ -84,6 +84,14 @@ def test_a_table_of_everything_is_the_exact_column():
     assert online.metrics["states"] == WORLD.mdp.n_states
 
 
+def test_states_by_their_numbers():
+    online = OnlineTable(gymnasium.spaces.Discrete(3), FOUR, every=1, optimism=None)
+    online.observe([0, 1], [0, 0], [-1.0, -2.0], [1, 2], [False, True])
+    online.train()
+    assert online.values(np.arange(3)) == pytest.approx([-3 / LAM, -2 / LAM, 0.0])
+    assert online.knows(np.arange(3)).all()
+
+
 def test_before_a_terminal_state_only_what_was_not_tried_gives_the_map_a_form():
     before, action, reward, after, over = steps_of(300)
     few = np.flatnonzero(~over)[:12]

@@ -190,10 +190,10 @@ def test_a_map_of_another_agent_is_a_clear_error(sb3, ours):
 
 
 def test_until_a_goal_is_found_the_map_explores_for_an_agent(sb3, ours, tmp_path):
-    """All actions are the map's while the rate is 1: everything is tried soon. A saved agent acts
-    with its own network, and has no map in it."""
+    """All actions are the map's, so that everything is tried soon. A saved agent acts with its own
+    network, and has no map in it."""
     online = OnlineTable(*spaces(make()), every=1)
-    agent = dqn(sb3, ours, online, kind=ours.ExploringDQN, exploration_final_eps=1.0)
+    agent = dqn(sb3, ours, online, kind=ours.ExploringDQN)
     agent.learn(300, callback=ours.LearnMap(online))
     assert agent.explorer is online
     assert online.found

@@ -67,7 +67,7 @@ def make_agent(
         kind: "dqn" or "ppo".
         make: Makes one environment.
         shaping: What shapes its rewards, or None.
-        explore: Whether a map chooses the exploratory actions of a DQN until it found a goal.
+        explore: Whether a map acts for a DQN until it found a goal.
         **settings: Arguments of the agent, in place of those of `SETTINGS`.
     """
     check_choice("kind", kind, tuple(SETTINGS))
@@ -89,7 +89,7 @@ def make_agent(
 
 
 def _exploring_dqn() -> Any:
-    """Returns the class of a DQN whose exploratory actions a map chooses."""
+    """Returns the class of a DQN that a map explores for."""
     from drogo.use.sb3 import ExploringDQN
 
     return ExploringDQN
@@ -120,8 +120,8 @@ def train_agent(
         steps: The number of environment steps.
         every: How many steps are between two judgements.
         episodes: How many episodes a judgement has.
-        explore: Whether the map chooses the exploratory actions of a DQN until it found a goal; by
-            default it does if it is optimistic.
+        explore: Whether the map acts for a DQN until it found a goal; by default it does if it is
+            optimistic.
         stop_when_solved: Whether to stop as soon as the world is solved.
         observations: Where the map is looked at, at each judgement.
         progress: Called at each judgement with the number of steps.
@@ -171,7 +171,7 @@ def _continued(path: Path, agent: Any, shaping: Any, judge: Any) -> Any:
 
 
 def _explores(kind: str, shaping: Any, explore: bool | None) -> bool:
-    """Returns whether a map chooses the exploratory actions of an agent."""
+    """Returns whether a map explores for an agent."""
     is_able = kind == "dqn" and isinstance(shaping, AbstractOnlineMap)
     if explore and not is_able:
         raise ArgumentError("explore=True needs a DQN with a map, which chooses its actions.")

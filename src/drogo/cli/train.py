@@ -49,7 +49,7 @@ class Train:
     optimism: float = 0.0
     """Terminal value, in units of reward, that an action is believed to have until it was tried."""
     explore: bool = True
-    """Let the map choose the exploratory actions of dqn until a goal is found."""
+    """Let the map act for dqn until a goal is found."""
     discount: float = 0.99
     """Discount of the agents."""
     observation: Literal["one-hot", "coordinates", "pixels", "state", "symbolic"] | None = None

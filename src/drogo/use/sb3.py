@@ -89,11 +89,11 @@ class ShapedReplayBuffer(ReplayBuffer):
 
 
 class ExploringDQN(DQN):
-    """A `DQN` whose exploratory actions are chosen by a map until a goal is found.
+    """A `DQN` that a map explores for until a goal is found.
 
-    With the probability `exploration_rate`, it does what the map promises most of, which leads to
-    what was not tried yet. From the first goal on it is an ordinary `DQN`. `LearnMap` tells it
-    which map. Its arguments are those of `DQN`.
+    While it trains it does what the map promises most of, which leads to what was not tried yet:
+    before the first goal there is nothing else worth doing. From then on it is an ordinary `DQN`.
+    `LearnMap` tells it which map. Its arguments are those of `DQN`.
     """
 
     explorer: AbstractOnlineMap | None = None
@@ -109,13 +109,11 @@ class ExploringDQN(DQN):
         online = self.explorer
         if deterministic or online is None or online.found:
             return super().predict(observation, state, episode_start, deterministic)
-        if np.random.rand() >= self.exploration_rate:  # noqa: NPY002  # as SB3 draws, from its seed
-            return super().predict(observation, state, episode_start, deterministic=True)
         seen: Any = np.asarray(observation)
         normalised = self.get_vec_normalize_env()
         seen = seen if normalised is None else normalised.unnormalize_obs(seen)
         is_batch = seen.shape != online.shape
-        rng = np.random.default_rng(np.random.randint(2**31))  # noqa: NPY002
+        rng = np.random.default_rng(np.random.randint(2**31))  # noqa: NPY002  # from SB3's seed
         actions = online.act(seen if is_batch else seen[None], rng)
         return (actions if is_batch else np.asarray(actions[0])), state
 

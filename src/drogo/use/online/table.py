@@ -112,8 +112,8 @@ class OnlineTable(AbstractOnlineMap):
             known = value / self.lam if ended else known
             self._promises[state, action] = log_promise + known - math.log(self.n_actions)
 
-    def _state(self, observation: np.ndarray) -> int:
-        key = np.asarray(observation).tobytes()
+    def _state(self, observation: np.ndarray | np.generic) -> int:
+        key = observation.tobytes()
         state = self._index.get(key, len(self._index))
         if state >= self.most_states:
             raise ArgumentError(
