@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import resource
 import time
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -34,7 +35,7 @@ WORLDS: dict[str, Callable[[], gymnasium.Env]] = {
 def maps_of(env: gymnasium.Env) -> dict[str, Any]:
     spaces = (env.observation_space, env.action_space)
     made: dict[str, Any] = {"no map": None, "network": OnlineMap(*spaces, capacity=20_000)}
-    if env.unwrapped.spec is None:  # MiniGrid, where observations repeat
+    if isinstance(env.unwrapped, MiniGridWorld):  # observations repeat
         made["table"] = OnlineTable(*spaces)
     return made
 
@@ -56,6 +57,7 @@ def show_time() -> None:
     import torch
 
     torch.set_num_threads(1)
+    warnings.simplefilter("ignore")  # of a few steps without a goal
     print("| world | map | milliseconds a step | times that without a map |\n|---|---|---|---|")
     for world, make in WORLDS.items():
         kinds = list(maps_of(make()))

@@ -35,6 +35,9 @@ from drogo.errors import ArgumentError
 from drogo.use.online.base import AbstractOnlineMap
 from drogo.use.online.shaping import AbstractShaping
 
+RANDOM = 0.1
+"""The share of random actions while a map explores: a network that is wrong about what was tried
+would otherwise lead in circles."""
 EVERY = 1000
 """The metrics of the map are logged after so many calls, and at the end."""
 
@@ -109,12 +112,14 @@ class ExploringDQN(DQN):
         online = self.explorer
         if deterministic or online is None or online.found:
             return super().predict(observation, state, episode_start, deterministic)
+        rng = np.random.default_rng(np.random.randint(2**31))  # noqa: NPY002  # from SB3's seed
         seen: Any = np.asarray(observation)
         normalised = self.get_vec_normalize_env()
         seen = seen if normalised is None else normalised.unnormalize_obs(seen)
         is_batch = seen.shape != online.shape
-        rng = np.random.default_rng(np.random.randint(2**31))  # noqa: NPY002  # from SB3's seed
         actions = online.act(seen if is_batch else seen[None], rng)
+        is_random = rng.random(len(actions)) < RANDOM
+        actions = np.where(is_random, rng.integers(online.n_actions, size=len(actions)), actions)
         return (actions if is_batch else np.asarray(actions[0])), state
 
     def _excluded_save_params(self) -> list[str]:

@@ -53,7 +53,7 @@ class OnlineConfig:
     """How many times an action counts as untried in a cell of observations."""
     capacity: int = 100_000
     """How many steps are kept."""
-    batch_size: int = 64
+    batch_size: int = 32
     """The number of steps of an update."""
     updates: float = 0.5
     """Updates of the map for each step of the environment."""
