@@ -31,7 +31,7 @@ class Config:
 
     world: str = "four-rooms"
     """The name of a grid world, or the path of a map."""
-    steps: int = 12_000
+    steps: int = 9600
     """Steps of all environments of a seed together."""
     environments: int = 4
     """How many environments take a step at once."""
@@ -150,7 +150,7 @@ def make_train(config: Config) -> Callable[[Array], tuple[Array, Array]]:
     def train(key: Array) -> tuple[Array, Array]:
         def part(run: Run, epsilon: Array) -> tuple[Run, Array]:
             run, _ = jax.lax.scan(iteration, run, epsilon)
-            return run, greedy_return(run.network)
+            return run, greedy_return(run.target)  # an average: the steadier policy
 
         shape = (config.evaluations, config.steps // (n * config.evaluations))
         epsilon = jnp.linspace(1.0, -0.9, shape[0] * shape[1]).clip(0.05).reshape(shape)

@@ -2,7 +2,7 @@
 
     python examples/online_dqn.py                      # four-rooms, with a map
     python examples/online_dqn.py --no-map --seed 1    # the same agent without one
-    python examples/online_dqn.py --env-id MountainCar-v0 --steps 20000
+    python examples/online_dqn.py --env-id MountainCar-v0 --steps 10000
 
 The lines with `online` are all that the map adds. The replay holds the environment's own rewards:
 they are shaped when they are drawn, with the newest map, so that nothing in the replay grows old.
@@ -29,7 +29,7 @@ class Args:
 
     env_id: str = "drogo/FourRooms-v0"
     """An environment with a `Box` of observations and `Discrete` actions."""
-    steps: int = 10_000
+    steps: int = 8000
     """How many steps the agent takes."""
     seed: int = 0
     map: bool = True
@@ -42,8 +42,8 @@ class Args:
     learning_starts: int = 500
     buffer_size: int = 50_000
     batch_size: int = 64
-    target_network_frequency: int = 250
-    """The target network is renewed after every so many steps."""
+    tau: float = 0.01
+    """The rate at which the target network follows."""
     exploration_fraction: float = 0.5
     """In this share of all steps, that of random actions falls from 1 to `end_e`."""
     end_e: float = 0.05
@@ -94,18 +94,16 @@ def train(args: Args) -> nn.Module:
     rng = np.random.default_rng(args.seed)
     torch.manual_seed(args.seed)
     inputs = Features(space)
-    network = nn.Sequential(
-        *(inputs, nn.Linear(inputs.size, 128), nn.ReLU()),
-        *(nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, int(actions.n))),
-    )
+    hidden = (nn.Linear(inputs.size, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU())
+    network = nn.Sequential(inputs, *hidden, nn.Linear(128, int(actions.n)))
     target_network = copy.deepcopy(network)
     optimiser = torch.optim.Adam(network.parameters(), lr=args.learning_rate)
     size = args.buffer_size
     seen, ended = np.zeros((size, *space.shape), space.dtype), np.zeros(size, bool)
     replay = Transitions(seen, np.zeros(size, int), np.zeros(size), seen.copy(), ended)
     online = None
-    if args.map:
-        online = OnlineMap(space, actions, discount=args.gamma, reward=args.map_reward,
+    if args.map:  # It learns after every step, as the agent does.
+        online = OnlineMap(space, actions, discount=args.gamma, reward=args.map_reward, updates=1.0,
                            learning_starts=args.learning_starts, seed=args.seed)  # fmt: skip
 
     returns: list[float] = []
@@ -118,8 +116,7 @@ def train(args: Args) -> nn.Module:
             action = int(online.act([observation], rng)[0])
         next_observation, reward, terminated, truncated, info = env.step(action)
         # A time limit does not end the task, so the agent and the map are told of `terminated`
-        # alone. A single environment returns the episode's own last observation; of a vector of
-        # environments, it may be in `info`.
+        # alone. `next_observation` is the episode's own last one: `env` waits to be reset.
         transition = (observation, action, reward, next_observation, terminated)
         for column, value in zip(replay, transition, strict=True):
             column[step % size] = value
@@ -149,14 +146,15 @@ def train(args: Args) -> nn.Module:
             optimiser.zero_grad()
             nn.functional.smooth_l1_loss(q, aim).backward()
             optimiser.step()
-        if step % args.target_network_frequency == 0:
-            target_network.load_state_dict(network.state_dict())
+            with torch.no_grad():
+                for old, new in zip(target_network.parameters(), network.parameters(), strict=True):
+                    old.lerp_(new, args.tau)
         if (step + 1) % max(1, args.steps // 10) == 0 and returns:
             # The environment's own rewards: shaped ones say nothing about the task.
             print(f"step {step + 1:,}: the last episodes returned {np.mean(returns[-10:]):.1f}")
             if online:
                 print("   map:", ", ".join(f"{k} {v:.4g}" for k, v in online.metrics.items()))
-    return network
+    return target_network  # an average of the last networks, and so the steadier policy
 
 
 def evaluate(args: Args, network: nn.Module) -> None:

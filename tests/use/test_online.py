@@ -324,8 +324,10 @@ def test_the_pure_learner_inside_a_scan():
     before, action, reward, after, over = steps_of(512)
     zeros = np.zeros(512, np.float32)
     steps = Steps(before, action.astype(np.int32), reward.astype(np.float32), after, over, zeros)
-    state = learner.init(network, jax.random.PRNGKey(1), before[0], capacity=512,
-                         sides=np.full(2, 0.05), low=np.full(2, -0.5), high=np.full(2, 0.5))  # fmt: skip
+    state = learner.init(network, jax.random.key(1), before[0], capacity=512, low=-0.5, high=0.5)
+    assert state.visits.sides.tolist() == pytest.approx([0.05, 0.05])
+    with pytest.raises(ArgumentError, match="give sides, or low and high"):
+        learner.init(network, jax.random.key(1), before[0], capacity=512, low=-0.5)
 
     @jax.jit
     def train(state, steps):
