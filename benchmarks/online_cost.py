@@ -32,10 +32,11 @@ WORLDS: dict[str, Callable[[], gymnasium.Env]] = {
 }
 
 
-def maps_of(env: gymnasium.Env) -> dict[str, Any]:
+def maps_of(world: str) -> dict[str, Any]:
+    env = WORLDS[world]()
     spaces = (env.observation_space, env.action_space)
     made: dict[str, Any] = {"no map": None, "network": OnlineMap(*spaces, capacity=20_000)}
-    if isinstance(env.unwrapped, MiniGridWorld):  # observations repeat
+    if "pixels" in world:  # observations repeat
         made["table"] = OnlineTable(*spaces)
     return made
 
@@ -44,7 +45,7 @@ def seconds_of(world: str, kind: str, seed: int) -> float:
     """Seconds of some steps, after the first thousand, in which everything is compiled."""
     from drogo.use.sb3 import LearnMap
 
-    shaping = maps_of(WORLDS[world]())[kind]
+    shaping = maps_of(world)[kind]
     agent = make_agent("dqn", WORLDS[world], shaping, explore=shaping is not None, seed=seed)
     heard = [] if shaping is None else [LearnMap(shaping)]
     agent.learn(1000, callback=heard)
@@ -59,8 +60,8 @@ def show_time() -> None:
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")  # of a few steps without a goal
     print("| world | map | milliseconds a step | times that without a map |\n|---|---|---|---|")
-    for world, make in WORLDS.items():
-        kinds = list(maps_of(make()))
+    for world in WORLDS:
+        kinds = list(maps_of(world))
         took: dict[str, list[float]] = {kind: [] for kind in kinds}
         for seed in range(ROUNDS):
             for kind in kinds:  # in turn, so that a slower moment of the machine hits all

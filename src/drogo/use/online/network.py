@@ -143,6 +143,7 @@ class OnlineMap(AbstractOnlineMap):
         self._steps, self._due, self._found = 0, 0.0, False
         self._learner: OnlineLearner | None = None
         self._state: OnlineState | None = None
+        self._parts: _Parts | None = None
         self._loss: Any = 0.0
         self._scale = 1.0
 
@@ -202,6 +203,7 @@ class OnlineMap(AbstractOnlineMap):
         filled = Steps(*(np.resize(column, (size, *column.shape[1:])) for column in steps))
         count = (np.arange(size) < n, np.asarray(updates, np.int32))
         self._state, loss = _advance(self._learner, self._state, filled, *count)
+        self._parts = None
         self._due -= updates
         self._loss = loss if updates else self._loss  # no number yet: that would wait for it
 
@@ -244,14 +246,14 @@ class OnlineMap(AbstractOnlineMap):
         return width / CELLS
 
     def values(self, observations: Shaped[np.ndarray, "n ..."]) -> Float[np.ndarray, " n"]:
-        return self._evaluated(_values, observations, np.zeros(len(observations)))
+        return self._evaluated(OnlineLearner.value, observations, np.zeros(len(observations)))
 
     def knows(self, observations: Shaped[np.ndarray, "n ..."]) -> Bool[np.ndarray, " n"]:
         return np.full(len(observations), self.updates > 0)
 
     def logits(self, observations: Shaped[np.ndarray, "n ..."]) -> Float[np.ndarray, "n actions"]:
         flat = np.zeros((len(observations), self.n_actions))
-        return self._evaluated(_logits, observations, flat)
+        return self._evaluated(OnlineLearner.logits, observations, flat)
 
     def _evaluated(
         self, function: Callable[..., Array], observations: np.ndarray, otherwise: np.ndarray
@@ -262,7 +264,10 @@ class OnlineMap(AbstractOnlineMap):
             return otherwise
         size = 1 << (n - 1).bit_length()
         filled = np.resize(np.asarray(observations), (size, *self.shape))
-        return np.asarray(function(self._learner, self._state, filled), dtype=np.float64)[:n]
+        if self._parts is None:
+            self._parts = _take_apart(self._learner, self._state)
+        arrays, rest = self._parts
+        return np.asarray(_compiled(function, rest)(arrays, filled), dtype=np.float64)[:n]
 
     def _identity(self) -> dict[str, Any]:
         sides = None if self._sides is None else self._sides.tolist()
@@ -289,7 +294,7 @@ class OnlineMap(AbstractOnlineMap):
         staged = section(arrays, STAGED)
         self._staged = [Steps(**staged)] if staged else []
         stored = section(arrays, STATE)
-        self._learner = self._state = None
+        self._learner = self._state = self._parts = None
         if stored:
             self._learner, like = self._made(self._scale)
             self._state = tree_from(stored, like)
@@ -346,18 +351,31 @@ def _advance(
     return jax.lax.fori_loop(0, jnp.asarray(updates), update, (state, jnp.zeros(())))
 
 
-@eqx.filter_jit
-def _logits(
-    learner: OnlineLearner, state: OnlineState, observations: Shaped[Any, "n ..."]
-) -> Float[Array, "n actions"]:
-    return learner.logits(state, jnp.asarray(observations))
+_Rest = tuple[Any, tuple[Any, ...], Any]
+_Parts = tuple[list[Array], _Rest]
 
 
-@eqx.filter_jit
-def _values(
-    learner: OnlineLearner, state: OnlineState, observations: Shaped[Any, "n ..."]
-) -> Float[Array, " n"]:
-    return learner.value(state, jnp.asarray(observations))
+def _take_apart(learner: OnlineLearner, state: OnlineState) -> _Parts:
+    """Returns the arrays of a learner and its state, and the rest, which can be hashed. What
+    `filter_jit` does at every call takes longer than to evaluate a small network."""
+    arrays, others = eqx.partition((learner, state), eqx.is_array)
+    leaves, structure = jax.tree.flatten(arrays)
+    other_leaves, other_structure = jax.tree.flatten(others)
+    return leaves, (structure, tuple(other_leaves), other_structure)
+
+
+@functools.cache
+def _compiled(function: Callable[..., Array], rest: _Rest) -> Callable[..., Array]:
+    """Returns a compiled function of the arrays of a learner and its state, and a batch."""
+    structure, other_leaves, other_structure = rest
+
+    @jax.jit
+    def evaluated(leaves: list[Array], observations: Shaped[Any, "n ..."]) -> Array:
+        others = jax.tree.unflatten(other_structure, other_leaves)
+        learner, state = eqx.combine(jax.tree.unflatten(structure, leaves), others)
+        return function(learner, state, jnp.asarray(observations))
+
+    return evaluated
 
 
 def _joined(parts: list[Steps]) -> Steps:
