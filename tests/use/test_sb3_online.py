@@ -202,6 +202,14 @@ def test_until_a_goal_is_found_the_map_explores_for_an_agent(sb3, ours, tmp_path
     agent.explorer = untold  # in which nothing is found: all actions are equal
     drawn = {int(agent.predict(seen[0])[0]) for _ in range(60)}
     assert drawn == {0, 1, 2, 3}
+    agent.explorer = online  # from now on its actions replace the random ones alone
+    promised = online.logits(seen[:1])[0]
+    agent.exploration_rate = 1.0
+    drawn = [int(agent.predict(seen[0])[0]) for _ in range(60)]
+    assert drawn.count(promised.argmax()) > 40
+    agent.exploration_rate = 0.0
+    own = agent.predict(seen, deterministic=True)[0].tolist()
+    assert [int(agent.predict(one)[0]) for one in seen] == own
     agent.save(tmp_path / "agent.zip")
     again = ours.ExploringDQN.load(tmp_path / "agent.zip")
     assert again.explorer is None

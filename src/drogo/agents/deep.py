@@ -22,11 +22,15 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "learning_rate": 1e-3, "learning_starts": 500, "train_freq": 2, "gradient_steps": 1,
         "batch_size": 64, "target_update_interval": 250, "buffer_size": 50_000,
         "exploration_fraction": 0.5, "exploration_final_eps": 0.05,
-        "policy_kwargs": {"net_arch": [128, 128]},
+        "policy_kwargs": {"net_arch": [128, 128], "optimizer_kwargs": {"fused": True}},
     },
-    "ppo": {"n_steps": 128, "batch_size": 64, "learning_rate": 2.5e-4, "ent_coef": 0.0},
+    "ppo": {
+        "n_steps": 128, "batch_size": 256, "n_epochs": 4, "learning_rate": 2.5e-4, "ent_coef": 0.01,
+        "policy_kwargs": {"optimizer_kwargs": {"fused": True, "eps": 1e-5}},
+    },
 }  # fmt: skip
-"""Those of PPO are from SB3's zoo for MiniGrid, which also normalises the reward."""
+"""Those of PPO are CleanRL's for eight environments, with the reward normalised as in SB3's zoo for
+MiniGrid. A fused optimiser takes the same steps in less time."""
 ENVIRONMENTS = {"dqn": 1, "ppo": 8}
 EVERY = {"dqn": 500, "ppo": 2048}
 """How many steps are between two judgements, unless that is said."""

@@ -11,8 +11,8 @@
 The environment, its rewards and everything that the agent logs stay as they are. An off-policy
 agent learns from rewards that are shaped with the newest map whenever they are drawn from its
 replay; an on-policy agent from a rollout whose rewards are shaped before each of its updates.
-`ExploringDQN` is a `DQN` that the map also leads to what was not tried yet, until a goal is found;
-any other agent works as well, and explores as it always does.
+`ExploringDQN` is a `DQN` that the map also leads: to what was not tried yet, and when a goal is found
+to that. Any other agent works as well, and explores as it always does.
 
 This module needs the extra `sb3`.
 """
@@ -36,7 +36,7 @@ from drogo.use.online.base import AbstractOnlineMap
 from drogo.use.online.shaping import AbstractShaping
 
 RANDOM = 0.1
-"""The share of random actions while a map explores: a network that is wrong about what was tried
+"""The share of random actions among those of a map: a network that is wrong about what was tried
 would otherwise lead in circles."""
 EVERY = 1000
 """The metrics of the map are logged after so many calls, and at the end."""
@@ -92,11 +92,12 @@ class ShapedReplayBuffer(ReplayBuffer):
 
 
 class ExploringDQN(DQN):
-    """A `DQN` that a map explores for until a goal is found.
+    """A `DQN` that a map explores for.
 
-    While it trains it does what the map promises most of, which leads to what was not tried yet:
-    before the first goal there is nothing else worth doing. From then on it is an ordinary `DQN`.
-    `LearnMap` tells it which map. Its arguments are those of `DQN`.
+    Until a goal is found it does what the map promises most of while it trains, which leads to what
+    was not tried yet: there is nothing else worth doing. From then on it is epsilon-greedy, and the
+    actions that a `DQN` would draw at random are the map's. `LearnMap` tells it which map. Its
+    arguments are those of `DQN`.
     """
 
     explorer: AbstractOnlineMap | None = None
@@ -110,9 +111,11 @@ class ExploringDQN(DQN):
     ) -> tuple[np.ndarray, Any]:
         """Returns the actions for some observations, as in `DQN`."""
         online = self.explorer
-        if deterministic or online is None or online.found:
+        if deterministic or online is None:
             return super().predict(observation, state, episode_start, deterministic)
         rng = np.random.default_rng(np.random.randint(2**31))  # noqa: NPY002  # from SB3's seed
+        if online.found and rng.random() >= self.exploration_rate:
+            return super().predict(observation, state, episode_start, deterministic=True)
         seen: Any = np.asarray(observation)
         normalised = self.get_vec_normalize_env()
         seen = seen if normalised is None else normalised.unnormalize_obs(seen)
