@@ -33,11 +33,13 @@ CASES: dict[str, dict[str, Any]] = {
     "none of these, no features": {"scaled": False, "rescale": False, "frequencies": 0},
     "5,000 updates": {"updates": 5000},
     "1,000 updates": {"updates": 1000},
-    "20,000 transitions": {"transitions": 20_000},
+    "20,000 transitions, 15,000 updates": {"transitions": 20_000, "updates": 15_000},
     "20,000 transitions, 5,000 updates": {"transitions": 20_000, "updates": 5000},
     "episodes from the start": {"start": "reset"},
-    "episodes, 20,000 transitions": {"start": "reset", "transitions": 20_000},
-}
+    "episodes, 20,000 transitions, 15,000 updates": {
+        "start": "reset", "transitions": 20_000, "updates": 15_000,
+    },
+}  # fmt: skip
 
 
 def main() -> None:

@@ -25,6 +25,9 @@ from drogo.use.online.base import AbstractOnlineMap
 from drogo.use.online.shaping import AbstractShaping
 from drogo.use.shaping import mixed
 
+TOGETHER = 4
+"""So many updates of RND are made by one call of a compiled program: the call takes longer than an
+update."""
 FAR = 5.0
 """Normalised observations are cut off at so many standard deviations."""
 
@@ -117,11 +120,12 @@ class RND(AbstractShaping):
             )
 
     def train(self) -> None:
-        """Makes the updates that are due."""
-        while self._due >= 1:
-            rows = self._rng.integers(min(self.steps, len(self._kept)), size=self.batch_size)
-            self._state = _predict_better(self._adam, self._state, jnp.asarray(self._kept[rows]))
-            self._due -= 1
+        """Makes the updates that are due, several at once."""
+        while self._due >= TOGETHER:
+            seen, size = min(self.steps, len(self._kept)), (TOGETHER, self.batch_size)
+            batches = jnp.asarray(self._kept[self._rng.integers(seen, size=size)])
+            self._state = _predict_better(self._adam, self._state, batches)
+            self._due -= TOGETHER
 
     def shaped(
         self, reward: Any, observation: Any, next_observation: Any, terminated: Any
@@ -146,6 +150,17 @@ def _errors(state: _Prediction, rows: Float[Array, "n size"]) -> Float[Array, " 
 
 @eqx.filter_jit
 def _predict_better(
+    adam: optax.GradientTransformation, state: _Prediction, batches: Float[Array, "updates n size"]
+) -> _Prediction:
+    arrays, rest = eqx.partition(state, eqx.is_array)
+
+    def update(arrays: Any, rows: Array) -> tuple[Any, None]:
+        return eqx.filter(_updated(adam, eqx.combine(arrays, rest), rows), eqx.is_array), None
+
+    return eqx.combine(jax.lax.scan(update, arrays, batches)[0], rest)
+
+
+def _updated(
     adam: optax.GradientTransformation, state: _Prediction, rows: Float[Array, "n size"]
 ) -> _Prediction:
     count = state.count + 1
