@@ -11,8 +11,8 @@
 The environment, its rewards and everything that the agent logs stay as they are. An off-policy
 agent learns from rewards that are shaped with the newest map whenever they are drawn from its
 replay; an on-policy agent from a rollout whose rewards are shaped before each of its updates.
-`ExploringDQN` is a `DQN` that the map also leads: to what was not tried yet, and to the goal as soon
-as one is found. Any other agent works as well, and explores as it always does.
+`ExploringDQN` is a `DQN` that the map also leads: to what was not tried yet, and then to the goal.
+Any other agent works as well, and explores as it always does.
 
 This module needs the extra `sb3`.
 """
