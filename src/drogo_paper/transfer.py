@@ -190,7 +190,9 @@ def _verdict(scope: Scope, totals: Totals, inside: int) -> str:
 
 def _caption(scope: Scope) -> str:
     return (
-        f"The sum of the returns of {TASKS} tasks, with one episode each. Learners have "
+        f"The sum of the returns of {TASKS} tasks, with one episode each. Optimal: Q-learning for "
+        "each task. DF: default features. SF-k: generalised policy improvement from the successor "
+        "features of k policies, which were learned for other tasks. Learners have "
         f"{seeds_in(scope)} seeds and {steps_in(scope):,} steps; mean and 95 % bootstrap interval "
         "over seeds. What is not learned has no interval"
         + scope.against_paper(
