@@ -1,4 +1,4 @@
-"""The numbers that the paper prints, and how ours compare with them in words."""
+"""The numbers that papers print, and how ours compare with them in words."""
 
 from __future__ import annotations
 
@@ -19,10 +19,18 @@ def published() -> dict[str, Any]:
 def shaping(quantity: str, world: str, method: str) -> Interval | None:
     """Returns a number of the shaping table in steps or visits, or None if the table has none."""
     table = published()["shaping"][quantity]
-    entry = table.get(world, {}).get(method)
+    return _interval(table.get(world, {}).get(method), table["unit"])
+
+
+def transfer(method: str) -> Interval | None:
+    """Returns what a method earns in all tasks of the transfer experiment, or None."""
+    return _interval(published()["transfer"]["cumulative_return"].get(method), 1)
+
+
+def _interval(entry: list[float] | None, unit: float) -> Interval | None:
     if entry is None:
         return None
-    mean, below, above = (table["unit"] * number for number in entry)
+    mean, below, above = (unit * number for number in entry)
     return Interval(mean, mean - below, mean + above)
 
 

@@ -1,4 +1,4 @@
-"""All questions by name, in the order of the paper."""
+"""All questions by name: in the order of the paper, and then those of earlier papers."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ QUESTIONS = {
     "ablation-network": "ablation_network",
     "ablation-network-paper": "ablation_network_paper",
     "theory": "theory",
+    "transfer": "transfer",
 }
 
 

@@ -150,7 +150,7 @@ def _section(name: str, answer: Answer, figures: Mapping[str, bytes]) -> str:
     notes = "".join(f"<p>{_text(note)}</p>" for note in answer.notes)
     return (
         f'<section id="{name}"><h2>{_text(answer.title)}</h2>'
-        f'<p class="source">In the paper: {_text(answer.source)}</p>'
+        f'<p class="source">In {_text(answer.paper)}: {_text(answer.source)}</p>'
         f'<p class="verdict">{_text(answer.verdict)}</p>{shown}{tables}{notes}</section>'
     )
 
@@ -190,7 +190,7 @@ def as_markdown(
 
 def _markdown_section(answer: Answer, figures: str) -> list[str]:
     title = _line(answer.title)
-    lines = ["", f"## {title}", "", f"In the paper: {_line(answer.source)}."]
+    lines = ["", f"## {title}", "", f"In {_line(answer.paper)}: {_line(answer.source)}."]
     lines += ["", _line(answer.verdict)]
     for name in answer.figures:
         lines += ["", f"![{title}]({figures}/{name}.png)"]

@@ -49,7 +49,7 @@ class Answer:
 
     title: str
     source: str
-    """Its figure or table in the paper."""
+    """Its figure or table in that paper."""
     verdict: str
     """The answer in one or two sentences."""
     figures: dict[str, Figure] = field(default_factory=dict)
@@ -57,6 +57,8 @@ class Answer:
     notes: list[str] = field(default_factory=list)
     numbers: dict[str, Any] = field(default_factory=dict)
     """The main numbers as plain JSON."""
+    paper: str = "the paper"
+    """The paper that it is from."""
 
 
 class Missing(DrogoError, LookupError):

@@ -167,7 +167,7 @@ def test_editing_a_figure_does_not_invalidate_runs():
         shaping_successor.job(TINY),
     ):
         assert job.function.startswith("drogo_paper.jobs.")
-    for path in Path(drogo_paper.jobs.__file__).parent.glob("*.py"):
+    for path in Path(drogo_paper.jobs.__file__).parent.rglob("*.py"):
         imports = re.findall(r"^(?:from|import) (drogo_paper\S*)", path.read_text(), re.M)
         assert all(name.startswith("drogo_paper.jobs.") for name in imports)
 

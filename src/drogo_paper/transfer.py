@@ -1,0 +1,273 @@
+"""Which representation finds good policies for new terminal rewards, without learning again?
+
+The experiment of Tse, Chandrasekar and Machado (2025): default features, and successor features
+with generalised policy improvement, in 100 tasks that differ in what four goals are worth. Beside
+them: the same policies from exact log columns, which learned ones can take the place of
+(`cumulative_returns`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from jaxtyping import Float
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from drogo.plot.shaping import OKABE_ITO, legend_below
+from drogo.runs.job import Job
+from drogo.statistics import Interval, bootstrap_band, bootstrap_mean
+from drogo.worlds.grid import GridWorld
+from drogo_paper import published
+from drogo_paper.figures import new_figure
+from drogo_paper.jobs.transfer import policies, runs
+from drogo_paper.jobs.transfer.runs import (
+    AS_PUBLISHED,
+    DEFAULT,
+    DEFAULT_DIVIDED,
+    EXACT,
+    OPTIMAL,
+    UNCHANGED,
+    successor,
+)
+from drogo_paper.jobs.transfer.tasks import STEPS, WORLD, Tasks, best_returns, draw_starts, returns
+from drogo_paper.scope import DISCOUNT, Answer, Get, Scope, Table, needed
+
+LAM = 1.3
+"""The published lambda."""
+LAMBDAS = (LAM, 0.3, 0.1, 0.01)
+"""The lambdas of exact columns."""
+TASKS, SEEDS = 100, 50
+SECONDS = {"optimal": 10.0, "default_features": 6.0, "successor_features": 35.0}
+"""About how long each job takes."""
+BEST = "best possible"
+COLUMNS = {lam: f"exact columns, λ = {lam:g}" for lam in LAMBDAS}
+UNDIVIDED = f"{COLUMNS[LAM]}, weights exp(r)"
+IMPROVED = [successor(k) for k in reversed(runs.POLICIES)]
+METHODS = [BEST, OPTIMAL, DEFAULT, *IMPROVED, DEFAULT_DIVIDED, *(name + EXACT for name in IMPROVED),
+           UNDIVIDED, *COLUMNS.values()]  # fmt: skip
+"""The rows of the table."""
+LINES = {BEST: ":", OPTIMAL: "--"}
+"""How the curves are drawn that are no method of transfer."""
+DRAWN = [OPTIMAL, DEFAULT, *IMPROVED, COLUMNS[LAMBDAS[-1]], BEST]
+AT_THE_TOP, LAST = [OPTIMAL, DEFAULT, COLUMNS[LAMBDAS[-1]], BEST], 20
+"""Curves that lie close together, and at how many of the last tasks they are drawn again."""
+
+Curves = Float[np.ndarray, "seeds tasks"]
+Totals = Mapping[str, Mapping[str, Interval]]
+"""The return of all tasks by evaluation and method."""
+
+
+def seeds_in(scope: Scope) -> int:
+    """The seeds of each learner: the published number, except in a quick look."""
+    return scope.seeds if scope.quick else SEEDS
+
+
+def steps_in(scope: Scope) -> int:
+    """The steps of each learner."""
+    return STEPS // 10 if scope.quick else STEPS
+
+
+def jobs(scope: Scope, get: Get) -> list[Job]:
+    settings = {
+        "tasks": TASKS,
+        "seeds": seeds_in(scope),
+        "steps": steps_in(scope),
+        "discount": DISCOUNT,
+        "lam": LAM,
+    }
+    return [
+        Job(f"drogo_paper.jobs.transfer.runs:{name}", settings, f"transfer, {name}", seconds)
+        for name, seconds in SECONDS.items()
+    ]
+
+
+def cumulative_returns(
+    world: GridWorld, tasks: Tasks, columns: policies.Columns, lam: float
+) -> Float[np.ndarray, "*lanes tasks"]:
+    """Computes the return of the first task, of the first two, and so on, from log columns.
+
+    Args:
+        world: The world.
+        tasks: The tasks.
+        columns: The log column of each goal at each state, exact or learned, such as one per seed.
+        lam: What a goal is worth is divided by it. Right is the lambda of the columns.
+    """
+    policy = policies.from_columns(world, columns, tasks.value / lam)
+    return returns(world, tasks, policy).cumsum(axis=-1)
+
+
+def cumulative(scope: Scope, get: Get) -> dict[str, dict[str, Curves]]:
+    """Returns the curves of each method in each evaluation."""
+    world = GridWorld.load(WORLD)
+    columns = {lam: policies.exact_columns(world.mdp, lam) for lam in LAMBDAS}
+    learned = {}
+    for job in jobs(scope, get):
+        learned |= needed(get, job).arrays
+    curves = {}
+    for evaluation, tasks in runs.evaluations(world, TASKS).items():
+        found = {BEST: best_returns(world, tasks).cumsum()[None]}
+        for name, array in learned.items():
+            method, _, where = name.rpartition("/")
+            if where == evaluation:
+                found[method] = array.cumsum(axis=-1)
+        found[UNDIVIDED] = cumulative_returns(world, tasks, columns[LAM], 1.0)[None]
+        for lam, name in COLUMNS.items():
+            found[name] = cumulative_returns(world, tasks, columns[lam], lam)[None]
+        curves[evaluation] = found
+    return curves
+
+
+def answer(scope: Scope, get: Get) -> Answer:
+    curves = cumulative(scope, get)
+    totals = {
+        where: {name: _total(found) for name, found in by_method.items()}
+        for where, by_method in curves.items()
+    }
+    lines = _lines(totals)
+    inside = sum("inside" in line[3] for line in lines)
+    header = ["method", "evaluated as published", "published", "verdict", "in the unchanged world"]
+    if scope.quick:  # neither the published numbers nor a verdict about them
+        header, lines = _without_paper(header), [_without_paper(line) for line in lines]
+    return Answer(
+        "Transfer to new terminal rewards",
+        "its figure on transfer",
+        _verdict(scope, totals, inside),
+        {"transfer": _figure(curves)},
+        [Table(header, lines, _caption(scope))],
+        [] if scope.quick else _notes(totals),
+        {where: {name: x.mean for name, x in found.items()} for where, found in totals.items()},
+        paper="Tse, Chandrasekar and Machado (2025)",
+    )
+
+
+def _total(curves: Curves) -> Interval:
+    return bootstrap_mean(curves[:, -1], np.random.default_rng(0))
+
+
+def _cell(interval: Interval) -> str:
+    """A return and its interval, if it has one."""
+    mean, low, high = (f"{number:,.0f}" for number in interval)
+    return mean if low == high else f"{mean} [{low}, {high}]"
+
+
+def _lines(totals: Totals) -> list[list[str]]:
+    lines = []
+    for method in METHODS:
+        ours, theirs = totals[AS_PUBLISHED][method], published.transfer(method)
+        printed = "-" if theirs is None else _cell(theirs)
+        verdict = "-" if theirs is None else published.verdict(ours, theirs)
+        lines.append([method, _cell(ours), printed, verdict, _cell(totals[UNCHANGED][method])])
+    return lines
+
+
+def _without_paper(line: list[str]) -> list[str]:
+    return line[:2] + line[4:]
+
+
+def _verdict(scope: Scope, totals: Totals, inside: int) -> str:
+    if scope.quick:
+        return (
+            f"{steps_in(scope):,} steps of learning with {seeds_in(scope)} seeds: too short for a "
+            "verdict."
+        )
+    both = [published.transfer(method) for method in (DEFAULT, OPTIMAL)]
+    printed = " of ".join(f"{theirs.mean:,.0f}" for theirs in both if theirs is not None)
+    count = sum(published.transfer(method) is not None for method in METHODS)
+    shown = {name: _cell(interval) for name, interval in totals[AS_PUBLISHED].items()}
+    unchanged = {name: _cell(interval) for name, interval in totals[UNCHANGED].items()}
+    return (
+        f"Default features learned as published earn {shown[DEFAULT]} in {TASKS} tasks, where the "
+        f"policies that are called optimal earn {shown[OPTIMAL]}; published: {printed}. {inside} "
+        f"of {count} numbers lie inside the published intervals. But the published evaluation "
+        f"erases low-reward cells. In the unchanged world the best possible is {unchanged[BEST]}: "
+        f"the policies called optimal earn {unchanged[OPTIMAL]}, learned default features "
+        f"{unchanged[DEFAULT]}, and exact columns {unchanged[COLUMNS[LAM]]} at λ = {LAM:g} and "
+        f"{unchanged[COLUMNS[LAMBDAS[-1]]]} at λ = {LAMBDAS[-1]:g}."
+    )
+
+
+def _caption(scope: Scope) -> str:
+    return (
+        f"The sum of the returns of {TASKS} tasks, with one episode each. Optimal: Q-learning for "
+        "each task. DF: default features. SF-k: generalised policy improvement from the successor "
+        "features of k policies, which were learned for other tasks. Learners have "
+        f"{seeds_in(scope)} seeds and {steps_in(scope):,} steps; mean and 95 % bootstrap interval "
+        "over seeds. What is not learned has no interval"
+        + scope.against_paper(
+            ". Published numbers are read off the figure, in which a pixel is 7; the interval of "
+            "DF is hidden by its line, which is 40 wide"
+        )
+        + "."
+    )
+
+
+def _notes(totals: Totals) -> list[str]:
+    """What the differences between the rows come from."""
+    world = GridWorld.load(WORLD)
+    starts = draw_starts(world, TASKS)
+    low = world.low_reward[starts]
+    shown = {name: _cell(interval) for name, interval in totals[AS_PUBLISHED].items()}
+    smallest = {
+        lam: (v := policies.exact_columns(world.mdp, lam))[v > policies.FAR / 2].min()
+        for lam in LAMBDAS
+    }
+    first, last = successor(max(runs.POLICIES)), LAMBDAS[-1]
+    return [
+        "The tasks are the published ones: what goals are worth, where episodes begin, and the "
+        "rewards of the policies that successor features are learned for were drawn again from "
+        "the seeds of the published scripts. What the learners see on their walks was not.",
+        f"The published evaluation marks the cell in which an episode begins as the start, and as "
+        f"a plain cell afterwards. {low.sum()} of {TASKS} episodes begin in a low-reward cell, so "
+        f"that {len(np.unique(starts[low]))} of {world.low_reward.sum()} low-reward cells cost 1 "
+        "instead of 20 by the last task. No method is told. The best possible in this evaluation "
+        f"is {shown[BEST]}, for policies that know which cells are erased.",
+        f"The policies called optimal are learned by Q-learning with a discount of {DISCOUNT:g}, "
+        "but judged by their undiscounted return. In the unchanged world other policies earn more.",
+        f"Published default features weigh a goal with exp(r), where the equation has exp(r/λ). "
+        f"With λ = {LAM:g} this makes goals worth {LAM:g} times as much, which happens to help: at "
+        f"this λ a step costs its reward and up to λ log 4 = {LAM * np.log(4):.1f} for leaving "
+        f"the default policy, so that far goals are valued too low. Learned with the equation's "
+        f"weights, they earn {shown[DEFAULT_DIVIDED]}; exact columns earn {shown[UNDIVIDED]} with "
+        f"the published weights and {shown[COLUMNS[LAM]]} with the equation's, so the rest of the "
+        "difference is the error of learning.",
+        f"A small λ needs no such luck, but the log domain: the smallest entry of a column is "
+        f"e^{smallest[LAM]:.0f} at λ = {LAM:g} and e^{smallest[last]:.0f} at λ = {last:g}, which "
+        "double precision cannot hold.",
+        f"{first} with exact features earns {shown[first + EXACT]}: part of what successor "
+        "features lose is the error of learning. The published script cuts off the digits of what "
+        "goals are worth for successor features, as do these runs.",
+    ]
+
+
+def _figure(curves: Mapping[str, Mapping[str, Curves]]) -> Figure:
+    figure = new_figure(12, 4.8)
+    left, *panels = figure.subplots(1, 3, width_ratios=[0.8, 1, 1])
+    left.imshow(GridWorld.load(WORLD).picture(), interpolation="nearest")
+    left.set(xticks=[], yticks=[], title=WORLD)
+    left.set_xlabel("green: goals, white: -1,\norange: low reward (-20)")
+    titles = {AS_PUBLISHED: "evaluated as published", UNCHANGED: "in the unchanged world"}
+    for axes, (where, found) in zip(panels, curves.items(), strict=True):
+        _draw(axes, found, DRAWN)
+        axes.set(title=titles[where], xlabel="tasks")
+        axes.sharey(panels[0])
+        inset = axes.inset_axes((0.09, 0.68, 0.33, 0.3))  # where there are no curves
+        _draw(inset, {name: found[name][:, -LAST:] for name in found}, AT_THE_TOP, TASKS - LAST)
+        inset.tick_params(labelsize=7)
+    panels[0].set_ylabel("cumulative return (thousands)")
+    legend_below(figure, panels[0])
+    return figure
+
+
+def _draw(axes: Axes, curves: Mapping[str, Curves], names: Sequence[str], before: int = 0) -> None:
+    """Draws the curves of some methods, with the band of those that have seeds."""
+    for name in names:
+        of_seeds, colour = curves[name] / 1000, OKABE_ITO[DRAWN.index(name)]
+        task = before + np.arange(1, of_seeds.shape[1] + 1)
+        if len(of_seeds) > 1:
+            band = bootstrap_band(of_seeds, np.random.default_rng(0))
+            axes.fill_between(task, *band, color=colour, alpha=0.2, linewidth=0)
+        axes.plot(task, of_seeds.mean(axis=0), LINES.get(name, "-"), color=colour, linewidth=1.6,
+                  label=name, zorder=4 if name in LINES else 3)  # fmt: skip
+    axes.grid(alpha=0.3)

@@ -1,0 +1,294 @@
+"""The transfer experiment: its tasks, its learners and its policies, with numbers by hand."""
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from drogo.runs.job import Outcome
+from drogo.worlds.grid import GridWorld
+from drogo_paper import published, report, transfer
+from drogo_paper.jobs.transfer import policies, runs, td
+from drogo_paper.jobs.transfer.tasks import (
+    EVALUATING,
+    LEARNING,
+    WORLD,
+    Tasks,
+    best_returns,
+    draw_starts,
+    draw_values,
+    published_tasks,
+    returns,
+)
+from drogo_paper.scope import Scope
+
+RIGHT, DOWN, LEFT = 0, 1, 2
+TINY = GridWorld.parse("#####\n#G.G#\n#####")
+"""One cell between two goals; half of the moves stay in it."""
+CORRIDOR = GridWorld.parse("step-limit: 12\n\n#######\n#G.x.G#\n#######")
+LAM = 1 / np.log(2)
+"""Leaving a plain cell halves the desirability."""
+
+
+@cache
+def world():
+    return GridWorld.load(WORLD)
+
+
+def one_step(monkeypatch, state, action, next_state, next_action=0):
+    """Makes walks of one step of one lane."""
+    whole = [np.array([number]) for number in (state, action, next_state, next_action)]
+    step = td.Step(*whole, number=np.array([0.5]))
+    monkeypatch.setattr(td, "walks", lambda *arguments: [step])
+
+
+@pytest.mark.parametrize(
+    ("action", "next_state", "entry"),
+    [(RIGHT, 2, [0.0, 0.05]), (LEFT, 0, [0.05, 0.0]), (DOWN, 1, [0.01, 0.02])],
+)
+def test_one_update_of_default_features(monkeypatch, action, next_state, entry):
+    """A tenth of the way from 0 to exp(r/lam) = 1/2 times the next entry."""
+    one_step(monkeypatch, 1, action, next_state, RIGHT)
+    table = runs.at_goals(TINY, 1)
+    table[0, 1, RIGHT] = [0.2, 0.4] if action == DOWN else [0.0, 0.0]
+    learned = td.learn(
+        TINY,
+        table,
+        [],
+        cumulant=np.zeros((3, 2)),
+        factor=np.exp(TINY.reward / LAM),
+        bootstrap=td.taken,
+        step_size=0.1,
+        steps=1,
+    )
+    np.testing.assert_allclose(learned[0, 1, action], entry)
+    np.testing.assert_array_equal(learned[0, [0, 2]], table[0, [0, 2]])
+
+
+def test_one_update_of_q_learning(monkeypatch):
+    """It bootstraps from the best action, with -1 for the step and a discount of a half."""
+    one_step(monkeypatch, 1, DOWN, 1, LEFT)
+    table = np.zeros((1, 3, 4, 1))
+    table[0, 1, :, 0] = [6.0, 9.0, 4.0, 9.0]
+    half = np.full(3, 0.5)
+    settings = {"cumulant": TINY.reward[:, None], "factor": half, "step_size": 1.0, "steps": 1}
+    learned = td.learn(TINY, table, [], bootstrap=td.greedy, **settings)
+    assert learned[0, 1, :, 0].tolist() == [6.0, -1 + 0.5 * 9, 4.0, 9.0]
+
+
+def test_actions_of_a_policy():
+    """The best actions are equally likely, and a random number chooses among them."""
+    policy = policies.greedy_policy(np.array([[[1.0, 3.0, 3.0, 0.0]]]))
+    assert policy.tolist() == [[[0.0, 0.5, 0.5, 0.0]]]
+    zero = np.array([0])
+    for number, action in ((0.0, 1), (0.49, 1), (0.5, 2), (0.99, 2)):
+        step = td.Step(zero, zero, zero, zero, np.array([number]))
+        assert td.sampled(policy)(np.zeros((1, 1, 4, 1)), step) == [action]
+
+
+def default_problem(world, lam, lanes=1):
+    """Default features under uniformly random actions."""
+    goals = int(world.terminal.sum())
+    return runs.at_goals(world, lanes), {
+        "cumulant": np.zeros((world.n_states, goals)),
+        "factor": np.exp(world.reward / lam),
+    }
+
+
+def test_exact_default_features_and_columns():
+    """e = (1/4 + e/2)/2 for each goal, so e = 1/6; a move is worth half of where it leads."""
+    first, problem = default_problem(TINY, LAM)
+    table = td.fixed_point(TINY, first, **problem, policy=np.full((1, 3, 4), 0.25))
+    np.testing.assert_allclose(table[0, 1], [[0, 1 / 2], [1 / 12] * 2, [1 / 2, 0], [1 / 12] * 2])
+    columns = policies.exact_columns(TINY.mdp, LAM)
+    np.testing.assert_allclose(columns[:, 1], np.log([1 / 6, 1 / 6]))
+    assert columns[[0, 1], [0, 2]].tolist() == [0, 0]
+
+
+def test_default_features_tend_to_their_fixed_point():
+    lanes = 200
+    first, problem = default_problem(CORRIDOR, LAM, lanes)
+    rngs = [np.random.default_rng([lane]) for lane in range(lanes)]
+    learned = td.learn(
+        CORRIDOR, first, rngs, **problem, bootstrap=td.taken, step_size=0.1, steps=1500
+    )
+    policy = np.full((1, CORRIDOR.n_states, 4), 0.25)
+    (exact,) = td.fixed_point(CORRIDOR, first[:1], **problem, policy=policy)
+    # An entry is the mean of steps with random ends; over lanes their error averages out.
+    np.testing.assert_allclose(learned.mean(axis=0), exact, atol=0.005)
+
+
+def test_a_walk_ends_in_goals_and_at_the_limit(monkeypatch):
+    """Nowhere else. What a lane does depends on its own generator alone."""
+    monkeypatch.setattr(td, "BLOCK", 7)
+    one, three = (
+        list(td.walks(CORRIDOR, [np.random.default_rng(seed) for seed in range(lanes)], 200))
+        for lanes in (1, 3)
+    )
+    length, ends = 0, set()
+    for before, after, beside in zip(one, one[1:], three[1:], strict=False):
+        length += 1
+        in_goal, at_limit = CORRIDOR.terminal[before.next_state[0]], length == CORRIDOR.step_limit
+        if in_goal or at_limit:
+            ends.add((bool(in_goal), at_limit))
+            length = 0
+        else:
+            assert after.state == before.next_state
+        assert after.action == before.next_action
+        assert not CORRIDOR.terminal[after.state[0]]
+        assert after.next_state == CORRIDOR.next_state[after.state, after.action]
+        assert [part[0] for part in after] == [part[0] for part in beside]
+    assert len(one) == 200
+    assert {(True, False), (False, True)} <= ends
+
+
+def test_improving_on_policies_of_a_chain():
+    """Three states: going right from the last ends in a goal, going left from the first stays.
+
+    The first policy always goes right, the second left. Features are discounted by a half: the
+    number of steps, and whether the goal is reached. In state 1, for example, the first policy's
+    right takes 1 + 1/2 steps, and the goal is reached after two, which is worth 1/4.
+    """
+    right = [[[1.75, 0.125], [1.875, 0.0625]], [[1.5, 0.25], [1.875, 0.0625]],
+             [[1.0, 0.5], [1.75, 0.125]]]  # fmt: skip
+    left = [[[2.0, 0.0], [2.0, 0.0]], [[2.0, 0.0], [2.0, 0.0]], [[1.0, 0.5], [2.0, 0.0]]]
+    weight = np.array([[-1.0, 10.0], [-1.0, -10.0]])  # a good goal, and a bad one
+    first, both = policies.improved(np.array([[right, left]]), weight)
+    # Good goal, in state 0: -1.75 + 1.25 is more than -1.875 + 0.625. Bad goal: -3 is less than
+    # -2.5 in state 0, -4 less than -2.5 in state 1, and -6 less than -3 in state 2.
+    assert first.tolist() == [[[0, 0, 0], [1, 1, 1]]]
+    # The second policy never gets there, for -2: both actions are equal, but in state 2.
+    assert both.tolist() == [[[0, 0, 0], [0, 0, 1]]]
+
+
+def test_policies_from_columns_weigh_goals():
+    """Goals 3 and 1 steps away from state 1, over a low-reward cell and not."""
+    columns = np.array([[0.0, -1.0, -30.0, -31.0, -40.0], [-40.0, -31.0, -30.0, -1.0, 0.0]])
+    weight = np.array([[0.0, 0.0], [0.0, 35.0], [-35.0, 0.0]])
+    policy = policies.from_columns(CORRIDOR, columns, weight)
+    assert policy[:, 1].tolist() == [LEFT, RIGHT, RIGHT]
+    assert policy[:, 2].tolist() == [RIGHT, RIGHT, RIGHT]  # the first of equals; then the better
+    doubled = policies.from_columns(CORRIDOR, np.stack([columns, columns]), weight)
+    assert doubled.shape == (2, 3, 5)
+
+
+def corridor_tasks(value):
+    reward = np.where(CORRIDOR.terminal, 0.0, CORRIDOR.reward)
+    return Tasks(np.array(value), np.array([1, 3]), np.tile(reward, (2, 1)))
+
+
+def test_returns_by_hand():
+    tasks = corridor_tasks([[5.0, 40.0], [5.0, 40.0]])
+    right, left, down = (np.full((2, 5), action) for action in (RIGHT, LEFT, DOWN))
+    limit = CORRIDOR.step_limit
+    assert returns(CORRIDOR, tasks, right).tolist() == [-1 - 20 - 1 + 40, -1 + 40]
+    assert returns(CORRIDOR, tasks, np.stack([left, down])).tolist() == [
+        [-1 + 5, -1 - 20 - 1 + 5],
+        [-limit, -limit],
+    ]
+    assert best_returns(CORRIDOR, tasks).tolist() == [18, 39]
+    bad = -1e4  # it is better to wait until the episode is cut off
+    assert best_returns(CORRIDOR, corridor_tasks([[bad, bad]] * 2)).tolist() == [-limit, -limit]
+
+
+def test_the_published_tasks():
+    """The first numbers of NumPy's legacy generator are known: 1.76405, 0.40016, ..."""
+    unchanged, erased = (published_tasks(world(), 100, erased=e) for e in (False, True))
+    np.testing.assert_allclose(unchanged.value[0], [88.20262, 20.00786, 48.93690, 112.04466])
+    assert (unchanged.start == erased.start).all()
+    assert not world().terminal[unchanged.start].any()
+    first = int(world().low_reward[erased.start].argmax())
+    cell = erased.start[first]
+    assert erased.reward[first - 1, cell] == -20
+    assert (erased.reward[first:, cell] == -1).all()
+    assert (unchanged.reward == np.where(world().terminal, 0, world().reward)).all()
+    assert (draw_starts(world(), 3) == unchanged.start[:3]).all()
+
+
+def test_numbers_between_two_tasks():
+    """An action takes one number of the generator, and a policy's action two."""
+    rng = np.random.RandomState(3)
+    expected = []
+    for _ in range(2):
+        expected.append(rng.normal(0, 50, size=4))
+        rng.choice(4)
+        for _ in range(5):
+            rng.choice(4, p=[0.5, 0.0, 0.25, 0.25])
+            rng.choice(4)
+    np.testing.assert_array_equal(draw_values(3, 2, 1 + 5 * 3), expected)
+    assert (LEARNING, EVALUATING) == (100_000, 300_001)
+
+
+def test_discounted_values_earn_what_is_published():
+    """The published figure's dashed line ends at 3,920: exact values give the same policies."""
+    found = runs.evaluations(world(), 100)
+    tasks = found[runs.UNCHANGED]
+    value = at_goals = np.zeros((100, world().n_states))
+    at_goals[:, world().terminal] = tasks.value
+    for _ in range(300):
+        q = world().reward[:, None] + 0.99 * value[:, world().next_state]
+        value = np.where(world().terminal, at_goals, q.max(axis=-1))
+    totals = {name: returns(world(), each, q.argmax(axis=-1)).sum() for name, each in found.items()}
+    assert totals == pytest.approx({runs.AS_PUBLISHED: 3920.448, runs.UNCHANGED: 3160.448}, abs=0.1)
+
+
+def test_exact_columns_of_the_published_world():
+    """They are the exact default features; and with a small lambda nothing is better."""
+    tasks = published_tasks(world(), 100, erased=False)
+    first, problem = default_problem(world(), 1.3)
+    policy = np.full((1, world().n_states, 4), 0.25)
+    table = td.fixed_point(world(), first, **problem, policy=policy)
+    columns = policies.exact_columns(world().mdp, 1.3)
+    inside = ~world().terminal
+    np.testing.assert_allclose(
+        np.log(table.mean(axis=2)[0, inside]), columns[:, inside].T, rtol=1e-9
+    )
+    earned = [
+        returns(world(), tasks, policies.from_default_features(table, tasks.value / 1.3))[0],
+        returns(world(), tasks, policies.from_columns(world(), columns, tasks.value / 1.3)),
+    ]
+    np.testing.assert_allclose(*earned)
+    small = transfer.cumulative_returns(
+        world(), tasks, policies.exact_columns(world().mdp, 0.01), 0.01
+    )
+    np.testing.assert_allclose(small, best_returns(world(), tasks).cumsum())
+
+
+def test_published_numbers():
+    assert published.transfer("SF-1") == (-797, -939, -655)
+    assert published.transfer(transfer.BEST) is None
+
+
+@pytest.fixture(scope="module")
+def record():
+    """All runs with few steps."""
+    settings = {"tasks": 100, "seeds": 2, "steps": 50, "discount": 0.99, "lam": 1.3}
+    parts = [
+        getattr(runs, name)(settings, Path(), lambda fraction: None) for name in transfer.SECONDS
+    ]
+    return Outcome({name: array for part in parts for name, array in part.arrays.items()})
+
+
+def test_the_answer(record):
+    whole = transfer.answer(Scope(), lambda job: record)
+    (table,) = whole.tables
+    assert [row[0] for row in table.rows] == transfer.METHODS
+    by_name = {row[0]: row for row in table.rows}
+    assert by_name[transfer.COLUMNS[0.01]][4] == by_name[transfer.BEST][4] == "3,194"
+    assert by_name["DF"][2] == "3,898 [3,878, 3,918]"
+    assert "published: 3,898 of 3,920" in whole.verdict
+    assert "23 of 32 low-reward cells" in whole.notes[1]
+    assert "In Tse, Chandrasekar and Machado (2025): its" in report.as_markdown(
+        {"a": whole}, {}, ""
+    )
+    assert whole.numbers[runs.UNCHANGED][transfer.BEST] == pytest.approx(3194.4, abs=0.01)
+
+
+def test_a_quick_look_is_not_judged(record):
+    quick = transfer.answer(Scope(quick=True), lambda job: record)
+    text = report.as_markdown({"a": quick}, {}, "").partition("## Deviations")[0]
+    assert "3,898" not in text
+    assert "too short for a verdict" in text
+    assert {job.settings["steps"] for job in transfer.jobs(Scope(), lambda job: None)} == {100_000}
+    assert {job.settings["seeds"] for job in transfer.jobs(Scope(), lambda job: None)} == {50}
