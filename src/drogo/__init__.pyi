@@ -34,6 +34,7 @@ from .learn import (
 from .mdp import MDP as MDP
 from .potential import Potential as Potential
 from .use import (
+    GoalShaping as GoalShaping,
     OnlineMap as OnlineMap,
     OnlineShaping as OnlineShaping,
     OnlineTable as OnlineTable,
@@ -42,6 +43,7 @@ from .use import (
     VectorPotentialShaping as VectorPotentialShaping,
 )
 from .worlds.control import STARTS as STARTS
+from .worlds.goals import ReachGoals as ReachGoals
 from .worlds.grid import GridWorld as GridWorld
 from .worlds.minigrid import MiniGridWorld as MiniGridWorld
 

@@ -4,6 +4,7 @@ from .baselines import (
     successor_distance as successor_distance,
     successor_potential as successor_potential,
 )
+from .goals import GoalShaping as GoalShaping
 from .online import (
     AbstractOnlineMap as AbstractOnlineMap,
     AbstractShaping as AbstractShaping,

@@ -1,0 +1,130 @@
+"""`ReachGoals`: a world in which every episode has another goal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.utils import RecordConstructorArgs
+from jaxtyping import Int
+
+from drogo.errors import ArgumentError, ArgumentTypeError, check_number
+from drogo.worlds.tabular import TabularEnv
+
+PARTS = ("observation", "achieved_goal", "desired_goal")
+
+
+class ReachGoals(gymnasium.Wrapper, RecordConstructorArgs):
+    """Turns one of the library's worlds into a goal environment, as `HerReplayBuffer` of
+    Stable-Baselines3 and gymnasium-robotics have them.
+
+    An observation is a dictionary: `observation` and `achieved_goal` are what the world shows, and
+    `desired_goal` is what it would show in the goal. Every episode has a goal that is drawn from
+    the states which the first state leads to; `reset(options={"goal": i})` names one, and all
+    other options are those of the world. The reward is the cost of the state that is left. An
+    episode is terminated in the goal, with `info["is_success"]`, and in every terminal state of the
+    world, which is a failure unless it was asked for.
+
+    Args:
+        env: A world of drogo: `drogo/FourRooms-v0` and its kin, or a `MiniGridWorld`.
+        failure: What it is worth to end an episode in a terminal state of the world that is not the
+            goal: so little that no agent ends it there to save the costs of further steps.
+    """
+
+    def __init__(self, env: gymnasium.Env, failure: float = -200.0) -> None:
+        RecordConstructorArgs.__init__(self, failure=failure)
+        gymnasium.Wrapper.__init__(self, env)
+        world: Any = env
+        while not isinstance(world, TabularEnv) and isinstance(world, gymnasium.Wrapper):
+            world = world.env
+        if not isinstance(world, TabularEnv):
+            raise ArgumentTypeError(
+                f"{env} is not a world whose states are known. Give an environment of drogo, such "
+                'as gymnasium.make("drogo/FourRooms-v0") or a MiniGridWorld.'
+            )
+        self._world = world
+        self._table = np.asarray(world.all_observations())  # pyright: ignore[reportAttributeAccessIssue]
+        self.observation_space = gymnasium.spaces.Dict(dict.fromkeys(PARTS, env.observation_space))
+        self.failure, self.goal = check_number("failure", failure), 0
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        options = dict(options or {})
+        goal = options.pop("goal", None)
+        observation, info = self.env.reset(seed=seed, options=options)
+        if goal is None:
+            goal = self._world.np_random.choice(self._reachable(self._world.state))
+        elif not 0 <= int(goal) < len(self._table) or int(goal) == self._world.state:
+            raise ArgumentError(
+                f"reset option 'goal' is {goal}; expected a state from 0 to "
+                f"{len(self._table) - 1} other than the one that the episode begins in."
+            )
+        self.goal = int(goal)
+        return self._parts(observation), {**info, "goal": self.goal}
+
+    def step(self, action: Any) -> tuple[dict[str, Any], float, bool, bool, dict[str, Any]]:
+        observation, reward, over, cut, info = self.env.step(action)
+        cost = float(reward) - (info.get("terminal_value") or 0.0)
+        arrived = self._world.state == self.goal
+        worth = self.failure if over and not arrived else 0.0
+        told = {"cost": cost, "ends_world": over, "is_success": arrived, "terminal_value": worth}
+        over = over or arrived
+        return self._parts(observation), cost + worth, over, cut and not over, {**info, **told}
+
+    def compute_reward(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
+        """Returns the rewards that steps would have had with other goals: the costs of the states
+        that were left, and in a terminal state of the world `failure` unless it is the goal.
+
+        Args:
+            achieved_goal: What was reached: one, or a batch.
+            desired_goal: The goals, likewise.
+            info: The `info` of the step, or of each step of the batch. `HerReplayBuffer` has them
+                with `copy_info_dict=True`.
+        """
+        batch = not isinstance(info, dict)
+        infos = list(info) if batch else [info]
+        if not all("cost" in one for one in infos):
+            raise ArgumentError(
+                "the costs of these steps are not known, because their info is empty.",
+                remedy="Give copy_info_dict=True to HerReplayBuffer.",
+            )
+        costs, ends = (np.array([one[name] for one in infos]) for name in ("cost", "ends_world"))
+        arrived = np.atleast_1d(self.compute_terminated(achieved_goal, desired_goal, info))
+        rewards = costs + np.where(ends & ~arrived, self.failure, 0.0)
+        return rewards if batch else float(rewards[0])
+
+    def compute_terminated(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
+        """Returns whether goals were reached.
+
+        Args:
+            achieved_goal: What was reached: one, or a batch.
+            desired_goal: The goals, likewise.
+            info: Not used.
+        """
+        achieved, desired = np.asarray(achieved_goal), np.asarray(desired_goal)
+        numbers = tuple(range(achieved.ndim - self._table[0].ndim, achieved.ndim))
+        return (achieved == desired).all(axis=numbers)
+
+    def compute_truncated(self, achieved_goal: Any, desired_goal: Any, info: Any) -> bool:
+        """Returns False: time limits do not depend on goals."""
+        return False
+
+    def _parts(self, observation: Any) -> dict[str, Any]:
+        parts = (observation, np.copy(observation), np.copy(self._table[self.goal]))
+        return {name: part[()] for name, part in zip(PARTS, parts, strict=True)}
+
+    def _reachable(self, start: int) -> Int[np.ndarray, " goals"]:
+        """Returns the states that a state leads to, except itself and bad terminal states."""
+        moves, known = self._world.moves, np.zeros(len(self._table), dtype=bool)
+        now = np.array([start])
+        while now.size:
+            known[now] = True
+            now = np.unique(moves.next_state[now])
+            now = now[~known[now]]
+        known &= ~(moves.terminal & (moves.reward < 0))
+        known[start] = False
+        if not known.any():
+            raise ArgumentError(f"state {start} leads to no other state that could be a goal.")
+        return np.flatnonzero(known)

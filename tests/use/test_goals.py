@@ -1,0 +1,118 @@
+"""Goal environments, and their rewards shaped by how well a state reaches a goal."""
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+import needs
+from drogo import ArgumentError, GoalShaping, GridWorld, ReachGoals
+
+WORLD = GridWorld.parse("step-limit: 20\n\n######\n#S.xG#\n######")
+RIGHT, LEFT = 0, 2
+# The states are 0 (S), 1 (.), 2 (x) and 3 (G).
+
+
+def reaching(observation="state", **options):
+    env = gymnasium.make("drogo/GridWorld-v0", world=WORLD, observation=observation)
+    return ReachGoals(env, **options)
+
+
+@pytest.mark.filterwarnings("ignore:.*different from the unwrapped")
+def test_it_is_an_environment_by_gymnasiums_check():
+    check_env(reaching("coordinates"), skip_render_check=True)
+
+
+def test_an_episode_ends_in_its_goal_and_costs_are_those_of_states():
+    env = reaching()
+    observation, info = env.reset(seed=0, options={"goal": 2})
+    assert observation == {"observation": 0, "achieved_goal": 0, "desired_goal": 2}
+    assert info["goal"] == 2
+    _, reward, over, _, info = env.step(RIGHT)
+    assert (reward, over, info["is_success"]) == (-1.0, False, False)
+    _, reward, over, _, info = env.step(RIGHT)
+    assert (reward, over, info["is_success"]) == (-1.0, True, True)
+
+
+def test_the_goal_of_the_world_is_a_failure_unless_it_was_asked_for():
+    env = reaching(failure=-50.0)
+    env.reset(seed=0, options={"goal": 0, "state": 2})
+    _, reward, over, _, info = env.step(RIGHT)
+    assert (reward, over, info["is_success"]) == (-20.0 - 50.0, True, False)
+    assert env.compute_reward(np.int64(3), np.int64(3), info) == -20.0
+    assert env.compute_reward(np.array([3, 3]), np.array([3, 1]), [info, info]).tolist() == [
+        -20,
+        -70,
+    ]
+    env.reset(seed=0, options={"goal": 3, "state": 2})
+    _, reward, over, _, info = env.step(RIGHT)
+    assert (reward, over, info["is_success"]) == (-20.0, True, True)
+
+
+def test_goals_are_drawn_from_what_the_start_leads_to():
+    env = reaching()
+    goals = {env.reset(seed=seed)[1]["goal"] for seed in range(40)}
+    assert goals == {1, 2, 3}
+
+
+def test_wrong_goals_are_clear_errors():
+    env = reaching()
+    for goal in (0, -1, 9):  # the first is where the episode begins
+        with pytest.raises(ArgumentError, match="reset option 'goal'"):
+            env.reset(options={"goal": goal})
+    with pytest.raises(ArgumentError, match="copy_info_dict=True"):
+        env.compute_reward(np.array([1]), np.array([2]), [{}])
+    with pytest.raises(TypeError, match="states are known"):
+        ReachGoals(gymnasium.make("CartPole-v1"))
+
+
+def distance(observations, goals):
+    """A potential that can be worked out by hand: minus ten for each cell between."""
+    return -10.0 * np.abs(np.asarray(observations, float) - np.asarray(goals, float))
+
+
+def test_rewards_are_shaped_for_the_goal_of_the_episode_and_for_any_other():
+    env = GoalShaping(reaching(), distance, weight=0.5, discount=0.9)
+    env.reset(seed=0, options={"goal": 2})
+    _, reward, _, _, info = env.step(RIGHT)  # from 0 to 1: phi rises from -20 to -10
+    assert (info["reward_original"], info["shaping"]) == (-1.0, 0.9 * -10 + 20)
+    assert reward == 0.5 * -1 + 0.5 * 11
+    # Had the goal been 1 the step would have ended in it, and had it been 3 phi would be -20.
+    others = env.compute_reward(np.array([1, 1]), np.array([1, 3]), [info, info])
+    assert others.tolist() == [0.5 * -1 + 0.5 * 10, 0.5 * -1 + 0.5 * (0.9 * -20 + 30)]
+    assert env.compute_reward(np.int64(1), np.int64(2), info) == reward
+
+
+def test_what_cannot_be_shaped_is_a_clear_error():
+    with pytest.raises(ArgumentError, match="PotentialShaping is for other"):
+        GoalShaping(gymnasium.make("CartPole-v1"), distance)
+    env = GoalShaping(reaching(), lambda seen, goals: np.full(len(seen), np.nan))
+    env.reset(seed=0)
+    with pytest.raises(ArgumentError, match="not finite"):
+        env.step(RIGHT)
+    with pytest.raises(ArgumentError, match="copy_info_dict=True"):
+        GoalShaping(reaching(), distance).compute_reward(np.array([1]), np.array([2]), [{}])
+
+
+def test_hindsight_of_stable_baselines3_draws_shaped_rewards():
+    sb3 = needs.module("stable_baselines3")
+    env = GoalShaping(
+        reaching("coordinates"), lambda s, g: -np.abs(s - g).sum(axis=1), discount=0.9
+    )
+    hindsight = {"replay_buffer_class": sb3.HerReplayBuffer,
+                 "replay_buffer_kwargs": {"copy_info_dict": True, "n_sampled_goal": 4}}  # fmt: skip
+    agent = sb3.DQN("MultiInputPolicy", env, learning_starts=60, gamma=0.9, seed=0, **hindsight)
+    agent.learn(80)
+    drawn = agent.replay_buffer.sample(64)
+    parts = {name: drawn.observations[name].numpy() for name in ("achieved_goal", "desired_goal")}
+    after = drawn.next_observations["achieved_goal"].numpy()
+    arrived = (after == parts["desired_goal"]).all(axis=1)
+    phi = [
+        -np.abs(seen - parts["desired_goal"]).sum(axis=1)
+        for seen in (parts["achieved_goal"], after)
+    ]
+    shaping = 0.9 * np.where(arrived, 0.0, phi[1]) - phi[0]
+    cost = np.where(np.isclose(parts["achieved_goal"][:, 0], 0.5 - 2 / 5), -20.0, -1.0)
+    at_goal = np.isclose(after[:, 0], WORLD.observations("coordinates")[3, 0])
+    cost += np.where(at_goal & ~arrived, -200.0, 0.0)
+    assert drawn.rewards.numpy()[:, 0] == pytest.approx(0.5 * cost + 0.5 * shaping, abs=1e-4)
