@@ -70,8 +70,9 @@ class Columns:
     residual: Float[np.ndarray, " goals"]
     """For each goal, the largest violation of a row's equation, relative to its diagonal term."""
     error: Float[np.ndarray, " goals"]
-    """For each goal, a bound on the error of a log entry, the rounding of `P` and `r / lam`
-    included. It is computed from the violations, and holds however the column was found."""
+    """For each goal, a bound on the error of a log entry. It is computed from the violations and
+    from what rounding may have done to the matrix and to them, and holds however the column was
+    found. The rows of `P` are taken to sum to 1 exactly."""
     method: Literal["factorised", "updated"]
     """Whether the matrix of this MDP was factorised, or that of another one was updated."""
     changed: Int[np.ndarray, " changed"]

@@ -139,12 +139,11 @@ class LowRank:
         inflow = self.change @ y
         scale = abs(self.change) @ np.abs(y if near is None else near)
         scale[scale == 0] = 1.0
-        with np.errstate(over="ignore", invalid="ignore"):  # A failure is found by the check.
-            stack = self.small * scale.T[:, None, :] / scale.T[:, :, None]
-            try:
-                t = scale * np.linalg.solve(stack, (inflow / scale).T[:, :, None])[:, :, 0].T
-            except np.linalg.LinAlgError:
-                return np.full_like(right, np.nan)
+        stack = self.small * scale.T[:, None, :] / scale.T[:, :, None]
+        try:
+            t = scale * np.linalg.solve(stack, (inflow / scale).T[:, :, None])[:, :, 0].T
+        except np.linalg.LinAlgError:
+            return np.full_like(right, np.nan)
         if self.whole is not None:
             x = y - self.whole @ t
         else:
@@ -178,7 +177,7 @@ def _updated(
         places = np.flatnonzero(served_by[goals] == number)
         if not places.size:
             continue
-        if not np.isfinite(rows.scaled_weight(part.u)).all():
+        if part.u.any() and not np.isfinite(rows.scaled_weight(part.u)).all():
             return None
         solver = LowRank.of(part.lu, part.u, changed, columns.kept.rows, rows)
         if not fill(found, places, Scaled.of(rows, part.u), solver, goals, reach).all():
