@@ -1,6 +1,6 @@
 """The columns of all goals: accuracy, updates against solving again, and many goals at once.
 
-    uv run benchmarks/goals.py                    all parts; about 3 minutes
+    uv run benchmarks/goals.py                    all parts; about a minute
     uv run benchmarks/goals.py --only updates     one of them: accuracy, updates, goals
 
 Prints Markdown. Seconds are medians, of both ways in the same run.
@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +26,7 @@ DRAWS = 5
 """Random sets of changed states, for each number of them."""
 
 
-def timed(function: Callable, *arguments) -> tuple[float, object]:
+def timed(function: Callable, *arguments: Any) -> tuple[float, Any]:
     began = time.perf_counter()
     result = function(*arguments)
     return time.perf_counter() - began, result
