@@ -92,3 +92,23 @@ def column(mdp, lam, terminal_value=None):
     log_e[terminal] = [float(v.mid()) for v in values]
     log_e[inside] = [float(e.log().mid()) for e in x.entries()]
     return log_e
+
+
+def columns(mdp, lam, digits=100):
+    """Compute `log Z(s, g) - log Z(g, g)`, a row for each goal, where terminal rows are zero.
+
+    Entries are as accurate as the largest of their column, so small ones need many digits. What is
+    below half of the digits stands for zero.
+    """
+    with flint.ctx.workdps(digits):
+        Z = inverse(matrices(mdp, lam, "zero-row"))
+        least = flint.arb(10) ** (-digits // 2)
+        return np.array(
+            [
+                [
+                    float((Z[s, g] / Z[g, g]).log().mid()) if Z[s, g] > least * Z[g, g] else -np.inf
+                    for s in range(mdp.n_states)
+                ]
+                for g in range(mdp.n_states)
+            ]
+        )

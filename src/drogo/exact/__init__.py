@@ -1,6 +1,12 @@
 """Exact solutions, in the log domain: the default and the successor representation."""
 
 from drogo.errors import NotConverged as NotConverged
+from drogo.exact.columns import (
+    Columns as Columns,
+    log_columns as log_columns,
+    solve_columns as solve_columns,
+    transfer as transfer,
+)
 from drogo.exact.definitions import (
     DEFINITIONS as DEFINITIONS,
     log_column as log_column,
@@ -12,5 +18,6 @@ from drogo.exact.dense import (
     default_representation as default_representation,
     successor_representation as successor_representation,
 )
+from drogo.exact.low_rank import update as update
 from drogo.exact.rows import TERMINAL_FORMULATIONS as TERMINAL_FORMULATIONS
 from drogo.exact.solution import Solution as Solution

@@ -243,12 +243,7 @@ def _inner_rows(mdp: MDP, rows: Rows) -> Rows:
             "and with this lam and terminal reward the right eigenvector vanishes on some. Use "
             "definition='column', or terminal='absorbing' with a small delta."
         )
-    local = np.cumsum(inside) - 1
-    keep = inside[rows.row] & inside[rows.column]
-    leaves = inside[rows.row] & ~inside[rows.column]
-    total = rows.total + np.bincount(rows.row[leaves], np.exp(rows.log_weight[leaves]), rows.n)
-    entries = local[rows.row[keep]], local[rows.column[keep]], rows.log_weight[keep]
-    return Rows(*entries, rows.diagonal[inside], total[inside], rows.log_scale[inside])
+    return rows.block(inside)
 
 
 def _check_connected(mdp: MDP) -> None:

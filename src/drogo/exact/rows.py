@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from drogo.errors import ArgumentError, check_choice, check_number
 from drogo.mdp import MDP
@@ -86,6 +86,15 @@ class Rows:
         entries = _off_diagonals(sp.csr_array(both), self.log_scale)
         return Rows(*entries, self.diagonal, total, self.log_scale)
 
+    def block(self, keep: Bool[np.ndarray, " n"]) -> Rows:
+        """Returns the rows and columns of some states, for a vector that vanishes in the others."""
+        place = np.cumsum(keep) - 1
+        stays = keep[self.row] & keep[self.column]
+        leaves = keep[self.row] & ~keep[self.column]
+        total = self.total + np.bincount(self.row[leaves], np.exp(self.log_weight[leaves]), self.n)
+        entries = place[self.row[stays]], place[self.column[stays]], self.log_weight[stays]
+        return Rows(*entries, self.diagonal[keep], total[keep], self.log_scale[keep])
+
     def beside(self, other: Rows) -> Rows:
         """Returns the block-diagonal matrix of this matrix and another."""
         shifted = replace(other, row=other.row + self.n, column=other.column + self.n)
@@ -97,9 +106,9 @@ def default_rows(mdp: MDP, lam: float, terminal: str, delta: float) -> Rows:
     """Returns `R - P`, with terminal states absorbing at `-delta` or with a zero row."""
     absorbing = mdp.terminal & (terminal == "absorbing")
     log_scale = np.where(absorbing, -delta, mdp.reward) / lam
-    total = -np.expm1(log_scale)
-    if terminal == "zero-row":
-        total[mdp.terminal] = 1.0
+    # Terminal states may have any reward of their own. Their zero rows sum to 1.
+    has_zero_row = mdp.terminal & ~absorbing
+    total = np.where(has_zero_row, 1.0, -np.expm1(np.where(has_zero_row, 0.0, log_scale)))
     return _with_sums(mdp.P, total, log_scale)
 
 

@@ -10,11 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.sparse as sp
 from jaxtyping import Bool, Float, Int
-from scipy.sparse import csgraph
 
 from drogo.exact.definitions import refined_solve
+from drogo.exact.reach import leads_to
 from drogo.exact.rows import Rows
 
 
@@ -66,7 +65,7 @@ def solve_sampled(data: Sampled, *, scaled: bool = True) -> Float[np.ndarray, " 
     v = np.full(data.states + values.size, np.nan)
     v[data.states :] = values
     v[state] = -np.inf
-    arrives = _arrives(state, column, v.size, data.states)
+    arrives = leads_to(state, column, v.size, np.arange(data.states, v.size))
     counted = arrives[state]
     rows = _rows(state[counted], column[counted], share[counted], log_cost[counted], arrives)
     is_fixed = np.flatnonzero(arrives) >= data.states
@@ -94,18 +93,6 @@ def _log_mean_cost(
     np.maximum.at(largest, state, log_cost)
     mean = np.bincount(state, share * np.exp(log_cost - largest[state]), states)
     return largest[state] + np.log(mean[state])
-
-
-def _arrives(state: np.ndarray, column: np.ndarray, n: int, states: int) -> np.ndarray:
-    """Returns the nodes from which a fixed one, of number `states` or more, can be reached."""
-    # A further node leads to all fixed ones, and every step is taken backwards.
-    sources = np.concatenate([column, np.full(n - states, n)])
-    ends = np.concatenate([state, np.arange(states, n)])
-    graph = sp.csr_array((np.ones(ends.size), (sources, ends)), shape=(n + 1, n + 1))
-    found = csgraph.breadth_first_order(graph, n, return_predecessors=False)
-    arrives = np.zeros(n + 1, dtype=bool)
-    arrives[found] = True
-    return arrives[:n]
 
 
 def _rows(

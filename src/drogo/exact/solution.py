@@ -14,6 +14,11 @@ TOLERANCE = 1e-9
 """Largest residual, and largest estimated error of a log entry, of a converged solution."""
 
 
+def tolerance_at(largest: Any) -> Any:
+    """Returns the tolerance where logs are as large as this: a log of 1e8 has 1e-8."""
+    return TOLERANCE + 8 * np.finfo(float).eps * largest
+
+
 class Vector(NamedTuple):
     """What a solver returns; `Solution` says what each part means."""
 
@@ -48,9 +53,9 @@ class Solution:
 
     @property
     def tolerance(self) -> float:
-        """The largest residual and error of a converged solution (a log of 1e8 has 1e-8)."""
+        """The largest residual and error of a converged solution."""
         finite = self.log_e[np.isfinite(self.log_e)]
-        return TOLERANCE + 8 * np.finfo(float).eps * float(np.abs(finite).max(initial=0.0))
+        return tolerance_at(float(np.abs(finite).max(initial=0.0)))
 
     @property
     def status(self) -> Literal["converged", "inaccurate"]:

@@ -85,28 +85,33 @@ def _as_csr(name: str, matrix: Any) -> sp.csr_array:
     return sp.csr_array(matrix)
 
 
-def as_mask(terminal: npt.ArrayLike, n: int) -> Bool[np.ndarray, " states"]:
+def as_indices(name: str, states: npt.ArrayLike, n: int) -> Int[np.ndarray, " some"]:
+    """Converts a boolean mask, or a list of state indices, to indices."""
     try:
-        array = np.asarray(terminal)
+        array = np.asarray(states)
     except ValueError:  # lists of different lengths
         array = np.array([None])
     if array.dtype == bool:
-        _check_shape("terminal", array, (n,))
-        mask = array.copy()
-    else:
-        if array.size and not np.issubdtype(array.dtype, np.integer):
-            raise MDPError(
-                f"terminal must be a boolean mask or a list of state indices, not {array.dtype}."
-            )
-        indices = array.astype(np.int64).ravel()
-        outside = indices[(indices < 0) | (indices >= n)]
-        if outside.size:
-            raise MDPError(f"terminal names state {outside[0]}, but states run from 0 to {n - 1}.")
-        if np.unique(indices).size < indices.size:
-            raise MDPError(
-                "terminal names a state twice. If it is a mask of 0 and 1, give booleans instead."
-            )
-        mask = np.isin(np.arange(n), indices)
+        _check_shape(name, array, (n,))
+        return np.flatnonzero(array)
+    if array.size and not np.issubdtype(array.dtype, np.integer):
+        raise MDPError(
+            f"{name} must be a boolean mask or a list of state indices, not {array.dtype}."
+        )
+    indices = array.astype(np.int64).ravel()
+    outside = indices[(indices < 0) | (indices >= n)]
+    if outside.size:
+        raise MDPError(f"{name} names state {outside[0]}, but states run from 0 to {n - 1}.")
+    return indices
+
+
+def as_mask(terminal: npt.ArrayLike, n: int) -> Bool[np.ndarray, " states"]:
+    indices = as_indices("terminal", terminal, n)
+    if np.unique(indices).size < indices.size:
+        raise MDPError(
+            "terminal names a state twice. If it is a mask of 0 and 1, give booleans instead."
+        )
+    mask = np.isin(np.arange(n), indices)
     if not mask.any():
         raise MDPError(
             "there is no terminal state. The vector is anchored at one: mark at least one state as "

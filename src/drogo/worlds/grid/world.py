@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Float32, Int, Shaped, UInt32
 
+from drogo.errors import ArgumentError, check_choice
+from drogo.mdp import MDP
 from drogo.worlds import shipped
 from drogo.worlds.grid import observe
 from drogo.worlds.grid.parse import START, WALL, Header, parse
@@ -40,23 +43,34 @@ class GridWorld(TabularWorld):
         """The state of each cell, -1 for a wall."""
         self.index[~self.walls] = np.arange(len(self.cells))
         symbols = characters[~self.walls]
-        reward = np.zeros(symbols.size)
-        for symbol, value in {**header.rewards, **header.goals}.items():
-            reward[symbols == ord(symbol)] = value
-        terminal = np.isin(symbols, [ord(symbol) for symbol in header.goals])
-        self.low_reward: Bool[np.ndarray, " states"]
-        """Which states cost more than the plain ones (`.`)."""
-        self.low_reward = ~terminal & (reward < header.rewards.get(".", -1.0))
         self.has_start = bool((symbols == ord(START)).any())
         """Whether the map says where episodes begin."""
-        allowed = symbols == ord(START) if self.has_start else ~terminal
+        states = list(zip(*self.cells.T.tolist(), strict=True))
+        super().__init__(*self._table(symbols), states)
+        self.low_reward: Bool[np.ndarray, " states"]
+        """Which states cost more than the plain ones (`.`)."""
+        self.low_reward = ~self.terminal & (self.reward < header.rewards.get(".", -1.0))
+        self.step_limit: int = header.step_limit or STEPS_PER_STATE * self.n_states
+
+    def _table(
+        self, symbols: UInt32[np.ndarray, " states"]
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Returns the moves, rewards, terminal states and start, if these are the states' symbols.
+
+        A state that is drawn as a wall is terminal, and no move leads to it.
+        """
+        walled = symbols == ord(WALL)
+        reward = np.zeros(symbols.size)
+        for symbol, value in {**self.header.rewards, **self.header.goals}.items():
+            reward[symbols == ord(symbol)] = value
+        terminal = walled | np.isin(symbols, [ord(symbol) for symbol in self.header.goals])
+        starts = symbols == ord(START)
+        allowed = starts if starts.any() else ~terminal
         row, column = (self.cells[:, None, :] + np.array(MOVES)).transpose(2, 0, 1)
         reached = self.index[row, column]  # The border is closed, so this stays in the map.
-        blocked = (reached < 0) | terminal[:, None]
+        blocked = (reached < 0) | walled[reached] | terminal[:, None]
         next_state = np.where(blocked, np.arange(symbols.size)[:, None], reached)
-        states = list(zip(*self.cells.T.tolist(), strict=True))
-        super().__init__(next_state, reward, terminal, allowed / allowed.sum(), states)
-        self.step_limit: int = header.step_limit or STEPS_PER_STATE * self.n_states
+        return next_state, reward, terminal, allowed / allowed.sum()
 
     @classmethod
     def load(cls, source: str | Path, rewards: Mapping[str, float] | None = None) -> GridWorld:
@@ -94,6 +108,35 @@ class GridWorld(TabularWorld):
             MapError: The map is malformed; the error names the line and column.
         """
         return cls(name, *parse(text, name, rewards))
+
+    def mdp_with(self, cells: Mapping[Any, str]) -> MDP:
+        """Makes the MDP in which some cells are different, and the states have the same numbers.
+
+        A cell that becomes a wall is still a state: a terminal one that no move leads to.
+
+        Args:
+            cells: The new symbol of each cell that changes, given by its row and column: a wall, a
+                free cell or a goal. A wall of this world is no state and cannot change.
+
+        Returns:
+            The MDP, for example for `exact.update`.
+
+        Raises:
+            ArgumentError: A cell is none of the states, or a symbol is unknown.
+            MDPError: A state cannot reach a goal any more.
+        """
+        characters = self.characters.copy()
+        states = set(self.states)
+        known = (WALL, *self.header.rewards, *self.header.goals)
+        for cell, symbol in cells.items():
+            if cell not in states:
+                raise ArgumentError(
+                    f"cell {cell} is not a free cell of {self.name}.",
+                    remedy="To open a wall, start from the world in which it is open.",
+                )
+            check_choice(f"the symbol of cell {cell}", symbol, known)
+            characters[cell] = ord(symbol)
+        return TabularWorld(*self._table(characters[~self.walls]), self.states).mdp
 
     def __repr__(self) -> str:
         height, width = self.shape
