@@ -15,6 +15,7 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from drogo import exact
 from drogo.plot.shaping import OKABE_ITO, legend_below
 from drogo.runs.job import Job
 from drogo.statistics import Interval, bootstrap_band, bootstrap_mean
@@ -101,7 +102,7 @@ def cumulative_returns(
 def cumulative(scope: Scope, get: Get) -> dict[str, dict[str, Curves]]:
     """Returns the curves of each method in each evaluation."""
     world = GridWorld.load(WORLD)
-    columns = {lam: policies.exact_columns(world.mdp, lam) for lam in LAMBDAS}
+    columns = {lam: exact.log_columns(world.mdp, lam, world.terminal) for lam in LAMBDAS}
     learned = {}
     for job in jobs(scope, get):
         learned |= needed(get, job).arrays
@@ -210,7 +211,7 @@ def _notes(totals: Totals) -> list[str]:
     low = world.low_reward[starts]
     shown = {name: _cell(interval) for name, interval in totals[AS_PUBLISHED].items()}
     smallest = {
-        lam: (v := policies.exact_columns(world.mdp, lam))[v > policies.FAR / 2].min()
+        lam: (v := exact.log_columns(world.mdp, lam, world.terminal))[np.isfinite(v)].min()
         for lam in LAMBDAS
     }
     first, last = successor(max(runs.POLICIES)), LAMBDAS[-1]

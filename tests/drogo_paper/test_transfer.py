@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from drogo import exact
 from drogo.runs.job import Outcome
 from drogo.worlds.grid import GridWorld
 from drogo_paper import published, report, transfer
@@ -101,7 +102,7 @@ def test_exact_default_features_and_columns():
     first, problem = default_problem(TINY, LAM)
     table = td.fixed_point(TINY, first, **problem, policy=np.full((1, 3, 4), 0.25))
     np.testing.assert_allclose(table[0, 1], [[0, 1 / 2], [1 / 12] * 2, [1 / 2, 0], [1 / 12] * 2])
-    columns = policies.exact_columns(TINY.mdp, LAM)
+    columns = exact.log_columns(TINY.mdp, LAM, TINY.mdp.terminal)
     np.testing.assert_allclose(columns[:, 1], np.log([1 / 6, 1 / 6]))
     assert columns[[0, 1], [0, 2]].tolist() == [0, 0]
 
@@ -239,7 +240,7 @@ def test_exact_columns_of_the_published_world():
     first, problem = default_problem(world(), 1.3)
     policy = np.full((1, world().n_states, 4), 0.25)
     table = td.fixed_point(world(), first, **problem, policy=policy)
-    columns = policies.exact_columns(world().mdp, 1.3)
+    columns = exact.log_columns(world().mdp, 1.3, world().terminal)
     inside = ~world().terminal
     np.testing.assert_allclose(
         np.log(table.mean(axis=2)[0, inside]), columns[:, inside].T, rtol=1e-9
@@ -250,7 +251,7 @@ def test_exact_columns_of_the_published_world():
     ]
     np.testing.assert_allclose(*earned)
     small = transfer.cumulative_returns(
-        world(), tasks, policies.exact_columns(world().mdp, 0.01), 0.01
+        world(), tasks, exact.log_columns(world().mdp, 0.01, world().terminal), 0.01
     )
     np.testing.assert_allclose(small, best_returns(world(), tasks).cumsum())
 

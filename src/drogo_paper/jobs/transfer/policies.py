@@ -13,22 +13,12 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import logsumexp
 
-from drogo import exact
-from drogo.mdp import MDP
 from drogo.worlds.grid import GridWorld
 from drogo_paper.jobs.transfer.tasks import Policy
 
-FAR = -1e6
-"""The log of nothing, for solvers that need a finite number."""
-
 Columns = Float[np.ndarray, "*lanes goals states"]
-"""`v(s, T)`: the log of the column of one goal T in each state s. It is 0 in T."""
-
-
-def exact_columns(mdp: MDP, lam: float) -> Float[np.ndarray, "goals states"]:
-    """Computes the log column of each goal, exactly: as if the other goals were worth nothing."""
-    alone = np.where(np.eye(int(mdp.terminal.sum()), dtype=bool), 0.0, FAR * lam)
-    return np.stack([exact.log_column(mdp, lam, terminal_value) for terminal_value in alone])
+"""`v(s, T)`: the log of the column of one goal T in each state s. It is 0 in T, and minus infinity
+in other goals."""
 
 
 def from_columns(
