@@ -23,6 +23,7 @@ from drogo import signals
 from drogo.cli.compare import Compare
 from drogo.cli.envs import Envs
 from drogo.cli.exact import Exact
+from drogo.cli.goals import Goals
 from drogo.cli.learn import Learn
 from drogo.cli.shape import Shape
 from drogo.cli.train import Train
@@ -31,6 +32,7 @@ from drogo.errors import DrogoError
 VERBS = {
     "envs": Envs,
     "exact": Exact,
+    "goals": Goals,
     "learn": Learn,
     "compare": Compare,
     "shape": Shape,

@@ -6,8 +6,22 @@ and are made without pyplot, so that no global state is touched.
 
 from drogo.plot.certificate import certificate
 from drogo.plot.fields import learned
+from drogo.plot.goal_page import goal_page
+from drogo.plot.goals import distances, goal_maps
 from drogo.plot.maps import heatmap, profile
 from drogo.plot.panels import as_png, curves
 from drogo.plot.shaping import paths, returns
 
-__all__ = ["as_png", "certificate", "curves", "heatmap", "learned", "paths", "profile", "returns"]
+__all__ = [
+    "as_png",
+    "certificate",
+    "curves",
+    "distances",
+    "goal_maps",
+    "goal_page",
+    "heatmap",
+    "learned",
+    "paths",
+    "profile",
+    "returns",
+]

@@ -1,0 +1,89 @@
+"""`drogo goals`."""
+
+import json
+
+import numpy as np
+import pytest
+
+import needs
+from drogo import GridWorld, exact
+from drogo.cli.goals import FORMAT
+from drogo.files import read_array_file
+
+MAP = "######\n#S..G#\n#.x.G#\n######"
+
+
+@pytest.fixture
+def world(tmp_path):
+    path = tmp_path / "mine.txt"
+    path.write_text(MAP)
+    return path
+
+
+def columns_in(directory):
+    (made,) = directory.glob("*/columns.npz")
+    return read_array_file(made, FORMAT, print)[0]
+
+
+def test_pictures_distances_and_a_page(command, tmp_path, world):
+    arguments = ("goals", world, "--goal", "1,1", "5", "--terminal-rewards", "0", "-inf", "--out")
+    answer = command(*arguments, tmp_path / "out")
+    assert (answer.status, answer.err) == (0, "")
+    mdp, found = GridWorld.parse(MAP).mdp, columns_in(tmp_path / "out")
+    known = exact.log_columns(mdp, 20.0)
+    assert found["goals"].tolist() == [0, 5]
+    np.testing.assert_array_equal(found["log_columns"], known)
+    np.testing.assert_array_equal(found["log_e"], known[[0, 5]])
+    np.testing.assert_allclose(found["transfer"], known[3])
+    (directory,) = (tmp_path / "out").iterdir()
+    for name in ("picture.png", "distances.png"):
+        assert (directory / name).read_bytes()[:4] == b"\x89PNG"
+    again = command(*arguments, tmp_path / "out")
+    assert again.out == answer.out.replace("Written", "Already there")
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_by_default_the_goals_are_the_terminal_states(command, tmp_path, world):
+    report = json.loads(command("goals", world, "--out", tmp_path / "out", "--json").out)
+    mdp = GridWorld.parse(MAP).mdp
+    assert report["goals"] == np.flatnonzero(mdp.terminal).tolist() == [3, 7]
+    known = exact.log_columns(mdp, 20.0, [3, 7])
+    assert report["lowest"] == [row[np.isfinite(row)].min() for row in known]
+    assert (report["status"], report["error"] < 1e-9) == ("converged", True)
+
+
+@pytest.mark.usefixtures("no_pictures")
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [(("--goal", "9,9"), "is no state of"), (("--goal", "99"), "from 0 to 7"),
+     (("--goal", "here"), "as row,column"), (("--terminal-rewards", "1"), "2 terminal state"),
+     (("--lam", "0"), "lam is 0")],
+)  # fmt: skip
+def test_what_cannot_be_is_a_clear_error(command, tmp_path, world, arguments, message):
+    answer = command("goals", world, *arguments, "--out", tmp_path / "out")
+    assert (answer.status, message in answer.err) == (2, True), answer.err
+    assert not list((tmp_path / "out").glob("*/report.json"))
+
+
+def test_a_click_in_the_page_chooses_the_goal(command, tmp_path, world):
+    program = needs.program("chromium", "google-chrome")
+    playwright = needs.module("playwright.sync_api")
+    command("goals", world, "--out", tmp_path / "out")
+    (page_file,) = (tmp_path / "out").glob("*/page.html")
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        page, wrong = browser.new_page(), []
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.goto(page_file.as_uri())
+        assert "row 1, column 4" in page.inner_text("#told")
+        side = page.evaluate("data.side")
+        at = {"x": 1.5 * side, "y": 2.5 * side}
+        page.click("#map", position=at)
+        page.mouse.move(0, 0)
+        page.hover("#map", position={"x": 1.5 * side, "y": 1.5 * side})
+        known = exact.log_columns(GridWorld.parse(MAP).mdp, 20.0)
+        assert page.inner_text("#told") == (
+            f"From row 1, column 1 to row 2, column 1: {known[4, 0]:.2f}."
+        )
+        browser.close()
+    assert wrong == []
