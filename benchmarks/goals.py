@@ -2,6 +2,7 @@
 
     uv run benchmarks/goals.py                    all parts; about a minute
     uv run benchmarks/goals.py --only updates     one of them: accuracy, updates, goals
+    uv run benchmarks/goals.py --only picture     the figure of the docs: five goals, and a wall
 
 Prints Markdown. Seconds are medians, of both ways in the same run.
 """
@@ -17,13 +18,16 @@ from typing import Any
 
 import numpy as np
 
-from drogo import MDP, GridWorld, MDPError, exact
+from drogo import MDP, GridWorld, MDPError, exact, plot
+from drogo.files import write_file
 from worlds import random_world
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 LAM = 20.0
 DRAWS = 5
 """Random sets of changed states, for each number of them."""
+FIVE, DOOR = ((1, 1), (4, 10), (9, 7), (11, 1), (5, 5)), (3, 6)
+FIGURE = Path(__file__).parents[1] / "docs/figures/every-goal.png"
 
 
 def timed(function: Callable, *arguments: Any) -> tuple[float, Any]:
@@ -124,10 +128,23 @@ def goals(states: int = 10_000, count: int = 200, baseline: int = 10) -> None:
     print(f"| largest log difference | {difference:.0e} |")
 
 
-PARTS = {"accuracy": accuracy, "updates": updates, "goals": goals}
+def picture() -> None:
+    """Five goals in four-rooms, and again after the upper door was closed."""
+    world = GridWorld.load("four-rooms")
+    before = exact.solve_columns(world.mdp, LAM, [world.states.index(cell) for cell in FIVE])
+    after = exact.update(before, world.mdp_with({DOOR: "#"}))
+    maps = {f"to {cell}": column for cell, column in zip(FIVE, before.log_e, strict=True)}
+    closed = zip(FIVE, after.log_e, strict=True)
+    maps |= {f"to {cell}, door {DOOR} closed": column for cell, column in closed}
+    figure = plot.goal_maps(world, maps, columns=len(FIVE))
+    write_file(FIGURE, plot.as_png(figure, 55), overwrite=True)
+    print(f"{FIGURE}: {after.method}, off by at most {after.error.max():.0e}")
+
+
+PARTS = {"accuracy": accuracy, "updates": updates, "goals": goals, "picture": picture}
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS)[:3])
     for part in parser.parse_args().only:
         PARTS[part]()

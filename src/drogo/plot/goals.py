@@ -22,7 +22,11 @@ INCHES = 4.4
 
 
 def goal_maps(
-    world: GridWorld, maps: Mapping[str, Float[np.ndarray, " states"]], *, title: str = ""
+    world: GridWorld,
+    maps: Mapping[str, Float[np.ndarray, " states"]],
+    *,
+    title: str = "",
+    columns: int = PANELS_A_ROW,
 ) -> Figure:
     """Draws maps beside each other, such as those to several goals. A star marks the best state of
     each, which is its goal.
@@ -31,11 +35,12 @@ def goal_maps(
         world: The grid world.
         maps: The vectors, by the titles of their panels.
         title: The title of the figure.
+        columns: How many panels stand beside each other.
 
     Returns:
         The figure.
     """
-    columns = min(PANELS_A_ROW, len(maps))
+    columns = min(columns, len(maps))
     rows = math.ceil(len(maps) / columns)
     height = INCHES * world.shape[0] / world.shape[1]
     size = (1.2 * INCHES * columns, (0.85 * height + 0.9) * rows + 0.2)
