@@ -20,6 +20,7 @@ import gymnasium
 import numpy as np
 
 from drogo import MiniGridWorld, ReachGoals, Transitions, fit_goals
+from drogo.agents.deep import as_numbers
 from online_agents import Maze
 
 LAM = 20.0
@@ -67,22 +68,22 @@ class MazeGoals(gymnasium.Wrapper):
         observation, _, _, cut, info = self.env.step(action)
         arrived = bool(near(observation[None], self.goal[None])[0])
         info = {**info, "cost": -1.0, "ends_world": False, "is_success": arrived}
-        return self._parts(observation), -1.0, arrived, cut and not arrived, info
+        return self._parts(observation), float(arrived) - 1, arrived, cut and not arrived, info
 
     def _parts(self, observation: np.ndarray) -> dict[str, np.ndarray]:
         return {"observation": observation, "achieved_goal": observation.copy(),
                 "desired_goal": self.goal}  # fmt: skip
 
     def compute_reward(self, achieved: Any, desired: Any, info: Any) -> Any:
-        """Every step costs the same, whatever the goal."""
-        return -np.ones(np.shape(achieved)[:-1])
+        """Every step costs the same, except the one that arrives."""
+        return near(achieved, desired) - 1.0
 
 
 def make(world: str) -> gymnasium.Env:
     if world == "maze":
         return MazeGoals()
     env = MiniGridWorld("MiniGrid-DoorKey-6x6-v0", layout=0, tile=3)
-    return gymnasium.wrappers.TimeLimit(ReachGoals(env), LONGEST[world])
+    return gymnasium.wrappers.TimeLimit(ReachGoals(as_numbers(env)), LONGEST[world])
 
 
 def hindsight(world: str, seed: int) -> Any:

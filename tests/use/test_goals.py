@@ -31,7 +31,7 @@ def test_an_episode_ends_in_its_goal_and_costs_are_those_of_states():
     _, reward, over, _, info = env.step(RIGHT)
     assert (reward, over, info["is_success"]) == (-1.0, False, False)
     _, reward, over, _, info = env.step(RIGHT)
-    assert (reward, over, info["is_success"]) == (-1.0, True, True)
+    assert (reward, over, info["is_success"]) == (0.0, True, True)
 
 
 def test_the_goal_of_the_world_is_a_failure_unless_it_was_asked_for():
@@ -39,14 +39,23 @@ def test_the_goal_of_the_world_is_a_failure_unless_it_was_asked_for():
     env.reset(seed=0, options={"goal": 0, "state": 2})
     _, reward, over, _, info = env.step(RIGHT)
     assert (reward, over, info["is_success"]) == (-20.0 - 50.0, True, False)
-    assert env.compute_reward(np.int64(3), np.int64(3), info) == -20.0
-    assert env.compute_reward(np.array([3, 3]), np.array([3, 1]), [info, info]).tolist() == [
-        -20,
-        -70,
-    ]
+    assert env.compute_reward(np.int64(3), np.int64(3), info) == 0.0
+    others = env.compute_reward(np.array([3, 3]), np.array([3, 1]), [info, info])
+    assert others.tolist() == [0.0, -70.0]
     env.reset(seed=0, options={"goal": 3, "state": 2})
     _, reward, over, _, info = env.step(RIGHT)
-    assert (reward, over, info["is_success"]) == (-20.0, True, True)
+    assert (reward, over, info["is_success"]) == (0.0, True, True)
+
+
+def test_goals_look_as_wrappers_show_them():
+    env = gymnasium.make("drogo/GridWorld-v0", world=WORLD, observation="coordinates")
+    space = gymnasium.spaces.Box(-5, 5, (2,), np.float32)
+    for factor in (2.0, 4.0):
+        env = gymnasium.wrappers.TransformObservation(env, lambda x, by=factor: by * x + 1, space)
+    observation, _ = ReachGoals(env).reset(seed=0, options={"goal": 2})
+    known = 4 * (2 * WORLD.observations("coordinates") + 1) + 1
+    assert np.array_equal(observation["desired_goal"], known[2])
+    assert np.array_equal(observation["achieved_goal"], known[0])
 
 
 def test_goals_are_drawn_from_what_the_start_leads_to():
@@ -79,7 +88,7 @@ def test_rewards_are_shaped_for_the_goal_of_the_episode_and_for_any_other():
     assert reward == 0.5 * -1 + 0.5 * 11
     # Had the goal been 1 the step would have ended in it, and had it been 3 phi would be -20.
     others = env.compute_reward(np.array([1, 1]), np.array([1, 3]), [info, info])
-    assert others.tolist() == [0.5 * -1 + 0.5 * 10, 0.5 * -1 + 0.5 * (0.9 * -20 + 30)]
+    assert others.tolist() == [0.5 * 10, 0.5 * -1 + 0.5 * (0.9 * -20 + 30)]
     assert env.compute_reward(np.int64(1), np.int64(2), info) == reward
 
 
@@ -114,5 +123,5 @@ def test_hindsight_of_stable_baselines3_draws_shaped_rewards():
     shaping = 0.9 * np.where(arrived, 0.0, phi[1]) - phi[0]
     cost = np.where(np.isclose(parts["achieved_goal"][:, 0], 0.5 - 2 / 5), -20.0, -1.0)
     at_goal = np.isclose(after[:, 0], WORLD.observations("coordinates")[3, 0])
-    cost += np.where(at_goal & ~arrived, -200.0, 0.0)
+    cost = np.where(arrived, 0.0, cost + np.where(at_goal, -200.0, 0.0))
     assert drawn.rewards.numpy()[:, 0] == pytest.approx(0.5 * cost + 0.5 * shaping, abs=1e-4)

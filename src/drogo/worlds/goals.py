@@ -22,9 +22,10 @@ class ReachGoals(gymnasium.Wrapper, RecordConstructorArgs):
     An observation is a dictionary: `observation` and `achieved_goal` are what the world shows, and
     `desired_goal` is what it would show in the goal. Every episode has a goal that is drawn from
     the states which the first state leads to; `reset(options={"goal": i})` names one, and all
-    other options are those of the world. The reward is the cost of the state that is left. An
-    episode is terminated in the goal, with `info["is_success"]`, and in every terminal state of the
-    world, which is a failure unless it was asked for.
+    other options are those of the world. The reward is the cost of the state that is left, and 0
+    for the step that arrives: hindsight knows an arrival by its reward alone, because it does not
+    change where episodes end. An episode is terminated in the goal, with `info["is_success"]`, and
+    in every terminal state of the world, which is a failure unless it was asked for.
 
     Args:
         env: A world of drogo: `drogo/FourRooms-v0` and its kin, or a `MiniGridWorld`.
@@ -35,8 +36,9 @@ class ReachGoals(gymnasium.Wrapper, RecordConstructorArgs):
     def __init__(self, env: gymnasium.Env, failure: float = -200.0) -> None:
         RecordConstructorArgs.__init__(self, failure=failure)
         gymnasium.Wrapper.__init__(self, env)
-        world: Any = env
+        world, shown = env, []
         while not isinstance(world, TabularEnv) and isinstance(world, gymnasium.Wrapper):
+            shown += [world.observation] if isinstance(world, gymnasium.ObservationWrapper) else []
             world = world.env
         if not isinstance(world, TabularEnv):
             raise ArgumentTypeError(
@@ -44,7 +46,10 @@ class ReachGoals(gymnasium.Wrapper, RecordConstructorArgs):
                 'as gymnasium.make("drogo/FourRooms-v0") or a MiniGridWorld.'
             )
         self._world = world
-        self._table = np.asarray(world.all_observations())  # pyright: ignore[reportAttributeAccessIssue]
+        table = world.all_observations()  # pyright: ignore[reportAttributeAccessIssue]
+        for change in reversed(shown):  # as the wrappers around the world show them
+            table = [change(observation) for observation in table]
+        self._table = np.asarray(table)
         self.observation_space = gymnasium.spaces.Dict(dict.fromkeys(PARTS, env.observation_space))
         self.failure, self.goal = check_number("failure", failure), 0
 
@@ -70,12 +75,13 @@ class ReachGoals(gymnasium.Wrapper, RecordConstructorArgs):
         arrived = self._world.state == self.goal
         worth = self.failure if over and not arrived else 0.0
         told = {"cost": cost, "ends_world": over, "is_success": arrived, "terminal_value": worth}
-        over = over or arrived
-        return self._parts(observation), cost + worth, over, cut and not over, {**info, **told}
+        over, reward = over or arrived, 0.0 if arrived else cost + worth
+        return self._parts(observation), reward, over, cut and not over, {**info, **told}
 
     def compute_reward(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
-        """Returns the rewards that steps would have had with other goals: the costs of the states
-        that were left, and in a terminal state of the world `failure` unless it is the goal.
+        """Returns the rewards that steps would have had with other goals: 0 for those that arrive,
+        and for others the costs of the states that were left, with `failure` if they end in a
+        terminal state of the world.
 
         Args:
             achieved_goal: What was reached: one, or a batch.
@@ -92,7 +98,7 @@ class ReachGoals(gymnasium.Wrapper, RecordConstructorArgs):
             )
         costs, ends = (np.array([one[name] for one in infos]) for name in ("cost", "ends_world"))
         arrived = np.atleast_1d(self.compute_terminated(achieved_goal, desired_goal, info))
-        rewards = costs + np.where(ends & ~arrived, self.failure, 0.0)
+        rewards = np.where(arrived, 0.0, costs + np.where(ends, self.failure, 0.0))
         return rewards if batch else float(rewards[0])
 
     def compute_terminated(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
