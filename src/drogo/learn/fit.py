@@ -266,9 +266,7 @@ def _check_truths(progress: Progress, training: Training) -> None:
             )
 
 
-def report_divergence(
-    seeds: Sequence[int], diverged_at: Sequence[int | None], remedy: str
-) -> None:
+def report_divergence(seeds: Sequence[int], diverged_at: Sequence[int | None], remedy: str) -> None:
     """Warns of seeds that diverged, and raises an error if all did.
 
     Args:

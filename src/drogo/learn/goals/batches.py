@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -69,10 +69,8 @@ class Draw(NamedTuple):
     log_default: Float[Any, "*updates n"] | None = None
 
 
-class Sampler(Protocol):
-    """Draws what updates see. A draw depends on the seed and the number of the first update."""
-
-    def __call__(self, seed: int, first: int, count: int) -> Draw: ...
+Sampler = Callable[[int, int, int], Draw]
+"""`sampler(seed, first, count)` draws what so many updates from the first on see."""
 
 
 @dataclass(frozen=True)

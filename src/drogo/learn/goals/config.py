@@ -53,8 +53,8 @@ class GoalConfig:
     batch_size: int = 1024
     """Number of pairs of a state and a goal in an update."""
     most_goals: int = 1000
-    """The most goals that are learned from. Of more observations so many are drawn, and all terminal
-    states where these repeat."""
+    """The most goals that are learned from. Of more observations so many are drawn; where states
+    repeat, all terminal ones are among them."""
     near: float = 0.5
     """Where states do not repeat: the share of pairs whose goal is one of the nearest of the state.
     Others are hardly ever reached in one step, and it is these that all other values rest on."""

@@ -1,4 +1,4 @@
-"""Worlds whose states do not repeat: the loss of DROGO, on transitions with goals chosen afterwards."""
+"""Worlds whose states do not repeat: DROGO on transitions whose goals are chosen afterwards."""
 
 from __future__ import annotations
 
@@ -98,5 +98,5 @@ class Within:
         self.inputs, self.radius = inputs, radius
 
     def __call__(self, observations: np.ndarray, goals: np.ndarray) -> Bool[np.ndarray, " n"]:
-        both = [np.asarray(self.inputs(part)).reshape(len(part), -1) for part in (observations, goals)]
-        return np.linalg.norm(both[0] - both[1], axis=1) <= self.radius
+        apart = np.asarray(self.inputs(observations)) - np.asarray(self.inputs(goals))
+        return np.linalg.norm(apart.reshape(len(apart), -1), axis=1) <= self.radius

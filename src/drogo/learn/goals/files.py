@@ -99,7 +99,9 @@ def _check_file(settings: dict[str, Any], headers: dict[str, Header]) -> None:
     }
     steps = section(headers, "model/")
     if steps:
-        shapes |= {f"model/{name}": steps["state"].shape[:1] for name in ActionModel.__annotations__}
+        names = ActionModel.__dataclass_fields__
+        shapes |= {f"model/{name}": steps["state"].shape[:1] for name in names}
+    shapes |= {name: () for name in headers if name.startswith("numbers/")}
     wrong = [name for name, shape in shapes.items() if headers[name].shape != shape]
     whole = ("goals", "terminal_states", "neighbours", "model/state", "model/action")
     wrong += [n for n in (*whole, "model/next_state") if n in headers and headers[n].dtype != int]
@@ -121,11 +123,6 @@ def _from_file(
     outside = [name for name, part in rows.items() if not _within(part, distinct)]
     if outside:
         raise DamagedFile(f"its {outside[0]} are not among its observations.")
-    v = arrays["v"]
-    if (v[~np.isnan(v)] > 1e-3 * (1 + np.abs(v[np.isfinite(v)]).max(initial=0))).any() and (
-        config.network != "mlp"
-    ):
-        raise DamagedFile("its values are not those of a map.")
     learner, params = None, None
     if config.network != "table":
         learner, params = _learner(arrays, config, settings)

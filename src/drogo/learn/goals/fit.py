@@ -93,6 +93,11 @@ def _check(
             "objective='q' has a value for each action, and these transitions have no discrete "
             "actions. Leave it out, or give action= to Transitions.from_arrays."
         )
+    if data.observations.ndim == 1 and config.network != "table":
+        raise ArgumentError(
+            f"the observations are state numbers, from which network={config.network!r} learns "
+            "nothing. Use network='table', or another kind of observation, such as one-hot."
+        )
     if data.observations.nbytes > BYTES_IN_RESULT:
         raise ArgumentError(
             f"the observations take {data.observations.nbytes / 2**20:.0f} MiB, and a map to every "

@@ -13,10 +13,9 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 
 from drogo.learn.networks import AbstractNetwork, Outputs, dense, dense_layers, fourier
-
 
 JOINT = 2
 """The number of layers of an MLP that see both observations."""
@@ -32,7 +31,7 @@ class Pairs(NamedTuple):
     goal: Int[Array, " n"] | None = None
     """The row of each pair's goal, or None for all rows in order."""
 
-    def of_states(self, table: Float[Array, "m width"]) -> Float[Array, "n width"]:
+    def of_states(self, table: Shaped[Array, "m width"]) -> Shaped[Array, "n width"]:
         """Returns the rows of a table over `states` for each pair."""
         return table if self.state is None else table[self.state]
 
@@ -89,14 +88,16 @@ class PairMLP(AbstractPairNetwork):
 class Quasimetric(AbstractPairNetwork):
     """Minus an interval quasimetric embedding (Wang and Isola, 2022) of both observations.
 
-    An encoder takes each observation to `components` lists of numbers, and `interval_distance`
-    compares them. So v(g, g) = 0, v <= 0 and v(s, g) >= v(s, h) + v(h, g) hold for all parameters
-    and all observations.
+    An encoder takes an observation to `components` lists of numbers. The distance in a component is
+    the length of the union of the intervals [x, max(x, y)] over the numbers x of the state and y of
+    the goal, and the distance of the two is a mixture of the largest and the mean of these lengths.
+    So v(g, g) = 0, v <= 0 and v(s, g) >= v(s, h) + v(h, g) hold for all parameters and all
+    observations.
     """
 
     layers: tuple[eqx.nn.Linear, ...]
     mixing: Float[Array, ""]
-    """The logit of the share of the largest component."""
+    """The logit of the share of the largest length."""
     components: int = eqx.field(static=True)
     frequencies: int = eqx.field(static=True)
 
@@ -119,16 +120,16 @@ class Quasimetric(AbstractPairNetwork):
     def values(self, features: Pairs) -> Float[Array, " n"]:
         left, right = (dense(self.layers, part) for part in (features.states, features.goals))
         shape = (-1, self.components, left.shape[1] // self.components)
-        # Intervals are compared in the order of their left ends, which is that of the state alone.
+        # Intervals are taken in the order of their left ends, which is that of the state alone.
         order = jnp.argsort(jax.lax.stop_gradient(left).reshape(shape), axis=-1)
         first = jnp.arange(self.components)[None, :, None] * shape[-1]
         places = (first + order).reshape(left.shape)
         x = features.of_states(jnp.take_along_axis(left, places, axis=1)).reshape(shape)
         goal = jnp.arange(len(right)) if features.goal is None else features.goal
         y = right[goal[:, None], features.of_states(places)].reshape(shape)
-        parts = union_length(x, y)
+        lengths = union_length(x, y)
         share = jax.nn.sigmoid(self.mixing)
-        return -(share * parts.max(axis=1) + (1 - share) * parts.mean(axis=1))
+        return -(share * lengths.max(axis=1) + (1 - share) * lengths.mean(axis=1))
 
 
 def union_length(

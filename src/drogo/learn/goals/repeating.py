@@ -105,7 +105,7 @@ def _error(problem: Problem, v: Float[np.ndarray, "goals distinct"]) -> float:
 
 
 def _coverage(data: Transitions, problem: Problem) -> tuple[str, list[str]]:
-    """Returns the status of a map that agrees with the solution of the data, and what these lack."""
+    """Returns the status of a map that agrees with the solution, and what the data lack."""
     live = np.setdiff1d(np.arange(problem.v.shape[1]), data.terminal_states)
     lost = np.isneginf(problem.v[:, live]).sum()
     unknown = np.isnan(problem.v[0]).sum()

@@ -1,4 +1,4 @@
-"""`GoalMap`: how well any state reaches any goal. It knows how it was made and whether it worked."""
+"""`GoalMap`: how well any state reaches any goal, and whether learning that worked."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 import numpy.typing as npt
 from jaxtyping import Bool, Float, Int, Shaped
@@ -239,8 +238,8 @@ class GoalMap:
     def _check_known(self, known: Bool[np.ndarray, " n"]) -> None:
         if not known.all():
             raise ArgumentError(
-                f"pair {int(known.argmin())} has an observation that does not occur in the data, or "
-                "a goal that is none of theirs, and a table knows no other. Use "
+                f"pair {int(known.argmin())} has an observation that does not occur in the data, "
+                "or a goal that is none of theirs, and a table knows no other. Use "
                 "network='quasimetric' or 'mlp', or a higher most_goals."
             )
 
@@ -261,8 +260,3 @@ class GoalMap:
         place = np.full(len(self.observations), -1)
         place[self.goals] = np.arange(self.goals.size)
         return place
-
-
-def lane_of(params: Any, lane: int) -> Any:
-    """Returns the parameters of one lane, still stacked."""
-    return jax.tree.map(lambda leaf: leaf[lane : lane + 1], params)

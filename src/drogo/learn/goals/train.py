@@ -75,7 +75,11 @@ def train(
 
 @eqx.filter_jit
 def _run(
-    learner: Learner, state: State, device: Device, draws: Draw, step_sizes: Float[Array, " updates"]
+    learner: Learner,
+    state: State,
+    device: Device,
+    draws: Draw,
+    step_sizes: Float[Array, " updates"],
 ) -> tuple[State, Float[Array, ""]]:
     """Makes one update for each draw."""
 

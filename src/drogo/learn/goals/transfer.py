@@ -127,9 +127,7 @@ def make_potential(
     if not goals.repeats:
         return network
     otherwise = None if goals.learner is None else network
-    return Potential.from_states(
-        goals.observations, known / scale, name=name, otherwise=otherwise
-    )
+    return Potential.from_states(goals.observations, known / scale, name=name, otherwise=otherwise)
 
 
 def make_policy(goals: GoalMap, v: Float[np.ndarray, " distinct"]) -> Policy:
@@ -160,5 +158,3 @@ def make_policy(goals: GoalMap, v: Float[np.ndarray, " distinct"]) -> Policy:
         return x[rows]
 
     return Policy(logits, goals.shape)
-
-
