@@ -258,6 +258,12 @@ def arguments(
         "exact.log_eigenvector": (
             lambda **a: exact.log_eigenvector(mdp, **a), {"lam": 20.0, "definition": "transition"},
         ),
+        "exact.log_columns": (
+            lambda **a: exact.log_columns(mdp, **a), {"lam": 20.0, "goals": [0, 2]},
+        ),
+        "exact.transfer": (
+            lambda **a: exact.transfer(mdp, **a), {"lam": 20.0, "terminal_rewards": [0.0]},
+        ),
         "exact.successor_eigenvector": (
             lambda **a: exact.successor_eigenvector(mdp, **a), {"discount": 0.9},
         ),

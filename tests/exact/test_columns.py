@@ -121,6 +121,8 @@ def test_a_terminal_state_that_is_worth_nothing():
     values = columns.transfer([[0.0, -np.inf], [-np.inf, -3.0]])
     np.testing.assert_allclose(values[0], columns.log_e[0], atol=1e-15)
     np.testing.assert_allclose(values[1], columns.log_e[1] - 3 / 20, atol=1e-15)
+    with pytest.raises(exact.NotConverged):
+        replace(columns, error=np.array([1.0, 1.0])).transfer([0.0, 0.0])
     other = exact.solve_columns(mdp, 20.0, [0])
     with pytest.raises(ValueError, match="not those of all terminal states"):
         other.transfer([0.0, 0.0])

@@ -22,6 +22,9 @@ ENOUGH = 4.0
 """A column is refined, as long as that helps, while it violates a row by more than so many times
 what rounding may be the reason of."""
 MAX_REFINEMENTS = 5
+LEAST = 1e-22
+"""The least violation that a row is taken to have, relative to its diagonal term: the bound itself
+is computed with rounding, which must not be seen."""
 LEAST_SHARE = 0.5
 """A bound `z` must make up for at least this share of the violations."""
 
@@ -72,18 +75,19 @@ def solve_goals(
     """
     right = np.zeros(arrives.shape)
     right[goals, np.arange(goals.size)] = 1.0
-    x = np.where(arrives, solver(right, None), 0.0)
-    in_range = ((x > SMALLEST) | ~arrives).all(axis=0) & np.isfinite(x).all(axis=0)
     residual, error = np.full((2, goals.size), np.inf)
-    if in_range.any():
-        part = right[:, in_range], x[:, in_range], arrives[:, in_range]
-        x[:, in_range], residual[in_range], error[in_range] = _refine(matrix, solver, *part)
-    x[:, ~in_range] = np.nan
-    with np.errstate(divide="ignore"):
+    # What overflows, or is not a number, fails its check.
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        x = np.where(arrives, solver(right, None), 0.0)
+        in_range = ((x > SMALLEST) | ~arrives).all(axis=0) & np.isfinite(x).all(axis=0)
+        x[:, ~in_range] = np.nan
+        if in_range.any():
+            part = right[:, in_range], x[:, in_range], arrives[:, in_range]
+            x[:, in_range], residual[in_range], error[in_range] = _refine(matrix, solver, *part)
         log_e = np.log(x) + matrix.u[:, None]
         log_e = (log_e - log_e[goals, np.arange(goals.size)]).T
     depth = -np.min(log_e, axis=1, where=np.isfinite(log_e), initial=0.0)
-    return Found(log_e, residual, error + 4 * np.finfo(float).eps * (1 + depth))
+    return Found(log_e, residual, error + 2 * np.finfo(float).eps * (1 + depth))
 
 
 class _Checked(NamedTuple):
@@ -122,15 +126,15 @@ def _check(
 ) -> _Checked:
     made, noise = matrix.apply_with_noise(x)
     gap = np.where(arrives, right - made, 0.0)
-    amount = np.abs(gap) + np.where(arrives, noise, 0.0)
-    bound = np.where(arrives, solver(amount, x), 0.0)
     positive = np.where(arrives, x, 1.0)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        share = np.where(arrives, matrix.apply(bound) / amount, 1.0).min(axis=0)
-        # A relative error d of an entry moves its log by -log(1 - d) at most.
-        moved = -np.log1p(-np.minimum(bound / positive / share, 1.0))
-        error = moved.max(axis=0) + np.where(right > 0, moved, 0.0).max(axis=0)
-        residual = (np.abs(gap) / (matrix.diagonal[:, None] * positive)).max(axis=0)
+    terms = matrix.diagonal[:, None] * positive
+    amount = np.where(arrives, np.abs(gap) + noise + LEAST * terms, 0.0)
+    bound = np.where(arrives, solver(amount, x), 0.0)
+    share = np.where(arrives, matrix.apply(bound) / amount, 1.0).min(axis=0)
+    # A relative error d of an entry moves its log by -log(1 - d) at most.
+    moved = -np.log1p(-np.minimum(bound / positive / share, 1.0))
+    error = moved.max(axis=0) + np.where(right > 0, moved, 0.0).max(axis=0)
+    residual = (np.abs(gap) / terms).max(axis=0)
     error = np.where(share >= LEAST_SHARE, error, np.inf)
     settled = np.all(np.abs(gap) <= ENOUGH * noise, axis=0)
     return _Checked(x, gap, residual, error, settled)

@@ -70,8 +70,9 @@ class Columns:
     residual: Float[np.ndarray, " goals"]
     """For each goal, the largest violation of a row's equation, relative to its diagonal term."""
     error: Float[np.ndarray, " goals"]
-    """For each goal, a bound on the error of a log entry, the rounding of `P` and `r / lam`
-    included. It is computed from the violations, and holds however the column was found."""
+    """For each goal, a bound on the error of a log entry. It is computed from the violations and
+    from what rounding may have done to the matrix and to them, and holds however the column was
+    found. The rows of `P` are taken to sum to 1 exactly."""
     method: Literal["factorised", "updated"]
     """Whether the matrix of this MDP was factorised, or that of another one was updated."""
     changed: Int[np.ndarray, " changed"]
@@ -111,6 +112,13 @@ class Columns:
         Args:
             terminal_rewards: As for `exact.transfer`. The goals must be all terminal states, in
                 state order.
+
+        Returns:
+            The vector, or one for each task.
+
+        Raises:
+            ArgumentError: The goals are others, or the rewards cannot be used.
+            NotConverged: An entry is not accurate.
         """
         if not np.array_equal(self.goals, self.terminal):
             raise ArgumentError(
@@ -120,7 +128,7 @@ class Columns:
             )
         rewards = as_rewards(terminal_rewards, self.goals.size)
         values = np.full((*rewards.shape[:-1], self.log_e.shape[1]), -np.inf)
-        for column, reward in zip(self.log_e, np.moveaxis(rewards, -1, 0), strict=True):
+        for column, reward in zip(self.checked().log_e, np.moveaxis(rewards, -1, 0), strict=True):
             values = np.logaddexp(values, column + reward[..., None] / self.lam)
         return values
 
@@ -187,7 +195,7 @@ def transfer(
         NotConverged: An entry is not accurate.
     """
     as_rewards(terminal_rewards, int(mdp.terminal.sum()))  # Errors come before the work.
-    return _solve(mdp, lam, mdp.terminal, keep=False).checked().transfer(terminal_rewards)
+    return _solve(mdp, lam, mdp.terminal, keep=False).transfer(terminal_rewards)
 
 
 def as_goals(mdp: MDP, goals: npt.ArrayLike | None) -> Int[np.ndarray, " goals"]:

@@ -3,8 +3,8 @@
 With `K` the changed rows and `C` their difference, the new matrix is `M + E_K C`, where `E_K` has
 the unit vectors of `K` as columns. `(M + E_K C) x = b` is solved by `x = inverse(M) (b - E_K t)`,
 where `t` solves the small system `(I + C inverse(M) E_K) t = C inverse(M) b` (Woodbury). The small
-matrix serves every goal. Its rows and columns are scaled by the solution, so that `t` is accurate
-relative to it, row by row.
+matrix serves every goal. Its rows and columns are scaled by the size of the terms of `C x`, which
+is `t`, so that `t` is accurate row by row.
 
 Unlike elimination on an M-matrix, these formulas subtract. A goal that was reached through a door
 that is a wall now loses all digits. Every column is therefore checked against the new matrix itself
@@ -32,6 +32,8 @@ from drogo.mdp import MDP
 
 FEW = 8
 """For so many rows, solving for whole columns of the inverse is fastest."""
+SWEEPS = 2
+"""How often the changed rows' own equations are used after the others."""
 MOST_ROWS = 200
 MOST_GOALS = 16
 """For more rows or goals, factorising is about as fast (measured at 100,000 states)."""
@@ -93,6 +95,10 @@ class LowRank:
     lu: Any
     changed: Int[np.ndarray, " k"]
     """The rows."""
+    flow: sp.csr_array
+    """Their negated off-diagonals, as they are now."""
+    diagonal: Float[np.ndarray, " k"]
+    """Their diagonals, as they are now."""
     change: sp.csr_array
     """By how much they differ."""
     small: Float[np.ndarray, "k k"]
@@ -101,15 +107,27 @@ class LowRank:
     """The columns of the inverse for these rows, if there are few of them."""
 
     @classmethod
-    def of(cls, lu: Any, changed: Int[np.ndarray, " k"], change: sp.csr_array) -> LowRank:
-        """Forms the small matrix."""
-        identity = np.eye(changed.size)
+    def of(
+        cls,
+        lu: Any,
+        u: Float[np.ndarray, " n"],
+        changed: Int[np.ndarray, " k"],
+        before: Rows,
+        rows: Rows,
+    ) -> LowRank:
+        """Forms the small matrix, of two matrices that are scaled by `exp(u)`."""
+        diagonal, identity = rows.diagonal[changed], np.eye(changed.size)
+        flow, flow_before = _flow(rows, changed, u), _flow(before, changed, u)
+        rest = sp.csr_array(
+            (diagonal - before.diagonal[changed], (np.arange(changed.size), changed)), flow.shape
+        )
+        change = sp.csr_array(rest - (flow - flow_before))
         if changed.size <= FEW:
             whole = lu.solve(units(lu.shape[0], changed))
-            return cls(lu, changed, change, identity + change @ whole, whole)
+            return cls(lu, changed, flow, diagonal, change, identity + change @ whole, whole)
         concerned = np.union1d(change.indices, changed)
-        part = inverse_part(lu, concerned, changed)
-        return cls(lu, changed, change, identity + change[:, concerned] @ part, None)
+        part = change[:, concerned] @ inverse_part(lu, concerned, changed)
+        return cls(lu, changed, flow, diagonal, change, identity + part, None)
 
     def __call__(
         self,
@@ -119,20 +137,25 @@ class LowRank:
         """Solves for some right-hand sides; see `certified.Solver`."""
         y = self.lu.solve(right)
         inflow = self.change @ y
-        scale = (y if near is None else near)[self.changed]
-        for other in (np.abs(inflow), 1.0):  # where the solution was or is zero
-            scale = np.where(scale > 0, scale, other)
-        with np.errstate(over="ignore", invalid="ignore"):  # A failure is found by the check.
-            stack = self.small * scale.T[:, None, :] / scale.T[:, :, None]
-            try:
-                t = scale * np.linalg.solve(stack, (inflow / scale).T[:, :, None])[:, :, 0].T
-            except np.linalg.LinAlgError:
-                return np.full_like(right, np.nan)
+        scale = abs(self.change) @ np.abs(y if near is None else near)
+        scale[scale == 0] = 1.0
+        stack = self.small * scale.T[:, None, :] / scale.T[:, :, None]
+        try:
+            t = scale * np.linalg.solve(stack, (inflow / scale).T[:, :, None])[:, :, 0].T
+        except np.linalg.LinAlgError:
+            return np.full_like(right, np.nan)
         if self.whole is not None:
-            return y - self.whole @ t
-        corrected = right.copy()
-        corrected[self.changed] -= t
-        return self.lu.solve(corrected)
+            x = y - self.whole @ t
+        else:
+            corrected = right.copy()
+            corrected[self.changed] -= t
+            x = self.lu.solve(corrected)
+        # A state that became costly may be worth a tiny part of what it was, and then all digits of
+        # its entry are lost. Its own equation gives it by the entries around it.
+        for _ in range(SWEEPS):
+            inflow = right[self.changed] + self.flow @ x
+            x[self.changed] = inflow / self.diagonal[:, None]
+        return x
 
 
 def _updated(
@@ -154,10 +177,9 @@ def _updated(
         places = np.flatnonzero(served_by[goals] == number)
         if not places.size:
             continue
-        if not np.isfinite(rows.scaled_weight(part.u)).all():
+        if part.u.any() and not np.isfinite(rows.scaled_weight(part.u)).all():
             return None
-        change = _rows(rows, changed, part.u) - _rows(columns.kept.rows, changed, part.u)
-        solver = LowRank.of(part.lu, changed, sp.csr_array(change))
+        solver = LowRank.of(part.lu, part.u, changed, columns.kept.rows, rows)
         if not fill(found, places, Scaled.of(rows, part.u), solver, goals, reach).all():
             return None
     return found
@@ -174,13 +196,11 @@ def _differ(a: Rows, b: Rows) -> Bool[np.ndarray, " n"]:
     return differ
 
 
-def _rows(rows: Rows, chosen: Int[np.ndarray, " k"], u: Float[np.ndarray, " n"]) -> sp.csr_array:
-    """Returns some rows of the matrix scaled by `exp(u)`."""
+def _flow(rows: Rows, chosen: Int[np.ndarray, " k"], u: Float[np.ndarray, " n"]) -> sp.csr_array:
+    """Returns the negated off-diagonals of some rows of the matrix scaled by `exp(u)`."""
     place = np.full(rows.n, -1)
     place[chosen] = np.arange(chosen.size)
     entry = place[rows.row] >= 0
     row, column = rows.row[entry], rows.column[entry]
-    off_diagonal = -np.exp(rows.log_weight[entry] + u[column] - u[row])
-    values = np.concatenate([off_diagonal, rows.diagonal[chosen]])
-    places = np.concatenate([place[row], place[chosen]]), np.concatenate([column, chosen])
-    return sp.csr_array((values, places), shape=(chosen.size, rows.n))
+    weight = np.exp(rows.log_weight[entry] + u[column] - u[row])
+    return sp.csr_array((weight, (place[row], column)), shape=(chosen.size, rows.n))

@@ -25,14 +25,14 @@ class Scaled:
     u: Float[np.ndarray, " n"]
     diagonal: Float[np.ndarray, " n"]
     total: Float[np.ndarray, " n"]
-    gross: Float[np.ndarray, " n"]
-    """The sum of the absolute values of the terms of `total`."""
+    doubt: Float[np.ndarray, " n"]
+    """By how much rounding may have moved `total`, in units of `rounding`."""
     difference: sp.csr_array
     """Takes `x` to `x(s') - x(s)` for each off-diagonal."""
     weight: sp.csr_array
     """Takes numbers for the off-diagonals to their weighted sum in each row."""
     rounding: Float[np.ndarray, " n"]
-    """How far off, relatively, each term of a row may be."""
+    """How far off, relatively, each weight of a row, and each sum of so many terms, may be."""
 
     @classmethod
     def of(cls, rows: Rows, u: Float[np.ndarray, " n"]) -> Scaled:
@@ -44,18 +44,19 @@ class Scaled:
         signs = np.tile([1.0, -1.0], entries)
         difference = sp.csr_array((signs, pairs, np.arange(0, 2 * entries + 1, 2)), (entries, n))
         place = rows.row, np.arange(entries)
-        # A weight is the exponential of a sum of logs, each of which is rounded.
+        # A weight is the exponential of a sum of logs, which are rounded; the sum of a row is not.
         log_error = np.zeros(n)
-        np.maximum.at(log_error, rows.row, 2 * np.abs(rows.log_weight) + np.abs(step))
-        terms = np.bincount(rows.row, minlength=n)
+        np.maximum.at(log_error, rows.row, np.abs(rows.log_weight) + np.abs(step) / 2)
+        sum_error = 4 + np.bincount(rows.row, minlength=n)
+        moved = np.bincount(rows.row, np.abs(weight - np.exp(rows.log_weight)), n)
         return cls(
             u=u,
             diagonal=rows.diagonal,
             total=rows.ratio(u) if u.any() else rows.total,
-            gross=rows.total + np.bincount(rows.row, np.abs(weight - np.exp(rows.log_weight)), n),
+            doubt=moved + rows.total * sum_error / (sum_error + log_error),
             difference=difference,
             weight=sp.csr_array((weight, place), (n, entries)),
-            rounding=np.finfo(float).eps * (4 + terms + log_error),
+            rounding=np.finfo(float).eps * (sum_error + log_error),
         )
 
     def apply(self, x: Float[np.ndarray, "n vectors"]) -> Float[np.ndarray, "n vectors"]:
@@ -68,5 +69,5 @@ class Scaled:
         """Multiplies vectors by the matrix, and bounds the rounding error of each number."""
         step = self.difference @ x
         product = self.total[:, None] * x - self.weight @ step
-        terms = self.gross[:, None] * np.abs(x) + self.weight @ np.abs(step, out=step)
+        terms = self.doubt[:, None] * np.abs(x) + self.weight @ np.abs(step, out=step)
         return product, self.rounding[:, None] * terms

@@ -63,3 +63,25 @@ def test_ring_has_two_ways():
     around = best_return(world)
     straight = best_return(GridWorld.load("ring", rewards={"x": -1.0}))
     assert around < straight < 0
+
+
+def test_changed_cells_are_those_of_the_changed_map():
+    world = GridWorld.parse("#####\n#S.x#\n#..G#\n#####")
+    changed = world.mdp_with({(1, 1): ".", (1, 3): "G", (2, 3): "S", (2, 1): "x"})
+    redrawn = GridWorld.parse("#####\n#..G#\n#x.S#\n#####").mdp
+    assert (changed.P != redrawn.P).nnz == 0
+    for name in ("reward", "terminal", "start"):
+        np.testing.assert_array_equal(getattr(changed, name), getattr(redrawn, name))
+    assert changed.states == world.mdp.states
+
+
+def test_a_cell_that_becomes_a_wall():
+    """The corridor 0 1 2 G with a bay 3 4: state 1 is walled off, and its neighbours stay."""
+    world = GridWorld.parse("######\n#S..G#\n#..###\n######")
+    changed = world.mdp_with({(1, 2): "#", (2, 1): "G"})
+    assert changed.terminal.tolist() == [False, True, False, True, True, False]
+    P = changed.P.toarray()
+    assert P[:, 1].max() == 0
+    assert P[0].tolist() == [0.75, 0, 0, 0, 0.25, 0]
+    assert P[2].tolist() == [0, 0, 0.75, 0.25, 0, 0]
+    assert changed.start.tolist() == [1, 0, 0, 0, 0, 0]

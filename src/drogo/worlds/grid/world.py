@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Float32, Int, Shaped, UInt32
@@ -108,7 +109,7 @@ class GridWorld(TabularWorld):
         """
         return cls(name, *parse(text, name, rewards))
 
-    def mdp_with(self, cells: Mapping[tuple[int, int], str]) -> MDP:
+    def mdp_with(self, cells: Mapping[Any, str]) -> MDP:
         """Makes the MDP in which some cells are different, and the states have the same numbers.
 
         A cell that becomes a wall is still a state: a terminal one that no move leads to.
