@@ -28,7 +28,9 @@ from .learn import (
     LogEigenvector as LogEigenvector,
     certify as certify,
     fit as fit,
+    fit_goals as fit_goals,
     load as load,
+    load_goals as load_goals,
     sweep as sweep,
 )
 from .mdp import MDP as MDP

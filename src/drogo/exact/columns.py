@@ -126,7 +126,7 @@ class Columns:
                 "rewards are transferred.",
                 remedy="Give goals=mdp.terminal to exact.solve_columns or exact.update.",
             )
-        rewards = _as_rewards(terminal_rewards, self.goals.size)
+        rewards = as_rewards(terminal_rewards, self.goals.size)
         values = np.full((*rewards.shape[:-1], self.log_e.shape[1]), -np.inf)
         for column, reward in zip(self.checked().log_e, np.moveaxis(rewards, -1, 0), strict=True):
             values = np.logaddexp(values, column + reward[..., None] / self.lam)
@@ -194,7 +194,7 @@ def transfer(
         ArgumentError: An argument cannot be used.
         NotConverged: An entry is not accurate.
     """
-    _as_rewards(terminal_rewards, int(mdp.terminal.sum()))  # Errors come before the work.
+    as_rewards(terminal_rewards, int(mdp.terminal.sum()))  # Errors come before the work.
     return _solve(mdp, lam, mdp.terminal, keep=False).transfer(terminal_rewards)
 
 
@@ -229,10 +229,16 @@ def fill(
     return accurate
 
 
-def _solve(mdp: MDP, lam: float, goals: npt.ArrayLike | None, *, keep: bool) -> Columns:
-    lam, _ = check_parameters(lam, "zero-row", 1.0)
-    numbers = as_goals(mdp, goals)
-    rows = default_rows(mdp, lam, "zero-row", 1.0)
+def solve_rows(
+    rows: Rows, numbers: Int[np.ndarray, " goals"], *, keep: bool = False
+) -> tuple[Found, tuple[Factored, ...]]:
+    """Computes columns of the inverse of a matrix, and returns its factorisations if asked to.
+
+    Args:
+        rows: The matrix, an M-matrix.
+        numbers: The goals.
+        keep: Whether to return the factorisations that served some goals.
+    """
     found = Found.none(numbers.size, rows.n)
     reach = Reach(rows)
     parts, pending, first = [], np.arange(numbers.size), -1
@@ -245,10 +251,17 @@ def _solve(mdp: MDP, lam: float, goals: npt.ArrayLike | None, *, keep: bool) -> 
         # The goal that the matrix was scaled for is not tried again.
         pending = np.setdiff1d(pending, tried[accurate | (tried == first)])
         if not pending.size:
-            break
+            return found, tuple(parts)
         first = pending[0]
         u = _guess(rows, int(numbers[first]), reach)
         tried = pending[u[numbers[pending]] > -NEARBY]
+
+
+def _solve(mdp: MDP, lam: float, goals: npt.ArrayLike | None, *, keep: bool) -> Columns:
+    lam, _ = check_parameters(lam, "zero-row", 1.0)
+    numbers = as_goals(mdp, goals)
+    rows = default_rows(mdp, lam, "zero-row", 1.0)
+    found, parts = solve_rows(rows, numbers, keep=keep)
     return Columns(
         **found._asdict(),
         goals=numbers,
@@ -256,7 +269,7 @@ def _solve(mdp: MDP, lam: float, goals: npt.ArrayLike | None, *, keep: bool) -> 
         method="factorised",
         changed=np.zeros(0, dtype=np.int64),
         terminal=np.flatnonzero(mdp.terminal),
-        kept=Kept(rows, tuple(parts)),
+        kept=Kept(rows, parts),
     )
 
 
@@ -277,18 +290,21 @@ def _guess(rows: Rows, goal: int, reach: Reach) -> Float[np.ndarray, " n"]:
     return u
 
 
-def _as_rewards(rewards: npt.ArrayLike, terminals: int) -> Float[np.ndarray, "*tasks terminals"]:
-    array = as_floats("terminal_rewards", rewards)
+def as_rewards(
+    rewards: npt.ArrayLike, terminals: int, name: str = "terminal_rewards"
+) -> Float[np.ndarray, "*tasks terminals"]:
+    """Converts and checks the rewards of the terminal states in one task, or in several."""
+    array = as_floats(name, rewards)
     if array.ndim not in (1, 2) or array.shape[-1] != terminals:
         raise ArgumentError(
-            f"terminal_rewards has shape {array.shape}; expected (terminals,) or (tasks, "
-            f"terminals), and the MDP has {terminals} terminal state(s)."
+            f"{name} has shape {array.shape}; expected (terminals,) or (tasks, terminals), and "
+            f"there are {terminals} terminal state(s)."
         )
     if np.isnan(array).any() or np.isposinf(array).any():
-        raise ArgumentError("terminal_rewards has NaN or plus infinity; give numbers or -inf.")
+        raise ArgumentError(f"{name} has NaN or plus infinity; give numbers or -inf.")
     if np.isneginf(array).all(axis=-1).any():
         raise ArgumentError(
-            "terminal_rewards is -inf in all terminal states of a task, so that nothing is worth "
-            "reaching. Give at least one of them a finite reward."
+            f"{name} is -inf in all terminal states of a task, so that nothing is worth reaching. "
+            "Give at least one of them a finite reward."
         )
     return array

@@ -7,11 +7,13 @@ approaches, so it tells how far a learned vector is from where its data lead.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from drogo.exact.certified import Found
+from drogo.exact.columns import solve_rows
 from drogo.exact.definitions import refined_solve
 from drogo.exact.reach import leads_to
 from drogo.exact.rows import Rows
@@ -72,6 +74,33 @@ def solve_sampled(data: Sampled, *, scaled: bool = True) -> Float[np.ndarray, " 
     values = np.where(is_fixed, v[arrives], 0.0)
     v[arrives] = refined_solve(rows, is_fixed, values).log_e
     return v[: data.states]
+
+
+def sampled_columns(data: Sampled, goals: Int[np.ndarray, " goals"]) -> Found:
+    """Computes how well each state reaches each goal: `v(s, g)` with
+    `exp(v(s, g)) = E[exp(r/lam + v(s', g))]` for all s other than g, the mean being over the data.
+
+    Args:
+        data: The transitions. No state may be terminal in some of them and left in others, and
+            terminal values play no role.
+        goals: The goals, which were left or are terminal.
+
+    Returns:
+        The columns and their errors. As in `solve_sampled`, an entry is NaN in a state of which
+        nothing is known. It is minus infinity where the data do not lead to the goal.
+    """
+    used = _known(data)
+    state, column = data.state[used], data.next_state[used].astype(np.int64)
+    share = data.weight[used] / np.bincount(state, data.weight[used], data.states)[state]
+    everywhere = np.ones(data.states, dtype=bool)
+    rows = _rows(state, column, share, data.log_cost[used], everywhere)
+    left = np.bincount(state, minlength=data.states) > 0
+    ends = ~left  # nothing leaves these states: a row of zeros in W
+    rows = replace(rows, total=rows.total + ends, diagonal=rows.diagonal + ends)
+    found, _ = solve_rows(rows, goals)
+    unknown = ends & ~np.isin(np.arange(data.states), data.next_state[data.terminated])
+    found.log_e[:, unknown] = np.nan
+    return found
 
 
 def _known(data: Sampled) -> Bool[np.ndarray, " n"]:

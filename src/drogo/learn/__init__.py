@@ -4,6 +4,13 @@ from drogo.config import PRESETS as PRESETS, Config as Config
 from drogo.learn.callbacks import TensorBoard as TensorBoard, WandB as WandB
 from drogo.learn.certify import Certificate as Certificate, certify as certify
 from drogo.learn.fit import fit as fit, sweep as sweep
+from drogo.learn.goals import (
+    GoalConfig as GoalConfig,
+    GoalMap as GoalMap,
+    GoalTask as GoalTask,
+    fit_goals as fit_goals,
+    load_goals as load_goals,
+)
 from drogo.learn.learner import Batch as Batch, Learner as Learner, State as State
 from drogo.learn.objectives import (
     GDO as GDO,

@@ -82,13 +82,17 @@ def fit(
     data, notes = _under(data, default_policy, config, own)
     own |= {} if default_policy is None else {"default_policy": default_policy}
     inputs = None if continue_from is None else continue_from.learner.inputs
-    training, states = prepare(data, [config], _seed_list(seeds), truth, own, inputs)
+    training, states = prepare(data, [config], seed_list(seeds), truth, own, inputs)
     progress = Progress(states)
     if continue_from is not None:
         progress = _continued(continue_from, states, training)
     progress = train(training, progress, checkpoint, callbacks)
     (result,) = make_results(training, progress, notes)
-    _report_divergence(result)
+    remedy = (
+        "An output or a gradient became infinite: try cap='auto', a smaller step_size, a larger "
+        "lam, or preset='stable' if it is another one."
+    )
+    report_divergence(result.seeds, result.diverged_at, remedy)
     return result
 
 
@@ -148,7 +152,7 @@ def sweep(
     own |= {} if default_policy is None else {"default_policy": default_policy}
     points = [tuple(map(float, point)) for point in product(*grid.values())]
     configs = [replace(config, **dict(zip(grid, point, strict=True))) for point in points]
-    training, states = prepare(data, configs, _seed_list(seeds), truth, own)
+    training, states = prepare(data, configs, seed_list(seeds), truth, own)
     unused = {"penalty", "target_norm"} & set(grid)
     if unused and not training.judge.learner.objective.needs_second_batch:
         raise ArgumentError(
@@ -201,7 +205,8 @@ def _own_parts(settings: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]
     return own, named
 
 
-def _seed_list(seeds: Any) -> list[int]:
+def seed_list(seeds: Any) -> list[int]:
+    """Returns the seeds that an argument stands for."""
     listed: Sequence[Any] = ()
     if isinstance(seeds, Integral):
         listed = range(int(seeds)) if seeds <= MOST_SEEDS else ()
@@ -261,21 +266,24 @@ def _check_truths(progress: Progress, training: Training) -> None:
             )
 
 
-def _report_divergence(result: LogEigenvector) -> None:
-    lost = [s for s, at in zip(result.seeds, result.diverged_at, strict=True) if at is not None]
+def report_divergence(seeds: Sequence[int], diverged_at: Sequence[int | None], remedy: str) -> None:
+    """Warns of seeds that diverged, and raises an error if all did.
+
+    Args:
+        seeds: The seeds.
+        diverged_at: The update at which each diverged, or None.
+        remedy: What to do about it.
+    """
+    lost = [seed for seed, at in zip(seeds, diverged_at, strict=True) if at is not None]
     if not lost:
         return
-    remedy = (
-        "An output or a gradient became infinite: try cap='auto', a smaller step_size, a larger "
-        "lam, or preset='stable' if it is another one."
-    )
-    if len(lost) == len(result.seeds):
-        first = min(at for at in result.diverged_at if at is not None)
+    if len(lost) == len(seeds):
+        first = min(at for at in diverged_at if at is not None)
         raise Diverged(
             f"all {len(lost)} seed(s) diverged, the first at update {first}.", remedy=remedy
         )
     warnings.warn(
-        f"{len(lost)} of {len(result.seeds)} seeds diverged ({lost}). Their rows of v are the last "
+        f"{len(lost)} of {len(seeds)} seeds diverged ({lost}). Their rows of v are the last "
         f"finite ones and not the answer. {remedy}",
         RuntimeWarning,
         stacklevel=3,

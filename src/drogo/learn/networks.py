@@ -59,8 +59,8 @@ class Table(AbstractNetwork):
 class MLP(AbstractNetwork):
     """Layers of rectified units and a linear output, on the flattened observation.
 
-    With `frequencies`, each number x is joined by sin(pi k x) and cos(pi k x) for k up to
-    `frequencies`. Without these features values leak through thin walls.
+    With `frequencies`, its numbers have Fourier features. Without these, values leak through thin
+    walls.
     """
 
     layers: tuple[eqx.nn.Linear, ...]
@@ -80,12 +80,7 @@ class MLP(AbstractNetwork):
         self.layers = dense_layers(sizes, outputs, jax.random.split(key, depth + 1))
 
     def features(self, inputs: Float[Array, "n ..."]) -> Float[Array, "n size"]:
-        x = inputs.reshape(len(inputs), -1)
-        if not self.frequencies:
-            return x
-        k = jnp.pi * jnp.arange(1, self.frequencies + 1, dtype=x.dtype)
-        angles = (x[:, :, None] * k[None, None, :]).reshape(len(x), -1)
-        return jnp.concatenate([x, jnp.sin(angles), jnp.cos(angles)], axis=1)
+        return fourier(inputs, self.frequencies)
 
     def values(self, features: Float[Array, "n size"]) -> Float[Array, "n ..."]:
         return dense(self.layers, features)
@@ -98,6 +93,17 @@ class Custom(AbstractNetwork):
 
     def values(self, features: Shaped[Array, "n ..."]) -> Float[Array, "n ..."]:
         return self.module(features)
+
+
+def fourier(inputs: Float[Array, "n ..."], frequencies: int) -> Float[Array, "n size"]:
+    """Flattens observations, and joins each number x by sin(pi k x) and cos(pi k x) for k up to
+    `frequencies`."""
+    x = inputs.reshape(len(inputs), -1)
+    if not frequencies:
+        return x
+    k = jnp.pi * jnp.arange(1, frequencies + 1, dtype=x.dtype)
+    angles = (x[:, :, None] * k[None, None, :]).reshape(len(x), -1)
+    return jnp.concatenate([x, jnp.sin(angles), jnp.cos(angles)], axis=1)
 
 
 def dense_layers(
