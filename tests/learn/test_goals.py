@@ -15,7 +15,7 @@ from drogo.learn.goals.networks import PairMLP, Pairs, Quasimetric, union_length
 from drogo.learn.judge import cosine
 
 WORLD = GridWorld.parse("goal H: -5\n\n######\n#..xG#\n#.#x.#\n#H...#\n######")
-SMALL = {"width": 32, "depth": 1, "components": 8, "length": 4, "updates": 100}
+SMALL = {"step_size": 5e-3, "width": 32, "depth": 1, "components": 8, "length": 4, "updates": 200}
 TASKS = [[0.0, -3.0], [-5.0, 1.0], [-np.inf, 0.0]]
 
 
@@ -375,3 +375,18 @@ def test_files_are_read_with_suspicion(tmp_path):
             np.savez(stream, **{**arrays, name: wrong})
         with pytest.raises(DamagedFile, match="wrong.npz"):
             load_goals(tmp_path / "wrong.npz")
+
+
+def test_the_value_of_pairs_is_finite_and_normalised():
+    goals = fitted("table")
+    obs, v = goals.observations, goals.v[1]
+    state, goal = np.divmod(np.arange(len(obs) ** 2), len(obs))
+    plain = goals.value(1, normalised=False)(obs[state], obs[goal])
+    known = v.T[state, goal]
+    assert np.array_equal(
+        plain, np.where(np.isfinite(known), known, known[np.isfinite(known)].min())
+    )
+    scale = plain / np.where(plain == 0, 1, goals.value(1)(obs[state], obs[goal]))
+    ends = v[:, goals.neighbours]
+    steps = np.abs(np.diff(ends, axis=2)[..., 0])[np.isfinite(ends).all(axis=2)]
+    assert scale[plain < 0] == pytest.approx(np.full((plain < 0).sum(), steps.mean()))

@@ -38,8 +38,9 @@ class Device(eqx.Module):
         Args:
             draw: What was drawn for one update.
         """
-        pairs, n = Pairs(self.features, self.features, draw.state, draw.goal), draw.state.size
-        after = None if draw.next_state is None else pairs._replace(state=draw.next_state)
+        n, next_state = draw.state.size, draw.next_state
+        pairs = self._pairs(draw.state, draw.goal)
+        after = None if next_state is None else self._pairs(next_state, draw.goal)
         return Batch(
             pairs,
             after,
@@ -52,6 +53,11 @@ class Device(eqx.Module):
             draw.action,
             draw.log_default,
         )
+
+    def _pairs(self, state: Int[Array, " n"], goal: Int[Array, " n"]) -> Pairs:
+        if len(self.features) <= state.size:
+            return Pairs(self.features, self.features, state, goal)
+        return Pairs(self.features[state], self.features[goal])  # a table would cost more
 
 
 class Draw(NamedTuple):

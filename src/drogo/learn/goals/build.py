@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 from jaxtyping import PRNGKeyArray
 
 from drogo.learn.goals.config import GoalConfig
@@ -22,7 +23,7 @@ def make_learner(
     config: GoalConfig,
     inputs: Inputs,
     shape: tuple[int, ...],
-    numbers: Numbers,
+    numbers: Mapping[str, Any],
     n_actions: int | None,
     *,
     direct: bool,
@@ -33,7 +34,7 @@ def make_learner(
         config: The settings.
         inputs: How observations are turned into numbers.
         shape: The shape of these numbers for one observation.
-        numbers: The numbers of the objective.
+        numbers: The numbers of the objective, by name.
         n_actions: The number of actions, if they are discrete and known.
         direct: Whether values are known.
     """
@@ -46,7 +47,8 @@ def make_learner(
         outputs = n_actions if config.objective == "q" else None
         return PairMLP(*layers, "scalar" if outputs is None else outputs)
 
-    objective = (ActionValues if config.objective == "q" else Drogo)(numbers)
+    kind = ActionValues if config.objective == "q" else Drogo
+    objective = kind(Numbers(**{name: jnp.asarray(number) for name, number in numbers.items()}))
     learner = Learner(
         objective,
         network(jax.random.key(0)),

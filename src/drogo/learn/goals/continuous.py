@@ -16,7 +16,6 @@ from drogo.learn.goals.config import GoalConfig
 from drogo.learn.goals.evaluate import pair_values
 from drogo.learn.goals.train import Trained, train
 from drogo.learn.inputs import Inputs, fit_inputs
-from drogo.learn.objectives import Numbers
 from drogo.learn.prepare import STEPS_OF_A_SCALE, cap_from_data
 
 KEPT = 100
@@ -49,13 +48,13 @@ def fit_continuous(
     some = rng.permutation(len(data))[: max(1, config.most_goals // 2)]
     goals = np.unique(np.concatenate([data.state[some], data.next_state[some]]))
     depth = STEPS_OF_A_SCALE * -data.reward.mean() / config.lam
-    numbers = Numbers(
-        lam=config.lam,
-        cap=cap_from_data(data, config.lam, True),
-        ceiling=0.0,
-        scaling=1.0,
-        scale=max(float(depth), 1.0),
-    )
+    numbers = {
+        "lam": config.lam,
+        "cap": cap_from_data(data, config.lam, True),
+        "ceiling": 0.0,
+        "scaling": 1.0,
+        "scale": max(float(depth), 1.0),
+    }
     parts = (config, inputs, seen.shape[1:], numbers, data.n_actions)
     learner, first = make_learner(*parts, direct=False)
     device = Device(learner.skeleton.features(jnp.asarray(seen)), jnp.asarray(config.lam))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -24,6 +24,9 @@ from drogo.learn.goals.transfer import GoalTask, make_policy, make_potential
 from drogo.learn.learner import Learner
 from drogo.learn.policy import Policy
 from drogo.potential import Potential
+
+GoalValue = Callable[[Any, Any], Float[np.ndarray, " batch"]]
+"""From a batch of observations and one of goals to a number for each pair."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -131,6 +134,30 @@ class GoalMap:
             name=f"the potential of a goal (seed {seed})",
             normalised=normalised,
         )
+
+    def value(self, seed: int = 0, *, normalised: bool = True) -> GoalValue:
+        """Returns v(s, g) of one seed as a function of observations and goals, for `GoalShaping`.
+
+        States from which a goal is not reached get the lowest value of all.
+
+        Args:
+            seed: One of the seeds of this map.
+            normalised: Whether to divide by the mean difference between neighbours in the data,
+                over all goals.
+        """
+        k = self.lane(seed)
+        self._check_finite(k)
+        v = self.v[k]
+        lowest, scale = float(v[np.isfinite(v)].min()), 1.0
+        if normalised:
+            before, after = (v[:, ends] for ends in self.neighbours.T)
+            both = np.isfinite(before) & np.isfinite(after)
+            scale = float(np.abs(before[both] - after[both]).mean())
+
+        def of_pairs(observations: Any, goals: Any) -> Float[np.ndarray, " batch"]:
+            return np.nan_to_num(self(observations, goals)[k], nan=lowest, neginf=lowest) / scale
+
+        return of_pairs
 
     def policy(self, goal_observation: Any, seed: int = 0) -> Policy:
         """Returns the policy to one goal: actions in proportion to exp(x(s, a, g)).
