@@ -27,11 +27,25 @@ def transfer(method: str) -> Interval | None:
     return _interval(published()["transfer"]["cumulative_return"].get(method), 1)
 
 
+def counts(world: str, method: str) -> float | None:
+    """Returns what the agents of a method earn on average in a world that never ends, or None."""
+    table = published()["counts"]["mean_return"]
+    mean = table[world].get(method)
+    return None if mean is None else table["unit"] * mean
+
+
 def _interval(entry: list[float] | None, unit: float) -> Interval | None:
     if entry is None:
         return None
     mean, below, above = (unit * number for number in entry)
     return Interval(mean, mean - below, mean + above)
+
+
+def verdict_of_mean(ours: Interval, theirs: float) -> str:
+    """Says where a published mean without an interval lies relative to our interval."""
+    if ours.low <= theirs <= ours.high:
+        return "the published mean is inside"
+    return f"{100 * (ours.mean - theirs) / theirs:+.0f} %, the published mean is outside"
 
 
 def verdict(ours: Interval, theirs: Interval | None) -> str:

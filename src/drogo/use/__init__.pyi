@@ -4,6 +4,11 @@ from .baselines import (
     successor_distance as successor_distance,
     successor_potential as successor_potential,
 )
+from .counts import (
+    CountedStep as CountedStep,
+    DefaultCounts as DefaultCounts,
+    SuccessorCounts as SuccessorCounts,
+)
 from .online import (
     AbstractOnlineMap as AbstractOnlineMap,
     AbstractShaping as AbstractShaping,
