@@ -81,7 +81,7 @@ def test_the_answer(monkeypatch):
     monkeypatch.setattr(counts, "MANY", 1000)
     whole = counts.answer(Scope(), record)
     (table,) = whole.tables
-    assert [row[:2] for row in table.rows[:4]] == [["river-swim", name] for name in runs.METHODS]
+    assert [row[:2] for row in table.rows[:5]] == [["river-swim", name] for name in runs.METHODS]
     third = table.rows[2]
     assert third[2:4] == ["2,964", "2,000.0"]
     assert third[4].startswith("2,000 [")
@@ -89,7 +89,7 @@ def test_the_answer(monkeypatch):
     assert third[6] == "1,000"
     assert third[7] == "-63 %, the published mean is outside"
     assert table.rows[3][3] == "-"
-    assert len(counts.jobs(Scope(), record)) == 10
+    assert len(counts.jobs(Scope(), record)) == 12
 
 
 def test_a_quick_look_is_not_judged():

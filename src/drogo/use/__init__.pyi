@@ -1,5 +1,5 @@
 # The public names of this room. `__init__.py` reads this file, and so do type checkers.
-from . import online as online, rivals as rivals
+from . import online as online, options as options, rivals as rivals
 from .baselines import (
     successor_distance as successor_distance,
     successor_potential as successor_potential,
@@ -21,6 +21,14 @@ from .online import (
     Steps as Steps,
     VectorOnlineShaping as VectorOnlineShaping,
     make_learner as make_learner,
+)
+from .options import (
+    Option as Option,
+    OptionWrapper as OptionWrapper,
+    TabularOption as TabularOption,
+    climb as climb,
+    make_option as make_option,
+    solve_option as solve_option,
 )
 from .rivals import RND as RND, Frozen as Frozen, OwnValue as OwnValue
 from .shaping import (

@@ -18,9 +18,9 @@ from drogo.use.counts import AbstractCounts, DefaultCounts, Lanes, SuccessorCoun
 from drogo.worlds.continuing import WORLDS, ContinuingWorld
 
 SARSA, SUCCESSOR, DEFAULT = "Sarsa", "Sarsa + SR", "Sarsa + DR"
-Q_LEARNING = "Q-learning + DR"
-METHODS = (SARSA, SUCCESSOR, DEFAULT, Q_LEARNING)
-"""The last is not published: it has the settings of Sarsa + DR."""
+OTHER_SUCCESSOR, Q_LEARNING = "Sarsa + SR, other settings", "Q-learning + DR"
+METHODS = (SARSA, SUCCESSOR, DEFAULT, OTHER_SUCCESSOR, Q_LEARNING)
+"""The last two are not published. Q-learning has the settings of Sarsa + DR."""
 DISCOUNT = 0.95
 SETTINGS: dict[tuple[str, str], dict[str, Any]] = {
     ("river-swim", SARSA): {"epsilon": 0.12, "step_size": 0.37},
@@ -33,6 +33,14 @@ SETTINGS: dict[tuple[str, str], dict[str, Any]] = {
         "epsilon": 0.01, "step_size": 0.5,
         "counts": {"discount": 0.5, "step_size": 0.25, "weight": 10_000.0},
     },
+    ("river-swim", OTHER_SUCCESSOR): {
+        "epsilon": 0.1, "step_size": 0.25,
+        "counts": {"discount": 0.99, "step_size": 0.01, "weight": 100.0},
+    },
+    ("six-arms", OTHER_SUCCESSOR): {
+        "epsilon": 0.01, "step_size": 0.5,
+        "counts": {"discount": 0.5, "step_size": 0.25, "weight": 100.0},
+    },
     ("river-swim", DEFAULT): {
         "epsilon": 0.01, "step_size": 0.25,
         "counts": {"lam": 1.0, "step_size": 0.5, "weight": 100.0},
@@ -42,7 +50,8 @@ SETTINGS: dict[tuple[str, str], dict[str, Any]] = {
         "counts": {"lam": 1.5, "step_size": 0.5, "weight": 0.1},
     },
 }  # fmt: skip
-"""Those of the published commands: of 2020 for Sarsa and the SR, of 2025 for the DR."""
+"""Those of the published commands: of 2020 for Sarsa and the SR, of 2025 for the DR. The other
+settings of the SR are from a small search with 50 agents each."""
 SETTINGS |= {(world, Q_LEARNING): SETTINGS[world, DEFAULT] for world in WORLDS}
 SEED = 7
 """The seed of the published commands of 2025."""
@@ -81,7 +90,7 @@ def _run(
 def make_counts(world: ContinuingWorld, method: str, lanes: int) -> AbstractCounts | None:
     """Returns what gives the bonuses of a method, or None if it has none."""
     options: dict[str, Any] = SETTINGS[world.name, method].get("counts", {})
-    if method == SUCCESSOR:
+    if method in (SUCCESSOR, OTHER_SUCCESSOR):
         return SuccessorCounts(world.n_states, lanes=lanes, **options)
     if method in (DEFAULT, Q_LEARNING):
         best = {"best": world.best_reward, "unit": world.best_reward}
