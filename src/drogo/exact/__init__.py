@@ -10,6 +10,7 @@ from drogo.exact.definitions import (
 )
 from drogo.exact.dense import (
     default_representation as default_representation,
+    log_perron as log_perron,
     successor_representation as successor_representation,
 )
 from drogo.exact.rows import TERMINAL_FORMULATIONS as TERMINAL_FORMULATIONS
