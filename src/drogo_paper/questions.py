@@ -25,6 +25,7 @@ QUESTIONS = {
     "theory": "theory",
     "transfer": "transfer",
     "counts": "counts",
+    "options": "options",
 }
 
 

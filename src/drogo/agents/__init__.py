@@ -2,17 +2,32 @@
 
 from drogo.agents.comparison import Grid, compare
 from drogo.agents.counting import CountingRuns, Drawn, run_counting
+from drogo.agents.discovery import Discovery, discover
 from drogo.agents.one_stage import OneStageRuns, one_stage
 from drogo.agents.q_learning import Runs, q_learning
+from drogo.agents.representations import (
+    AbstractVectors,
+    ExactDefault,
+    ExactSuccessor,
+    LearnedDefault,
+    LearnedSuccessor,
+)
 from drogo.agents.value_iteration import optimal_values
 
 __all__ = [
+    "AbstractVectors",
     "CountingRuns",
+    "Discovery",
     "Drawn",
+    "ExactDefault",
+    "ExactSuccessor",
     "Grid",
+    "LearnedDefault",
+    "LearnedSuccessor",
     "OneStageRuns",
     "Runs",
     "compare",
+    "discover",
     "one_stage",
     "optimal_values",
     "q_learning",

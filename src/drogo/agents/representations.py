@@ -243,7 +243,7 @@ def seen_mdp(world: TabularWorld, tried: np.ndarray) -> tuple[MDP, Int[np.ndarra
     return MDP(
         transitions=(P,),
         reward=world.reward[known],
-        terminal=~tried[known].any(axis=1),
+        terminal=np.logical_not(tried[known].any(axis=1)),
         start=np.full(n, 1 / n),
         default_policy=np.ones((n, 1)),
         states=range(n),

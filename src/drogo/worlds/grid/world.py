@@ -50,10 +50,7 @@ class GridWorld(TabularWorld):
         self.has_start = bool((symbols == ord(START)).any())
         """Whether the map says where episodes begin."""
         allowed = symbols == ord(START) if self.has_start else ~terminal
-        row, column = (self.cells[:, None, :] + np.array(MOVES)).transpose(2, 0, 1)
-        reached = self.index[row, column]  # The border is closed, so this stays in the map.
-        blocked = (reached < 0) | terminal[:, None]
-        next_state = np.where(blocked, np.arange(symbols.size)[:, None], reached)
+        next_state = np.where(terminal[:, None], np.arange(symbols.size)[:, None], self._moves())
         states = list(zip(*self.cells.T.tolist(), strict=True))
         super().__init__(next_state, reward, terminal, allowed / allowed.sum(), states)
         self.step_limit: int = header.step_limit or STEPS_PER_STATE * self.n_states
@@ -94,6 +91,20 @@ class GridWorld(TabularWorld):
             MapError: The map is malformed; the error names the line and column.
         """
         return cls(name, *parse(text, name, rewards))
+
+    def _moves(self) -> Int[np.ndarray, "states actions"]:
+        """Returns where each move leads if no state ends an episode."""
+        row, column = (self.cells[:, None, :] + np.array(MOVES)).transpose(2, 0, 1)
+        reached = self.index[row, column]  # The border is closed, so this stays in the map.
+        return np.where(reached < 0, np.arange(len(self.cells))[:, None], reached)
+
+    def without_goals(self) -> TabularWorld:
+        """Returns the same cells and moves, but with plain cells for goals: nothing ends."""
+        plain = self.header.rewards.get(".", -1.0)
+        reward = np.where(self.terminal, plain, self.reward)
+        return TabularWorld(
+            self._moves(), reward, np.zeros_like(self.terminal), self.start, self.states
+        )
 
     def __repr__(self) -> str:
         height, width = self.shape
