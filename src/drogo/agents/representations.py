@@ -23,7 +23,8 @@ from drogo.use.online.empirical import Seen, solve_seen
 from drogo.worlds.tabular import TabularWorld
 
 ACCURATE = 1e-3
-"""A vector whose eigenvalue is uncertain by more, relatively, counts as inaccurate."""
+"""A vector whose eigenvalue is uncertain by more, relatively, counts as inaccurate; so does one that
+has entries beyond the range of double precision."""
 FAR = -745.0
 """The log of the smallest positive number, for entries beyond the range of double precision."""
 
@@ -142,7 +143,7 @@ class LearnedDefault(_Learned):
         for lane, symmetric in enumerate(self._symmetric()):
             updated = symmetric.sum(axis=1) != 1
             log_e, spread = log_perron(symmetric[np.ix_(updated, updated)])
-            self.inaccurate += not spread <= ACCURATE
+            self.inaccurate += not (spread <= ACCURATE and np.isfinite(log_e).all())
             e[lane, updated] = np.maximum(log_e, FAR)
         return e / np.linalg.norm(e, axis=1, keepdims=True)
 

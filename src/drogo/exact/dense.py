@@ -65,7 +65,8 @@ def log_perron(
     Returns:
         The log of the eigenvector of unit norm, minus infinity where it is beyond the range of
         double precision; and by how much the Collatz-Wielandt bounds of the eigenvalue differ,
-        relatively, over its other entries. The vector is to be trusted if that is small.
+        relatively, over its other entries. The vector is to be trusted if that is small. If the
+        states fall into parts, it is that of one part, and minus infinity in the others.
     """
     if matrix.ndim != 2 or not np.isfinite(matrix).all() or (matrix < 0).any():
         raise ArgumentError("a positive eigenvector needs a matrix of non-negative finite numbers.")
