@@ -4,6 +4,7 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
+from hypothesis import given, settings, strategies as st
 
 import needs
 from drogo import MDP, ArgumentError, GridWorld, Potential, exact
@@ -65,6 +66,23 @@ def test_actions_that_were_not_tried_and_lanes():
     tried[1, 3, RIGHT] = False
     both = solve_option(CHAIN, np.stack([VALLEY, VALLEY]), discount=0.5, tried=tried)
     assert both.value.tolist() == [[0, 2, 5, 8, 0], [0, 2, 2, 0, 0]]
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.data())
+def test_no_way_is_better(data):
+    """Against all ways of up to n steps in a small world, one after the other."""
+    n = data.draw(st.integers(1, 4))
+    moves = np.array(data.draw(st.lists(st.tuples(*[st.integers(0, n - 1)] * 2), min_size=n,
+                                        max_size=n)))  # fmt: skip
+    e = np.array(data.draw(st.lists(st.floats(-3, 3), min_size=n, max_size=n)))
+
+    def best(state, steps):
+        ways = [e[k] - e[state] + 0.8 * best(k, steps - 1) for k in moves[state]] if steps else []
+        return max([0.0, *ways])
+
+    option = solve_option(moves, e, discount=0.8)
+    np.testing.assert_allclose(option.value, [best(s, n) for s in range(n)], atol=1e-9)
 
 
 def test_random_moves():
@@ -146,9 +164,9 @@ def test_options_from_anything_with_values():
     world = gymnasium.make("drogo/FourRooms-v0", observation="coordinates").unwrapped
     v = exact.log_column(world.mdp, 20.0)
     phi = Potential.from_states(world.all_observations(), v)
-    for given in (v, phi, phi.function):
+    for source in (v, phi, phi.function):
         for method in ("solve", "climb"):
-            env = OptionWrapper(world, [make_option(world, given, method=method)], 1.0)
+            env = OptionWrapper(world, [make_option(world, source, method=method)], 1.0)
             env.reset(seed=0)
             _, reward, terminated, _, info = env.step(4)
             assert terminated  # the map leads to the goal around the low-reward cells

@@ -23,8 +23,8 @@ from drogo.use.online.empirical import Seen, solve_seen
 from drogo.worlds.tabular import TabularWorld
 
 ACCURATE = 1e-3
-"""A vector whose eigenvalue is uncertain by more, relatively, counts as inaccurate; so does one that
-has entries beyond the range of double precision."""
+"""A vector whose eigenvalue is uncertain by more, relatively, counts as inaccurate. So does one
+that has entries beyond the range of double precision."""
 FAR = -745.0
 """The log of the smallest positive number, for entries beyond the range of double precision."""
 
