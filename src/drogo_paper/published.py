@@ -10,6 +10,9 @@ import numpy as np
 
 from drogo.statistics import Interval
 
+DISCOVERED = ("visited", "visited at the end", "reward")
+"""What is published of option discovery."""
+
 
 def published() -> dict[str, Any]:
     """Returns the content of the data file."""
@@ -27,11 +30,36 @@ def transfer(method: str) -> Interval | None:
     return _interval(published()["transfer"]["cumulative_return"].get(method), 1)
 
 
+def counts(world: str, method: str) -> float | None:
+    """Returns what the agents of a method earn on average in a world that never ends, or None."""
+    table = published()["counts"]["mean_return"]
+    mean = table[world].get(method)
+    return None if mean is None else table["unit"] * mean
+
+
+def options(world: str, method: str) -> dict[str, tuple[float, float]] | None:
+    """Returns each number of a method of option discovery, and by how much it may be misread."""
+    table = published()["options"]
+    means = table[world].get(method)
+    if means is None:
+        return None
+    pairs = zip(means, table["error"], strict=True)
+    return dict(zip(DISCOVERED, pairs, strict=True))
+
+
 def _interval(entry: list[float] | None, unit: float) -> Interval | None:
     if entry is None:
         return None
     mean, below, above = (unit * number for number in entry)
     return Interval(mean, mean - below, mean + above)
+
+
+def verdict_of_mean(ours: Interval, theirs: float, error: float = 0.0) -> str:
+    """Says where a published mean without an interval, which may be misread, lies relative to our
+    interval."""
+    if ours.low - error <= theirs <= ours.high + error:
+        return "the published mean is inside"
+    return f"{100 * (ours.mean - theirs) / theirs:+.0f} %, the published mean is outside"
 
 
 def verdict(ours: Interval, theirs: Interval | None) -> str:

@@ -24,6 +24,8 @@ QUESTIONS = {
     "ablation-network-paper": "ablation_network_paper",
     "theory": "theory",
     "transfer": "transfer",
+    "counts": "counts",
+    "options": "options",
 }
 
 

@@ -1,16 +1,35 @@
-"""Tabular Q-learning, thousands of runs in one program, and experiments with shaped rewards."""
+"""Tabular agents, thousands of runs in one program: experiments with shaped rewards and bonuses."""
 
 from drogo.agents.comparison import Grid, compare
+from drogo.agents.counting import CountingRuns, Drawn, run_counting
+from drogo.agents.discovery import Discovery, discover
 from drogo.agents.one_stage import OneStageRuns, one_stage
 from drogo.agents.q_learning import Runs, q_learning
+from drogo.agents.representations import (
+    AbstractVectors,
+    ExactDefault,
+    ExactSuccessor,
+    LearnedDefault,
+    LearnedSuccessor,
+)
 from drogo.agents.value_iteration import optimal_values
 
 __all__ = [
+    "AbstractVectors",
+    "CountingRuns",
+    "Discovery",
+    "Drawn",
+    "ExactDefault",
+    "ExactSuccessor",
     "Grid",
+    "LearnedDefault",
+    "LearnedSuccessor",
     "OneStageRuns",
     "Runs",
     "compare",
+    "discover",
     "one_stage",
     "optimal_values",
     "q_learning",
+    "run_counting",
 ]

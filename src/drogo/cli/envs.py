@@ -33,10 +33,11 @@ class Envs:
         rows = [
             {title: text.format(**world) for title, text in COLUMNS.items()} for world in worlds
         ]
-        from drogo.worlds.register import ROOM_IDS
+        from drogo.worlds.register import CONTINUING_IDS, ROOM_IDS
 
         caption = "low: number of low-reward cells; limit: step limit of an episode. There are "
-        caption += f"also walled rooms with continuous states: {', '.join(ROOM_IDS)}."
+        caption += f"also walled rooms with continuous states: {', '.join(ROOM_IDS)}; "
+        caption += f"and worlds that never end: {', '.join(CONTINUING_IDS)}."
         left = ("name", "Gymnasium id", "cells")
         print_table(terminal(), table("Shipped worlds", caption, rows, left=left))
 

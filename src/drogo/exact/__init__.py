@@ -16,6 +16,7 @@ from drogo.exact.definitions import (
 )
 from drogo.exact.dense import (
     default_representation as default_representation,
+    log_perron as log_perron,
     successor_representation as successor_representation,
 )
 from drogo.exact.low_rank import update as update

@@ -1,8 +1,13 @@
 # The public names of this room. `__init__.py` reads this file, and so do type checkers.
-from . import online as online, rivals as rivals
+from . import online as online, options as options, rivals as rivals
 from .baselines import (
     successor_distance as successor_distance,
     successor_potential as successor_potential,
+)
+from .counts import (
+    CountedStep as CountedStep,
+    DefaultCounts as DefaultCounts,
+    SuccessorCounts as SuccessorCounts,
 )
 from .goals import GoalShaping as GoalShaping
 from .online import (
@@ -17,6 +22,14 @@ from .online import (
     Steps as Steps,
     VectorOnlineShaping as VectorOnlineShaping,
     make_learner as make_learner,
+)
+from .options import (
+    Option as Option,
+    OptionWrapper as OptionWrapper,
+    TabularOption as TabularOption,
+    climb as climb,
+    make_option as make_option,
+    solve_option as solve_option,
 )
 from .rivals import RND as RND, Frozen as Frozen, OwnValue as OwnValue
 from .shaping import (

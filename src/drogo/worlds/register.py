@@ -1,4 +1,4 @@
-"""The ids under which Gymnasium knows the grid worlds and the walled rooms.
+"""The ids under which Gymnasium knows the worlds.
 
 This module runs when `drogo` is imported, so it imports nothing heavy.
 """
@@ -16,6 +16,9 @@ ROOM_IDS = {
     f"drogo/Room-{layout.capitalize()}-v0": layout for layout in ("wall", "u", "spiral", "doors")
 }
 """The layouts of the walled rooms, by their ids."""
+CONTINUING = "drogo.worlds.continuing:ContinuingEnv"
+CONTINUING_IDS = {"drogo/RiverSwim-v0": "river-swim", "drogo/SixArms-v0": "six-arms"}
+"""The worlds that never end, by their ids."""
 OWN_MAP = "drogo/GridWorld-v0"
 """The id for other maps: `world=` is then a `GridWorld`, a shipped name or a path."""
 
@@ -38,6 +41,11 @@ def register() -> None:
         if identifier not in gymnasium.registry:
             gymnasium.register(
                 identifier, entry_point=ROOM, kwargs={"layout": layout}, max_episode_steps=500
+            )
+    for identifier, world in CONTINUING_IDS.items():
+        if identifier not in gymnasium.registry:
+            gymnasium.register(
+                identifier, entry_point=CONTINUING, kwargs={"world": world}, max_episode_steps=5000
             )
 
 

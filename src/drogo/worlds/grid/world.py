@@ -66,9 +66,8 @@ class GridWorld(TabularWorld):
         terminal = walled | np.isin(symbols, [ord(symbol) for symbol in self.header.goals])
         starts = symbols == ord(START)
         allowed = starts if starts.any() else ~terminal
-        row, column = (self.cells[:, None, :] + np.array(MOVES)).transpose(2, 0, 1)
-        reached = self.index[row, column]  # The border is closed, so this stays in the map.
-        blocked = (reached < 0) | walled[reached] | terminal[:, None]
+        reached = self._moves()
+        blocked = walled[reached] | terminal[:, None]
         next_state = np.where(blocked, np.arange(symbols.size)[:, None], reached)
         return next_state, reward, terminal, allowed / allowed.sum()
 
@@ -137,6 +136,20 @@ class GridWorld(TabularWorld):
             check_choice(f"the symbol of cell {cell}", symbol, known)
             characters[cell] = ord(symbol)
         return TabularWorld(*self._table(characters[~self.walls]), self.states).mdp
+
+    def _moves(self) -> Int[np.ndarray, "states actions"]:
+        """Returns where each move leads if no state ends an episode."""
+        row, column = (self.cells[:, None, :] + np.array(MOVES)).transpose(2, 0, 1)
+        reached = self.index[row, column]  # The border is closed, so this stays in the map.
+        return np.where(reached < 0, np.arange(len(self.cells))[:, None], reached)
+
+    def without_goals(self) -> TabularWorld:
+        """Returns the same cells and moves, but with plain cells for goals: nothing ends."""
+        plain = self.header.rewards.get(".", -1.0)
+        reward = np.where(self.terminal, plain, self.reward)
+        return TabularWorld(
+            self._moves(), reward, np.zeros_like(self.terminal), self.start, self.states
+        )
 
     def __repr__(self) -> str:
         height, width = self.shape

@@ -1,0 +1,203 @@
+"""RiverSwim and SixArms: small worlds that never end, in which exploring is hard.
+
+Both are from Strehl and Littman (2008), with the rewards that work on counting states uses. Their
+rewards are positive and belong to an action and what it led to, and no state is terminal. So they
+are no `MDP`, whose default representation needs negative rewards r(s) and a state to end in; the
+error of `MDP.from_gymnasium` says so. What is learned in them is learned from steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import gymnasium
+import numpy as np
+from jaxtyping import Float
+
+from drogo.errors import ArgumentError, check_choice
+from drogo.mdp.arrays import frozen
+
+STEP_LIMIT = 5000
+"""The steps after which an episode is cut, in all work on these worlds."""
+SWIM, DRIFT_BACK, STAY_AT_END = 0.3, 0.1, 0.3
+"""Chances of swimming to the right: to get on, to be carried back, and to stay at the end."""
+SMALL, LARGE = 5.0, 10_000.0
+"""Rewards at the two ends of the river."""
+WAYS = (1.0, 0.15, 0.10, 0.05, 0.03, 0.01)
+"""The chance that each action leads from the middle to its room."""
+ARMS = (50.0, 133.0, 300.0, 800.0, 1666.0, 6000.0)
+"""What pulling the arm of each room pays."""
+WAY_OUT = 4
+"""The only action that leads out of the first room. In the others, all but one do."""
+
+Table = Float[np.ndarray, "states actions states"]
+
+
+@dataclass(frozen=True, eq=False)
+class ContinuingWorld:
+    """A finite world in which episodes are cut, but never end.
+
+    Args:
+        name: What it is called.
+        probability: The probability of each next state.
+        reward: The reward of each action by the state that it led to.
+        start: The distribution of the first state.
+        actions: The names of the actions.
+        step_limit: The number of steps of an episode.
+    """
+
+    name: str
+    probability: Table
+    reward: Table
+    start: Float[np.ndarray, " states"]
+    actions: tuple[str, ...]
+    step_limit: int = STEP_LIMIT
+
+    def __post_init__(self) -> None:
+        for array in (self.probability, self.reward, self.start):
+            frozen(array)
+
+    @property
+    def n_states(self) -> int:
+        """The number of states."""
+        return self.start.size
+
+    @property
+    def n_actions(self) -> int:
+        """The number of actions."""
+        return len(self.actions)
+
+    @cached_property
+    def cumulative(self) -> Table:
+        """The probability of each next state or one before it, to draw next states with."""
+        summed = self.probability.cumsum(axis=2)
+        return frozen(np.where(summed > 1 - 1e-12, 1.0, summed))  # no number in [0, 1) is beyond
+
+    @property
+    def best_reward(self) -> float:
+        """The largest reward."""
+        return float(self.reward.max())
+
+
+def river_swim() -> ContinuingWorld:
+    """Returns RiverSwim: six places along a river, and a large reward at its far end.
+
+    Swimming to the right often fails. Going back to the left never does, and pays a little.
+    """
+    probability, reward = np.zeros((6, 2, 6)), np.zeros((6, 2, 6))
+    right, left = 0, 1
+    probability[0, right, [0, 1]] = 1 - SWIM, SWIM
+    for place in range(1, 5):
+        chances = DRIFT_BACK, 1 - SWIM - DRIFT_BACK, SWIM
+        probability[place, right, place - 1 : place + 2] = chances
+    probability[5, right, [4, 5]] = 1 - STAY_AT_END, STAY_AT_END
+    reward[5, right, 5] = LARGE
+    for place in range(6):
+        probability[place, left, max(place - 1, 0)] = 1.0
+    reward[0, left, 0] = SMALL
+    start = np.array([0.0, 0.5, 0.5, 0.0, 0.0, 0.0])
+    return ContinuingWorld("river-swim", probability, reward, start, ("right", "left"))
+
+
+def six_arms() -> ContinuingWorld:
+    """Returns SixArms: a room in the middle, and six rooms with an arm that pays when it is pulled.
+
+    The better a room pays, the less often an action leads to it. In a room, the action that leads
+    to it pulls its arm; in the first room, all actions but one do.
+    """
+    n = len(ARMS)
+    probability, reward = np.zeros((n + 1, n, n + 1)), np.zeros((n + 1, n, n + 1))
+    for arm, (way, pay) in enumerate(zip(WAYS, ARMS, strict=True)):
+        room = arm + 1
+        probability[0, arm, [0, room]] = 1 - way, way
+        pulls = np.arange(n) == arm if arm else np.arange(n) != WAY_OUT
+        probability[room, pulls, room] = 1.0
+        probability[room, ~pulls, 0] = 1.0
+        reward[room, pulls, room] = pay
+    actions = tuple(f"arm {arm}" for arm in range(n))
+    return ContinuingWorld("six-arms", probability, reward, np.eye(n + 1)[0], actions)
+
+
+WORLDS: dict[str, Callable[[], ContinuingWorld]] = {"river-swim": river_swim, "six-arms": six_arms}
+"""How to make each world, by its name."""
+
+
+class ContinuingEnv(gymnasium.Env):
+    """A world that never ends, as a Gymnasium environment.
+
+    ## Actions
+    `Discrete(2)` in RiverSwim: 0 right, 1 left. `Discrete(6)` in SixArms.
+
+    ## Observations
+    `Discrete`: the state. `P` and `initial_state_distrib` hold the dynamics, as in Gymnasium's own
+    small environments.
+
+    ## Rewards
+    What the action paid, never negative.
+
+    ## Episodes
+    An episode is never `terminated`. Made with `gymnasium.make`, it is `truncated` after 5,000
+    steps. `reset(options={"state": i})` begins in state `i`.
+
+    Args:
+        world: A world, or its name: "river-swim" or "six-arms".
+        render_mode: Only None.
+    """
+
+    metadata = {"render_modes": []}  # noqa: RUF012
+    state = 0
+
+    def __init__(self, world: ContinuingWorld | str, *, render_mode: str | None = None) -> None:
+        if isinstance(world, str):
+            check_choice("world", world, tuple(WORLDS))
+            world = WORLDS[world]()
+        if render_mode is not None:
+            raise ArgumentError(f"render_mode is {render_mode!r}; this world has no pictures.")
+        self.world, self.render_mode = world, render_mode
+        self.observation_space = gymnasium.spaces.Discrete(world.n_states)
+        self.action_space = gymnasium.spaces.Discrete(world.n_actions)
+        self.initial_state_distrib = world.start
+
+    @cached_property
+    def P(self) -> dict[int, dict[int, list[tuple[float, int, float, bool]]]]:
+        """By state and action: the probability, next state, reward, and False for not ending."""
+        chances, pays = self.world.probability, self.world.reward
+        return {
+            state: {
+                action: [
+                    (float(chances[state, action, k]), int(k), float(pays[state, action, k]), False)
+                    for k in np.flatnonzero(chances[state, action])
+                ]
+                for action in range(self.world.n_actions)
+            }
+            for state in range(self.world.n_states)
+        }
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[int, dict[str, Any]]:
+        super().reset(seed=seed)
+        unknown = sorted(set(options or {}) - {"state"})
+        if unknown:
+            raise ArgumentError(f"unknown reset option(s) {unknown}; known: 'state'.")
+        drawn = int(self.np_random.choice(self.world.n_states, p=self.world.start))
+        self.state = int((options or {}).get("state", drawn))
+        if not 0 <= self.state < self.world.n_states:
+            raise ArgumentError(
+                f"reset option 'state' is {self.state}; expected a state from 0 to "
+                f"{self.world.n_states - 1}."
+            )
+        return self.state, {"state": self.state}
+
+    def step(self, action: Any) -> tuple[int, float, bool, bool, dict[str, Any]]:
+        if not self.action_space.contains(action):
+            expected = ", ".join(f"{k} ({name})" for k, name in enumerate(self.world.actions))
+            raise ArgumentError(f"action is {action!r}; expected {expected}.")
+        before = self.state
+        cumulative = self.world.cumulative[before, action]
+        self.state = int(np.searchsorted(cumulative, self.np_random.random(), side="right"))
+        reward = float(self.world.reward[before, action, self.state])
+        return self.state, reward, False, False, {"state": self.state}

@@ -1,0 +1,102 @@
+"""RiverSwim and SixArms: their dynamics, with numbers worked out by hand."""
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+from drogo import MDP, ArgumentError, MDPError
+from drogo.worlds import ContinuingEnv, river_swim, six_arms
+from drogo.worlds.register import CONTINUING_IDS
+from drogo.worlds.resolve import resolve
+
+RIGHT, LEFT = 0, 1
+
+
+@pytest.mark.parametrize("identifier", CONTINUING_IDS)
+def test_gymnasium_accepts_them(identifier):
+    env = gymnasium.make(identifier)
+    check_env(env.unwrapped, skip_render_check=True)
+    assert env.spec.max_episode_steps == 5000
+
+
+@pytest.mark.parametrize("world", [river_swim(), six_arms()])
+def test_rows_are_distributions(world):
+    np.testing.assert_allclose(world.probability.sum(axis=2), 1.0)
+    np.testing.assert_array_equal(world.cumulative[:, :, -1], 1.0)
+    assert world.start.sum() == 1
+    assert not world.reward[world.probability == 0].any()
+
+
+def test_the_stream_of_the_river():
+    """Against the current, 0.3 of the strokes succeed. Rewards: 5 at the left, 10,000 at the right.
+
+    In the long run, always swimming right is in place k + 1 as much more often than in place k as
+    moves between them balance: 0.3/0.1 = 3 times, and 0.3/0.7 at the end. With 1, 3, 9, 27, 81 and
+    243/7 as weights, the end has 243/1090 of the time, and 0.3 of it pays.
+    """
+    world = river_swim()
+    P = world.probability[:, RIGHT]
+    np.testing.assert_allclose(P[2], [0, 0.1, 0.6, 0.3, 0, 0])
+    np.testing.assert_allclose(P[5], [0, 0, 0, 0, 0.7, 0.3])
+    share = np.linalg.matrix_power(P, 10_000)[0]
+    np.testing.assert_allclose(share * 1090, [7, 21, 63, 189, 567, 243])
+    pay = (share[:, None] * P * world.reward[:, RIGHT]).sum()
+    assert pay == pytest.approx(243 / 1090 * 0.3 * 10_000)
+    assert world.probability[3, LEFT].tolist() == [0, 0, 1, 0, 0, 0]
+    assert world.reward[0, LEFT, 0] == 5
+    assert np.count_nonzero(world.reward) == 2
+    assert world.start.tolist() == [0, 0.5, 0.5, 0, 0, 0]
+    assert world.best_reward == 10_000
+
+
+def test_the_rooms_of_six_arms():
+    world = six_arms()
+    assert (world.n_states, world.n_actions, world.best_reward) == (7, 6, 6000)
+    np.testing.assert_allclose(world.probability[0, 5], [0.99, 0, 0, 0, 0, 0, 0.01])
+    assert world.probability[0, 0].tolist() == [0, 1, 0, 0, 0, 0, 0]
+    pays = world.reward.sum(axis=2)  # each action of a room leads to one state
+    assert pays[1].tolist() == [50, 50, 50, 50, 0, 50]
+    assert pays[2].tolist() == [0, 133, 0, 0, 0, 0]
+    assert pays[6].tolist() == [0, 0, 0, 0, 0, 6000]
+    assert pays[[3, 4, 5], [2, 3, 4]].tolist() == [300, 800, 1666]
+    assert world.probability[6, 5, 6] == world.probability[6, 0, 0] == 1
+    assert world.probability[1, 4, 0] == 1
+    assert world.start.tolist() == [1, 0, 0, 0, 0, 0, 0]
+
+
+def test_an_environment_draws_what_its_table_says():
+    env = ContinuingEnv("river-swim")
+    env.reset(seed=0)
+    reached, paid = [], []
+    for _ in range(4000):
+        env.reset(options={"state": 5})
+        state, reward, *_ = env.step(RIGHT)
+        reached.append(state)
+        paid.append(reward)
+    assert set(reached) == {4, 5}
+    assert np.mean(np.array(reached) == 5) == pytest.approx(0.3, abs=0.03)
+    assert {reward for state, reward in zip(reached, paid, strict=True) if state == 5} == {10_000}
+    assert env.P[5][RIGHT] == [(0.7, 4, 0.0, False), (0.3, 5, 10_000.0, False)]
+    assert {env.reset(seed=seed)[0] for seed in range(20)} == {1, 2}
+
+
+def test_they_are_no_mdp_of_the_exact_solvers():
+    """Nothing ends, so there is nothing to anchor a vector at, and no check is weakened for it."""
+    for identifier in CONTINUING_IDS:
+        with pytest.raises(MDPError, match="none of the . reachable states ends the episode"):
+            MDP.from_gymnasium(gymnasium.make(identifier))
+        assert resolve(identifier).known_mdp is None
+
+
+def test_errors_name_the_argument():
+    with pytest.raises(ArgumentError, match=r"0 \(right\), 1 \(left\)"):
+        ContinuingEnv("river-swim").step(2)
+    with pytest.raises(ArgumentError, match="world is 'river'"):
+        ContinuingEnv("river")
+    with pytest.raises(ArgumentError, match="from 0 to 5"):
+        ContinuingEnv("river-swim").reset(options={"state": 6})
+    with pytest.raises(ArgumentError, match="known: 'state'"):
+        ContinuingEnv("river-swim").reset(options={"start": 1})
+    with pytest.raises(ArgumentError, match="no pictures"):
+        ContinuingEnv("six-arms", render_mode="ansi")
