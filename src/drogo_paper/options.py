@@ -179,9 +179,10 @@ def _notes(numbers: Mapping[tuple[str, str], Numbers], inaccurate: int) -> list[
         f"{inaccurate} of them were not accurate.",
         "A learned table is as it was at first where it was not updated. The vector of CEO is "
         "smallest, and that of RACE largest, in places that are hardly known, and this is what "
-        "leads options there. It is no property of the representation: exact vectors of what was "
-        f"seen lead to the middle of it (RACE, exact: {means(RACE_EXACT, 'visited')} visited) or "
-        f"to its farthest corner (CEO, exact: {means(CEO_EXACT, 'visited')}).",
+        "leads options there. Exact vectors of what was seen know nothing of that. They lead to "
+        "its edge too, but also where nothing new is near, and explore less: "
+        f"{means(RACE_EXACT, 'visited')} visited by RACE, exact, and "
+        f"{means(CEO_EXACT, 'visited')} by CEO, exact.",
         "If actions that were never tried count as ends that are worth reaching, the exact map "
         "explores without a step size, passes or a norm: it leads to the nearest such action "
         f"around what is costly. It visits {means(UNTRIED, 'visited')} with the settings of RACE. "

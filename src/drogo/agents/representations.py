@@ -198,8 +198,7 @@ class ExactDefault(_Exact):
 
     With optimism, an action that was never tried is taken to end the episode, and the vector is
     that of `drogo.use.OnlineTable`: it leads to the nearest action that was not tried, around what
-    is costly. Without, it is the top eigenvector of the default representation, and largest in the
-    middle of what is known.
+    is costly. Without, it is the log of the top eigenvector of the default representation.
 
     Args:
         lam: The temperature lambda.
