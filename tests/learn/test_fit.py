@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 import warnings
-from dataclasses import replace
 from pathlib import Path
 
 import gymnasium
@@ -298,15 +297,13 @@ def test_a_diverged_seed_does_not_poison_its_neighbours():
 
 
 def test_some_seeds_diverging_is_a_warning():
-    from drogo.learn.fit import _report_divergence
+    from drogo.learn.fit import report_divergence
 
-    result = fit(data_of(WORLD, "coordinates"), **SHORT)
-    half = replace(result, diverged_at=(None, 7))
-    with pytest.warns(RuntimeWarning, match=r"1 of 2 seeds diverged \(\[1\]\)"):
-        _report_divergence(half)
+    with pytest.warns(RuntimeWarning, match=r"1 of 2 seeds diverged \(\[1\]\).*Try another"):
+        report_divergence((0, 1), (None, 7), "Try another.")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        _report_divergence(result)
+        report_divergence((0, 1), (None, None), "Try another.")
 
 
 def test_metrics_by_hand():

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import matplotlib
 import numpy as np
 from jaxtyping import Float
+from matplotlib.colors import to_hex
 
 from drogo.plot.maps import LOW_REWARD, MINUS_INFINITY
 from drogo.plot.panels import COLOURS, WALL
@@ -106,7 +107,7 @@ def goal_page(
         "low": world.low_reward.tolist(),
         "side": side,
         "goal": goal,
-        "colours": [matplotlib.colors.to_hex(colour) for colour in colours],
+        "colours": [to_hex(colour) for colour in colours],
         "wall": WALL,
         "grey": MINUS_INFINITY,
         "frame": LOW_REWARD,
