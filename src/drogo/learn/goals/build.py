@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 from jaxtyping import PRNGKeyArray
 
 from drogo.learn.goals.config import GoalConfig
@@ -17,12 +18,29 @@ from drogo.learn.learner import Learner
 from drogo.learn.objectives import ActionValues, Drogo, Numbers
 from drogo.learn.prepare import make_optimiser
 
+ANCHOR_CAP = 6.0
+"""Exponents of pairs that reach their goal are capped here, which is right as long as a goal next
+to a state is reached in one of exp(6) = 400 steps. A single map has few such pairs and a higher
+cap; here a few that are far too low would outweigh all others."""
+
+
+class GoalDrogo(Drogo):
+    """`Drogo` for pairs of a state and a goal."""
+
+    anchor_cap: ClassVar[float] = ANCHOR_CAP
+
+
+class GoalActionValues(ActionValues):
+    """`ActionValues` for pairs of a state and a goal."""
+
+    anchor_cap: ClassVar[float] = ANCHOR_CAP
+
 
 def make_learner(
     config: GoalConfig,
     inputs: Inputs,
     shape: tuple[int, ...],
-    numbers: Numbers,
+    numbers: Mapping[str, Any],
     n_actions: int | None,
     *,
     direct: bool,
@@ -33,7 +51,7 @@ def make_learner(
         config: The settings.
         inputs: How observations are turned into numbers.
         shape: The shape of these numbers for one observation.
-        numbers: The numbers of the objective.
+        numbers: The numbers of the objective, by name.
         n_actions: The number of actions, if they are discrete and known.
         direct: Whether values are known.
     """
@@ -44,9 +62,10 @@ def make_learner(
         if config.network == "quasimetric":
             return Quasimetric(*layers, config.components, config.length)
         outputs = n_actions if config.objective == "q" else None
-        return PairMLP(*layers, "scalar" if outputs is None else outputs)
+        return PairMLP(*layers, "scalar" if outputs is None else outputs, negative=not direct)
 
-    objective = (ActionValues if config.objective == "q" else Drogo)(numbers)
+    kind = GoalActionValues if config.objective == "q" else GoalDrogo
+    objective = kind(Numbers(**{name: jnp.asarray(number) for name, number in numbers.items()}))
     learner = Learner(
         objective,
         network(jax.random.key(0)),

@@ -40,11 +40,11 @@ class GoalConfig:
     """Number of hidden layers that see one observation alone."""
     frequencies: int = 8
     """Number of Fourier features of each coordinate, for observations of at most 16 numbers."""
-    components: int = 64
+    components: int = 32
     """Number of components of a quasimetric."""
-    length: int = 4
+    length: int = 8
     """Number of intervals in each component."""
-    step_size: float = 2e-3
+    step_size: float = 3e-3
     """Step size of Adam, which falls to 0 along a cosine."""
     clip_norm: float = 0.5
     """Largest global norm of a gradient."""
@@ -102,13 +102,11 @@ class GoalConfig:
         return cls(**values)
 
 
-OF_NETWORK: dict[str, dict[str, Any]] = {
-    "quasimetric": {},
-    "mlp": {"step_size": 1e-3, "updates": 4000, "batch_size": 2048},
-    "table": {},
-}
-"""What is changed for a network."""
-ON_CONTINUOUS = {"updates": 5000}
+OF_MLP = {"step_size": 1e-3, "updates": 4000, "batch_size": 2048}
+"""What is changed for an mlp."""
+ON_MANY_NUMBERS = {"quasimetric": {"depth": 1, "width": 512}, "mlp": {"depth": 1}}
+"""What is changed where observations are not a few coordinates: images, or one-hot states."""
+ON_CONTINUOUS = {"updates": 5000, "batch_size": 512, "step_size": 1e-3}
 """What is changed where states do not repeat."""
 
 
@@ -126,10 +124,10 @@ def configure(data: Transitions, settings: Mapping[str, Any]) -> GoalConfig:
             f"unknown setting(s): {', '.join(unknown)}. The settings are {', '.join(known)}."
         )
     network = settings.get("network", GoalConfig.network)
-    adapted = dict(OF_NETWORK.get(network, {}))
+    adapted: dict[str, Any] = dict(OF_MLP) if network == "mlp" else {}
     if not data.repeats:
         adapted |= ON_CONTINUOUS
     table = data.observations
     if table.ndim != 2 or table.shape[1] > MOST_COORDINATES:
-        adapted["frequencies"] = 0
+        adapted |= {"frequencies": 0, **ON_MANY_NUMBERS.get(network, {})}
     return GoalConfig(**{**adapted, **settings})

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from drogo.config import is_a
@@ -22,7 +21,6 @@ from drogo.learn.goals.continuous import Within
 from drogo.learn.goals.problem import ActionModel
 from drogo.learn.goals.result import GoalMap
 from drogo.learn.inputs import Inputs
-from drogo.learn.objectives import Numbers
 from drogo.learn.result import STATUSES
 
 FORMAT = "drogo goals 1"
@@ -153,7 +151,7 @@ def _learner(
 ) -> tuple[Any, Any]:
     """Returns the learner and the parameters of all seeds."""
     inputs = Inputs(**section(arrays, "inputs/"))
-    numbers = Numbers(**jax.tree.map(jnp.asarray, section(arrays, "numbers/")))
+    numbers = section(arrays, "numbers/")
     shape = np.asarray(inputs(arrays["observations"][:1])).shape[1:]
     parts = (config, inputs, shape, numbers, settings["n_actions"])
     learner, first = make_learner(*parts, direct=settings["repeats"])

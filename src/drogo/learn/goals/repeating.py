@@ -19,7 +19,6 @@ from drogo.learn.goals.problem import ActionModel, Problem, solve
 from drogo.learn.goals.train import Trained, train
 from drogo.learn.inputs import fit_inputs
 from drogo.learn.judge import MOST_SHARE, TOLERATED_SHARE
-from drogo.learn.objectives import Numbers
 from drogo.learn.prepare import TINY
 from drogo.learn.train import STOP_AT_ERROR
 
@@ -73,7 +72,7 @@ def _train(
     inputs = fit_inputs(table, normalise=True, by_pixel=True)
     seen = np.asarray(inputs(table))
     scale = max(float(np.std(problem.v[np.isfinite(problem.v)])), TINY)
-    numbers = Numbers(lam=config.lam, scale=scale)
+    numbers = {"lam": config.lam, "scale": scale}
     parts = (config, inputs, seen.shape[1:], numbers, data.n_actions)
     learner, first = make_learner(*parts, direct=True)
     device = Device(learner.skeleton.features(jnp.asarray(seen)), jnp.asarray(config.lam))
