@@ -3,9 +3,9 @@
     uv run benchmarks/learned_goals.py                         four worlds, two inputs, five seeds
     uv run benchmarks/learned_goals.py --worlds four-rooms --inputs pixels --seeds 1
 
-The runs are kept in `--out`: an interrupted table goes on. Prints Markdown. A cosine is
-that of v(s, g) over all states s, for one goal g; the worst is over all goals and seeds, and so is
-the largest difference of a log. A violation is a triple with v(s, g) < v(s, h) + v(h, g), beyond
+The runs are kept in `--out`: an interrupted table goes on where it was. Prints Markdown. A cosine
+is that of v(s, g) over all states s, for one goal g; the worst is over all goals and seeds, and so
+is the largest difference of a log. A violation is a triple with v(s, g) < v(s, h) + v(h, g), beyond
 rounding, out of a million that are drawn.
 """
 

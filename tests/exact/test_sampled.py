@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from drogo import exact
-from drogo.exact.sampled import Sampled, solve_sampled
+from drogo.exact.sampled import Sampled, sampled_columns, solve_sampled
 from random_mdps import random_mdp
 
 
@@ -28,6 +28,14 @@ def test_data_that_are_the_model_have_its_column(seed, lam, scaled):
     live = ~mdp.terminal
     np.testing.assert_allclose(found[live], truth[live], rtol=1e-11, atol=1e-12)
     assert np.isnan(found[~live]).all()  # no transition leaves a terminal state
+
+
+@given(st.integers(0, 10**6), st.sampled_from([0.05, 1.3, 20.0, 1e6]))
+def test_data_that_are_the_model_have_its_columns(seed, lam):
+    mdp = random_mdp(seed, 8, terminals=2)
+    found = sampled_columns(of_mdp(mdp, lam), np.arange(mdp.n_states))
+    np.testing.assert_allclose(found.log_e, exact.log_columns(mdp, lam), rtol=1e-11, atol=1e-11)
+    assert found.converged.all()
 
 
 def chain(weight, log_cost, scaled=True):

@@ -15,7 +15,7 @@ from drogo.learn.goals.networks import PairMLP, Pairs, Quasimetric, union_length
 from drogo.learn.judge import cosine
 
 WORLD = GridWorld.parse("goal H: -5\n\n######\n#..xG#\n#.#x.#\n#H...#\n######")
-SMALL = {"step_size": 5e-3, "width": 32, "depth": 1, "components": 8, "length": 4, "updates": 200}
+SMALL = {"width": 32, "depth": 1, "components": 8, "length": 4, "updates": 100, "step_size": 0.01}
 TASKS = [[0.0, -3.0], [-5.0, 1.0], [-np.inf, 0.0]]
 
 

@@ -264,11 +264,12 @@ class AbstractDrogo(AbstractAnchored):
     """What `Drogo` and `ActionValues` have in common: the loss."""
 
     is_column: ClassVar[bool] = True
+    anchor_cap: ClassVar[float] = ANCHOR_CAP
 
     def loss(self, output: Scalar, next_output: Scalar, sample: Sample) -> Scalar:
         n = self.numbers
         # A terminal value pulls without a cap: it alone stops a vector that drifts as a whole.
-        cap = jnp.where(sample.terminated, jnp.maximum(n.cap, ANCHOR_CAP), n.cap)
+        cap = jnp.where(sample.terminated, jnp.maximum(n.cap, self.anchor_cap), n.cap)
         bounded = jnp.minimum(next_output, n.ceiling)
         v_next = jnp.where(sample.terminated, next_output, bounded)
         return stop_gradient(self.imbalance(output, v_next, sample.log_cost, cap)) * output

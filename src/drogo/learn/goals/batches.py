@@ -137,11 +137,13 @@ class Relabelled:
     nearest: Int[np.ndarray, "n few"]
     """For each transition, the goals that are near the state that it leaves."""
     reached: Reached
+    missed: float
+    """The value of a goal that is missed for good, because an episode is over."""
     config: GoalConfig
 
     @classmethod
     def of(
-        cls, data: Transitions, goals: np.ndarray, numbers: np.ndarray, reached: Any, config: Any
+        cls, data: Transitions, goals: np.ndarray, numbers: np.ndarray, *rest: Any
     ) -> Relabelled:
         """Returns the sampler of some transitions.
 
@@ -149,14 +151,13 @@ class Relabelled:
             data: The transitions.
             goals: The rows of the table of observations that goals are drawn from.
             numbers: The normalised observations.
-            reached: Whether a goal is reached in an observation.
-            config: The settings.
+            *rest: The last three fields.
         """
         flat = numbers.reshape(len(numbers), -1)
         tree = KDTree(flat[goals])
         few = min(NEAREST, goals.size)
         nearest = tree.query(flat[data.state], few)[1].reshape(len(data), few)
-        return cls(data, goals, goals[nearest], reached, config)
+        return cls(data, goals, goals[nearest], *rest)
 
     def __call__(self, seed: int, first: int, count: int) -> Draw:
         data, config = self.data, self.config
@@ -175,7 +176,7 @@ class Relabelled:
         return Draw(
             state=state,
             goal=goal.astype(np.int32),
-            value=np.where(over, -np.inf, 0.0).astype(np.float32),
+            value=np.where(over, self.missed, 0.0).astype(np.float32),
             known=arrived | over,
             weight=(weight / total).astype(np.float32),
             action=data.action[rows] if by_action else None,  # pyright: ignore

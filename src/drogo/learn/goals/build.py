@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -17,6 +17,23 @@ from drogo.learn.inputs import Inputs
 from drogo.learn.learner import Learner
 from drogo.learn.objectives import ActionValues, Drogo, Numbers
 from drogo.learn.prepare import make_optimiser
+
+ANCHOR_CAP = 6.0
+"""Exponents of pairs that reach their goal are capped here, which is right as long as a goal next
+to a state is reached in one of exp(6) = 400 steps. A single map has few such pairs and a higher
+cap; here a few that are far too low would outweigh all others."""
+
+
+class GoalDrogo(Drogo):
+    """`Drogo` for pairs of a state and a goal."""
+
+    anchor_cap: ClassVar[float] = ANCHOR_CAP
+
+
+class GoalActionValues(ActionValues):
+    """`ActionValues` for pairs of a state and a goal."""
+
+    anchor_cap: ClassVar[float] = ANCHOR_CAP
 
 
 def make_learner(
@@ -45,9 +62,9 @@ def make_learner(
         if config.network == "quasimetric":
             return Quasimetric(*layers, config.components, config.length)
         outputs = n_actions if config.objective == "q" else None
-        return PairMLP(*layers, "scalar" if outputs is None else outputs)
+        return PairMLP(*layers, "scalar" if outputs is None else outputs, negative=not direct)
 
-    kind = ActionValues if config.objective == "q" else Drogo
+    kind = GoalActionValues if config.objective == "q" else GoalDrogo
     objective = kind(Numbers(**{name: jnp.asarray(number) for name, number in numbers.items()}))
     learner = Learner(
         objective,

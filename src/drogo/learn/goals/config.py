@@ -106,7 +106,7 @@ OF_MLP = {"step_size": 1e-3, "updates": 4000, "batch_size": 2048}
 """What is changed for an mlp."""
 ON_MANY_NUMBERS = {"quasimetric": {"depth": 1, "width": 512}, "mlp": {"depth": 1}}
 """What is changed where observations are not a few coordinates: images, or one-hot states."""
-ON_CONTINUOUS = {"updates": 5000}
+ON_CONTINUOUS = {"updates": 5000, "batch_size": 512, "step_size": 1e-3}
 """What is changed where states do not repeat."""
 
 

@@ -18,6 +18,9 @@ from drogo.learn.goals.train import Trained, train
 from drogo.learn.inputs import Inputs, fit_inputs
 from drogo.learn.prepare import STEPS_OF_A_SCALE, cap_from_data
 
+MISSED = -20.0
+"""The value of a goal that is missed for good, in units of the scale of outputs. It is minus
+infinity, towards which a network falls without end, and its neighbours with it."""
 KEPT = 100
 """The number of transitions whose ends a map keeps."""
 
@@ -47,18 +50,18 @@ def fit_continuous(
     rng = np.random.default_rng(seeds[0])
     some = rng.permutation(len(data))[: max(1, config.most_goals // 2)]
     goals = np.unique(np.concatenate([data.state[some], data.next_state[some]]))
-    depth = STEPS_OF_A_SCALE * -data.reward.mean() / config.lam
+    scale = max(float(STEPS_OF_A_SCALE * -data.reward.mean() / config.lam), 1.0)
     numbers = {
         "lam": config.lam,
         "cap": cap_from_data(data, config.lam, True),
         "ceiling": 0.0,
         "scaling": 1.0,
-        "scale": max(float(depth), 1.0),
+        "scale": scale,
     }
     parts = (config, inputs, seen.shape[1:], numbers, data.n_actions)
     learner, first = make_learner(*parts, direct=False)
     device = Device(learner.skeleton.features(jnp.asarray(seen)), jnp.asarray(config.lam))
-    sampler = Relabelled.of(data, goals, seen, reached, config)
+    sampler = Relabelled.of(data, goals, seen, reached, MISSED * scale, config)
     outcomes = [
         train(learner, first(seed), device, sampler, config, seed, lambda _: np.inf, 0.0)
         for seed in seeds

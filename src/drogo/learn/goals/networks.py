@@ -62,6 +62,9 @@ class PairMLP(AbstractPairNetwork):
     of_goal: tuple[eqx.nn.Linear, ...]
     layers: tuple[eqx.nn.Linear, ...]
     frequencies: int = eqx.field(static=True)
+    negative: bool = eqx.field(static=True)
+    """Whether outputs are below 0 by construction. Without that, nothing but the loss keeps a value
+    from rising, and where values are not known it pushes up harder than down."""
 
     def __init__(
         self,
@@ -71,8 +74,10 @@ class PairMLP(AbstractPairNetwork):
         width: int = 256,
         depth: int = 2,
         outputs: Outputs = "scalar",
+        *,
+        negative: bool = False,
     ):
-        self.frequencies = frequencies
+        self.frequencies, self.negative = frequencies, negative
         sizes = [size * (1 + 2 * frequencies), *[width] * depth]
         first, second, third = jax.random.split(key, 3)
         self.of_state = dense_layers(sizes, width, jax.random.split(first, depth + 1))
@@ -82,7 +87,8 @@ class PairMLP(AbstractPairNetwork):
     def values(self, features: Pairs) -> Float[Array, "n ..."]:
         state = features.of_states(dense(self.of_state, features.states))
         goal = features.of_goals(dense(self.of_goal, features.goals))
-        return dense(self.layers, jax.nn.relu(state + goal))
+        out = dense(self.layers, jax.nn.relu(state + goal))
+        return -jax.nn.softplus(out) if self.negative else out
 
 
 class Quasimetric(AbstractPairNetwork):
