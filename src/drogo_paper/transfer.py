@@ -2,8 +2,8 @@
 
 The experiment of Tse, Chandrasekar and Machado (2025): default features, and successor features
 with generalised policy improvement, in 100 tasks that differ in what four goals are worth. Beside
-them: the same policies from exact log columns, which learned ones can take the place of
-(`cumulative_returns`).
+them: the same policies from exact log columns, and from maps to every goal that are learned from
+a table, coordinates or pixels.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ from drogo_paper.jobs.transfer.runs import (
     DEFAULT_DIVIDED,
     EXACT,
     OPTIMAL,
+    TABLE,
     UNCHANGED,
+    goal_map,
     successor,
 )
 from drogo_paper.jobs.transfer.tasks import STEPS, WORLD, Tasks, best_returns, draw_starts, returns
@@ -39,6 +41,10 @@ LAM = 1.3
 """The published lambda."""
 LAMBDAS = (LAM, 0.3, 0.1, 0.01)
 """The lambdas of exact columns."""
+MAP_LAM = 0.3
+"""The lambda of learned maps. A network holds every value of such a column in single precision."""
+SOURCES = {TABLE: 5.0, "coordinates": 500.0, "pixels": 500.0}
+"""What maps are learned from, and about how long that takes."""
 TASKS, SEEDS = 100, 50
 SECONDS = {"optimal": 10.0, "default_features": 6.0, "successor_features": 35.0}
 """About how long each job takes."""
@@ -47,12 +53,13 @@ COLUMNS = {lam: f"exact columns, λ = {lam:g}" for lam in LAMBDAS}
 UNDIVIDED = f"{COLUMNS[LAM]}, weights exp(r)"
 IMPROVED = [successor(k) for k in reversed(runs.POLICIES)]
 METHODS = [BEST, OPTIMAL, DEFAULT, *IMPROVED, DEFAULT_DIVIDED, *(name + EXACT for name in IMPROVED),
-           UNDIVIDED, *COLUMNS.values()]  # fmt: skip
+           UNDIVIDED, *COLUMNS.values(), *map(goal_map, SOURCES)]  # fmt: skip
 """The rows of the table."""
 LINES = {BEST: ":", OPTIMAL: "--"}
 """How the curves are drawn that are no method of transfer."""
-DRAWN = [OPTIMAL, DEFAULT, *IMPROVED, COLUMNS[LAMBDAS[-1]], BEST]
-AT_THE_TOP, LAST = [OPTIMAL, DEFAULT, COLUMNS[LAMBDAS[-1]], BEST], 20
+PIXELS = goal_map("pixels")
+DRAWN = [OPTIMAL, DEFAULT, *IMPROVED, PIXELS, BEST]
+AT_THE_TOP, LAST = [OPTIMAL, DEFAULT, PIXELS, BEST], 20
 """Curves that lie close together, and at how many of the last tasks they are drawn again."""
 
 Curves = Float[np.ndarray, "seeds tasks"]
@@ -78,10 +85,21 @@ def jobs(scope: Scope, get: Get) -> list[Job]:
         "discount": DISCOUNT,
         "lam": LAM,
     }
-    return [
+    as_published = [
         Job(f"drogo_paper.jobs.transfer.runs:{name}", settings, f"transfer, {name}", seconds)
         for name, seconds in SECONDS.items()
     ]
+    learned = {**settings, "lam": MAP_LAM}
+    maps = [
+        Job(
+            "drogo_paper.jobs.transfer.runs:goal_maps",
+            {**learned, "input": source},
+            f"transfer, {goal_map(source)}",
+            seconds,
+        )
+        for source, seconds in SOURCES.items()
+    ]
+    return as_published + maps
 
 
 def cumulative_returns(
@@ -185,7 +203,16 @@ def _verdict(scope: Scope, totals: Totals, inside: int) -> str:
         f"erases low-reward cells. In the unchanged world the best possible is {unchanged[BEST]}: "
         f"the policies called optimal earn {unchanged[OPTIMAL]}, learned default features "
         f"{unchanged[DEFAULT]}, and exact columns {unchanged[COLUMNS[LAM]]} at λ = {LAM:g} and "
-        f"{unchanged[COLUMNS[LAMBDAS[-1]]]} at λ = {LAMBDAS[-1]:g}."
+        f"{unchanged[COLUMNS[LAMBDAS[-1]]]} at λ = {LAMBDAS[-1]:g}. Maps to every goal, learned at "
+        f"λ = {MAP_LAM:g}, earn as published {_of_maps(shown)}, and in the unchanged world "
+        f"{_of_maps(unchanged)}."
+    )
+
+
+def _of_maps(shown: Mapping[str, str]) -> str:
+    """What maps earn that are learned from each source."""
+    return ", ".join(f"{shown[goal_map(source)]} from {source}" for source in SOURCES).replace(
+        f"from {TABLE}", f"from a {TABLE}"
     )
 
 
@@ -193,7 +220,8 @@ def _caption(scope: Scope) -> str:
     return (
         f"The sum of the returns of {TASKS} tasks, with one episode each. Optimal: Q-learning for "
         "each task. DF: default features. SF-k: generalised policy improvement from the successor "
-        "features of k policies, which were learned for other tasks. Learners have "
+        "features of k policies, which were learned for other tasks. Map: to every goal at once, by "
+        "`fit_goals` on transitions of a random walk, whose columns are added up. Learners have "
         f"{seeds_in(scope)} seeds and {steps_in(scope):,} steps; mean and 95 % bootstrap interval "
         "over seeds. What is not learned has no interval"
         + scope.against_paper(

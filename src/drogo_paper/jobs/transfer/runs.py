@@ -1,7 +1,7 @@
 """The jobs: each learns what the published script learns, and returns what its policies earn.
 
-Settings are `tasks`, `seeds`, `steps`, `discount` and `lam`. Arrays are named `method/evaluation`
-and hold the return of each seed in each task.
+Settings are `tasks`, `seeds`, `steps`, `discount` and `lam`, and `input` of a map to every goal.
+Arrays are named `method/evaluation` and hold the return of each seed in each task.
 """
 
 from __future__ import annotations
@@ -9,9 +9,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 from jaxtyping import Float
 
+from drogo.data import collect
+from drogo.learn.goals import fit_goals
 from drogo.runs.job import Outcome, Report
 from drogo.worlds.grid import GridWorld
 from drogo_paper.jobs.transfer import policies, td
@@ -33,6 +36,10 @@ in the world as it is."""
 OPTIMAL, DEFAULT, DEFAULT_DIVIDED = "optimal", "DF", "DF, weights exp(r/λ)"
 EXACT = ", exact"
 """Follows the name of features that are computed and not learned."""
+TABLE = "table"
+"""What a map to every goal is learned from: a table of states, or a kind of observation."""
+UPDATES = 1000
+"""Updates of a network that learns four goals only, which needs fewer than one of all."""
 POLICIES = (1, 2, 4, 8)
 """How many policies successor features are improved from."""
 STEP_SIZE = 0.1
@@ -50,6 +57,11 @@ def evaluations(world: GridWorld, count: int) -> dict[str, Tasks]:
 def successor(k: int) -> str:
     """The name of generalised policy improvement over k policies."""
     return f"SF-{k}"
+
+
+def goal_map(source: str) -> str:
+    """The name of a map to every goal that is learned from a source."""
+    return f"map, {source}"
 
 
 def optimal(settings: dict[str, Any], scratch: Path, report: Report) -> Outcome:
@@ -122,6 +134,31 @@ def successor_features(settings: dict[str, Any], scratch: Path, report: Report) 
             if k in POLICIES:
                 arrays |= _earned(world, tasks, successor(k) + ending, improved)
     return Outcome(arrays)
+
+
+def goal_maps(settings: dict[str, Any], scratch: Path, report: Report) -> Outcome:
+    """Learns the map to each goal with every seed, from steps of its own."""
+    world, source = GridWorld.load(WORLD), settings["input"]
+    tasks = evaluations(world, settings["tasks"])
+    kind = "coordinates" if source == TABLE else source
+    env = gymnasium.make("drogo/GridWorld-v0", world=world, observation=kind)
+    seen = world.observations(kind)
+    settled = {"network": "table"} if source == TABLE else {"network": "mlp", "updates": UPDATES}
+    lanes, statuses = [], []
+    for seed in range(1, settings["seeds"] + 1):
+        data = collect(env, settings["steps"], seed=seed)
+        goals = fit_goals(
+            data, lam=settings["lam"], most_goals=int(world.terminal.sum()), seeds=[seed], **settled
+        )
+        rows = goals.rows_of(seen)
+        # The map numbers terminal states as they occur in its data, and the tasks as in the world.
+        place = {row: goal for goal, row in enumerate(rows[world.terminal])}
+        value = tasks[UNCHANGED].value[:, [place[row] for row in goals.terminal_states]]
+        v = goals.transfer(value, seed).v[:, rows]
+        lanes.append(v[:, world.next_state].argmax(axis=-1))
+        statuses.append(goals.status[0])
+        report(seed / settings["seeds"])
+    return Outcome(_earned(world, tasks, goal_map(source), np.stack(lanes)), {"status": statuses})
 
 
 def at_goals(world: GridWorld, lanes: int) -> td.Table:
