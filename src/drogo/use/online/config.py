@@ -31,7 +31,7 @@ class OnlineConfig:
     learning_starts: int = 500
     """The map begins to learn after this many steps."""
     width: int = 128
-    """Units in each hidden layer."""
+    """Units in each hidden layer; 64 unless given where an observation has more than 16 numbers."""
     depth: int = 3
     """The number of hidden layers."""
     frequencies: int = 8

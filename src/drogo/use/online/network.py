@@ -31,6 +31,9 @@ from drogo.use.online.steps import Steps
 
 CHUNKS = (8, 64)
 """Steps go to the device in chunks of one of these sizes, since each size is compiled."""
+ON_IMAGES = {"width": 64}
+"""What is changed where an observation has many numbers. The first layer takes most of the time of
+an update there, and the potential of images needs no more units."""
 HUGE = 1e6
 """A wider range is no range: it stands for none."""
 CLIP_NORM = 0.5
@@ -70,8 +73,9 @@ class OnlineMap(AbstractOnlineMap):
         sides: float | npt.ArrayLike | None = None,
         **settings: Any,
     ) -> None:
+        has_many = math.prod(observation_space.shape or ()) > MOST_COORDINATES
         try:
-            self.config = OnlineConfig(**settings)
+            self.config = OnlineConfig(**{**(ON_IMAGES if has_many else {}), **settings})
         except TypeError as error:
             known = ", ".join(OnlineConfig.__dataclass_fields__)
             raise ArgumentError(f"{error}. The settings are {known}.") from error
