@@ -54,12 +54,13 @@ def test_a_map_that_is_too_high_everywhere_is_refuted(four_rooms):
     assert np.allclose(made.estimate, truth[made.observations.astype(int)], atol=0.5)
 
 
-def test_a_region_behind_which_the_map_is_too_high_is_found_where_it_matters(four_rooms):
+def test_a_region_behind_which_the_map_is_too_high_is_found_where_it_matters(four_rooms, unchecked):
     env, truth = four_rooms
     raised = truth.copy()
     raised[np.argsort(truth)[:10]] += 5.0
-    made = certificate_of(raised, env, starts=40)
+    made = certificate_of(raised, env, starts=15, rounds=1)
     off = np.isin(made.observations.astype(int), np.argsort(truth)[:10])
+    assert off.any()
     assert not made.held[0][off].any()
 
 
@@ -136,7 +137,7 @@ def test_the_first_state_may_be_chosen():
     assert (after.observations[:, 1] != seen[:, 1]).all()
 
 
-def test_a_walled_room_is_certified_with_its_truth_and_not_with_a_leak():
+def test_a_walled_room_is_certified_with_its_truth_and_not_with_a_leak(unchecked):
     env = gymnasium.make("drogo/Room-Wall-v0").unwrapped
     sim, truth = simulator(env), walled_room_truth("wall", LAM)
     assert isinstance(sim, OfMany)
@@ -146,7 +147,7 @@ def test_a_walled_room_is_certified_with_its_truth_and_not_with_a_leak():
         return np.where(places[:, 0] < 0.5, np.maximum(values, -7.0), values)
 
     maps = [lambda places: truth(places.astype(np.float64)), leaking]
-    made = certify_maps(maps, sim, lam=LAM, tolerance=np.ones(2), seeds=(0, 1), starts=2)
+    made = certify_maps(maps, sim, lam=LAM, tolerance=np.ones(2), seeds=(0, 1), starts=2, rounds=1)
     assert made.status[0] == "certified"
     assert made.status[1] != "certified"
 
