@@ -267,7 +267,7 @@ def main() -> None:
     jobs = {
         (*one, seed): job(*one, CHOSEN[one[0]][one[2]], seed)
         for seed, one in product(range(options.seeds), asked)
-        if seed < FEWER_SEEDS.get(one[1], options.seeds)
+        if one[1] not in FEWER_SEEDS or seed < FEWER_SEEDS[one[1]]
     }
     finish(list(jobs.values()), store, options.workers)
     records = {one: [of_job(store, made) for key, made in jobs.items() if key[:3] == one]

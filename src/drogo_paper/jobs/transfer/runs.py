@@ -143,7 +143,9 @@ def goal_maps(settings: dict[str, Any], scratch: Path, report: Report) -> Outcom
     kind = "coordinates" if source == TABLE else source
     env = gymnasium.make("drogo/GridWorld-v0", world=world, observation=kind)
     seen = world.observations(kind)
-    settled = {"network": "table"} if source == TABLE else {"network": "mlp", "updates": UPDATES}
+    settled: dict[str, Any] = {"network": "mlp", "updates": UPDATES}
+    if source == TABLE:
+        settled = {"network": "table"}
     lanes, statuses = [], []
     for seed in range(1, settings["seeds"] + 1):
         data = collect(env, settings["steps"], seed=seed)
