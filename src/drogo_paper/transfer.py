@@ -221,7 +221,7 @@ def _caption(scope: Scope) -> str:
         f"The sum of the returns of {TASKS} tasks, with one episode each. Optimal: Q-learning for "
         "each task. DF: default features. SF-k: generalised policy improvement from the successor "
         "features of k policies, which were learned for other tasks. Map: to every goal, by "
-        "`fit_goals` on transitions of a random walk, whose columns are added up. Learners have "
+        "`fit_goals` from random actions in states that are drawn, not on a walk. Learners have "
         f"{seeds_in(scope)} seeds and {steps_in(scope):,} steps; mean and 95 % bootstrap interval "
         "over seeds. What is not learned has no interval"
         + scope.against_paper(
