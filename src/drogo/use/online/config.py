@@ -36,6 +36,10 @@ class OnlineConfig:
     """The number of hidden layers."""
     frequencies: int = 8
     """Fourier features of each number, if an observation has at most 16."""
+    centred: bool = False
+    """Whether the network sees how far the numbers of an observation are from their mean, in place
+    of the middle of their range. Images of one scene differ in a few pixels: an MLP then sees these
+    and little else, and learns several times as fast."""
     step_size: float = 2e-3
     """The step size of Adam."""
     target_rate: float = 0.5

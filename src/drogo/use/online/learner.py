@@ -58,6 +58,8 @@ class OnlineState(eqx.Module):
     low: Float[Array, " size"]
     high: Float[Array, " size"]
     """The range of the numbers of an observation, as far as it was seen."""
+    mean: Float[Array, " size"]
+    """Their mean over all steps."""
     best: Float[Array, ""]
     """The best value of a terminal state, in units of reward; minus infinity before the first."""
     mean_step: Float[Array, ""]
@@ -88,6 +90,8 @@ class OnlineLearner(eqx.Module):
         until_found: Whether optimism ends as soon as a terminal state was seen that is worth as
             much.
         batch_size: The number of steps of an update.
+        centred: Whether the network sees how far numbers are from their mean, in place of the
+            middle of their range.
     """
 
     learner: Learner
@@ -96,6 +100,7 @@ class OnlineLearner(eqx.Module):
     known_after: int = eqx.field(static=True)
     until_found: bool = eqx.field(static=True)
     batch_size: int = eqx.field(static=True)
+    centred: bool = eqx.field(static=True, default=False)
 
     def init(
         self,
@@ -141,6 +146,7 @@ class OnlineLearner(eqx.Module):
             ),
             low,
             high,
+            jnp.zeros(shape),
             zero - jnp.inf,
             zero,
             key,
@@ -163,6 +169,9 @@ class OnlineLearner(eqx.Module):
         both = jnp.stack([flat, _flat(steps.next_observation)])
         value = jnp.where(ended, steps.terminal_value, -jnp.inf)
         mask = chosen[None, :, None]
+        added = chosen.sum(dtype=jnp.int32)
+        share = 1 / jnp.maximum(state.steps + added, 1)
+        gone = jnp.where(chosen[:, None], flat - state.mean[None], 0.0).sum(axis=0)
         return OnlineState(
             state.training,
             state.average,
@@ -171,6 +180,7 @@ class OnlineLearner(eqx.Module):
             state.visits.add(steps.observation, steps.action, chosen),
             jnp.minimum(state.low, jnp.where(mask, both, jnp.inf).min(axis=(0, 1))),
             jnp.maximum(state.high, jnp.where(mask, both, -jnp.inf).max(axis=(0, 1))),
+            state.mean + share * gone,
             jnp.maximum(state.best, value.max()),
             state.mean_step,
             state.key,
@@ -244,6 +254,27 @@ class OnlineLearner(eqx.Module):
         outputs = learner.output(state.training.params, observations)
         return jnp.where(state.training.update > 0, learner.objective.numbers.scale * outputs, 0.0)
 
+    def untried(
+        self, state: OnlineState, observations: Shaped[Array, "n ..."]
+    ) -> Bool[Array, "n actions"]:
+        """Returns which actions were not tried in the cells of some observations.
+
+        Args:
+            state: The state.
+            observations: A batch of observations.
+        """
+        return state.visits.of(observations) < max(self.known_after, 1)
+
+    def is_done(self, state: OnlineState) -> Bool[Array, ""]:
+        """Returns whether every action was tried in all cells that were ever left.
+
+        Args:
+            state: The state.
+        """
+        count = state.visits.count
+        untried = count < max(self.known_after, 1)
+        return ~(untried & (count > 0).any(axis=1, keepdims=True)).any()
+
     def potential(
         self, state: OnlineState, observations: Shaped[Array, "n ..."]
     ) -> Float[Array, " n"]:
@@ -260,7 +291,8 @@ class OnlineLearner(eqx.Module):
         """The learner with what was seen of the range of observations and of terminal values."""
         width = state.high - state.low
         some = (width > 0) & jnp.isfinite(width)
-        shift = jnp.where(some, (state.low + state.high) / 2, state.low)
+        middle = state.mean if self.centred else (state.low + state.high) / 2
+        shift = jnp.where(some, middle, state.low)
         scale = jnp.where(some, 1 / jnp.where(some, width, 1.0), 0.0)
         shift = jnp.where(jnp.isfinite(shift), shift, 0.0)
         numbers: Numbers = self.learner.objective.numbers
