@@ -181,7 +181,7 @@ def discover_deep(
             for k in range(0, steps, CHUNK):
                 online.observe(*(column[k : k + CHUNK] for column in columns))
                 online.train()
-            options.append(learned_option(online, f"option {number}"))
+            options.append(learned_option(online, f"option {number}", seed))
         if progress is not None:
             progress(number + 1)
     counts = (np.array(visited), np.array(deaths), np.array(rewards))

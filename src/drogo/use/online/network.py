@@ -27,7 +27,7 @@ from drogo.learn.objectives import ActionValues, Numbers
 from drogo.use.online.base import AbstractOnlineMap
 from drogo.use.online.config import OnlineConfig
 from drogo.use.online.learner import CELLS, OnlineLearner, OnlineState
-from drogo.use.online.promises import Promises
+from drogo.use.online.promises import Promises, no_promises
 from drogo.use.online.steps import Replay, Steps
 
 CHUNKS = (8, 64)
@@ -217,13 +217,7 @@ class OnlineMap(AbstractOnlineMap):
 
     def promises(self) -> Promises:
         if self._state is None or self._learner is None:
-            return Promises(
-                lambda observations: np.zeros((len(self._checked(observations)), self.n_actions)),
-                lambda observations: np.ones(
-                    (len(self._checked(observations)), self.n_actions), bool
-                ),
-                is_done=False,
-            )
+            return no_promises(self.n_actions)
         parts = _take_apart(self._learner, _frozen(self._state))
 
         def of(function: Callable[..., Array]) -> Callable[[npt.ArrayLike], np.ndarray]:

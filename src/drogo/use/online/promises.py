@@ -24,3 +24,16 @@ class Promises:
     logits: Callable[[npt.ArrayLike], Float[np.ndarray, "n actions"]]
     untried: Callable[[npt.ArrayLike], Bool[np.ndarray, "n actions"]]
     is_done: bool
+
+
+def no_promises(actions: int) -> Promises:
+    """Returns what a map says before it has learned anything.
+
+    Args:
+        actions: The number of actions.
+    """
+    return Promises(
+        lambda observations: np.zeros((len(np.asarray(observations)), actions)),
+        lambda observations: np.ones((len(np.asarray(observations)), actions), dtype=bool),
+        is_done=False,
+    )
