@@ -29,8 +29,8 @@ from drogo.use.options import Option, OptionWrapper, learned_option
 CHUNK = 64
 """So many steps are given to the map together."""
 LEARNING: dict[str, Any] = {
-    "lam": 5.0, "until_found": False, "learning_starts": 1, "batch_size": 64, "updates": 0.5,
-    "centred": True,
+    "lam": 5.0, "until_found": False, "learning_starts": 1, "batch_size": 64, "updates": 2.0,
+    "centred": True, "untried_share": 0.25, "evenly": True,
 }  # fmt: skip
 """Settings of the map that differ from those of `OnlineConfig`."""
 
@@ -196,12 +196,12 @@ def _walk(
     while walked.left > 0:
         if over:
             env.reset()
-        follows = bool(env.options) and rng.random() < p_option and env.action_masks()[-1]
-        first, count = (env.primitive, len(env.options)) if follows else (0, env.primitive)
-        action = np.int64(first + rng.integers(count))
-        _, _, terminated, truncated, info = env.step(action)
+        able = np.flatnonzero(env.action_masks()[env.primitive :])
+        follows = able.size > 0 and rng.random() < p_option
+        action = env.primitive + rng.choice(able) if follows else rng.integers(env.primitive)
+        _, _, terminated, truncated, info = env.step(np.int64(action))
         over = terminated or truncated
-        begun, cut = begun + follows, cut + bool(info["option_cut"])
+        begun, cut = begun + bool(follows), cut + bool(info["option_cut"])
     if walked.steps[-1].terminated:
         walked.reset()  # to know where it leads
     return begun, cut

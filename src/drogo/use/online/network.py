@@ -286,6 +286,8 @@ def make_learner(
         config.until_found,
         config.batch_size,
         config.centred,
+        config.untried_share,
+        config.evenly,
     )
 
 
