@@ -81,7 +81,7 @@ def table(runs: dict[tuple[str, str, int], dict[str, Any]]) -> str:
     lines = [
         f"| world | method | visited after {STEPS * (half + 1):,} steps "
         f"| after {STEPS * (end + 1):,} | deaths | deaths until {MOST:.0%} | reward per step "
-        "| options begun (cut) |",
+        "| options begun |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for world, method in dict.fromkeys((w, m) for w, m, _ in runs):
@@ -93,11 +93,11 @@ def table(runs: dict[tuple[str, str, int], dict[str, Any]]) -> str:
         deaths = [one["deaths"][-1] for one in of]
         until = listed([deaths_until(one, MOST) for one in of], ".0f")
         reward = np.mean([one["reward"] for one in of])
-        begun, cut = (sum(one[name] for one in of) for name in ("begun", "cut"))
+        begun = np.mean([one["begun"] for one in of])
         lines.append(
             f"| {world} | {NAMES[method]} | {' | '.join(shares)} "
             f"| {np.mean(deaths):.0f} ({listed(deaths, '.0f')}) | {until} | {reward:.2f} "
-            f"| {begun:,} ({cut}) |"
+            f"| {begun:.0f} |"
         )
     return "\n".join(lines)
 

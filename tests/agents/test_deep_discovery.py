@@ -12,6 +12,15 @@ from drogo.use import OptionWrapper, learned_option
 LEFT, RIGHT = 0, 1
 LAST = 5
 FALL = -20.0
+NETWORK = {
+    "width": 16,
+    "depth": 2,
+    "frequencies": 3,
+    "sides": 0.1,
+    "capacity": 64,
+    "batch_size": 32,
+}
+"""The same everywhere, so that it is compiled once."""
 
 
 class Ledge(gymnasium.Env):
@@ -88,13 +97,12 @@ def test_what_was_never_seen_is_new_and_where_all_was_tried_there_is_no_option()
     assert {untouched.policy(seen(0)) for _ in range(20)} == {LEFT, RIGHT}
 
 
-def test_a_network_learns_the_options_of_the_exact_map(optimised):
+def test_a_network_learns_the_options_of_the_exact_map():
     """Both twins, by the settings of the cycle. What the option keeps does not change later."""
     for reward in (None, -1.0):
         columns = all_steps({(0, LEFT)})
         exact = table(columns, reward=reward)
-        online = OnlineMap(*spaces(), reward=reward, sides=0.1, capacity=64, width=32, depth=2,
-                           frequencies=3, **LEARNING | {"updates": 40.0})  # fmt: skip
+        online = OnlineMap(*spaces(), reward=reward, **LEARNING | NETWORK | {"updates": 40.0})
         for _ in range(3):
             online.observe(*columns)
             online.train()
@@ -141,9 +149,10 @@ def test_a_random_walk_learns_nothing():
 
 
 def test_a_network_discovers_and_is_the_same_again():
-    small = {"width": 8, "depth": 1, "frequencies": 2, "updates": 0.5, "sides": 0.1}
-    runs = [discover_deep(Ledge, iterations=3, steps=20, seed=3, reward=reward, **small)
-            for reward in (None, None, lambda step: -1.0)]  # fmt: skip
+    runs = [
+        discover_deep(Ledge, iterations=3, steps=20, seed=3, reward=reward, updates=0.5, **NETWORK)
+        for reward in (None, None, lambda step: -1.0)
+    ]
     assert runs[0].visited.tolist() == runs[1].visited.tolist()
     assert runs[0].reward.tolist() == runs[1].reward.tolist()
     assert runs[2].online.steps == 60
