@@ -143,7 +143,9 @@ def main() -> None:
     kept = json.loads(options.out.read_text()) if options.out.exists() else []
     known = {(one["world"], one["method"], one["seed"]): one for one in kept}
     everything = product(range(options.seeds), options.worlds, options.methods)
-    wanted = [(world, method, seed) for seed, world, method in everything]
+    wanted: list[tuple[str, str, int]] = [
+        (world, method, seed) for seed, world, method in everything
+    ]
     for key in wanted:
         if key not in known:
             known[key] = run(*key)
