@@ -64,17 +64,22 @@ def test_batches_that_are_drawn_evenly_and_from_where_something_is_left_to_try()
     place = at[:, None].astype(np.float32)
     ended = np.zeros(17, bool)
     steps = Steps(place, action, -np.ones(17, np.float32), place, ended, np.zeros(17, np.float32))
-    state = learner.observe(state, jax.tree.map(jnp.asarray, steps))
-    assert state.mean.tolist() == pytest.approx([2 / 17])
-    drawn = learner._drawn(state, jax.random.key(1), 3000)
-    assert float((drawn.observation[:, 0] == 0).mean()) == pytest.approx(1 / 3, abs=0.04)
-    assert float((drawn.action == 1).mean()) == pytest.approx(1 / 3, abs=0.04)
-    batch = learner._with_untried(state, state.replay.take(jnp.full(10, 16)), jax.random.key(2))
-    assert batch.observation[:, 0].tolist() == [0] * 5 + [1] * 5
-    assert learner.untried(state, jnp.array([[0.0], [1.0], [3.0]])).tolist() == [
-        [False, True], [False, False], [True, True]
-    ]  # fmt: skip
-    assert not learner.is_done(state)
+
+    @jax.jit
+    def looked(steps):
+        after = learner.observe(state, steps)
+        drawn = learner._drawn(after, jax.random.key(1), 3000)
+        batch = learner._with_untried(after, after.replay.take(jnp.full(10, 16)), state.key)
+        untried = learner.untried(after, jnp.array([[0.0], [1.0], [3.0]]))
+        return after.mean, drawn, batch.observation[:, 0], untried, learner.is_done(after)
+
+    mean, drawn, batch, untried, is_done = looked(steps)
+    assert mean.tolist() == pytest.approx([2 / 17])
+    assert np.mean(drawn.observation[:, 0] == 0) == pytest.approx(1 / 3, abs=0.04)
+    assert np.mean(drawn.action == 1) == pytest.approx(1 / 3, abs=0.04)
+    assert batch.tolist() == [0] * 5 + [1] * 5
+    assert untried.tolist() == [[False, True], [False, False], [True, True]]
+    assert not is_done
 
 
 def test_a_replay_keeps_the_last_steps_and_only_the_chosen_ones():
