@@ -218,15 +218,15 @@ class OnlineMap(AbstractOnlineMap):
     def promises(self) -> Promises:
         if self._state is None or self._learner is None:
             return no_promises(self.n_actions)
-        parts = _take_apart(self._learner, _frozen(self._state))
+        frozen, is_done = _frozen(self._learner, self._state)
+        parts = _take_apart(self._learner, frozen)
 
         def of(function: Callable[..., Array]) -> Callable[[npt.ArrayLike], np.ndarray]:
             return lambda observations: _of_batch(function, parts, self._checked(observations))
 
         logits, untried = of(OnlineLearner.logits), of(OnlineLearner.untried)
-        is_done = bool(self._learner.is_done(self._state))
         return Promises(
-            lambda observations: logits(observations).astype(np.float64), untried, is_done
+            lambda observations: logits(observations).astype(np.float64), untried, bool(is_done)
         )
 
     def _identity(self) -> dict[str, Any]:
@@ -327,15 +327,16 @@ def _take_apart(learner: OnlineLearner, state: OnlineState) -> _Parts:
     return leaves, (structure, tuple(other_leaves), other_structure)
 
 
-def _frozen(state: OnlineState) -> OnlineState:
-    """Returns a copy of what a state says of observations, without the steps that it learned from.
-    Its parameters are the running mean: those of a single update jump about. A copy, because the
-    arrays of the state itself are given up at its next update."""
+@eqx.filter_jit
+def _frozen(learner: OnlineLearner, state: OnlineState) -> tuple[OnlineState, Bool[Array, ""]]:
+    """Returns a copy of what a state says of observations, without the steps that it learned from,
+    and whether everything was tried. Its parameters are the running mean: those of a single update
+    jump about. A copy, because the arrays of the state itself are given up at its next update."""
     few = Replay.empty(1, jnp.zeros((), jnp.uint8))
     frozen = eqx.tree_at(
         lambda s: (s.training.params, s.replay, s.ends), state, (state.average, few, few)
     )
-    return jax.tree.map(jnp.copy, frozen)
+    return jax.tree.map(jnp.copy, frozen), learner.is_done(state)
 
 
 def _of_batch(
