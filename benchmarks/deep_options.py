@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -142,17 +141,15 @@ def main() -> None:
     options = parser.parse_args()
     kept = json.loads(options.out.read_text()) if options.out.exists() else []
     known = {(one["world"], one["method"], one["seed"]): one for one in kept}
-    everything = product(range(options.seeds), options.worlds, options.methods)
-    wanted: list[tuple[str, str, int]] = [
-        (world, method, seed) for seed, world, method in everything
-    ]
+    # Every world and method with one seed, before any with the next.
+    pairs = [(world, method) for world in options.worlds for method in options.methods]
+    wanted = [(*pair, seed) for seed in range(options.seeds) for pair in pairs]
     for key in wanted:
         if key not in known:
             known[key] = run(*key)
             write_file(options.out, json.dumps(list(known.values())).encode(), overwrite=True)
             print(f"<!-- {key}: {known[key]['seconds']:.0f} s of CPU -->", flush=True)
-    shown = product(options.worlds, options.methods, range(options.seeds))
-    chosen = {key: known[key] for key in shown}
+    chosen = {(*pair, k): known[*pair, k] for pair in pairs for k in range(options.seeds)}
     print(table(chosen))
     draw(chosen).savefig(options.figure, dpi=110)
 
