@@ -53,6 +53,35 @@ def rows(columns, chosen):
     return tuple(column[chosen] for column in columns)
 
 
+def test_batches_that_are_drawn_evenly_and_from_where_something_is_left_to_try():
+    """At 0 one action was taken 15 times, at 1 both were, once each: of three pairs, each is a third
+    of what is drawn, and at 0 something is left to try."""
+    settings = OnlineConfig(evenly=True, untried_share=0.5, centred=True, batch_size=10)
+    network = MLP(1, 0, jax.random.key(0), 4, 1, 2)
+    learner = make_learner(network, np.full(2, 0.5), settings)
+    state = learner.init(network, jax.random.key(0), jnp.zeros(1), capacity=20, sides=0.5)
+    at, action = np.array([0.0] * 15 + [1.0, 1.0]), np.array([0] * 15 + [0, 1], np.int32)
+    place = at[:, None].astype(np.float32)
+    ended = np.zeros(17, bool)
+    steps = Steps(place, action, -np.ones(17, np.float32), place, ended, np.zeros(17, np.float32))
+
+    @jax.jit
+    def looked(steps):
+        after = learner.observe(state, steps)
+        drawn = learner._drawn(after, jax.random.key(1), 3000)
+        batch = learner._with_untried(after, after.replay.take(jnp.full(10, 16)), state.key)
+        untried = learner.untried(after, jnp.array([[0.0], [1.0], [3.0]]))
+        return after.mean, drawn, batch.observation[:, 0], untried, learner.is_done(after)
+
+    mean, drawn, batch, untried, is_done = looked(steps)
+    assert mean.tolist() == pytest.approx([2 / 17])
+    assert np.mean(drawn.observation[:, 0] == 0) == pytest.approx(1 / 3, abs=0.04)
+    assert np.mean(drawn.action == 1) == pytest.approx(1 / 3, abs=0.04)
+    assert batch.tolist() == [0] * 5 + [1] * 5
+    assert untried.tolist() == [[False, True], [False, False], [True, True]]
+    assert not is_done
+
+
 def test_a_replay_keeps_the_last_steps_and_only_the_chosen_ones():
     replay = Replay.empty(3, jnp.zeros(1))
     for k in range(5):

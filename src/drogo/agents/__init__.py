@@ -2,6 +2,7 @@
 
 from drogo.agents.comparison import Grid, compare
 from drogo.agents.counting import CountingRuns, Drawn, run_counting
+from drogo.agents.deep_discovery import DeepDiscovery, discover_deep
 from drogo.agents.discovery import Discovery, discover
 from drogo.agents.one_stage import OneStageRuns, one_stage
 from drogo.agents.q_learning import Runs, q_learning
@@ -17,6 +18,7 @@ from drogo.agents.value_iteration import optimal_values
 __all__ = [
     "AbstractVectors",
     "CountingRuns",
+    "DeepDiscovery",
     "Discovery",
     "Drawn",
     "ExactDefault",
@@ -28,6 +30,7 @@ __all__ = [
     "Runs",
     "compare",
     "discover",
+    "discover_deep",
     "one_stage",
     "optimal_values",
     "q_learning",

@@ -14,6 +14,7 @@ from jaxtyping import Shaped
 from stable_baselines3.common.callbacks import BaseCallback
 
 from drogo.agents.trained import Trained
+from drogo.data.step import is_bad
 from drogo.errors import check_whole
 from drogo.use.online.base import AbstractOnlineMap
 
@@ -47,11 +48,6 @@ def judge(
                 arrived += bool(terminated) and not is_bad(info)
                 break
     return earned / episodes, arrived / episodes, steps / episodes
-
-
-def is_bad(info: Mapping[str, Any]) -> bool:
-    """Returns whether a terminal state has a negative value, such as lava."""
-    return (info.get("terminal_value") or 0.0) < 0
 
 
 class Judge(BaseCallback):

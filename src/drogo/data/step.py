@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from drogo.errors import ArgumentError, check_number
@@ -50,6 +50,15 @@ def check_cost(reward: NumberOfStep) -> None:
     """Raises an `ArgumentError` if a number that replaces every reward is not a cost."""
     if isinstance(reward, int | float) and not reward < 0:
         raise ArgumentError(f"reward is {reward}; a step cost must be negative.")
+
+
+def is_bad(info: Mapping[str, Any]) -> bool:
+    """Returns whether a terminal state has a negative value, such as lava.
+
+    Args:
+        info: What the environment reported with the last step of an episode.
+    """
+    return (info.get("terminal_value") or 0.0) < 0
 
 
 def _number_of(given: NumberOfStep, step: Step, otherwise: Any) -> Any:

@@ -10,15 +10,18 @@ from .counts import (
     SuccessorCounts as SuccessorCounts,
 )
 from .goals import GoalShaping as GoalShaping
+from .learned_counts import LearnedCounts as LearnedCounts
 from .online import (
     AbstractOnlineMap as AbstractOnlineMap,
     AbstractShaping as AbstractShaping,
+    BonusWrapper as BonusWrapper,
     OnlineConfig as OnlineConfig,
     OnlineLearner as OnlineLearner,
     OnlineMap as OnlineMap,
     OnlineShaping as OnlineShaping,
     OnlineState as OnlineState,
     OnlineTable as OnlineTable,
+    Promises as Promises,
     Steps as Steps,
     VectorOnlineShaping as VectorOnlineShaping,
     make_learner as make_learner,
@@ -28,6 +31,7 @@ from .options import (
     OptionWrapper as OptionWrapper,
     TabularOption as TabularOption,
     climb as climb,
+    learned_option as learned_option,
     make_option as make_option,
     solve_option as solve_option,
 )

@@ -128,7 +128,12 @@ class RND(AbstractShaping):
             self._due -= TOGETHER
 
     def shaped(
-        self, reward: Any, observation: Any, next_observation: Any, terminated: Any
+        self,
+        reward: Any,
+        observation: Any,
+        next_observation: Any,
+        terminated: Any,
+        action: Any = None,
     ) -> np.ndarray:
         """Returns the rewards with the bonus of what was reached."""
         rows = np.asarray(next_observation, np.float32).reshape(len(next_observation), -1)
@@ -209,7 +214,12 @@ class Frozen(AbstractShaping):
         """Does nothing."""
 
     def shaped(
-        self, reward: Any, observation: Any, next_observation: Any, terminated: Any
+        self,
+        reward: Any,
+        observation: Any,
+        next_observation: Any,
+        terminated: Any,
+        action: Any = None,
     ) -> np.ndarray:
         """Returns the rewards, shaped with the map."""
         return self.online.shaped(reward, observation, next_observation, terminated)
@@ -246,7 +256,12 @@ class OwnValue(AbstractShaping):
         """Does nothing: the agent learns its value itself."""
 
     def shaped(
-        self, reward: Any, observation: Any, next_observation: Any, terminated: Any
+        self,
+        reward: Any,
+        observation: Any,
+        next_observation: Any,
+        terminated: Any,
+        action: Any = None,
     ) -> np.ndarray:
         """Returns the rewards, shaped with the value of the moment."""
         if self._agent is None:

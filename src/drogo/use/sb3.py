@@ -80,7 +80,8 @@ class ShapedReplayBuffer(ReplayBuffer):
         reward = self._normalize_reward(self.rewards[rows], env)
         shape = (len(batch_inds), *(self.observation_space.shape or ()))  # SB3 adds one to a number
         seen = (before.reshape(shape), after.reshape(shape))
-        reward = self.shaping.shaped(reward, seen[0], seen[1], ended > 0).astype(np.float32)
+        action = self.actions[rows][:, 0]
+        reward = self.shaping.shaped(reward, *seen, ended > 0, action).astype(np.float32)
         data = (
             self._normalize_obs(before, env),
             self.actions[rows],
@@ -208,7 +209,8 @@ class LearnMap(BaseCallback):
         worth = np.where(ended, values, 0.0)
         self.shaping.observe(self._before, actions, own - worth, after, ended, worth)
         if isinstance(self.model, OnPolicyAlgorithm):
-            self._rollout.append((self._before, after, np.array(local["rewards"]), ended))
+            own = np.array(local["rewards"])
+            self._rollout.append((own, self._before, after, ended, actions))
         self._before = first
         self.shaping.train()
         if self.n_calls % EVERY == 0:
@@ -219,10 +221,10 @@ class LearnMap(BaseCallback):
         model = self.model
         if not isinstance(model, OnPolicyAlgorithm):
             return
-        before, after, reward, ended = (np.stack(part) for part in zip(*self._rollout, strict=True))
+        parts = [np.stack(part) for part in zip(*self._rollout, strict=True)]
         self._rollout = []
-        n = reward.size
-        flat = [part.reshape(n, *part.shape[2:]) for part in (reward, before, after, ended)]
+        reward, n = parts[0], parts[0].size
+        flat = [part.reshape(n, *part.shape[2:]) for part in parts]
         shaped = self.shaping.shaped(*flat).reshape(reward.shape)
         buffer: RolloutBuffer = model.rollout_buffer  # pyright: ignore[reportAssignmentType]
         # What the agent itself added, the value after a time limit, stays.

@@ -25,6 +25,7 @@ from drogo.errors import (
 )
 from drogo.files import Header, read_array_file, write_array_file
 from drogo.requests import differences
+from drogo.use.online.promises import Promises
 from drogo.use.online.shaping import AbstractShaping
 from drogo.use.online.steps import Steps
 from drogo.use.shaping import mixed
@@ -172,6 +173,10 @@ class AbstractOnlineMap(AbstractShaping):
             observations: A batch of observations.
         """
 
+    @abc.abstractmethod
+    def promises(self) -> Promises:
+        """Returns what the map promises at this moment. It does not change when the map learns."""
+
     def act(self, observations: npt.ArrayLike, rng: np.random.Generator) -> Int[np.ndarray, " n"]:
         """Returns the actions of which the map promises most: to the goal as far as it is known,
         and before that to what was not tried yet. Among equal ones, one is drawn.
@@ -306,6 +311,7 @@ class AbstractOnlineMap(AbstractShaping):
         observation: npt.ArrayLike,
         next_observation: npt.ArrayLike,
         terminated: npt.ArrayLike,
+        action: npt.ArrayLike | None = None,
     ) -> Float[np.ndarray, " n"]:
         both = np.concatenate([self._checked(observation), self._checked(next_observation)])
         before, after = np.split(self.potential(both), 2)  # one call, which is faster than two

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from drogo.errors import ArgumentError, check_number, check_whole
+from drogo.errors import ArgumentError, check_number, check_share, check_whole
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,12 @@ class OnlineConfig:
     """Whether optimism ends as soon as a terminal state was seen that is worth as much."""
     known_after: int = 1
     """How many times an action counts as untried in a cell of observations."""
+    untried_share: float = 0.0
+    """The share of a batch that is drawn from steps that left a place where something was not tried
+    yet. Where little is left to try these are rare, and without them the map learns nothing."""
+    evenly: bool = False
+    """Whether all pairs of a cell and an action are drawn equally often, however often they were
+    tried. What was tried once is then learned as fast as what was tried a hundred times."""
     capacity: int = 100_000
     """How many steps are kept."""
     batch_size: int = 32
@@ -36,6 +42,10 @@ class OnlineConfig:
     """The number of hidden layers."""
     frequencies: int = 8
     """Fourier features of each number, if an observation has at most 16."""
+    centred: bool = False
+    """Whether the network sees how far the numbers of an observation are from their mean, in place
+    of the middle of their range. Images of one scene differ in a few pixels: an MLP then sees these
+    and little else, and learns several times as fast."""
     step_size: float = 2e-3
     """The step size of Adam."""
     target_rate: float = 0.5
@@ -55,5 +65,6 @@ class OnlineConfig:
                 raise ArgumentError(f"{name} is {getattr(self, name)}; it must be positive.")
         if self.optimism is not None:
             check_number("optimism", self.optimism)
+        check_share("untried_share", self.untried_share)
         if self.target_rate > 1:
             raise ArgumentError(f"target_rate is {self.target_rate}; it must be at most 1.")

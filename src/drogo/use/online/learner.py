@@ -23,7 +23,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PyTree, Shaped
+from jaxtyping import Array, Bool, Float, Int, PyTree, Shaped, UInt32
 
 from drogo.errors import ArgumentError
 from drogo.learn.inputs import Inputs
@@ -55,9 +55,13 @@ class OnlineState(eqx.Module):
     ends: Replay
     """The last steps into terminal states."""
     visits: Visits
+    slots: UInt32[Array, " capacity"]
+    """The row of `visits` that each step in the replay has left."""
     low: Float[Array, " size"]
     high: Float[Array, " size"]
     """The range of the numbers of an observation, as far as it was seen."""
+    mean: Float[Array, " size"]
+    """Their mean over all steps."""
     best: Float[Array, ""]
     """The best value of a terminal state, in units of reward; minus infinity before the first."""
     mean_step: Float[Array, ""]
@@ -88,6 +92,11 @@ class OnlineLearner(eqx.Module):
         until_found: Whether optimism ends as soon as a terminal state was seen that is worth as
             much.
         batch_size: The number of steps of an update.
+        centred: Whether the network sees how far numbers are from their mean, in place of the
+            middle of their range.
+        untried_share: The share of a batch that is drawn from steps that left a cell where an
+            action was not tried.
+        evenly: Whether all pairs of a cell and an action are drawn equally often.
     """
 
     learner: Learner
@@ -96,6 +105,9 @@ class OnlineLearner(eqx.Module):
     known_after: int = eqx.field(static=True)
     until_found: bool = eqx.field(static=True)
     batch_size: int = eqx.field(static=True)
+    centred: bool = eqx.field(static=True, default=False)
+    untried_share: float = eqx.field(static=True, default=0.0)
+    evenly: bool = eqx.field(static=True, default=False)
 
     def init(
         self,
@@ -139,8 +151,10 @@ class OnlineLearner(eqx.Module):
             Visits.none(
                 jnp.broadcast_to(jnp.asarray(sides, jnp.float32), shape), self.log_default.size
             ),
+            jnp.zeros(capacity, jnp.uint32),
             low,
             high,
+            jnp.zeros(shape),
             zero - jnp.inf,
             zero,
             key,
@@ -163,14 +177,20 @@ class OnlineLearner(eqx.Module):
         both = jnp.stack([flat, _flat(steps.next_observation)])
         value = jnp.where(ended, steps.terminal_value, -jnp.inf)
         mask = chosen[None, :, None]
+        added = chosen.sum(dtype=jnp.int32)
+        share = 1 / jnp.maximum(state.steps + added, 1)
+        slots = state.visits.slot(steps.observation)
+        gone = jnp.where(chosen[:, None], flat - state.mean[None], 0.0).sum(axis=0)
         return OnlineState(
             state.training,
             state.average,
             state.replay.add(steps, chosen),
             state.ends.add(steps, ended),
             state.visits.add(steps.observation, steps.action, chosen),
+            state.slots.at[state.replay.places(chosen)].set(slots, mode="drop"),
             jnp.minimum(state.low, jnp.where(mask, both, jnp.inf).min(axis=(0, 1))),
             jnp.maximum(state.high, jnp.where(mask, both, -jnp.inf).max(axis=(0, 1))),
+            state.mean + share * gone,
             jnp.maximum(state.best, value.max()),
             state.mean_step,
             state.key,
@@ -187,11 +207,13 @@ class OnlineLearner(eqx.Module):
         """
         key, *keys = jax.random.split(state.key, 5)
         ends = round(TERMINAL_SHARE * self.batch_size)
-        drawn = state.replay.draw(keys[0], self.batch_size - ends)
-        others = state.replay.draw(keys[1], ends)
+        drawn = self._drawn(state, keys[0], self.batch_size - ends)
+        others = self._drawn(state, keys[1], ends)
         rare = state.ends.draw(keys[2], ends)
         rare = jax.tree.map(lambda a, b: jnp.where(state.ended, a, b), rare, others)
         steps = jax.tree.map(lambda *parts: jnp.concatenate(parts), drawn, rare)
+        if self.untried_share > 0:
+            steps = self._with_untried(state, steps, jax.random.fold_in(keys[0], 1))
         learner = self._learner(state)
         batch, is_anchored = self._batch(state, learner, steps, keys[3])
         training, loss = learner.step(state.training, batch)
@@ -244,6 +266,27 @@ class OnlineLearner(eqx.Module):
         outputs = learner.output(state.training.params, observations)
         return jnp.where(state.training.update > 0, learner.objective.numbers.scale * outputs, 0.0)
 
+    def untried(
+        self, state: OnlineState, observations: Shaped[Array, "n ..."]
+    ) -> Bool[Array, "n actions"]:
+        """Returns which actions were not tried in the cells of some observations.
+
+        Args:
+            state: The state.
+            observations: A batch of observations.
+        """
+        return state.visits.of(observations) < max(self.known_after, 1)
+
+    def is_done(self, state: OnlineState) -> Bool[Array, ""]:
+        """Returns whether every action was tried in all cells that were ever left.
+
+        Args:
+            state: The state.
+        """
+        count = state.visits.count
+        untried = count < max(self.known_after, 1)
+        return ~(untried & (count > 0).any(axis=1, keepdims=True)).any()
+
     def potential(
         self, state: OnlineState, observations: Shaped[Array, "n ..."]
     ) -> Float[Array, " n"]:
@@ -260,7 +303,8 @@ class OnlineLearner(eqx.Module):
         """The learner with what was seen of the range of observations and of terminal values."""
         width = state.high - state.low
         some = (width > 0) & jnp.isfinite(width)
-        shift = jnp.where(some, (state.low + state.high) / 2, state.low)
+        middle = state.mean if self.centred else (state.low + state.high) / 2
+        shift = jnp.where(some, middle, state.low)
         scale = jnp.where(some, 1 / jnp.where(some, width, 1.0), 0.0)
         shift = jnp.where(jnp.isfinite(shift), shift, 0.0)
         numbers: Numbers = self.learner.objective.numbers
@@ -269,6 +313,32 @@ class OnlineLearner(eqx.Module):
         inputs = Inputs(shift, scale, jnp.arange(shift.size))
         changed = (numbers, inputs)
         return eqx.tree_at(lambda lr: (lr.objective.numbers, lr.inputs), self.learner, changed)
+
+    def _drawn(self, state: OnlineState, key: Array, n: int) -> Steps:
+        """Returns steps of the replay, drawn alike or so that all pairs of a cell and an action are
+        equally likely. The equation of a pair involves no other, so it may be drawn at will."""
+        if not self.evenly:
+            return state.replay.draw(key, n)
+        there = jnp.arange(state.replay.capacity) < state.replay.size
+        times = state.visits.count[state.slots, state.replay.steps.action]
+        until = jnp.cumsum(jnp.where(there, 1 / jnp.maximum(times, 1), 0.0))
+        rows = jnp.searchsorted(until, until[-1] * jax.random.uniform(key, (n,)), side="right")
+        return state.replay.take(jnp.minimum(rows, jnp.maximum(state.replay.size - 1, 0)))
+
+    def _with_untried(self, state: OnlineState, steps: Steps, key: Array) -> Steps:
+        """Returns a batch whose first steps are from cells with actions that were not tried, if
+        there are any."""
+        n = round(self.untried_share * self.batch_size)
+        there = jnp.arange(state.replay.capacity) < state.replay.size
+        unknown = (state.visits.count[state.slots] < self.known_after).any(axis=1) & there
+        until = jnp.cumsum(unknown)
+        rank = jax.random.randint(key, (n,), 1, jnp.maximum(until[-1], 1) + 1)
+        rare = state.replay.take(jnp.searchsorted(until, rank))
+        return jax.tree.map(
+            lambda part, new: part.at[:n].set(jnp.where(until[-1] > 0, new, part[:n])),
+            steps,
+            rare,
+        )
 
     def _batch(
         self, state: OnlineState, learner: Learner, steps: Steps, key: Array
@@ -282,7 +352,12 @@ class OnlineLearner(eqx.Module):
         real = jnp.where(steps.terminated & state.ended, 1 / odds, 1 / (1 - TERMINAL_SHARE))
         actions = self.log_default.size
         other = jax.random.randint(key, (n,), 0, actions)
-        untried = state.visits.of(steps.observation)[jnp.arange(n), other] < self.known_after
+        unknown = state.visits.of(steps.observation) < self.known_after
+        if self.untried_share > 0:  # any action of which nothing is known, where there is one
+            drawn = jax.random.uniform(jax.random.fold_in(key, 1), unknown.shape)
+            some = jnp.where(unknown, drawn, -1.0).argmax(axis=1)
+            other = jnp.where(unknown.any(axis=1), some, other)
+        untried = unknown[jnp.arange(n), other]
         if self.until_found:
             untried &= state.best < self.optimism
         weight = jnp.concatenate([real, untried.astype(real.dtype)])

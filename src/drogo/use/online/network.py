@@ -27,7 +27,8 @@ from drogo.learn.objectives import ActionValues, Numbers
 from drogo.use.online.base import AbstractOnlineMap
 from drogo.use.online.config import OnlineConfig
 from drogo.use.online.learner import CELLS, OnlineLearner, OnlineState
-from drogo.use.online.steps import Steps
+from drogo.use.online.promises import Promises, no_promises
+from drogo.use.online.steps import Replay, Steps
 
 CHUNKS = (8, 64)
 """Steps go to the device in chunks of one of these sizes, since each size is compiled."""
@@ -211,16 +212,26 @@ class OnlineMap(AbstractOnlineMap):
     def _evaluated(
         self, function: Callable[..., Array], observations: np.ndarray, otherwise: np.ndarray
     ) -> np.ndarray:
-        """Calls a compiled function of a batch, filled up to a power of two."""
-        n = len(observations)
-        if self._state is None or self._learner is None or n == 0:
+        """Calls a function of the learner and its state, once there is one."""
+        if self._state is None or self._learner is None or len(observations) == 0:
             return otherwise
-        size = 1 << (n - 1).bit_length()
-        filled = np.resize(np.asarray(observations), (size, *self.shape))
         if self._parts is None:
             self._parts = _take_apart(self._learner, self._state)
-        arrays, rest = self._parts
-        return np.asarray(_compiled(function, rest)(arrays, filled), dtype=np.float64)[:n]
+        return _of_batch(function, self._parts, observations).astype(np.float64)
+
+    def promises(self) -> Promises:
+        if self._state is None or self._learner is None:
+            return no_promises(self.n_actions)
+        frozen, is_done = _frozen(self._learner, self._state)
+        parts = _take_apart(self._learner, frozen)
+
+        def of(function: Callable[..., Array]) -> Callable[[npt.ArrayLike], np.ndarray]:
+            return lambda observations: _of_batch(function, parts, self._checked(observations))
+
+        logits, untried = of(OnlineLearner.logits), of(OnlineLearner.untried)
+        return Promises(
+            lambda observations: logits(observations).astype(np.float64), untried, bool(is_done)
+        )
 
     def _identity(self) -> dict[str, Any]:
         sides = None if self._sides is None else self._sides.tolist()
@@ -278,6 +289,9 @@ def make_learner(
         0 if config.optimism is None else config.known_after,
         config.until_found,
         config.batch_size,
+        config.centred,
+        config.untried_share,
+        config.evenly,
     )
 
 
@@ -315,6 +329,27 @@ def _take_apart(learner: OnlineLearner, state: OnlineState) -> _Parts:
     leaves, structure = jax.tree.flatten(arrays)
     other_leaves, other_structure = jax.tree.flatten(others)
     return leaves, (structure, tuple(other_leaves), other_structure)
+
+
+@eqx.filter_jit
+def _frozen(learner: OnlineLearner, state: OnlineState) -> tuple[OnlineState, Bool[Array, ""]]:
+    """Returns a copy of what a state says of observations, without the steps that it learned from,
+    and whether everything was tried. Its parameters are the running mean: those of a single update
+    jump about. A copy, because the arrays of the state itself are given up at its next update."""
+    few = Replay.empty(1, jnp.zeros((), jnp.uint8))
+    frozen = eqx.tree_at(
+        lambda s: (s.training.params, s.replay, s.ends), state, (state.average, few, few)
+    )
+    return jax.tree.map(jnp.copy, frozen), learner.is_done(state)
+
+
+def _of_batch(
+    function: Callable[..., Array], parts: _Parts, observations: Shaped[np.ndarray, "n ..."]
+) -> np.ndarray:
+    """Calls a compiled function of a batch, filled up to a power of two."""
+    n, (arrays, rest) = len(observations), parts
+    filled = np.resize(observations, (1 << (n - 1).bit_length(), *observations.shape[1:]))
+    return np.asarray(_compiled(function, rest)(arrays, filled))[:n]
 
 
 @functools.cache

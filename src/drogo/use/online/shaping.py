@@ -63,6 +63,7 @@ class AbstractShaping(abc.ABC):
         observation: npt.ArrayLike,
         next_observation: npt.ArrayLike,
         terminated: npt.ArrayLike,
+        action: npt.ArrayLike | None = None,
     ) -> Float[np.ndarray, " n"]:
         """Returns the rewards that the agent is given for some steps, at this moment.
 
@@ -71,6 +72,7 @@ class AbstractShaping(abc.ABC):
             observation: What was left.
             next_observation: What was reached.
             terminated: Which steps reached a terminal state.
+            action: The actions, which only a bonus of actions needs.
         """
 
     @abc.abstractmethod

@@ -63,14 +63,23 @@ class Replay(eqx.Module):
             steps: At most as many as there is room for.
             chosen: Which of them to add.
         """
-        place = (self.added + jnp.cumsum(chosen) - 1) % self.capacity
-        place = jnp.where(chosen, place, self.capacity)  # beyond the end, where nothing is written
+        place = self.places(chosen)
         kept = jax.tree.map(
             lambda old, new: old.at[place].set(jnp.asarray(new, old.dtype), mode="drop"),
             self.steps,
             steps,
         )
         return Replay(kept, self.added + chosen.sum(dtype=jnp.int32))
+
+    def places(self, chosen: Bool[Array, " n"]) -> Int[Array, " n"]:
+        """Returns where `add` puts steps: beyond the end, where nothing is written, those that are
+        not chosen.
+
+        Args:
+            chosen: Which steps would be added.
+        """
+        place = (self.added + jnp.cumsum(chosen) - 1) % self.capacity
+        return jnp.where(chosen, place, self.capacity)
 
     def draw(self, key: Array, n: int) -> Steps:
         """Returns steps that are drawn with replacement. There must be at least one."""

@@ -8,12 +8,14 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+import numpy.typing as npt
 from jaxtyping import Bool, Float, Int, Shaped
 
 from drogo.errors import ArgumentError, DamagedFile, check_whole
 from drogo.files import Header
 from drogo.use.online.base import AbstractOnlineMap
 from drogo.use.online.empirical import Seen, action_values, mean_step_of, solve_seen
+from drogo.use.online.promises import Promises
 from drogo.use.online.steps import Steps
 
 MOST_STATES = 100_000
@@ -206,6 +208,25 @@ class OnlineTable(AbstractOnlineMap):
         nothing = np.zeros((1, self.n_actions))
         logits = np.concatenate([self._promises, nothing])[self._rows(observations)]
         return np.where(np.isfinite(logits).any(axis=1, keepdims=True), logits, 0.0)
+
+    def promises(self) -> Promises:
+        places = {key: k for key, k in self._index.items() if k < self._v.size}
+        tried = np.zeros((len(places) + 1, self.n_actions), dtype=bool)
+        for state, action, *_ in self._edges:
+            tried[min(state, len(places)), action] = True
+        tried[-1] = False  # nothing was tried in what the map does not know
+        logits = np.concatenate([self._promises, np.zeros((1, self.n_actions))])
+        logits[~np.isfinite(logits).any(axis=1)] = 0.0
+
+        def rows(observations: npt.ArrayLike) -> Int[np.ndarray, " n"]:
+            keys = [row.tobytes() for row in self._checked(observations)]
+            return np.array([places.get(key, len(places)) for key in keys], dtype=np.int64)
+
+        return Promises(
+            lambda observations: logits[rows(observations)],
+            lambda observations: ~tried[rows(observations)],
+            is_done=bool(tried[:-1].all()) and len(places) > 0,
+        )
 
     def _rows(self, observations: Shaped[np.ndarray, "n ..."]) -> Int[np.ndarray, " n"]:
         """The states of some observations; the number of states for those that have no value."""

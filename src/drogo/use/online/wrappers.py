@@ -14,6 +14,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from drogo.use.online.base import AbstractOnlineMap
+from drogo.use.online.shaping import AbstractShaping
 from drogo.use.shaping import last_observations, mixed
 
 
@@ -57,6 +58,41 @@ class OnlineShaping(gymnasium.Wrapper):
             truncated,
             info,
         )
+
+
+class BonusWrapper(gymnasium.Wrapper):
+    """Changes the rewards of an environment by anything that learns from its steps, such as
+    `LearnedCounts` or `RND`.
+
+    The original reward is in `info["reward_original"]`, and what was added in `info["bonus"]`.
+
+    Args:
+        env: The environment.
+        shaping: What changes its rewards.
+    """
+
+    def __init__(self, env: gymnasium.Env, shaping: AbstractShaping) -> None:
+        super().__init__(env)
+        self.shaping = shaping
+
+    def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
+        observation, info = self.env.reset(**kwargs)
+        self._before = np.array(observation)  # some environments write into what they returned
+        return observation, info
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        before, after = self._before[None], np.array(observation)[None]
+        worth = float(info.get("terminal_value") or 0.0) * bool(terminated)
+        self.shaping.observe(
+            before, [action], [float(reward) - worth], after, [terminated], [worth]
+        )
+        self.shaping.train()
+        own = float(reward)
+        (given,) = self.shaping.shaped([own], before, after, [terminated], [action])
+        self._before = after[0]
+        info = {**info, "reward_original": reward, "bonus": float(given) - own}
+        return observation, float(given), terminated, truncated, info
 
 
 class VectorOnlineShaping(gymnasium.vector.VectorWrapper):
