@@ -21,7 +21,7 @@ from scipy.sparse import csgraph
 
 from drogo.errors import ArgumentError, check_choice
 from drogo.exact.log_solve import NoPositiveSolution, log_solve
-from drogo.exact.perron import Pencil, perron
+from drogo.exact.pencil import Pencil, perron
 from drogo.exact.rows import Rows, check_parameters, default_rows, successor_rows
 from drogo.exact.solution import Solution, Vector
 from drogo.mdp import MDP
