@@ -26,7 +26,6 @@ from drogo.learn.build import build, choose
 from drogo.learn.inputs import Inputs, fit_inputs
 from drogo.learn.judge import Judge
 from drogo.learn.learner import Learner, State, scale_by_step_size
-from drogo.learn.networks import Outputs
 from drogo.learn.objectives import OBJECTIVES, AbstractObjective, Numbers
 from drogo.learn.plan import BYTES_IN_RESULT, make_plan
 from drogo.learn.sampling import known_values, make_data
@@ -166,12 +165,9 @@ def make_learner(
         own: What the user gave as objects: network, optimiser.
         n_actions: The number of actions, if they are discrete and known.
     """
-    outputs: Outputs = "scalar"
-    if objective.per_action:
-        assert n_actions is not None
-        outputs = n_actions
-    rest = (objective.initial_output, outputs, own.get("network"))
+    rest = (objective.initial_output, objective.outputs(n_actions), own.get("network"))
     networks = [build(config, observations, inputs, jax.random.key(seed), *rest) for seed in seeds]
+    networks = [objective.hold(network) for network in networks]
     params = [eqx.filter(network, eqx.is_inexact_array) for network in networks]
     optimiser = own.get("optimiser") or make_optimiser(config.optimiser, config.clip_norm)
     learner = Learner(
