@@ -27,5 +27,13 @@ from drogo.learn.objectives import (
 )
 from drogo.learn.policy import Policy as Policy
 from drogo.learn.result import LogEigenvector as LogEigenvector, load as load
+from drogo.learn.spectrum import (
+    ALLO as ALLO,
+    GGDO as GGDO,
+    AbstractSeveral as AbstractSeveral,
+    Eigenvectors as Eigenvectors,
+    SeveralGDO as SeveralGDO,
+    fit_spectrum as fit_spectrum,
+)
 from drogo.learn.train import Report as Report
 from drogo.learn.value import ValueFunction as ValueFunction

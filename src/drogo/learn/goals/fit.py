@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from drogo.data import DefaultPolicy, Transitions, under
 from drogo.data.empirical import check_ends, costs_needed
 from drogo.errors import ArgumentError, check_number
-from drogo.learn.fit import Seeds, report_divergence, seed_list
+from drogo.learn.arguments import Seeds, report_divergence, seed_list
 from drogo.learn.goals.batches import Reached
 from drogo.learn.goals.config import GoalConfig, configure
 from drogo.learn.goals.continuous import fit_continuous
