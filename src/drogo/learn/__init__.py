@@ -3,6 +3,10 @@
 from drogo.config import PRESETS as PRESETS, Config as Config
 from drogo.learn.callbacks import TensorBoard as TensorBoard, WandB as WandB
 from drogo.learn.certify import Certificate as Certificate, certify as certify
+from drogo.learn.continuing import (
+    ContinuingMap as ContinuingMap,
+    fit_continuing as fit_continuing,
+)
 from drogo.learn.fit import fit as fit, sweep as sweep
 from drogo.learn.goals import (
     GoalConfig as GoalConfig,

@@ -35,6 +35,9 @@ MOST_VECTORS = 1000
 LARGEST_EXPONENT = 20.0
 """The largest -r / lam: the matrix of the default representation has exp(-r / lam) on its diagonal,
 and is learned no better than its largest entry allows."""
+PACE = 1e-3
+"""By how much the multipliers of `allo` move in an update, whatever the step size is. Those of a
+table, which is trained with larger steps, would overshoot."""
 UNUSED = {"target_rate": 1.0, "terminal_fraction": 0.0, "emphasis": 0.0, "direct": False}
 """Settings of the presets that several vectors have no use for, as they are switched off."""
 
@@ -72,7 +75,8 @@ def fit_spectrum(
         checkpoint: As in `fit`.
         callbacks: As in `fit`.
         **settings: Fields of `drogo.Config` that replace the preset's, as in `fit`. `penalty` is
-            the weight b, `target_norm` the mean square c of a vector's entries.
+            the weight b, relative to the mean diagonal of the matrix, `target_norm` the mean square
+            c of a vector's entries.
 
     Returns:
         The learned vectors of each seed. Seeds that diverged are reported by a warning and by their
@@ -181,7 +185,13 @@ def _prepare(
         by_pixel=config.network == "mlp" and data.observations.nbytes <= BYTES_IN_RESULT,
         by_state=config.network == "table",
     )
-    one = Numbers(lam=config.lam, penalty=config.penalty, target_norm=config.target_norm)
+    # A penalty below the eigenvalues lets vectors collapse, and these grow with the diagonal.
+    size = 1.0
+    if matrix == "default":
+        size = float(np.average(np.exp(-data.reward / config.lam), weights=data.weight))
+    pace = 1.0 if "optimiser" in own or "schedule" in own else PACE / config.step_size
+    penalty = size * config.penalty
+    one = Numbers(lam=config.lam, penalty=penalty, target_norm=config.target_norm, scale=pace)
     objective = make(one, vectors, matrix, discount)
     if not isinstance(objective, AbstractSeveral):
         raise ArgumentError(

@@ -141,7 +141,8 @@ class ALLO(AbstractSeveral):
     Brackets hold u_j constant: only u_i moves to be orthogonal to the vectors before it, so that
     each of these is found as if the later ones were not there. The multipliers m_ij are trained
     beside the network to make the sum as large as possible. At the solution m_ii is -2 times the
-    eigenvalue and the others are 0, so that nothing is biased by the penalty.
+    eigenvalue and the others are 0, so that nothing is biased by the penalty. They are
+    `numbers.scale` times what is trained, so that they move at a pace of their own.
     """
 
     def hold(self, network: AbstractNetwork) -> AbstractNetwork:
@@ -149,7 +150,7 @@ class ALLO(AbstractSeveral):
 
     def loss(self, output: Vectors, next_output: Vectors, sample: Sample) -> Scalar:
         assert sample.held is not None
-        multipliers = jnp.tril(sample.held)
+        multipliers = self.numbers.scale * jnp.tril(sample.held)
         excess = jnp.tril(stop_gradient(self.excess(sample.squared_norm)))
         pull = stop_gradient(multipliers) + 2 * self.numbers.penalty * excess
         held = output[:, None] * stop_gradient(output)[None, :]
