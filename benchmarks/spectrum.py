@@ -255,7 +255,7 @@ def picture(options: argparse.Namespace) -> None:
         v = result.v[0, order]
         logs[objective] = v - v[world.terminal]
     rows.append(("principal,\nlog e", np.stack(list(logs.values())), tuple(logs)))
-    figure = Figure(figsize=(8.4, 2.05 * len(rows)), layout="constrained")
+    figure = Figure(figsize=(8.4, 1.62 * len(rows)), layout="constrained")
     panels = figure.subplots(len(rows), columns)
     for (name, vectors, titles), line_of in zip(rows, panels, strict=True):
         for axes, vector, title in zip(line_of, vectors, titles, strict=True):
@@ -268,6 +268,8 @@ def picture(options: argparse.Namespace) -> None:
             axes.set(xlabel="", ylabel="", xticks=[], yticks=[])
             axes.set_title(f"vector {title}" if isinstance(title, int) else title, fontsize=8)
         line_of[0].set_ylabel(name, fontsize=9)
+    for axes in figure.axes:
+        axes.tick_params(labelsize=6)
     write_file(FIGURE, plot.as_png(figure), overwrite=True)
     print(FIGURE)
 

@@ -26,7 +26,7 @@ from drogo.exact.pencil import Pencil, perron
 from drogo.exact.rows import Rows
 from drogo.mdp import MDP
 
-MOST_STEPS, MOST_POLISHED = 200, 4
+MOST_STEPS, MOST_POLISHED = 200, 3
 CLOSE = 1e-9
 """How near the bounds of the log of the eigenvalue come before the vector is polished."""
 MARGIN = 1e-13
@@ -129,11 +129,12 @@ def growth(steps: Steps, kept: Bool[np.ndarray, " n"]) -> Growth:
         kept: The states, which can all reach each other by steps within them.
     """
     level, v = _noda(steps, kept)
+    vector = perron(Pencil(steps.within(kept, level)), near=(0.0, v))
     for _ in range(MOST_POLISHED):  # The eigenvalue is 1 - s, of which no digit is lost if s is 0.
-        vector = perron(Pencil(steps.within(kept, level)), near=(0.0, v))
-        if abs(vector.eigenvalue) < 4 * np.finfo(float).eps or not abs(vector.eigenvalue) < 0.5:
+        if not 4 * np.finfo(float).eps <= abs(vector.eigenvalue) < 0.5:
             break
         level += float(np.log1p(-vector.eigenvalue))
+        vector = perron(Pencil(steps.within(kept, level)), near=(0.0, v))
     with np.errstate(divide="ignore"):  # An eigenvalue of 0 has an infinite error already.
         low, high = (float(level + np.log1p(-min(s, 1.0))) for s in reversed(vector.bracket))
         log_eigenvalue = float(level + np.log1p(-min(vector.eigenvalue, 1.0)))

@@ -180,7 +180,7 @@ class AbstractObjective(eqx.Module):
 class AbstractLogObjective(AbstractObjective):
     """An objective whose output is v = log e."""
 
-    initial_output: ClassVar[float] = 0.0
+    initial_output: ClassVar[float | None] = 0.0
 
     def at_action(self, outputs: Array, action: Array | None) -> Array:
         return self.numbers.scale * outputs
@@ -243,7 +243,7 @@ class GDO(AbstractPenalised):
     """
 
     separable: ClassVar[bool] = False
-    initial_output: ClassVar[float] = 1.0
+    initial_output: ClassVar[float | None] = 1.0
 
     def loss(self, output: Scalar, next_output: Scalar, sample: Sample) -> Scalar:
         u, n = output, self.numbers

@@ -191,7 +191,13 @@ def _prepare(
         size = float(np.average(np.exp(-data.reward / config.lam), weights=data.weight))
     pace = 1.0 if "optimiser" in own or "schedule" in own else PACE / config.step_size
     penalty = size * config.penalty
-    one = Numbers(lam=config.lam, penalty=penalty, target_norm=config.target_norm, scale=pace)
+    columns = {
+        "lam": config.lam,
+        "penalty": penalty,
+        "target_norm": config.target_norm,
+        "scale": pace,
+    }
+    one = Numbers(**{name: jnp.asarray(value, jnp.float32) for name, value in columns.items()})
     objective = make(one, vectors, matrix, discount)
     if not isinstance(objective, AbstractSeveral):
         raise ArgumentError(
