@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from drogo import MDP, Transitions, exact
+from drogo import MDP, Transitions, exact, fit
 from drogo.errors import ArgumentError, DataError
 from drogo.learn import fit_continuing
 from drogo.worlds.continuing import river_swim
@@ -74,3 +74,21 @@ def test_what_cannot_be_learned():
     left = Transitions.from_table(np.arange(2), [0, 1, 1, 1], [1, 1, 1, 1], [1.0] * 4, [0] * 4)
     with pytest.raises(DataError, match="the reference, is never come back to"):
         fit_continuing(left, reference=0)
+
+
+def test_rewards_of_any_sign_with_an_end():
+    """With g = exp(0.2)/2 and h = exp(-1)/2, x0 = g (x0 + x1) and x1 = h (x0 + 1), so that x1 is
+    h / (1 - h g / (1 - g))."""
+    P = np.array([[0.5, 0.5, 0.0], [0.5, 0.0, 0.5], [0.0, 0.0, 0.0]])
+    mdp = MDP.from_arrays(P, [0.2, -1.0, 0.0], [2])
+    state = np.tile([0, 0, 1, 1], 4)
+    next_state = np.tile([0, 1, 0, 2], 4)
+    data = Transitions.from_table(
+        np.arange(3), state, next_state, mdp.reward[state], next_state == 2
+    )
+    with pytest.warns(UserWarning, match="8 of 16 rewards are not negative. The vector is finite"):
+        result = fit(data, lam=1.0, **SETTINGS)
+    known = exact.log_column(mdp, 1.0)
+    assert known[1] == pytest.approx(np.log(0.1839397 / (1 - 0.1839397 * 1.568724)), abs=1e-5)
+    assert np.abs(result.v[0] - known).max() < 0.02
+    assert result.status == ("converged",)
