@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 from drogo import MDP, GridWorld, collect
-from drogo.errors import DataError
 from drogo.mdp import HasMDP
 
 FOUR_ROOMS = GridWorld.load("four-rooms")
@@ -148,14 +147,14 @@ def test_a_start_of_ones_own():
     def in_state_zero(env, rng):
         return env.reset(options={"state": 0})[0]
 
-    with pytest.raises(DataError, match="none of the 50 transitions is terminated"):
-        collect(make(observation="state"), 50, seed=0, start=in_state_zero)
+    data = collect(make(observation="state"), 50, seed=0, start=in_state_zero)
+    assert not data.terminated.any()
+    assert len(data.observations) <= 3
 
 
 def test_any_environment():
     env = gymnasium.make("MountainCar-v0", max_episode_steps=50)
-    with pytest.raises(DataError, match="none of the 300 transitions is terminated"):
-        collect(env, 300, seed=0, start="reset")
+    assert not collect(env, 300, seed=0, start="reset").terminated.any()
 
     def near_the_top(env, rng):
         env.reset(seed=int(rng.integers(2**31)))
@@ -169,8 +168,8 @@ def test_any_environment():
 
 def test_a_step_cost_replaces_the_reward():
     env = gymnasium.make("FrozenLake-v1", is_slippery=False)
-    with pytest.raises(DataError, match="are not negative"):
-        collect(env, 200, seed=0, start="reset")
+    own = collect(env, 200, seed=0, start="reset")
+    assert set(own.reward.tolist()) <= {0.0, 1.0}
     data = collect(env, 200, seed=0, start="reset", reward=-1.0)
     assert (data.reward == -1.0).all()
     assert data.observations.dtype == np.int64

@@ -133,7 +133,6 @@ BROKEN = {
     "two parts": ([GOAL | {"observations": {"at": [1, 2, 3]}}], "choose the part to learn from"),
     "probability 0": ([GOAL | {"behaviour": [0.5, 0.0]}], "behaviour of transition 1 is 0"),
     "probability 2": ([GOAL | {"behaviour": [2.0, 0.5]}], "behaviour of transition 0 is 2"),
-    "no terminal state": ([CUT], "none of the 3 transitions is terminated"),
 }
 
 

@@ -5,6 +5,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from drogo import Transitions
+from drogo.data import spectral_radius
+from drogo.data.empirical import check_anchored
 from drogo.data.table import merge_equal
 from drogo.data.transitions import FORMAT
 from drogo.errors import DamagedFile, DataError, MissingFile
@@ -98,11 +100,6 @@ def test_save_and_load(tmp_path):
 BROKEN = {
     "nan": ({"observations": [[np.nan], [1.0]]}, "observation 0 of the table has a NaN"),
     "nan reward": ({"reward": [-1.0, np.nan]}, "the reward of transition 1 is nan"),
-    "reward": ({"reward": [0.0, -1.0]}, r"1 of 2 rewards are not negative \(transition 0: 0\)"),
-    "never terminated": (
-        {"terminated": [False, False]},
-        "none of the 2 transitions is terminated.*drifts",
-    ),
     "shape": ({"next_observations": [[1.0, 2.0]] * 2}, "must have the same shape and type"),
     "short": ({"terminated": [True]}, r"terminated has shape \(1,\); expected shape \(2,\)"),
     "NaN flag": ({"terminated": [0.0, np.nan]}, "terminated of transition 1 is nan"),
@@ -130,9 +127,44 @@ def test_broken_data_say_what_is_wrong(kind):
 
 
 def test_remedies_are_those_of_the_caller():
+    data = Transitions.from_table(np.arange(2), [0], [1], [0.0], [True])
     with pytest.raises(DataError, match=r"Give a step cost, for example collect\(") as caught:
-        Transitions.from_table(np.arange(2), [0], [1], [0.0], [True])
+        check_anchored(data, 1.0)  # a state that was seen once
     assert caught.value.for_command_line.endswith("for example --reward=-1.")
+
+
+def loop(reward, ends=True):
+    """State 0 leads to itself and to 1 equally often, and 1 back to 0 or, if it ends, to the end.
+
+    W is [[g/2, g/2], [h/2, 0]] with g = exp(reward) and h = exp(-1) at lam 1.
+    """
+    columns = {
+        "state": [0, 0, 1, 1] * 2,
+        "next_state": [0, 1, 0, 2 if ends else 0] * 2,
+        "reward": [reward, reward, -1.0, -1.0] * 2,
+        "terminated": [False, False, False, ends] * 2,
+    }
+    return Transitions.from_table(np.arange(3), **columns)
+
+
+def test_the_spectral_radius_of_data_by_hand():
+    g, h = np.exp(0.5), np.exp(-1.0)
+    expected = (g / 2 + np.sqrt(g**2 / 4 + g * h)) / 2  # x^2 = g/2 x + g h / 4
+    assert spectral_radius(loop(0.5), 1.0) == pytest.approx(expected, abs=1e-13)
+    with pytest.raises(DataError, match="estimated from states that repeat"):
+        spectral_radius(Transitions.from_table(np.arange(2), [0], [1], [0.0], [True]), 1.0)
+
+
+def test_what_terminal_states_cannot_hold_in_place():
+    with pytest.raises(DataError, match=r"none of the 8 .* is terminated.*drifts.*never ends, use"):
+        check_anchored(loop(-1.0, ends=False), 1.0)
+    with pytest.raises(
+        DataError, match=r"4 of 8 rewards are not negative \(transition 0: 1\).*radius .* is 1\.523"
+    ):
+        check_anchored(loop(1.0), 1.0)
+    with pytest.warns(UserWarning, match="4 of 8 rewards are not negative. The vector is finite"):
+        check_anchored(loop(0.0), 1.0)
+    check_anchored(loop(-0.5), 1.0)
 
 
 def test_no_transitions():

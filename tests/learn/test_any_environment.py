@@ -293,8 +293,6 @@ class ChangingType(Walk):
 @pytest.mark.parametrize(
     ("env", "settings", "message"),
     [
-        (Positive, {}, "rewards are not negative.*Give a step cost"),
-        (Endless, {}, "none of the 300 transitions is terminated.*drifts to minus infinity"),
         (Growing, {}, "observations change: number .* has shape"),
         (Nan, {}, "the reward of transition 0 is nan"),
         (NanObservation, {}, "observation 0 of the table has a NaN"),
@@ -309,6 +307,19 @@ class ChangingType(Walk):
 def test_wrong_environments(env, settings, message):
     with pytest.raises(DataError, match=message):
         collect(env(), 300, seed=0, **settings)
+
+
+@pytest.mark.parametrize(
+    ("env", "message"),
+    [
+        (Positive, "rewards are not negative.*Give a step cost"),
+        (Endless, "none of the 300 transitions is terminated.*drifts to minus infinity"),
+    ],
+)
+def test_environments_without_such_a_vector(env, message):
+    data = collect(env(), 300, seed=0)
+    with pytest.raises(DataError, match=message):
+        fit(data, updates=1, lam=1.0)
 
 
 def test_a_terminal_value_that_is_no_number():

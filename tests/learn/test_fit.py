@@ -297,7 +297,7 @@ def test_a_diverged_seed_does_not_poison_its_neighbours():
 
 
 def test_some_seeds_diverging_is_a_warning():
-    from drogo.learn.fit import report_divergence
+    from drogo.learn.arguments import report_divergence
 
     with pytest.warns(RuntimeWarning, match=r"1 of 2 seeds diverged \(\[1\]\).*Try another"):
         report_divergence((0, 1), (None, 7), "Try another.")

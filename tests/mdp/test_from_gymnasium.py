@@ -104,6 +104,12 @@ def test_dictionary_observations_become_keys():
     assert mdp.n_states == 6
 
 
+def test_an_environment_that_never_ends():
+    mdp = MDP.from_gymnasium(Line(end=99))
+    assert not mdp.terminal.any()
+    assert mdp.n_states == 6
+
+
 def test_what_a_search_cannot_do():
     with pytest.raises(MDPError, match=r"more than max_states = 3 states"):
         MDP.from_gymnasium(Line(), max_states=3)
@@ -111,8 +117,6 @@ def test_what_a_search_cannot_do():
         MDP.from_gymnasium(Line(alias=True))
     with pytest.raises(MDPError, match="reached in two ways"):
         MDP.from_gymnasium(Line(noise=True))
-    with pytest.raises(MDPError, match="none of the 6 reachable states ends the episode"):
-        MDP.from_gymnasium(Line(end=99))
     with pytest.raises(MDPError, match="more than max_states = 50 states. A continuous"):
         MDP.from_gymnasium(gymnasium.make("CartPole-v1"), max_states=50)
     with pytest.raises(MDPError, match="needs a Discrete action space"):

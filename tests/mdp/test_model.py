@@ -102,9 +102,7 @@ BROKEN = {
     ),
     "negative": (([[1.5, -0.5, 0], *CHAIN[1:].tolist()], COSTS, [2]), r"P\[0, 1\] = -0.5 is neg"),
     "nan in P": ((changed(0, 0, np.nan), COSTS, [2]), r"P\[0, 0\] = nan is not finite"),
-    "reward": ((CHAIN, [-1.0, 0.0, 0.0], [2]), r"r\(s\) >= 0 in state 1 .*needs r\(s\) < 0"),
     "nan in r": ((CHAIN, [np.nan, -1.0, 0.0], [2]), "r is nan in state 0"),
-    "no terminal": ((CHAIN, COSTS, []), "there is no terminal state"),
     "stuck": ((np.eye(3), COSTS, [2]), r"2 non-terminal state\(s\) cannot reach.*states 0, 1"),
     "short r": ((CHAIN, [-1.0, 0.0], [2]), r"r has shape \(2,\); expected \(states,\) = \(3,\)"),
     "not square": ((CHAIN[:2], COSTS, [2]), r"P\[0\] has shape \(2, 3\); expected square"),
@@ -113,6 +111,17 @@ BROKEN = {
     "float terminal": ((CHAIN, COSTS, [0.0, 0.0, 1.0]), "boolean mask or a list of state indices"),
     "short mask": ((CHAIN, COSTS, [True, False]), r"terminal has shape \(2,\)"),
 }
+
+
+def test_rewards_of_any_sign_and_tasks_that_never_end():
+    """Whether a vector exists depends on lam, and `drogo.exact` says so."""
+    mdp = MDP.from_arrays(CHAIN, [3.0, 0.0, -1.0], [2])
+    assert mdp.reward.tolist() == [3.0, 0.0, -1.0]
+    for terminal in ([], None, [False] * 3):
+        endless = MDP.from_arrays(np.eye(3), COSTS, terminal)
+        assert not endless.terminal.any()
+        assert np.array_equal(endless.P.toarray(), np.eye(3))
+        assert np.allclose(endless.start, 1 / 3)
 
 
 @pytest.mark.parametrize("kind", BROKEN)

@@ -58,7 +58,7 @@ def under(
     default = _probabilities(data, default_policy)
     by_table = data.n_actions is not None and data.repeats
     taken = default > 0
-    if not taken[data.terminated].any():
+    if data.terminated.any() and not taken[data.terminated].any():
         raise ArgumentError(
             "the default policy takes none of the actions that led to a terminal state."
         )

@@ -66,7 +66,8 @@ class Transitions:
     next_state: Int[np.ndarray, " n"]
     """The index of the observation that was reached."""
     reward: Float[np.ndarray, " n"]
-    """The reward of the state that was left, negative."""
+    """The reward of the state that was left: negative for all that terminal states hold in place,
+    unless `drogo.data.spectral_radius` is below 1."""
     terminated: Bool[np.ndarray, " n"]
     truncated: Bool[np.ndarray, " n"]
     terminal_value: Float[np.ndarray, " n"]
@@ -109,7 +110,8 @@ class Transitions:
         Args:
             observations: The observations that were left. Equal ones (bit for bit) are merged.
             next_observations: The observations that were reached.
-            reward: The rewards, negative. They do not include terminal values.
+            reward: The rewards, which `fit` needs to be negative. They do not include terminal
+                values.
             terminated: Which transitions reached a terminal state.
             truncated: Which transitions were the last of an episode that was cut off.
             terminal_value: Of the transitions that are terminated, the value of the terminal state
@@ -120,7 +122,7 @@ class Transitions:
             The transitions.
 
         Raises:
-            DataError: The arrays do not fit together, or nothing can be learned from them.
+            DataError: The arrays do not fit together.
         """
         if isinstance(observations, np.memmap) or isinstance(next_observations, np.memmap):
             raise DataError(
@@ -176,7 +178,7 @@ class Transitions:
             The transitions.
 
         Raises:
-            DataError: The arrays do not fit together, or nothing can be learned from them.
+            DataError: The arrays do not fit together.
         """
         table = arrays.plain("observations", observations)
         if table.ndim == 0:
@@ -508,18 +510,3 @@ def _check(data: Transitions) -> None:
             if bad.any():
                 first = at + int(bad.argmax())
                 raise DataError(f"observation {first} of the table has a NaN or infinity.")
-    bad = data.reward >= 0
-    if bad.any():
-        raise DataError(
-            f"{int(bad.sum())} of {n} rewards are not negative (transition {int(bad.argmax())}: "
-            f"{data.reward[bad.argmax()]:g}). The default representation needs r < 0.",
-            remedy="Give a step cost, for example collect(..., reward=-1.0).",
-            command_remedy="Give a step cost, for example --reward=-1.",
-        )
-    if not data.terminated.any():
-        raise DataError(
-            f"none of the {n} transitions is terminated. Terminal states anchor the vector, which "
-            "drifts to minus infinity without one; a task that never terminates has no vector.",
-            remedy="Collect more transitions, or begin nearer to a terminal state (start=).",
-            command_remedy="Collect more transitions, for example --transitions=1000000.",
-        )

@@ -7,6 +7,12 @@ from drogo.exact.columns import (
     solve_columns as solve_columns,
     transfer as transfer,
 )
+from drogo.exact.continuing import (
+    Perron as Perron,
+    average_reward as average_reward,
+    perron as perron,
+    perron_of_steps as perron_of_steps,
+)
 from drogo.exact.definitions import (
     DEFINITIONS as DEFINITIONS,
     log_column as log_column,
@@ -19,6 +25,10 @@ from drogo.exact.dense import (
     log_perron as log_perron,
     successor_representation as successor_representation,
 )
+from drogo.exact.finite import spectral_radius as spectral_radius
+from drogo.exact.growth import Steps as Steps
 from drogo.exact.low_rank import update as update
 from drogo.exact.rows import TERMINAL_FORMULATIONS as TERMINAL_FORMULATIONS
 from drogo.exact.solution import Solution as Solution
+from drogo.exact.spectra import MATRICES as MATRICES, Spectrum as Spectrum, spectrum as spectrum
+from drogo.exact.subspaces import cosines as cosines, overlap as overlap

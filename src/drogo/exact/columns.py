@@ -2,8 +2,8 @@
 
 For any state `g`, `v(s, g) = log E[exp(sum of r/lam over the states left before g)]` under the
 default policy, where walks that never reach `g` count for nothing. That is
-`log Z(s, g) - log Z(g, g)` for `Z = (R - P)^-1` with zero rows in terminal states. It is at most
-0, and `v(s, g) >= v(s, h) + v(h, g)`: `-v` is a quasimetric.
+`log Z(s, g) - log Z(g, g)` for `Z = (R - P)^-1` with zero rows in terminal states. If all
+rewards are negative, it is at most 0, and `v(s, g) >= v(s, h) + v(h, g)`: `-v` is a quasimetric.
 
 All goals share one factorisation. Where entries of a goal's column are below the range of a double,
 the matrix is scaled by that column, which `log_solve` computes. An entry of another goal's column
@@ -22,6 +22,7 @@ from jaxtyping import Bool, Float, Int
 
 from drogo.errors import ArgumentError, NotConverged
 from drogo.exact.certified import Found, Solver, solve_goals
+from drogo.exact.finite import check_finite
 from drogo.exact.log_solve import NoPositiveSolution, factorise, log_solve
 from drogo.exact.reach import Reach
 from drogo.exact.rows import Rows, check_parameters, default_rows
@@ -260,6 +261,7 @@ def solve_rows(
 def _solve(mdp: MDP, lam: float, goals: npt.ArrayLike | None, *, keep: bool) -> Columns:
     lam, _ = check_parameters(lam, "zero-row", 1.0)
     numbers = as_goals(mdp, goals)
+    check_finite(mdp, lam)
     rows = default_rows(mdp, lam, "zero-row", 1.0)
     found, parts = solve_rows(rows, numbers, keep=keep)
     return Columns(

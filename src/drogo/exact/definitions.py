@@ -20,8 +20,9 @@ from jaxtyping import Float
 from scipy.sparse import csgraph
 
 from drogo.errors import ArgumentError, check_choice
+from drogo.exact.finite import check_ends, check_finite
 from drogo.exact.log_solve import NoPositiveSolution, log_solve
-from drogo.exact.perron import Pencil, perron
+from drogo.exact.pencil import Pencil, perron
 from drogo.exact.rows import Rows, check_parameters, default_rows, successor_rows
 from drogo.exact.solution import Solution, Vector
 from drogo.mdp import MDP
@@ -62,6 +63,10 @@ def solve(
     lam, delta = check_parameters(lam, terminal, delta)
     if terminal_value is not None and definition != "column":
         raise ArgumentError(f"terminal_value is for definition='column', not for {definition!r}.")
+    if definition == "column":
+        check_ends(mdp)
+    if definition != "transition":  # which is defined for any rewards
+        check_finite(mdp, lam)
     try:
         if definition == "column":
             vector = _column(mdp, lam, terminal_value)
@@ -216,7 +221,7 @@ def _right(mdp: MDP, rows: Rows) -> Vector:
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         row_sum = rows.total / np.exp(rows.log_scale)
         least_row_sum = float(row_sum[~terminal].min(initial=np.inf))
-    t = float(row_sum[terminal].min())
+    t = float(row_sum[terminal].min(initial=np.inf))
     if t >= least_row_sum:  # The row sums bound the block's smallest eigenvalue from below.
         inner = perron(Pencil(_inner_rows(mdp, rows)))
         if inner.eigenvalue <= t:

@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from drogo.errors import ArgumentError
+from drogo.exact.finite import check_finite
 from drogo.exact.log_solve import factorise
 from drogo.exact.rows import Rows, check_parameters, default_rows, successor_rows
 from drogo.mdp import MDP
@@ -32,6 +33,7 @@ def default_representation(
         The matrix. Entries below 1e-308 are 0.
     """
     lam, delta = check_parameters(lam, terminal, delta)
+    check_finite(mdp, lam)
     return _inverse(default_rows(mdp, lam, terminal, delta))
 
 

@@ -24,6 +24,7 @@ from jaxtyping import Bool, Float, Int
 from drogo.errors import ArgumentError
 from drogo.exact.certified import Found
 from drogo.exact.columns import Columns, as_goals, fill, solve_columns
+from drogo.exact.finite import check_finite
 from drogo.exact.inverse_part import inverse_part, units
 from drogo.exact.reach import Reach
 from drogo.exact.rows import Rows, default_rows
@@ -72,6 +73,7 @@ def update(columns: Columns, mdp: MDP, goals: npt.ArrayLike | None = None) -> Co
             "to (GridWorld.mdp_with). For other states use exact.solve_columns.",
         )
     numbers = as_goals(mdp, columns.goals if goals is None else goals)
+    check_finite(mdp, columns.lam)
     rows = default_rows(mdp, columns.lam, "zero-row", 1.0)
     changed = np.flatnonzero(_differ(before, rows))
     found = _updated(columns, rows, changed, numbers)

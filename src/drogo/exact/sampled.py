@@ -15,6 +15,7 @@ from jaxtyping import Bool, Float, Int
 from drogo.exact.certified import Found
 from drogo.exact.columns import solve_rows
 from drogo.exact.definitions import refined_solve
+from drogo.exact.growth import Steps, log_radius
 from drogo.exact.reach import leads_to
 from drogo.exact.rows import Rows
 
@@ -40,6 +41,19 @@ class Sampled:
     log_cost: Float[np.ndarray, " n"]
     terminated: Bool[np.ndarray, " n"]
     terminal_value: Float[np.ndarray, " n"]
+
+    @property
+    def steps(self) -> Steps:
+        """The transitions as steps, with one more state in which all terminal states are one.
+
+        Transitions into states of which nothing is known are left out, as in `solve_sampled`.
+        """
+        used = _known(self)
+        state = self.state[used].astype(np.int64)
+        share = self.weight[used] / np.bincount(state, self.weight[used], self.states)[state]
+        ends = self.terminated[used]
+        next_state = np.where(ends, self.states, self.next_state[used]).astype(np.int64)
+        return Steps(self.states + 1, state, next_state, share, -self.log_cost[used])
 
 
 def solve_sampled(data: Sampled, *, scaled: bool = True) -> Float[np.ndarray, " states"]:
@@ -101,6 +115,18 @@ def sampled_columns(data: Sampled, goals: Int[np.ndarray, " goals"]) -> Found:
     unknown = ends & ~np.isin(np.arange(data.states), data.next_state[data.terminated])
     found.log_e[:, unknown] = np.nan
     return found
+
+
+def sampled_log_radius(data: Sampled) -> float:
+    """Computes the log of the spectral radius of the problem that transitions describe.
+
+    The solution is finite if and only if it is negative.
+
+    Args:
+        data: The transitions.
+    """
+    steps = data.steps
+    return log_radius(steps, np.arange(steps.n) < data.states)
 
 
 def _known(data: Sampled) -> Bool[np.ndarray, " n"]:

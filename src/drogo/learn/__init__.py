@@ -3,6 +3,10 @@
 from drogo.config import PRESETS as PRESETS, Config as Config
 from drogo.learn.callbacks import TensorBoard as TensorBoard, WandB as WandB
 from drogo.learn.certify import Certificate as Certificate, certify as certify
+from drogo.learn.continuing import (
+    ContinuingMap as ContinuingMap,
+    fit_continuing as fit_continuing,
+)
 from drogo.learn.fit import fit as fit, sweep as sweep
 from drogo.learn.goals import (
     GoalConfig as GoalConfig,
@@ -27,5 +31,13 @@ from drogo.learn.objectives import (
 )
 from drogo.learn.policy import Policy as Policy
 from drogo.learn.result import LogEigenvector as LogEigenvector, load as load
+from drogo.learn.spectrum import (
+    ALLO as ALLO,
+    GGDO as GGDO,
+    AbstractSeveral as AbstractSeveral,
+    Eigenvectors as Eigenvectors,
+    SeveralGDO as SeveralGDO,
+    fit_spectrum as fit_spectrum,
+)
 from drogo.learn.train import Report as Report
 from drogo.learn.value import ValueFunction as ValueFunction

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
@@ -31,7 +32,7 @@ def build(
     observations: np.ndarray,
     inputs: Inputs,
     key: PRNGKeyArray,
-    initial_output: float = 0.0,
+    initial_output: float | None = 0.0,
     outputs: Outputs = "scalar",
     user_network: UserNetwork | None = None,
 ) -> AbstractNetwork:
@@ -42,13 +43,15 @@ def build(
         observations: The table of observations.
         inputs: How observations are turned into numbers.
         key: Decides the initial parameters.
-        initial_output: The first value of every entry of a table.
+        initial_output: The first value of every entry of a table; None to draw them.
         outputs: The number of outputs for each observation.
         user_network: The user's own network, where `config.network` is "custom".
     """
     if config.network == "table":
         assert inputs.states is not None
         shape = (len(inputs.states),) if outputs == "scalar" else (len(inputs.states), outputs)
+        if initial_output is None:
+            return Table(jax.random.normal(key, shape))
         return Table(jnp.full(shape, initial_output, dtype=jnp.float32))
     example = inputs(observations[:1])
     shape = example.shape[1:]
@@ -95,7 +98,7 @@ def _custom(
         ) from error
     expected = (3,) if outputs == "scalar" else (3, outputs)
     if getattr(out, "shape", None) != expected:
-        each = "one number" if outputs == "scalar" else f"{outputs} numbers, one per action,"
+        each = "one number" if outputs == "scalar" else f"{outputs} numbers"
         raise ArgumentError(
             f"network returned {getattr(out, 'shape', type(out).__name__)} for a batch of 3 "
             f"observations; it must return {each} for each: shape {expected}."

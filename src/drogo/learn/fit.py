@@ -2,38 +2,39 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from numbers import Integral
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 
-from drogo.config import CHOICES, CUSTOM, Config, configure, is_a
+from drogo.config import Config, configure
 from drogo.data import DefaultPolicy, Transitions, under
-from drogo.errors import ArgumentError, Diverged
+from drogo.errors import ArgumentError
+from drogo.learn.arguments import Seeds, own_parts, report_divergence, seed_list
 from drogo.learn.checkpoint import Progress, history_rows
+from drogo.learn.judge import Judge
 from drogo.learn.learner import State
 from drogo.learn.objectives import OBJECTIVES
 from drogo.learn.prepare import Truth, make_objective, prepare
 from drogo.learn.result import LogEigenvector, make_results
+from drogo.learn.spectrum.fit import fit_spectrum
+from drogo.learn.spectrum.objectives import SEVERAL
+from drogo.learn.spectrum.result import Eigenvectors
 from drogo.learn.train import Callback, Training, train
 
-Seeds = int | np.integer | Sequence[int] | np.ndarray
-"""How many seeds, or which."""
-MOST_SEEDS = 10**6
 SWEPT = ("lam", "step_size", "penalty", "target_norm", "cap", "tolerance")
 
 
+@overload
 def fit(
     data: Transitions,
     *,
+    vectors: None = None,
     preset: str = "auto",
     seeds: Seeds = 1,
     truth: Truth | None = None,
@@ -42,11 +43,42 @@ def fit(
     checkpoint: str | Path | None = None,
     callbacks: Sequence[Callback] = (),
     **settings: Any,
-) -> LogEigenvector:
-    """Learns log e from transitions alone.
+) -> LogEigenvector: ...
+
+
+@overload
+def fit(
+    data: Transitions,
+    *,
+    vectors: int,
+    preset: str = "auto",
+    seeds: Seeds = 1,
+    default_policy: DefaultPolicy | None = None,
+    checkpoint: str | Path | None = None,
+    callbacks: Sequence[Callback] = (),
+    **settings: Any,
+) -> Eigenvectors: ...
+
+
+def fit(
+    data: Transitions,
+    *,
+    vectors: int | None = None,
+    preset: str = "auto",
+    seeds: Seeds = 1,
+    truth: Truth | None = None,
+    default_policy: DefaultPolicy | None = None,
+    continue_from: LogEigenvector | None = None,
+    checkpoint: str | Path | None = None,
+    callbacks: Sequence[Callback] = (),
+    **settings: Any,
+) -> LogEigenvector | Eigenvectors:
+    """Learns log e from transitions alone, or several eigenvectors.
 
     Args:
         data: The transitions.
+        vectors: How many eigenvectors to learn, as `fit_spectrum` does; `objective` is then "gdo",
+            "ggdo" or "allo". By default, the logarithm of the principal one alone.
         preset: "direct" to solve the problem that the data describe exactly and fit the network to
             the solution, where states repeat; "stable" for all other worlds; "auto" for the one of
             these that suits the data; "fast" for the paper's method in small worlds, sped up; or
@@ -71,13 +103,31 @@ def fit(
             `drogo.learn.AbstractObjective`, or a function from `Numbers` to such an objective.
 
     Returns:
-        The learned vectors, one for each seed. Seeds that diverged are reported by a warning and
-        by their status.
+        The learned vectors, one for each seed, or several if `vectors` is given. Seeds that
+        diverged are reported by a warning and by their status.
 
     Raises:
         Diverged: All seeds diverged.
     """
-    own, settings = _own_parts(settings)
+    if vectors is not None:
+        if truth is not None or continue_from is not None:
+            raise ArgumentError("a fit of several vectors takes no truth= and no continue_from=.")
+        return fit_spectrum(
+            data,
+            vectors,
+            preset=preset,
+            seeds=seeds,
+            default_policy=default_policy,
+            checkpoint=checkpoint,
+            callbacks=callbacks,
+            **settings,
+        )
+    if settings.get("objective") in SEVERAL and settings["objective"] not in OBJECTIVES:
+        raise ArgumentError(
+            f"objective {settings['objective']!r} is for several vectors.",
+            remedy="Say how many: fit(data, objective=..., vectors=8).",
+        )
+    own, settings = own_parts(settings)
     config = configure(data, preset, settings)
     data, notes = _under(data, default_policy, config, own)
     own |= {} if default_policy is None else {"default_policy": default_policy}
@@ -131,7 +181,7 @@ def sweep(
         raise ArgumentError(
             f"a sweep varies {', '.join(SWEPT)}, not {', '.join(sorted(unknown)) or 'nothing'}."
         )
-    own, settings = _own_parts(settings)
+    own, settings = own_parts(settings)
     if "step_size" in grid and "optimiser" in own:
         raise ArgumentError(
             "an optimiser of your own has its own step size, which a sweep does not vary."
@@ -171,56 +221,6 @@ def _under(
     return under(data, policy, by_action=by_action, always=config.weigh_actions)
 
 
-def _own_parts(settings: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Splits off what the user gave as objects, for which the configuration says "custom"."""
-    named = dict(settings)
-    own: dict[str, Any] = {}
-    for name, choices in CHOICES.items():
-        if settings.get(name) == CUSTOM:
-            raise ArgumentError(f"{name} is 'custom'; choose one of {', '.join(choices)}.")
-    for name in ("network", "optimiser", "objective"):
-        if name in settings and not isinstance(settings[name], str):
-            own[name] = settings[name]
-            named[name] = CUSTOM
-    if callable(settings.get("step_size")):
-        own["schedule"] = settings["step_size"]
-        named |= {"step_size": 1.0, "schedule": CUSTOM}
-    optimiser = own.get("optimiser")
-    if optimiser is not None:
-        if not isinstance(optimiser, optax.GradientTransformation):
-            raise ArgumentError(
-                f"optimiser is a {type(optimiser).__name__}; give a name or an optax "
-                "transformation such as optax.adamw(1e-3)."
-            )
-        if {"step_size", "schedule", "clip_norm"} & settings.keys():
-            raise ArgumentError(
-                "an optax optimiser of your own has its own step size, schedule and clipping: put "
-                "them into it and leave out step_size, schedule and clip_norm."
-            )
-    if not callable(own.get("objective", print)):
-        raise ArgumentError(
-            f"objective is {own['objective']!r}; give a name ({', '.join(OBJECTIVES)}), a subclass "
-            "of drogo.learn.AbstractObjective, or a function from Numbers to such an objective."
-        )
-    return own, named
-
-
-def seed_list(seeds: Any) -> list[int]:
-    """Returns the seeds that an argument stands for."""
-    listed: Sequence[Any] = ()
-    if isinstance(seeds, Integral):
-        listed = range(int(seeds)) if seeds <= MOST_SEEDS else ()
-    elif isinstance(seeds, Iterable):
-        listed = list(seeds)
-    whole = all(is_a(seed, Integral) and 0 <= seed < 2**32 for seed in listed)
-    if isinstance(seeds, bool) or not listed or not whole or len(set(listed)) < len(listed):
-        raise ArgumentError(
-            f"seeds is {seeds!r}; give how many (at most {MOST_SEEDS}), or distinct whole numbers "
-            "from 0 to 2**32 - 1."
-        )
-    return [int(seed) for seed in listed]
-
-
 def _continued(start: LogEigenvector, states: State, training: Training) -> Progress:
     """Returns the progress of a fit that continues another one."""
     if start.updates >= training.updates:
@@ -228,6 +228,7 @@ def _continued(start: LogEigenvector, states: State, training: Training) -> Prog
             f"continue_from has {start.updates} updates already. updates is the number in all, and "
             f"must be larger than that; it is {training.updates}."
         )
+    assert isinstance(training.judge, Judge)
     compared = {name.removeprefix("cosine_") for name in start.history if "cosine_" in name}
     config, own = training.judge.configs[0], training.identity["own"]
     agree = {
@@ -255,6 +256,7 @@ def _continued(start: LogEigenvector, states: State, training: Training) -> Prog
 
 def _check_truths(progress: Progress, training: Training) -> None:
     """Raises an error if the history was made with other vectors than those of this fit."""
+    assert isinstance(training.judge, Judge)
     row = training.judge.row(progress.states.params, np.full(len(training.judge.configs), np.nan))
     for name in training.judge.truths:
         before, now = (of[f"difference_{name}"] for of in (progress.last_row, row))
@@ -264,27 +266,3 @@ def _check_truths(progress: Progress, training: Training) -> None:
                 f"difference was {np.max(before):.4g}, and to this vector it is {np.max(now):.4g}. "
                 "They must agree, since the history would mix both."
             )
-
-
-def report_divergence(seeds: Sequence[int], diverged_at: Sequence[int | None], remedy: str) -> None:
-    """Warns of seeds that diverged, and raises an error if all did.
-
-    Args:
-        seeds: The seeds.
-        diverged_at: The update at which each diverged, or None.
-        remedy: What to do about it.
-    """
-    lost = [seed for seed, at in zip(seeds, diverged_at, strict=True) if at is not None]
-    if not lost:
-        return
-    if len(lost) == len(seeds):
-        first = min(at for at in diverged_at if at is not None)
-        raise Diverged(
-            f"all {len(lost)} seed(s) diverged, the first at update {first}.", remedy=remedy
-        )
-    warnings.warn(
-        f"{len(lost)} of {len(seeds)} seeds diverged ({lost}). Their rows of v are the last "
-        f"finite ones and not the answer. {remedy}",
-        RuntimeWarning,
-        stacklevel=3,
-    )

@@ -105,7 +105,7 @@ class Judge:
         # state and the mean of that over a group, in which more is hidden.
         reward = self.data.reward
         reward = reward.min() if self.plan.repeats else reward[self.plan.checked]
-        zero = [-np.expm1(reward / config.lam).mean() for config in self.configs]
+        zero = [np.abs(np.expm1(reward / config.lam)).mean() for config in self.configs]
         allowed = np.minimum(tolerance, np.array(zero) / (2 if self.plan.repeats else 10))
         return row["worst"] <= share * allowed
 

@@ -226,10 +226,15 @@ class Learner(eqx.Module):
         else:
             next_outputs = outputs if target is None else target.values(batch.features)
         second = None if batch.second_features is None else network.values(batch.second_features)
-        return self.loss_of_outputs(outputs, next_outputs, batch, second)
+        return self.loss_of_outputs(outputs, next_outputs, batch, second, network.held())
 
     def loss_of_outputs(
-        self, outputs: Array, next_outputs: Array, batch: Batch, second: Array | None = None
+        self,
+        outputs: Array,
+        next_outputs: Array,
+        batch: Batch,
+        second: Array | None = None,
+        held: Array | None = None,
     ) -> Float[Array, ""]:
         """Returns the weighted mean loss of a batch, given the outputs at its features.
 
@@ -238,6 +243,7 @@ class Learner(eqx.Module):
             next_outputs: The outputs at `batch.next_features`, or again at `batch.features`.
             batch: The transitions.
             second: The outputs at `batch.second_features`, if it has any.
+            held: The numbers that are trained beside the network, if there are any.
         """
         objective = self.objective
         own_outputs = outputs if batch.state is None else outputs[batch.state]
@@ -250,9 +256,15 @@ class Learner(eqx.Module):
         squared_norm = jnp.zeros(())
         if objective.needs_second_batch:
             weight = batch.weight if batch.second_weight is None else batch.second_weight
-            squared_norm = weight @ objective.entry(own_outputs if second is None else second) ** 2
-        squared_norms = jnp.full_like(log_cost, squared_norm)
-        rest = (next_output, Sample(log_cost, batch.terminated, squared_norms))
+            squared_norm = objective.second_moment(
+                own_outputs if second is None else second, weight
+            )
+
+        def for_each(number: Array) -> Array:
+            return jnp.broadcast_to(number, log_cost.shape + number.shape)
+
+        moments, held = for_each(squared_norm), None if held is None else for_each(held)
+        rest = (next_output, Sample(log_cost, batch.terminated, moments, held))
         weight = batch.weight
         if self.emphasis > 0 and batch.complete:
             slopes = self.slopes(jax.lax.stop_gradient(output), *rest)

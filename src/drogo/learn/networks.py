@@ -43,8 +43,35 @@ class AbstractNetwork(eqx.Module):
     def values(self, features: Features) -> Float[Array, "n ..."]:
         """Returns the outputs for each observation: one number, or a row of them."""
 
+    def held(self) -> Float[Array, ...] | None:
+        """Returns numbers that are trained beside the network and that its objective asks for, such
+        as an eigenvalue; None unless a network has such."""
+        return None
+
     def __call__(self, inputs: Shaped[Array, "n ..."]) -> Float[Array, "n ..."]:
         return self.values(self.features(inputs))
+
+
+class Holding(AbstractNetwork):
+    """A network, and numbers that are trained beside it."""
+
+    network: AbstractNetwork
+    numbers: Float[Array, ...]
+
+    def features(self, inputs: Shaped[Array, "n ..."]) -> Features:
+        return self.network.features(inputs)
+
+    def of_table(self, inputs: Shaped[np.ndarray, "n ..."]) -> Features:
+        return self.network.of_table(inputs)
+
+    def take(self, features: Features, rows: Int[Array, " k"]) -> Features:
+        return self.network.take(features, rows)
+
+    def values(self, features: Features) -> Float[Array, "n ..."]:
+        return self.network.values(features)
+
+    def held(self) -> Float[Array, ...]:
+        return self.numbers
 
 
 class Table(AbstractNetwork):

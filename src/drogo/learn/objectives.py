@@ -22,6 +22,8 @@ from jax.lax import stop_gradient
 from jax.scipy.special import logsumexp
 from jaxtyping import Array, Bool, Float
 
+from drogo.learn.networks import AbstractNetwork, Outputs
+
 Scalar = Float[Array, ""]
 
 
@@ -59,7 +61,11 @@ class Sample(NamedTuple):
     with which the default policy takes the action."""
     terminated: Bool[Array, "*n"]
     squared_norm: Float[Array, "*n"]
-    """The mean of the squared entries over an independent batch (penalised objectives only)."""
+    """The mean of the squared entries over an independent batch (penalised objectives only). For
+    several vectors, the means of the products of any two of them."""
+    held: Float[Array, "*n"] | None = None
+    """The numbers that are trained beside the network (`AbstractNetwork.held`), if there are
+    any."""
 
     @property
     def cost(self) -> Float[Array, "*n"]:
@@ -80,8 +86,8 @@ class AbstractObjective(eqx.Module):
     separable: ClassVar[bool]
     """Whether the equation of a state involves only the transitions that leave it. States may then
     be weighed at will without moving the solution."""
-    initial_output: ClassVar[float]
-    """The output from which a table is trained."""
+    initial_output: ClassVar[float | None]
+    """The output from which a table is trained. None: numbers that are drawn at random."""
     is_column: ClassVar[bool] = False
     """Whether its solution is the column of the default representation, which is known exactly
     where states repeat."""
@@ -91,6 +97,25 @@ class AbstractObjective(eqx.Module):
     def with_numbers(self, numbers: Numbers) -> "AbstractObjective":
         """Returns this objective with other numbers."""
         return replace(self, numbers=numbers)
+
+    def outputs(self, n_actions: int | None) -> Outputs:
+        """Returns how many outputs a network needs.
+
+        Args:
+            n_actions: The number of actions, if they are known.
+        """
+        if not self.per_action:
+            return "scalar"
+        assert n_actions is not None
+        return n_actions
+
+    def hold(self, network: AbstractNetwork) -> AbstractNetwork:
+        """Returns a network with the numbers beside it that the loss asks for. Most ask for none.
+
+        Args:
+            network: The network.
+        """
+        return network
 
     @abc.abstractmethod
     def loss(self, output: Scalar, next_output: Scalar, sample: Sample) -> Scalar:
@@ -121,6 +146,15 @@ class AbstractObjective(eqx.Module):
         """
         return outputs
 
+    def second_moment(self, outputs: Array, weight: Array) -> Array:
+        """Returns what `Sample.squared_norm` is of a batch.
+
+        Args:
+            outputs: The network's outputs at the states of the batch.
+            weight: The weight of each, which sum to 1.
+        """
+        return weight @ self.entry(outputs) ** 2
+
     @abc.abstractmethod
     def entry(self, output: Array) -> Array:
         """Returns the entries of e that some outputs stand for."""
@@ -146,7 +180,7 @@ class AbstractObjective(eqx.Module):
 class AbstractLogObjective(AbstractObjective):
     """An objective whose output is v = log e."""
 
-    initial_output: ClassVar[float] = 0.0
+    initial_output: ClassVar[float | None] = 0.0
 
     def at_action(self, outputs: Array, action: Array | None) -> Array:
         return self.numbers.scale * outputs
@@ -209,7 +243,7 @@ class GDO(AbstractPenalised):
     """
 
     separable: ClassVar[bool] = False
-    initial_output: ClassVar[float] = 1.0
+    initial_output: ClassVar[float | None] = 1.0
 
     def loss(self, output: Scalar, next_output: Scalar, sample: Sample) -> Scalar:
         u, n = output, self.numbers

@@ -18,14 +18,14 @@ from jaxtyping import Float
 
 from drogo.config import CUSTOM, Config
 from drogo.data import Transitions
+from drogo.data.empirical import check_anchored, empirical
 from drogo.data.table import read_rows
 from drogo.errors import ArgumentError
-from drogo.exact.sampled import Sampled, solve_sampled
+from drogo.exact.sampled import solve_sampled
 from drogo.learn.build import build, choose
 from drogo.learn.inputs import Inputs, fit_inputs
 from drogo.learn.judge import Judge
 from drogo.learn.learner import Learner, State, scale_by_step_size
-from drogo.learn.networks import Outputs
 from drogo.learn.objectives import OBJECTIVES, AbstractObjective, Numbers
 from drogo.learn.plan import BYTES_IN_RESULT, make_plan
 from drogo.learn.sampling import known_values, make_data
@@ -64,6 +64,8 @@ def prepare(
         own: What the user gave as objects: network, optimiser, objective, schedule.
         inputs: How observations are turned into numbers; derived from the data unless given.
     """
+    for lam in {config.lam for config in configs}:
+        check_anchored(data, lam)
     _warn_of_mixed_states(data)
     auto = configs[0].network == "auto"
     network = choose(data.observations) if auto else configs[0].network
@@ -163,12 +165,9 @@ def make_learner(
         own: What the user gave as objects: network, optimiser.
         n_actions: The number of actions, if they are discrete and known.
     """
-    outputs: Outputs = "scalar"
-    if objective.per_action:
-        assert n_actions is not None
-        outputs = n_actions
-    rest = (objective.initial_output, outputs, own.get("network"))
+    rest = (objective.initial_output, objective.outputs(n_actions), own.get("network"))
     networks = [build(config, observations, inputs, jax.random.key(seed), *rest) for seed in seeds]
+    networks = [objective.hold(network) for network in networks]
     params = [eqx.filter(network, eqx.is_inexact_array) for network in networks]
     optimiser = own.get("optimiser") or make_optimiser(config.optimiser, config.clip_norm)
     learner = Learner(
@@ -210,6 +209,7 @@ def make_numbers(
         solution: The exact solution of the data, if there is one.
     """
     best, lowest = float(data.terminal_values.max()), float(data.reward.min())
+    costly = bool((data.reward < 0).all())
     scaled = [config.scaled and objective.separable for config in configs]
     smallest = min(config.lam for config in configs)
     if not all(scaled) and -lowest / smallest > LARGEST_EXPONENT:
@@ -222,7 +222,7 @@ def make_numbers(
     columns = {
         "lam": [c.lam for c in configs],
         "cap": [cap_from_data(data, c.lam, s) if c.cap == "auto" else c.cap for c, s in capped],
-        "ceiling": [best / c.lam if c.ceiling else np.inf for c in configs],
+        "ceiling": [best / c.lam if c.ceiling and costly else np.inf for c in configs],
         "penalty": [c.penalty for c in configs],
         "target_norm": [c.target_norm for c in configs],
         "scaling": np.array(scaled, dtype=np.float32),
@@ -260,20 +260,11 @@ def _solution(
     """Returns the exact solution of the data in each lane, if the objective has one."""
     if not (objective.is_column and data.repeats and data.observations.nbytes <= BYTES_IN_RESULT):
         return None
-    edges, terminal = data.edges, data.pure_terminal_states
+    terminal = data.pure_terminal_states
 
     @cache
     def solve(lam: float, scaled: bool) -> np.ndarray:
-        sampled = Sampled(
-            len(data.observations),
-            edges.state,
-            edges.next_state,
-            edges.weight,
-            -edges.reward / lam,
-            edges.terminated,
-            edges.terminal_value / lam,
-        )
-        v = solve_sampled(sampled, scaled=scaled)
+        v = solve_sampled(empirical(data, lam), scaled=scaled)
         v[terminal[0]] = terminal[1] / lam
         return v
 

@@ -401,6 +401,7 @@ def make_results(
         notes: What the data say of themselves.
     """
     judge, size = training.judge, len(training.seeds)
+    assert isinstance(judge, Judge)
     data, learner, kept = judge.data, judge.learner, judge.plan.kept
     raw = judge.outputs(progress.states.params, kept)
     v, log_scale = judge.log_e(raw, kept), judge.log_e_and_scale(raw)[1]

@@ -85,6 +85,7 @@ class DeviceData(eqx.Module):
             return Batch(self.features, None, **vars(self.rows), weight=self.share, complete=True)
         if draw.rows is None:
             second, weight = draw.second_weight, draw.weight * self.factor
+            second = None if second is None else second * self.factor
             columns = vars(self.rows)
             return Batch(self.features, None, **columns, weight=weight, second_weight=second)
         rows, factor = jax.tree.map(lambda column: column[draw.rows], (self.rows, self.factor))
@@ -96,7 +97,8 @@ class DeviceData(eqx.Module):
         columns = vars(rows) | {"state": None, "next_state": None}
         if draw.second_rows is not None:
             second = self._features(learner, self.rows.state[draw.second_rows])
-            columns |= {"second_features": second, "second_weight": draw.weight}
+            second_weight = draw.weight * self.factor[draw.second_rows]
+            columns |= {"second_features": second, "second_weight": second_weight}
         return Batch(*both, **columns, weight=draw.weight * factor)
 
     def _features(self, learner: Learner, states: Int[Array, " n"]) -> Features:

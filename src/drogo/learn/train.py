@@ -6,26 +6,27 @@ A *lane* is one network being trained: a seed under one point of a grid of setti
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from drogo.config import Config
 from drogo.learn import checkpoint
 from drogo.learn.checkpoint import Progress
-from drogo.learn.judge import Judge, Row
+from drogo.learn.judge import Row
 from drogo.learn.learner import Learner, State
 from drogo.learn.networks import Table
 from drogo.learn.objectives import Numbers
+from drogo.learn.plan import Plan
 from drogo.learn.sampling import DeviceData, Draw, Sampler
 
 LOGGED = 40
@@ -63,6 +64,32 @@ Callback = Callable[[Report], Any]
 """Called at each logged update. A callback that returns False stops the fit."""
 
 
+@runtime_checkable
+class Judging(Protocol):
+    """What measures the lanes of a fit, and says when they have converged."""
+
+    @property
+    def learner(self) -> Learner: ...
+
+    @property
+    def numbers(self) -> Numbers: ...
+
+    @property
+    def configs(self) -> list[Config]: ...
+
+    @property
+    def plan(self) -> Plan: ...
+
+    @property
+    def solution(self) -> Any: ...
+
+    def row(self, params: Any, losses: Float[np.ndarray, " lanes"]) -> Row: ...
+
+    def converged(
+        self, row: Mapping[str, np.ndarray], share: float = 1.0
+    ) -> Bool[np.ndarray, " lanes"]: ...
+
+
 @dataclass(frozen=True)
 class Training:
     """Everything that stays the same while a fit is under way.
@@ -77,7 +104,7 @@ class Training:
         identity: What must agree for a checkpoint to belong to this fit.
     """
 
-    judge: Judge
+    judge: Judging
     device_data: DeviceData
     sampler: Sampler
     seeds: list[int]

@@ -111,13 +111,7 @@ def as_mask(terminal: npt.ArrayLike, n: int) -> Bool[np.ndarray, " states"]:
         raise MDPError(
             "terminal names a state twice. If it is a mask of 0 and 1, give booleans instead."
         )
-    mask = np.isin(np.arange(n), indices)
-    if not mask.any():
-        raise MDPError(
-            "there is no terminal state. The vector is anchored at one: mark at least one state as "
-            "terminal."
-        )
-    return mask
+    return np.isin(np.arange(n), indices)
 
 
 def as_probabilities(
@@ -152,14 +146,6 @@ def as_reward(
     if wrong.size:
         raise MDPError(
             f"r is {reward[wrong[0]]} in {_name_states(wrong, labels)}; rewards must be finite."
-        )
-    wrong = np.flatnonzero((reward >= 0) & ~terminal)
-    if wrong.size:
-        raise MDPError(
-            f"r(s) >= 0 in {_name_states(wrong, labels)} (r = {reward[wrong[0]]:.6g} in the "
-            "first). The default representation needs r(s) < 0 in every non-terminal state.",
-            remedy="Give a step cost, for example by subtracting a constant from all rewards.",
-            command_remedy="Give a step cost, for example --reward=-1.",
         )
     return reward
 
@@ -209,8 +195,11 @@ def as_policy(
 def check_reachability(
     P: sp.csr_array, terminal: Bool[np.ndarray, " states"], labels: Sequence[Any]
 ) -> None:
-    """Checks by breadth-first search backwards that every state can reach a terminal state."""
+    """Checks by breadth-first search backwards that every state can reach a terminal state, unless
+    there is none."""
     n = terminal.size
+    if not terminal.any():
+        return
     graph = sp.vstack([P.T, sp.csr_array(terminal[None].astype(np.float64))], format="csr")
     graph.resize((n + 1, n + 1))  # One more node, which leads to every terminal state.
     reached = csgraph.breadth_first_order(graph, n, return_predecessors=False)

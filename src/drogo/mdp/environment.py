@@ -70,11 +70,6 @@ def _terminal(rows: dict[Hashable, Row], start: np.ndarray) -> np.ndarray:
             "episodes begin there), so it is neither terminal nor non-terminal. Put what decides "
             "this into the state (state=)."
         )
-    if not ending:
-        raise MDPError(
-            f"none of the {len(rows)} reachable states ends the episode, so there is no terminal "
-            "state to anchor the vector at."
-        )
     return np.array([key in ending for key in rows])
 
 

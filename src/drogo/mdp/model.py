@@ -41,7 +41,7 @@ class MDP:
     transitions: tuple[sp.csr_array, ...]
     """One (states, states) matrix of probabilities per action."""
     reward: Float[np.ndarray, " states"]
-    """r(s), negative. In a terminal state: its `terminal_value`, received on the last step."""
+    """r(s). In a terminal state: its `terminal_value`, received on the last step."""
     terminal: Bool[np.ndarray, " states"]
     """Which states end an episode."""
     start: Float[np.ndarray, " states"]
@@ -138,20 +138,24 @@ class MDP:
         cls,
         P: arrays.Matrix | Sequence[arrays.Matrix],
         r: npt.ArrayLike,
-        terminal: npt.ArrayLike,
+        terminal: npt.ArrayLike | None = None,
         *,
         start: int | npt.ArrayLike | None = None,
         default_policy: npt.ArrayLike | None = None,
         states: Sequence[Hashable] | None = None,
     ) -> MDP:
-        """Makes an MDP from arrays, and checks that its default representation is defined.
+        """Makes an MDP from arrays, and checks them.
+
+        If every reward is negative, its default representation is defined. Otherwise that depends
+        on lam, and `drogo.exact` checks it.
 
         Args:
             P: One (states, states) matrix under the default policy, or one matrix per action (a
                 sequence, or an array of shape (actions, states, states)). Matrices may be dense or
                 sparse. Rows of terminal states are not read.
-            r: The reward of leaving each state, negative. In a terminal state: its terminal value.
-            terminal: The terminal states, as a boolean mask or a list of indices.
+            r: The reward of leaving each state. In a terminal state: its terminal value.
+            terminal: The terminal states, as a boolean mask or a list of indices. By default none:
+                the task never ends, and `exact.perron` solves it.
             start: Where episodes begin: a state's index, or a distribution over states. By default
                 uniform over the non-terminal states.
             default_policy: The probability of each action in each state, of shape (states,
@@ -162,12 +166,12 @@ class MDP:
             The MDP. Its arrays are read-only copies.
 
         Raises:
-            MDPError: An argument is malformed, a non-terminal state has a reward that is not
-                negative, or a state cannot reach a terminal state.
+            MDPError: An argument is malformed, or a state cannot reach a terminal state though
+                there is one.
         """
         matrices = arrays.as_matrices(P)
         n = matrices[0].shape[0]
-        mask = arrays.as_mask(terminal, n)
+        mask = np.zeros(n, dtype=bool) if terminal is None else arrays.as_mask(terminal, n)
         labels = range(n) if states is None else states
         if len(labels) != n:
             raise MDPError(f"states has {len(labels)} labels for {n} states.")

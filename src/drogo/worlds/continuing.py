@@ -2,8 +2,8 @@
 
 Both are from Strehl and Littman (2008), with the rewards that work on counting states uses. Their
 rewards are positive and belong to an action and what it led to, and no state is terminal. So they
-are no `MDP`, whose default representation needs negative rewards r(s) and a state to end in; the
-error of `MDP.from_gymnasium` says so. What is learned in them is learned from steps.
+are no `MDP`, whose rewards are r(s); the error of `MDP.from_gymnasium` says so. What is known of
+them is known from steps (`exact.perron_of_steps`, `fit_continuing`).
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ class IntendedGDO(AbstractPenalised):
     """
 
     separable: ClassVar[bool] = False
-    initial_output: ClassVar[float] = 1.0
+    initial_output: ClassVar[float | None] = 1.0
 
     def loss(self, output: Scalar, next_output: Scalar, sample: Sample) -> Scalar:
         u, n = output, self.numbers

@@ -8,8 +8,9 @@ import jax
 import jax.numpy as jnp
 
 from drogo.data import DefaultPolicy, Transitions, under
+from drogo.data.empirical import check_ends, costs_needed
 from drogo.errors import ArgumentError, check_number
-from drogo.learn.fit import Seeds, report_divergence, seed_list
+from drogo.learn.arguments import Seeds, report_divergence, seed_list
 from drogo.learn.goals.batches import Reached
 from drogo.learn.goals.config import GoalConfig, configure
 from drogo.learn.goals.continuous import fit_continuous
@@ -54,6 +55,9 @@ def fit_goals(
         Diverged: All seeds diverged.
     """
     config, listed = configure(data, settings), seed_list(seeds)
+    check_ends(data)
+    if (data.reward >= 0).any():
+        raise costs_needed(data)
     radius = _check(data, config, reached, radius)
     digest = data_digest(data)
     by_action = not data.repeats and config.objective == "q"

@@ -8,8 +8,9 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from drogo.data import Transitions
+from drogo.data.empirical import empirical
 from drogo.errors import DataError
-from drogo.exact.sampled import Sampled, sampled_columns
+from drogo.exact.sampled import sampled_columns
 from drogo.files import check_memory
 
 
@@ -42,7 +43,7 @@ def solve(data: Transitions, lam: float, most_goals: int, seed: int) -> Problem:
             "in some transitions and ordinary states in others, so it is not known what follows "
             "when such a goal is reached. Use an observation that tells the two apart."
         )
-    m, edges = len(data.observations), data.edges
+    m = len(data.observations)
     is_goal = np.isin(np.arange(m), data.state)
     is_goal[data.terminal_states] = True
     others = np.setdiff1d(np.flatnonzero(is_goal), data.terminal_states)
@@ -52,16 +53,7 @@ def solve(data: Transitions, lam: float, most_goals: int, seed: int) -> Problem:
     goals = np.sort(np.concatenate([others, data.terminal_states]).astype(np.int64))
     size = 8 * m * goals.size
     check_memory(f"a table of {goals.size} goals and {m} states", size, "Give a lower most_goals.")
-    sampled = Sampled(
-        m,
-        edges.state,
-        edges.next_state,
-        edges.weight,
-        -edges.reward / lam,
-        edges.terminated,
-        np.zeros(edges.reward.size),
-    )
-    found = sampled_columns(sampled, goals)
+    found = sampled_columns(empirical(data, lam), goals)
     return Problem(goals, found.log_e, float(found.error.max()), bool(found.converged.all()))
 
 

@@ -68,13 +68,17 @@ class Pencil:
         return float(quotients.min()), float(quotients.max())
 
 
-def perron(pencil: Pencil) -> Vector:
+def perron(pencil: Pencil, near: tuple[float, Float[np.ndarray, " n"]] | None = None) -> Vector:
     """Computes the positive eigenvector.
+
+    Args:
+        pencil: The matrices.
+        near: The eigenvalue and the vector in logs, roughly, if they are known.
 
     Its residual is the largest `|(M e)(s) - eigenvalue (J e)(s)| / (R(s) e(s))`. Its error is the
     last Newton step, or rounding as the problem amplifies it, whichever is larger.
     """
-    s, x = _locate(pencil)
+    s, x = _locate(pencil) if near is None else near
     anchor = int(np.argmax(x))
     fixed = np.zeros(pencil.rows.n, dtype=bool)
     fixed[anchor] = True
@@ -84,7 +88,7 @@ def perron(pencil: Pencil) -> Vector:
     except NoPositiveSolution:
         # Eigenvalues agree to all digits: terminal states hardly see each other. The bracket holds
         # for any positive vector; the infinite correction says that this vector is not accurate.
-        v = np.log(np.maximum(x, np.finfo(float).tiny))
+        v = np.log(np.maximum(x, np.finfo(float).tiny)) if near is None else x
         return _assess(pencil, v, s, np.inf)
     for step in range(MAX_NEWTON_STEPS):
         if step in (1, 2):  # Later steps change too little to need new factors.

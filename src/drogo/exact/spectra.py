@@ -1,0 +1,204 @@
+"""`spectrum`: the leading eigenvectors of the Laplacian, the successor and the default
+representation.
+
+| matrix | | its smallest eigenvalues belong to |
+|---|---|---|
+| `laplacian` | `D - P~` | the smoothest functions; the first is constant, at 0 |
+| `successor` | `I - discount P~` | the leading eigenvectors of the successor representation |
+| `default` | `R - P~` | the leading eigenvectors of the default representation |
+
+`P~ = (P + P^T)/2`, and `D` is the diagonal matrix of its row sums. Terminal states absorb, but
+those of `successor` have a zero row of `P`, as in the representation itself. The vectors are
+accurate to their norm, unlike those of `exact.solve`, whose logs are accurate in every entry.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+from jaxtyping import Float
+from scipy.sparse.linalg import LinearOperator, eigsh
+
+from drogo.errors import ArgumentError, NotConverged, check_choice, check_number, check_whole
+from drogo.exact.log_solve import NoPositiveSolution, factorise
+from drogo.exact.rows import Rows, check_parameters, default_rows, successor_rows
+from drogo.mdp import MDP
+
+MATRICES = ("laplacian", "successor", "default")
+MOST_DENSE = 1500
+"""Worlds of at most so many states are solved by dense matrices."""
+EXTRA = 6
+"""How many more vectors are asked for where they are found by iteration, which may miss one of
+several with the same eigenvalue."""
+BELOW = 1e-2
+"""How far below a bound of the smallest eigenvalue the matrix is inverted."""
+TOLERANCE = 1e-8
+"""Largest residual of a vector that is returned."""
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """The first eigenvectors of a matrix, those of the smallest eigenvalues."""
+
+    vectors: Float[np.ndarray, "vectors states"]
+    """Each of unit norm, with its largest entry positive."""
+    eigenvalues: Float[np.ndarray, " vectors"]
+    """Of the matrix, in increasing order. The inverse of the matrix has their reciprocals."""
+    residuals: Float[np.ndarray, " vectors"]
+    """The norm of `M x - eigenvalue x`, each entry relative to its diagonal (if above 1)."""
+    next_eigenvalue: float
+    """The smallest eigenvalue whose vector is not here; infinite if there is none."""
+    matrix: str
+
+    def groups(self, closeness: float = 1e-3) -> list[list[int]]:
+        """Returns the vectors that belong together, since their eigenvalues hardly differ.
+
+        Any rotation of such vectors is as good as these, so that they are compared as a subspace. A
+        group that is cut off by the number of vectors that were asked for is left out.
+
+        Args:
+            closeness: How near two eigenvalues are, relative to the spread of all of them.
+        """
+        values = np.append(self.eigenvalues, self.next_eigenvalue)
+        finite = values[np.isfinite(values)]
+        apart = np.diff(values) > closeness * max(float(np.ptp(finite)), np.finfo(float).tiny)
+        parts = np.split(np.arange(values.size), np.flatnonzero(apart) + 1)
+        last = values.size - 1
+        return [part.tolist() for part in parts if last not in part]
+
+
+def spectrum(
+    mdp: MDP,
+    k: int = 8,
+    *,
+    matrix: str = "laplacian",
+    lam: float | None = None,
+    discount: float = 0.99,
+    delta: float = 0.001,
+) -> Spectrum:
+    """Computes the leading eigenvectors of a representation: those of the smallest eigenvalues of
+    the matrix whose inverse it is.
+
+    Args:
+        mdp: The MDP.
+        k: How many.
+        matrix: "laplacian" for `D - P~`, "successor" for `I - discount P~`, or "default" for
+            `R - P~`.
+        lam: The temperature lambda, for "default" only.
+        discount: The discount factor, for "successor" only.
+        delta: Minus the reward of an absorbing terminal state, for "default" only.
+
+    Returns:
+        The vectors, their eigenvalues, and the residual of each.
+
+    Raises:
+        ArgumentError: An argument cannot be used.
+        NotConverged: The residual of a vector is too large.
+    """
+    check_choice("matrix", matrix, MATRICES)
+    k = check_whole("k", k, 1, mdp.n_states)
+    if (lam is None) == (matrix == "default"):
+        raise ArgumentError(
+            "the default representation needs lam." if lam is None else
+            f"lam is for matrix='default', and matrix is {matrix!r}."
+        )  # fmt: skip
+    if matrix == "default":
+        assert lam is not None
+        lam, delta = check_parameters(lam, "absorbing", delta)
+        rows = default_rows(mdp, lam, "absorbing", delta).symmetric_part()
+    elif matrix == "successor":
+        rows = successor_rows(mdp, check_number("discount", discount)).symmetric_part()
+    else:
+        rows = laplacian_rows(mdp)
+    return smallest(rows, k, matrix)
+
+
+def laplacian_rows(mdp: MDP) -> Rows:
+    """Returns `D - P~`, whose rows sum to 0."""
+    flat = Rows(
+        *_off_diagonals(mdp), np.zeros(mdp.n_states), np.zeros(mdp.n_states), np.zeros(mdp.n_states)
+    )
+    both = flat.symmetric_part()
+    leaving = np.bincount(both.row, np.exp(both.log_weight), both.n)
+    return Rows(both.row, both.column, both.log_weight, leaving, np.zeros(both.n), both.log_scale)
+
+
+def _off_diagonals(mdp: MDP) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    entries = mdp.P.tocoo()
+    off = (entries.row != entries.col) & (entries.data > 0)
+    place = entries.row[off].astype(np.int64), entries.col[off].astype(np.int64)
+    return *place, np.log(entries.data[off])
+
+
+def smallest(rows: Rows, k: int, matrix: str) -> Spectrum:
+    """Returns the vectors of the smallest eigenvalues of a symmetric Z-matrix.
+
+    The inverse of the matrix, shifted to just below its smallest eigenvalue, has them as its
+    largest, where costs beyond any range are entries near 0.
+
+    Args:
+        rows: The matrix.
+        k: How many vectors.
+        matrix: What the matrix is called.
+    """
+    with np.errstate(over="ignore"):
+        unscaled = np.exp(-rows.log_scale)
+        # The row sums of a Z-matrix bound its smallest eigenvalue from below.
+        shift = float((rows.total * unscaled).min()) - BELOW
+    try:
+        factor = factorise(rows.minus(shift), np.zeros(rows.n, dtype=bool), np.zeros(rows.n))
+    except NoPositiveSolution as error:
+        raise NotConverged(f"the matrix {matrix!r} could not be inverted: {error}") from error
+    scale = np.exp(rows.log_scale)
+
+    def inverse(x: np.ndarray) -> np.ndarray:
+        return factor.lu.solve(scale[:, None] * x if x.ndim > 1 else scale * x)
+
+    theta, x = _largest(inverse, rows.n, min(k + 1, rows.n))
+    values = shift + 1 / theta
+    x = x * np.sign(x[np.abs(x).argmax(axis=0), np.arange(x.shape[1])])
+    residuals = np.linalg.norm(_applied(rows, x) - scale[:, None] * values * x, axis=0)
+    found = Spectrum(
+        x.T[:k],
+        values[:k],
+        residuals[:k],
+        float(values[k]) if k < rows.n else np.inf,
+        matrix,
+    )
+    if not (found.residuals < TOLERANCE).all():
+        raise NotConverged(
+            f"the eigenvectors of {matrix!r} did not converge: the largest residual is "
+            f"{found.residuals.max():.1e}."
+        )
+    return found
+
+
+def _largest(inverse: Any, n: int, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the largest eigenvalues of a symmetric matrix, and their vectors in columns.
+
+    Args:
+        inverse: Applies the matrix.
+        n: Its size.
+        k: How many.
+    """
+    if n <= MOST_DENSE or k + EXTRA >= n:
+        dense = inverse(np.eye(n))
+        theta, x = scipy.linalg.eigh((dense + dense.T) / 2, subset_by_index=[n - k, n - 1])
+        return theta[::-1], x[:, ::-1]
+    operator = LinearOperator((n, n), matvec=inverse, dtype=np.float64)  # pyright: ignore[reportCallIssue]
+    first = np.random.default_rng(0).standard_normal(n)
+    asked = k + EXTRA
+    theta, x = eigsh(operator, asked, which="LA", v0=first, ncv=min(n, 4 * asked))
+    order = np.argsort(-theta)[:k]
+    return theta[order], x[:, order]
+
+
+def _applied(rows: Rows, x: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n k"]:
+    """Returns the matrix, its rows scaled, times some vectors."""
+    flow = np.exp(rows.log_weight)[:, None] * x[rows.column]
+    out = rows.diagonal[:, None] * x
+    np.subtract.at(out, rows.row, flow)
+    return out

@@ -1,0 +1,238 @@
+"""`fit_spectrum`: from transitions to the leading eigenvectors of a representation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from drogo.config import CUSTOM, Config, configure
+from drogo.data import DefaultPolicy, Transitions, under
+from drogo.errors import ArgumentError, check_choice, check_number, check_whole
+from drogo.exact import MATRICES
+from drogo.learn.arguments import Seeds, own_parts, report_divergence, seed_list
+from drogo.learn.build import choose
+from drogo.learn.checkpoint import Progress
+from drogo.learn.inputs import fit_inputs
+from drogo.learn.objectives import Numbers
+from drogo.learn.plan import BYTES_IN_RESULT, make_plan
+from drogo.learn.prepare import data_digest, describe, init_lanes, make_learner, take
+from drogo.learn.sampling import make_data
+from drogo.learn.spectrum.judge import SpectrumJudge
+from drogo.learn.spectrum.objectives import SEVERAL, AbstractSeveral
+from drogo.learn.spectrum.problem import evenly, solve, with_rows_of_terminals
+from drogo.learn.spectrum.result import Eigenvectors, mixed
+from drogo.learn.train import Callback, Training, lost_at, train
+from drogo.requests import versions
+
+MOST_VECTORS = 1000
+LARGEST_EXPONENT = 20.0
+"""The largest -r / lam: the matrix of the default representation has exp(-r / lam) on its diagonal,
+and is learned no better than its largest entry allows."""
+PACE = 1e-3
+"""By how much the multipliers of `allo` move in an update, whatever the step size is. Those of a
+table, which is trained with larger steps, would overshoot."""
+UNUSED = {"target_rate": 1.0, "terminal_fraction": 0.0, "emphasis": 0.0, "direct": False}
+"""Settings of the presets that several vectors have no use for, as they are switched off."""
+
+
+def fit_spectrum(
+    data: Transitions,
+    vectors: int = 8,
+    *,
+    objective: Any = "allo",
+    matrix: str = "laplacian",
+    discount: float = 0.99,
+    preset: str = "auto",
+    seeds: Seeds = 1,
+    default_policy: DefaultPolicy | None = None,
+    checkpoint: str | Path | None = None,
+    callbacks: Sequence[Callback] = (),
+    **settings: Any,
+) -> Eigenvectors:
+    """Learns the leading eigenvectors of a representation from transitions alone.
+
+    Where states repeat, each of them counts the same, however often it was seen. Terminal states
+    absorb; those of the successor representation have a zero row. Transitions need not lead to a
+    terminal state.
+
+    Args:
+        data: The transitions. Their rewards matter for the matrix "default" only.
+        vectors: How many.
+        objective: "gdo", "ggdo" or "allo", or a subclass of `drogo.learn.AbstractSeveral`.
+        matrix: "laplacian" for `D - P~`, "successor" for `I - discount P~`, or "default" for
+            `R - P~`, as in `exact.spectrum`.
+        discount: The discount factor, for "successor" only.
+        preset: "fast" or "stable", or "auto" for the one of these that suits the data.
+        seeds: How many seeds (0, 1, ...), or which.
+        default_policy: The policy that the vectors belong to, as in `fit`.
+        checkpoint: As in `fit`.
+        callbacks: As in `fit`.
+        **settings: Fields of `drogo.Config` that replace the preset's, as in `fit`. `penalty` is
+            the weight b, relative to the mean diagonal of the matrix, `target_norm` the mean square
+            c of a vector's entries.
+
+    Returns:
+        The learned vectors of each seed. Seeds that diverged are reported by a warning and by their
+        status.
+
+    Raises:
+        Diverged: All seeds diverged.
+    """
+    listed = seed_list(seeds)
+    vectors = check_whole("vectors", vectors, 1, MOST_VECTORS)
+    check_choice("matrix", matrix, MATRICES)
+    discount = check_number("discount", discount)
+    if not 0 < discount < 1:
+        raise ArgumentError(f"discount is {discount}; it must lie in (0, 1).")
+    own, named = own_parts(settings)
+    config = _configure(data, preset, named)
+    make = _factory(objective)
+    data, notes = under(data, default_policy)
+    if default_policy is not None:
+        own["default_policy"] = default_policy
+    digest = data_digest(data)
+    shown = with_rows_of_terminals(data, config.delta)
+    shown = evenly(shown) if shown.repeats else shown
+    training, states, judge = _prepare(shown, config, listed, make, vectors, matrix, discount, own)
+    progress = train(training, Progress(states), checkpoint, callbacks)
+    lost = lost_at(progress)
+    at = [None if update < 0 else int(update) for update in lost]
+    status = np.where(lost >= 0, "diverged", judge.status(progress.last_row)).tolist()
+    params, kept = progress.states.params, judge.plan.kept
+    energy, products = judge.products(params)
+    empty = np.full((len(listed), vectors), np.nan)
+    result = Eigenvectors(
+        vectors=judge.vectors(params, kept),
+        eigenvalues=empty,
+        cosines=empty,
+        overlap=empty[:, 0],
+        status=tuple(status),
+        diverged_at=tuple(at),
+        history={name: np.stack(rows) for name, rows in progress.history.items()},
+        objective=objective if isinstance(objective, str) else describe(objective),
+        matrix=matrix,
+        discount=discount,
+        config=judge.configs[0],
+        seeds=tuple(listed),
+        observations=np.asarray(shown.observations[kept]),
+        neighbours=_among(data.neighbours, kept),
+        mixing=np.tile(np.eye(vectors), (len(listed), 1, 1)),
+        energy=energy,
+        products=products,
+        solution=judge.solution,
+        learner=judge.learner,
+        state=progress.states,
+        notes=tuple(notes),
+        data_digest=digest,
+        own={name: describe(part) for name, part in own.items()},
+        versions=versions(),
+    )
+    report_divergence(result.seeds, result.diverged_at, "Try a smaller step_size.")
+    return mixed(result, result.mixing)
+
+
+def _configure(data: Transitions, preset: str, named: Mapping[str, Any]) -> Config:
+    """Returns the settings, without those that several vectors have no use for."""
+    unused = sorted(set(UNUSED) & set(named))
+    if unused or preset in ("direct", "paper"):
+        what = f"{unused[0]}=" if unused else f"preset={preset!r}"
+        raise ArgumentError(f"{what} has no meaning for several vectors; leave it out.")
+    config = configure(data, preset, {**named, "objective": "gdo"})
+    lowest = float(data.reward.min())
+    if -lowest / config.lam > LARGEST_EXPONENT:
+        raise ArgumentError(
+            f"exp(-r / lam) is too large: the lowest reward is {lowest:g}, and lam is "
+            f"{config.lam:g}. Use lam of at least {-lowest / LARGEST_EXPONENT:.3g}."
+        )
+    return replace(config, **UNUSED)
+
+
+def _factory(objective: Any) -> Any:
+    if isinstance(objective, str):
+        check_choice("objective", objective, tuple(SEVERAL))
+        return SEVERAL[objective]
+    if not callable(objective):
+        raise ArgumentError(
+            f"objective is {objective!r}; give a name ({', '.join(SEVERAL)}) or a subclass of "
+            "drogo.learn.AbstractSeveral."
+        )
+    return objective
+
+
+def _prepare(
+    data: Transitions,
+    config: Config,
+    seeds: list[int],
+    make: Any,
+    vectors: int,
+    matrix: str,
+    discount: float,
+    own: Mapping[str, Any],
+) -> tuple[Training, Any, SpectrumJudge]:
+    """Puts together what training needs, as `prepare` does for one vector."""
+    if config.network == "auto":
+        config = replace(config, network=choose(data.observations))
+    inputs = fit_inputs(
+        data.observations,
+        normalise=config.normalise,
+        by_pixel=config.network == "mlp" and data.observations.nbytes <= BYTES_IN_RESULT,
+        by_state=config.network == "table",
+    )
+    # A penalty below the eigenvalues lets vectors collapse, and these grow with the diagonal.
+    size = 1.0
+    if matrix == "default":
+        size = float(np.average(np.exp(-data.reward / config.lam), weights=data.weight))
+    pace = 1.0 if "optimiser" in own or "schedule" in own else PACE / config.step_size
+    penalty = size * config.penalty
+    columns = {
+        "lam": config.lam,
+        "penalty": penalty,
+        "target_norm": config.target_norm,
+        "scale": pace,
+    }
+    one = Numbers(**{name: jnp.asarray(value, jnp.float32) for name, value in columns.items()})
+    objective = make(one, vectors, matrix, discount)
+    if not isinstance(objective, AbstractSeveral):
+        raise ArgumentError(
+            f"objective made a {type(objective).__name__}; it must make a "
+            "drogo.learn.AbstractSeveral."
+        )
+    learner, params = make_learner(config, data.observations, inputs, objective, seeds, own)
+    plan = make_plan(data, objective, config)
+    device_data, sampler = make_data(
+        data, data.edges if plan.whole else data, plan, learner, seeds, config
+    )
+    schedules = {
+        "constant": optax.constant_schedule(1.0),
+        "cosine": optax.cosine_decay_schedule(1.0, config.updates),
+    }
+    schedule = own["schedule"] if config.schedule == CUSTOM else schedules[config.schedule]
+    left = np.unique(data.state).size
+    solution = None
+    if plan.repeats and vectors < left:
+        solution = solve(data, matrix, vectors, config.lam, discount)
+    numbers = jax.tree.map(lambda leaf: jnp.repeat(leaf[None], len(seeds), axis=0), one)
+    configs = [config] * len(seeds)
+    judge = SpectrumJudge(data, plan, learner, objective, numbers, configs, solution)
+    identity = {
+        "configs": [config.as_json()],
+        "seeds": seeds,
+        "data": data_digest(data),
+        "own": {name: describe(part) for name, part in sorted(own.items())},
+        "spectrum": [describe(make), vectors, matrix, discount],
+    }
+    training = Training(judge, device_data, sampler, seeds, schedule, identity)
+    return training, init_lanes(learner, take(params, np.arange(len(seeds)))), judge
+
+
+def _among(pairs: np.ndarray, kept: np.ndarray) -> np.ndarray:
+    """Returns the pairs of observations that are both kept, by their places among these."""
+    both = np.isin(pairs, kept).all(axis=1)
+    return np.searchsorted(kept, pairs[both])

@@ -1,0 +1,212 @@
+"""Tasks that never end, and rewards of any sign, against 100-digit arithmetic."""
+
+import flint
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import judge
+from drogo import MDP, GridWorld, MDPError, exact
+from drogo.errors import ArgumentError, NotConverged
+from random_mdps import random_mdp
+
+CLOSE = 1e-10
+
+
+def endless(seed, states=9, actions=2, spread=3.0):
+    """Make a random chain that never ends: a ring, and random jumps."""
+    rng = np.random.default_rng(seed)
+    P = np.zeros((actions, states, states))
+    for action in range(actions):
+        for s in range(states):
+            P[action, s, rng.integers(0, states, 3)] += rng.random(3)
+            P[action, s, (s + 1 + action) % states] += 0.1
+            P[action, s] /= P[action, s].sum()
+    policy = rng.dirichlet(np.ones(actions), size=states)
+    return MDP.from_arrays(P, spread * rng.standard_normal(states), default_policy=policy)
+
+
+def by_hundred_digits(mdp, lam, reference):
+    """Return log e, the log of the eigenvalue, the policy and its average reward."""
+    n, P = mdp.n_states, mdp.P.toarray()
+    reward = [flint.arb(float(r)) for r in mdp.reward]
+    W = flint.arb_mat(n, n, [flint.arb(p) for p in P.ravel()])
+    for s in range(n):
+        for following in range(n):
+            W[s, following] *= (reward[s] / flint.arb(lam)).exp()
+    values, vectors = flint.acb_mat(W).eig(right=True, algorithm="approx")
+    k = int(np.argmax([float(value.real.mid()) for value in values]))
+    e = [(vectors[s, k] / vectors[reference, k]).real.mid() for s in range(n)]
+    weights = [
+        [
+            flint.arb(float(mdp.default_policy[s, a]))
+            * sum((flint.arb(float(p)) * x for p, x in zip(row, e, strict=True)), flint.arb(0))
+            for a, row in enumerate(matrix[s] for matrix in dense(mdp))
+        ]
+        for s in range(n)
+    ]
+    policy = [[w / sum(row, flint.arb(0)) for w in row] for row in weights]
+    # The time in each state solves mu (I - P) = 0 with a sum of 1 in place of the last equation.
+    A = flint.arb_mat(n, n, [int(i == j) for i in range(n) for j in range(n)])
+    for a, matrix in enumerate(dense(mdp)):
+        for s in range(n):
+            for following in range(n):
+                A[following, s] -= policy[s][a] * flint.arb(float(matrix[s, following]))
+    for s in range(n):
+        A[n - 1, s] = 1
+    time = A.solve(flint.arb_mat(n, 1, [0] * (n - 1) + [1]), algorithm="approx")
+    average = sum((time[s, 0] * reward[s] for s in range(n)), flint.arb(0))
+    logs = np.array([float(x.log().mid()) for x in e])
+    shares = np.array([[float(w.mid()) for w in row] for row in policy])
+    return logs, float(values[k].real.log().mid()), shares, float(average.mid())
+
+
+def dense(mdp):
+    return [matrix.toarray() for matrix in mdp.transitions]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_chains_that_never_end(seed):
+    mdp = endless(seed, spread=[0.01, 1.0, 3.0, 10.0, 30.0, 3.0][seed])
+    for lam in (1.3, 20.0):
+        ours = exact.perron(mdp, lam, reference=seed % 9).checked()
+        log_e, log_eigenvalue, policy, average = by_hundred_digits(mdp, lam, seed % 9)
+        assert np.abs(ours.log_e - log_e).max() < CLOSE
+        assert abs(ours.log_eigenvalue - log_eigenvalue) < CLOSE
+        assert ours.bracket[0] <= ours.log_eigenvalue <= ours.bracket[1]
+        assert ours.bracket[1] - ours.bracket[0] < 1e-12
+        assert np.abs(ours.policy(mdp) - policy).max() < CLOSE
+        assert abs(ours.average_reward(mdp) - average) < CLOSE * max(1, abs(average))
+
+
+def test_a_ring_of_two_by_hand():
+    """One state pays 2 and one pays 0, and each leads to the other: a step is worth 1."""
+    mdp = MDP.from_arrays([[0.0, 1.0], [1.0, 0.0]], [2.0, 0.0])
+    solution = exact.perron(mdp, lam=0.5, reference=1)
+    assert solution.gain == pytest.approx(1.0, abs=1e-15)
+    assert solution.log_e == pytest.approx([2.0, 0.0], abs=1e-14)  # (2 - 1) / 0.5
+    assert solution.eigenvalue == pytest.approx(np.exp(2.0))
+
+
+def test_the_gain_is_the_average_reward_less_the_divergence():
+    """Where actions are certain, the policy alone makes up the optimal behaviour."""
+    rng = np.random.default_rng(7)
+    n, lam = 8, 1.5
+    P = np.zeros((3, n, n))
+    for action in range(3):
+        P[action, np.arange(n), rng.permutation(n)] = 1.0
+    P[0] = np.roll(np.eye(n), 1, axis=1)
+    mdp = MDP.from_arrays(P, rng.standard_normal(n))
+    solution = exact.perron(mdp, lam)
+    policy = solution.policy(mdp)
+    chain = np.einsum("sa,ast->st", policy, P)
+    time = np.linalg.matrix_power((chain + np.eye(n)) / 2, 4096)[0]
+    divergence = time @ (policy * np.log(3 * policy)).sum(axis=1)
+    average = solution.average_reward(mdp)
+    assert average == pytest.approx(time @ mdp.reward, abs=1e-12)
+    assert solution.gain == pytest.approx(average - lam * divergence, abs=1e-12)
+    assert average > mdp.reward.mean() + 0.1  # the default policy's, if all permute the states
+
+
+def test_a_shift_of_all_rewards_shifts_the_gain_alone():
+    mdp = endless(3)
+    moved = MDP.from_arrays(
+        dense(mdp), mdp.reward + 1000.0, default_policy=np.array(mdp.default_policy)
+    )
+    before, after = (exact.perron(m, 2.0, reference=4) for m in (mdp, moved))
+    assert after.gain == pytest.approx(before.gain + 1000, abs=1e-9)
+    assert np.allclose(after.log_e, before.log_e, atol=1e-11)
+
+
+def test_gains_at_a_small_temperature_are_those_of_the_best_circle():
+    """Entries differ by factors of e^400, and the matrix's own eigenvalue by more."""
+    solution = exact.perron(endless(2, spread=100.0), lam=1.0).checked()
+    assert np.ptp(solution.log_e) > 300
+    assert solution.bracket[1] - solution.bracket[0] < 1e-11
+
+
+def test_a_grid_without_its_goal():
+    """The goal leads back to the start: the sparse solution against a dense power iteration."""
+    world = GridWorld.load("four-rooms")
+    P = world.mdp.P.tolil()
+    P[np.flatnonzero(world.terminal)[0], int(world.start.argmax())] = 1.0
+    reward = np.where(world.terminal, 10.0, world.mdp.reward)
+    mdp = MDP.from_arrays(sp.csr_array(P), reward)
+    solution = exact.perron(mdp, 5.0).checked()
+    W = np.exp(reward / 5.0)[:, None] * mdp.P.toarray()
+    value, vector = np.linalg.eig(W)
+    k = int(value.real.argmax())
+    assert solution.eigenvalue == pytest.approx(value[k].real, rel=1e-12)
+    log_e = np.log(np.abs(vector[:, k].real))
+    assert np.allclose(solution.log_e, log_e - log_e[0], atol=1e-8)
+
+
+def test_what_has_no_such_vector_says_why():
+    with pytest.raises(ArgumentError, match=r"it has 1 terminal state.*Use exact\.log_column"):
+        exact.perron(GridWorld.load("four-rooms").mdp, 20.0)
+    with pytest.raises(ArgumentError, match="2 classes that cannot all reach each other"):
+        exact.perron(MDP.from_arrays([[0.5, 0.5], [0.0, 1.0]], [-1.0, -1.0]), 1.0)
+    with pytest.raises(ArgumentError, match="reference is 9"):
+        exact.perron(endless(0), 1.0, reference=9)
+    with pytest.raises(MDPError, match=r"never ends.*exact\.perron holds it in place"):
+        exact.log_column(endless(0), 1.0)
+    with pytest.raises(NotConverged, match="Use a larger lam"):
+        exact.Perron(np.zeros(2), 0.0, (0.0, 0.0), 1.0, 1.0, 1.0, 0).checked()
+
+
+def any_sign(seed, radius, lam):
+    """Make a random task that ends, whose rewards have both signs and this spectral radius."""
+    mdp = random_mdp(seed, 10, terminals=1 + seed % 2)
+    rng = np.random.default_rng(seed)
+    reward = np.where(mdp.terminal, rng.normal(size=10), rng.normal(size=10))
+    inside = ~mdp.terminal
+    P = mdp.P.toarray()[inside][:, inside]
+    size = np.abs(np.linalg.eigvals(np.exp(reward[inside] / lam)[:, None] * P)).max()
+    reward[inside] += lam * np.log(radius / size)
+    policy = np.array(mdp.default_policy)
+    return MDP.from_arrays(dense(mdp), reward, mdp.terminal, default_policy=policy)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_rewards_of_any_sign_where_the_column_is_finite(seed):
+    lam, radius = (0.5, 2.0)[seed % 2], (0.5, 0.9, 0.99, 0.999, 0.97)[seed % 5]
+    mdp = any_sign(seed, radius, lam)
+    assert (mdp.reward[~mdp.terminal] > 0).any()
+    assert exact.spectral_radius(mdp, lam) == pytest.approx(radius, abs=1e-12)
+    assert np.abs(exact.log_column(mdp, lam) - judge.column(mdp, lam)).max() < CLOSE
+    ours, theirs = exact.log_columns(mdp, lam), judge.columns(mdp, lam)
+    assert np.array_equal(np.isneginf(ours), np.isneginf(theirs))
+    reached = np.isfinite(theirs)
+    assert np.abs(ours[reached] - theirs[reached]).max() < CLOSE
+    for definition in ("transition", "representation"):
+        solution = exact.solve(mdp, lam, definition).checked()
+        log_e, eigenvalue = judge.by_eigendecomposition(mdp, lam, definition)
+        assert solution.eigenvalue == pytest.approx(eigenvalue, rel=1e-9)
+        assert np.abs(solution.log_e - log_e).max() < CLOSE
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_rewards_of_any_sign_where_it_is_not(seed):
+    lam, radius = (0.5, 2.0)[seed % 2], (1.0001, 1.01, 1.1, 2.0, 50.0)[seed % 5]
+    mdp = any_sign(seed, radius, lam)
+    for solve in (exact.log_column, exact.log_columns, exact.default_representation):
+        with pytest.raises(MDPError, match=rf"spectral radius .* is {radius:.6g}, and it must"):
+            solve(mdp, lam)
+
+
+def test_the_spectral_radius_of_parts_is_that_of_the_largest():
+    """State 0 loops with 1/2, states 1 and 2 go round with 1/3, and nothing comes back to 3."""
+    P = [
+        [0.5, 0.5, 0.0, 0.0, 0.0],
+        [0.0, 0.0, 1.0, 0.0, 0.0],
+        [0.0, 1 / 9, 0.0, 8 / 9, 0.0],
+        [0.0, 0.0, 0.0, 0.0, 1.0],
+        [0.0, 0.0, 0.0, 0.0, 0.0],
+    ]
+    mdp = MDP.from_arrays(P, [0.0, 0.0, 0.0, 5.0, 0.0], [4])
+    assert exact.spectral_radius(mdp, 1.0) == pytest.approx(0.5, abs=1e-14)
+    column = exact.log_column(mdp, 1.0)
+    # From 2: x = 1/9 x + 8/9 e^5, so x = e^5; and all that precedes it is certain to end.
+    assert column == pytest.approx([5.0, 5.0, 5.0, 5.0, 0.0], abs=1e-13)
+    one_way = MDP.from_arrays([[0.0, 1.0], [0.0, 0.0]], [7.0, 0.0], [1])
+    assert exact.spectral_radius(one_way, 1.0) == 0

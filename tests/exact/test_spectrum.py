@@ -1,0 +1,108 @@
+"""The leading eigenvectors of three matrices, and how near other vectors are to them."""
+
+import numpy as np
+import pytest
+
+from drogo import MDP, GridWorld, exact
+from drogo.errors import ArgumentError, NotConverged
+from drogo.exact import spectra
+from random_mdps import random_mdp
+
+KINDS = {"laplacian": {}, "successor": {"discount": 0.9}, "default": {"lam": 5.0}}
+
+
+def by_numpy(mdp, matrix, lam=None, discount=0.99, delta=0.001):
+    """Return all eigenvalues and vectors, by dense matrices."""
+    P = mdp.P.toarray()
+    if matrix != "successor":
+        P[mdp.terminal, mdp.terminal] = 1.0
+    both = (P + P.T) / 2
+    reward = np.where(mdp.terminal, -delta, mdp.reward)
+    matrices = {
+        "laplacian": lambda: np.diag(both.sum(axis=1)) - both,
+        "successor": lambda: np.eye(len(P)) - discount * both,
+        "default": lambda: np.diag(np.exp(-reward / lam)) - both,
+    }
+    return np.linalg.eigh(matrices[matrix]())
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("matrix", KINDS)
+def test_against_dense_matrices(matrix, sparse, monkeypatch):
+    if sparse:
+        monkeypatch.setattr(spectra, "MOST_DENSE", 10)
+    for mdp in (random_mdp(0, 30), GridWorld.load("four-rooms").mdp):
+        found = exact.spectrum(mdp, 6, matrix=matrix, **KINDS[matrix])
+        values, vectors = by_numpy(mdp, matrix, **KINDS[matrix])
+        assert np.abs(found.eigenvalues - values[:6]).max() < 1e-10
+        assert found.next_eigenvalue == pytest.approx(values[6], abs=1e-10)
+        assert np.abs(np.abs((found.vectors * vectors.T[:6]).sum(axis=1)) - 1).max() < 1e-9
+        assert np.allclose(np.linalg.norm(found.vectors, axis=1), 1)
+        assert found.residuals.max() < 1e-12
+        largest = np.abs(found.vectors).argmax(axis=1)
+        assert (found.vectors[np.arange(6), largest] > 0).all()
+
+
+def test_the_first_vectors_are_known():
+    mdp = GridWorld.load("four-rooms").mdp
+    constant = exact.spectrum(mdp, 1)
+    assert np.allclose(constant.vectors[0], 1 / np.sqrt(mdp.n_states), atol=1e-12)
+    assert abs(constant.eigenvalues[0]) < 1e-14
+    first = exact.spectrum(mdp, 1, matrix="default", lam=20.0)
+    assert first.eigenvalues[0] == pytest.approx(-0.0762746360, abs=1e-9)  # as in test_reference
+    assert np.allclose(first.vectors[0], np.exp(exact.log_eigenvector(mdp, 20.0)), atol=1e-12)
+
+
+def test_a_ring_has_the_eigenvalues_of_cosines():
+    """Those of a ring of n states are 1 - cos(2 pi k / n), each but the first twice."""
+    n = 12
+    P = (np.roll(np.eye(n), 1, axis=0) + np.roll(np.eye(n), -1, axis=0)) / 2
+    found = exact.spectrum(MDP.from_arrays(P, np.full(n, -1.0)), 6)
+    known = 1 - np.cos(2 * np.pi * np.array([0, 1, 1, 2, 2, 3]) / n)
+    assert np.abs(found.eigenvalues - known).max() < 1e-13
+    assert found.groups() == [[0], [1, 2], [3, 4]]  # the partner of the sixth is not here
+    angles = 2 * np.pi * np.arange(n) / n
+    rotated = np.stack([np.ones(n), *(np.cos(k * angles + 0.3) for k in (1, 1, 2, 2, 3))])
+    rotated[2] = np.sin(angles + 0.3)
+    cosines = exact.cosines(rotated, found)
+    assert np.allclose(cosines[:5], 1)
+    assert np.isnan(cosines[5])
+    # Two of the vectors are the same: of five dimensions, four are found.
+    assert exact.overlap(rotated[:5], found) == pytest.approx(4 / 5)
+
+
+def test_cosines_by_hand():
+    found = spectra.Spectrum(np.eye(4)[:3], np.array([0.0, 1.0, 2.0]), np.zeros(3), 3.0, "x")
+    vectors = np.array([[3.0, 4.0, 0.0, 0.0], [0.0, -2.0, 0.0, 0.0], [0.0, 0.0, 0.0, 5.0]])
+    assert exact.cosines(vectors, found) == pytest.approx([0.6, 1.0, 0.0])
+    assert exact.overlap(vectors, found) == pytest.approx(2 / 3)  # the plane of the first two
+    assert exact.overlap(np.zeros((2, 4)), found) == 0
+    with pytest.raises(ArgumentError, match=r"vectors has shape \(3, 2\); expected"):
+        exact.cosines(np.zeros((3, 2)), found)
+
+
+def test_costs_of_any_size():
+    """Costs of e^40 leave the other states to themselves; eigh alone would lose every digit."""
+    mdp = random_mdp(3, 20, costs=(0.01, 0.02))
+    reward = np.array(mdp.reward)
+    reward[[4, 7]] = -40.0
+    dear = MDP.from_arrays(mdp.P, reward, mdp.terminal)
+    found = exact.spectrum(dear, 4, matrix="default", lam=1.0)
+    assert np.abs(found.vectors[:, [4, 7]]).max() < 1e-15
+    assert found.residuals.max() < 1e-12
+
+
+def test_arguments_are_checked(monkeypatch):
+    mdp = random_mdp(0, 8)
+    with pytest.raises(ArgumentError, match="the default representation needs lam"):
+        exact.spectrum(mdp, 2, matrix="default")
+    with pytest.raises(ArgumentError, match="lam is for matrix='default'"):
+        exact.spectrum(mdp, 2, lam=1.0)
+    with pytest.raises(ArgumentError, match="matrix is 'graph'"):
+        exact.spectrum(mdp, 2, matrix="graph")
+    with pytest.raises(ArgumentError, match="k is 9"):
+        exact.spectrum(mdp, 9)
+    assert exact.spectrum(mdp, 8).next_eigenvalue == np.inf
+    monkeypatch.setattr(spectra, "TOLERANCE", 0.0)
+    with pytest.raises(NotConverged, match="the largest residual is"):
+        exact.spectrum(mdp, 2)

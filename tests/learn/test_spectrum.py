@@ -1,0 +1,173 @@
+"""Several eigenvectors: the objectives by hand, and what they learn against the exact ones."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from drogo import MDP, Transitions, exact, fit
+from drogo.errors import ArgumentError
+from drogo.learn import ALLO, GGDO, Numbers, Sample, SeveralGDO
+from drogo.learn.networks import Holding, Table
+from drogo.learn.spectrum.problem import evenly, rows_of, solve, with_rows_of_terminals
+
+LAM, DISCOUNT = 2.0, 0.9
+U, NEXT = jnp.array([1.0, -2.0]), jnp.array([3.0, 0.5])
+PRODUCTS = jnp.array([[1.5, 0.25], [0.25, 0.5]])
+
+
+def sample(held=None, terminated=False):
+    return Sample(jnp.log(jnp.float32(3.0)), jnp.asarray(terminated), PRODUCTS, held)
+
+
+def objective(kind, matrix="laplacian"):
+    return kind(Numbers(lam=LAM, penalty=2.0), 2, matrix, DISCOUNT)
+
+
+def test_energies_by_hand():
+    energies = {
+        "laplacian": [2.0, 3.125],  # (1 - 3)^2 / 2 and (-2 - 0.5)^2 / 2
+        "default": [3.0 - 3.0, 12.0 + 1.0],  # cost u^2 - u u'
+        "successor": [1.0 - 2.7, 4.0 + 0.9],  # u^2 - discount u u'
+    }
+    for matrix, known in energies.items():
+        energy = objective(SeveralGDO, matrix).energy(U, NEXT, sample())
+        assert np.allclose(energy, known, atol=1e-6)
+    row_of_terminal = objective(SeveralGDO, "successor").energy(U, NEXT, sample(terminated=True))
+    assert np.allclose(row_of_terminal, [1.0, 4.0])
+
+
+def test_losses_by_hand():
+    # <u, u> - 1 is [[0, -2], [-2, 3]] here, and [[0.5, 0.25], [0.25, -0.5]] in the other batch.
+    penalty = 0 * 0.5 + 2 * (-2) * 0.25 + 3 * (-0.5)
+    assert objective(SeveralGDO).loss(U, NEXT, sample()) == pytest.approx(5.125 + 2 * penalty)
+    # The first vector alone counts twice, and all that concerns the second once, out of two.
+    first = 2.0 + (2.0 + 3.125)
+    assert objective(GGDO).loss(U, NEXT, sample()) == pytest.approx(first / 2 + 2 * penalty / 2)
+
+
+def test_what_moves_in_allo():
+    multipliers = jnp.array([[0.1, 9.0], [0.2, -0.3]])
+    slopes, _, climb = jax.grad(
+        lambda u, w, m: objective(ALLO).loss(u, w, sample(held=m)), argnums=(0, 1, 2)
+    )(U, NEXT, multipliers)
+    # 2 (u - u')/2 + sum_{j <= i} (m_ij + 2 b excess_ij) u_j, with b = 2.
+    pull = [[0.1 + 4 * 0.5, 0.0], [0.2 + 4 * 0.25, -0.3 - 4 * 0.5]]
+    known = [-2.0 + pull[0][0] * 1.0, -2.5 + pull[1][0] * 1.0 + pull[1][1] * -2.0]
+    assert np.allclose(slopes, known, atol=1e-6)
+    assert np.allclose(climb, [[-0.5, 0.0], [-0.25, 0.5]])  # minus the excess, where j <= i
+    held = objective(ALLO).hold(Table(jnp.zeros((3, 2))))
+    assert isinstance(held, Holding)
+    assert held.held().shape == (2, 2)
+
+
+def corridor(n=7, ends=True, reward=-1.0):
+    """A corridor whose ends are walls, or whose last state is terminal; every step once."""
+    last = n - 1 if ends else n
+    state = np.repeat(np.arange(last), 2)
+    next_state = np.clip(state + np.tile([-1, 1], last), 0, n - 1)
+    copies = 3
+    state, next_state = np.tile(state, copies), np.tile(next_state, copies)
+    terminated = (next_state == n - 1) & ends
+    rewards = np.full(state.size, reward) - 0.1 * state
+    data = Transitions.from_table(np.arange(n), state, next_state, rewards, terminated)
+    P = np.zeros((n, n))
+    np.add.at(P, (state[: 2 * last], next_state[: 2 * last]), 0.5)
+    terminal = [n - 1] if ends else []
+    return data, MDP.from_arrays(P, reward - 0.1 * np.arange(n), terminal)
+
+
+@pytest.mark.parametrize("ends", [True, False])
+@pytest.mark.parametrize("matrix", exact.MATRICES)
+def test_data_describe_the_matrix_of_the_mdp(matrix, ends):
+    data, mdp = corridor(ends=ends)
+    lam = {"lam": LAM} if matrix == "default" else {}
+    known = exact.spectrum(mdp, 4, matrix=matrix, discount=DISCOUNT, **lam)
+    unevenly = Transitions.from_table(  # the first state is seen twice as often
+        data.observations,
+        np.concatenate([data.state, data.state[:2]]),
+        np.concatenate([data.next_state, data.next_state[:2]]),
+        np.concatenate([data.reward, data.reward[:2]]),
+        np.concatenate([data.terminated, data.terminated[:2]]),
+    )
+    for some in (data, unevenly):
+        shown = evenly(with_rows_of_terminals(some, 0.001))
+        found = solve(shown, matrix, 4, LAM, DISCOUNT)
+        assert np.allclose(found.eigenvalues, known.eigenvalues, atol=1e-12)
+        assert np.allclose(exact.cosines(found.vectors, known), 1)
+    # A sample of the objective is the matrix: sum over transitions of w energy = u' M u / n.
+    u = np.random.default_rng(0).standard_normal((2, mdp.n_states))
+    edges, rows = shown.edges, rows_of(shown, matrix, LAM, DISCOUNT)
+    dense = np.diag(rows.diagonal)
+    dense[rows.row, rows.column] -= np.exp(rows.log_weight)
+    each = jax.vmap(objective(SeveralGDO, matrix).energy)(
+        jnp.asarray(u[:, edges.state].T, jnp.float32),
+        jnp.asarray(u[:, edges.next_state].T, jnp.float32),
+        Sample(
+            jnp.asarray(-edges.reward / LAM, jnp.float32),
+            jnp.asarray(edges.terminated),
+            jnp.zeros(edges.state.size),
+        ),
+    )
+    mean = edges.weight / edges.weight.sum() @ np.asarray(each)
+    assert np.allclose(mean, np.diag(u @ dense @ u.T) / len(dense), atol=1e-6)
+
+
+SETTINGS = {"seeds": 2, "updates": 800, "network": "table", "step_size": 0.03}
+
+
+def test_allo_learns_each_vector_of_the_default_representation():
+    data, mdp = corridor()
+    result = fit(data, objective="allo", vectors=3, matrix="default", lam=6.0, **SETTINGS)
+    known = exact.spectrum(mdp, 3, matrix="default", lam=6.0)
+    assert result.vectors.shape == (2, 3, 7)
+    assert result.score(known).min() > 0.99
+    assert np.abs(result.eigenvalues - known.eigenvalues).max() < 0.01
+    assert result.status == ("converged", "converged")
+    assert np.allclose(np.linalg.norm(result.vectors, axis=2), 1)
+    assert np.allclose(result(data.observations), result.vectors, atol=1e-6)
+    assert "2 converged" in repr(result)
+
+
+def test_gdo_learns_the_subspace_and_a_rotation_gives_the_vectors():
+    data, mdp = corridor(ends=False, reward=1.0)  # neither an end nor costs are needed
+    result = fit(data, objective="gdo", vectors=3, penalty=2.0, **SETTINGS)
+    known = exact.spectrum(mdp, 3)
+    assert result.subspace(known).min() > 0.99
+    rotated = result.rotated()
+    assert rotated.score(known).min() > 0.99
+    assert np.abs(rotated.eigenvalues - known.eigenvalues).max() < 0.01
+    assert np.allclose(rotated(data.observations), rotated.vectors, atol=1e-6)
+
+
+def test_ggdo_learns_the_successor_representation_and_shapes_with_it():
+    data, mdp = corridor()
+    settings = SETTINGS | {"updates": 1500}
+    result = fit(data, objective="ggdo", vectors=2, matrix="successor", discount=0.9, **settings)
+    assert result.score(exact.spectrum(mdp, 2, matrix="successor", discount=0.9)).min() > 0.99
+    potential = result.potential(seed=1)
+    values = potential(np.arange(7))
+    assert (np.diff(values[2:]) > 0).all()  # uphill to the goal
+    assert np.abs(np.diff(values)).mean() == pytest.approx(1.0)
+    plain = result.potential(seed=1, vector=1, normalised=False)
+    assert np.allclose(plain(np.arange(7)), result.vectors[1, 1])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"objective": "allo"}, r"'allo' is for several vectors.*vectors=8"),
+        ({"objective": "drogo", "vectors": 2}, "objective is 'drogo'; choose one of gdo, ggdo, al"),
+        ({"vectors": 0}, "vectors is 0"),
+        ({"vectors": 2, "matrix": "graph"}, "matrix is 'graph'; choose one of laplacian, succ"),
+        ({"vectors": 2, "discount": 1.0}, r"discount is 1.0; it must lie in \(0, 1\)"),
+        ({"vectors": 2, "preset": "direct"}, "preset='direct' has no meaning for several vectors"),
+        ({"vectors": 2, "target_rate": 0.5}, "target_rate= has no meaning for several vectors"),
+        ({"vectors": 2, "truth": {}}, "takes no truth="),
+        ({"vectors": 2, "lam": 0.01}, "is too large: the lowest reward is -1.5, and lam is 0.01"),
+        ({"vectors": 2, "objective": 3}, "objective is 3; give a name"),
+    ],
+)
+def test_arguments_are_checked(settings, message):
+    with pytest.raises(ArgumentError, match=message):
+        fit(corridor()[0], **settings)
