@@ -278,7 +278,7 @@ PARTS = {"cosines": cosines, "speed": speed, "shaping": shaping, "continuing": c
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", choices=(*PARTS, "picture"))
     parser.add_argument("--worlds", nargs="+", default=FOUR)
     parser.add_argument("--observations", nargs="+", default=("coordinates", "pixels"))
