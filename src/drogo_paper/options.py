@@ -18,7 +18,7 @@ from drogo.runs.job import Job
 from drogo.statistics import Interval, bootstrap_mean
 from drogo_paper import published
 from drogo_paper.figures import new_figure
-from drogo_paper.jobs.options.runs import (
+from drogo_paper.jobs.options.settings import (
     CEO,
     CEO_EXACT,
     ITERATIONS,

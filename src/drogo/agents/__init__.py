@@ -2,7 +2,7 @@
 
 from drogo.agents.comparison import Grid, compare
 from drogo.agents.counting import CountingRuns, Drawn, run_counting
-from drogo.agents.discovery import Discovery, discover
+from drogo.agents.discovery import Discovery, Moment, discover
 from drogo.agents.one_stage import OneStageRuns, one_stage
 from drogo.agents.q_learning import Runs, q_learning
 from drogo.agents.representations import (
@@ -24,6 +24,7 @@ __all__ = [
     "Grid",
     "LearnedDefault",
     "LearnedSuccessor",
+    "Moment",
     "OneStageRuns",
     "Runs",
     "compare",
