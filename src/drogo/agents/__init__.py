@@ -4,6 +4,7 @@ from drogo.agents.comparison import Grid, compare
 from drogo.agents.counting import CountingRuns, Drawn, run_counting
 from drogo.agents.discovery import Discovery, Moment, discover
 from drogo.agents.one_stage import OneStageRuns, one_stage
+from drogo.agents.option_learning import Kind, OptionRuns, learn_with_options
 from drogo.agents.q_learning import Runs, q_learning
 from drogo.agents.representations import (
     AbstractVectors,
@@ -22,13 +23,16 @@ __all__ = [
     "ExactDefault",
     "ExactSuccessor",
     "Grid",
+    "Kind",
     "LearnedDefault",
     "LearnedSuccessor",
     "Moment",
     "OneStageRuns",
+    "OptionRuns",
     "Runs",
     "compare",
     "discover",
+    "learn_with_options",
     "one_stage",
     "optimal_values",
     "q_learning",

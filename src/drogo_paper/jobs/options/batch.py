@@ -39,9 +39,7 @@ def solve_tried(
     return np.moveaxis(q, 0, 2)
 
 
-def greedy_return(
-    world: TabularWorld, policy: Policy, steps: int
-) -> Float[np.ndarray, " lanes"]:
+def greedy_return(world: TabularWorld, policy: Policy, steps: int) -> Float[np.ndarray, " lanes"]:
     """Returns the undiscounted return of an episode of at most `steps` steps from the start.
 
     Args:

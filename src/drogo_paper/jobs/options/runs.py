@@ -45,6 +45,7 @@ from drogo_paper.jobs.options.settings import (
 PESSIMISTIC = -10_000.0
 """What an action is worth that was not tried, where the best known policy is looked for."""
 
+
 def make_vectors(world: str, method: str) -> AbstractVectors | None:
     """Returns what the options of a method climb, or None if it has no options."""
     chosen = SETTINGS.get((world, method))
