@@ -31,23 +31,30 @@ class Rules(NamedTuple):
     limit: Int32[Array, ""]
 
     @classmethod
-    def of(cls, world: TabularWorld, **settings: float) -> Rules:
+    def of(
+        cls,
+        world: TabularWorld,
+        *,
+        step_size: float,
+        epsilon: float,
+        discount: float,
+        step_limit: int,
+        limit: int,
+    ) -> Rules:
         """Returns the rules of a world, with some settings."""
         ends = world.terminal
-        low = ~ends & (world.reward < world.reward[~ends].max())
-        whole = ("step_limit", "limit")
-        numbers = {
-            name: jnp.int32(value) if name in whole else jnp.float32(value)
-            for name, value in settings.items()
-        }
         return cls(
             next_state=jnp.asarray(world.next_state, jnp.int32),
             reward=jnp.asarray(np.where(ends, 0.0, world.reward), jnp.float32),
             enters=jnp.asarray(np.where(ends, world.reward, 0.0), jnp.float32),
             terminal=jnp.asarray(ends),
-            low=jnp.asarray(low),
+            low=jnp.asarray(~ends & (world.reward < world.reward[~ends].max())),
             first=jnp.int32(world.start.argmax()),
-            **numbers,
+            step_size=jnp.float32(step_size),
+            epsilon=jnp.float32(epsilon),
+            discount=jnp.float32(discount),
+            step_limit=jnp.int32(step_limit),
+            limit=jnp.int32(limit),
         )
 
 
