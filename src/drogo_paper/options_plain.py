@@ -15,7 +15,7 @@ from drogo.plot.shaping import OKABE_ITO, legend_below
 from drogo.runs.job import Job
 from drogo_paper import published
 from drogo_paper.figures import new_figure
-from drogo_paper.jobs.options.settings import CEO, PLAIN, PUBLISHED, RACE, STEPS, UNTRIED
+from drogo_paper.jobs.options.settings import CEO, PLAIN, PUBLISHED, RACE, STEPS, UNTRIED, WALK
 from drogo_paper.options import QUICK_ITERATIONS, job, mean_of, numbers_of, shown
 from drogo_paper.scope import Answer, Get, Scope, Table, needed
 
@@ -25,13 +25,23 @@ QUANTITIES = published.DISCOVERED[:2]
 Found = Mapping[tuple[str, str], Mapping[str, np.ndarray]]
 
 
+BLIND = (WALK, CEO)
+"""Methods that do not see rewards: their visits are those of the worlds with low-reward cells, with
+the same seeds and settings, and are not computed again."""
+
+
+def plain_job(scope: Scope, world: str, method: str) -> Job:
+    """Returns the job whose visits are those of a method in a plain world."""
+    return job(scope, world.removesuffix("-plain") if method in BLIND else world, method)
+
+
 def jobs(scope: Scope, get: Get) -> list[Job]:
-    return [job(scope, world, method) for world in PLAIN for method in METHODS]
+    return [plain_job(scope, world, method) for world in PLAIN for method in METHODS]
 
 
 def answer(scope: Scope, get: Get) -> Answer:
     keys = [(world, method) for world in PLAIN for method in METHODS]
-    found = {key: needed(get, job(scope, *key)).arrays for key in keys}
+    found = {key: needed(get, plain_job(scope, *key)).arrays for key in keys}
     header, lines, inside, total = ["world", "method"], [], 0, 0
     for quantity in QUANTITIES:
         header += [quantity] if scope.quick else [quantity, "published"]
@@ -57,7 +67,10 @@ def answer(scope: Scope, get: Get) -> Answer:
         _verdict(scope, found, inside, total),
         {"options-plain": _figure(found)},
         [Table(header, lines, _caption(scope))],
-        [],
+        [
+            "The random walk and CEO do not see rewards, so that their visits are those of the "
+            "worlds with low-reward cells."
+        ],
         {world: {m: float(found[world, m]["visited"].mean()) for m in METHODS} for world in PLAIN},
         paper="Tse, Chandrasekar and Machado (2025)",
     )

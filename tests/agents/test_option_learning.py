@@ -33,8 +33,9 @@ def agents_with(option, valued=True, **settings):
 
 def walk(rules, offered, agents, which):
     """Takes the steps in which these numbers choose."""
-    numbers = np.array([[[0.0], [number]] for number in which], dtype=np.float32)
-    return advance(rules, offered, agents, jnp.asarray(numbers))[0]
+    for number in which:
+        agents = advance(rules, offered, agents, jnp.array([[[0.0], [number]]], jnp.float32))[0]
+    return agents
 
 
 def test_the_value_of_an_option_by_hand():
@@ -98,11 +99,11 @@ def test_greedy_returns():
 
 
 def test_agents_learn_the_way_and_a_seed_does_not_depend_on_others():
-    kinds = lambda: {  # noqa: E731
-        "none": Kind(),
-        "known": Kind(options=[to_the_right([False, False, False, True])]),
-        "online": Kind(vectors=ExactDefault()),
-    }
+    def kinds():
+        known = [to_the_right([False, False, False, True])]
+        online = ExactDefault()
+        return {"none": Kind(), "known": Kind(options=known), "online": Kind(vectors=online)}
+
     settings = {"steps": 300, "step_limit": 20, "every": 50, "discoveries": 3}
     both = learn_with_options(CORRIDOR, kinds(), seeds=[1, 2], **settings)
     alone = learn_with_options(CORRIDOR, {"none": Kind()}, seeds=[2], **settings)

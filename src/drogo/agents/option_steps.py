@@ -130,7 +130,7 @@ def _values(rules: Rules, offered: Offered, q: Array, state: Array) -> Array:
     """The values of what is possible in a state, minus infinity of the rest."""
     lane = jnp.arange(len(state))
     primitive = jnp.arange(q.shape[2]) < rules.next_state.shape[1]
-    counts = offered.may[lane, state] & (primitive | offered.valued[:, None])
+    counts = offered.may[lane, state] & (primitive[None, :] | offered.valued[:, None])
     return jnp.where(counts, q[lane, state], -jnp.inf)
 
 
@@ -176,7 +176,7 @@ def _step(
         worth=worth, length=length,
         seen=Seen(
             steps, jnp.where(arrived & (seen.arrival == 0), steps, seen.arrival),
-            seen.reward + reward, seen.inside + (is_option & ~at_end),
-            seen.low + rules.low[before],
+            seen.reward + reward, seen.inside + (is_option & ~at_end).astype(jnp.int32),
+            seen.low + rules.low[before].astype(jnp.int32),
         ),
     ), after  # fmt: skip
