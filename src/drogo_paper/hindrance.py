@@ -22,6 +22,10 @@ from drogo_paper.scope import Answer, Get, Scope, Table, needed
 STEPS = {"grid-task": 30_000, "four-rooms": 30_000, "grid-room": 100_000, "grid-maze": 100_000}
 DISCOVERIES = {"grid-task": 50, "four-rooms": 50, "grid-room": 120, "grid-maze": 120}
 """As many as published for option discovery, one after every 100 steps."""
+INITIAL = {
+    0.0: "Values begin at 0, which is hopeful, since all rewards are negative.",
+    -100.0: "Values begin at -100, what going round for ever is worth, which is not hopeful.",
+}
 MORE_SEEDS = 5
 """It has this many times the seeds of the other questions."""
 QUICK_STEPS, QUICK_DISCOVERIES = 1000, 5
@@ -31,19 +35,21 @@ HEADER = ["world", "agent", "first arrival", "optimal for", "against no options"
 Arrays = Mapping[str, np.ndarray]
 
 
-def job(scope: Scope, world: str) -> Job:
-    """Returns the job of one world."""
+def job(scope: Scope, world: str, initial: float) -> Job:
+    """Returns the job of one world, with the first values of the agents."""
     settings = {
         "world": world,
         "seeds": MORE_SEEDS * scope.seeds,
         "steps": QUICK_STEPS if scope.quick else STEPS[world],
         "discoveries": QUICK_DISCOVERIES if scope.quick else DISCOVERIES[world],
+        "initial": initial,
     }
-    return Job("drogo_paper.jobs.hindrance.runs:train", settings, f"hindrance in {world}", 300.0)
+    label = f"hindrance in {world}, from {initial:g}"
+    return Job("drogo_paper.jobs.hindrance.runs:train", settings, label, 300.0)
 
 
 def jobs(scope: Scope, get: Get) -> list[Job]:
-    return [job(scope, world) for world in STEPS]
+    return [job(scope, world, initial) for initial in INITIAL for world in STEPS]
 
 
 def optimal_share(arrays: Arrays, best: float) -> np.ndarray:
@@ -52,25 +58,32 @@ def optimal_share(arrays: Arrays, best: float) -> np.ndarray:
 
 
 def answer(scope: Scope, get: Get) -> Answer:
-    records = {world: needed(get, job(scope, world)) for world in STEPS}
+    keys = [(initial, world) for initial in INITIAL for world in STEPS]
+    records = {key: needed(get, job(scope, key[1], key[0])) for key in keys}
     shares = {
-        world: optimal_share(record.arrays, float(record.facts["best"]))
-        for world, record in records.items()
+        key: optimal_share(record.arrays, float(record.facts["best"]))
+        for key, record in records.items()
     }
-    lines = []
-    for world, record in records.items():
-        for kind, name in enumerate(KINDS):
-            lines.append([world, name, *_cells(record.arrays, shares[world], kind)])
+    tables = []
+    for initial, about in INITIAL.items():
+        lines = [
+            [world, name, *_cells(records[initial, world].arrays, shares[initial, world], kind)]
+            for world in STEPS
+            for kind, name in enumerate(KINDS)
+        ]
+        tables.append(Table(HEADER, lines, f"{about} {_caption(scope)}"))
     return Answer(
         "Do options that are discovered on the way hinder?",
         "its claim on online discovery",
         _verdict(scope, shares),
         {"hindrance": _figure(records)},
-        [Table(HEADER, lines, _caption(scope))],
+        tables,
         _notes(),
         {
-            world: {name: float(shares[world][k].mean()) for k, name in enumerate(KINDS)}
-            for world in STEPS
+            f"{world}, from {initial:g}": {
+                name: float(shares[initial, world][k].mean()) for k, name in enumerate(KINDS)
+            }
+            for initial, world in keys
         },
         paper="A Study of Value-Aware Eigenoptions (arXiv 2507.09127)",
     )
@@ -99,18 +112,21 @@ def _against(shares: np.ndarray, kind: int) -> str:
     return f"{'helps' if difference.mean > 0 else 'hinders'} ({difference.mean:+.3f})"
 
 
-def _verdict(scope: Scope, shares: Mapping[str, np.ndarray]) -> str:
+def _verdict(scope: Scope, shares: Mapping[tuple[float, str], np.ndarray]) -> str:
     if scope.quick:
         return f"{QUICK_STEPS} steps: too short for a verdict."
     parts = []
-    for kind, name in enumerate(KINDS):
-        if name == NONE:
-            continue
-        words = [_against(shares[world], kind).partition(" ")[0] for world in STEPS]
-        counts = [f"{words.count(word)} {word}" for word in ("helps", "equal", "hinders")
-                  if word in words]  # fmt: skip
-        parts.append(f"{name}: {', '.join(counts)}")
-    return f"Against plain Q-learning in {len(STEPS)} worlds. " + "; ".join(parts) + "."
+    for initial in INITIAL:
+        counted = []
+        for kind, name in enumerate(KINDS):
+            if name == NONE:
+                continue
+            words = [_against(shares[initial, world], kind).partition(" ")[0] for world in STEPS]
+            counts = [f"{words.count(word)} {word}" for word in ("helps", "equal", "hinders")
+                      if word in words]  # fmt: skip
+            counted.append(f"{name}: {', '.join(counts)}")
+        parts.append(f"With values that begin at {initial:g}, {'; '.join(counted)}.")
+    return f"Against plain Q-learning, in {len(STEPS)} worlds each. {' '.join(parts)}"
 
 
 def _caption(scope: Scope) -> str:
@@ -127,8 +143,8 @@ def _caption(scope: Scope) -> str:
 def _notes() -> list[str]:
     sizes = ", ".join(f"{size:g} in {world}" for world, size in STEP_SIZE.items())
     return [
-        "Values begin at 0, which is hopeful, since all rewards are negative; epsilon is 0.05, the "
-        f"discount 0.99, and the step size the best of plain Q-learning ({sizes}). Online, an "
+        "Epsilon is 0.05, the discount 0.99, and the step size the best of plain Q-learning with "
+        f"values that begin at 0 ({sizes}). Online, an "
         "option is made anew from the agent's own steps after every 100 steps, as often as "
         "published for option discovery, and is believed to be as good as the best primitive "
         "action; the last one stays. Each step teaches the primitive action that was taken, inside "
@@ -141,17 +157,21 @@ def _notes() -> list[str]:
 
 
 def _figure(records: Mapping) -> Figure:
-    figure = new_figure(13, 3.4)
-    panels = figure.subplots(1, len(STEPS))
-    for axes, (world, record) in zip(panels, records.items(), strict=True):
-        returns, best = record.arrays["returns"], float(record.facts["best"])
-        steps = EVERY * np.arange(1, returns.shape[2] + 1) / 1000
-        for kind, (name, colour) in enumerate(zip(KINDS, OKABE_ITO, strict=False)):
-            line = "-" if name in (NONE, KNOWN) else "--"
-            share = (returns[kind] >= best - 1e-9).mean(axis=0)
-            axes.plot(steps, share, line, color=colour, label=name, linewidth=1.5)
-        axes.set(title=world, ylim=(-0.02, 1.02), xlabel="thousand steps")
-        axes.grid(alpha=0.3)
-    panels[0].set_ylabel("share of agents that are optimal")
-    legend_below(figure, panels[0])
+    figure = new_figure(13, 6)
+    panels = figure.subplots(len(INITIAL), len(STEPS), sharex="col")
+    for row, initial in zip(panels, INITIAL, strict=True):
+        for axes, world in zip(row, STEPS, strict=True):
+            record = records[initial, world]
+            returns, best = record.arrays["returns"], float(record.facts["best"])
+            steps = EVERY * np.arange(1, returns.shape[2] + 1) / 1000
+            for kind, (name, colour) in enumerate(zip(KINDS, OKABE_ITO, strict=False)):
+                line = "-" if name in (NONE, KNOWN) else "--"
+                share = (returns[kind] >= best - 1e-9).mean(axis=0)
+                axes.plot(steps, share, line, color=colour, label=name, linewidth=1.5)
+            axes.set(title=f"{world}, values from {initial:g}", ylim=(-0.02, 1.02))
+            axes.grid(alpha=0.3)
+        row[0].set_ylabel("share of agents that are optimal")
+    for axes in panels[-1]:
+        axes.set_xlabel("thousand steps")
+    legend_below(figure, panels[0, 0])
     return figure

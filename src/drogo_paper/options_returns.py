@@ -118,9 +118,11 @@ def _table_of_returns(scope: Scope, returns: Mapping) -> Table:
         for quantity in RETURNED:
             ours = mean_of(numbers[quantity])
             cells.append(_text(ours))
-            if not scope.quick and theirs is None:
+            if scope.quick:
+                continue
+            if quantity not in (theirs or {}):
                 cells.append("-")
-            elif not scope.quick and theirs is not None:
+            elif theirs is not None:
                 is_inside = _is_inside(ours, theirs[quantity])
                 cells.append(f"{theirs[quantity][0]:.1f}" + ("" if is_inside else " (outside)"))
         lines.append(cells)

@@ -55,9 +55,8 @@ def option_returns(world: str, method: str) -> dict[str, tuple[float, float]] | 
     means = table.get(world, {}).get(method)
     if means is None:
         return None
-    return {
-        name: (mean, table["error"][world]) for name, mean in zip(RETURNED, means, strict=False)
-    }
+    read = zip(RETURNED, means, strict=False)
+    return {name: (mean, table["error"][world]) for name, mean in read if not np.isnan(mean)}
 
 
 def _interval(entry: list[float] | None, unit: float) -> Interval | None:

@@ -80,7 +80,7 @@ def test_the_answer_on_returns(monkeypatch):
     rows = {tuple(row[:2]): row[2:] for row in whole.tables[0].rows}
     assert rows["grid-room", settings.RACE] == ["-75.6", "-93.4 (outside)", "-75.6", "-75.6"]
     assert rows["grid-room", settings.UNTRIED][1::2] == ["-", "-"]
-    assert rows["grid-maze-large", settings.QL][1::2] == ["-200.0 (outside)"] * 2
+    assert rows["grid-maze-large", settings.QL][1::2] == ["-", "-200.0 (outside)"]
     assert "RACE and CEO end at -75.6 and -90.0 in grid-room" in whole.verdict
     assert "RACE is equal in grid-task" in whole.notes[1]
     asked = options_returns.jobs(Scope(), record)
@@ -100,7 +100,8 @@ def test_the_answer_on_hindrance():
     rows = {tuple(row[:2]): row[2:] for row in whole.tables[0].rows}
     assert rows["grid-room", hindering.NONE][1:3] == ["0.500 [0.500, 0.500]", "-"]
     assert rows["grid-room", hindering.RACE][2].startswith("hinders (-0.2")
-    assert "RACE, online: 4 hinders" in whole.verdict
+    assert "begin at -100, eigenoptions, beforehand: 4 hinders; CEO, online: 4" in whole.verdict
+    assert len(hindrance.jobs(Scope(), record)) == 8
 
 
 @pytest.mark.parametrize("question", [options_plain, options_returns, hindrance])

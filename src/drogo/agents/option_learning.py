@@ -19,7 +19,7 @@ from drogo.agents.option_steps import Agents, Offered, Rules, advance, first_age
 from drogo.agents.q_learning import Runs
 from drogo.agents.representations import AbstractVectors, Memory
 from drogo.agents.value_iteration import optimal_values
-from drogo.errors import ArgumentError, check_share, check_whole
+from drogo.errors import ArgumentError, check_number, check_share, check_whole
 from drogo.use.options.policies import sum_along
 from drogo.use.options.tabular import TabularOption, solve_option
 from drogo.worlds.tabular import TabularWorld
@@ -66,6 +66,7 @@ def learn_with_options(
     steps: int,
     step_limit: int,
     discoveries: int = 0,
+    initial: float = 0.0,
     step_size: float = 0.3,
     epsilon: float = 0.05,
     discount: float = 0.99,
@@ -76,10 +77,11 @@ def learn_with_options(
     """Trains Q-learning agents that have options beside their primitive actions.
 
     The agent takes a random choice with probability epsilon, among primitive actions and options
-    that may begin, and otherwise the best. In a terminal state it spends a step on going back to
-    the start. An agent that discovers options has one, which is made anew after every `every`
-    steps from its own steps; for its vectors, a terminal state is a plain cell that leads to the
-    start. A new option is believed to be as good as the best primitive action.
+    that may begin, and otherwise the best, at random if there are several. In a terminal state it
+    spends a step on going back to the start. An agent that discovers options has one, which is made
+    anew after every `every` steps from its own steps; for its vectors, a terminal state is a plain
+    cell that leads to the start. A new option is believed to be as good as the best primitive
+    action.
 
     Args:
         world: The world, with one first state.
@@ -88,6 +90,8 @@ def learn_with_options(
         steps: How many steps there are, those inside options counted.
         step_limit: After how many steps an episode is cut.
         discoveries: How many options are discovered. The last one stays.
+        initial: The first value of everything. Where rewards are negative, 0 is hopeful: what was
+            not tried looks best.
         step_size: The step size.
         epsilon: How likely a random choice is.
         discount: The discount of the agents, and of the options' own problems.
@@ -110,7 +114,7 @@ def learn_with_options(
     )  # fmt: skip
     groups = {name: slice(k * len(seeds), (k + 1) * len(seeds)) for k, name in enumerate(kinds)}
     offered = _first_offers(world, kinds, groups, len(seeds))
-    agents = first_agents(rules, offered)
+    agents = first_agents(rules, offered, check_number("initial", initial))
     rngs = [np.random.default_rng([seed, 2]) for seed in seeds]
     plain, best_return = _plain(world), optimal_values(world.mdp)[int(rules.first)]
     returns = []

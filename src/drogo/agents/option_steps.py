@@ -11,6 +11,9 @@ from jaxtyping import Array, Bool, Float32, Int32
 
 from drogo.worlds.tabular import TabularWorld
 
+EQUAL = 1e-4
+"""Values that differ by less are equal: they are rounded to single precision."""
+
 
 class Rules(NamedTuple):
     """The world, and the settings that all lanes have."""
@@ -99,12 +102,12 @@ class Agents(NamedTuple):
     seen: Seen
 
 
-def first_agents(rules: Rules, offered: Offered) -> Agents:
-    """Returns agents before their first step, who value everything 0."""
+def first_agents(rules: Rules, offered: Offered, initial: float = 0.0) -> Agents:
+    """Returns agents before their first step, who give everything the same value."""
     lanes, states, choices = offered.may.shape
     none, zero = jnp.zeros(lanes, jnp.int32), jnp.zeros(lanes, jnp.float32)
     return Agents(
-        q=jnp.zeros((lanes, states, choices), jnp.float32),
+        q=jnp.full((lanes, states, choices), initial, jnp.float32),
         tried=jnp.zeros((lanes, *rules.next_state.shape), bool),
         state=jnp.full(lanes, rules.first),
         time=none, over=jnp.ones(lanes, bool), chosen=none, began=none, earned=zero,
@@ -141,11 +144,12 @@ def _step(
     lane, before = jnp.arange(len(agents.state)), agents.state
     actions, at_end = rules.next_state.shape[1], rules.terminal[before]
     explore, which = numbers
-    possible = jnp.cumsum(offered.may[lane, before], axis=1, dtype=jnp.int32)
-    rank = jnp.floor(which * possible[:, -1].astype(jnp.float32)).astype(jnp.int32)
-    random = jnp.argmax(possible > rank[:, None], axis=1)
-    best = jnp.argmax(_values(rules, offered, agents.q, before), axis=1)
-    wanted = jnp.where(explore < rules.epsilon, random, best).astype(jnp.int32)
+    values = _values(rules, offered, agents.q, before)
+    is_best = values >= jnp.max(values, axis=1, keepdims=True) - EQUAL
+    among = jnp.where((explore < rules.epsilon)[:, None], offered.may[lane, before], is_best)
+    counted = jnp.cumsum(among, axis=1, dtype=jnp.int32)
+    rank = jnp.floor(which * counted[:, -1].astype(jnp.float32)).astype(jnp.int32)
+    wanted = jnp.argmax(counted > rank[:, None], axis=1).astype(jnp.int32)
     new = agents.over
     chosen = jnp.where(new, wanted, agents.chosen)
     began = jnp.where(new, before, agents.began)

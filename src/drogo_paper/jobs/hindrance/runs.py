@@ -1,9 +1,9 @@
 """The jobs: each trains all kinds of agents in one world, with all seeds together.
 
-Settings are `world`, `seeds`, `steps` and `discoveries`. Arrays have a row for each kind of agent:
-`returns` of the best primitive actions at each evaluation, `arrival`, the step of the first arrival
-at the goal, `reward`, the mean reward of all steps, `inside`, the share of steps inside options,
-and `low`, the number of visits to low-reward cells.
+Settings are `world`, `seeds`, `steps`, `discoveries` and `initial`, the first values. Arrays have a
+row for each kind of agent: `returns` of the best primitive actions at each evaluation, `arrival`,
+the step of the first arrival at the goal, `reward`, the mean reward of all steps, `inside`, the
+share of steps inside options, and `low`, the number of visits to low-reward cells.
 """
 
 from __future__ import annotations
@@ -76,6 +76,7 @@ def train(settings: dict[str, Any], scratch: Path, report: Report) -> Outcome:
     found = learn_with_options(
         world, make_kinds(name), seeds=range(1, settings["seeds"] + 1), steps=settings["steps"],
         step_limit=world.step_limit, discoveries=settings["discoveries"],
+        initial=settings["initial"],
         step_size=STEP_SIZE[name], discount=DISCOUNT, every=EVERY,
         progress=lambda done: report(done / evaluations),
     )  # fmt: skip
