@@ -43,7 +43,7 @@ def test_options_are_discovered_drawn_and_found_again(command, tmp_path, world):
     assert found["visits"].sum(axis=1).tolist() == [9, 18, 27]
     assert (found["visits"][-1] > 0).mean() == found["visited"][0, -1]
     (directory,) = (tmp_path / "out").iterdir()
-    for name in ("options.png", "curves.png"):
+    for name in ("picture.png", "curves.png"):
         assert (directory / name).read_bytes()[:4] == b"\x89PNG"
     assert (directory / "visits.gif").read_bytes()[:4] == b"GIF8"
     again = command(*arguments)

@@ -166,7 +166,7 @@ class Options:
             "reward": found.reward.mean(axis=0).tolist(),
             "inaccurate": int(found.inaccurate),
             "files": {
-                "picture": "options.png", "visits": "visits.gif", "curves": "curves.png",
+                "picture": "picture.png", "visits": "visits.gif", "curves": "curves.png",
                 "options": "options.npz",
             },
             "warnings": warnings,
