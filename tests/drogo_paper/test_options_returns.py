@@ -84,7 +84,7 @@ def test_the_answer_on_returns(monkeypatch):
     assert "RACE and CEO end at -75.6 and -90.0 in grid-room" in whole.verdict
     assert "RACE is equal in grid-task" in whole.notes[1]
     asked = options_returns.jobs(Scope(), record)
-    assert (len(asked), {job.settings["seeds"] for job in asked}) == (34, {50})
+    assert (len(asked), {job.settings["seeds"] for job in asked}) == (30, {50})
 
 
 def test_the_answer_in_plain_worlds():
