@@ -39,7 +39,9 @@ QUICK_SEEDS = 2
 def reproduce_questions(options: Reproduce) -> None:
     """Runs what is missing for the questions, and writes the report."""
     console = Console(quiet=options.json)
-    names = list(options.names) or list(questions.QUESTIONS)
+    names = list(options.names) or [
+        name for name in questions.QUESTIONS if name not in questions.ON_REQUEST
+    ]
     for name in names:
         questions.find(name)
     if options.seeds is not None and options.seeds < 2:
@@ -130,7 +132,7 @@ def _write(
     jobs = {job.id: job for name in answers for job in questions.find(name).jobs(scope, get)}
     records = [record for job in jobs.values() if (record := get(job)) is not None]
     about = report.facts(scope, records)
-    absent = [name for name in names if name not in answers]
+    absent = [name for name in names if name not in answers and name not in questions.ON_REQUEST]
     figures = report.drawn(answers)
     above = report.heading(scope)
     page = report.as_html(answers, about, figures, absent, above)

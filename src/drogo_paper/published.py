@@ -12,6 +12,8 @@ from drogo.statistics import Interval
 
 DISCOVERED = ("visited", "visited at the end", "reward")
 """What is published of option discovery."""
+RETURNED = ("after 60 iterations", "at the end")
+"""What is published of the best policy that is known while options are discovered."""
 
 
 def published() -> dict[str, Any]:
@@ -40,11 +42,21 @@ def counts(world: str, method: str) -> float | None:
 def options(world: str, method: str) -> dict[str, tuple[float, float]] | None:
     """Returns each number of a method of option discovery, and by how much it may be misread."""
     table = published()["options"]
-    means = table[world].get(method)
+    means = table.get(world, {}).get(method)
     if means is None:
         return None
-    pairs = zip(means, table["error"], strict=True)
-    return dict(zip(DISCOVERED, pairs, strict=True))
+    pairs = zip(means, table["error"], strict=False)
+    return dict(zip(DISCOVERED, pairs, strict=False))
+
+
+def option_returns(world: str, method: str) -> dict[str, tuple[float, float]] | None:
+    """Returns the returns of the best known policy, and by how much they may be misread."""
+    table = published()["options-returns"]
+    means = table.get(world, {}).get(method)
+    if means is None:
+        return None
+    read = zip(RETURNED, means, strict=False)
+    return {name: (mean, table["error"][world]) for name, mean in read if not np.isnan(mean)}
 
 
 def _interval(entry: list[float] | None, unit: float) -> Interval | None:

@@ -26,7 +26,12 @@ QUESTIONS = {
     "transfer": "transfer",
     "counts": "counts",
     "options": "options",
+    "options-plain": "options_plain",
+    "options-returns": "options_returns",
+    "hindrance": "hindrance",
 }
+ON_REQUEST = ("options-plain", "options-returns", "hindrance")
+"""These take long, and are run only if they are named."""
 
 
 def find(name: str) -> ModuleType:

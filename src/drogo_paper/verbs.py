@@ -16,8 +16,9 @@ class Reproduce:
     names: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="NAME")] = ()
     """Which: ring, cosine, eigenvectors, shaping, shaping-interval, shaping-successor,
     shaping-curves, formulations, environments, natural-gradient, ablation-tabular,
-    ablation-network, ablation-network-paper, theory, transfer, counts, options. All unless
-    given."""
+    ablation-network, ablation-network-paper, theory, transfer, counts, options. All of these
+    unless given. Only if named, since they take long: options-plain, options-returns,
+    hindrance."""
     preset: Literal["fast", "paper"] = "fast"
     """fast: less than an hour. paper: exactly the paper's settings, about a day."""
     seeds: int | None = None

@@ -6,7 +6,7 @@ import pytest
 from drogo.runs.job import Outcome
 from drogo.worlds.grid import GridWorld
 from drogo_paper import options, published, report
-from drogo_paper.jobs.options import runs
+from drogo_paper.jobs.options import runs, settings
 from drogo_paper.scope import Scope
 
 
@@ -25,30 +25,30 @@ def test_the_published_walks():
         GridWorld.load("four-rooms").without_goals(), range(1, 11), 50
     )
     assert visited.mean() == pytest.approx(0.7627, abs=0.0003)
-    assert reward.sum(axis=1).mean() * runs.STEPS == pytest.approx(-12_760, abs=10)
+    assert reward.sum(axis=1).mean() * settings.STEPS == pytest.approx(-12_760, abs=10)
 
 
 def test_published_numbers():
-    assert published.options("grid-room", runs.RACE) == {
+    assert published.options("grid-room", settings.RACE) == {
         "visited": (0.725, 0.01), "visited at the end": (0.92, 0.01), "reward": (-14.8, 0.1),
     }  # fmt: skip
-    assert published.options("grid-room", runs.UNTRIED) is None
+    assert published.options("grid-room", settings.UNTRIED) is None
 
 
 def test_a_job_of_each_method(tmp_path):
-    for method in runs.METHODS:
-        settings = {"world": "grid-task", "method": method, "seeds": 2, "iterations": 2}
-        arrays = runs.discover_options(settings, tmp_path, lambda share: None).arrays
-        assert arrays["visited"].shape == (2, 2 * (runs.STEPS + 1))
+    for method in settings.METHODS:
+        asked = {"world": "grid-task", "method": method, "seeds": 2, "iterations": 2}
+        arrays = runs.discover_options(asked, tmp_path, lambda share: None).arrays
+        assert arrays["visited"].shape == (2, 2 * (settings.STEPS + 1))
         assert arrays["reward"].shape == (2, 2)
 
 
 def record(job):
     """RACE sees all at once, and pays 1 a step."""
     seeds, iterations = job.settings["seeds"], job.settings["iterations"]
-    pays = -1.0 if job.settings["method"] == runs.RACE else -2.0
+    pays = -1.0 if job.settings["method"] == settings.RACE else -2.0
     arrays = {
-        "visited": np.full((seeds, iterations * (runs.STEPS + 1)), 0.953),
+        "visited": np.full((seeds, iterations * (settings.STEPS + 1)), 0.953),
         "reward": np.full((seeds, iterations), pays),
     }
     return Outcome(arrays, {"inaccurate": 1})
@@ -58,9 +58,9 @@ def test_the_answer():
     whole = options.answer(Scope(), record)
     (table,) = whole.tables
     by_name = {tuple(row[:2]): row[2:] for row in table.rows}
-    race = by_name["grid-task", runs.RACE]
+    race = by_name["grid-task", settings.RACE]
     assert race == ["0.953", "0.953", "0.95", "1.00 (outside)", "-5.0", "-12.1 (outside)"]
-    assert by_name["grid-task", runs.UNTRIED][1::2] == ["-", "-", "-"]
+    assert by_name["grid-task", settings.UNTRIED][1::2] == ["-", "-", "-"]
     assert "RACE costs less than CEO in all worlds" in whole.verdict
     assert "24 of them were not accurate" in whole.notes[0]
     assert len(options.jobs(Scope(), record)) == 24

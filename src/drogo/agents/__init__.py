@@ -3,8 +3,9 @@
 from drogo.agents.comparison import Grid, compare
 from drogo.agents.counting import CountingRuns, Drawn, run_counting
 from drogo.agents.deep_discovery import DeepDiscovery, discover_deep
-from drogo.agents.discovery import Discovery, discover
+from drogo.agents.discovery import Discovery, Moment, discover
 from drogo.agents.one_stage import OneStageRuns, one_stage
+from drogo.agents.option_learning import Kind, OptionRuns, learn_with_options
 from drogo.agents.q_learning import Runs, q_learning
 from drogo.agents.representations import (
     AbstractVectors,
@@ -24,13 +25,17 @@ __all__ = [
     "ExactDefault",
     "ExactSuccessor",
     "Grid",
+    "Kind",
     "LearnedDefault",
     "LearnedSuccessor",
+    "Moment",
     "OneStageRuns",
+    "OptionRuns",
     "Runs",
     "compare",
     "discover",
     "discover_deep",
+    "learn_with_options",
     "one_stage",
     "optimal_values",
     "q_learning",

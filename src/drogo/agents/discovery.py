@@ -38,6 +38,23 @@ class Discovery:
     inaccurate: int
 
 
+@dataclass(frozen=True, eq=False)
+class Moment:
+    """What one iteration of discovery has seen and made.
+
+    Args:
+        number: How many iterations are done.
+        memory: What was seen so far. Its arrays change later: keep copies of them.
+        vectors: What the options climb, or None in a random walk.
+        option: The option of each lane, or None in a random walk.
+    """
+
+    number: int
+    memory: Memory
+    vectors: Float[np.ndarray, "lanes states"] | None
+    option: TabularOption | None
+
+
 @dataclass
 class _Walks:
     """Walks of all lanes, in which options are followed now and then. Arrays change in place."""
@@ -93,6 +110,7 @@ def discover(
     discount: float = 0.99,
     may_end: bool = True,
     progress: Callable[[int], None] | None = None,
+    watch: Callable[[Moment], None] | None = None,
 ) -> Discovery:
     """Discovers options, one in each iteration.
 
@@ -111,6 +129,7 @@ def discover(
         discount: The discount of the options' own problems.
         may_end: As in `solve_option`; False is as published.
         progress: Called with the number of iterations that are done.
+        watch: Called with what each iteration has seen and made.
 
     Returns:
         What was seen.
@@ -129,11 +148,15 @@ def discover(
         path, share = walks.walk(steps, list(options))
         shares.append(share)
         rewards.append(world.reward[path[:, :-1]].mean(axis=1))
+        memory, e, option = Memory(world, tried, path[:, :-1], path[:, 1:]), None, None
         if vectors is not None:
-            e = vectors.update(Memory(world, tried, path[:, :-1], path[:, 1:]))
-            options.append(
-                solve_option(world.next_state, e, discount=discount, tried=tried, may_end=may_end)
+            e = vectors.update(memory)
+            option = solve_option(
+                world.next_state, e, discount=discount, tried=tried, may_end=may_end
             )
+            options.append(option)
+        if watch is not None:
+            watch(Moment(number + 1, memory, e, option))
         if progress is not None:
             progress(number + 1)
     inaccurate = 0 if vectors is None else vectors.inaccurate

@@ -14,6 +14,7 @@ from typing import final
 import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Bool, Float, Int
+from scipy.linalg import eigh
 
 from drogo import exact
 from drogo.errors import NotConverged, check_share, check_whole
@@ -114,7 +115,9 @@ class LearnedSuccessor(_Learned):
             self.table = np.zeros((lanes, states, states))
         ones = np.ones(states)
         self._learn(memory, ones, self.discount * ones, back=False)
-        return -np.stack([np.abs(np.linalg.eigh(s)[1][:, -1]) for s in self._symmetric()])
+        top = [states - 1] * 2
+        vectors = [eigh(s, subset_by_index=top)[1][:, 0] for s in self._symmetric()]
+        return -np.abs(np.stack(vectors))
 
 
 @final

@@ -25,6 +25,7 @@ from drogo.cli.envs import Envs
 from drogo.cli.exact import Exact
 from drogo.cli.goals import Goals
 from drogo.cli.learn import Learn
+from drogo.cli.options import Options
 from drogo.cli.shape import Shape
 from drogo.cli.train import Train
 from drogo.errors import DrogoError
@@ -37,6 +38,7 @@ VERBS = {
     "compare": Compare,
     "shape": Shape,
     "train": Train,
+    "options": Options,
 }
 DESCRIPTION = """The default representation of an MDP: its principal eigenvector, exact and learned.
 `drogo --version` prints the version."""

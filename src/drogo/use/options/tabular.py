@@ -26,6 +26,7 @@ from drogo.learn import LogEigenvector
 from drogo.mdp import MDP, HasMDP
 from drogo.potential import Function, Potential
 from drogo.use.options.option import Option
+from drogo.use.options.policies import best_values
 
 METHODS = ("solve", "climb")
 MOST_SWEEPS = 100_000
@@ -121,6 +122,17 @@ def solve_option(
     allowed = allowed if tried is None else allowed & tried
     gain = np.where(allowed, follow(values) - values[..., None], 0.0)
     scale = float(np.ptp(values)) or 1.0
+    if not isinstance(moves, MDP):
+        shape = (-1, *gain.shape[-2:])
+        by_action = np.ascontiguousarray(np.moveaxis(gain.reshape(shape), -1, 0))
+        goes_on = np.broadcast_to(allowed, gain.shape).reshape(shape)
+        q = best_values(
+            moves, by_action, np.ascontiguousarray(np.moveaxis(goes_on, -1, 0)), discount=discount,
+            tolerance=SETTLED * scale * (1 - discount), may_end=may_end,
+        )  # fmt: skip
+        best, choice = q.max(axis=0).reshape(values.shape), q.argmax(axis=0).reshape(values.shape)
+        value = np.maximum(best, 0.0) if may_end else best
+        return TabularOption(choice, value <= GAIN * scale, value)
     value, q, change = np.zeros(values.shape), gain, np.inf
     for _ in range(MOST_SWEEPS):
         q = np.where(allowed, gain + discount * follow(value), 0.0)

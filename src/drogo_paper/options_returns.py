@@ -1,0 +1,222 @@
+"""How soon is the way to the goal known while options are discovered?
+
+The lower half of figure 7 of Tse, Chandrasekar and Machado (2025), with 50 seeds: after each
+iteration, Q-learning from all steps so far gives the best policy that is known, and its return is
+measured. Beside it, the same with exact vectors, and all that is published of visits and rewards,
+with 50 seeds and in the large worlds too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from drogo.plot.shaping import OKABE_ITO, legend_below
+from drogo.runs.job import Job
+from drogo.statistics import Interval, bootstrap_band
+from drogo_paper import published
+from drogo_paper.figures import new_figure
+from drogo_paper.jobs.options.settings import (
+    CEO,
+    CEO_EXACT,
+    EVERY,
+    ITERATIONS,
+    LARGE,
+    METHODS,
+    Q_SETTINGS,
+    QL,
+    RACE,
+    RACE_EXACT,
+    UNTRIED,
+    WALK,
+    steps_of,
+)
+from drogo_paper.options import mean_of, numbers_of, shown
+from drogo_paper.published import DISCOVERED, RETURNED
+from drogo_paper.scope import Answer, Get, Scope, Table, needed
+
+SECONDS = {QL: 30.0, CEO: 400.0, RACE: 120.0, CEO_EXACT: 200.0, RACE_EXACT: 200.0, UNTRIED: 60.0}
+"""About how long a job takes in grid-room."""
+QUICK_ITERATIONS = 5
+MORE_SEEDS = 5
+"""It has this many times the seeds of the other questions."""
+WORLDS = (*ITERATIONS, *LARGE)
+OPTIONS = tuple(method for method in METHODS if method != WALK)
+SAMPLED = 60
+"""The iteration in the middle of the curves that is compared with the figure."""
+
+Found = Mapping[tuple[str, str], Mapping[str, np.ndarray]]
+
+
+def job(scope: Scope, world: str, method: str) -> Job:
+    """Returns the job of one method in one world."""
+    settings = {
+        "world": world, "method": method, "seeds": MORE_SEEDS * scope.seeds,
+        "iterations": QUICK_ITERATIONS if scope.quick else EVERY[world],
+    }  # fmt: skip
+    name = "drogo_paper.jobs.options.runs:discover_returns"
+    seconds = SECONDS[method] * (5 if world in LARGE else 1)
+    return Job(name, settings, f"returns, {method} in {world}", seconds)
+
+
+def methods_of(world: str) -> tuple[str, ...]:
+    """Returns the methods in a world. Exact eigenvectors take long in the large ones."""
+    options = [m for m in OPTIONS if world not in LARGE or m not in (CEO_EXACT, RACE_EXACT)]
+    return (QL, *options) if world in Q_SETTINGS else tuple(options)
+
+
+def _keys() -> list[tuple[str, str]]:
+    """All pairs of a world and a method."""
+    return [(world, method) for world in WORLDS for method in methods_of(world)]
+
+
+def jobs(scope: Scope, get: Get) -> list[Job]:
+    return [job(scope, *key) for key in _keys()]
+
+
+def answer(scope: Scope, get: Get) -> Answer:
+    found = {key: needed(get, job(scope, *key)).arrays for key in _keys()}
+    returns = {key: _returns(arrays["returns"]) for key, arrays in found.items()}
+    seen = {key: numbers_of(found[key], steps_of(key[0])) for key in found if key[1] != QL}
+    return Answer(
+        "The way to the goal while options are discovered",
+        "the lower half of its figure 7",
+        _verdict(scope, returns),
+        {"options-returns": _figure(found)},
+        [_table_of_returns(scope, returns), _table_of_visits(scope, seen)],
+        [] if scope.quick else _notes(seen),
+        {
+            world: {
+                m: float(returns[world, m]["at the end"].mean()) for w, m in found if w == world
+            }
+            for world in WORLDS
+        },
+        paper="Tse, Chandrasekar and Machado (2025)",
+    )
+
+
+def _returns(curves: np.ndarray) -> dict[str, np.ndarray]:
+    middle = min(SAMPLED, curves.shape[1]) - 1
+    return dict(zip(RETURNED, (curves[:, middle], curves[:, -1]), strict=True))
+
+
+def _text(interval: Interval) -> str:
+    mean, low, high = (f"{number:.1f}" for number in interval)
+    return mean if low == high else f"{mean} [{low}, {high}]"
+
+
+def _is_inside(ours: Interval, theirs: tuple[float, float]) -> bool:
+    return "inside" in published.verdict_of_mean(ours, *theirs)
+
+
+def _table_of_returns(scope: Scope, returns: Mapping) -> Table:
+    header, lines = ["world", "method"], []
+    for quantity in RETURNED:
+        header += [quantity] if scope.quick else [quantity, "published"]
+    for (world, method), numbers in returns.items():
+        cells, theirs = [world, method], published.option_returns(world, method)
+        for quantity in RETURNED:
+            ours = mean_of(numbers[quantity])
+            cells.append(_text(ours))
+            if scope.quick:
+                continue
+            if quantity not in (theirs or {}):
+                cells.append("-")
+            elif theirs is not None:
+                is_inside = _is_inside(ours, theirs[quantity])
+                cells.append(f"{theirs[quantity][0]:.1f}" + ("" if is_inside else " (outside)"))
+        lines.append(cells)
+    return Table(
+        header,
+        lines,
+        f"The return of the best policy that is known. Mean and 95 % bootstrap interval over "
+        f"{MORE_SEEDS * scope.seeds} seeds"
+        + scope.against_paper(
+            ". Published means of 50 seeds are read off a figure (±0.5, in the large worlds ±1 or "
+            "1.5); outside: not in our interval even so"
+        )
+        + ".",
+    )
+
+
+def _table_of_visits(scope: Scope, seen: Mapping) -> Table:
+    lines = [
+        [*key, *(shown(quantity, mean_of(numbers[quantity])) for quantity in DISCOVERED)]
+        for key, numbers in seen.items()
+    ]
+    return Table(
+        ["world", "method", *DISCOVERED],
+        lines,
+        "The share of states visited, in the mean over all steps and at the end, and the sum of "
+        f"rewards in thousands, with {MORE_SEEDS * scope.seeds} seeds. Visits and rewards in the "
+        "large worlds are not published.",
+    )
+
+
+def _verdict(scope: Scope, returns: Mapping) -> str:
+    if scope.quick:
+        return f"{QUICK_ITERATIONS} iterations: too short for a verdict."
+    inside = total = 0
+    for (world, method), numbers in returns.items():
+        for quantity, theirs in (published.option_returns(world, method) or {}).items():
+            inside += _is_inside(mean_of(numbers[quantity]), theirs)
+            total += 1
+    pairs = [
+        f"{_end(returns, world, RACE)} and {_end(returns, world, CEO)} in {world}"
+        for world in Q_SETTINGS
+    ]
+    return (
+        f"{inside} of {total} published means lie in our 95 % intervals, as far as they can be "
+        f"read. RACE and CEO end at {', '.join(pairs)}."
+    )
+
+
+def _end(returns: Mapping, world: str, method: str) -> str:
+    return f"{returns[world, method]['at the end'].mean():.1f}"
+
+
+def _notes(seen: Mapping) -> list[str]:
+    def better(first: str, second: str) -> str:
+        worlds = []
+        for world in (w for w in WORLDS if (w, first) in seen):
+            difference = mean_of(seen[world, first]["visited"] - seen[world, second]["visited"])
+            word = "equal" if difference.low <= 0 <= difference.high else (
+                "better" if difference.mean > 0 else "worse"
+            )  # fmt: skip
+            worlds.append(f"{word} in {world} ({difference.mean:+.2f})")
+        return ", ".join(worlds)
+
+    return [
+        "The published scripts sweep over all steps that were taken until no value changes. Here "
+        "the same values are solved exactly. As published, a walk goes on when it comes by the "
+        "goal, and Q-learning follows one policy for a whole iteration.",
+        f"Exact vectors in place of learned ones, by the share of states visited with these seeds: "
+        f"RACE is {better(RACE_EXACT, RACE)}; CEO is {better(CEO_EXACT, CEO)}. With untried "
+        f"actions as ends, RACE is {better(UNTRIED, RACE)}. Equal: the 95 % interval of the "
+        "difference, seed by seed, has 0 in it.",
+    ]
+
+
+def _figure(found: Found) -> Figure:
+    figure = new_figure(13, 3.6)
+    panels = figure.subplots(1, len(Q_SETTINGS))
+    for axes, world in zip(panels, Q_SETTINGS, strict=True):
+        for method, colour in zip((QL, *OPTIONS), OKABE_ITO, strict=False):
+            if (world, method) not in found:
+                continue
+            curves = found[world, method]["returns"]
+            iterations = np.arange(1, curves.shape[1] + 1)
+            line = "-" if method in (QL, CEO, RACE) else "--"
+            axes.plot(iterations, curves.mean(axis=0), line, color=colour, label=method)
+            if method in (CEO, RACE):
+                band = bootstrap_band(curves, np.random.default_rng(0))
+                axes.fill_between(iterations, *band, color=colour, alpha=0.2, linewidth=0)
+        steps = steps_of(world)
+        axes.set(title=world, ylim=(-1.03 * steps, -0.65 * steps if steps == 100 else -0.4 * steps),
+                 xlabel=f"iterations of {steps} steps")  # fmt: skip
+        axes.grid(alpha=0.3)
+    panels[0].set_ylabel("return of the best known policy")
+    legend_below(figure, panels[0])
+    return figure

@@ -1,0 +1,117 @@
+"""The other questions on options: the best known policy by hand, and the answers."""
+
+import numpy as np
+import pytest
+
+from drogo.runs.job import Outcome
+from drogo.worlds.grid import GridWorld
+from drogo_paper import hindrance, options_plain, options_returns, published, questions, report
+from drogo_paper.jobs.hindrance import runs as hindering
+from drogo_paper.jobs.options import runs, settings
+from drogo_paper.jobs.options.batch import greedy_return, solve_tried
+from drogo_paper.scope import Scope
+
+CORRIDOR = GridWorld.parse("######\n#S..G#\n######")
+RIGHT, DOWN, LEFT, UP = range(4)
+
+
+def test_the_best_policy_in_what_was_tried_by_hand():
+    """Right was tried twice from the start, and left: the rest is worth -10."""
+    tried = np.zeros((2, 4, 4), dtype=bool)
+    tried[:, 0, RIGHT] = tried[:, 1, RIGHT] = tried[:, 1, LEFT] = True
+    tried[1, 2, RIGHT] = True
+    q = solve_tried(CORRIDOR, tried, untried=-10.0, discount=0.5)
+    # Going to and fro for ever is worth -2, and better than -10, which is all that is behind.
+    np.testing.assert_allclose(q[0, :2, RIGHT], [-2, -6])
+    np.testing.assert_allclose(q[0, 1, LEFT], -2)
+    np.testing.assert_allclose(q[1, :3, RIGHT], [-1.75, -1.5, -1])
+    assert (q[0, 2] == -10).all()
+    assert (q[:, 3] == 0).all()
+    assert greedy_return(CORRIDOR, q.argmax(axis=2), 9).tolist() == [-9, -3]
+
+
+def test_all_worlds_have_settings():
+    assert len(settings.EVERY) == 10
+    for world in settings.EVERY:
+        GridWorld.load(world)
+        assert {(world, settings.CEO), (world, settings.RACE)} <= set(settings.SETTINGS)
+    assert settings.steps_of("grid-maze-large") == 200
+
+
+def test_jobs(tmp_path):
+    for method in (settings.QL, settings.RACE):
+        asked = {"world": "grid-maze", "method": method, "seeds": 2, "iterations": 2}
+        arrays = runs.discover_returns(asked, tmp_path, lambda share: None).arrays
+        assert arrays["visited"].shape == (2, 2 * (settings.STEPS + 1))
+        assert arrays["reward"].shape == arrays["returns"].shape == (2, 2)
+        assert (arrays["returns"] <= -73).all()
+
+
+def test_options_that_are_known_beforehand():
+    """They climb to a side of the room, of at most 13 cells, and to the opposite one."""
+    found = hindering.eigenoptions(GridWorld.load("grid-task"), 2)
+    assert len(found) == 4
+    assert all(1 <= option.ends.sum() <= 13 for option in found)
+    assert not (found[0].ends & found[1].ends).any()
+
+
+def record(job):
+    """RACE ends at -75, and other methods at -90; agents with options are optimal half as often."""
+    name, seeds = job.settings["world"], job.settings["seeds"]
+    if job.function.endswith(":train"):
+        optimal = np.arange(100) >= np.linspace(50, 95, len(hindering.KINDS))[:, None, None]
+        returns = np.where(np.tile(optimal, (1, seeds, 1)), -17.0, -100.0)
+        flat = np.full((len(hindering.KINDS), seeds), 3.0)
+        arrays = dict.fromkeys(("steps_to_optimal", "arrival", "reward", "inside", "low"), flat)
+        return Outcome({**arrays, "returns": returns}, {"best": -17.0})
+    iterations, race = job.settings["iterations"], job.settings["method"] == settings.RACE
+    steps = settings.steps_of(name)
+    arrays = {
+        "visited": np.full((seeds, iterations * (steps + 1)), 0.953),
+        "reward": np.full((seeds, iterations), -1.0),
+        "returns": np.full((seeds, iterations), -75.6 if race else -90.0),
+    }
+    return Outcome(arrays, {"inaccurate": 0})
+
+
+def test_the_answer_on_returns(monkeypatch):
+    monkeypatch.setattr(options_returns, "_figure", lambda found: None)
+    whole = options_returns.answer(Scope(), record)
+    rows = {tuple(row[:2]): row[2:] for row in whole.tables[0].rows}
+    assert rows["grid-room", settings.RACE] == ["-75.6", "-93.4 (outside)", "-75.6", "-75.6"]
+    assert rows["grid-room", settings.UNTRIED][1::2] == ["-", "-"]
+    assert rows["grid-maze-large", settings.QL][1::2] == ["-", "-200.0 (outside)"]
+    assert "RACE and CEO end at -75.6 and -90.0 in grid-room" in whole.verdict
+    assert "RACE is equal in grid-task" in whole.notes[1]
+    asked = options_returns.jobs(Scope(), record)
+    assert (len(asked), {job.settings["seeds"] for job in asked}) == (30, {50})
+
+
+def test_the_answer_in_plain_worlds():
+    whole = options_plain.answer(Scope(), record)
+    rows = {tuple(row[:2]): row[2:] for row in whole.tables[0].rows}
+    assert rows["grid-task-plain", settings.RACE] == ["0.953", "0.953", "0.95", "1.000 (outside)"]
+    assert rows["grid-task-plain", settings.CEO][1] == "-"
+    assert len(options_plain.jobs(Scope(), record)) == 16
+
+
+def test_the_answer_on_hindrance():
+    whole = hindrance.answer(Scope(), record)
+    rows = {tuple(row[:2]): row[2:] for row in whole.tables[0].rows}
+    assert rows["grid-room", hindering.NONE][1:3] == ["0.500 [0.500, 0.500]", "-"]
+    assert rows["grid-room", hindering.RACE][2].startswith("hinders (-0.2")
+    assert "begin at -100, eigenoptions, beforehand: 4 hinders; CEO, online: 4" in whole.verdict
+    assert len(hindrance.jobs(Scope(), record)) == 8
+
+
+@pytest.mark.parametrize("question", [options_plain, options_returns, hindrance])
+def test_a_quick_look_is_not_judged(question):
+    quick = question.answer(Scope(quick=True, seeds=2), record)
+    text = report.as_markdown({"a": quick}, {}, "").partition("## Deviations")[0]
+    assert "too short for a verdict" in text
+    assert "outside" not in text
+
+
+def test_long_questions_are_run_only_if_named():
+    assert set(questions.ON_REQUEST) < set(questions.QUESTIONS)
+    assert published.option_returns("grid-task", settings.RACE) is None
