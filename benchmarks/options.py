@@ -72,7 +72,7 @@ def dense_vector(table: np.ndarray) -> np.ndarray:
     symmetric = (table + table.T) / 2
     known = symmetric.sum(axis=1) != 1
     values, vectors = np.linalg.eig(symmetric[np.ix_(known, known)])
-    top = np.abs(np.real(vectors[:, values.real.argmax()]))
+    top = np.abs(np.real(vectors[:, np.real(values).argmax()]))
     e = np.zeros(len(table))
     e[known] = np.log(np.maximum(top, np.finfo(float).tiny))
     return e / np.linalg.norm(e)
