@@ -7,7 +7,7 @@ import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "drogo"
 ROOMS = (
-    "signals", "errors", "files", "requests", "statistics", "config", "mdp", "exact", "worlds", "data", "potential", "learn", "use", "agents", "runs", "plot", "cli", "__main__"
+    "signals", "errors", "files", "requests", "statistics", "config", "device", "mdp", "exact", "worlds", "data", "potential", "learn", "use", "agents", "runs", "plot", "cli", "__main__"
 )  # fmt: skip
 
 

@@ -32,6 +32,7 @@ from drogo.agents.task import RandomNumbers, Task, make_task, shaped_rewards
 from drogo.agents.training import Agent, Lanes, Taken, evaluate, numbers_of_seeds, train_lanes
 from drogo.agents.value_iteration import optimal_values
 from drogo.data.arrays import column
+from drogo.device import to_device
 from drogo.errors import ArgumentError, check_choice, check_number, check_whole
 from drogo.exact import log_column
 from drogo.learn.judge import cosine
@@ -220,8 +221,8 @@ def one_stage(
             changed = model.add(taken)
             if changed:
                 rewards = shaped_rewards(task, mdp, model.potential, weight)
-                lanes = lanes._replace(reward=jnp.asarray(rewards))
-            q = _replay(task, agents.q, lanes, jnp.asarray(model.count), sweeps)
+                lanes = lanes._replace(reward=to_device(rewards))
+            q = _replay(task, agents.q, lanes, to_device(model.count), sweeps)
             lanes = lanes._replace(agents=agents._replace(q=q))
         returns, starts = _evaluate(task, lanes, evaluation, step_limit)
         curves.append((returns, starts, cosine(model.v, truth), model.tried()))
@@ -245,7 +246,7 @@ def one_stage(
 @partial(jax.jit, static_argnames="steps")
 def _random_numbers(lanes: Lanes, evaluation: Array, steps: int) -> RandomNumbers:
     """The random numbers of the training before an evaluation, those of `q_learning`."""
-    drawn = numbers_of_seeds(lanes, jnp.asarray(2 * evaluation, jnp.uint32), steps)
+    drawn = numbers_of_seeds(lanes, to_device(2 * evaluation, jnp.uint32), steps)
     return RandomNumbers(*(part.T for part in drawn))
 
 
@@ -262,7 +263,7 @@ def _evaluate(
     task: Task, lanes: Lanes, evaluation: Array, step_limit: int
 ) -> tuple[Float[Array, " lanes"], Int[Array, " lanes"]]:
     """Returns the return and the first state of one greedy episode of each lane."""
-    random = numbers_of_seeds(lanes, jnp.asarray(2 * evaluation + 1, jnp.uint32), step_limit)
+    random = numbers_of_seeds(lanes, to_device(2 * evaluation + 1, jnp.uint32), step_limit)
     return evaluate(task, lanes.agents.q, random, lanes.seed_of_lane)
 
 

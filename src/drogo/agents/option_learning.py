@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
@@ -19,6 +18,7 @@ from drogo.agents.option_steps import Agents, Offered, Rules, advance, first_age
 from drogo.agents.q_learning import Runs
 from drogo.agents.representations import AbstractVectors, Memory
 from drogo.agents.value_iteration import optimal_values
+from drogo.device import to_device
 from drogo.errors import ArgumentError, check_number, check_share, check_whole
 from drogo.use.options.policies import sum_along
 from drogo.use.options.tabular import TabularOption, solve_option
@@ -121,7 +121,7 @@ def learn_with_options(
     for number in range(steps // every):
         numbers = np.stack([rng.random((2, every), np.float32) for rng in rngs], axis=2)
         numbers = np.tile(numbers.transpose(1, 0, 2), (1, 1, len(kinds)))
-        agents, left, led = advance(rules, offered, agents, jnp.asarray(numbers))
+        agents, left, led = advance(rules, offered, agents, to_device(numbers))
         returns.append(_greedy_returns(world, np.asarray(agents.q), step_limit))
         if number < discoveries:
             tried, path = np.array(agents.tried), (np.asarray(left).T, np.asarray(led).T)
@@ -158,7 +158,7 @@ def _first_offers(
         for k, option in enumerate(kind.options):
             does[lanes, :, actions + k] = option.action
             may[lanes, :, actions + k] = ~option.ends & ~world.terminal
-    return Offered(jnp.asarray(may), jnp.asarray(does), jnp.asarray(valued))
+    return Offered(to_device(may), to_device(does), to_device(valued))
 
 
 def _offer(

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32
 
+from drogo.device import to_device
 from drogo.worlds.tabular import TabularWorld
 
 EQUAL = 1e-4
@@ -47,11 +48,11 @@ class Rules(NamedTuple):
         """Returns the rules of a world, with some settings."""
         ends = world.terminal
         return cls(
-            next_state=jnp.asarray(world.next_state, jnp.int32),
-            reward=jnp.asarray(np.where(ends, 0.0, world.reward), jnp.float32),
-            enters=jnp.asarray(np.where(ends, world.reward, 0.0), jnp.float32),
-            terminal=jnp.asarray(ends),
-            low=jnp.asarray(~ends & (world.reward < world.reward[~ends].max())),
+            next_state=to_device(world.next_state, jnp.int32),
+            reward=to_device(np.where(ends, 0.0, world.reward), jnp.float32),
+            enters=to_device(np.where(ends, world.reward, 0.0), jnp.float32),
+            terminal=to_device(ends),
+            low=to_device(~ends & (world.reward < world.reward[~ends].max())),
             first=jnp.int32(world.start.argmax()),
             step_size=jnp.float32(step_size),
             epsilon=jnp.float32(epsilon),

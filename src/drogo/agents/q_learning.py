@@ -27,6 +27,7 @@ from drogo.agents.task import Task, draw_random_numbers, draw_start, make_task, 
 from drogo.agents.training import Agent, Lanes, advance
 from drogo.agents.value_iteration import optimal_values
 from drogo.data.arrays import column, plain
+from drogo.device import to_device
 from drogo.errors import ArgumentError, check_whole
 from drogo.files import check_memory
 from drogo.mdp import MDP
@@ -148,7 +149,7 @@ def q_learning(
 def first_lanes(task: Task, rewards: np.ndarray, step_size: np.ndarray, seed: np.ndarray) -> Lanes:
     """Returns lanes before their first step."""
     seeds, seed_of_lane = np.unique(seed, return_inverse=True)
-    seeds, seed_of_lane = jnp.asarray(seeds, jnp.uint32), jnp.asarray(seed_of_lane, jnp.int32)
+    seeds, seed_of_lane = to_device(seeds, jnp.uint32), to_device(seed_of_lane, jnp.int32)
 
     def start(seed: jax.Array) -> jax.Array:
         random = draw_random_numbers(seed, jnp.uint32(BEFORE_TRAINING), steps=1)
@@ -157,8 +158,8 @@ def first_lanes(task: Task, rewards: np.ndarray, step_size: np.ndarray, seed: np
     zeros = jnp.zeros(len(seed), dtype=jnp.int32)
     state = jax.vmap(start)(seeds)[seed_of_lane]
     agents = Agent(jnp.zeros(rewards.shape[:3]), state, steps=zeros, visits=zeros)
-    sizes = jnp.asarray(step_size, dtype=jnp.float32)
-    return Lanes(agents, jnp.asarray(rewards), sizes, seeds, seed_of_lane)
+    sizes = to_device(step_size, dtype=jnp.float32)
+    return Lanes(agents, to_device(rewards), sizes, seeds, seed_of_lane)
 
 
 def check_counts(steps: int, every: int, step_limit: int, seed: np.ndarray) -> None:

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Float32, Int, Integer
 
+from drogo.device import to_device
 from drogo.errors import ArgumentError, check_share
 from drogo.mdp import MDP
 
@@ -74,13 +75,13 @@ def make_task(mdp: MDP, low_reward: np.ndarray | None, discount: float, epsilon:
     start_cumulative = np.cumsum(mdp.start[starts])
     start_cumulative[-1] = 1.0  # whatever was rounded: random numbers are smaller
     return Task(
-        next_state=jnp.asarray(mdp.outcomes.next_state, dtype=jnp.int32),
-        cumulative=jnp.asarray(mdp.outcomes.cumulative, dtype=jnp.float32),
-        reward=jnp.asarray(mdp.reward, dtype=jnp.float32),
-        terminal=jnp.asarray(mdp.terminal),
-        low_reward=jnp.zeros(mdp.n_states, bool) if low_reward is None else jnp.asarray(low_reward),
-        starts=jnp.asarray(starts, dtype=jnp.int32),
-        start_cumulative=jnp.asarray(start_cumulative, dtype=jnp.float32),
+        next_state=to_device(mdp.outcomes.next_state, dtype=jnp.int32),
+        cumulative=to_device(mdp.outcomes.cumulative, dtype=jnp.float32),
+        reward=to_device(mdp.reward, dtype=jnp.float32),
+        terminal=to_device(mdp.terminal),
+        low_reward=jnp.zeros(mdp.n_states, bool) if low_reward is None else to_device(low_reward),
+        starts=to_device(starts, dtype=jnp.int32),
+        start_cumulative=to_device(start_cumulative, dtype=jnp.float32),
         discount=jnp.float32(check_share("discount", discount)),
         epsilon=jnp.float32(check_share("epsilon", epsilon)),
         zero=jnp.int32(0),

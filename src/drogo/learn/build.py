@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from drogo.config import CUSTOM, MOST_COORDINATES, Config
+from drogo.device import to_device
 from drogo.errors import ArgumentError, ArgumentTypeError
 from drogo.learn.convolution import CNN
 from drogo.learn.inputs import Inputs
@@ -87,7 +88,7 @@ def _custom(
             f"network is a {type(module).__name__}; give an equinox.Module that can be called with "
             "a batch of observations, or a function from a JAX key to such a module."
         )
-    numbers = jnp.asarray(np.repeat(example, 3, axis=0))
+    numbers = to_device(np.repeat(example, 3, axis=0))
     try:
         out = eqx.filter_eval_shape(module, numbers)
     except Exception as error:

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
+from drogo.device import to_device
 from drogo.errors import BadCheckpoint, DamagedFile
 from drogo.files import Header, read_array_file, write_array_file
 from drogo.learn.learner import State
@@ -121,7 +121,7 @@ def tree_from(stored: Mapping[str, np.ndarray], like: PyTree) -> PyTree:
             process that wrote them, and are given in that of this one.
     """
     check_leaves(stored, like)
-    given = [jnp.asarray(stored[name], leaf.dtype) for name, leaf in by_path(like).items()]
+    given = [to_device(stored[name], leaf.dtype) for name, leaf in by_path(like).items()]
     return jax.tree.unflatten(jax.tree.structure(like), given)
 
 

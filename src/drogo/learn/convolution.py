@@ -13,6 +13,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 from numpy.lib.stride_tricks import sliding_window_view
 
 from drogo.data.table import merge_equal
+from drogo.device import to_device
 from drogo.learn.networks import AbstractNetwork, Outputs, dense, dense_layers
 
 FILTERS = (16, 32, 64)
@@ -97,7 +98,7 @@ class CNN(AbstractNetwork):
         return _patches(images, even=True) if self.by_patches else images
 
     def of_table(self, inputs: Shaped[np.ndarray, "n h w channels"]) -> Array | Windows:
-        return _windows(inputs) if self.by_patches else self.features(jnp.asarray(inputs))
+        return _windows(inputs) if self.by_patches else self.features(to_device(inputs))
 
     def take(self, features: Array | Windows, rows: Int[Array, " k"]) -> Array | Windows:
         if isinstance(features, Windows):
@@ -155,9 +156,9 @@ def _windows(images: np.ndarray) -> Windows:
     around = np.pad(cells, ((1, 1), (1, 1), (0, 0)), constant_values=len(seen))[..., None]
     held, second = merge_equal(_four_by_four(around, height // 4, width // 4))
     return Windows(
-        jnp.asarray(patches),
-        jnp.asarray(_inner_patches(held.reshape(-1, 4, 4, 1)), dtype=jnp.int32),
-        jnp.asarray(second.reshape(height // 4, width // 4, n), dtype=jnp.int32),
+        to_device(patches),
+        to_device(_inner_patches(held.reshape(-1, 4, 4, 1)), dtype=jnp.int32),
+        to_device(second.reshape(height // 4, width // 4, n), dtype=jnp.int32),
     )
 
 

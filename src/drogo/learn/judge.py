@@ -19,6 +19,7 @@ from drogo.config import Config
 from drogo.data import Transitions
 from drogo.data.default import unseen_pairs
 from drogo.data.table import read_rows
+from drogo.device import to_device
 from drogo.learn.learner import Batch, Learner
 from drogo.learn.objectives import AbstractObjective, Numbers
 from drogo.learn.plan import Plan
@@ -159,7 +160,7 @@ class Judge:
     ) -> tuple[Float[np.ndarray, "lanes n"], Float[np.ndarray, " lanes"]]:
         """Returns log e for some outputs, in the scale of the objective, and what was subtracted to
         fix that scale."""
-        single = jnp.asarray(outputs, jnp.float32)
+        single = to_device(outputs, jnp.float32)
         log_e, log_scale = _log_e(self.learner.objective, self.numbers, single)
         scale = np.asarray(log_scale, dtype=np.float64)
         return np.asarray(log_e, dtype=np.float64) - scale[:, None], scale
@@ -171,18 +172,18 @@ class Judge:
 
     def _batch(self, source: Any, weight: np.ndarray, which: Any = slice(None)) -> Batch:
         columns = vars(device_rows(source, which, per_action=self.learner.objective.per_action))
-        return Batch(None, None, **columns, weight=jnp.asarray(weight, dtype=jnp.float32))
+        return Batch(None, None, **columns, weight=to_device(weight, dtype=jnp.float32))
 
     def _by_state(self, outputs: np.ndarray, v: np.ndarray) -> Row:
         edges = self.data.edges
         residuals = state_residuals(
-            self.learner, self.numbers, jnp.asarray(outputs, jnp.float32), self._edges
+            self.learner, self.numbers, to_device(outputs, jnp.float32), self._edges
         )
         seen = np.bincount(edges.state, minlength=outputs.shape[1]) > 0
         residuals = np.asarray(residuals, dtype=np.float64)[:, seen]
         residuals = np.nan_to_num(residuals).reshape(len(residuals), -1)
         step = v[:, edges.next_state] - v[:, edges.state]
-        entries = np.asarray(self.learner.objective.entry(jnp.asarray(outputs, jnp.float32)))
+        entries = np.asarray(self.learner.objective.entry(to_device(outputs, jnp.float32)))
         mixed = (entries < 0).any(axis=1) & (entries > 0).any(axis=1)
         # The principal eigenvector has one sign, so a vector of two has not converged.
         worst = np.where(mixed, np.inf, np.abs(residuals).max(axis=1))
@@ -191,7 +192,7 @@ class Judge:
     def _by_group(self, params: Any) -> Row:
         data, rows = self.data, self.plan.checked
         both = np.concatenate([data.state[rows], data.next_state[rows]])
-        outputs = jnp.asarray(self.outputs(params, both), dtype=jnp.float32)
+        outputs = to_device(self.outputs(params, both), dtype=jnp.float32)
         before, after = outputs[:, : rows.size], outputs[:, rows.size :]
         weight = data.weight[rows]
         batch = self._batch(data, weight / weight.sum(), rows)
@@ -263,7 +264,7 @@ def outputs(
             missing = (1 << (len(shown) - 1).bit_length()) - len(shown)
         if missing:
             shown = np.concatenate([shown, np.repeat(shown[-1:], missing, axis=0)])
-        out = np.asarray(_outputs(learner, params, jnp.asarray(shown)), dtype=np.float64)
+        out = np.asarray(_outputs(learner, params, to_device(shown)), dtype=np.float64)
         parts.append(out[:, : out.shape[1] - missing])
     return np.concatenate(parts, axis=1)
 

@@ -17,6 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, Shaped
 
+from drogo.device import to_device
+
 Features = Any
 """What `values` takes: an array, or a tree of arrays, that `take` can select rows from."""
 Outputs = int | Literal["scalar"]
@@ -33,7 +35,7 @@ class AbstractNetwork(eqx.Module):
 
     def of_table(self, inputs: Shaped[np.ndarray, "n ..."]) -> Features:
         """Returns the features of a whole table that is known before anything is compiled."""
-        return self.features(jnp.asarray(inputs))
+        return self.features(to_device(inputs))
 
     def take(self, features: Features, rows: Int[Array, " k"]) -> Features:
         """Returns the features of some rows of a table."""

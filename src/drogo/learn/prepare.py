@@ -11,7 +11,6 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 import optax
 from jaxtyping import Float
@@ -20,6 +19,7 @@ from drogo.config import CUSTOM, Config
 from drogo.data import Transitions
 from drogo.data.empirical import check_anchored, empirical
 from drogo.data.table import read_rows
+from drogo.device import to_device
 from drogo.errors import ArgumentError
 from drogo.exact.sampled import solve_sampled
 from drogo.learn.build import build, choose
@@ -179,7 +179,7 @@ def make_learner(
         direct=config.direct,
         emphasis=config.emphasis,
     )
-    return learner, jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)), *params)
+    return learner, jax.tree.map(lambda *leaves: to_device(np.stack(leaves)), *params)
 
 
 @lru_cache
@@ -233,7 +233,7 @@ def make_numbers(
     elif objective.anchored and configs[0].rescale:
         depths = [STEPS_OF_A_SCALE * -data.reward.mean() / c.lam for c in configs]
         columns["scale"] = np.maximum(depths, 1.0)
-    return Numbers(**{name: jnp.asarray(column) for name, column in columns.items()})
+    return Numbers(**{name: to_device(column) for name, column in columns.items()})
 
 
 def cap_from_data(data: Transitions, lam: float, scaled: bool) -> float:
@@ -331,7 +331,7 @@ def init_lanes(learner: Learner, params: Any) -> State:
 
 def take(tree: Any, lanes: Any) -> Any:
     """Returns some lanes of a tree of arrays. NumPy does it, which compiles nothing."""
-    return jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf)[lanes]), tree)
+    return jax.tree.map(lambda leaf: to_device(np.asarray(leaf)[lanes]), tree)
 
 
 def describe(part: Any) -> str:

@@ -16,6 +16,7 @@ from jaxtyping import Float, Int, Shaped
 from drogo.config import CUSTOM, Config, is_a
 from drogo.data.arrays import MOST_ACTIONS, as_type
 from drogo.data.table import merge_equal
+from drogo.device import to_device
 from drogo.errors import ArgumentError, DamagedFile, DrogoError
 from drogo.files import Header, read_array_file, write_array_file
 from drogo.learn.build import UserNetwork
@@ -139,7 +140,7 @@ class LogEigenvector:
     def _by_network(self, batch: np.ndarray, lanes: slice) -> Float[np.ndarray, "lanes batch"]:
         params = take(self.state.params, lanes)
         raw = outputs(self.learner, params, batch)
-        log_e = self.learner.objective.log_e(jnp.asarray(raw, jnp.float32))
+        log_e = self.learner.objective.log_e(to_device(raw, jnp.float32))
         return np.asarray(log_e, dtype=np.float64) - self.log_scale[lanes, None]
 
     def values_of(self, lane: int) -> Callable[[np.ndarray], Float[np.ndarray, " batch"]]:
@@ -170,7 +171,7 @@ class LogEigenvector:
         k = self._lane(seed)
         distinct = len(self.observations)
         if self.observations.dtype.itemsize == 8:  # JAX may halve it
-            on_device = np.asarray(jnp.asarray(self.observations))
+            on_device = np.asarray(to_device(self.observations))
             distinct = len(merge_equal(on_device)[0])
             if on_device.dtype.kind in "iu" and (on_device != self.observations).any():
                 distinct = 0  # large numbers wrap around
@@ -185,7 +186,7 @@ class LogEigenvector:
             self.learner.network(params),
             self.learner.objective,
             self.learner.inputs,
-            jnp.asarray(self.log_scale[k], dtype=jnp.float32),
+            to_device(self.log_scale[k], dtype=jnp.float32),
             terminal_values(
                 self.observations[self.terminal_states], self.terminal_values / self.config.lam
             ),

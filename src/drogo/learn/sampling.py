@@ -22,6 +22,7 @@ from drogo.config import Config
 from drogo.data import Transitions
 from drogo.data.table import read_rows
 from drogo.data.transitions import Edges
+from drogo.device import to_device
 from drogo.learn.learner import Batch, Learner
 from drogo.learn.networks import Features
 from drogo.learn.plan import BYTES_PER_CHUNK, Plan
@@ -159,7 +160,7 @@ class Sampler:
 
     def _filled(self, part: np.ndarray) -> Array:
         rest = np.zeros((self.longest - len(part), *part.shape[1:]), dtype=part.dtype)
-        return jnp.asarray(np.concatenate([part, rest]))
+        return to_device(np.concatenate([part, rest]))
 
 
 def shares(
@@ -305,13 +306,13 @@ def make_data(
     if plan.whole or (plan.repeats and data.are_images):
         features = learner.skeleton.of_table(learner.inputs(np.asarray(table)))
     elsewhere = features is not None or plan.streamed
-    on_device = jnp.asarray(learner.inputs.prepare(np.asarray(table[:0] if elsewhere else table)))
+    on_device = to_device(learner.inputs.prepare(np.asarray(table[:0] if elsewhere else table)))
     most = ROWS_PER_CHUNK // (len(seeds) * min(config.batch_size, len(data)))
     longest = max(1, min(LONGEST_CHUNK, most))
     if plan.whole:
         assert isinstance(source, Edges)
-        share = jnp.asarray(source.weight / source.weight.sum(), dtype=jnp.float32)
-        factor = jnp.asarray(source.weight / source.count, dtype=jnp.float32)
+        share = to_device(source.weight / source.weight.sum(), dtype=jnp.float32)
+        factor = to_device(source.weight / source.count, dtype=jnp.float32)
         groups = [] if config.full_batches else make_groups(data.terminated, config.batch_size, 0.0)
         sampler = Sampler(seeds, groups, second, source.of_transition, longest=longest)
         rows = device_rows(source, per_action=per_action)
@@ -336,7 +337,7 @@ def make_data(
             return before, after
 
         sampler = Sampler(seeds, groups, streamed=read, longest=longest)
-    factor = jnp.asarray(factor, dtype=jnp.float32)
+    factor = to_device(factor, dtype=jnp.float32)
     return DeviceData(rows, None, factor, features, on_device), sampler
 
 
@@ -354,7 +355,7 @@ def device_rows(
     columns |= {} if per_action else {"action": None, "log_default": None}
     single = {np.dtype(np.float64): np.float32, np.dtype(np.int64): np.int32}
     return Rows(
-        **jax.tree.map(lambda part: jnp.asarray(part[which], single.get(part.dtype)), columns)
+        **jax.tree.map(lambda part: to_device(part[which], single.get(part.dtype)), columns)
     )
 
 
@@ -375,5 +376,5 @@ def _with_terminals(
     if rows.log_default is not None:
         extra["action"] = np.tile(np.arange(copies, dtype=np.int32), arrived.size // copies)
         extra["log_default"] = np.full(arrived.size, -np.log(copies), dtype=np.float32)
-    longer = jax.tree.map(lambda *parts: jnp.asarray(np.concatenate(parts)), columns, extra)
+    longer = jax.tree.map(lambda *parts: to_device(np.concatenate(parts)), columns, extra)
     return Rows(**longer), np.concatenate([factor, np.ones(arrived.size)])

@@ -20,6 +20,7 @@ import optax
 from jaxtyping import Array, Bool, Float, Int
 
 from drogo.config import Config
+from drogo.device import to_device
 from drogo.learn import checkpoint
 from drogo.learn.checkpoint import Progress
 from drogo.learn.judge import Row
@@ -224,9 +225,9 @@ def _advance(training: Training, progress: Progress, count: int) -> Progress:
         progress.states,
         training.device_data,
         training.sampler.draw(update, count),
-        jnp.asarray(np.multiply.outer(factors, lane_sizes), jnp.float32),
-        jnp.asarray(seed_of_lane),
-        jnp.asarray(count),
+        to_device(np.multiply.outer(factors, lane_sizes), jnp.float32),
+        to_device(seed_of_lane),
+        to_device(count),
     )
     return Progress(states, progress.history, (*progress.losses, np.asarray(losses)))
 

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Shaped, UInt32
 
+from drogo.device import to_device
 from drogo.learn.inputs import Inputs
 from drogo.learn.networks import MLP, AbstractNetwork
 from drogo.learn.objectives import AbstractDrogo, AbstractObjective
@@ -73,16 +74,16 @@ def terminal_values(
         observations: The observations of the terminal states, all different.
         values: The value of each.
     """
-    words = np.asarray(_words(jnp.asarray(observations)))
+    words = np.asarray(_words(to_device(observations)))
     multipliers = np.random.default_rng(0).integers(2**32, size=words.shape[1], dtype=np.uint32)
     hashes = (words * (multipliers | np.uint32(1))[None]).sum(axis=1, dtype=np.uint32)
     order = np.argsort(hashes)
     return TerminalValues(
         int(np.unique(hashes, return_counts=True)[1].max(initial=0)),
-        jnp.asarray(multipliers | np.uint32(1)),
-        jnp.asarray(hashes[order]),
-        jnp.asarray(words[order]),
-        jnp.asarray(values[order], dtype=jnp.float32),
+        to_device(multipliers | np.uint32(1)),
+        to_device(hashes[order]),
+        to_device(words[order]),
+        to_device(values[order], dtype=jnp.float32),
     )
 
 

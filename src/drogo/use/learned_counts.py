@@ -29,6 +29,7 @@ import numpy.typing as npt
 import optax
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
+from drogo.device import to_device
 from drogo.errors import ArgumentError, DataError, check_number, check_whole
 from drogo.learn.networks import MLP
 from drogo.use.counts import ROUNDING
@@ -267,7 +268,7 @@ class LearnedCounts(AbstractShaping):
         while self._due >= TOGETHER:
             seen, size = min(self.steps, self._rows), (TOGETHER, self.batch_size)
             rows = self._rng.integers(seen, size=size)
-            batches = {name: jnp.asarray(part[rows]) for name, part in self._kept.items()}
+            batches = {name: to_device(part[rows]) for name, part in self._kept.items()}
             self._state = _learn(self._adam, self._state, batches)
             self._due -= TOGETHER
 
@@ -277,7 +278,7 @@ class LearnedCounts(AbstractShaping):
         Args:
             observations: A batch of observations.
         """
-        return np.asarray(_log_norms(self._state.psi, jnp.asarray(self._phi(observations))))
+        return np.asarray(_log_norms(self._state.psi, to_device(self._phi(observations))))
 
     def bonus(self, observation: npt.ArrayLike, action: npt.ArrayLike) -> Float[np.ndarray, " n"]:
         """Returns the bonus of some actions at some observations.

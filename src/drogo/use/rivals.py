@@ -19,6 +19,7 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, Shaped
 
+from drogo.device import to_device
 from drogo.errors import ArgumentError, check_number, check_whole
 from drogo.learn.networks import MLP
 from drogo.use.online.base import AbstractOnlineMap
@@ -123,7 +124,7 @@ class RND(AbstractShaping):
         """Makes the updates that are due, several at once."""
         while self._due >= TOGETHER:
             seen, size = min(self.steps, len(self._kept)), (TOGETHER, self.batch_size)
-            batches = jnp.asarray(self._kept[self._rng.integers(seen, size=size)])
+            batches = to_device(self._kept[self._rng.integers(seen, size=size)])
             self._state = _predict_better(self._adam, self._state, batches)
             self._due -= TOGETHER
 
@@ -137,7 +138,7 @@ class RND(AbstractShaping):
     ) -> np.ndarray:
         """Returns the rewards with the bonus of what was reached."""
         rows = np.asarray(next_observation, np.float32).reshape(len(next_observation), -1)
-        errors = np.asarray(_errors(self._state, jnp.asarray(rows)), np.float64)
+        errors = np.asarray(_errors(self._state, to_device(rows)), np.float64)
         bonus = errors / max(float(self._state.novelty), 1e-8)
         return np.asarray(reward, np.float64) + self.weight * bonus
 

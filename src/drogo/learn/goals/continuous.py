@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Bool
 
 from drogo.data import Transitions
+from drogo.device import to_device
 from drogo.learn.goals.batches import Device, Reached, Relabelled
 from drogo.learn.goals.build import make_learner
 from drogo.learn.goals.config import GoalConfig
@@ -60,7 +61,7 @@ def fit_continuous(
     }
     parts = (config, inputs, seen.shape[1:], numbers, data.n_actions)
     learner, first = make_learner(*parts, direct=False)
-    device = Device(learner.skeleton.features(jnp.asarray(seen)), jnp.asarray(config.lam))
+    device = Device(learner.skeleton.features(to_device(seen)), to_device(config.lam))
     sampler = Relabelled.of(data, goals, seen, reached, MISSED * scale, config)
     outcomes = [
         train(learner, first(seed), device, sampler, config, seed, lambda _: np.inf, 0.0)

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from drogo.device import to_device
 from drogo.learn.goals.networks import Pairs
 from drogo.learn.learner import Learner
 
@@ -37,7 +38,7 @@ def pair_outputs(
         goal: The row of the goal of each pair.
     """
     tables = [_filled(np.asarray(learner.inputs(part))) for part in (observations, goals)]
-    both = [jnp.asarray(part) for part in tables]
+    both = [to_device(part) for part in tables]
     parts = []
     for begin in range(0, state.size, AT_ONCE):
         rows = [part[begin : begin + AT_ONCE].astype(np.int32) for part in (state, goal)]

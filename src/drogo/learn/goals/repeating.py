@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
 from drogo.data import Transitions
 from drogo.data.default import unseen_pairs
+from drogo.device import to_device
 from drogo.learn.goals.batches import Device, KnownPairs
 from drogo.learn.goals.build import make_learner
 from drogo.learn.goals.config import GoalConfig
@@ -75,7 +75,7 @@ def _train(
     numbers = {"lam": config.lam, "scale": scale}
     parts = (config, inputs, seen.shape[1:], numbers, data.n_actions)
     learner, first = make_learner(*parts, direct=True)
-    device = Device(learner.skeleton.features(jnp.asarray(seen)), jnp.asarray(config.lam))
+    device = Device(learner.skeleton.features(to_device(seen)), to_device(config.lam))
     sampler = KnownPairs.of(problem, model, data.n_actions or 0, config)
     goal, state = np.nonzero(~np.isneginf(problem.v))
 

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from drogo.device import to_device
 from drogo.learn.goals.batches import Device, Draw, Sampler
 from drogo.learn.goals.config import GoalConfig
 from drogo.learn.learner import Learner, State
@@ -58,7 +59,7 @@ def train(
     for first in range(0, config.updates, CHUNK):
         count = min(CHUNK, config.updates - first)
         turn = np.pi * np.arange(first, first + count) / config.updates
-        step_sizes = jnp.asarray(config.step_size * (1 + np.cos(turn)) / 2, jnp.float32)
+        step_sizes = to_device(config.step_size * (1 + np.cos(turn)) / 2, jnp.float32)
         draws = jax.tree.map(jnp.asarray, sampler(seed, first, count))
         state, loss = _run(learner, state, device, draws, step_sizes)
         losses.append(float(loss))

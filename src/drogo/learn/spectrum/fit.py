@@ -14,6 +14,7 @@ import optax
 
 from drogo.config import CUSTOM, Config, configure
 from drogo.data import DefaultPolicy, Transitions, under
+from drogo.device import to_device
 from drogo.errors import ArgumentError, check_choice, check_number, check_whole
 from drogo.exact import MATRICES
 from drogo.learn.arguments import Seeds, own_parts, report_divergence, seed_list
@@ -197,7 +198,7 @@ def _prepare(
         "target_norm": config.target_norm,
         "scale": pace,
     }
-    one = Numbers(**{name: jnp.asarray(value, jnp.float32) for name, value in columns.items()})
+    one = Numbers(**{name: to_device(value, jnp.float32) for name, value in columns.items()})
     objective = make(one, vectors, matrix, discount)
     if not isinstance(objective, AbstractSeveral):
         raise ArgumentError(

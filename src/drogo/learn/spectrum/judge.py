@@ -14,6 +14,7 @@ from jaxtyping import Array, Bool, Float
 from drogo.config import Config
 from drogo.data import Transitions
 from drogo.data.table import read_rows
+from drogo.device import to_device
 from drogo.exact import Spectrum, cosines, overlap
 from drogo.learn.judge import Row, outputs
 from drogo.learn.learner import Learner
@@ -130,8 +131,8 @@ class SpectrumJudge:
         energy, norm = [], []
         for lane, numbers in zip(found, _lanes(self.numbers, len(found)), strict=True):
             objective = replace(self.objective, numbers=numbers)
-            cost = jnp.asarray(-rows.reward[which] / float(numbers.lam), jnp.float32)
-            sample = Sample(cost, jnp.asarray(rows.terminated[which]), jnp.zeros(which.size))
+            cost = to_device(-rows.reward[which] / float(numbers.lam), jnp.float32)
+            sample = Sample(cost, to_device(rows.terminated[which]), jnp.zeros(which.size))
             of = _energies(objective, lane[:, before], lane[:, after], sample, share)
             energy.append(of.reshape(k, k))
             norm.append((lane[:, before] * share) @ lane[:, before].T)
@@ -153,7 +154,7 @@ def _energies(
     u_i + u_j and of u_i - u_j."""
 
     def form(u: np.ndarray, w: np.ndarray) -> Array:
-        pairs = (jnp.asarray(u.T, jnp.float32), jnp.asarray(w.T, jnp.float32))
+        pairs = (to_device(u.T, jnp.float32), to_device(w.T, jnp.float32))
         return jax.vmap(objective.energy)(*pairs, sample)
 
     k = len(before)
