@@ -148,7 +148,9 @@ def _notes() -> list[str]:
         "option is made anew from the agent's own steps after every 100 steps, as often as "
         "published for option discovery, and is believed to be as good as the best primitive "
         "action; the last one stays. Each step teaches the primitive action that was taken, inside "
-        "options too, and an option that is over its own value.",
+        "options too, and an option that is over its own value. An evaluation takes the first of "
+        "equal actions; in the experiments on shaping it takes one at random, and is optimal later "
+        "or never.",
         f"{KNOWN.capitalize()}: options that climb the first four eigenvectors of the successor "
         "representation of the whole world, and their negatives. To explore only: options are "
         "taken at random now and then, but never for their value, and no value follows from "

@@ -46,7 +46,8 @@ class OptionRuns:
     """What became of the agents of one kind.
 
     Args:
-        runs: Learning curves: returns of the best primitive actions, from the start.
+        runs: Learning curves: returns of the best primitive actions, from the start. Of equal
+            ones the first is taken, where `q_learning` takes one at random.
         arrival: How many steps it took to arrive at a terminal state for the first time, or inf.
         reward: The mean reward of all steps.
         inside: The share of steps that were taken inside options.
