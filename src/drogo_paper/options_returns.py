@@ -191,7 +191,9 @@ def _notes(seen: Mapping) -> list[str]:
     return [
         "The published scripts sweep over all steps that were taken until no value changes. Here "
         "the same values are solved exactly. As published, a walk goes on when it comes by the "
-        "goal, and Q-learning follows one policy for a whole iteration.",
+        "goal, and Q-learning follows one policy for a whole iteration. The script that draws the "
+        "published figure reads CEO from runs called SR_nt, and what was done otherwise in them is "
+        "not published.",
         f"Exact vectors in place of learned ones, by the share of states visited with these seeds: "
         f"RACE is {better(RACE_EXACT, RACE)}; CEO is {better(CEO_EXACT, CEO)}. With untried "
         f"actions as ends, RACE is {better(UNTRIED, RACE)}. Equal: the 95 % interval of the "
