@@ -1,6 +1,5 @@
 """Every test runs with shapes and types checked, and with JAX's promotion rules strict."""
 
-import gc
 import importlib.metadata
 import os
 import tempfile
@@ -32,10 +31,6 @@ import pytest
 from jaxtyping import install_import_hook
 
 install_import_hook("drogo", "beartype.beartype")
-
-# Compiling makes millions of objects that stay. To look through all of them again and again takes a
-# twentieth of the time.
-gc.set_threshold(200_000, 50, 100)
 
 # Machines are noisy: a slow example is not a wrong one.
 hypothesis.settings.register_profile("drogo", deadline=None, print_blob=True, derandomize=True)
