@@ -20,7 +20,7 @@ class Reproduce:
     unless given. Only if named, since they take long: options-plain, options-returns,
     hindrance."""
     preset: Literal["fast", "paper"] = "fast"
-    """fast: less than an hour. paper: exactly the paper's settings, about a day."""
+    """fast: about two hours on two cores. paper: exactly the paper's settings, about a day."""
     seeds: int | None = None
     """Number of seeds: 10 unless given, 2 with --quick."""
     quick: bool = False
