@@ -12,7 +12,7 @@ import numpy.typing as npt
 from jaxtyping import Bool, Float, Int, Shaped
 
 from drogo.config import is_a
-from drogo.errors import DataError
+from drogo.errors import ArgumentError, DataError
 from drogo.files import KINDS
 from drogo.mdp.arrays import frozen
 
@@ -127,6 +127,25 @@ def as_type(name: str, values: npt.ArrayLike, dtype: np.dtype) -> Shaped[np.ndar
             remedy="Give observations as they were in the data: images are not to be scaled.",
         )
     return cast
+
+
+def as_batch(
+    name: str, values: npt.ArrayLike, table: Shaped[np.ndarray, "distinct ..."]
+) -> Shaped[np.ndarray, "n ..."]:
+    """Returns a batch of observations in the type of others, whose shape they must have.
+
+    Args:
+        name: Whatever was trained on the others.
+        values: The observations.
+        table: The others.
+    """
+    batch, expected = as_type(name, values, table.dtype), table.shape[1:]
+    if batch.ndim != table.ndim or batch.shape[1:] != expected:
+        raise ArgumentError(
+            f"the observations have shape {batch.shape[1:]}; {name} was trained on shape "
+            f"{expected}. Give a batch: (n, {', '.join(map(str, expected))})."
+        )
+    return batch
 
 
 def actions(

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float, Int, Shaped
 
 from drogo.config import CUSTOM, Config, is_a
-from drogo.data.arrays import MOST_ACTIONS, as_type
+from drogo.data.arrays import MOST_ACTIONS, as_batch, as_type
 from drogo.data.table import merge_equal
 from drogo.device import to_device
 from drogo.errors import ArgumentError, DamagedFile, DrogoError
@@ -122,13 +122,7 @@ class LogEigenvector:
         Args:
             observations: A batch of observations.
         """
-        batch = as_type("this fit", observations, self.observations.dtype)
-        expected = self.observations.shape[1:]
-        if batch.shape[1:] != expected:
-            raise ArgumentError(
-                f"the observations have shape {batch.shape[1:]}; this fit was trained on shape "
-                f"{expected}. Give a batch: (n, {', '.join(map(str, expected))})."
-            )
+        batch = as_batch("this fit", observations, self.observations)
         v = self._by_network(batch, slice(None))
         known = self.observations[self.terminal_states]
         table, index = merge_equal(np.concatenate([known, batch]))

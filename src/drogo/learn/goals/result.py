@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from jaxtyping import Bool, Float, Int, Shaped
 
-from drogo.data.arrays import as_type
+from drogo.data.arrays import as_batch, as_type
 from drogo.data.table import row_bytes
 from drogo.errors import ArgumentError
 from drogo.exact.columns import as_rewards
@@ -217,13 +217,7 @@ class GoalMap:
 
     def as_batch(self, observations: Any) -> Shaped[np.ndarray, "batch ..."]:
         """Returns observations in the type of the data, and checks their shape."""
-        batch = as_type("this map", observations, self.observations.dtype)
-        if batch.ndim != self.observations.ndim or batch.shape[1:] != self.shape:
-            raise ArgumentError(
-                f"the observations have shape {batch.shape}; this map was trained on shape "
-                f"{self.shape}. Give a batch: (n, {', '.join(map(str, self.shape))})."
-            )
-        return batch
+        return as_batch("this map", observations, self.observations)
 
     def rows_of(self, batch: Shaped[np.ndarray, "n ..."]) -> Int[np.ndarray, " n"]:
         """Returns the rows of `observations` that are these bit for bit, and -1 for others."""

@@ -11,7 +11,7 @@ import scipy.linalg
 from jaxtyping import Float, Int, Shaped
 
 from drogo.config import Config
-from drogo.data.arrays import as_type
+from drogo.data.arrays import as_batch
 from drogo.errors import ArgumentError
 from drogo.exact import Spectrum, cosines, overlap
 from drogo.learn.judge import outputs
@@ -94,13 +94,7 @@ class Eigenvectors:
         Args:
             observations: A batch of observations.
         """
-        batch = as_type("this fit", observations, self.observations.dtype)
-        expected = self.observations.shape[1:]
-        if batch.shape[1:] != expected:
-            raise ArgumentError(
-                f"the observations have shape {batch.shape[1:]}; this fit was trained on shape "
-                f"{expected}. Give a batch: (n, {', '.join(map(str, expected))})."
-            )
+        batch = as_batch("this fit", observations, self.observations)
         return self.mixing @ np.moveaxis(outputs(self.learner, self.state.params, batch), 2, 1)
 
     def score(self, truth: Spectrum) -> Float[np.ndarray, "seeds vectors"]:
