@@ -16,9 +16,14 @@ SHORT = {
     "jitted_agent": ["--steps", "480", "--seeds", "2", "--updates", "1"],
 }
 """What makes long examples short."""
+SLOW = ("sb3_minigrid", "jitted_agent", "online_dqn")
+EXAMPLES = [
+    pytest.param(path, id=path.stem, marks=[pytest.mark.slow] * (path.stem in SLOW))
+    for path in sorted((ROOT / "examples").glob("*.py"))
+]
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.py")), ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", EXAMPLES)
 def test_examples(path, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     for module in ("stable_baselines3", "torch"):
@@ -30,6 +35,7 @@ def test_examples(path, tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_site_builds(tmp_path):
     needs.module("mkdocs")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]

@@ -6,7 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 
+
+@pytest.mark.slow
 def test_hostile_input_is_a_clear_error_or_a_right_answer():
     script = Path(__file__).with_name("fuzz.py")
     done = subprocess.run(

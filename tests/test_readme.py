@@ -13,6 +13,8 @@ from drogo.cli import main
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+SLOW = re.compile(r"stable_baselines3|use\.sb3|LocalEngine|certify\(|discover_deep")
+"""What makes a snippet slow: training an agent, other processes, rollouts."""
 
 
 def blocks(language):
@@ -20,7 +22,9 @@ def blocks(language):
         found = re.findall(rf"^( *)```{language}\n(.*?)^\1```", page.read_text(), re.M | re.S)
         for number, (indent, block) in enumerate(found):
             text = "\n".join(line.removeprefix(indent) for line in block.split("\n"))
-            yield pytest.param(text, id=f"{page.name}-{language}-{number}")
+            slow = page.name != "README.md" and SLOW.search(text) is not None
+            name = f"{page.name}-{language}-{number}"
+            yield pytest.param(text, id=name, marks=[pytest.mark.slow] * slow)
 
 
 def drogo_commands():

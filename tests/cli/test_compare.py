@@ -39,6 +39,7 @@ def fits(command, tmp_path_factory):
     return made
 
 
+@pytest.mark.slow
 def test_two_views_of_one_map(command, fits, tmp_path):
     """They are compared state by state, although they observe different things."""
     arguments = ("compare", fits["state"], fits["one-hot"], "--out", tmp_path)

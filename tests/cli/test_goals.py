@@ -65,6 +65,7 @@ def test_what_cannot_be_is_a_clear_error(command, tmp_path, world, arguments, me
     assert not list((tmp_path / "out").glob("*/report.json"))
 
 
+@pytest.mark.slow
 def test_a_click_in_the_page_chooses_the_goal(command, tmp_path, world):
     program = needs.program("chromium", "google-chrome")
     playwright = needs.module("playwright.sync_api")

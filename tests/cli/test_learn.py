@@ -219,6 +219,7 @@ def test_a_tabular_environment_has_a_truth(command, tmp_path):
     assert not list(tmp_path.glob("*/certificate.png"))
 
 
+@pytest.mark.slow
 def test_a_continuous_environment_is_checked_by_rollouts(command, tmp_path):
     few = ("--seeds", 1, "--updates", 5, "--transitions", 1000, "--width", 16, "--depth", 2)
     ask = ("learn", "CartPole-v1", "--reward", -1, *few, "--certify", 2, "--out", tmp_path)

@@ -36,6 +36,7 @@ def answer(command, arguments):
     return command(*arguments)
 
 
+@pytest.mark.slow
 def test_a_map_of_ones_own_with_a_saved_fit(answer, place):
     assert (answer.status, answer.err) == (0, "")
     assert "DR fit" in answer.out

@@ -64,6 +64,7 @@ def test_a_table_learns_the_map_while_it_trains(command, place):
     assert again.out.strip() == answer.out.replace("Written", "Already there").strip()
 
 
+@pytest.mark.slow
 def test_an_agent_of_stable_baselines3(command, place):
     needs.module("stable_baselines3")
     answer = train(command, place, "dqn", "--steps", 120, "--map", "network", "--json")

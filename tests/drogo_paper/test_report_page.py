@@ -72,6 +72,7 @@ def test_fits_a_phone(browser, page_file):
     assert page.evaluate("document.documentElement.scrollWidth") <= 375
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_can_be_read_in_the_dark(browser, page_file, scheme):
     page, _ = open_page(browser, page_file, color_scheme=scheme)

@@ -63,6 +63,7 @@ def tiny(monkeypatch):
     monkeypatch.setattr(ablation, "TRANSITIONS", 2000)
 
 
+@pytest.mark.slow
 def test_a_question_with_rounds(tiny, tmp_path):
     """The ablation runs its searches, then the settings they chose, and nothing twice."""
     store, engine = Store(tmp_path), InThisProcess()
@@ -114,6 +115,7 @@ def run(capsys, *arguments):
     return captured.out, captured.err, status
 
 
+@pytest.mark.slow
 def test_the_command_and_its_page(capsys, tmp_path, monkeypatch):
     monkeypatch.setattr(report, "as_png", lambda figure, dpi: b"a picture")  # the page's tests draw
     monkeypatch.setattr(formulations, "LAMBDAS", formulations.LAMBDAS[-2:])

@@ -236,6 +236,7 @@ def test_few_held_out_transitions_do_not_excuse_everything():
     assert "above the tolerance" in result.diagnosis()[0]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("optimised")
 def test_terminal_states_of_a_continuous_world_are_known_to_the_network():
     """An end that was not in the data, near to those that were, is worth about 0."""

@@ -64,6 +64,7 @@ def test_a_region_behind_which_the_map_is_too_high_is_found_where_it_matters(fou
     assert not made.held[0][off].any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("low", [70, 26, 54])
 def test_a_state_that_is_much_too_low_hides_nothing(four_rooms, low):
     """All other values are those of a world without it, so that every rollout agrees. Rollouts do
@@ -137,6 +138,7 @@ def test_the_first_state_may_be_chosen():
     assert (after.observations[:, 1] != seen[:, 1]).all()
 
 
+@pytest.mark.slow
 def test_a_walled_room_is_certified_with_its_truth_and_not_with_a_leak(unchecked):
     env = gymnasium.make("drogo/Room-Wall-v0").unwrapped
     sim, truth = simulator(env), walled_room_truth("wall", LAM)

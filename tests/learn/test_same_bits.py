@@ -4,6 +4,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 FITS = """
 import gymnasium
 from drogo import collect, fit
@@ -23,6 +25,7 @@ print(*bits())
 """
 
 
+@pytest.mark.slow
 def test_one_core_in_another_process_gives_the_same_bits():
     """Here, the process has all cores."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}

@@ -21,6 +21,7 @@ def job(name, x=0, **settings):
     return Job(f"run_jobs:{name}", {"x": x, **settings}, f"{name} of {x}")
 
 
+@pytest.mark.slow
 def test_everything_that_can_happen_to_a_job(tmp_path):
     """Success, an error, a process that dies once, and one that always dies: all in one sweep."""
     store = Store(tmp_path)
@@ -121,6 +122,7 @@ def driver(tmp_path, monkeypatch):
     return [sys.executable, "-c", DRIVER, str(tmp_path / "runs"), str(log)], log
 
 
+@pytest.mark.slow
 def test_killed_at_random_moments_and_started_again(driver, tmp_path):
     command, log = driver
     rng = random.Random(0)

@@ -55,6 +55,7 @@ def test_a_cluster_is_started(cluster):
     assert cluster[0].poll() is None
 
 
+@pytest.mark.slow
 def test_the_same_as_the_local_engine_though_a_node_is_lost(cluster, tmp_path):
     program, output, directory = cluster
     status = program.wait(timeout=240)

@@ -185,6 +185,7 @@ def test_a_network_learns_the_column():
     assert not online.metrics["diverged"]
 
 
+@pytest.mark.slow
 def test_optimism_and_what_was_seen_decide_whether_a_network_learns():
     columns = steps_of(300)
     columns = rows(columns, ~columns[-1])

@@ -302,6 +302,7 @@ agent.learn(10**8, callback=[LearnMap(online), Checkpoints(sys.argv[1], online, 
 """
 
 
+@pytest.mark.slow
 def test_killed_and_resumed_the_map_and_the_agent_go_on_together(sb3, ours, tmp_path):
     from drogo.use.sb3_files import restore
 
