@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from scipy.stats import bootstrap
 
 LEVEL = 0.95
 """The coverage of every interval."""
@@ -43,6 +42,8 @@ def bootstrap_mean(
     mean = float(values.mean())
     if values.size == 1 or np.ptp(values) == 0:
         return Interval(mean, mean, mean)
+    from scipy.stats import bootstrap  # takes a second
+
     low, high = bootstrap(
         (values,),
         np.mean,

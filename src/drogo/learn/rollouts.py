@@ -27,8 +27,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 from jaxtyping import Bool, Float, Int
-from scipy.special import logsumexp
-from scipy.stats import t as student
+from scipy.special import (
+    logsumexp,
+    stdtrit,  # importing scipy.stats takes a second
+)
 
 from drogo.data.simulate import Simulator
 from drogo.errors import ArgumentError
@@ -264,7 +266,7 @@ def interval(
     top = log_all.max(axis=1)
     finite = np.isfinite(top)
     top = np.where(finite, top, 0.0)[:, None]
-    width = student.ppf(1 - level / 2, groups - 1) / np.sqrt(groups)
+    width = stdtrit(groups - 1, 1 - level / 2) / np.sqrt(groups)
     with np.errstate(divide="ignore", invalid="ignore"):
         low, whole = np.exp(log_low - top), np.exp(log_all - top)
         effective = np.nan_to_num(whole.sum(axis=1) ** 2 / (whole**2).sum(axis=1))
