@@ -32,7 +32,9 @@ from .learn import (
     fit_goals as fit_goals,
     fit_spectrum as fit_spectrum,
     load as load,
+    load_continuing as load_continuing,
     load_goals as load_goals,
+    load_spectrum as load_spectrum,
     sweep as sweep,
 )
 from .mdp import MDP as MDP
@@ -50,5 +52,6 @@ from .worlds.control import STARTS as STARTS
 from .worlds.goals import ReachGoals as ReachGoals
 from .worlds.grid import GridWorld as GridWorld
 from .worlds.minigrid import MiniGridWorld as MiniGridWorld
+from .worlds.never_ending import NeverEnding as NeverEnding
 
 __version__: str

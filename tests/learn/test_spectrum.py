@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from drogo import MDP, Transitions, exact, fit
-from drogo.errors import ArgumentError
-from drogo.learn import ALLO, GGDO, Numbers, Sample, SeveralGDO
+from drogo.errors import ArgumentError, DamagedFile
+from drogo.learn import ALLO, GGDO, Numbers, Sample, SeveralGDO, load_spectrum
 from drogo.learn.networks import Holding, Table
 from drogo.learn.spectrum.problem import evenly, rows_of, solve, with_rows_of_terminals
 
@@ -171,3 +171,34 @@ def test_ggdo_learns_the_successor_representation_and_shapes_with_it():
 def test_arguments_are_checked(settings, message):
     with pytest.raises(ArgumentError, match=message):
         fit(corridor()[0], **settings)
+
+
+def test_saved_and_loaded(tmp_path):
+    data = corridor()[0]
+    result = fit(data, objective="allo", vectors=2, updates=30, seeds=2)
+    result.save(tmp_path / "vectors.npz")
+    again = load_spectrum(tmp_path / "vectors.npz")
+    assert repr(again) == repr(result)
+    for name in ("vectors", "eigenvalues", "cosines", "overlap"):
+        assert np.array_equal(getattr(again, name), getattr(result, name))
+    assert np.allclose(again.rotated().vectors, result.rotated().vectors)
+    shown = data.observations[:3]
+    assert np.array_equal(again(shown), result(shown))
+    assert np.array_equal(again.potential(1, 1)(shown), result.potential(1, 1)(shown))
+    with pytest.raises(FileExistsError):
+        result.save(tmp_path / "vectors.npz")
+    (tmp_path / "half.npz").write_bytes((tmp_path / "vectors.npz").read_bytes()[:500])
+    with pytest.raises(DamagedFile):
+        load_spectrum(tmp_path / "half.npz")
+
+
+def test_an_own_objective_is_given_again(tmp_path):
+    class Mine(ALLO):
+        pass
+
+    result = fit(corridor()[0], objective=Mine, vectors=2, updates=2)
+    result.save(tmp_path / "vectors.npz")
+    with pytest.raises(DamagedFile, match="Mine' is the user's own, which a file cannot hold"):
+        load_spectrum(tmp_path / "vectors.npz")
+    again = load_spectrum(tmp_path / "vectors.npz", objective=Mine)
+    assert np.array_equal(again.vectors, result.vectors)

@@ -6,7 +6,9 @@ from drogo.learn.certify import Certificate as Certificate, certify as certify
 from drogo.learn.continuing import (
     ContinuingMap as ContinuingMap,
     fit_continuing as fit_continuing,
+    load_continuing as load_continuing,
 )
+from drogo.learn.files import load as load
 from drogo.learn.fit import fit as fit, sweep as sweep
 from drogo.learn.goals import (
     GoalConfig as GoalConfig,
@@ -30,7 +32,7 @@ from drogo.learn.objectives import (
     Sample as Sample,
 )
 from drogo.learn.policy import Policy as Policy
-from drogo.learn.result import LogEigenvector as LogEigenvector, load as load
+from drogo.learn.result import LogEigenvector as LogEigenvector
 from drogo.learn.spectrum import (
     ALLO as ALLO,
     GGDO as GGDO,
@@ -38,6 +40,7 @@ from drogo.learn.spectrum import (
     Eigenvectors as Eigenvectors,
     SeveralGDO as SeveralGDO,
     fit_spectrum as fit_spectrum,
+    load_spectrum as load_spectrum,
 )
 from drogo.learn.train import Report as Report
 from drogo.learn.value import ValueFunction as ValueFunction

@@ -1,36 +1,61 @@
 """`fit_continuing`: the map of a task that never ends, and what a step is worth in it.
 
-A state takes the place of the terminal one. With all rewards lowered by what a step is worth, the
-episodes from this reference state back to it are worth nothing on balance, and a map is learned
-that is 0 there, as any other map is learned that is 0 in a terminal state. What a step is worth
-follows from the data: it is the largest eigenvalue of the problem that they describe.
+A state takes the place of the terminal one: the map is 0 there. With all rewards lowered by what a
+step is worth, the way from this reference state back to it is worth nothing on balance. There are
+two ways to learn it:
+
+- Where states repeat, what a step is worth follows from the data: it is the largest eigenvalue of
+  the problem that they describe. The map is then learned like any other, with the reference state
+  as the terminal one.
+- Elsewhere the map and what a step is worth are learned together (`drogo.learn.differential`).
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 
+from drogo.config import CUSTOM, Config, configure
 from drogo.data import DefaultPolicy, Transitions, under
+from drogo.data.arrays import as_batch
 from drogo.data.empirical import empirical
 from drogo.data.table import merge_equal
-from drogo.errors import ArgumentError, DataError, check_number
-from drogo.exact.growth import Steps, classes, growth
-from drogo.learn.arguments import Seeds
+from drogo.errors import ArgumentError, DamagedFile, DataError, DrogoError, check_number
+from drogo.exact.growth import Growth, classes, growth
+from drogo.files import Header, read_array_file, write_array_file
+from drogo.learn.arguments import Seeds, own_parts, report_divergence, seed_list
+from drogo.learn.build import UserNetwork, choose
+from drogo.learn.checkpoint import Progress, as_section, section
+from drogo.learn.differential import (
+    AbstractDifferential,
+    Differential,
+    DifferentialActionValues,
+    learned_eigenvalue,
+    prepare_jointly,
+)
+from drogo.learn.files import check_parts, from_parts, parts_of
 from drogo.learn.fit import fit
 from drogo.learn.policy import Policy
-from drogo.learn.result import LogEigenvector
-from drogo.learn.train import Callback
+from drogo.learn.prepare import describe
+from drogo.learn.result import LogEigenvector, make_results
+from drogo.learn.spectrum.problem import evenly
+from drogo.learn.train import Callback, train
 from drogo.potential import Potential
 
+FORMAT, OWN = "drogo continuing 1", "continuing/"
+ARRAYS = ("v", "log_eigenvalue", "reference")
 EXPECTED = ("observation(s) are terminal states in some", "rewards are not negative. The vector is")
 """Warnings that are no news here: the reference state is left again, and rewards are lowered."""
+UNUSED = {"terminal_fraction": 0.0, "ceiling": False, "direct": False}
+"""Settings of the presets that need terminal states, as they are switched off."""
+TARGET_RATE = 0.3
+"""Without a target network, and with no terminal state to bound it, v runs away."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -39,34 +64,66 @@ class ContinuingMap:
 
     v: Float[np.ndarray, "seeds distinct"]
     """log e at every distinct observation of the data, 0 at the reference."""
-    log_eigenvalue: float
-    """The log of the largest eigenvalue of `diag(exp(r/lam)) P`, by the data."""
-    lam: float
-    reference: int
-    """The row of `observations` at which the map is 0."""
+    log_eigenvalue: Float[np.ndarray, " seeds"]
+    """The log of the largest eigenvalue of `diag(exp(r/lam)) P`: by the data, or as it was
+    learned."""
+    reference: Shaped[np.ndarray, ...]
+    """The observation at which the map is 0."""
     fit: LogEigenvector
-    """The fit to rewards that are lowered by `gain`, with the reference as the terminal state."""
+    """The fit to rewards that are lowered by the gain. Its v may differ by a constant."""
 
     def __repr__(self) -> str:
-        return f"ContinuingMap(gain {self.gain:.6g}, reference {self.reference}, {self.fit!r})"
+        gain = ", ".join(f"{number:.6g}" for number in self.gain)
+        return f"ContinuingMap(gain {gain}, {self.fit!r})"
 
     @property
-    def gain(self) -> float:
+    def lam(self) -> float:
+        """The temperature lambda."""
+        return self.fit.config.lam
+
+    @property
+    def gain(self) -> Float[np.ndarray, " seeds"]:
         """`lam log(eigenvalue)`: what a step is worth on average, as in `exact.Perron`."""
         return self.lam * self.log_eigenvalue
 
     @property
     def status(self) -> tuple[str, ...]:
-        """The status of each seed, as of any fit."""
+        """The status of each seed, as of any fit. Where the eigenvalue was learned as well and is
+        known, a fit has converged if it is within the tolerance, too."""
         return self.fit.status
+
+    @property
+    def history(self) -> Mapping[str, np.ndarray]:
+        """The history of the fit; `log_eigenvalue` is in it if it was learned."""
+        return self.fit.history
 
     @property
     def observations(self) -> np.ndarray:
         """The distinct observations of the data."""
         return self.fit.observations
 
+    def __call__(self, observations: Any) -> Float[np.ndarray, "seeds batch"]:
+        """Returns log e at any observations, also unseen ones; 0 at the reference.
+
+        Args:
+            observations: A batch of observations.
+        """
+        batch = as_batch("this fit", observations, self.observations)
+        return self.fit(batch) - self.fit(self.reference[None])
+
+    def save(self, path: str | Path, *, overwrite: bool = False) -> None:
+        """Writes the map to one `.npz` file, as `LogEigenvector.save` does.
+
+        Args:
+            path: The file.
+            overwrite: Whether to replace a file that is there.
+        """
+        arrays, settings = parts_of(self.fit)
+        arrays |= as_section(OWN, {name: getattr(self, name) for name in ARRAYS})
+        write_array_file(Path(path), arrays, {"format": FORMAT, **settings}, overwrite=overwrite)
+
     def policy(self, seed: int = 0) -> Policy:
-        """Returns the policy that one seed has learned, if the objective is "q".
+        """Returns the policy that one seed has learned, if the data have discrete actions.
 
         Args:
             seed: One of the seeds.
@@ -88,6 +145,7 @@ def fit_continuing(
     *,
     lam: float = 20.0,
     reference: Any = None,
+    preset: str = "auto",
     seeds: Seeds = 1,
     default_policy: DefaultPolicy | None = None,
     checkpoint: str | Path | None = None,
@@ -97,11 +155,14 @@ def fit_continuing(
     """Learns the map of a task that never ends, and what a step is worth in it.
 
     Args:
-        data: The transitions, of states that repeat. None of them is terminated, and their rewards
-            may have any sign and may depend on the action and on the next state.
+        data: The transitions. None of them is terminated, and their rewards may have any sign and
+            may depend on the action and on the next state.
         lam: The temperature lambda.
         reference: The observation at which the map is 0; by default that of the first transition.
-            It must be come back to again and again.
+            Where states repeat, it must be come back to again and again.
+        preset: "direct" to compute what a step is worth from the data, where states repeat; "fast"
+            or "stable" to learn it together with the map; or "auto": direct where states repeat,
+            stable elsewhere.
         seeds: As in `fit`.
         default_policy: As in `fit`.
         checkpoint: As in `fit`.
@@ -123,66 +184,177 @@ def fit_continuing(
         raise DataError(
             f"{int(data.terminated.sum())} of the {len(data)} transitions are terminated, so this "
             "task ends.",
-            remedy="Use fit, in which terminal states hold the map in place.",
+            remedy="Use fit, in which terminal states hold the map in place, or collect from "
+            "drogo.NeverEnding(env), whose episodes lead on to the next one.",
         )
+    place = _reference(data, reference)
+    settings = {"lam": lam, "objective": "drogo" if data.n_actions is None else "q", **settings}
+    if settings["objective"] not in JOINTLY:
+        raise ArgumentError(
+            f"objective is {settings['objective']!r}; for a task that never ends it is 'drogo', or "
+            "'q' for data with discrete actions."
+        )
+    common = {"seeds": seeds, "checkpoint": checkpoint, "callbacks": callbacks}
+    if preset == "direct" or (preset == "auto" and data.repeats):
+        return _directly(data, place, {"preset": preset, **common, **settings}, default_policy)
+    return _jointly(data, place, preset, settings, default_policy, **common)
+
+
+JOINTLY: dict[str, type[AbstractDifferential]] = {
+    "drogo": Differential,
+    "q": DifferentialActionValues,
+}
+
+
+def _directly(
+    data: Transitions,
+    reference: np.ndarray,
+    settings: dict[str, Any],
+    default_policy: DefaultPolicy | None,
+) -> ContinuingMap:
+    """Computes what a step is worth, and learns the map of what is left."""
     if not data.repeats:
         raise DataError(
             "what a step is worth is computed from states that repeat, and in these "
             f"{len(data)} transitions there are {len(data.observations)} different observations.",
-            remedy="Give coarser observations.",
+            remedy="Use preset='stable', which learns it.",
         )
+    lam = settings["lam"]
     row = _row_of(data, reference)
     weighed, _ = under(data, default_policy)
-    log_eigenvalue = _log_eigenvalue(empirical(weighed, lam).steps, row)
+    log_eigenvalue = _growth(weighed, lam, row)[0].log_eigenvalue
     lowered = replace(
         data,
         reward=data.reward - lam * log_eigenvalue,
         terminated=data.next_state == row,
         terminal_value=np.zeros(len(data)),
     )
-    objective = "drogo" if data.n_actions is None else "q"
     with warnings.catch_warnings():
         for expected in EXPECTED:
             warnings.filterwarnings("ignore", f".*{expected.replace('(s)', '.s.')}", UserWarning)
-        found = fit(
-            lowered,
-            lam=lam,
-            seeds=seeds,
-            default_policy=default_policy,
-            checkpoint=checkpoint,
-            callbacks=callbacks,
-            **{"objective": objective, "scaled": True, **settings},
-        )
+        found = fit(lowered, default_policy=default_policy, **{"scaled": True, **settings})
     v = found.v - found.v[:, [row]]
-    return ContinuingMap(v, log_eigenvalue, lam, row, found)
+    return ContinuingMap(v, np.full(len(v), log_eigenvalue), reference, found)
 
 
-def _row_of(data: Transitions, reference: Any) -> int:
-    """Returns the row of an observation in the table."""
-    if reference is None:
-        return int(data.state[0])
-    table = np.asarray(data.observations)
-    try:
-        one = np.asarray(reference, dtype=table.dtype).reshape(1, *table.shape[1:])
-    except (TypeError, ValueError):
-        one = None
-    if one is not None:
-        _, index = merge_equal(np.concatenate([table, one]))
-        rows = np.flatnonzero(index[:-1] == index[-1])
-        if rows.size:
-            return int(rows[0])
-    raise ArgumentError(
-        f"reference is {reference!r}, which is none of the {len(table)} observations of the data."
+def _jointly(
+    data: Transitions,
+    reference: np.ndarray,
+    preset: str,
+    settings: dict[str, Any],
+    default_policy: DefaultPolicy | None,
+    seeds: Seeds,
+    checkpoint: str | Path | None,
+    callbacks: Sequence[Callback],
+) -> ContinuingMap:
+    """Learns the map, and what a step is worth."""
+    objective = JOINTLY[settings["objective"]]
+    settings = {"target_rate": TARGET_RATE, **settings, "objective": objective}
+    own, named = own_parts(settings)
+    config = configure(data, preset, named)
+    if objective.per_action and data.n_actions is None:
+        raise ArgumentError(
+            "objective 'q' has a value for each action, and these transitions have no discrete "
+            "actions. Use objective='drogo'."
+        )
+    data, notes = under(
+        data, default_policy, by_action=objective.per_action, always=config.weigh_actions
+    )
+    own |= {} if default_policy is None else {"default_policy": default_policy}
+    data = evenly(data) if data.repeats else data  # states that are seldom seen count as well
+    mean = float(np.average(data.reward, weights=data.weight))
+    shifted = replace(data, reward=data.reward - mean)
+    known = None
+    if data.repeats:
+        found, part = _growth(shifted, config.lam, _row_of(data, reference))
+        known = (found.log_e, found.log_eigenvalue) if part.all() else None
+    training, states = prepare_jointly(
+        shifted, _without_ends(config, data), seed_list(seeds), own, known
+    )
+    progress = train(training, Progress(states), checkpoint, callbacks)
+    (result,) = make_results(training, progress, notes)
+    report_divergence(result.seeds, result.diverged_at, "Try a smaller step_size, or a larger lam.")
+    log_eigenvalue = learned_eigenvalue(result.learner, result.state.params) + mean / config.lam
+    return ContinuingMap(
+        result.v - result(reference[None]), log_eigenvalue, np.asarray(reference), result
     )
 
 
-def _log_eigenvalue(steps: Steps, row: int) -> float:
-    """Returns the log of the eigenvalue of the class of states that the reference is in."""
+def _without_ends(config: Config, data: Transitions) -> Config:
+    network = choose(data.observations) if config.network == "auto" else config.network
+    return replace(config, **UNUSED, network=network, objective=CUSTOM)
+
+
+def _reference(data: Transitions, reference: Any) -> np.ndarray:
+    """Returns the reference as one observation like those of the data."""
+    table = data.observations
+    if reference is None:
+        return np.asarray(table[data.state[0]])
+    try:
+        return np.asarray(reference, dtype=table.dtype).reshape(table.shape[1:])
+    except (TypeError, ValueError):
+        raise ArgumentError(
+            f"reference is {reference!r}; expected one observation of shape {table.shape[1:]}."
+        ) from None
+
+
+def _row_of(data: Transitions, reference: np.ndarray) -> int:
+    """Returns the row of an observation in the table."""
+    table = np.asarray(data.observations)
+    _, index = merge_equal(np.concatenate([table, reference[None]]))
+    rows = np.flatnonzero(index[:-1] == index[-1])
+    if not rows.size:
+        raise ArgumentError(
+            f"reference is {reference.tolist()}, which is none of the {len(table)} observations of "
+            "the data."
+        )
+    return int(rows[0])
+
+
+def _growth(data: Transitions, lam: float, row: int) -> tuple[Growth, np.ndarray]:
+    """Returns the largest eigenvalue and its vector over the class of states that the reference is
+    in, and which states these are."""
+    steps = empirical(data, lam).steps
     everything = np.arange(steps.n) < steps.n - 1  # the last one stands for terminal states
     for part in classes(steps, everything):
         if part[row]:
-            return growth(steps, part).log_eigenvalue
+            return growth(steps, part), part[:-1]
     raise DataError(
         f"observation {row} of the table, the reference, is never come back to in these data.",
         remedy="Choose another reference=, or collect more transitions.",
     )
+
+
+def load_continuing(
+    path: str | Path, *, network: UserNetwork | None = None, optimiser: Any = None
+) -> ContinuingMap:
+    """Returns a saved map of a task that never ends.
+
+    Args:
+        path: The file.
+        network: The network that was given to `fit_continuing`, if it was the user's own.
+        optimiser: The optax transformation that was given to it, if it was.
+    """
+    path = Path(path)
+    arrays, settings = read_array_file(path, FORMAT, _check_file)
+    own = section(arrays, OWN)
+    if not all(np.isfinite(own[name]).all() for name in ("v", "log_eigenvalue")):
+        raise DamagedFile(f"{path} cannot be loaded: its map is not a number everywhere.")
+    named = {describe(objective): objective for objective in JOINTLY.values()}
+    objective = named.get(settings["own"].get("objective"))
+    try:
+        fitted = from_parts(arrays, settings, network, optimiser, objective)
+    except DrogoError as error:
+        raise type(error)(f"{path} cannot be loaded: {error}") from error
+    return ContinuingMap(**own, fit=fitted)
+
+
+def _check_file(settings: dict[str, Any], headers: dict[str, Header]) -> None:
+    """Raises an error unless the settings and the shapes of the arrays are those of such a map."""
+    check_parts(settings, headers)
+    own, shape = section(headers, OWN), headers["v"].shape
+    expected = {"v": shape, "log_eigenvalue": shape[:1]}
+    expected["reference"] = headers["observations"].shape[1:]
+    wrong = [name for name in ARRAYS if own[name].shape != expected[name]]
+    if wrong:
+        raise ValueError(f"the shape of {', '.join(wrong)} is wrong")

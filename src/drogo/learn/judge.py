@@ -73,13 +73,15 @@ class Judge:
         compared = self.plan.compared if self.truths or self.plan.repeats else self.plan.kept[:1]
         outputs = self.outputs(params, compared)
         v = self.log_e(outputs, compared)
-        row = self._by_state(outputs, v) if self.plan.repeats else self._by_group(params)
+        held = jax.vmap(lambda lane: self.learner.network(lane).held())(params)
+        by_state = self.plan.repeats
+        row = self._by_state(outputs, v, held) if by_state else self._by_group(params, held)
         row = {"loss": losses, **row}
         if self.solution is not None:
             gaps = np.where(np.isfinite(self.solution), np.abs(v - self.solution), 0.0)
             row["error"] = gaps.max(axis=1)
-        anchor = int(np.searchsorted(self.plan.compared, self.data.terminal_states[0]))
         for name, vectors in self.truths.items():
+            anchor = int(np.searchsorted(self.plan.compared, self.data.terminal_states[0]))
             known = vectors[:, self.plan.compared]
             gaps = differences(v, known, anchor)
             row[f"cosine_{name}"] = np.concatenate(list(map(cosine, v[:, None], known)))
@@ -174,10 +176,10 @@ class Judge:
         columns = vars(device_rows(source, which, per_action=self.learner.objective.per_action))
         return Batch(None, None, **columns, weight=to_device(weight, dtype=jnp.float32))
 
-    def _by_state(self, outputs: np.ndarray, v: np.ndarray) -> Row:
+    def _by_state(self, outputs: np.ndarray, v: np.ndarray, held: Array | None) -> Row:
         edges = self.data.edges
         residuals = state_residuals(
-            self.learner, self.numbers, to_device(outputs, jnp.float32), self._edges
+            self.learner, self.numbers, to_device(outputs, jnp.float32), self._edges, held
         )
         seen = np.bincount(edges.state, minlength=outputs.shape[1]) > 0
         residuals = np.asarray(residuals, dtype=np.float64)[:, seen]
@@ -189,7 +191,7 @@ class Judge:
         worst = np.where(mixed, np.inf, np.abs(residuals).max(axis=1))
         return self._summary(residuals, worst, step, edges.count, v)
 
-    def _by_group(self, params: Any) -> Row:
+    def _by_group(self, params: Any, held: Array | None) -> Row:
         data, rows = self.data, self.plan.checked
         both = np.concatenate([data.state[rows], data.next_state[rows]])
         outputs = to_device(self.outputs(params, both), dtype=jnp.float32)
@@ -198,7 +200,7 @@ class Judge:
         batch = self._batch(data, weight / weight.sum(), rows)
         slopes, units = (
             np.asarray(part, dtype=np.float64)
-            for part in transition_slopes(self.learner, self.numbers, before, after, batch)
+            for part in transition_slopes(self.learner, self.numbers, before, after, batch, held)
         )
         v = np.asarray(self.learner.objective.log_e(before), dtype=np.float64)
         step = np.asarray(self.learner.objective.log_e(after), dtype=np.float64) - v

@@ -86,7 +86,7 @@ def make_plan(data: Transitions, objective: AbstractObjective, config: Config) -
     # Of both kinds the same share: without terminal states, any constant shift of v would pass.
     both = (order[reaching], order[~reaching])
     held_out = np.concatenate([part[: int(np.ceil(share * part.size))] for part in both])
-    if held_out.size < 2 or both[0].size < 2:  # the only terminal states must not be held out
+    if held_out.size < 2 or both[0].size == 1:  # the only terminal state must not be held out
         trained, held_out = np.arange(n), np.arange(min(n, MOST_HELD_OUT))
     else:
         trained = np.setdiff1d(np.arange(n), held_out)

@@ -27,9 +27,9 @@ from drogo.learn.inputs import Inputs, fit_inputs
 from drogo.learn.judge import Judge
 from drogo.learn.learner import Learner, State, scale_by_step_size
 from drogo.learn.objectives import OBJECTIVES, AbstractObjective, Numbers
-from drogo.learn.plan import BYTES_IN_RESULT, make_plan
+from drogo.learn.plan import BYTES_IN_RESULT, Plan, make_plan
 from drogo.learn.sampling import known_values, make_data
-from drogo.learn.train import Training
+from drogo.learn.train import Judging, Training
 
 MOST_HASHED = 20_000
 """Observations that go into the digest of a data set."""
@@ -72,13 +72,7 @@ def prepare(
     lane_configs = [replace(config, network=network) for config in configs for _ in seeds]
     truths = _truths(truth or {}, data, lane_configs)
     config = lane_configs[0]
-    if inputs is None:
-        inputs = fit_inputs(
-            data.observations,
-            normalise=config.normalise,
-            by_pixel=network == "mlp" and data.observations.nbytes <= BYTES_IN_RESULT,
-            by_state=network == "table",
-        )
+    inputs = inputs or make_inputs(data, config)
     objective = make_objective(config, own)
     solution = _solution(data, objective, lane_configs)
     _check_actions_and_solution(data, objective, config, solution)
@@ -92,19 +86,90 @@ def prepare(
     if solution is not None and config.direct:
         source = known_values(data, solution[0], config.lam, per_action=objective.per_action)
     device_data, sampler = make_data(data, source, plan, learner, seeds, config)
-    schedules = {
-        "constant": optax.constant_schedule(1.0),
-        "cosine": optax.cosine_decay_schedule(1.0, config.updates),
-    }
-    schedule = own.get("schedule") or schedules[config.schedule]
     judge = Judge(data, plan, learner, numbers, lane_configs, truths, solution)
     identity = _identity(judge, configs, seeds, own)
     if "optimiser" in own:
         identity["optimiser"] = _fingerprint(learner, params)
+    schedule = make_schedule(config, own)
     training = Training(judge, device_data, sampler, seeds, schedule, identity)
     lanes = np.tile(np.arange(len(seeds)), len(configs))
     states = init_lanes(learner, take(params, lanes))
     return training, states
+
+
+def prepare_seeds(
+    data: Transitions,
+    config: Config,
+    seeds: list[int],
+    objective: AbstractObjective,
+    own: Mapping[str, Any],
+    make_judge: Callable[[Plan, Learner, Numbers, list[Config]], Judging],
+    identity: Mapping[str, Any],
+) -> tuple[Training, State]:
+    """Returns what `prepare` does, for an objective and a judge of another kind, and without a
+    grid.
+
+    Args:
+        data: The transitions.
+        config: The settings; `config.network` is not "auto".
+        seeds: The seeds.
+        objective: What is minimised, with its numbers.
+        own: What the user gave as objects: network, optimiser, schedule.
+        make_judge: From the plan, the learner, and the numbers and settings of each seed to what
+            measures them.
+        identity: What must agree for a checkpoint to belong to this fit, besides data, settings,
+            seeds and the user's objects.
+    """
+    inputs = make_inputs(data, config)
+    parts = (config, data.observations, inputs, objective, seeds, own, data.n_actions)
+    learner, params = make_learner(*parts)
+    plan = make_plan(data, objective, config)
+    source = data.edges if plan.whole else data
+    device_data, sampler = make_data(data, source, plan, learner, seeds, config)
+    numbers = jax.tree.map(
+        lambda leaf: to_device(np.repeat(np.asarray(leaf)[None], len(seeds), axis=0)),
+        objective.numbers,
+    )
+    judge = make_judge(plan, learner, numbers, [config] * len(seeds))
+    whole_identity = {
+        "configs": [config.as_json()],
+        "seeds": seeds,
+        "data": data_digest(data),
+        "own": {name: describe(part) for name, part in sorted(own.items())},
+        **identity,
+    }
+    schedule = make_schedule(config, own)
+    training = Training(judge, device_data, sampler, seeds, schedule, whole_identity)
+    return training, init_lanes(learner, params)
+
+
+def make_inputs(data: Transitions, config: Config) -> Inputs:
+    """Returns how observations are turned into numbers.
+
+    Args:
+        data: The transitions.
+        config: The settings; `config.network` is not "auto".
+    """
+    return fit_inputs(
+        data.observations,
+        normalise=config.normalise,
+        by_pixel=config.network == "mlp" and data.observations.nbytes <= BYTES_IN_RESULT,
+        by_state=config.network == "table",
+    )
+
+
+def make_schedule(config: Config, own: Mapping[str, Any]) -> Any:
+    """Returns the schedule of the step size: from numbers of updates to factors.
+
+    Args:
+        config: The settings.
+        own: What the user gave as objects.
+    """
+    if "schedule" in own:
+        return own["schedule"]
+    if config.schedule == "cosine":
+        return optax.cosine_decay_schedule(1.0, config.updates)
+    return optax.constant_schedule(1.0)
 
 
 def _check_actions_and_solution(

@@ -31,7 +31,11 @@ def _bare(learner: Learner, numbers: Numbers) -> Learner:
 
 @eqx.filter_jit
 def state_residuals(
-    learner: Learner, numbers: Numbers, outputs: Float[Array, "lanes states ..."], batch: Batch
+    learner: Learner,
+    numbers: Numbers,
+    outputs: Float[Array, "lanes states ..."],
+    batch: Batch,
+    held: Float[Array, "lanes ..."] | None = None,
 ) -> Float[Array, "lanes states ..."]:
     """Returns the residual of every output, NaN where no transition leaves the state (by the
     action that the output is for).
@@ -41,9 +45,10 @@ def state_residuals(
         numbers: The numbers of the objective in each lane.
         outputs: The outputs at every state in each lane.
         batch: All transitions. Its features are not used.
+        held: The numbers that are trained beside the network in each lane, if there are any.
     """
 
-    def of_lane(numbers: Numbers, outputs: Array) -> Array:
+    def of_lane(numbers: Numbers, outputs: Array, held: Array | None) -> Array:
         bare = _bare(learner, numbers)
 
         def total_unit(outputs: Array) -> Array:
@@ -53,11 +58,11 @@ def state_residuals(
             units = bare.objective.unit(output, bare.log_cost(batch))
             return (batch.weight * jax.lax.stop_gradient(units)) @ output
 
-        slopes = jax.grad(lambda x: bare.loss_of_outputs(x, x, batch))(outputs)
+        slopes = jax.grad(lambda x: bare.loss_of_outputs(x, x, batch, held=held))(outputs)
         unit = jax.grad(total_unit)(outputs)
         return jnp.where(unit > 0, slopes / unit, jnp.nan)
 
-    return jax.vmap(of_lane)(numbers, outputs)
+    return jax.vmap(of_lane)(numbers, outputs, held)
 
 
 @eqx.filter_jit
@@ -67,6 +72,7 @@ def transition_slopes(
     outputs: Float[Array, "lanes n ..."],
     next_outputs: Float[Array, "lanes n ..."],
     batch: Batch,
+    held: Float[Array, "lanes ..."] | None = None,
 ) -> tuple[Float[Array, "lanes n"], Float[Array, "lanes n"]]:
     """Returns the derivative of the loss of single transitions, and its unit.
 
@@ -79,21 +85,27 @@ def transition_slopes(
         outputs: The outputs at s.
         next_outputs: The outputs at s'.
         batch: The transitions. Its features are not used.
+        held: The numbers that are trained beside the network in each lane, if there are any.
     """
     if not learner.objective.separable:
         lost = jnp.full(outputs.shape[:2], jnp.nan)
         return lost, jnp.ones_like(lost)
 
-    def of_lane(numbers: Numbers, outputs: Array, next_outputs: Array) -> tuple[Array, Array]:
+    def of_lane(
+        numbers: Numbers, outputs: Array, next_outputs: Array, held: Array | None
+    ) -> tuple[Array, Array]:
         bare = _bare(learner, numbers)
         objective, log_cost = bare.objective, bare.log_cost(batch)
-        squared_norm = (objective.entry(outputs) ** 2).mean()
+        squared_norm = objective.second_moment(outputs, batch.weight)
         output = objective.at_action(outputs, batch.action)
         next_output = objective.next_output(next_outputs, batch.terminated, batch.terminal_value)
-        sample = Sample(log_cost, batch.terminated, jnp.full_like(log_cost, squared_norm))
+        moments = jnp.full_like(log_cost, squared_norm)
+        if held is not None:
+            held = jnp.broadcast_to(held, log_cost.shape + held.shape)
+        sample = Sample(log_cost, batch.terminated, moments, held)
         return bare.slopes(output, next_output, sample), objective.unit(output, log_cost)
 
-    return jax.vmap(of_lane)(numbers, outputs, next_outputs)
+    return jax.vmap(of_lane)(numbers, outputs, next_outputs, held)
 
 
 def in_groups(

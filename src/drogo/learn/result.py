@@ -4,44 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from numbers import Integral
 from pathlib import Path
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int, Shaped
 
-from drogo.config import CUSTOM, Config, is_a
-from drogo.data.arrays import MOST_ACTIONS, as_batch, as_type
+from drogo.config import Config
+from drogo.data.arrays import as_batch, as_type
 from drogo.data.table import merge_equal
 from drogo.device import to_device
-from drogo.errors import ArgumentError, DamagedFile, DrogoError
-from drogo.files import Header, read_array_file, write_array_file
-from drogo.learn.build import UserNetwork
+from drogo.errors import ArgumentError
 from drogo.learn.checkpoint import (
-    HISTORY,
-    STATE,
     Progress,
-    as_section,
-    by_path,
-    check_history,
-    section,
-    tree_from,
 )
-from drogo.learn.inputs import Inputs
 from drogo.learn.judge import Judge, outputs
 from drogo.learn.learner import Learner, State
-from drogo.learn.objectives import AbstractObjective, Numbers
 from drogo.learn.policy import Policy
-from drogo.learn.prepare import make_learner, make_objective, take
+from drogo.learn.prepare import take
 from drogo.learn.train import Training, lost_at
 from drogo.learn.value import ValueFunction, single_log_e, single_output, terminal_values
 from drogo.potential import Potential
 from drogo.requests import versions
 
-FORMAT = "drogo fit 8"
 MANY_AT_CAP = 0.02
 FALLING = 0.05
 """The share of its depth by which v may fall over the last quarter of training."""
@@ -266,123 +252,9 @@ class LogEigenvector:
             path: The file.
             overwrite: Whether to replace a file that is there.
         """
-        arrays = {name: getattr(self, name) for name in ARRAYS}
-        arrays |= as_section(HISTORY, self.history) | as_section(STATE, by_path(self.state))
-        arrays |= as_section("inputs/", vars(self.learner.inputs))
-        arrays |= as_section("numbers/", vars(self.learner.objective.numbers))
-        settings = {
-            "format": FORMAT,
-            "config": self.config.as_json(),
-            **{name: getattr(self, name) for name in (*TUPLES, *OTHERS)},
-        }
-        write_array_file(Path(path), arrays, settings, overwrite=overwrite)
+        from drogo.learn.files import write_fit  # which imports this file
 
-
-STATUSES = {"converged", "unverified", "max_updates", "diverged"}
-ARRAYS = ("v", "observations", "terminal_states", "terminal_values", "log_scale", "mean_step")
-TUPLES = ("seeds", "status", "diverged_at", "notes")
-OTHERS = ("own", "versions", "data_digest", "n_actions")
-"""The fields of a fit that a file holds as they are: as arrays, or among its settings."""
-
-
-def load(
-    path: str | Path,
-    *,
-    network: UserNetwork | None = None,
-    optimiser: Any = None,
-    objective: type[AbstractObjective] | None = None,
-) -> LogEigenvector:
-    """Returns a saved fit.
-
-    Args:
-        path: The file.
-        network: The network that was given to `fit`, if it was the user's own.
-        optimiser: The optax transformation that was given to `fit`. Without it the fit can be used
-            but not continued.
-        objective: The class that was given to `fit`, if it was the user's own.
-    """
-    path = Path(path)
-    arrays, settings = read_array_file(path, FORMAT, _check_file)
-    try:
-        return _from_file(arrays, settings, network, optimiser, objective)
-    except DrogoError as error:
-        raise type(error)(f"{path} cannot be loaded: {error}") from error
-
-
-def _check_file(settings: dict[str, Any], headers: dict[str, Header]) -> None:
-    """Raises an error unless the settings and the shapes of the arrays are those of a fit."""
-    Config.from_json(settings["config"])
-    seeds, status, at = settings["seeds"], settings["status"], settings["diverged_at"]
-    are_seeds = all(is_a(seed, Integral) and 0 <= seed < 2**32 for seed in seeds)
-    if not are_seeds or not len(seeds) == len(status) == len(at):
-        raise ValueError(f"its seeds are {seeds}")
-    if not set(status) <= STATUSES or not all(k is None or is_a(k, Integral) for k in at):
-        raise ValueError(f"its status is {status}, and its seeds diverged at {at}")
-    if not all(isinstance(settings[name], dict) for name in ("own", "versions")):
-        raise ValueError("the versions of the libraries are missing")
-    actions = settings["n_actions"]
-    if actions is not None and not (is_a(actions, Integral) and 0 < actions <= MOST_ACTIONS):
-        raise ValueError(f"its number of actions is {actions}")
-    notes = settings["notes"]
-    if not isinstance(notes, list) or not all(isinstance(note, str) for note in notes):
-        raise ValueError(f"its notes are {notes}")
-    numbers = section(headers, "numbers/")
-    scalars = all(header.shape == () for header in numbers.values())
-    if not scalars or set(numbers) != set(Numbers.__dataclass_fields__):
-        raise ValueError(f"the numbers of its objective are {', '.join(numbers)}")
-    lanes, distinct = headers["v"].shape
-    known = headers["terminal_states"].shape
-    shapes = {
-        "v": (len(seeds), distinct),
-        "observations": (distinct, *headers["observations"].shape[1:]),
-        "terminal_values": known,
-        "log_scale": (lanes,),
-        "mean_step": (lanes,),
-    }
-    wrong = [name for name, shape in shapes.items() if headers[name].shape != shape]
-    is_index = headers["terminal_states"].dtype.kind in "iu"
-    if wrong or len(known) != 1 or known > (distinct,) or not is_index:
-        raise ValueError(f"the shape or type of {', '.join(wrong) or 'terminal_states'} is wrong")
-    check_history(section(headers, HISTORY), lanes)
-
-
-def _from_file(
-    arrays: dict[str, np.ndarray],
-    settings: dict[str, Any],
-    network: UserNetwork | None,
-    optimiser: Any,
-    objective: type[AbstractObjective] | None,
-) -> LogEigenvector:
-    if np.isnan(arrays["v"]).any():
-        raise DamagedFile("its vector v is not a number everywhere.")
-    config = Config.from_json(settings["config"])
-    given = {"network": network, "optimiser": optimiser, "objective": objective}
-    own = {name: part for name, part in given.items() if part is not None}
-    for name in own:
-        if getattr(config, name) != CUSTOM:
-            raise ArgumentError(
-                f"it was trained with the {name} {getattr(config, name)!r}; leave out {name}=."
-            )
-    inputs = Inputs(**section(arrays, "inputs/"))
-    numbers = Numbers(**jax.tree.map(jnp.asarray, section(arrays, "numbers/")))
-    fitted = make_objective(config, own).with_numbers(numbers)
-    parts = (config, arrays["observations"], inputs, fitted, settings["seeds"], own)
-    learner, params = make_learner(*parts, settings["n_actions"])
-    fresh = jax.eval_shape(jax.vmap(learner.init), params)
-    state = section(arrays, STATE)
-    if config.optimiser == CUSTOM and optimiser is None:
-        state = {name: part for name, part in state.items() if not name.startswith(".optimiser")}
-    if arrays["terminal_states"].max(initial=-1) >= len(arrays["observations"]):
-        raise DamagedFile("its terminal states are not among its observations.")
-    return LogEigenvector(
-        **{name: arrays[name] for name in ARRAYS},
-        **{name: tuple(settings[name]) for name in TUPLES},
-        **{name: settings[name] for name in OTHERS},
-        history=section(arrays, HISTORY),
-        config=config,
-        learner=learner,
-        state=tree_from(state, fresh),
-    )
+        write_fit(self, Path(path), overwrite=overwrite)
 
 
 def make_results(

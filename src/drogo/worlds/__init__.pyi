@@ -9,4 +9,5 @@ from .control import STARTS as STARTS, mountain_car_truth as mountain_car_truth
 from .goals import ReachGoals as ReachGoals
 from .grid import GridWorld as GridWorld
 from .minigrid import MiniGridWorld as MiniGridWorld
+from .never_ending import NeverEnding as NeverEnding
 from .shipped import names as names

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from numbers import Integral
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 
-from drogo.config import is_a
-from drogo.data.arrays import MOST_ACTIONS
 from drogo.errors import ArgumentError, DamagedFile, DrogoError
 from drogo.files import Header, read_array_file, write_array_file
 from drogo.learn.checkpoint import as_section, by_path, section, tree_from
+from drogo.learn.files import check_record
 from drogo.learn.goals.batches import Reached
 from drogo.learn.goals.build import make_learner
 from drogo.learn.goals.config import GoalConfig
@@ -21,7 +19,6 @@ from drogo.learn.goals.continuous import Within
 from drogo.learn.goals.problem import ActionModel
 from drogo.learn.goals.result import GoalMap
 from drogo.learn.inputs import Inputs
-from drogo.learn.result import STATUSES
 
 FORMAT = "drogo goals 1"
 ARRAYS = ("v", "goals", "observations", "terminal_states", "error", "neighbours")
@@ -71,17 +68,8 @@ def load_goals(path: str | Path, *, reached: Reached | None = None) -> GoalMap:
 def _check_file(settings: dict[str, Any], headers: dict[str, Header]) -> None:
     """Raises an error unless the settings and the shapes of the arrays are those of a map."""
     GoalConfig.from_json(settings["config"])
-    seeds, status, at = settings["seeds"], settings["status"], settings["diverged_at"]
-    are_seeds = all(is_a(seed, Integral) and 0 <= seed < 2**32 for seed in seeds)
-    if not are_seeds or not seeds or not len(seeds) == len(status) == len(at):
-        raise ValueError(f"its seeds are {seeds}")
-    if not set(status) <= STATUSES or not all(k is None or is_a(k, Integral) for k in at):
-        raise ValueError(f"its status is {status}, and its seeds diverged at {at}")
-    actions, notes = settings["n_actions"], settings["notes"]
-    if actions is not None and not (is_a(actions, Integral) and 0 < actions <= MOST_ACTIONS):
-        raise ValueError(f"its number of actions is {actions}")
-    if not isinstance(notes, list) or not all(isinstance(note, str) for note in notes):
-        raise ValueError(f"its notes are {notes}")
+    check_record(settings)
+    seeds = settings["seeds"]
     if not isinstance(settings["repeats"], bool) or not isinstance(settings["versions"], dict):
         raise ValueError("it does not say whether states repeat, or what it was made with")
     radius = settings["radius"]

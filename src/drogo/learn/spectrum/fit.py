@@ -7,12 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 
-from drogo.config import CUSTOM, Config, configure
+from drogo.config import Config, configure
 from drogo.data import DefaultPolicy, Transitions, under
 from drogo.device import to_device
 from drogo.errors import ArgumentError, check_choice, check_number, check_whole
@@ -20,11 +18,10 @@ from drogo.exact import MATRICES
 from drogo.learn.arguments import Seeds, own_parts, report_divergence, seed_list
 from drogo.learn.build import choose
 from drogo.learn.checkpoint import Progress
-from drogo.learn.inputs import fit_inputs
+from drogo.learn.learner import Learner, State
 from drogo.learn.objectives import Numbers
-from drogo.learn.plan import BYTES_IN_RESULT, make_plan
-from drogo.learn.prepare import data_digest, describe, init_lanes, make_learner, take
-from drogo.learn.sampling import make_data
+from drogo.learn.plan import Plan
+from drogo.learn.prepare import data_digest, describe, prepare_seeds
 from drogo.learn.spectrum.judge import SpectrumJudge
 from drogo.learn.spectrum.objectives import SEVERAL, AbstractSeveral
 from drogo.learn.spectrum.problem import evenly, solve, with_rows_of_terminals
@@ -41,6 +38,11 @@ PACE = 1e-3
 table, which is trained with larger steps, would overshoot."""
 UNUSED = {"target_rate": 1.0, "terminal_fraction": 0.0, "emphasis": 0.0, "direct": False}
 """Settings of the presets that several vectors have no use for, as they are switched off."""
+WHERE_STATES_REPEAT = {"step_size": 3e-3}
+ON_IMAGES = {"network": "mlp"}
+"""What several vectors change of the presets. An MLP on the pixels that change learns in a few
+thousand updates what the CNN has not learned in as many, each of which takes several times as
+long."""
 
 
 def fit_spectrum(
@@ -101,7 +103,9 @@ def fit_spectrum(
     digest = data_digest(data)
     shown = with_rows_of_terminals(data, config.delta)
     shown = evenly(shown) if shown.repeats else shown
-    training, states, judge = _prepare(shown, config, listed, make, vectors, matrix, discount, own)
+    training, states = _prepare(shown, config, listed, make, vectors, matrix, discount, own)
+    judge = training.judge
+    assert isinstance(judge, SpectrumJudge)
     progress = train(training, Progress(states), checkpoint, callbacks)
     lost = lost_at(progress)
     at = [None if update < 0 else int(update) for update in lost]
@@ -145,14 +149,18 @@ def _configure(data: Transitions, preset: str, named: Mapping[str, Any]) -> Conf
     if unused or preset in ("direct", "paper"):
         what = f"{unused[0]}=" if unused else f"preset={preset!r}"
         raise ArgumentError(f"{what} has no meaning for several vectors; leave it out.")
-    config = configure(data, preset, {**named, "objective": "gdo"})
+    table = data.observations
+    adapted: dict[str, Any] = WHERE_STATES_REPEAT if data.repeats and table.ndim > 1 else {}
+    adapted = adapted | (ON_IMAGES if table.ndim == 4 else {})
+    config = configure(data, preset, {**adapted, **named, "objective": "gdo"})
     lowest = float(data.reward.min())
     if -lowest / config.lam > LARGEST_EXPONENT:
         raise ArgumentError(
             f"exp(-r / lam) is too large: the lowest reward is {lowest:g}, and lam is "
             f"{config.lam:g}. Use lam of at least {-lowest / LARGEST_EXPONENT:.3g}."
         )
-    return replace(config, **UNUSED)
+    network = choose(data.observations) if config.network == "auto" else config.network
+    return replace(config, **UNUSED, network=network)
 
 
 def _factory(objective: Any) -> Any:
@@ -176,25 +184,16 @@ def _prepare(
     matrix: str,
     discount: float,
     own: Mapping[str, Any],
-) -> tuple[Training, Any, SpectrumJudge]:
+) -> tuple[Training, State]:
     """Puts together what training needs, as `prepare` does for one vector."""
-    if config.network == "auto":
-        config = replace(config, network=choose(data.observations))
-    inputs = fit_inputs(
-        data.observations,
-        normalise=config.normalise,
-        by_pixel=config.network == "mlp" and data.observations.nbytes <= BYTES_IN_RESULT,
-        by_state=config.network == "table",
-    )
     # A penalty below the eigenvalues lets vectors collapse, and these grow with the diagonal.
     size = 1.0
     if matrix == "default":
         size = float(np.average(np.exp(-data.reward / config.lam), weights=data.weight))
     pace = 1.0 if "optimiser" in own or "schedule" in own else PACE / config.step_size
-    penalty = size * config.penalty
     columns = {
         "lam": config.lam,
-        "penalty": penalty,
+        "penalty": size * config.penalty,
         "target_norm": config.target_norm,
         "scale": pace,
     }
@@ -205,32 +204,15 @@ def _prepare(
             f"objective made a {type(objective).__name__}; it must make a "
             "drogo.learn.AbstractSeveral."
         )
-    learner, params = make_learner(config, data.observations, inputs, objective, seeds, own)
-    plan = make_plan(data, objective, config)
-    device_data, sampler = make_data(
-        data, data.edges if plan.whole else data, plan, learner, seeds, config
-    )
-    schedules = {
-        "constant": optax.constant_schedule(1.0),
-        "cosine": optax.cosine_decay_schedule(1.0, config.updates),
-    }
-    schedule = own["schedule"] if config.schedule == CUSTOM else schedules[config.schedule]
-    left = np.unique(data.state).size
-    solution = None
-    if plan.repeats and vectors < left:
-        solution = solve(data, matrix, vectors, config.lam, discount)
-    numbers = jax.tree.map(lambda leaf: jnp.repeat(leaf[None], len(seeds), axis=0), one)
-    configs = [config] * len(seeds)
-    judge = SpectrumJudge(data, plan, learner, objective, numbers, configs, solution)
-    identity = {
-        "configs": [config.as_json()],
-        "seeds": seeds,
-        "data": data_digest(data),
-        "own": {name: describe(part) for name, part in sorted(own.items())},
-        "spectrum": [describe(make), vectors, matrix, discount],
-    }
-    training = Training(judge, device_data, sampler, seeds, schedule, identity)
-    return training, init_lanes(learner, take(params, np.arange(len(seeds)))), judge
+
+    def make_judge(plan: Plan, learner: Learner, numbers: Numbers, configs: list[Config]) -> Any:
+        solution = None
+        if plan.repeats and vectors < np.unique(data.state).size:
+            solution = solve(data, matrix, vectors, config.lam, discount)
+        return SpectrumJudge(data, plan, learner, objective, numbers, configs, solution)
+
+    identity = {"spectrum": [describe(make), vectors, matrix, discount]}
+    return prepare_seeds(data, config, seeds, objective, own, make_judge, identity)
 
 
 def _among(pairs: np.ndarray, kept: np.ndarray) -> np.ndarray:

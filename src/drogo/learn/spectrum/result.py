@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -127,6 +128,17 @@ class Eigenvectors:
                 ) from error
             mixing.append(chosen.T)
         return mixed(self, np.stack(mixing))
+
+    def save(self, path: str | Path, *, overwrite: bool = False) -> None:
+        """Writes the vectors and the networks to one `.npz` file, without objects.
+
+        Args:
+            path: The file.
+            overwrite: Whether to replace a file that is there.
+        """
+        from drogo.learn.spectrum.files import write_spectrum  # which imports this file
+
+        write_spectrum(self, Path(path), overwrite=overwrite)
 
     def potential(
         self,

@@ -1,0 +1,34 @@
+"""`NeverEnding`: a task with an end, made into one without."""
+
+from __future__ import annotations
+
+from typing import Any, SupportsFloat
+
+import gymnasium
+from gymnasium.utils import RecordConstructorArgs
+
+
+class NeverEnding(gymnasium.Wrapper, RecordConstructorArgs):
+    """An environment in which the end of an episode leads on to the beginning of the next.
+
+    The step that would be terminated returns the first observation of a new episode and is not
+    terminated, so that agents and `fit_continuing` see one task that goes on and on. A limit of
+    steps cuts it as before (`truncated`), which says nothing of the task.
+
+    Args:
+        env: The environment.
+        at_end: The reward of a step that ends an episode; by default the environment's own.
+    """
+
+    def __init__(self, env: gymnasium.Env, *, at_end: float | None = None) -> None:
+        RecordConstructorArgs.__init__(self, at_end=at_end)
+        gymnasium.Wrapper.__init__(self, env)
+        self.at_end = at_end
+
+    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        if not terminated:
+            return observation, reward, False, truncated, info
+        reward = reward if self.at_end is None else self.at_end
+        observation, begun = self.env.reset()
+        return observation, reward, False, False, {**begun, "ended": info}
