@@ -4,7 +4,6 @@
     uv run benchmarks/spectrum.py --only speed      updates per second against a plain loop
     uv run benchmarks/spectrum.py --only shaping    Q-learning with the learned successor potential
     uv run benchmarks/spectrum.py --only picture    the figure of the docs
-    uv run benchmarks/spectrum.py --only continuing four-rooms whose goal leads back to the start
 
 Prints Markdown. Without `--only`, all parts but the picture.
 """
@@ -20,10 +19,9 @@ import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.sparse as sp
 from matplotlib.figure import Figure
 
-from drogo import MDP, GridWorld, Transitions, collect, exact, fit, fit_continuing, plot
+from drogo import GridWorld, Transitions, collect, exact, fit, plot
 from drogo.agents import compare
 from drogo.agents.shaping_experiment import SR, UNITS, cell, potentials, summarise
 from drogo.files import write_file
@@ -194,41 +192,6 @@ def correlation(a: np.ndarray, b: np.ndarray) -> float:
     return float(a @ b / np.linalg.norm(a) / np.linalg.norm(b))
 
 
-def looping(world: GridWorld) -> MDP:
-    """The world whose goal leads back to the start, and pays 20."""
-    matrices = []
-    for action in range(world.mdp.n_actions):
-        P = sp.lil_array(world.mdp.transitions[action])
-        for goal in np.flatnonzero(world.terminal):
-            P[goal, int(world.start.argmax())] = 1.0
-        matrices.append(sp.csr_array(P))
-    return MDP.from_arrays(matrices, np.where(world.terminal, 20.0, world.mdp.reward))
-
-
-def continuing(options: argparse.Namespace) -> None:
-    print(f"\n### Goals that lead back to the start, {options.seeds} seed(s), coordinates\n")
-    print("| world | gain, exact | gain, from data | largest error of v | depth of v | status |")
-    print("|---|---|---|---|---|---|", flush=True)
-    rng = np.random.default_rng(0)
-    for name in options.worlds:
-        world = GridWorld.load(name)
-        mdp = looping(world)
-        state = rng.integers(0, mdp.n_states, TRANSITIONS)
-        action = rng.integers(0, mdp.n_actions, TRANSITIONS)
-        following = mdp.outcomes.next_state[state, action, 0]
-        table = world.observations("coordinates")
-        data = Transitions.from_table(
-            table, state, following, mdp.reward[state], np.zeros(TRANSITIONS), action=action
-        )
-        start = int(world.start.argmax())
-        known = exact.perron(mdp, LAM, reference=start)
-        result = fit_continuing(data, lam=LAM, reference=table[start], seeds=options.seeds)
-        error = np.abs(result.v - known.log_e).max()
-        print(f"| {name} | {known.gain:.5f} | {result.gain:.5f} | {error:.3f} | "
-              f"{np.ptp(known.log_e):.1f} | {', '.join(sorted(set(result.status)))} |",
-              flush=True)  # fmt: skip
-
-
 def picture(options: argparse.Namespace) -> None:
     """Every objective in four-rooms: what it learned, beside the exact vectors."""
     world = GridWorld.load("four-rooms")
@@ -274,7 +237,7 @@ def picture(options: argparse.Namespace) -> None:
     print(FIGURE)
 
 
-PARTS = {"cosines": cosines, "speed": speed, "shaping": shaping, "continuing": continuing}
+PARTS = {"cosines": cosines, "speed": speed, "shaping": shaping}
 
 
 def main() -> None:
