@@ -2,18 +2,21 @@
 
     uv run benchmarks/beyond_grids.py       first: learns the maps these agents are shaped by
     uv run benchmarks/sb3_agents.py         DQN and PPO in two MiniGrid worlds and MountainCar
+    uv run benchmarks/sb3_agents.py --potentials none DR SR --algorithms DQN
+                                            also with the learned successor representation
 
 Needs the `sb3` and `minigrid` extras and a torch. An agent is judged every so many steps by its
 deterministic policy and the original reward; it has solved its world when three judgements in a row
-reach the goal in every episode, and it takes the first of the three. Both kinds have the same
-settings and the same budget; each seed is shaped by a map learned with the same seed. A run for
-each, kept in `--out`. Prints Markdown and draws the curves.
+reach the goal in every episode, and it takes the first of the three. All kinds have the same
+settings and the same budget; each seed is shaped by a map learned with the same seed, from the same
+transitions. A run for each, kept in `--out`. Prints Markdown and draws the curves.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +24,7 @@ import gymnasium
 import numpy as np
 from matplotlib.figure import Figure
 
-from drogo import PotentialShaping, load, plot
+from drogo import PotentialShaping, fit, load, load_spectrum, plot
 from drogo.files import write_file
 from drogo.plot.shaping import OKABE_ITO, legend_below
 from drogo.runs import Job, LocalEngine, Outcome, Store
@@ -47,6 +50,7 @@ PPO_SETTINGS: dict[str, Any] = {
 }  # fmt: skip
 """Those of SB3's zoo for MiniGrid, which also normalise the reward."""
 PPO_ENVIRONMENTS = 8
+POTENTIALS = {"none": "unshaped", "DR": "default representation", "SR": "successor representation"}
 
 
 def make(world: str) -> gymnasium.Env:
@@ -99,8 +103,8 @@ def run(settings: dict[str, Any], scratch: Path, report: Any) -> Outcome:
     torch.set_num_threads(1)
     world, algorithm, seed = settings["world"], settings["algorithm"], settings["seed"]
     potential = None
-    if settings["shaped"]:
-        learned = load(settings["map"])
+    if settings["potential"] != "none":
+        learned = (load if settings["potential"] == "DR" else load_spectrum)(settings["map"])
         potential = learned.potential(learned.seeds[0])
 
     def training() -> gymnasium.Env:
@@ -155,16 +159,16 @@ def told(steps: float, budget: int) -> str:
     return f"> {budget:,}" if np.isinf(steps) else f"{steps:,.0f}"
 
 
-def draw(curves: dict[tuple[str, str, bool], list[np.ndarray]]) -> Figure:
+def draw(curves: dict[tuple[str, str, str], list[np.ndarray]]) -> Figure:
     """Return by training steps, every seed; a curve ends where its agent had solved the world."""
     pairs = list(dict.fromkeys((algorithm, world) for algorithm, world, _ in curves))
     rows = list(dict.fromkeys(algorithm for algorithm, _ in pairs))
     columns = list(dict.fromkeys(world for _, world in pairs))
     figure = Figure(figsize=(4 * len(columns), 3 * len(rows) + 0.5), layout="constrained")
     panels = figure.subplots(len(rows), len(columns), squeeze=False)
-    for (algorithm, world, shaped), seeds in curves.items():
+    for (algorithm, world, potential), seeds in curves.items():
         axes = panels[rows.index(algorithm), columns.index(world)]
-        colour, name = (OKABE_ITO[0], "shaped") if shaped else (OKABE_ITO[1], "unshaped")
+        colour, name = OKABE_ITO[list(POTENTIALS).index(potential)], POTENTIALS[potential]
         for k, curve in enumerate(seeds):
             label = name if k == 0 else None
             axes.plot(curve[:, 0], curve[:, 1], color=colour, alpha=0.8, linewidth=1, label=label)
@@ -184,6 +188,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--worlds", nargs="+", default=list(MAPS), choices=MAPS)
     parser.add_argument("--algorithms", nargs="+", default=["DQN", "PPO"], choices=["DQN", "PPO"])
+    parser.add_argument("--potentials", nargs="+", default=["none", "DR"], choices=POTENTIALS)
     parser.add_argument("--seeds", type=int, nargs="+", default=list(range(5)))
     parser.add_argument("--weight", type=float, default=WEIGHT)
     parser.add_argument("--maps", type=Path, default=Path("results/beyond-grids"))
@@ -192,72 +197,63 @@ def main() -> None:
     os.environ["PYTHONPATH"] = str(Path(__file__).parent)  # where workers find this file
     store = Store(options.out)
     store.clean()
-    maps = maps_of(options)
-    jobs = {}
     asked = [(a, w) for a, w in BUDGETS if a in options.algorithms and w in options.worlds]
-    for algorithm, world in asked:
+    seeds, kinds = options.seeds, options.potentials
+    made = [(w, kind, seed) for w in options.worlds for kind in kinds for seed in seeds]
+    maps = {one: map_of(*one, options) for one in made}
+    jobs = {}
+    for (algorithm, world), potential, seed in product(asked, kinds, seeds):
         budget = BUDGETS[algorithm, world]
-        for shaped in (True, False):
-            for seed in options.seeds:
-                settings = {
-                    "algorithm": algorithm, "world": world, "shaped": shaped, "seed": seed,
-                    "weight": options.weight if shaped else 0.0, "budget": budget,
-                    "map": maps[world, seed] if shaped else "",
-                    "given": DQN_SETTINGS if algorithm == "DQN" else PPO_SETTINGS,
-                }  # fmt: skip
-                label = f"{algorithm}, {world}, {'shaped' if shaped else 'unshaped'}, {seed}"
-                seconds = budget / (300 if algorithm == "DQN" else 2000)
-                jobs[algorithm, world, shaped, seed] = Job(
-                    "sb3_agents:run", settings, label, seconds
-                )
+        settings = {
+            "algorithm": algorithm, "world": world, "potential": potential, "seed": seed,
+            "weight": 0.0 if potential == "none" else options.weight, "budget": budget,
+            "map": maps[world, potential, seed],
+            "given": DQN_SETTINGS if algorithm == "DQN" else PPO_SETTINGS,
+        }  # fmt: skip
+        label = f"{algorithm}, {world}, {POTENTIALS[potential]}, {seed}"
+        seconds = budget / (300 if algorithm == "DQN" else 2000)
+        jobs[algorithm, world, potential, seed] = Job("sb3_agents:run", settings, label, seconds)
     todo = [job for job in jobs.values() if not store.has(job)]
     if todo:
         say = lambda j, what, n: what != "progress" and print(f"<!-- {j.label}: {what}, {n:.0f} s -->", flush=True)  # noqa: E501, E731  # fmt: skip
         LocalEngine().run(todo, store, say)
-    curves: dict[tuple[str, str, bool], list[np.ndarray]] = {}
-    for (algorithm, world, shaped, _), job in jobs.items():
+    curves: dict[tuple[str, str, str], list[np.ndarray]] = {}
+    for (algorithm, world, potential, _), job in jobs.items():
         record = store.get(job)
         assert record is not None
-        curves.setdefault((algorithm, world, shaped), []).append(record.arrays["curve"])
-    print("\n| agent | world | budget | shaped: median steps to solve [95 % interval] | unshaped | "
-          "seeds solved | ratio of medians |")  # fmt: skip
-    print("|---" * 7 + "|")
-    for algorithm, world in asked:
-        print(row(algorithm, world, curves))
+        curves.setdefault((algorithm, world, potential), []).append(record.arrays["curve"])
+    print("\n| agent | world | budget | potential | median steps to solve [95 % interval] | seeds "
+          "solved |\n" + "|---" * 6 + "|")  # fmt: skip
+    for (algorithm, world, potential), found in curves.items():
+        print(f"| {algorithm} | {world} | {BUDGETS[algorithm, world]:,} | {POTENTIALS[potential]} "
+              f"| {row(found, BUDGETS[algorithm, world])} |")  # fmt: skip
     write_file(options.out / "agents.png", plot.as_png(draw(curves), 90), overwrite=True)
 
 
-def row(algorithm: str, world: str, curves: dict[tuple[str, str, bool], list[np.ndarray]]) -> str:
-    budget = BUDGETS[algorithm, world]
-    cells, medians, solved = [], [], []
-    for shaped in (True, False):
-        steps = np.array([solved_at(c) or np.inf for c in curves[algorithm, world, shaped]])
-        median, low, high = median_of(steps)
-        cells.append(f"{told(median, budget)} [{told(low, budget)}, {told(high, budget)}]")
-        medians.append(median)
-        solved.append(f"{int(np.isfinite(steps).sum())}/{steps.size}")
-    ratio = "-"
-    if np.isfinite(medians[0]):
-        more = "" if np.isfinite(medians[1]) else "> "
-        ratio = f"{more}{min(medians[1], budget) / medians[0]:.1f}"
-    return (
-        f"| {algorithm} | {world} | {budget:,} | {cells[0]} | {cells[1]} | "
-        f"{solved[0]}, {solved[1]} | {ratio} |"
-    )
+def row(curves: list[np.ndarray], budget: int) -> str:
+    steps = np.array([solved_at(curve) or np.inf for curve in curves])
+    median, low, high = (told(number, budget) for number in median_of(steps))
+    return f"{median} [{low}, {high}] | {int(np.isfinite(steps).sum())}/{steps.size}"
 
 
-def maps_of(options: argparse.Namespace) -> dict[tuple[str, int], str]:
-    """Paths of the fits, taken out of the store they were made in."""
-    from beyond_grids import learned
+def map_of(world: str, potential: str, seed: int, options: argparse.Namespace) -> str:
+    """The path of a map: of a fit taken out of the store it was made in, or learned now."""
+    from beyond_grids import data_of, learned
 
-    made, store = {}, Store(options.maps)
-    for world in options.worlds:
-        for seed in options.seeds:
-            path = (options.out / "maps" / f"{world}-{seed}.npz").resolve()
-            if not path.exists():
-                learned(store, MAPS[world], seed, {}).save(path)
-            made[world, seed] = str(path)
-    return made
+    if potential == "none":
+        return ""
+    path = (options.out / "maps" / f"{potential}-{world}-{seed}.npz").resolve()
+    if path.exists():
+        return str(path)
+    if potential == "DR":
+        learned(Store(options.maps), MAPS[world], seed, {}).save(path)
+    else:
+        successor = fit(data_of(MAPS[world])[0], objective="allo", vectors=1, seeds=[seed],
+                        matrix="successor", discount=DISCOUNT)  # fmt: skip
+        print(f"<!-- map of {world}, {seed}: {successor.status[0]}, cosine with the exact one of "
+              f"the data {successor.cosines[0, 0]:.5f} -->", flush=True)  # fmt: skip
+        successor.save(path)
+    return str(path)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -127,8 +128,8 @@ class MDP:
         for row, name in enumerate(names):
             if name not in index:
                 raise MDPError(
-                    f"observation {row} is {name!r}, which is none of the {self.n_states} states "
-                    f"(the first is {self.states[0]!r}).",
+                    f"observation {row} is {reprlib.repr(name)}, which is none of the "
+                    f"{self.n_states} states (the first is {reprlib.repr(self.states[0])}).",
                     remedy="Give key=, a function from an observation to the entry of mdp.states.",
                 )
         return np.array([index[name] for name in names], dtype=np.int64)
