@@ -198,7 +198,8 @@ def main() -> None:
     store = Store(options.out)
     store.clean()
     asked = [(a, w) for a, w in BUDGETS if a in options.algorithms and w in options.worlds]
-    seeds, kinds = options.seeds, options.potentials
+    seeds: list[int] = options.seeds
+    kinds: list[str] = options.potentials
     made = [(w, kind, seed) for w in options.worlds for kind in kinds for seed in seeds]
     maps = {one: map_of(*one, options) for one in made}
     jobs = {}

@@ -16,7 +16,7 @@ SHORT = {
     "jitted_agent": ["--steps", "480", "--seeds", "2", "--updates", "1"],
 }
 """What makes long examples short."""
-SLOW = ("sb3_minigrid", "jitted_agent", "online_dqn")
+SLOW = ("sb3_minigrid", "jitted_agent", "online_dqn", "shape_q_learning")
 EXAMPLES = [
     pytest.param(path, id=path.stem, marks=[pytest.mark.slow] * (path.stem in SLOW))
     for path in sorted((ROOT / "examples").glob("*.py"))

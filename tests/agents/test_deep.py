@@ -133,6 +133,7 @@ def test_judgements_go_on_where_they_were(judging):
         judging.Judge(make(), every=10).continue_from(first.arrays())
 
 
+@pytest.mark.slow
 def test_what_a_map_does_not_know(judging):
     online, seen = table(every=1), WORLD.observations("coordinates")
     shown = np.stack([make().observation(one) for one in seen])

@@ -97,6 +97,7 @@ def test_what_was_never_seen_is_new_and_where_all_was_tried_there_is_no_option()
     assert {untouched.policy(seen(0)) for _ in range(20)} == {LEFT, RIGHT}
 
 
+@pytest.mark.slow
 def test_a_network_learns_the_option_of_the_exact_map():
     """By the settings of the cycle. What the option keeps does not change later."""
     columns = all_steps({(0, LEFT)})

@@ -27,6 +27,7 @@ def test_potentials_of_all_methods():
     assert (phis["SR"][:, world.terminal] != 0).all()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("optimised")
 def test_shaping_helps_and_avoids_the_costly_cells():
     """A short run of the paper's question: exact DR against SR and nothing, in four-rooms."""

@@ -43,6 +43,7 @@ def learned(command, tmp_path_factory):
     return arguments, command(*arguments)
 
 
+@pytest.mark.slow
 def test_a_map_of_ones_own(learned):
     arguments, answer = learned
     assert (answer.status, answer.err) == (0, "")
@@ -83,6 +84,7 @@ def test_json(learned, command):
     assert "table" not in report
 
 
+@pytest.mark.slow
 def test_every_other_request_is_another_result(learn_tiny):
     """Settings of the fit, of the data, of the world: never an old result for a new request."""
     first = learn_tiny()
@@ -268,6 +270,7 @@ def test_a_minigrid(command, tmp_path, monkeypatch):
     assert json.loads(command(*arguments).out) == report
 
 
+@pytest.mark.slow
 def test_a_continuous_environment(command, tmp_path, monkeypatch):
     from drogo.cli import pictures
 

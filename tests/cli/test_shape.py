@@ -73,6 +73,7 @@ def test_another_potential_of_the_same_name_is_another_request(
     assert len(set(asked)) == 2
 
 
+@pytest.mark.slow
 def test_learns_its_potentials_and_finds_them_again(command, place, monkeypatch):
     short = replace(config.PRESETS["fast"], updates=100)
     monkeypatch.setitem(config.PRESETS, "fast", short)

@@ -46,6 +46,7 @@ def both(function, options, steps, tmp_path, **settings):
             for method in ("map", "plain")}  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_table_learns_the_map_while_it_trains(command, place):
     answer = train(command, place, "q-learning", "--steps", 2000)
     assert (answer.status, answer.err) == (0, "")

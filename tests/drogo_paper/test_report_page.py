@@ -67,6 +67,7 @@ def test_links_work(browser, page_file):
         assert page.evaluate("id => Math.abs(document.getElementById(id).getBoundingClientRect().top) < innerHeight", target)  # fmt: skip
 
 
+@pytest.mark.slow
 def test_fits_a_phone(browser, page_file):
     page, _ = open_page(browser, page_file, viewport={"width": 375, "height": 700})
     assert page.evaluate("document.documentElement.scrollWidth") <= 375

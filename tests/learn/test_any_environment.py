@@ -140,6 +140,7 @@ def continuous_data(n=2000, scale=1.0):
     return Transitions.from_arrays(before, after, np.full(n, -1.0), y >= 1)
 
 
+@pytest.mark.slow
 def test_streamed_equals_gathered(monkeypatch, tmp_path):
     """The same batches, read from a file or gathered on the device: the same network."""
     from drogo.learn import plan

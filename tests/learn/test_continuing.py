@@ -63,6 +63,7 @@ def circle(n=2000):
     return seen(place), seen(after), reward, np.zeros(n, dtype=bool), action
 
 
+@pytest.mark.slow
 def test_states_that_do_not_repeat():
     """From 0 on, states are 0.1 apart: a ring of ten."""
     before, after, reward, never, action = circle()

@@ -76,6 +76,7 @@ def test_tabular_gdo_finds_the_smallest_eigenvector_of_its_own_matrix():
     assert np.abs(unit(result.v[0]) - np.log(np.abs(vectors[:, 0]))).max() < 0.02
 
 
+@pytest.mark.slow
 def test_tabular_log_gdo_fails_as_the_paper_says():
     """The factor exp(v) in its gradient: where the natural gradient arrives, it does not."""
     world = GridWorld.load("grid-maze")
@@ -105,6 +106,7 @@ def test_what_is_learned_is_the_column_of_the_data():
     assert np.abs(weighed.v[0] - exact.log_column(WORLD.mdp, 20.0)).max() < 1e-3
 
 
+@pytest.mark.slow
 def test_a_convolutional_network_learns_a_small_world():
     """The README's command, which is tried in test_readme, does the same with coordinates."""
     truth = {"column": exact.log_column(WORLD.mdp, 20.0)}
@@ -209,13 +211,13 @@ def test_continuing_equals_going_on(tmp_path):
 @pytest.mark.parametrize("preset", ["fast", "paper"])
 def test_interrupted_and_resumed(tmp_path, preset):
     data = data_of(WORLD, "coordinates")
-    settings = {**SHORT, "preset": preset, "updates": 300}
+    settings = {**SHORT, "preset": preset, "updates": 80}
     truth = {"column": exact.log_column(WORLD.mdp, 20.0)}
     whole = fit(data, truth=truth, **settings)
     path = tmp_path / "checkpoint.npz"
 
     def stop(report):
-        if report.update >= 150:
+        if report.update >= 40:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

@@ -33,6 +33,7 @@ def truth():
 FAR = 1e8 + np.arange(N, dtype=np.float64)[:, None]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("streamed", [False, True])
 def test_far_coordinates_are_told_apart(monkeypatch, streamed):
     """In single precision 1e8 + k is the same number for k up to 3."""

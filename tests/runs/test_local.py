@@ -145,6 +145,7 @@ def test_killed_at_random_moments_and_started_again(driver, tmp_path):
     assert len(done) <= 6 + 2 * 2
 
 
+@pytest.mark.slow
 def test_two_at_once_share_the_work(driver):
     command, log = driver
     both = [subprocess.Popen(command) for _ in range(2)]

@@ -103,6 +103,7 @@ def test_what_cannot_be_shaped_is_a_clear_error():
         GoalShaping(reaching(), distance).compute_reward(np.array([1]), np.array([2]), [{}])
 
 
+@pytest.mark.slow
 def test_hindsight_of_stable_baselines3_draws_shaped_rewards():
     sb3 = needs.module("stable_baselines3")
     env = GoalShaping(

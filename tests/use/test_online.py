@@ -172,6 +172,7 @@ def test_frequencies_are_looked_at_again_although_nothing_is_new():
     assert online.values(here[:1]) == pytest.approx(np.log(e), abs=0.1)
 
 
+@pytest.mark.slow
 def test_a_network_learns_the_column():
     online = OnlineMap(BOX, FOUR, learning_starts=400, width=64, depth=2, updates=2.0, seed=1)
     columns = steps_of(1600)
