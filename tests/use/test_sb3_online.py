@@ -13,6 +13,7 @@ import pytest
 import needs
 from drogo import ArgumentError, BadCheckpoint, GridWorld, OnlineMap, OnlineTable, exact
 from drogo.use import RND, OwnValue
+from drogo.use.online.compiled import put_together
 
 SMALL = """
 step-limit: 40
@@ -125,7 +126,10 @@ def test_behind_a_vec_normalize_the_map_sees_what_the_environment_gave(sb3, ours
     network = OnlineMap(*spaces(make()), width=8, learning_starts=100, updates=0.1)
     train(network)
     assert network.updates > 0
-    assert network._state.low.tolist() == [-0.5, -0.5]  # what was seen is in the space
+    assert put_together(network._parts)[1].low.tolist() == [
+        -0.5,
+        -0.5,
+    ]  # what was seen is in the space
 
 
 @pytest.mark.parametrize("rival", ["RND", "own value"])

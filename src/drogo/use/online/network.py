@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 import optax
-from jaxtyping import Array, Bool, Float, Int, Shaped
+from jaxtyping import Array, Bool, Float, Shaped
 
 from drogo.config import MOST_COORDINATES
 from drogo.errors import ArgumentError
@@ -25,13 +25,22 @@ from drogo.learn.learner import Learner
 from drogo.learn.networks import MLP, AbstractNetwork
 from drogo.learn.objectives import ActionValues, Numbers
 from drogo.use.online.base import AbstractOnlineMap
+from drogo.use.online.compiled import (
+    CHUNKS,
+    Facts,
+    Parts,
+    advance,
+    facts_of,
+    frozen,
+    of_batch,
+    put_together,
+    take_apart,
+)
 from drogo.use.online.config import OnlineConfig
 from drogo.use.online.learner import CELLS, OnlineLearner, OnlineState
 from drogo.use.online.promises import Promises, no_promises
-from drogo.use.online.steps import Replay, Steps
+from drogo.use.online.steps import Steps
 
-CHUNKS = (8, 64)
-"""Steps go to the device in chunks of one of these sizes, since each size is compiled."""
 ON_IMAGES = {"width": 64, "target_rate": 0.05}
 """What is changed where an observation has many numbers. The first layer takes most of the time of
 an update there, and the potential of images needs no more units. With a faster target network the
@@ -97,8 +106,8 @@ class OnlineMap(AbstractOnlineMap):
         self._staged: list[Steps] = []
         self._steps, self._due, self._found = 0, 0.0, False
         self._learner: OnlineLearner | None = None
-        self._state: OnlineState | None = None
-        self._parts: _Parts | None = None
+        self._parts: Parts | None = None
+        self._facts: Facts | None = None
         self._loss: Any = 0.0
         self._scale = 1.0
 
@@ -108,17 +117,17 @@ class OnlineMap(AbstractOnlineMap):
 
     @property
     def mean_step(self) -> float:
-        step = 0.0 if self._state is None else float(self._state.mean_step)
+        step = 0.0 if self._facts is None else float(self._facts.mean_step)
         return step if step > 0 and math.isfinite(step) else 1.0
 
     @property
     def updates(self) -> int:
         """How many updates were made."""
-        return 0 if self._state is None else int(self._state.training.update)
+        return 0 if self._facts is None else int(self._facts.updates)
 
     @property
     def metrics(self) -> Mapping[str, float]:
-        diverged = self._state is not None and int(self._state.training.diverged_at) >= 0
+        diverged = self._facts is not None and int(self._facts.diverged_at) >= 0
         known = {"steps": self._steps, "updates": self.updates, "found": self._found}
         numbers = {name: float(number) for name, number in known.items()}
         return {
@@ -151,14 +160,8 @@ class OnlineMap(AbstractOnlineMap):
 
     def _advance(self, steps: Steps, updates: int) -> None:
         """Takes at most a chunk of steps, and makes some updates."""
-        assert self._learner is not None
-        assert self._state is not None
-        n = len(steps.reward)
-        size = next(chunk for chunk in CHUNKS if n <= chunk)
-        filled = Steps(*(np.resize(column, (size, *column.shape[1:])) for column in steps))
-        count = (np.arange(size) < n, np.asarray(updates, np.int32))
-        self._state, loss = _advance(self._learner, self._state, filled, *count)
-        self._parts = None
+        assert self._parts is not None
+        self._parts, loss, self._facts = advance(self._parts, steps, updates)
         self._due -= updates
         self._loss = loss if updates else self._loss  # no number yet: that would wait for it
 
@@ -172,7 +175,11 @@ class OnlineMap(AbstractOnlineMap):
         high = np.where(np.isfinite(self._high), self._high, seen.max(axis=0))
         sides = jnp.asarray(self._cell_sides(low, high), jnp.float32)
         state = eqx.tree_at(lambda state: state.visits.sides, state, sides)
-        self._state = jax.tree.map(jnp.copy, state)  # a buffer that is donated is used once
+        self._keep(jax.tree.map(jnp.copy, state))  # a buffer that is donated is used once
+
+    def _keep(self, state: OnlineState) -> None:
+        assert self._learner is not None
+        self._parts, self._facts = take_apart(self._learner, state), facts_of(state)
 
     def _made(self, scale: float) -> tuple[OnlineLearner, OnlineState]:
         """Returns the learner and its first state, in which cells have no sides yet."""
@@ -214,20 +221,19 @@ class OnlineMap(AbstractOnlineMap):
         self, function: Callable[..., Array], observations: np.ndarray, otherwise: np.ndarray
     ) -> np.ndarray:
         """Calls a function of the learner and its state, once there is one."""
-        if self._state is None or self._learner is None or len(observations) == 0:
+        if self._parts is None or len(observations) == 0:
             return otherwise
-        if self._parts is None:
-            self._parts = _take_apart(self._learner, self._state)
-        return _of_batch(function, self._parts, observations).astype(np.float64)
+        return of_batch(function, self._parts, observations).astype(np.float64)
 
     def promises(self) -> Promises:
-        if self._state is None or self._learner is None:
+        if self._parts is None:
             return no_promises(self.n_actions)
-        frozen, is_done = _frozen(self._learner, self._state)
-        parts = _take_apart(self._learner, frozen)
+        learner, state = put_together(self._parts)
+        kept, is_done = frozen(learner, state)
+        parts = take_apart(learner, kept)
 
         def of(function: Callable[..., Array]) -> Callable[[npt.ArrayLike], np.ndarray]:
-            return lambda observations: _of_batch(function, parts, self._checked(observations))
+            return lambda observations: of_batch(function, parts, self._checked(observations))
 
         logits, untried = of(OnlineLearner.logits), of(OnlineLearner.untried)
         return Promises(
@@ -240,7 +246,8 @@ class OnlineMap(AbstractOnlineMap):
         return {"config": asdict(self.config), "default_policy": default, "sides": sides}
 
     def arrays(self) -> dict[str, np.ndarray]:
-        arrays = {} if self._state is None else as_section(STATE, by_path(self._state))
+        state = None if self._parts is None else put_together(self._parts)[1]
+        arrays = {} if state is None else as_section(STATE, by_path(state))
         if self._staged:
             arrays |= as_section(STAGED, _joined(self._staged)._asdict())
         numbers = (self._steps, self._due, self._found, self._scale, float(self._loss))
@@ -259,10 +266,10 @@ class OnlineMap(AbstractOnlineMap):
         staged = section(arrays, STAGED)
         self._staged = [Steps(**staged)] if staged else []
         stored = section(arrays, STATE)
-        self._learner = self._state = self._parts = None
+        self._learner = self._parts = self._facts = None
         if stored:
             self._learner, like = self._made(self._scale)
-            self._state = tree_from(stored, like)
+            self._keep(tree_from(stored, like))
 
 
 def make_learner(
@@ -300,71 +307,6 @@ def make_learner(
 def _adam(step_size: float) -> optax.GradientTransformation:
     """The optimiser. Maps that share it share what was compiled for the first of them."""
     return optax.chain(optax.clip_by_global_norm(CLIP_NORM), optax.adam(step_size))
-
-
-@eqx.filter_jit(donate="all-except-first")
-def _advance(
-    learner: OnlineLearner,
-    state: OnlineState,
-    steps: Steps,
-    chosen: Bool[Any, " n"],
-    updates: Int[Any, ""],
-) -> tuple[OnlineState, Array]:
-    """Takes some steps, and makes some updates."""
-    state = learner.observe(state, steps, chosen)
-
-    def update(_: Array, carry: tuple[OnlineState, Array]) -> tuple[OnlineState, Array]:
-        return learner.update(carry[0])
-
-    return jax.lax.fori_loop(0, jnp.asarray(updates), update, (state, jnp.zeros(())))
-
-
-_Rest = tuple[Any, tuple[Any, ...], Any]
-_Parts = tuple[list[Array], _Rest]
-
-
-def _take_apart(learner: OnlineLearner, state: OnlineState) -> _Parts:
-    """Returns the arrays of a learner and its state, and the rest, which can be hashed. What
-    `filter_jit` does at every call takes longer than to evaluate a small network."""
-    arrays, others = eqx.partition((learner, state), eqx.is_array)
-    leaves, structure = jax.tree.flatten(arrays)
-    other_leaves, other_structure = jax.tree.flatten(others)
-    return leaves, (structure, tuple(other_leaves), other_structure)
-
-
-@eqx.filter_jit
-def _frozen(learner: OnlineLearner, state: OnlineState) -> tuple[OnlineState, Bool[Array, ""]]:
-    """Returns a copy of what a state says of observations, without the steps that it learned from,
-    and whether everything was tried. Its parameters are the running mean: those of a single update
-    jump about. A copy, because the arrays of the state itself are given up at its next update."""
-    few = Replay.empty(1, jnp.zeros((), jnp.uint8))
-    frozen = eqx.tree_at(
-        lambda s: (s.training.params, s.replay, s.ends), state, (state.average, few, few)
-    )
-    return jax.tree.map(jnp.copy, frozen), learner.is_done(state)
-
-
-def _of_batch(
-    function: Callable[..., Array], parts: _Parts, observations: Shaped[np.ndarray, "n ..."]
-) -> np.ndarray:
-    """Calls a compiled function of a batch, filled up to a power of two."""
-    n, (arrays, rest) = len(observations), parts
-    filled = np.resize(observations, (1 << (n - 1).bit_length(), *observations.shape[1:]))
-    return np.asarray(_compiled(function, rest)(arrays, filled))[:n]
-
-
-@functools.cache
-def _compiled(function: Callable[..., Array], rest: _Rest) -> Callable[..., Array]:
-    """Returns a compiled function of the arrays of a learner and its state, and a batch."""
-    structure, other_leaves, other_structure = rest
-
-    @jax.jit
-    def evaluated(leaves: list[Array], observations: Shaped[Any, "n ..."]) -> Array:
-        others = jax.tree.unflatten(other_structure, other_leaves)
-        learner, state = eqx.combine(jax.tree.unflatten(structure, leaves), others)
-        return function(learner, state, jnp.asarray(observations))
-
-    return evaluated
 
 
 def _joined(parts: list[Steps]) -> Steps:
