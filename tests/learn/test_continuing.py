@@ -49,6 +49,16 @@ def test_the_gain_is_learned_as_well():
     assert short.status == ("max_updates",)
 
 
+def test_the_eigenvalue_of_one_class_is_not_verified_for_another():
+    """State 2 leads to a ring of two and is never come back to."""
+    state, after = np.tile([0, 1, 2], 8), np.tile([1, 0, 0], 8)
+    reward = np.tile([1.0, 0.0, -1.0], 8)
+    data = Transitions.from_table(np.arange(3), state, after, reward, np.zeros(24))
+    result = fit_continuing(data, lam=2.0, reference=0, preset="fast", **JOINTLY)
+    assert result.gain == pytest.approx([0.5], abs=0.02)
+    assert result.status == ("unverified",)
+
+
 def circle(n=2000):
     """A point on a circle of circumference 1 that is moved on or back by 0.1, at a cost that is
     lowest at 0; no state is seen twice."""
