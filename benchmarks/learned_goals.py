@@ -98,8 +98,8 @@ def main() -> None:
             | {"seed": seed, "transitions": options.transitions, "overrides": overrides},
             f"{', '.join(cell)}, seed {seed}",
         )
-        for cell in table
-        for seed in range(1 if cell[2] == "table" else options.seeds)
+        for seed, cell in product(range(options.seeds), table)
+        if seed == 0 or cell[2] != "table"
     }
     todo = [job for job in jobs.values() if not store.has(job)]
     told = lambda job, what, number: what != "progress" and print(f"<!-- {job.label}: {what}, {number:.0f} s -->", flush=True)  # noqa: E501, E731  # fmt: skip

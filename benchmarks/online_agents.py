@@ -247,6 +247,7 @@ def main() -> None:
     parser.add_argument("--agents", nargs="+", default=["dqn", "ppo"], choices=["dqn", "ppo"])
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS)
     parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--first-seed", type=int, default=0, help="to share seeds among machines")
     parser.add_argument("--search", action="store_true")
     parser.add_argument("--workers", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("results/online-agents"))
@@ -266,14 +267,14 @@ def main() -> None:
     ]
     jobs = {
         (*one, seed): job(*one, CHOSEN[one[0]][one[2]], seed)
-        for seed, one in product(range(options.seeds), asked)
+        for seed, one in product(range(options.first_seed, options.seeds), asked)
         if one[1] not in FEWER_SEEDS or seed < FEWER_SEEDS[one[1]]
     }
     finish(list(jobs.values()), store, options.workers)
     records = {one: [of_job(store, made) for key, made in jobs.items() if key[:3] == one]
                for one in asked}  # fmt: skip
-    print("\n| agent | world | budget | method | median steps to solve [95 % interval] | solved | "
-          "deaths, mean | seconds a run |\n" + "|---" * 8 + "|")  # fmt: skip
+    print("\n| agent | world | budget | method | every seed | median steps to solve "
+          "[95 % interval] | solved | deaths, mean | seconds |\n" + "|---" * 9 + "|")  # fmt: skip
     for (agent, world, method), found in records.items():
         budget = BUDGETS[agent][world]
         steps = np.array([solved_at(record) for record in found])
@@ -281,7 +282,8 @@ def main() -> None:
         deaths = np.mean([record.arrays["deaths"][-1] for record in found])
         seconds = np.mean([record.facts["seconds"] for record in found])
         solved = f"{int(np.isfinite(steps).sum())}/{steps.size}"
-        cells = (agent, world, f"{budget:,}", method, f"{median} [{low}, {high}]", solved)
+        every = ", ".join(told(number, budget) for number in np.sort(steps))
+        cells = (agent, world, f"{budget:,}", method, every, f"{median} [{low}, {high}]", solved)
         print(f"| {' | '.join(cells)} | {deaths:.0f} | {seconds:.0f} |")
     figure = draw(records, f"{options.seeds} seeds; a dot where a seed has solved its world")
     write_file(options.out / "agents.png", plot.as_png(figure, 90), overwrite=True)

@@ -1,5 +1,6 @@
 """Maps that are learned from steps as they come, against the exact ones."""
 
+import equinox as eqx
 import gymnasium
 import jax
 import jax.numpy as jnp
@@ -21,6 +22,8 @@ from drogo import (
 )
 from drogo.learn.networks import MLP
 from drogo.use import OnlineConfig, Steps, make_learner
+from drogo.use.online.compiled import put_together
+from drogo.use.online.moment import Answers, Moment
 from drogo.use.online.steps import Replay
 from drogo.use.online.visits import Visits
 
@@ -195,6 +198,56 @@ def test_optimism_and_what_was_seen_decide_whether_a_network_learns():
     idle.train()
     assert idle.updates == 0
     assert (idle.values(columns[0]) == 0).all()
+
+
+def test_few_observations_many_and_the_pure_learner_give_the_same_numbers():
+    """A network with known parameters: few observations are evaluated by NumPy, many by a compiled
+    program, and both as the pure learner says. A kept promise does not change with the map."""
+    online = OnlineMap(BOX, FOUR, learning_starts=64, width=16, capacity=200)
+    table, columns = WORLD.observations("coordinates"), steps_of(200)
+    assert (online.values(table) == 0).all()
+    online.observe(*rows(columns, slice(100)))
+    online.train()
+    promised = online.promises()
+    kept = promised.logits(table)
+    online.observe(*rows(columns, slice(100, 200)))
+    online.train()
+    learner, state = put_together(online._parts)
+    known = learner.value(state, jnp.asarray(table))
+    assert online.values(table) == pytest.approx(np.asarray(known), abs=1e-5)
+    alone = np.concatenate([online.values(table[k : k + 1]) for k in range(len(table))])
+    assert alone == pytest.approx(np.asarray(known), abs=1e-5)
+    few, many = online.logits(table[:2]), online.logits(table)[:2]
+    assert few == pytest.approx(many, abs=1e-5)
+    assert many == pytest.approx(
+        np.asarray(learner.logits(state, jnp.asarray(table[:2]))), abs=1e-5
+    )
+    assert np.array_equal(promised.logits(table), kept)
+    assert not np.allclose(online.promises().logits(table), kept)
+    assert online.values(table[:0]).shape == (0,)
+    assert online.logits(table[:0]).shape == (0, 4)
+
+
+def test_what_a_map_says_with_numbers_worked_out_by_hand():
+    """Inputs 1 and -3, less 1, halved: 0 and -2. One hidden layer of two rectified units, max(x, 0)
+    and max(-x, 0), of which the output of the second action is minus the double."""
+    key = jax.random.key(0)
+    network = eqx.tree_at(
+        lambda net: [part for layer in net.layers for part in (layer.weight, layer.bias)],
+        MLP(1, 0, key, 2, 1, 2),
+        [np.array([[1.0], [-1.0]]), np.zeros(2), np.array([[0.0, 0.0], [0.0, -2.0]]), np.zeros(2)],
+    )
+    network = jax.tree.map(lambda part: jnp.asarray(part, jnp.float32), network)
+    numbers = {"shift": [1.0], "width": [0.5], "scale": 3.0, "ceiling": 0.5, "mean_step": 1.0}
+    arrays = {name: jnp.asarray(number, jnp.float32) for name, number in numbers.items()}
+    moment = Moment(network, network, **arrays, updates=jnp.asarray(1), diverged_at=jnp.asarray(-1))
+    for copies in (1, 4):  # by NumPy, and compiled
+        answers, batch = Answers(moment), np.array([[1.0], [-3.0]] * copies)
+        assert answers.logits(batch)[:2].tolist() == [[0, 0], [0, -12]]
+        assert answers.value(batch)[:2] == pytest.approx([0.5, np.log1p(np.exp(-12))])
+    silent = Answers(moment._replace(updates=jnp.asarray(0)))
+    assert silent.value(batch).tolist() == [0] * 8
+    assert silent.logits(batch).tolist() == [[0, 0]] * 8
 
 
 def test_shaped_rewards_are_those_of_the_formula():

@@ -8,6 +8,8 @@ once. Any other equinox module takes part through `Custom`.
 from __future__ import annotations
 
 import abc
+import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
@@ -124,15 +126,16 @@ class Custom(AbstractNetwork):
         return self.module(features)
 
 
-def fourier(inputs: Float[Array, "n ..."], frequencies: int) -> Float[Array, "n size"]:
+def fourier(inputs: Float[Any, "n ..."], frequencies: int) -> Float[Any, "n size"]:
     """Flattens observations, and joins each number x by sin(pi k x) and cos(pi k x) for k up to
-    `frequencies`."""
-    x = inputs.reshape(len(inputs), -1)
+    `frequencies`. In NumPy or in JAX, as it came."""
+    library = np if isinstance(inputs, np.ndarray) else jnp
+    x = inputs.reshape(len(inputs), math.prod(inputs.shape[1:]))
     if not frequencies:
         return x
-    k = jnp.pi * jnp.arange(1, frequencies + 1, dtype=x.dtype)
-    angles = (x[:, :, None] * k[None, None, :]).reshape(len(x), -1)
-    return jnp.concatenate([x, jnp.sin(angles), jnp.cos(angles)], axis=1)
+    k = np.pi * library.arange(1, frequencies + 1, dtype=x.dtype)
+    angles = (x[:, :, None] * k[None, None, :]).reshape(len(x), x.shape[1] * frequencies)
+    return library.concatenate([x, library.sin(angles), library.cos(angles)], axis=1)
 
 
 def dense_layers(
@@ -144,10 +147,11 @@ def dense_layers(
     return tuple(eqx.nn.Linear(fan_in, fan_out, key=k) for fan_in, fan_out, k in pairs)
 
 
-def dense(layers: Sequence[eqx.nn.Linear], x: Float[Array, "n size"]) -> Float[Array, "n ..."]:
-    """Applies linear layers with rectified units between them."""
+def dense(layers: Sequence[eqx.nn.Linear], x: Float[Any, "n size"]) -> Float[Any, "n ..."]:
+    """Applies linear layers with rectified units between them, in NumPy or in JAX."""
+    rectified = functools.partial(np.maximum, 0) if isinstance(x, np.ndarray) else jax.nn.relu
     for k, layer in enumerate(layers):
         assert layer.bias is not None
         x = x @ layer.weight.T + layer.bias[None, :]
-        x = jax.nn.relu(x) if k < len(layers) - 1 else x
+        x = rectified(x) if k < len(layers) - 1 else x
     return x[:, 0] if layers[-1].out_features == "scalar" else x

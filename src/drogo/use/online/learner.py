@@ -28,7 +28,9 @@ from jaxtyping import Array, Bool, Float, Int, PyTree, Shaped, UInt32
 from drogo.errors import ArgumentError
 from drogo.learn.inputs import Inputs
 from drogo.learn.learner import Batch, Learner, State
+from drogo.learn.networks import MLP
 from drogo.learn.objectives import Numbers
+from drogo.use.online.moment import Moment
 from drogo.use.online.steps import Replay, Steps
 from drogo.use.online.visits import Visits
 
@@ -266,6 +268,30 @@ class OnlineLearner(eqx.Module):
         outputs = learner.output(state.training.params, observations)
         return jnp.where(state.training.update > 0, learner.objective.numbers.scale * outputs, 0.0)
 
+    def moment(self, state: OnlineState) -> Moment:
+        """Returns what the map says in this state, for evaluation outside of compiled programs. The
+        network must be an `MLP`.
+
+        Args:
+            state: The state.
+        """
+        learner, training = self._learner(state), state.training
+        latest, average = (learner.network(params) for params in (training.params, state.average))
+        assert isinstance(latest, MLP)
+        assert isinstance(average, MLP)
+        numbers, (shift, width) = learner.objective.numbers, self._range(state)
+        return Moment(
+            latest,
+            average,
+            shift,
+            width,
+            numbers.scale,
+            numbers.ceiling,
+            state.mean_step,
+            training.update,
+            training.diverged_at,
+        )
+
     def untried(
         self, state: OnlineState, observations: Shaped[Array, "n ..."]
     ) -> Bool[Array, "n actions"]:
@@ -275,7 +301,7 @@ class OnlineLearner(eqx.Module):
             state: The state.
             observations: A batch of observations.
         """
-        return state.visits.of(observations) < max(self.known_after, 1)
+        return state.visits.untried(observations, self.known_after)
 
     def is_done(self, state: OnlineState) -> Bool[Array, ""]:
         """Returns whether every action was tried in all cells that were ever left.
@@ -283,9 +309,7 @@ class OnlineLearner(eqx.Module):
         Args:
             state: The state.
         """
-        count = state.visits.count
-        untried = count < max(self.known_after, 1)
-        return ~(untried & (count > 0).any(axis=1, keepdims=True)).any()
+        return state.visits.is_done(self.known_after)
 
     def potential(
         self, state: OnlineState, observations: Shaped[Array, "n ..."]
@@ -301,18 +325,22 @@ class OnlineLearner(eqx.Module):
 
     def _learner(self, state: OnlineState) -> Learner:
         """The learner with what was seen of the range of observations and of terminal values."""
-        width = state.high - state.low
-        some = (width > 0) & jnp.isfinite(width)
-        middle = state.mean if self.centred else (state.low + state.high) / 2
-        shift = jnp.where(some, middle, state.low)
-        scale = jnp.where(some, 1 / jnp.where(some, width, 1.0), 0.0)
-        shift = jnp.where(jnp.isfinite(shift), shift, 0.0)
+        shift, scale = self._range(state)
         numbers: Numbers = self.learner.objective.numbers
         ceiling = jnp.maximum(state.best, self.optimism if self.known_after else -jnp.inf)
         numbers = eqx.tree_at(lambda n: n.ceiling, numbers, ceiling / numbers.lam)
         inputs = Inputs(shift, scale, jnp.arange(shift.size))
         changed = (numbers, inputs)
         return eqx.tree_at(lambda lr: (lr.objective.numbers, lr.inputs), self.learner, changed)
+
+    def _range(self, state: OnlineState) -> tuple[Float[Array, " size"], Float[Array, " size"]]:
+        """What the numbers of an observation are lowered by, and then multiplied by."""
+        width = state.high - state.low
+        some = (width > 0) & jnp.isfinite(width)
+        middle = state.mean if self.centred else (state.low + state.high) / 2
+        shift = jnp.where(some, middle, state.low)
+        scale = jnp.where(some, 1 / jnp.where(some, width, 1.0), 0.0)
+        return jnp.where(jnp.isfinite(shift), shift, 0.0), scale
 
     def _drawn(self, state: OnlineState, key: Array, n: int) -> Steps:
         """Returns steps of the replay, drawn alike or so that all pairs of a cell and an action are

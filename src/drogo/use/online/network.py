@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 import optax
-from jaxtyping import Array, Bool, Float, Shaped
+from jaxtyping import Bool, Float, Shaped
 
 from drogo.config import MOST_COORDINATES
 from drogo.errors import ArgumentError
@@ -25,21 +25,13 @@ from drogo.learn.learner import Learner
 from drogo.learn.networks import MLP, AbstractNetwork
 from drogo.learn.objectives import ActionValues, Numbers
 from drogo.use.online.base import AbstractOnlineMap
-from drogo.use.online.compiled import (
-    CHUNKS,
-    Facts,
-    Parts,
-    advance,
-    facts_of,
-    frozen,
-    of_batch,
-    put_together,
-    take_apart,
-)
+from drogo.use.online.compiled import CHUNKS, Parts, advance, put_together, take_apart
 from drogo.use.online.config import OnlineConfig
 from drogo.use.online.learner import CELLS, OnlineLearner, OnlineState
+from drogo.use.online.moment import Answers
 from drogo.use.online.promises import Promises, no_promises
 from drogo.use.online.steps import Steps
+from drogo.use.online.visits import Visits
 
 ON_IMAGES = {"width": 64, "target_rate": 0.05}
 """What is changed where an observation has many numbers. The first layer takes most of the time of
@@ -107,7 +99,7 @@ class OnlineMap(AbstractOnlineMap):
         self._steps, self._due, self._found = 0, 0.0, False
         self._learner: OnlineLearner | None = None
         self._parts: Parts | None = None
-        self._facts: Facts | None = None
+        self._answers: Answers | None = None
         self._loss: Any = 0.0
         self._scale = 1.0
 
@@ -117,17 +109,17 @@ class OnlineMap(AbstractOnlineMap):
 
     @property
     def mean_step(self) -> float:
-        step = 0.0 if self._facts is None else float(self._facts.mean_step)
+        step = 0.0 if self._answers is None else float(self._answers.host.mean_step)
         return step if step > 0 and math.isfinite(step) else 1.0
 
     @property
     def updates(self) -> int:
         """How many updates were made."""
-        return 0 if self._facts is None else int(self._facts.updates)
+        return 0 if self._answers is None else int(self._answers.host.updates)
 
     @property
     def metrics(self) -> Mapping[str, float]:
-        diverged = self._facts is not None and int(self._facts.diverged_at) >= 0
+        diverged = self._answers is not None and int(self._answers.host.diverged_at) >= 0
         known = {"steps": self._steps, "updates": self.updates, "found": self._found}
         numbers = {name: float(number) for name, number in known.items()}
         return {
@@ -161,7 +153,8 @@ class OnlineMap(AbstractOnlineMap):
     def _advance(self, steps: Steps, updates: int) -> None:
         """Takes at most a chunk of steps, and makes some updates."""
         assert self._parts is not None
-        self._parts, loss, self._facts = advance(self._parts, steps, updates)
+        self._parts, loss, moment = advance(self._parts, steps, updates)
+        self._answers = Answers(moment)
         self._due -= updates
         self._loss = loss if updates else self._loss  # no number yet: that would wait for it
 
@@ -179,7 +172,8 @@ class OnlineMap(AbstractOnlineMap):
 
     def _keep(self, state: OnlineState) -> None:
         assert self._learner is not None
-        self._parts, self._facts = take_apart(self._learner, state), facts_of(state)
+        self._parts = take_apart(self._learner, state)
+        self._answers = Answers(jax.tree.map(jnp.copy, self._learner.moment(state)))
 
     def _made(self, scale: float) -> tuple[OnlineLearner, OnlineState]:
         """Returns the learner and its first state, in which cells have no sides yet."""
@@ -208,37 +202,31 @@ class OnlineMap(AbstractOnlineMap):
         return width / CELLS
 
     def values(self, observations: Shaped[np.ndarray, "n ..."]) -> Float[np.ndarray, " n"]:
-        return self._evaluated(OnlineLearner.value, observations, np.zeros(len(observations)))
+        answers = self._answers
+        return np.zeros(len(observations)) if answers is None else answers.value(observations)
 
     def knows(self, observations: Shaped[np.ndarray, "n ..."]) -> Bool[np.ndarray, " n"]:
         return np.full(len(observations), self.updates > 0)
 
     def logits(self, observations: Shaped[np.ndarray, "n ..."]) -> Float[np.ndarray, "n actions"]:
-        flat = np.zeros((len(observations), self.n_actions))
-        return self._evaluated(OnlineLearner.logits, observations, flat)
-
-    def _evaluated(
-        self, function: Callable[..., Array], observations: np.ndarray, otherwise: np.ndarray
-    ) -> np.ndarray:
-        """Calls a function of the learner and its state, once there is one."""
-        if self._parts is None or len(observations) == 0:
-            return otherwise
-        return of_batch(function, self._parts, observations).astype(np.float64)
+        if self._answers is None:
+            return np.zeros((len(observations), self.n_actions))
+        return self._answers.logits(observations)
 
     def promises(self) -> Promises:
-        if self._parts is None:
+        answers = self._answers
+        if answers is None or self._parts is None:
             return no_promises(self.n_actions)
         learner, state = put_together(self._parts)
-        kept, is_done = frozen(learner, state)
-        parts = take_apart(learner, kept)
+        visits = jax.tree.map(jnp.copy, state.visits)  # the next update gives up those of the state
 
-        def of(function: Callable[..., Array]) -> Callable[[npt.ArrayLike], np.ndarray]:
-            return lambda observations: of_batch(function, parts, self._checked(observations))
+        def logits(observations: npt.ArrayLike) -> np.ndarray:
+            return answers.logits(self._checked(observations), averaged=True)
 
-        logits, untried = of(OnlineLearner.logits), of(OnlineLearner.untried)
-        return Promises(
-            lambda observations: logits(observations).astype(np.float64), untried, bool(is_done)
-        )
+        def untried(observations: npt.ArrayLike) -> np.ndarray:
+            return np.asarray(_untried(visits, self._checked(observations), learner.known_after))
+
+        return Promises(logits, untried, bool(visits.is_done(learner.known_after)))
 
     def _identity(self) -> dict[str, Any]:
         sides = None if self._sides is None else self._sides.tolist()
@@ -266,10 +254,13 @@ class OnlineMap(AbstractOnlineMap):
         staged = section(arrays, STAGED)
         self._staged = [Steps(**staged)] if staged else []
         stored = section(arrays, STATE)
-        self._learner = self._parts = self._facts = None
+        self._learner = self._parts = self._answers = None
         if stored:
             self._learner, like = self._made(self._scale)
             self._keep(tree_from(stored, like))
+
+
+_untried = jax.jit(Visits.untried, static_argnums=2)
 
 
 def make_learner(

@@ -66,3 +66,23 @@ class Visits(eqx.Module):
     def of(self, observations: Shaped[Array, "n ..."]) -> Int[Array, "n actions"]:
         """Returns how often each action was taken where these observations are."""
         return self.count[self.slot(observations)]
+
+    def untried(
+        self, observations: Shaped[Array, "n ..."], known_after: int
+    ) -> Bool[Array, "n actions"]:
+        """Returns which actions were not tried in the cells of some observations.
+
+        Args:
+            observations: A batch of observations.
+            known_after: How many times an action must have been taken to count as tried.
+        """
+        return self.of(observations) < max(known_after, 1)
+
+    def is_done(self, known_after: int) -> Bool[Array, ""]:
+        """Returns whether every action was tried in all cells that were ever left.
+
+        Args:
+            known_after: How many times an action must have been taken to count as tried.
+        """
+        untried = self.count < max(known_after, 1)
+        return ~(untried & (self.count > 0).any(axis=1, keepdims=True)).any()
