@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import os
+import sys
 import tempfile
 
 os.environ.setdefault("JAX_NUMPY_DTYPE_PROMOTION", "strict")
@@ -21,6 +22,14 @@ if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
     os.environ["JAX_COMPILATION_CACHE_DIR"] = CACHE.name
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
     os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
+# Where Python may not write bytecode beside its sources, as in many containers, each process would
+# compile all that it imports. Here it goes to a directory that goes with the process, too.
+if sys.dont_write_bytecode:
+    if "PYTHONPYCACHEPREFIX" not in os.environ:
+        BYTECODE = tempfile.TemporaryDirectory(prefix="drogo-bytecode-", ignore_cleanup_errors=True)
+        os.environ["PYTHONPYCACHEPREFIX"] = BYTECODE.name
+    sys.pycache_prefix, sys.dont_write_bytecode = os.environ["PYTHONPYCACHEPREFIX"], False
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # One test runs on each core: torch and BLAS must not each take them all.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -7,8 +7,8 @@ from hypothesis import given, strategies as st
 from drogo import Transitions
 from drogo.data import spectral_radius
 from drogo.data.empirical import check_anchored
+from drogo.data.files import FORMAT
 from drogo.data.table import merge_equal
-from drogo.data.transitions import FORMAT
 from drogo.errors import DamagedFile, DataError, MissingFile
 from drogo.files import write_array_file
 

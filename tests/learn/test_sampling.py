@@ -14,9 +14,10 @@ from drogo.data import under
 from drogo.learn.build import build, choose
 from drogo.learn.inputs import fit_inputs
 from drogo.learn.learner import Learner
+from drogo.learn.numbers import cap_from_data
 from drogo.learn.objectives import OBJECTIVES, Numbers
 from drogo.learn.plan import make_plan
-from drogo.learn.prepare import cap_from_data, make_optimiser
+from drogo.learn.prepare import make_optimiser
 from drogo.learn.sampling import (
     FIRST,
     SECOND,

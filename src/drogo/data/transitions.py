@@ -6,11 +6,9 @@ continuous world, the table is as long as the data.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -19,39 +17,17 @@ import numpy as np
 import numpy.typing as npt
 from jaxtyping import Bool, Float, Int, Shaped
 
-from drogo.config import is_a
-from drogo.data import arrays, replay, trajectories as episodes
+from drogo.data import arrays, files, replay, trajectories as episodes
+from drogo.data.edges import Edges, edges_of
 from drogo.data.parts import as_key
 from drogo.data.step import NumberOfStep, Step
 from drogo.data.table import merge_equal
-from drogo.errors import ArgumentError, DamagedFile, DataError, MissingFile
-from drogo.files import KINDS, Header, read_array_file, write_array_file
+from drogo.errors import DamagedFile, DataError
 from drogo.mdp.arrays import frozen
 from drogo.mdp.model import distinct_pairs
 
-FORMAT = "drogo transitions 5"
-OPTIONAL = ("action", "behaviour", "default")
 OFTEN = 2
 BYTES_CHECKED_AT_ONCE = 2**26
-
-
-@dataclass(frozen=True)
-class Edges:
-    """Distinct transitions. A batch is given by how often each of them occurs in it."""
-
-    state: Int[np.ndarray, " edges"]
-    next_state: Int[np.ndarray, " edges"]
-    reward: Float[np.ndarray, " edges"]
-    terminal_value: Float[np.ndarray, " edges"]
-    terminated: Bool[np.ndarray, " edges"]
-    action: Int[np.ndarray, " edges"] | None
-    log_default: Float[np.ndarray, " edges"] | None
-    """The log of the probability with which the default policy takes the action."""
-    weight: Float[np.ndarray, " edges"]
-    """How much all transitions of this kind count together."""
-    count: Int[np.ndarray, " edges"]
-    of_transition: Int[np.ndarray, " n"]
-    """The edge of each transition."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -361,25 +337,7 @@ class Transitions:
     @cached_property
     def edges(self) -> Edges:
         """The distinct transitions, and how often each of them occurs."""
-        discrete = self.action if self.n_actions is not None else None
-        key = self.state.astype(np.int64) * len(self.observations) + self.next_state
-        for column in (self.reward, self.terminal_value, self.terminated, self.weight, discrete):
-            if column is not None:
-                values, index = np.unique(column, return_inverse=True)
-                key = np.unique(key, return_inverse=True)[1] * values.size + index
-        _, first, of_transition, count = np.unique(
-            key, return_index=True, return_inverse=True, return_counts=True
-        )
-        names = ("state", "next_state", "reward", "terminal_value", "terminated")
-        log_default = None if self.default is None else np.log(self.default[first])
-        return Edges(
-            **{name: getattr(self, name)[first] for name in names},
-            action=None if discrete is None else discrete[first],
-            log_default=log_default,
-            weight=np.bincount(of_transition, self.weight),
-            count=count,
-            of_transition=of_transition.astype(np.int32),
-        )
+        return edges_of(self)
 
     @cached_property
     def log_default(self) -> Float[np.ndarray, " n"] | None:
@@ -422,21 +380,8 @@ class Transitions:
             path: The file to write.
             overwrite: Whether to replace a file that exists.
         """
-        parts = {name: getattr(self, name) for name in ARRAYS}
-        parts = {name: part for name, part in parts.items() if part is not None}
-        settings: dict[str, Any] = {"format": FORMAT, "n_actions": self.n_actions}
-        table = parts["observations"]
-        if isinstance(table, np.memmap) and table.filename and table.flags.c_contiguous:
-            file = Path(str(table.filename)).resolve()
-            if table.offset == 0 and file.stat().st_size == table.nbytes:
-                if file.parent != Path(path).resolve().parent:
-                    raise ArgumentError(
-                        f"the observations are in {file}, and are read only from beside the file "
-                        f"that names them. Save to {file.parent}, or move the observations first."
-                    )
-                del parts["observations"]
-                settings |= {"file": file.name, "dtype": table.dtype.str, "shape": table.shape}
-        write_array_file(Path(path), parts, settings, overwrite=overwrite)
+        parts = {name: getattr(self, name) for name in files.ARRAYS}
+        files.write(Path(path), parts, self.n_actions, overwrite=overwrite)
 
     @classmethod
     def load(cls, path: str | Path) -> Transitions:
@@ -448,48 +393,11 @@ class Transitions:
         Returns:
             The transitions.
         """
-        path = Path(path)
-        parts, settings = read_array_file(path, FORMAT, _check_file)
-        if "file" in settings:
-            file, shape = path.parent / settings["file"], tuple(settings["shape"])
-            size = math.prod(shape) * np.dtype(settings["dtype"]).itemsize
-            if not file.is_file() or file.stat().st_size != size:
-                raise MissingFile(
-                    f"the observations of {path} are in {file}, which does not exist or does not "
-                    f"have {size} bytes."
-                )
-            parts["observations"] = np.memmap(file, settings["dtype"], mode="r", shape=shape)
+        parts, n_actions = files.read(Path(path))
         try:
-            return cls.from_table(**parts, n_actions=settings.get("n_actions"))
+            return cls.from_table(**parts, n_actions=n_actions)
         except DataError as error:
             raise DamagedFile(f"{path} holds transitions that cannot be used: {error}") from error
-
-
-ARRAYS = tuple(
-    name for name in Transitions.__dataclass_fields__ if name not in ("n_actions", "weight")
-)
-"""What a file holds. Weights follow from the actions."""
-
-
-def _check_file(settings: dict[str, Any], headers: dict[str, Header]) -> None:
-    actions = settings.get("n_actions")
-    if actions is not None and (not is_a(actions, Integral) or actions < 1):
-        raise ValueError(f"its number of actions is {actions!r}")
-    expected = set(ARRAYS) - (set(OPTIONAL) - set(headers))
-    if "file" in settings:
-        expected.remove("observations")
-        name, shape = settings["file"], settings["shape"]
-        if Path(name).name != name or name in ("", ".", ".."):
-            raise ValueError(f"its observations are in {name!r}, which is not beside it")
-        if not shape or any(not is_a(k, Integral) or k < 0 for k in shape):
-            raise ValueError(f"its observations have the shape {shape}")
-        if np.dtype(settings["dtype"]).kind not in KINDS:
-            raise ValueError(f"its observations have the type {settings['dtype']}")
-    if set(headers) != expected:
-        raise ValueError(f"it holds {', '.join(sorted(headers))}")
-    lengths = {headers[name].shape[:1] for name in expected - {"observations"}}
-    if len(lengths) > 1:
-        raise ValueError(f"its arrays have different shapes: {', '.join(map(str, lengths))}")
 
 
 def _or_zeros(values: npt.ArrayLike | None, n: int) -> npt.ArrayLike:

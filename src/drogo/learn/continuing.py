@@ -41,8 +41,8 @@ from drogo.learn.differential import (
 )
 from drogo.learn.files import check_parts, from_parts, parts_of
 from drogo.learn.fit import fit
+from drogo.learn.identity import describe
 from drogo.learn.policy import Policy
-from drogo.learn.prepare import describe
 from drogo.learn.result import LogEigenvector, make_results
 from drogo.learn.spectrum.problem import evenly
 from drogo.learn.train import Callback, train

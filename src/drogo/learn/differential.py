@@ -24,9 +24,10 @@ from drogo.device import to_device
 from drogo.learn.judge import Judge, Row
 from drogo.learn.learner import Learner
 from drogo.learn.networks import AbstractNetwork, Holding
+from drogo.learn.numbers import STEPS_OF_A_SCALE, cap_from_data
 from drogo.learn.objectives import AbstractDrogo, ActionValues, Drogo, Numbers, Sample, Scalar
 from drogo.learn.plan import Plan
-from drogo.learn.prepare import STEPS_OF_A_SCALE, cap_from_data, prepare_seeds
+from drogo.learn.prepare import prepare_seeds
 from drogo.learn.train import Training
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cache, lru_cache, partial
+from functools import cache, lru_cache
 from typing import Any
 
 import equinox as eqx
@@ -18,29 +17,19 @@ from jaxtyping import Float
 from drogo.config import CUSTOM, Config
 from drogo.data import Transitions
 from drogo.data.empirical import check_anchored, empirical
-from drogo.data.table import read_rows
 from drogo.device import to_device
 from drogo.errors import ArgumentError
 from drogo.exact.sampled import solve_sampled
 from drogo.learn.build import build, choose
+from drogo.learn.identity import data_digest, describe, digest_of, fingerprint
 from drogo.learn.inputs import Inputs, fit_inputs
 from drogo.learn.judge import Judge
 from drogo.learn.learner import Learner, State, scale_by_step_size
+from drogo.learn.numbers import make_numbers
 from drogo.learn.objectives import OBJECTIVES, AbstractObjective, Numbers
 from drogo.learn.plan import BYTES_IN_RESULT, Plan, make_plan
 from drogo.learn.sampling import known_values, make_data
 from drogo.learn.train import Judging, Training
-
-MOST_HASHED = 20_000
-"""Observations that go into the digest of a data set."""
-
-LARGEST_EXPONENT = 80.0
-"""The largest -r / lam. The exponential of 88 is the largest that single precision holds, and is
-multiplied by the likes of 100 in an optimiser."""
-
-TINY = 1e-6
-STEPS_OF_A_SCALE = 20.0
-"""With costs of 1 and the paper's lam of 20, outputs are not scaled."""
 
 Vector = Float[np.ndarray, " distinct"]
 Truth = Mapping[str, Vector | Callable[[float], Vector]]
@@ -89,7 +78,7 @@ def prepare(
     judge = Judge(data, plan, learner, numbers, lane_configs, truths, solution)
     identity = _identity(judge, configs, seeds, own)
     if "optimiser" in own:
-        identity["optimiser"] = _fingerprint(learner, params)
+        identity["optimiser"] = fingerprint(learner, params)
     schedule = make_schedule(config, own)
     training = Training(judge, device_data, sampler, seeds, schedule, identity)
     lanes = np.tile(np.arange(len(seeds)), len(configs))
@@ -259,66 +248,6 @@ def make_optimiser(name: str, clip_norm: float) -> optax.GradientTransformationE
     return optax.chain(optax.clip_by_global_norm(clip_norm), scale(), scale_by_step_size())
 
 
-def make_numbers(
-    data: Transitions,
-    configs: list[Config],
-    objective: AbstractObjective,
-    solution: Float[np.ndarray, "lanes distinct"] | None,
-) -> Numbers:
-    """Returns the numbers of the objective for each of some configurations.
-
-    Args:
-        data: The transitions, which decide an automatic cap and the ceiling.
-        configs: The configurations.
-        objective: The objective.
-        solution: The exact solution of the data, if there is one.
-    """
-    best, lowest = float(data.terminal_values.max()), float(data.reward.min())
-    costly = bool((data.reward < 0).all())
-    scaled = [config.scaled and objective.separable for config in configs]
-    smallest = min(config.lam for config in configs)
-    if not all(scaled) and -lowest / smallest > LARGEST_EXPONENT:
-        raise ArgumentError(
-            f"exp(-r / lam) overflows single precision: the lowest reward is {lowest:g}, and lam "
-            f"is {smallest:g}. Use scaled=True with the objective drogo or q, or lam of at least "
-            f"{-lowest / LARGEST_EXPONENT:.3g}."
-        )
-    capped = zip(configs, scaled, strict=True)
-    columns = {
-        "lam": [c.lam for c in configs],
-        "cap": [cap_from_data(data, c.lam, s) if c.cap == "auto" else c.cap for c, s in capped],
-        "ceiling": [best / c.lam if c.ceiling and costly else np.inf for c in configs],
-        "penalty": [c.penalty for c in configs],
-        "target_norm": [c.target_norm for c in configs],
-        "scaling": np.array(scaled, dtype=np.float32),
-        "scale": np.ones(len(configs)),
-    }
-    if solution is not None and configs[0].direct:
-        columns["scale"] = [max(np.std(row[np.isfinite(row)]), TINY) for row in solution]
-    elif objective.anchored and configs[0].rescale:
-        depths = [STEPS_OF_A_SCALE * -data.reward.mean() / c.lam for c in configs]
-        columns["scale"] = np.maximum(depths, 1.0)
-    return Numbers(**{name: to_device(column) for name, column in columns.items()})
-
-
-def cap_from_data(data: Transitions, lam: float, scaled: bool) -> float:
-    """Returns a cap just above the largest exponent at the solution: v(s') - v(s) is at most
-    -r/lam - log P(s'|s), and scaled by exp(r/lam), at most -log P(s'|s).
-
-    Where states are seen once, P cannot be estimated from counts. Then moves are assumed to be no
-    rarer than one in seven, whose log is about 2.
-
-    Args:
-        data: The transitions.
-        lam: The temperature.
-        scaled: Whether equations are divided by exp(-r/lam).
-    """
-    edges = data.edges
-    log_cost = np.zeros(edges.reward.size) if scaled else -edges.reward / lam
-    rarity = np.log(np.bincount(edges.state, edges.weight)[edges.state] / edges.weight)
-    return float(max((log_cost + rarity).max(), log_cost.max() + 2.0)) + 0.5
-
-
 def _solution(
     data: Transitions, objective: AbstractObjective, configs: list[Config]
 ) -> Float[np.ndarray, "lanes distinct"] | None:
@@ -376,16 +305,8 @@ def _identity(
         "seeds": seeds,
         "data": data_digest(judge.data),
         "own": {name: describe(part) for name, part in sorted(own.items())},
-        "truth": {name: _digest(rows) for name, rows in sorted(judge.truths.items())},
+        "truth": {name: digest_of(rows) for name, rows in sorted(judge.truths.items())},
     }
-
-
-def _fingerprint(learner: Learner, params: Any) -> str:
-    """Returns a digest of what an optimiser of the user's own computes, its numbers included."""
-    one = take(params, 0)
-    with jax.numpy_dtype_promotion("standard"):
-        program = jax.make_jaxpr(learner.optimiser.update)(one, learner.optimiser.init(one), one)
-    return hashlib.sha256(f"{program} {program.consts}".encode()).hexdigest()[:16]
 
 
 @eqx.filter_jit
@@ -397,27 +318,3 @@ def init_lanes(learner: Learner, params: Any) -> State:
 def take(tree: Any, lanes: Any) -> Any:
     """Returns some lanes of a tree of arrays. NumPy does it, which compiles nothing."""
     return jax.tree.map(lambda leaf: to_device(np.asarray(leaf)[lanes]), tree)
-
-
-def describe(part: Any) -> str:
-    """Returns the name of an object that a user gave, for a file or a message."""
-    part = part.func if isinstance(part, partial) else part
-    named = part if hasattr(part, "__qualname__") else type(part)
-    return f"{named.__module__}.{named.__qualname__}"
-
-
-def data_digest(data: Transitions) -> str:
-    """Returns a digest of some transitions; of a long table of observations, of a part."""
-    table = data.observations
-    every = max(1, len(table) // MOST_HASHED)
-    shown = table if every == 1 else read_rows(table, np.arange(0, len(table), every))
-    columns = (data.state, data.next_state, data.reward, data.terminated, data.terminal_value)
-    actions = (part for part in (data.action, data.default) if part is not None)
-    return _digest(shown, *columns, data.weight, *actions)
-
-
-def _digest(*arrays: np.ndarray) -> str:
-    digest = hashlib.sha256()
-    for array in arrays:
-        digest.update(np.ascontiguousarray(array).tobytes())
-    return digest.hexdigest()[:16]

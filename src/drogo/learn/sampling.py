@@ -20,8 +20,8 @@ from jaxtyping import Array, Bool, Float, Float32, Int, Shaped
 
 from drogo.config import Config
 from drogo.data import Transitions
+from drogo.data.edges import Edges
 from drogo.data.table import read_rows
-from drogo.data.transitions import Edges
 from drogo.device import to_device
 from drogo.learn.learner import Batch, Learner
 from drogo.learn.networks import Features

@@ -17,7 +17,7 @@ from drogo.learn.goals.config import GoalConfig
 from drogo.learn.goals.evaluate import pair_values
 from drogo.learn.goals.train import Trained, train
 from drogo.learn.inputs import Inputs, fit_inputs
-from drogo.learn.prepare import STEPS_OF_A_SCALE, cap_from_data
+from drogo.learn.numbers import STEPS_OF_A_SCALE, cap_from_data
 
 MISSED = -20.0
 """The value of a goal that is missed for good, in units of the scale of outputs. It is minus

@@ -16,8 +16,8 @@ from drogo.learn.goals.config import GoalConfig, configure
 from drogo.learn.goals.continuous import fit_continuous
 from drogo.learn.goals.repeating import fit_repeating
 from drogo.learn.goals.result import GoalMap
+from drogo.learn.identity import data_digest
 from drogo.learn.plan import BYTES_IN_RESULT
-from drogo.learn.prepare import data_digest
 from drogo.requests import versions
 
 

@@ -19,7 +19,7 @@ from drogo.learn.goals.problem import ActionModel, Problem, solve
 from drogo.learn.goals.train import Trained, train
 from drogo.learn.inputs import fit_inputs
 from drogo.learn.judge import MOST_SHARE, TOLERATED_SHARE
-from drogo.learn.prepare import TINY
+from drogo.learn.numbers import TINY
 from drogo.learn.train import STOP_AT_ERROR
 
 

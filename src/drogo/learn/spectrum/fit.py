@@ -18,10 +18,11 @@ from drogo.exact import MATRICES
 from drogo.learn.arguments import Seeds, own_parts, report_divergence, seed_list
 from drogo.learn.build import choose
 from drogo.learn.checkpoint import Progress
+from drogo.learn.identity import data_digest, describe
 from drogo.learn.learner import Learner, State
 from drogo.learn.objectives import Numbers
 from drogo.learn.plan import Plan
-from drogo.learn.prepare import data_digest, describe, prepare_seeds
+from drogo.learn.prepare import prepare_seeds
 from drogo.learn.spectrum.judge import SpectrumJudge
 from drogo.learn.spectrum.objectives import SEVERAL, AbstractSeveral
 from drogo.learn.spectrum.problem import evenly, solve, with_rows_of_terminals

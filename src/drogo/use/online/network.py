@@ -23,6 +23,7 @@ from drogo.files import Header, check_memory
 from drogo.learn.checkpoint import as_section, by_path, check_leaves, section, tree_from
 from drogo.learn.learner import Learner
 from drogo.learn.networks import MLP, AbstractNetwork
+from drogo.learn.numbers import STEPS_OF_A_SCALE
 from drogo.learn.objectives import ActionValues, Numbers
 from drogo.use.online.base import AbstractOnlineMap
 from drogo.use.online.compiled import CHUNKS, Parts, advance, put_together, take_apart
@@ -40,8 +41,6 @@ map of images sinks as a whole, far below the truth."""
 HUGE = 1e6
 """A wider range is no range: it stands for none."""
 CLIP_NORM = 0.5
-STEPS_OF_A_SCALE = 20.0
-"""Outputs of the network are multiplied by so many costs of a step, if that is more than 1."""
 STATE, STAGED = "state/", "staged/"
 
 

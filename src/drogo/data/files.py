@@ -1,0 +1,92 @@
+"""Files of transitions: an `.npz`, and beside it a file of observations that had one already."""
+
+from __future__ import annotations
+
+import math
+from numbers import Integral
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from drogo.config import is_a
+from drogo.errors import ArgumentError, MissingFile
+from drogo.files import KINDS, Header, read_array_file, write_array_file
+
+FORMAT = "drogo transitions 5"
+NEEDED = ("observations", "state", "next_state", "reward", "terminated", "truncated",
+          "terminal_value")  # fmt: skip
+OPTIONAL = ("action", "behaviour", "default")
+ARRAYS = NEEDED + OPTIONAL
+"""What a file holds of transitions. Weights follow from the actions."""
+
+
+def write(
+    path: Path, columns: dict[str, np.ndarray | None], n_actions: int | None, *, overwrite: bool
+) -> None:
+    """Writes transitions. Observations that are in a file of their own stay there, and are named.
+
+    Args:
+        path: The `.npz` file.
+        columns: The arrays, of which those that are not known are None.
+        n_actions: The number of actions, if they are discrete and known.
+        overwrite: Whether to replace a file that exists.
+    """
+    parts = {name: part for name, part in columns.items() if part is not None}
+    settings: dict[str, Any] = {"format": FORMAT, "n_actions": n_actions}
+    table = parts["observations"]
+    if isinstance(table, np.memmap) and table.filename and table.flags.c_contiguous:
+        file = Path(str(table.filename)).resolve()
+        if table.offset == 0 and file.stat().st_size == table.nbytes:
+            if file.parent != path.resolve().parent:
+                raise ArgumentError(
+                    f"the observations are in {file}, and are read only from beside the file that "
+                    f"names them. Save to {file.parent}, or move the observations first."
+                )
+            del parts["observations"]
+            settings |= {"file": file.name, "dtype": table.dtype.str, "shape": table.shape}
+    write_array_file(path, parts, settings, overwrite=overwrite)
+
+
+def read(path: Path) -> tuple[dict[str, np.ndarray], int | None]:
+    """Returns the arrays of transitions and their number of actions.
+
+    Args:
+        path: The `.npz` file.
+
+    Raises:
+        DamagedFile: It is not what `write` wrote.
+        MissingFile: It, or the file of its observations, is not there.
+    """
+    parts, settings = read_array_file(path, FORMAT, _check_file)
+    if "file" in settings:
+        file, shape = path.parent / settings["file"], tuple(settings["shape"])
+        size = math.prod(shape) * np.dtype(settings["dtype"]).itemsize
+        if not file.is_file() or file.stat().st_size != size:
+            raise MissingFile(
+                f"the observations of {path} are in {file}, which does not exist or does not have "
+                f"{size} bytes."
+            )
+        parts["observations"] = np.memmap(file, settings["dtype"], mode="r", shape=shape)
+    return parts, settings.get("n_actions")
+
+
+def _check_file(settings: dict[str, Any], headers: dict[str, Header]) -> None:
+    actions = settings.get("n_actions")
+    if actions is not None and (not is_a(actions, Integral) or actions < 1):
+        raise ValueError(f"its number of actions is {actions!r}")
+    expected = set(ARRAYS) - (set(OPTIONAL) - set(headers))
+    if "file" in settings:
+        expected.remove("observations")
+        name, shape = settings["file"], settings["shape"]
+        if Path(name).name != name or name in ("", ".", ".."):
+            raise ValueError(f"its observations are in {name!r}, which is not beside it")
+        if not shape or any(not is_a(k, Integral) or k < 0 for k in shape):
+            raise ValueError(f"its observations have the shape {shape}")
+        if np.dtype(settings["dtype"]).kind not in KINDS:
+            raise ValueError(f"its observations have the type {settings['dtype']}")
+    if set(headers) != expected:
+        raise ValueError(f"it holds {', '.join(sorted(headers))}")
+    lengths = {headers[name].shape[:1] for name in expected - {"observations"}}
+    if len(lengths) > 1:
+        raise ValueError(f"its arrays have different shapes: {', '.join(map(str, lengths))}")
