@@ -240,9 +240,57 @@ def test_what_the_data_do_not_tell():
     assert goals.goals.tolist() == [0, 1, 2, 4]
     assert goals.status == ("unverified",)
     assert [note.split()[0] for note in goals.notes] == ["1", "1", "3"]
+    # Of action 1 of state 2 nothing is known, so that action 0 is all that there is to do.
+    policies = (goals.policy(goals.observations[4]), goals.transfer([0.0]).policy())
+    for policy in policies:
+        assert policy.probabilities(goals.observations)[[1, 2]].tolist() == [[1, 0], [1, 0]]
     network = fit_goals(data, lam=1.0, **SMALL)
     assert network.status[0] != "converged"
     assert np.isfinite(network.v[0, :, 3]).all()
+
+
+def test_a_state_that_leads_only_to_unknown_ones_is_no_goal():
+    """From 0 to 1 and to 2; from 1 to the end, from 2 to 3, which was never left."""
+    state, after = np.tile([0, 0, 1, 2], 3), np.tile([1, 2, 4, 3], 3)
+    table = np.eye(5, dtype=np.float32)
+    data = Transitions.from_table(table, state, after, np.full(12, -1.0), after == 4)
+    goals = fit_goals(data, lam=1.0, network="table")
+    assert goals.goals.tolist() == [0, 1, 4]
+    np.testing.assert_allclose(goals.v[0, 2], [-2, -1, np.nan, np.nan, 0], atol=1e-12)
+
+
+def test_the_values_of_actions_add_up_to_those_of_states():
+    """Also where an action was never taken, and where data are of another policy."""
+    state, after, action = np.tile([0, 0, 1], 4), np.tile([1, 0, 2], 4), np.tile([0, 1, 0], 4)
+    table = np.eye(3, dtype=np.float32)
+    data = Transitions.from_table(
+        table, state, after, np.full(12, -1.0), after == 2, action=action, n_actions=3
+    )
+    for known in (data, data_of(policy=mostly_right)):
+        goals = fit_goals(known, lam=2.0, network="table")
+        x = goals.model.values(goals.v[0], goals.n_actions)
+        with np.errstate(divide="ignore"):
+            total = np.logaddexp.reduce(x, axis=2)
+        left = np.isin(np.arange(len(known.observations)), known.state)
+        others = left[None] & (np.arange(left.size)[None] != goals.goals[:, None])
+        np.testing.assert_allclose(total[others], goals.v[0][others], atol=1e-9)
+
+
+def test_actions_that_lead_nowhere_are_learned_to_be_worth_nothing(optimised):
+    """With a value for each action, the policy to each goal is that of the table."""
+    learned = fit_goals(
+        data_of(), network="mlp", objective="q", width=64, depth=1, updates=1000, batch_size=512,
+        step_size=3e-3,
+    )  # fmt: skip
+    table, worst = fitted("table"), 0.0
+    live = np.setdiff1d(np.arange(WORLD.n_states), table.terminal_states)
+    for row in table.goals:
+        others = np.setdiff1d(live, row)
+        places = [goals.policy(goals.observations[row]) for goals in (learned, table)]
+        first, second = (policy.probabilities(table.observations[others]) for policy in places)
+        worst = max(worst, np.abs(first - second).max())
+    assert worst < 0.1
+    assert learned.error[0] < 0.3
 
 
 def test_fewer_goals_have_all_terminal_states():
@@ -294,6 +342,10 @@ def test_continuous_states(network, objective, tmp_path):
         with pytest.raises(ValueError, match="what actions lead to is not known"):
             goals.policy(x[0])
     assert np.isfinite(goals.potential(x[0])(x)).all()
+    assert goals.notes[-1].endswith("% of the steps that are learned from reach their goal.")
+    far = goals.observations[goals.observations[:, 0] < 0.5][0]
+    shown = goals(goals.observations, far)[0]
+    np.testing.assert_allclose(shown, goals.v[0, goals.rows_of(far[None])[0]], atol=1e-5)
     with pytest.raises(ValueError, match="terminal states are places that overlap"):
         goals.transfer([0.0])
 
@@ -313,6 +365,12 @@ def test_continuous_states(network, objective, tmp_path):
 def test_wrong_arguments(arguments, message):
     with pytest.raises((ValueError, TypeError), match=message):
         fit_goals(data_of(), **arguments)
+
+
+@pytest.mark.parametrize(("share", "message"), [(0, "a larger radius"), (1, "a smaller radius")])
+def test_goals_that_are_never_reached_or_always(share, message):
+    with pytest.raises(ValueError, match=message):
+        fit_goals(line(), reached=lambda seen, goals: np.full(len(seen), bool(share)), **SMALL)
 
 
 def test_wrong_arguments_of_continuous_states():

@@ -66,9 +66,16 @@ def test_goals_are_drawn_from_what_the_start_leads_to():
 
 def test_wrong_goals_are_clear_errors():
     env = reaching()
-    for goal in (0, -1, 9):  # the first is where the episode begins
+    for goal in (0, -1, 9, 2.9, True, "two"):  # the first is where the episode begins
         with pytest.raises(ArgumentError, match="reset option 'goal'"):
             env.reset(options={"goal": goal})
+    world = gymnasium.make("drogo/GridWorld-v0", world=WORLD, observation="coordinates")
+    with pytest.raises(ArgumentError, match="a stack of frames, goes around"):
+        ReachGoals(gymnasium.wrappers.FrameStackObservation(world, 2))
+    with pytest.raises(ArgumentError, match="shown in the same way"):
+        ReachGoals(
+            gymnasium.wrappers.TransformObservation(world, lambda x: 0 * x, world.observation_space)
+        )
     with pytest.raises(ArgumentError, match="copy_info_dict=True"):
         env.compute_reward(np.array([1]), np.array([2]), [{}])
     with pytest.raises(TypeError, match="states are known"):
@@ -90,6 +97,21 @@ def test_rewards_are_shaped_for_the_goal_of_the_episode_and_for_any_other():
     others = env.compute_reward(np.array([1, 1]), np.array([1, 3]), [info, info])
     assert others.tolist() == [0.5 * 10, 0.5 * -1 + 0.5 * (0.9 * -20 + 30)]
     assert env.compute_reward(np.int64(1), np.int64(2), info) == reward
+
+
+def test_where_an_episode_ended_nothing_follows_for_any_goal():
+    env = GoalShaping(reaching(), distance, weight=None, discount=0.9)
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        env.step(RIGHT)
+    env.reset(seed=0, options={"goal": 1})
+    env.step(RIGHT)
+    env.reset(seed=0, options={"goal": 2})
+    for _ in range(2):
+        _, reward, over, _, info = env.step(RIGHT)
+    assert over
+    assert env.compute_reward(np.int64(2), np.int64(2), info) == reward
+    # With the goal 0 the step from 1 to 2 cost 1 or 20, and phi rose from -10 to nothing.
+    assert env.compute_reward(np.int64(2), np.int64(0), info) == info["cost"] + 10
 
 
 def test_what_cannot_be_shaped_is_a_clear_error():
@@ -121,7 +143,8 @@ def test_hindsight_of_stable_baselines3_draws_shaped_rewards():
         -np.abs(seen - parts["desired_goal"]).sum(axis=1)
         for seen in (parts["achieved_goal"], after)
     ]
-    shaping = 0.9 * np.where(arrived, 0.0, phi[1]) - phi[0]
+    over = arrived | (drawn.dones.numpy()[:, 0] > 0)
+    shaping = 0.9 * np.where(over, 0.0, phi[1]) - phi[0]
     cost = np.where(np.isclose(parts["achieved_goal"][:, 0], 0.5 - 2 / 5), -20.0, -1.0)
     at_goal = np.isclose(after[:, 0], WORLD.observations("coordinates")[3, 0])
     cost = np.where(arrived, 0.0, cost + np.where(at_goal, -200.0, 0.0))

@@ -104,7 +104,7 @@ class Goals:
             for goal, vector, reached in zip(goals.tolist(), vectors, finite, strict=True)
         ]
         bound = float(columns.error.max())
-        caption = f"No entry is off by more than {bound:.1e}. {seconds * 1e3:.0f} ms."
+        caption = f"No v(s, g) is off by more than {bound:.1e}. {seconds * 1e3:.0f} ms."
         title = f"{self.env}, {mdp.n_states} states, lambda = {self.lam:g}"
         return {
             "env": self.env,
@@ -116,7 +116,9 @@ class Goals:
             "status": columns.status,
             "seconds": seconds,
             "files": {**files, "columns": "columns.npz"},
-            "warnings": [],
+            "warnings": [f"the picture shows {MOST_PANELS} of {goals.size} goals."]
+            if "picture" in files and goals.size > MOST_PANELS
+            else [],
             "table": table(title, caption, rows, left=("goal",)),
         }
 

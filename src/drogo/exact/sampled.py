@@ -8,6 +8,7 @@ approaches, so it tells how far a learned vector is from where its data lead.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -42,18 +43,32 @@ class Sampled:
     terminated: Bool[np.ndarray, " n"]
     terminal_value: Float[np.ndarray, " n"]
 
+    @cached_property
+    def known(self) -> Bool[np.ndarray, " n"]:
+        """The transitions that do not lead to a state of which nothing is known, because it was
+        never left, or only to such states. The others are left out of every solution."""
+        known = np.ones(self.state.size, dtype=bool)
+        while True:
+            left = np.bincount(self.state[known], minlength=self.states) > 0
+            still = known & (self.terminated | left[self.next_state])
+            if still.sum() == known.sum():
+                return known
+            known = still
+
+    @cached_property
+    def share(self) -> Float[np.ndarray, " known"]:
+        """The share of each known transition among those that leave the same state."""
+        state, weight = self.state[self.known], self.weight[self.known]
+        return weight / np.bincount(state, weight, self.states)[state]
+
     @property
     def steps(self) -> Steps:
-        """The transitions as steps, with one more state in which all terminal states are one.
-
-        Transitions into states of which nothing is known are left out, as in `solve_sampled`.
-        """
-        used = _known(self)
-        state = self.state[used].astype(np.int64)
-        share = self.weight[used] / np.bincount(state, self.weight[used], self.states)[state]
-        ends = self.terminated[used]
+        """The known transitions as steps, with one more state in which all terminal states are
+        one."""
+        used = self.known
+        state, ends = self.state[used].astype(np.int64), self.terminated[used]
         next_state = np.where(ends, self.states, self.next_state[used]).astype(np.int64)
-        return Steps(self.states + 1, state, next_state, share, -self.log_cost[used])
+        return Steps(self.states + 1, state, next_state, self.share, -self.log_cost[used])
 
 
 def solve_sampled(data: Sampled, *, scaled: bool = True) -> Float[np.ndarray, " states"]:
@@ -69,10 +84,8 @@ def solve_sampled(data: Sampled, *, scaled: bool = True) -> Float[np.ndarray, " 
         all lead to such states: transitions into these are left out. It is minus infinity in a
         state from which the data do not lead to any terminal state.
     """
-    used = _known(data)
-    state, weight, terminated = data.state[used], data.weight[used], data.terminated[used]
-    share = weight / np.bincount(state, weight, data.states)[state]
-    log_cost = data.log_cost[used]
+    used, share = data.known, data.share
+    state, terminated, log_cost = data.state[used], data.terminated[used], data.log_cost[used]
     if not scaled:
         log_cost = _log_mean_cost(state, share, log_cost, data.states)
     values, fixed = np.unique(data.terminal_value[used][terminated], return_inverse=True)
@@ -97,15 +110,14 @@ def sampled_columns(data: Sampled, goals: Int[np.ndarray, " goals"]) -> Found:
     Args:
         data: The transitions. No state may be terminal in some of them and left in others, and
             terminal values play no role.
-        goals: The goals, which were left or are terminal.
+        goals: The goals, which are terminal or were left by a known transition.
 
     Returns:
         The columns and their errors. As in `solve_sampled`, an entry is NaN in a state of which
         nothing is known. It is minus infinity where the data do not lead to the goal.
     """
-    used = _known(data)
+    used, share = data.known, data.share
     state, column = data.state[used], data.next_state[used].astype(np.int64)
-    share = data.weight[used] / np.bincount(state, data.weight[used], data.states)[state]
     everywhere = np.ones(data.states, dtype=bool)
     rows = _rows(state, column, share, data.log_cost[used], everywhere)
     left = np.bincount(state, minlength=data.states) > 0
@@ -127,17 +139,6 @@ def sampled_log_radius(data: Sampled) -> float:
     """
     steps = data.steps
     return log_radius(steps, np.arange(steps.n) < data.states)
-
-
-def _known(data: Sampled) -> Bool[np.ndarray, " n"]:
-    """Returns the transitions that do not lead to a state of which nothing is known."""
-    used = np.ones(data.state.size, dtype=bool)
-    while True:
-        left = np.bincount(data.state[used], minlength=data.states) > 0
-        still = used & (data.terminated | left[data.next_state])
-        if still.sum() == used.sum():
-            return used
-        used = still
 
 
 def _log_mean_cost(

@@ -39,6 +39,10 @@ class Inputs(eqx.Module):
     states: Int[np.ndarray | Array, " states"] | None = None
     """The state numbers whose rows a table has, sorted; None if the network is not a table."""
 
+    def __check_init__(self) -> None:
+        if (self.shift is None) != (self.scale is None):
+            raise ArgumentError("a shift and a scale of inputs come together.")
+
     def __call__(self, observations: Any) -> Any:
         """Returns the numbers for a batch of observations, in NumPy or in JAX as it came."""
         if self.states is not None:

@@ -42,6 +42,11 @@ class Policy:
                 f"shape {self.shape}. Give a batch, or use predict for a single one."
             )
         logits = self._logits(batch)
+        if np.isnan(logits).any():
+            raise ArgumentError(
+                f"observation {int(np.isnan(logits).any(axis=1).argmax())} of the batch has an "
+                "action whose value is not a number, so it is not known what to do there."
+            )
         weights = np.exp(logits - logits.max(axis=1, keepdims=True))
         return weights / weights.sum(axis=1, keepdims=True)
 

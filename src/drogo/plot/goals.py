@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.figure import Figure
 
+from drogo.errors import ArgumentError
 from drogo.plot.maps import heatmap
 from drogo.plot.panels import colour_bar
 
@@ -40,6 +41,8 @@ def goal_maps(
     Returns:
         The figure.
     """
+    if not maps:
+        raise ArgumentError("there are no maps to draw.")
     columns = min(columns, len(maps))
     rows = math.ceil(len(maps) / columns)
     height = INCHES * world.shape[0] / world.shape[1]

@@ -10,13 +10,13 @@ import numpy as np
 from gymnasium.utils import RecordConstructorArgs
 from jaxtyping import Float
 
-from drogo.errors import ArgumentError, check_share
+from drogo.errors import ArgumentError, check_choice, check_share
 from drogo.use.shaping import mixed
 
 GoalValue = Callable[[np.ndarray, np.ndarray], Any]
 """From a batch of observations and one of goals to a number for each pair: 0 in the goal, and less
 the worse it is to get there."""
-BEFORE, AFTER = "seen_before", "seen_after"
+BEFORE, AFTER, ENDED = "seen_before", "seen_after", "ended"
 """The parts of `info` that a reward for another goal is computed from."""
 
 
@@ -52,6 +52,7 @@ class GoalShaping(gymnasium.Wrapper, RecordConstructorArgs):
             self, value=value, weight=weight, discount=discount, part=part
         )
         gymnasium.Wrapper.__init__(self, env)
+        check_choice("part", part, ("achieved_goal", "observation"))
         known = getattr(env.observation_space, "spaces", {})
         needed = {part, "achieved_goal", "desired_goal"}
         if not needed <= set(known) or not env.has_wrapper_attr("compute_reward"):
@@ -70,11 +71,12 @@ class GoalShaping(gymnasium.Wrapper, RecordConstructorArgs):
         return observation, info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        before, goal = self._before[self.part], self._before["desired_goal"]
         observation, reward, terminated, truncated, info = self.env.step(action)
+        before, goal = self._before[self.part], self._before["desired_goal"]
         self._before = observation
-        seen = {BEFORE: np.array(before), AFTER: np.array(observation[self.part])}
-        arrived = self._arrived(observation["achieved_goal"], goal, info) or terminated
+        after = np.array(observation[self.part])
+        seen = {BEFORE: np.array(before), AFTER: after, ENDED: terminated}
+        arrived = self._arrived(observation["achieved_goal"], goal, info)
         shaping = float(self._shaping([seen], np.asarray(goal)[None], np.array([arrived]))[0])
         info = {**info, **seen, "reward_original": reward, "shaping": shaping}
         return observation, mixed(reward, shaping, self.weight), terminated, truncated, info
@@ -117,4 +119,6 @@ class GoalShaping(gymnasium.Wrapper, RecordConstructorArgs):
                 "that are not finite; it must return a finite number for each."
             )
         before, after = np.split(phi, 2)
-        return self.discount * np.where(arrived, 0.0, after) - before
+        # Where the episode ended nothing follows, whichever goal a step is taken to have had.
+        over = arrived | np.array([one[ENDED] for one in infos])
+        return self.discount * np.where(over, 0.0, after) - before

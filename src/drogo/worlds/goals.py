@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium.utils import RecordConstructorArgs
 from jaxtyping import Int
 
-from drogo.errors import ArgumentError, ArgumentTypeError, check_number
+from drogo.errors import ArgumentError, ArgumentTypeError, check_number, check_whole
 from drogo.worlds.tabular import TabularEnv
 
 PARTS = ("observation", "achieved_goal", "desired_goal")
@@ -21,11 +21,12 @@ class ReachGoals(gymnasium.Wrapper, RecordConstructorArgs):
 
     An observation is a dictionary: `observation` and `achieved_goal` are what the world shows, and
     `desired_goal` is what it would show in the goal. Every episode has a goal that is drawn from
-    the states which the first state leads to; `reset(options={"goal": i})` names one, and all
-    other options are those of the world. The reward is the cost of the state that is left, and 0
-    for the step that arrives: hindsight knows an arrival by its reward alone, because it does not
-    change where episodes end. An episode is terminated in the goal, with `info["is_success"]`, and
-    in every terminal state of the world, which is a failure unless it was asked for.
+    the states which the first state leads to, other than terminal states of a negative value;
+    `reset(options={"goal": i})` names one, and all other options are those of the world. The
+    reward is the cost of the state that is left, and 0 for the step that arrives: hindsight knows
+    an arrival by its reward alone, because it does not change where episodes end. An episode is
+    terminated in the goal, with `info["is_success"]`, and in every terminal state of the world,
+    which is a failure unless it was asked for.
 
     Args:
         env: A world of drogo: `drogo/FourRooms-v0` and its kin, or a `MiniGridWorld`.
@@ -50,6 +51,7 @@ class ReachGoals(gymnasium.Wrapper, RecordConstructorArgs):
         for change in reversed(shown):  # as the wrappers around the world show them
             table = [change(observation) for observation in table]
         self._table = np.asarray(table)
+        _check_table(self._table, env.observation_space)
         self.observation_space = gymnasium.spaces.Dict(dict.fromkeys(PARTS, env.observation_space))
         self.failure, self.goal = check_number("failure", failure), 0
 
@@ -61,11 +63,12 @@ class ReachGoals(gymnasium.Wrapper, RecordConstructorArgs):
         observation, info = self.env.reset(seed=seed, options=options)
         if goal is None:
             goal = self._world.np_random.choice(self._reachable(self._world.state))
-        elif not 0 <= int(goal) < len(self._table) or int(goal) == self._world.state:
-            raise ArgumentError(
-                f"reset option 'goal' is {goal}; expected a state from 0 to "
-                f"{len(self._table) - 1} other than the one that the episode begins in."
-            )
+        else:
+            check_whole("reset option 'goal'", goal, 0, len(self._table) - 1)
+            if goal == self._world.state:
+                raise ArgumentError(
+                    f"reset option 'goal' is {goal}, which is the state that the episode begins in."
+                )
         self.goal = int(goal)
         return self._parts(observation), {**info, "goal": self.goal}
 
@@ -134,3 +137,20 @@ class ReachGoals(gymnasium.Wrapper, RecordConstructorArgs):
         if not known.any():
             raise ArgumentError(f"state {start} leads to no other state that could be a goal.")
         return np.flatnonzero(known)
+
+
+def _check_table(table: np.ndarray, space: gymnasium.Space) -> None:
+    """Raises an error unless an environment shows every state as the table does, and each in a way
+    of its own, by which hindsight knows an arrival."""
+    if table.shape[1:] != (space.shape or ()):
+        raise ArgumentError(
+            f"a state is shown with shape {table.shape[1:]}, and the environment shows {space}. "
+            "What changes the shape of observations, such as a stack of frames, goes around "
+            "ReachGoals."
+        )
+    flat = table.reshape(len(table), -1)
+    if len(np.unique(flat, axis=0)) < len(flat):
+        raise ArgumentError(
+            "several states are shown in the same way, so that a goal is not known when it is "
+            "reached. Use observations that tell all states apart."
+        )

@@ -21,6 +21,12 @@ from drogo.learn.learner import Batch
 
 Reached = Callable[[np.ndarray, np.ndarray], Any]
 """From a batch of observations and a goal for each of them to whether it is reached there."""
+NEGLIGIBLE = 10.0
+"""How much less than its state an action is taken to be worth that does not lead to the goal, or of
+which nothing is known. Its value is minus infinity, which a network cannot say; but unless it is
+told something, it says anything. The policy takes such an action once in 20,000 steps."""
+ASKED_AT_ONCE = 4096
+"""How many observations a user's function is asked about at a time."""
 NEAREST = 16
 """Goals that are near a state."""
 
@@ -103,6 +109,9 @@ class KnownPairs:
         if config.objective == "q":
             assert model is not None
             values = model.values(problem.v, n)
+            of_state = np.broadcast_to(problem.v[..., None], values.shape)
+            useless = np.isneginf(values) & np.isfinite(of_state)
+            values[useless] = of_state[useless] - NEGLIGIBLE
         # In the goal itself the value is 0 and no action follows, whatever is learned.
         values[np.arange(problem.goals.size), problem.goals] = -np.inf
         where = np.nonzero(np.isfinite(values))
@@ -186,8 +195,10 @@ class Relabelled:
         )
 
     def _reached(self, state: np.ndarray, goal: np.ndarray) -> Bool[np.ndarray, "updates n"]:
-        table = self.data.observations
-        return ask(self.reached, table[state.ravel()], table[goal.ravel()]).reshape(state.shape)
+        table, flat = self.data.observations, (state.ravel(), goal.ravel())
+        slices = [slice(k, k + ASKED_AT_ONCE) for k in range(0, state.size, ASKED_AT_ONCE)]
+        answers = [ask(self.reached, *(table[rows[part]] for rows in flat)) for part in slices]
+        return np.concatenate(answers).reshape(state.shape)
 
 
 def ask(reached: Reached, observations: np.ndarray, goals: np.ndarray) -> Bool[np.ndarray, " n"]:

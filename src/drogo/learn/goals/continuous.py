@@ -11,11 +11,12 @@ from jaxtyping import Bool
 
 from drogo.data import Transitions
 from drogo.device import to_device
-from drogo.learn.goals.batches import Device, Reached, Relabelled
+from drogo.errors import DataError
+from drogo.learn.goals.batches import Device, Draw, Reached, Relabelled
 from drogo.learn.goals.build import make_learner
 from drogo.learn.goals.config import GoalConfig
 from drogo.learn.goals.evaluate import pair_values
-from drogo.learn.goals.train import Trained, train
+from drogo.learn.goals.train import CHUNK, Trained, train
 from drogo.learn.inputs import Inputs, fit_inputs
 from drogo.learn.numbers import STEPS_OF_A_SCALE, cap_from_data
 
@@ -63,6 +64,7 @@ def fit_continuous(
     learner, first = make_learner(*parts, direct=False)
     device = Device(learner.skeleton.features(to_device(seen)), to_device(config.lam))
     sampler = Relabelled.of(data, goals, seen, reached, MISSED * scale, config)
+    arriving = _arriving(sampler(seeds[0], 0, CHUNK))
     outcomes = [
         train(learner, first(seed), device, sampler, config, seed, lambda _: np.inf, 0.0)
         for seed in seeds
@@ -90,8 +92,32 @@ def fit_continuous(
         "model": None,
         "reached": reached,
         "radius": radius,
-        "notes": [],
+        "notes": [f"{arriving:.1%} of the steps that are learned from reach their goal."],
     }, outcomes
+
+
+def _arriving(draw: Draw) -> float:
+    """Returns the share of steps that reach their goal, which is all that holds a map in place.
+
+    Args:
+        draw: What some updates see.
+    """
+    begun = draw.weight > 0
+    if not begun.any():
+        raise DataError(
+            f"all of {begun.size:,} steps began in the goal that was drawn for them, so there is "
+            "nothing to learn.",
+            remedy="Give a smaller radius, or a function reached that is stricter.",
+        )
+    share = float((draw.known & (draw.value == 0) & begun).sum() / begun.sum())
+    if not share:
+        raise DataError(
+            f"none of {int(begun.sum()):,} steps reached the goal that was drawn for it, and "
+            "nothing else holds the values of a map in place.",
+            remedy="Give a larger radius, which is a distance between normalised observations, or "
+            "a function reached that is less strict.",
+        )
+    return share
 
 
 class Within:

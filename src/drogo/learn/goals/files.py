@@ -11,7 +11,7 @@ import numpy as np
 from drogo.errors import ArgumentError, DamagedFile, DrogoError
 from drogo.files import Header, read_array_file, write_array_file
 from drogo.learn.checkpoint import as_section, by_path, section, tree_from
-from drogo.learn.files import check_record
+from drogo.learn.files import check_numbers, check_record
 from drogo.learn.goals.batches import Reached
 from drogo.learn.goals.build import make_learner
 from drogo.learn.goals.config import GoalConfig
@@ -67,7 +67,8 @@ def load_goals(path: str | Path, *, reached: Reached | None = None) -> GoalMap:
 
 def _check_file(settings: dict[str, Any], headers: dict[str, Header]) -> None:
     """Raises an error unless the settings and the shapes of the arrays are those of a map."""
-    GoalConfig.from_json(settings["config"])
+    if GoalConfig.from_json(settings["config"]).network != "table":
+        check_numbers(headers)
     check_record(settings)
     seeds = settings["seeds"]
     if not isinstance(settings["repeats"], bool) or not isinstance(settings["versions"], dict):
@@ -87,7 +88,6 @@ def _check_file(settings: dict[str, Any], headers: dict[str, Header]) -> None:
     if steps:
         names = ActionModel.__dataclass_fields__
         shapes |= {f"model/{name}": steps["state"].shape[:1] for name in names}
-    shapes |= {name: () for name in headers if name.startswith("numbers/")}
     wrong = [name for name, shape in shapes.items() if headers[name].shape != shape]
     whole = ("goals", "terminal_states", "neighbours", "model/state", "model/action")
     wrong += [n for n in (*whole, "model/next_state") if n in headers and headers[n].dtype != int]
@@ -140,6 +140,8 @@ def _learner(
     """Returns the learner and the parameters of all seeds."""
     inputs = Inputs(**section(arrays, "inputs/"))
     numbers = section(arrays, "numbers/")
+    if any(np.isnan(number) for number in numbers.values()):
+        raise DamagedFile("a number of its objective is NaN.")
     shape = np.asarray(inputs(arrays["observations"][:1])).shape[1:]
     parts = (config, inputs, shape, numbers, settings["n_actions"])
     learner, first = make_learner(*parts, direct=settings["repeats"])
@@ -155,6 +157,9 @@ def _reached(
     settings: dict[str, Any], inputs: Inputs | None, given: Reached | None
 ) -> Reached | None:
     """Returns whether goals are reached: by distance, or by the function that was given again."""
+    needed = not settings["repeats"] and settings["radius"] is None
+    if given is not None and not needed:
+        raise ArgumentError("this map has no function reached. Leave it out.")
     if settings["radius"] is not None and inputs is not None:
         return Within(inputs, settings["radius"])
     if settings["repeats"]:

@@ -43,17 +43,15 @@ def solve(data: Transitions, lam: float, most_goals: int, seed: int) -> Problem:
             "in some transitions and ordinary states in others, so it is not known what follows "
             "when such a goal is reached. Use an observation that tells the two apart."
         )
-    m = len(data.observations)
-    is_goal = np.isin(np.arange(m), data.state)
-    is_goal[data.terminal_states] = True
-    others = np.setdiff1d(np.flatnonzero(is_goal), data.terminal_states)
+    m, problem = len(data.observations), empirical(data, lam)
+    others = np.setdiff1d(problem.state[problem.known], data.terminal_states)
     room = max(0, most_goals - data.terminal_states.size)
     if others.size > room:
         others = np.random.default_rng(seed).choice(others, room, replace=False)
     goals = np.sort(np.concatenate([others, data.terminal_states]).astype(np.int64))
     size = 8 * m * goals.size
     check_memory(f"a table of {goals.size} goals and {m} states", size, "Give a lower most_goals.")
-    found = sampled_columns(empirical(data, lam), goals)
+    found = sampled_columns(problem, goals)
     return Problem(goals, found.log_e, float(found.error.max()), bool(found.converged.all()))
 
 
@@ -66,33 +64,34 @@ class ActionModel:
     action: Int[np.ndarray, " steps"]
     next_state: Int[np.ndarray, " steps"]
     log_gain: Float[np.ndarray, " steps"]
-    """The log of the default policy's probability of the action, times the share of this step among
-    those of its state and action, times exp(r/lam)."""
+    """The log of the share of this step among all known ones of its state, times exp(r/lam). The
+    share of an action in its state is the default policy's probability of it, among the actions
+    that were seen there: the values of actions add up to the value of the state."""
 
     @classmethod
     def of(cls, data: Transitions, lam: float) -> ActionModel | None:
         """Returns the model of the data; None if there are no discrete actions.
 
         Args:
-            data: The transitions, with the default policy's probabilities.
+            data: The transitions, weighed like the default policy's.
             lam: The temperature.
         """
-        edges = data.edges
-        if edges.action is None or edges.log_default is None:
+        action = data.edges.action
+        if action is None or data.edges.log_default is None:
             return None
-        order = np.lexsort([edges.action, edges.state])
-        state, action = edges.state[order].astype(np.int64), edges.action[order].astype(np.int64)
-        number = np.cumsum(_begins(state, action)) - 1
-        count = edges.count[order]
-        share = np.log(count) - np.log(np.bincount(number, count))[number]
-        log_gain = edges.log_default[order] + share + edges.reward[order] / lam
-        return cls(state, action, edges.next_state[order].astype(np.int64), log_gain)
+        problem = empirical(data, lam)
+        used = problem.known
+        order = np.lexsort([action[used], problem.state[used]])
+        columns = (problem.state, action, problem.next_state)
+        state, taken, next_state = (part[used][order].astype(np.int64) for part in columns)
+        log_gain = np.log(problem.share) - problem.log_cost[used]
+        return cls(state, taken, next_state, log_gain[order])
 
     def values(
         self, v: Float[np.ndarray, "*k distinct"], n_actions: int
     ) -> Float[np.ndarray, "*k distinct actions"]:
         """Returns x(s, a) = log d(a|s) + log E[exp(r/lam + v(s'))], and minus infinity for actions
-        that were never seen.
+        of which nothing is known.
 
         Args:
             v: The values of all states.

@@ -38,7 +38,8 @@ def fit_repeating(
     finite = np.isfinite(problem.v)
     depth = -float(problem.v[finite].min())
     allowed = np.clip(config.tolerance, TOLERATED_SHARE * depth, MOST_SHARE * depth)
-    parts: dict[str, Any] = {"v": np.stack([problem.v] * len(seeds)), "learner": None}
+    parts: dict[str, Any] = {"learner": None}
+    parts["v"] = np.broadcast_to(problem.v, (len(seeds), *problem.v.shape))
     parts["error"] = np.full(len(seeds), problem.error)
     outcomes: list[Trained] = []
     if config.network != "table":

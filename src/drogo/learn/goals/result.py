@@ -23,7 +23,7 @@ from drogo.learn.goals.problem import ActionModel
 from drogo.learn.goals.transfer import GoalTask, make_policy, make_potential
 from drogo.learn.learner import Learner
 from drogo.learn.policy import Policy
-from drogo.potential import Potential
+from drogo.potential import Potential, mean_step
 
 GoalValue = Callable[[Any, Any], Float[np.ndarray, " batch"]]
 """From a batch of observations and one of goals to a number for each pair."""
@@ -142,20 +142,23 @@ class GoalMap:
 
         Args:
             seed: One of the seeds of this map.
-            normalised: Whether to divide by the mean difference between neighbours in the data,
-                over all goals.
+            normalised: Whether to divide by the mean difference between neighbours in the data
+                from which a goal is reached, over all goals.
         """
         k = self.lane(seed)
-        self._check_finite(k)
         v = self.v[k]
         lowest, scale = float(v[np.isfinite(v)].min()), 1.0
         if normalised:
             before, after = (v[:, ends] for ends in self.neighbours.T)
             both = np.isfinite(before) & np.isfinite(after)
-            scale = float(np.abs(before[both] - after[both]).mean())
+            pairs = np.arange(2 * both.sum()).reshape(2, -1).T
+            scale = float(mean_step(np.concatenate([before[both], after[both]]), pairs))
 
         def of_pairs(observations: Any, goals: Any) -> Float[np.ndarray, " batch"]:
-            return np.nan_to_num(self(observations, goals)[k], nan=lowest, neginf=lowest) / scale
+            found = self(observations, goals)[k]
+            # A table has NaN where nothing is known. That of a network is an error.
+            unknown = np.isneginf(found) | (np.isnan(found) & (self.learner is None))
+            return np.where(unknown, lowest, found) / scale
 
         return of_pairs
 
@@ -170,7 +173,6 @@ class GoalMap:
             seed: One of the seeds of this map.
         """
         k, goal = self.lane(seed), self._as_goals(goal_observation, 1)
-        self._check_finite(k)
         if self.learner is not None and self.learner.objective.per_action:
             return Policy(lambda batch: self.action_values(batch, goal)[k], self.shape)
         return make_policy(self, self(self.observations, goal[0])[k])
@@ -190,7 +192,7 @@ class GoalMap:
                 "rewards cannot be added up. Use fit with terminal_value in the data."
             )
         values = as_rewards(terminal_values, self.terminal_states.size, "terminal_values")
-        self._check_finite(self.lane(seed))
+        self.lane(seed)
         return GoalTask(self, values, seed)
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
@@ -210,10 +212,16 @@ class GoalMap:
         return self.observations.shape[1:]
 
     def lane(self, seed: int) -> int:
-        """Returns the place of a seed in `seeds`."""
+        """Returns the place of a seed in `seeds`, which must not have diverged."""
         if seed not in self.seeds:
             raise ArgumentError(f"seed {seed} is none of this map's seeds: {list(self.seeds)}.")
-        return self.seeds.index(seed)
+        lane = self.seeds.index(seed)
+        if self.status[lane] == "diverged":
+            raise ArgumentError(
+                f"seed {seed} diverged at update {self.diverged_at[lane]} and cannot be used. Use "
+                "another seed, or train again with a smaller step_size."
+            )
+        return lane
 
     def as_batch(self, observations: Any) -> Shaped[np.ndarray, "batch ..."]:
         """Returns observations in the type of the data, and checks their shape."""
@@ -251,7 +259,10 @@ class GoalMap:
     def _never(
         self, state: np.ndarray, goal: np.ndarray, place: np.ndarray
     ) -> Bool[np.ndarray, " n"]:
-        """Returns which states never reach the goal, as far as the data tell."""
+        """Returns which states never reach the goal, as far as the data tell: where states do not
+        repeat, that is not known of any."""
+        if not self.repeats:
+            return np.zeros(state.size, dtype=bool)
         known = (state >= 0) & (place >= 0)
         unreachable = known & np.isneginf(self.v[0, place, state])
         return unreachable | np.isin(state, self.terminal_states)
@@ -262,13 +273,6 @@ class GoalMap:
                 f"pair {int(known.argmin())} has an observation that does not occur in the data, "
                 "or a goal that is none of theirs, and a table knows no other. Use "
                 "network='quasimetric' or 'mlp', or a higher most_goals."
-            )
-
-    def _check_finite(self, lane: int) -> None:
-        if self.status[lane] == "diverged":
-            raise ArgumentError(
-                f"seed {self.seeds[lane]} diverged at update {self.diverged_at[lane]} and cannot "
-                "be used. Use another seed, or train again with a smaller step_size."
             )
 
     @cached_property

@@ -90,7 +90,8 @@ class GoalTask:
         """Returns the log of the sum over terminal states of exp(v(s, T) + r(T)/lam)."""
         values = self.terminal_values / self.of.config.lam
         of_task = values.reshape(*values.shape[:-1], *[1] * (columns.ndim - 1), -1)
-        return np.logaddexp.reduce(columns + of_task, axis=-1)
+        with np.errstate(invalid="ignore"):  # a table has NaN where nothing is known
+            return np.logaddexp.reduce(columns + of_task, axis=-1)
 
     def _check(self, task: int) -> None:
         tasks = len(np.atleast_2d(self.terminal_values))
