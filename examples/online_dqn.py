@@ -121,8 +121,11 @@ def train(args: Args) -> nn.Module:
         for column, value in zip(replay, transition, strict=True):
             column[step % size] = value
         if online:
+            # What a terminal state is worth is not a part of what the last step costs.
+            worth = float(info.get("terminal_value") or 0.0) if terminated else 0.0
+            step_cost = float(reward) - worth
             online.observe(
-                [observation], [action], [float(reward)], [next_observation], [terminated]
+                [observation], [action], [step_cost], [next_observation], [terminated], [worth]
             )
             online.train()
         observation = next_observation

@@ -85,6 +85,55 @@ def test_batches_that_are_drawn_evenly_and_from_where_something_is_left_to_try()
     assert not is_done
 
 
+@pytest.mark.parametrize(
+    "settings", [{}, {"evenly": True}, {"evenly": True, "untried_share": 0.25}]
+)
+def test_an_action_that_ends_sometimes_counts_as_often_as_it_does(settings):
+    """At 0 the action 0 was taken 160 times and ends half of the time; elsewhere pairs are rare.
+    However batches are drawn, half of the weight of that pair must be on steps that end."""
+    config = OnlineConfig(batch_size=400, known_after=1, until_found=False, **settings)
+    network = MLP(1, 0, jax.random.key(0), 4, 1, 2)
+    learner = make_learner(network, np.full(2, 0.5), config)
+    state = learner.init(network, jax.random.key(0), jnp.zeros(1), capacity=200, sides=0.5)
+    place = np.array([0.0] * 160 + [1.0 + k // 4 for k in range(40)], np.float32)[:, None]
+    action = np.array([0] * 160 + [0, 1, 0, 1] * 9 + [0] * 4, np.int32)
+    ended = (np.arange(200) % 2 == 0) & (place[:, 0] == 0)
+    zero = np.zeros(200, np.float32)
+    steps = Steps(place, action, zero - 1, place + 1, ended, zero)
+
+    @jax.jit
+    def weights(key, steps):
+        seen = learner.observe(state, steps)
+        keys, rare = jax.random.split(key, 3), learner._terminal_steps
+        drawn = [learner._drawn(seen, keys[0], 400 - rare), seen.ends.draw(keys[1], rare)]
+        batch = jax.tree.map(lambda *parts: jnp.concatenate(parts), *drawn)
+        if learner.untried_share:
+            batch = learner._with_untried(seen, batch, keys[2])
+        weight = learner._batch(seen, learner._learner(seen), batch, keys[2])[0].weight[:400]
+        here = (batch.observation[:, 0] == 0) & (batch.action == 0)
+        return weight.sum(where=here & batch.terminated), weight.sum(where=here)
+
+    drawn = np.array([weights(jax.random.key(k), steps) for k in range(60)]).sum(axis=0)
+    assert drawn[0] / drawn[1] == pytest.approx(0.5, abs=0.03)
+
+
+def test_standing_still_does_not_make_differences_smaller():
+    """One step in 33 moves, between two places of the same distance."""
+    still, columns = np.zeros((32, 1), np.float32), {}
+    for share in (0, 32):
+        online = OnlineMap(gymnasium.spaces.Box(0, 1, (1,), np.float32), FOUR, learning_starts=8,
+                           width=8, updates=4.0, step_size=1e-9)  # fmt: skip
+        for _ in range(12 if share else 20):
+            before = np.concatenate([still[:share], np.full((2, 1), 0.25, np.float32)])
+            after = np.concatenate([still[:share], np.full((2, 1), 0.75, np.float32)])
+            n = len(before)
+            over = np.arange(n) == n - 1
+            online.observe(before, np.arange(n) % 4, -np.ones(n), after, over)
+            online.train()
+        columns[share] = online.mean_step
+    assert columns[32] == pytest.approx(columns[0], rel=0.1)
+
+
 def test_a_replay_keeps_the_last_steps_and_only_the_chosen_ones():
     replay = Replay.empty(3, jnp.zeros(1))
     for k in range(5):
@@ -298,6 +347,48 @@ def test_a_map_of_other_settings_is_not_continued(tmp_path):
         OnlineMap(BOX, FOUR).restore(tmp_path / "nothing.npz")
 
 
+def test_what_is_kept_of_steps_does_not_change_with_the_buffer_they_were_in():
+    online = OnlineMap(gymnasium.spaces.Box(0, 255, (3,), np.uint8), FOUR)
+    buffer = np.zeros((2, 3), np.uint8)
+    online.observe(buffer, [0, 1], [-1, -1], buffer, [False, False])
+    buffer[:] = 255
+    assert (online._staged[0].observation == 0).all()
+
+
+def test_observations_are_recognised_in_any_precision():
+    online = OnlineTable(gymnasium.spaces.Box(-1, 1, (1,), np.float32), FOUR, every=1)
+    there = np.array([[0.1], [0.2], [0.0]], np.float32)
+    online.observe(there, [0, 1, 2], [-1.0] * 3, there[::-1], [False, False, True])
+    online.train()
+    zero = np.array([[0.1], [0.2], [-0.0]])  # in double precision, as a list would be
+    for ask in (online.values, online.logits, online.knows):
+        assert np.array_equal(ask(zero.astype(np.float32)), ask(there))
+        assert np.array_equal(ask(there.astype(np.float64)), ask(there))
+    assert online.knows(there).all()
+
+
+def test_columns_of_a_replay_are_shaped_as_rows():
+    online, columns = OnlineTable(BOX, FOUR, every=1), steps_of(50)
+    online.observe(*columns)
+    online.train()
+    before, _, reward, after, over = rows(columns, slice(6))
+    flat = online.shaped(reward, before, after, over)
+    assert np.array_equal(online.shaped(reward[:, None], before, after, over[:, None]), flat)
+    with pytest.raises(ArgumentError, match=r"different lengths: \[6, 3, 6, 6\]"):
+        online.shaped(reward, before, after[:3], over)
+
+
+def test_one_outcome_of_an_action_does_not_stand_for_all():
+    """An action that mostly arrives, and then falls into lava once, is not feared until the map is
+    solved again."""
+    online = OnlineTable(gymnasium.spaces.Discrete(4), FOUR, every=100)
+    online.observe([0] * 100, [0] * 100, [-1.0] * 100, [1] * 100, [True] * 100)
+    online.train()
+    before = online.logits([0])
+    online.observe([0], [0], [-1.0], [2], [True], [-2000.0])
+    assert np.array_equal(online.logits([0]), before)
+
+
 def test_wrong_use_is_a_clear_error():
     online = OnlineTable(BOX, FOUR)
     before, action, reward, after, over = rows(steps_of(50), slice(10))
@@ -307,10 +398,18 @@ def test_wrong_use_is_a_clear_error():
         "reward=-1.0": (before, action, -reward, after, over),
         "lengths": (before, action[:3], reward, after, over),
         "finite": (before + np.nan, action, reward, after, over),
+        "value of a terminal state": (before, action, reward, after, over | True, reward * np.inf),
     }
     for message, columns in wrong.items():
         with pytest.raises((ArgumentError, DataError), match=message):
             online.observe(*columns)
+    pixels = OnlineTable(gymnasium.spaces.Box(0, 255, (4,), np.uint8), gymnasium.spaces.Discrete(2))
+    with pytest.raises(ArgumentError, match="the agent sees float32"):
+        OnlineShaping(gymnasium.make("CartPole-v1"), pixels)
+    with pytest.raises(ArgumentError, match="made for uint8"):
+        pixels.values(np.full((1, 4), 0.5))
+    with pytest.raises(ArgumentError, match="must be negative"):
+        OnlineTable(BOX, FOUR, reward=1.0)
     with pytest.raises(ArgumentError, match="Discrete"):
         OnlineMap(BOX, BOX)
     with pytest.raises(ArgumentError, match="OnlineTable"):
@@ -382,6 +481,27 @@ def test_the_wrapper_learns_from_what_passes_through_it():
             observation, _ = env.reset()
     v = env.online.values(WORLD.observations("coordinates"))
     assert v == pytest.approx(exact.log_column(WORLD.mdp, LAM))
+
+
+LAVA = GridWorld.parse("goal H: -200\nstep-limit: 9\n\n#####\n#S.H#\n#####")
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+def test_lava_is_no_goal_in_any_reset_mode(mode):
+    def lava():
+        return gymnasium.make("drogo/GridWorld-v0", world=LAVA, observation="coordinates")
+
+    envs = gymnasium.vector.SyncVectorEnv([lava], autoreset_mode=mode)
+    envs = VectorOnlineShaping(envs, OnlineTable(BOX, FOUR, every=1))
+    envs.reset(seed=0)
+    ended = False
+    for _ in range(2):
+        _, _, over, _, _ = envs.step(np.zeros(1, int))  # to the right
+        ended |= bool(over.any())
+    assert ended
+    assert not envs.online.found
+    assert envs.online.seen().terminal_value.tolist() == [0, -200]
+    assert envs.online.seen().reward == pytest.approx(np.full(2, -1.0))
 
 
 @pytest.mark.parametrize("mode", list(AutoresetMode))

@@ -386,3 +386,32 @@ def test_a_ppo_and_its_normalisation_are_restored(sb3, ours, tmp_path):
     assert again.get_vec_normalize_env().ret_rms.var == agent.get_vec_normalize_env().ret_rms.var
     for name, tensor in agent.policy.state_dict().items():
         assert (again.policy.state_dict()[name] == tensor).all()
+
+
+def test_a_checkpoint_holds_nothing_that_was_not_learned_from(sb3, ours, tmp_path, monkeypatch):
+    """A PPO that is killed before it learns from its second rollout goes on after the first, and
+    what it then draws is not what it drew at its beginning."""
+    from drogo.use.sb3_files import Checkpoints, restore
+
+    def made():
+        return sb3.PPO("MlpPolicy", make(), n_steps=32, batch_size=32, n_epochs=1, seed=0)
+
+    learn, times = sb3.PPO.train, []
+
+    def interrupted(agent):
+        times.append(agent.num_timesteps)
+        if len(times) == 2:
+            raise KeyboardInterrupt
+        learn(agent)
+
+    agent, path = made(), tmp_path / "run.npz"
+    monkeypatch.setattr(sb3.PPO, "train", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        agent.learn(64, callback=Checkpoints(path, seconds=1e-9))
+    resumed = made()
+    drawn = [int(resumed.action_space.sample()) for _ in range(20)]
+    restore(path, resumed)
+    assert times == [32, 64]
+    assert resumed.num_timesteps == 32
+    assert resumed._n_updates == 1
+    assert [int(resumed.action_space.sample()) for _ in range(20)] != drawn

@@ -102,8 +102,9 @@ def run_table(settings: dict[str, Any], scratch: Path, report: Any) -> Outcome:
     assert isinstance(world, GridMap)
     grid, seeds, steps = world.grid, settings["seeds"], settings["steps"]
     every = max(1, steps // EVALUATIONS)
+    every -= every % MAP_EVERY if every > MAP_EVERY else 0
     steps -= steps % every
-    map_every = max(k for k in range(1, min(every, MAP_EVERY) + 1) if every % k == 0)
+    map_every = min(every, MAP_EVERY)
     is_plain = settings["method"] == "plain"
     how: dict[str, Any] = {"map": "none"} if is_plain else {"optimism": settings["optimism"]}
     runs = one_stage(

@@ -13,7 +13,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from drogo.data.actions import volume
 from drogo.data.parts import Key, as_key, part_of
 from drogo.data.pure import GymnaxEnv, NavixEnv, is_pure
-from drogo.data.step import NumberOfStep, Step, check_cost, number_or_function
+from drogo.data.step import NumberOfStep, Step, check_cost, info_of, number_or_function
 from drogo.data.table import TableBuilder
 from drogo.data.transitions import Transitions
 from drogo.data.vec_env import VecEnv, as_gymnasium
@@ -312,21 +312,10 @@ def _steps_of_vector(
             arrived = part_of(infos["final_obs"][k] if replaced[k] else each[k], key)
             yield k, Step(
                 kept[k], each_action[k], float(rewards[k]), arrived,
-                bool(terminated[k]), bool(truncated[k]), _info_of(infos, k),
+                bool(terminated[k]), bool(truncated[k]), info_of(infos, k),
             )  # fmt: skip
             kept[k] = None if terminated[k] or truncated[k] else arrived
         over = np.asarray(terminated | truncated)
-
-
-def _info_of(infos: dict[str, Any], k: int) -> dict[str, Any]:
-    """Returns one environment's part of the infos of a vector."""
-    if "_final_info" in infos and infos["_final_info"][k]:
-        infos = infos["final_info"]
-    return {
-        name: values[k]
-        for name, values in infos.items()
-        if not name.startswith("_") and f"_{name}" in infos and infos[f"_{name}"][k]
-    }
 
 
 class _Actions:

@@ -66,3 +66,20 @@ def _number_of(given: NumberOfStep, step: Step, otherwise: Any) -> Any:
     if given is None:
         return otherwise
     return given(step) if callable(given) else given
+
+
+def info_of(infos: Mapping[str, Any], k: int) -> dict[str, Any]:
+    """Returns one environment's part of the infos of a vector: of its last step, where that was
+    reset at once.
+
+    Args:
+        infos: What the vector of environments reported.
+        k: The number of the environment.
+    """
+    if "_final_info" in infos and infos["_final_info"][k]:
+        infos = infos["final_info"]
+    return {
+        name: values[k]
+        for name, values in infos.items()
+        if not name.startswith("_") and f"_{name}" in infos and infos[f"_{name}"][k]
+    }

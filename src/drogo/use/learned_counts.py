@@ -33,7 +33,7 @@ from drogo.device import to_device
 from drogo.errors import ArgumentError, DataError, check_number, check_whole
 from drogo.learn.networks import MLP
 from drogo.use.counts import ROUNDING
-from drogo.use.online.shaping import AbstractShaping
+from drogo.use.online.shaping import AbstractShaping, as_columns
 
 TOGETHER = 4
 """So many updates are made by one call of a compiled program: the call takes longer than one."""
@@ -302,7 +302,8 @@ class LearnedCounts(AbstractShaping):
         """Returns the rewards with the bonus of what was done."""
         if action is None:
             raise ArgumentError("a bonus of pairs needs the actions: give shaped(..., action=...).")
-        return np.asarray(reward, np.float64) + self.bonus(observation, action)
+        rewards, actions = as_columns(observation, next_observation, reward, action)
+        return rewards.astype(np.float64) + self.bonus(observation, actions)
 
     def attach(self, agent: Any) -> None:
         shape = tuple(agent.observation_space.shape or ())

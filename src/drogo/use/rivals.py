@@ -23,7 +23,7 @@ from drogo.device import to_device
 from drogo.errors import ArgumentError, check_number, check_whole
 from drogo.learn.networks import MLP
 from drogo.use.online.base import AbstractOnlineMap
-from drogo.use.online.shaping import AbstractShaping
+from drogo.use.online.shaping import AbstractShaping, as_columns
 from drogo.use.shaping import mixed
 
 TOGETHER = 4
@@ -137,10 +137,11 @@ class RND(AbstractShaping):
         action: Any = None,
     ) -> np.ndarray:
         """Returns the rewards with the bonus of what was reached."""
+        (rewards,) = as_columns(observation, next_observation, reward)
         rows = np.asarray(next_observation, np.float32).reshape(len(next_observation), -1)
         errors = np.asarray(_errors(self._state, to_device(rows)), np.float64)
         bonus = errors / max(float(self._state.novelty), 1e-8)
-        return np.asarray(reward, np.float64) + self.weight * bonus
+        return rewards.astype(np.float64) + self.weight * bonus
 
 
 def _normalised(state: _Prediction, rows: Shaped[Array, "n size"]) -> Float[Array, "n size"]:
@@ -267,9 +268,10 @@ class OwnValue(AbstractShaping):
         """Returns the rewards, shaped with the value of the moment."""
         if self._agent is None:
             raise ArgumentError("OwnValue has no agent yet: give the callback LearnMap to it.")
-        after = np.where(terminated, 0.0, self._value(next_observation))
+        rewards, ended = as_columns(observation, next_observation, reward, terminated)
+        after = np.where(ended, 0.0, self._value(next_observation))
         shaping = self.weight * (self._agent.gamma * after - self._value(observation))
-        return mixed(np.asarray(reward, np.float64), shaping, None)
+        return mixed(rewards.astype(np.float64), shaping, None)
 
     def _value(self, observations: Any) -> Float[np.ndarray, " n"]:
         import torch

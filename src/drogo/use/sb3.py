@@ -95,8 +95,9 @@ class ShapedReplayBuffer(ReplayBuffer):
 class ExploringDQN(DQN):
     """A `DQN` that a map explores for.
 
-    Until a goal is found it does what the map promises most of while it trains, which leads to what
-    was not tried yet: there is nothing else worth doing. From then on it is epsilon-greedy, and the
+    After its first steps, which are random (`learning_starts`), and until a goal is found it does
+    what the map promises most of while it trains, which leads to what was not tried yet: there is
+    nothing else worth doing. From then on it is epsilon-greedy, and the
     actions that a `DQN` would draw at random are the map's. `LearnMap` tells it which map. Its
     arguments are those of `DQN`.
     """

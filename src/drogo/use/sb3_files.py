@@ -109,6 +109,8 @@ def restore(
         if online is not None:
             online.continue_from(section(arrays, MAP))
         _put_back(agent, arrays)
+        if agent.seed is not None:  # or it would draw the numbers of its beginning again
+            agent.set_random_seed((agent.seed + agent.num_timesteps) % 2**31)
     except (DamagedFile, MissingFile, KeyError, ValueError, RuntimeError) as error:
         raise BadCheckpoint(str(error), remedy="Give the file of this very agent.") from error
 
@@ -139,7 +141,7 @@ class Checkpoints(BaseCallback):
     def _on_step(self) -> bool:
         return True
 
-    def _on_rollout_end(self) -> None:
+    def _on_rollout_start(self) -> None:  # after the agent has learned from the last rollout
         if time.monotonic() - self._saved > self.seconds:
             save(self.path, self.model, self.online, **self.parts)
             self._saved = time.monotonic()
@@ -200,11 +202,11 @@ def _tensors(
 ) -> Iterator[tuple[str, torch.Tensor]]:
     """The parameters of an agent and what its optimiser knows of each, by name."""
     for name, tensor in agent.policy.state_dict().items():
-        yield f"policy/{name}", tensor
+        yield f"policy/{name}", tensor.detach().cpu()
     if of_optimiser:
         for number, known in agent.policy.optimizer.state_dict()["state"].items():
             for name, tensor in known.items():
-                yield f"optimiser/{number}/{name}", torch.as_tensor(tensor)
+                yield f"optimiser/{number}/{name}", torch.as_tensor(tensor).detach().cpu()
 
 
 def _statistics(agent: BaseAlgorithm) -> dict[str, np.ndarray]:

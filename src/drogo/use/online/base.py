@@ -26,7 +26,7 @@ from drogo.errors import (
 from drogo.files import Header, read_array_file, write_array_file
 from drogo.requests import differences
 from drogo.use.online.promises import Promises
-from drogo.use.online.shaping import AbstractShaping
+from drogo.use.online.shaping import AbstractShaping, as_columns
 from drogo.use.online.steps import Steps
 from drogo.use.shaping import mixed
 
@@ -86,8 +86,9 @@ class AbstractOnlineMap(AbstractShaping):
         self.optimism = None if optimism is None else check_number("optimism", optimism)
         self.weight = None if weight is None else check_share("weight", weight)
         check_choice("terminal", terminal, ("zero", "keep"))
-        check_cost(reward)
-        self.terminal, self.reward = terminal, reward
+        self.terminal = terminal
+        self.reward = None if reward is None else check_number("reward", reward)
+        check_cost(self.reward)
 
     def check_spaces(
         self, observation_space: gymnasium.Space, action_space: gymnasium.Space
@@ -99,6 +100,13 @@ class AbstractOnlineMap(AbstractShaping):
             action_space: Of one environment.
         """
         shape = tuple(observation_space.shape or ())
+        kinds = [np.dtype(kind).kind for kind in (observation_space.dtype, self.dtype)]
+        if kinds[0] == "f" and kinds[1] in "iub":
+            raise ArgumentError(
+                f"the agent sees {observation_space.dtype}; this map was made for {self.dtype}.",
+                remedy="Make it with the spaces that the agent sees, and not with those behind a "
+                "wrapper.",
+            )
         actions = getattr(action_space, "n", None)
         if (shape, actions) != (self.shape, self.n_actions):
             raise ArgumentError(
@@ -149,29 +157,41 @@ class AbstractOnlineMap(AbstractShaping):
         """Takes steps that were checked."""
 
     @abc.abstractmethod
-    def values(self, observations: Shaped[np.ndarray, "n ..."]) -> Float[np.ndarray, " n"]:
+    def _values(self, observations: Shaped[np.ndarray, "n ..."]) -> Float[np.ndarray, " n"]:
+        """Returns the map at observations that were checked."""
+
+    @abc.abstractmethod
+    def _knows(self, observations: Shaped[np.ndarray, "n ..."]) -> Bool[np.ndarray, " n"]:
+        """Returns of which observations, which were checked, the map knows anything."""
+
+    @abc.abstractmethod
+    def _logits(self, observations: Shaped[np.ndarray, "n ..."]) -> Float[np.ndarray, "n actions"]:
+        """Returns the promises of actions at observations that were checked."""
+
+    def values(self, observations: npt.ArrayLike) -> Float[np.ndarray, " n"]:
         """Returns the map `v` at some observations.
 
         Args:
             observations: A batch of observations.
         """
+        return self._values(self._checked(observations))
 
-    @abc.abstractmethod
-    def knows(self, observations: Shaped[np.ndarray, "n ..."]) -> Bool[np.ndarray, " n"]:
+    def knows(self, observations: npt.ArrayLike) -> Bool[np.ndarray, " n"]:
         """Returns of which observations the map knows anything: those that a table has seen, and
         all as soon as a network has learned.
 
         Args:
             observations: A batch of observations.
         """
+        return self._knows(self._checked(observations))
 
-    @abc.abstractmethod
-    def logits(self, observations: Shaped[np.ndarray, "n ..."]) -> Float[np.ndarray, "n actions"]:
+    def logits(self, observations: npt.ArrayLike) -> Float[np.ndarray, "n actions"]:
         """Returns the log of what the map promises of each action, up to a constant.
 
         Args:
             observations: A batch of observations.
         """
+        return self._logits(self._checked(observations))
 
     @abc.abstractmethod
     def promises(self) -> Promises:
@@ -185,7 +205,7 @@ class AbstractOnlineMap(AbstractShaping):
             observations: A batch of observations.
             rng: The random numbers.
         """
-        logits = self.logits(self._checked(observations))
+        logits = self.logits(observations)
         best = logits >= logits.max(axis=1, keepdims=True) - EQUAL
         return np.where(best, rng.random(logits.shape), -1.0).argmax(axis=1)
 
@@ -260,11 +280,9 @@ class AbstractOnlineMap(AbstractShaping):
         before, after = self._checked(observation), self._checked(next_observation)
         n = len(before)
         given = np.zeros(n) if terminal_value is None else terminal_value
-        columns = [np.asarray(part).reshape(-1) for part in (action, reward, terminated, given)]
-        if len(after) != n or any(part.size != n for part in columns):
-            sizes = [n, len(after), *(part.size for part in columns)]
-            raise ArgumentError(f"the parts of these steps have different lengths: {sizes}.")
-        actions, rewards, ended, value = columns
+        actions, rewards, ended, value = as_columns(
+            before, after, action, reward, terminated, given
+        )
         if (
             actions.dtype.kind not in "iu"
             or not ((actions >= 0) & (actions < self.n_actions)).all()
@@ -280,11 +298,19 @@ class AbstractOnlineMap(AbstractShaping):
                 "agent's own rewards stay as they are.",
             )
         value = np.where(ended, value, 0.0)
+        if not np.isfinite(value).all():
+            raise DataError("the value of a terminal state is not finite.")
         self._add(Steps(before, actions.astype(np.int32), rewards.astype(np.float64), after,
                         ended.astype(bool), value))  # fmt: skip
 
     def _checked(self, observations: npt.ArrayLike) -> Shaped[np.ndarray, "n ..."]:
-        batch = np.asarray(observations, dtype=self.dtype)
+        given = np.asarray(observations)
+        if given.dtype.kind == "f" and self.dtype.kind in "iub":
+            raise ArgumentError(
+                f"the observations are {given.dtype}; this map was made for {self.dtype}. Make it "
+                "with the spaces that the agent sees, and not with those behind a wrapper."
+            )
+        batch = given.astype(self.dtype, copy=False)
         if batch.shape[1:] != self.shape:
             raise ArgumentError(
                 f"the observations have shape {batch.shape[1:]}; this map was made for "
@@ -302,7 +328,7 @@ class AbstractOnlineMap(AbstractShaping):
         Args:
             observations: A batch of observations.
         """
-        phi = self.values(self._checked(observations)) / self.mean_step
+        phi = self.values(observations) / self.mean_step
         return np.where(np.isfinite(phi), phi, 0.0)  # an agent must never train on NaN
 
     def shaped(
@@ -313,9 +339,11 @@ class AbstractOnlineMap(AbstractShaping):
         terminated: npt.ArrayLike,
         action: npt.ArrayLike | None = None,
     ) -> Float[np.ndarray, " n"]:
-        both = np.concatenate([self._checked(observation), self._checked(next_observation)])
-        before, after = np.split(self.potential(both), 2)  # one call, which is faster than two
+        seen = [self._checked(part) for part in (observation, next_observation)]
+        rewards, ended = as_columns(*seen, reward, terminated)
+        # One call, which is faster than two.
+        before, after = np.split(self.potential(np.concatenate(seen)), 2)
         if self.terminal == "zero":
-            after = np.where(terminated, 0.0, after)
+            after = np.where(ended, 0.0, after)
         shaping = self.discount * after - before
-        return mixed(np.asarray(reward, np.float64), shaping, self.weight)
+        return mixed(rewards.astype(np.float64), shaping, self.weight)

@@ -208,7 +208,7 @@ class OnlineLearner(eqx.Module):
             The state after the update, and the loss before it.
         """
         key, *keys = jax.random.split(state.key, 5)
-        ends = round(TERMINAL_SHARE * self.batch_size)
+        ends = self._terminal_steps
         drawn = self._drawn(state, keys[0], self.batch_size - ends)
         others = self._drawn(state, keys[1], ends)
         rare = state.ends.draw(keys[2], ends)
@@ -232,9 +232,9 @@ class OnlineLearner(eqx.Module):
         v = learner.objective.log_e(learner.network(average).values(features))
         moved = (_flat(few.observation) != _flat(few.next_observation)).any(axis=1)
         difference = jnp.abs(v[len(moved) :] - v[: len(moved)])
-        step = jnp.where(moved & ~few.terminated, difference, jnp.nan)
-        mean = jnp.nan_to_num(jnp.nanmean(step), nan=0.0)
-        mean = state.mean_step + rate * (mean - state.mean_step)
+        measured = moved & ~few.terminated
+        step = jnp.mean(difference, where=measured)
+        mean = state.mean_step + jnp.where(measured.any(), rate * (step - state.mean_step), 0.0)
         after = eqx.tree_at(
             lambda s: (s.training, s.average, s.mean_step, s.key),
             state,
@@ -342,24 +342,56 @@ class OnlineLearner(eqx.Module):
         scale = jnp.where(some, 1 / jnp.where(some, width, 1.0), 0.0)
         return jnp.where(jnp.isfinite(shift), shift, 0.0), scale
 
-    def _drawn(self, state: OnlineState, key: Array, n: int) -> Steps:
-        """Returns steps of the replay, drawn alike or so that all pairs of a cell and an action are
-        equally likely. The equation of a pair involves no other, so it may be drawn at will."""
-        if not self.evenly:
-            return state.replay.draw(key, n)
+    @property
+    def _terminal_steps(self) -> int:
+        """How many steps of a batch are drawn from those into terminal states."""
+        return round(TERMINAL_SHARE * self.batch_size)
+
+    @property
+    def _untried_steps(self) -> int:
+        """How many steps of a batch are drawn from cells where an action was not tried."""
+        return round(self.untried_share * self.batch_size)
+
+    def _rarity(self, state: OnlineState) -> Float[Array, " capacity"]:
+        """Returns the chances of the steps in the replay to be drawn evenly, up to a factor."""
         there = jnp.arange(state.replay.capacity) < state.replay.size
         times = state.visits.count[state.slots, state.replay.steps.action]
-        until = jnp.cumsum(jnp.where(there, 1 / jnp.maximum(times, 1), 0.0))
+        return jnp.where(there, 1 / jnp.maximum(times, 1), 0.0)
+
+    def _is_unknown(self, state: OnlineState) -> Bool[Array, " capacity"]:
+        """Returns which steps in the replay left a cell where an action was not tried."""
+        there = jnp.arange(state.replay.capacity) < state.replay.size
+        return (state.visits.count[state.slots] < self.known_after).any(axis=1) & there
+
+    def _chance(self, state: OnlineState, steps: Steps) -> Float[Array, " n"]:
+        """Returns the probability with which each of some steps is drawn from the replay, in one of
+        the draws that do not look for terminal states."""
+        counts = state.visits.of(steps.observation)
+        chance = jnp.broadcast_to(1 / jnp.maximum(state.replay.size, 1), steps.reward.shape)
+        if self.evenly:
+            times = jnp.take_along_axis(counts, steps.action[:, None], axis=1)[:, 0]
+            chance = 1 / jnp.maximum(times, 1) / jnp.maximum(self._rarity(state).sum(), 1e-9)
+        if self.untried_share > 0:
+            share = self._untried_steps / (self.batch_size - self._terminal_steps)
+            unknown = self._is_unknown(state).sum()
+            here = jnp.where((counts < self.known_after).any(axis=1), 1 / unknown, 0.0)
+            chance = jnp.where(unknown > 0, (1 - share) * chance + share * here, chance)
+        return chance
+
+    def _drawn(self, state: OnlineState, key: Array, n: int) -> Steps:
+        """Returns steps of the replay, drawn alike or so that all pairs of a cell and an action are
+        equally likely. The equation of a pair involves no other, so pairs may be drawn at will."""
+        if not self.evenly:
+            return state.replay.draw(key, n)
+        until = jnp.cumsum(self._rarity(state))
         rows = jnp.searchsorted(until, until[-1] * jax.random.uniform(key, (n,)), side="right")
         return state.replay.take(jnp.minimum(rows, jnp.maximum(state.replay.size - 1, 0)))
 
     def _with_untried(self, state: OnlineState, steps: Steps, key: Array) -> Steps:
         """Returns a batch whose first steps are from cells with actions that were not tried, if
         there are any."""
-        n = round(self.untried_share * self.batch_size)
-        there = jnp.arange(state.replay.capacity) < state.replay.size
-        unknown = (state.visits.count[state.slots] < self.known_after).any(axis=1) & there
-        until = jnp.cumsum(unknown)
+        n = self._untried_steps
+        until = jnp.cumsum(self._is_unknown(state))
         rank = jax.random.randint(key, (n,), 1, jnp.maximum(until[-1], 1) + 1)
         rare = state.replay.take(jnp.searchsorted(until, rank))
         return jax.tree.map(
@@ -374,10 +406,12 @@ class OnlineLearner(eqx.Module):
         """Returns the batch of an update, and whether anything in it anchors the map: a terminal
         state that was seen, or an action that was not tried."""
         n = self.batch_size
+        # Steps into terminal states are drawn more often than others of their state and action, and
+        # count less, so that what an action leads to on average is as in the replay.
         ends = jnp.maximum(state.replay.steps.terminated.sum(), 1)
-        share = ends / jnp.maximum(state.replay.size, 1)
-        odds = 1 - TERMINAL_SHARE + TERMINAL_SHARE / jnp.maximum(share, 1e-9)
-        real = jnp.where(steps.terminated & state.ended, 1 / odds, 1 / (1 - TERMINAL_SHARE))
+        share, chance = self._terminal_steps / n, self._chance(state, steps)
+        rare = chance / ((1 - share) * chance + share * (1 / ends))
+        real = jnp.where(steps.terminated & state.ended, rare, 1 / (1 - share))
         actions = self.log_default.size
         other = jax.random.randint(key, (n,), 0, actions)
         unknown = state.visits.of(steps.observation) < self.known_after

@@ -129,7 +129,7 @@ class OnlineMap(AbstractOnlineMap):
         }
 
     def _add(self, steps: Steps) -> None:
-        self._staged.append(steps)
+        self._staged.append(Steps(*(np.array(column) for column in steps)))  # theirs may change
         self._steps += len(steps.reward)
         self._due += self.config.updates * len(steps.reward)
         ends = steps.terminal_value[steps.terminated]
@@ -200,14 +200,14 @@ class OnlineMap(AbstractOnlineMap):
         width = np.where(high > low, high - low, 1.0)
         return width / CELLS
 
-    def values(self, observations: Shaped[np.ndarray, "n ..."]) -> Float[np.ndarray, " n"]:
+    def _values(self, observations: Shaped[np.ndarray, "n ..."]) -> Float[np.ndarray, " n"]:
         answers = self._answers
         return np.zeros(len(observations)) if answers is None else answers.value(observations)
 
-    def knows(self, observations: Shaped[np.ndarray, "n ..."]) -> Bool[np.ndarray, " n"]:
+    def _knows(self, observations: Shaped[np.ndarray, "n ..."]) -> Bool[np.ndarray, " n"]:
         return np.full(len(observations), self.updates > 0)
 
-    def logits(self, observations: Shaped[np.ndarray, "n ..."]) -> Float[np.ndarray, "n actions"]:
+    def _logits(self, observations: Shaped[np.ndarray, "n ..."]) -> Float[np.ndarray, "n actions"]:
         if self._answers is None:
             return np.zeros((len(observations), self.n_actions))
         return self._answers.logits(observations)

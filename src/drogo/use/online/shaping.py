@@ -10,6 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from jaxtyping import Float
 
+from drogo.errors import ArgumentError
+
 
 class AbstractShaping(abc.ABC):
     """What observes the steps of an agent, learns from them, and changes its rewards: maps, and the
@@ -87,3 +89,21 @@ class AbstractShaping(abc.ABC):
     def complaints(self) -> list[str]:
         """Returns what a user should know when training ends."""
         return []
+
+
+def as_columns(observation: Any, next_observation: Any, *parts: npt.ArrayLike) -> list[np.ndarray]:
+    """Returns parts of some steps with one number for each. Replays have columns of shape (n, 1).
+
+    Args:
+        observation: What was left.
+        next_observation: What was reached.
+        *parts: Rewards, actions and the like.
+
+    Raises:
+        ArgumentError: They are not as many as the observations.
+    """
+    columns = [np.asarray(part).reshape(-1) for part in parts]
+    sizes = [len(observation), len(next_observation), *(column.size for column in columns)]
+    if len(set(sizes)) > 1:
+        raise ArgumentError(f"the parts of these steps have different lengths: {sizes}.")
+    return columns

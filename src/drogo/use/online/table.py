@@ -74,6 +74,7 @@ class OnlineTable(AbstractOnlineMap):
         self.most_states = check_whole("most_states", most_states, 1)
         self._index: dict[bytes, int] = {}
         self._edges: dict[Edge, tuple[int, float]] = {}
+        self._tried: set[tuple[int, int]] = set()
         self._v, self._mean_step, self._elsewhere = np.zeros(0), 1.0, 0.0
         self._promises = np.zeros((0, self.n_actions))
         self._steps, self._solved_at, self._is_new = 0, 0, False
@@ -99,8 +100,9 @@ class OnlineTable(AbstractOnlineMap):
             times, log_sum = self._edges.get(edge, (0, -math.inf))
             log_promise = float(reward) / self.lam
             self._edges[edge] = (times + 1, float(np.logaddexp(log_sum, log_promise)))
-            if not times:
-                self._is_new = True
+            self._is_new |= not times
+            if edge[:2] not in self._tried:
+                self._tried.add(edge[:2])
                 self._back_up(edge, log_promise)
             self._found |= bool(ended) and self.is_goal(float(value))
         self._steps += len(steps.reward)
@@ -191,20 +193,21 @@ class OnlineTable(AbstractOnlineMap):
             (state, action, after, ended, value): (n, reward / self.lam + math.log(n))
             for state, action, after, reward, ended, value, n in zip(*columns, strict=True)
         }
+        self._tried = {edge[:2] for edge in self._edges}
         self._v, self._promises = arrays["v"], arrays["promises"]
         self._mean_step, self._elsewhere = arrays["scales"].tolist()
         steps, solved_at, is_new, found = arrays["counters"].tolist()
         self._steps, self._solved_at = steps, solved_at
         self._is_new, self._found = bool(is_new), bool(found)
 
-    def values(self, observations: Shaped[np.ndarray, "n ..."]) -> Float[np.ndarray, " n"]:
+    def _values(self, observations: Shaped[np.ndarray, "n ..."]) -> Float[np.ndarray, " n"]:
         at = self._rows(observations)
         return np.append(self._v, self._elsewhere)[at]
 
-    def knows(self, observations: Shaped[np.ndarray, "n ..."]) -> Bool[np.ndarray, " n"]:
-        return self._rows(np.asarray(observations, dtype=self.dtype)) < self._v.size
+    def _knows(self, observations: Shaped[np.ndarray, "n ..."]) -> Bool[np.ndarray, " n"]:
+        return self._rows(observations) < self._v.size
 
-    def logits(self, observations: Shaped[np.ndarray, "n ..."]) -> Float[np.ndarray, "n actions"]:
+    def _logits(self, observations: Shaped[np.ndarray, "n ..."]) -> Float[np.ndarray, "n actions"]:
         nothing = np.zeros((1, self.n_actions))
         logits = np.concatenate([self._promises, nothing])[self._rows(observations)]
         return np.where(np.isfinite(logits).any(axis=1, keepdims=True), logits, 0.0)
@@ -212,7 +215,7 @@ class OnlineTable(AbstractOnlineMap):
     def promises(self) -> Promises:
         places = {key: k for key, k in self._index.items() if k < self._v.size}
         tried = np.zeros((len(places) + 1, self.n_actions), dtype=bool)
-        for state, action, *_ in self._edges:
+        for state, action in self._tried:
             tried[min(state, len(places)), action] = True
         tried[-1] = False  # nothing was tried in what the map does not know
         logits = np.concatenate([self._promises, np.zeros((1, self.n_actions))])
@@ -231,5 +234,5 @@ class OnlineTable(AbstractOnlineMap):
     def _rows(self, observations: Shaped[np.ndarray, "n ..."]) -> Int[np.ndarray, " n"]:
         """The states of some observations; the number of states for those that have no value."""
         n = self._v.size
-        keys = [observation.tobytes() for observation in np.asarray(observations)]
+        keys = [observation.tobytes() for observation in observations]
         return np.array([min(self._index.get(key, n), n) for key in keys], dtype=np.int64)

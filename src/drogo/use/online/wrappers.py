@@ -13,6 +13,7 @@ import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
+from drogo.data.step import info_of
 from drogo.use.online.base import AbstractOnlineMap
 from drogo.use.online.shaping import AbstractShaping
 from drogo.use.shaping import last_observations, mixed
@@ -126,7 +127,8 @@ class VectorOnlineShaping(gymnasium.vector.VectorWrapper):
             reached[ended] = last
         mode = self.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
         real = ~self._over if mode == AutoresetMode.NEXT_STEP else np.ones_like(self._over)
-        worth = np.where(terminated, infos.get("terminal_value", 0.0), 0.0)
+        told = [info_of(infos, k).get("terminal_value") or 0.0 for k in range(self.num_envs)]
+        worth = np.where(terminated, told, 0.0)
         columns = (self._before, np.asarray(actions), rewards - worth, reached, terminated, worth)
         online.observe(*(column[real] for column in columns))
         online.train()
