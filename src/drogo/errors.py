@@ -132,6 +132,14 @@ def check_share(name: str, value: object) -> float:
     return share
 
 
+def check_positive(name: str, value: object) -> float:
+    """Returns the value of an argument, a positive number, as a float."""
+    number = check_number(name, value)
+    if not number > 0:
+        raise ArgumentError(f"{name} is {number}; it must be a positive number.")
+    return number
+
+
 def check_whole(name: str, value: object, least: int, most: int = 2**31 - 1) -> int:
     """Returns the value of an argument, a whole number in a range, as an int."""
     number = int(value) if isinstance(value, Integral) and not isinstance(value, bool) else None

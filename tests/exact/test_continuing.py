@@ -210,3 +210,33 @@ def test_the_spectral_radius_of_parts_is_that_of_the_largest():
     assert column == pytest.approx([5.0, 5.0, 5.0, 5.0, 0.0], abs=1e-13)
     one_way = MDP.from_arrays([[0.0, 1.0], [0.0, 0.0]], [7.0, 0.0], [1])
     assert exact.spectral_radius(one_way, 1.0) == 0
+
+
+def test_steps_whose_shares_are_no_probabilities_are_refused():
+    """Without a division by the number of actions the eigenvalue would be another, and certified."""
+    two = (np.array([0, 1]), np.array([1, 0]))
+    for share, gain, message in (
+        ([0.5, 0.5], [0.0, 0.0], "add up to 0.5"),
+        ([1.0, 0.0], [0.0, 0.0], "a share that is not > 0"),
+        ([1.0, 1.0], [0.0, np.inf], "a gain that is not finite"),
+    ):
+        with pytest.raises(ArgumentError, match=message):
+            exact.Steps(2, *two, np.array(share), np.array(gain))
+    good = exact.Steps(2, *two, np.ones(2), np.zeros(2))
+    with pytest.raises(ArgumentError, match="lam is -3.0"):
+        exact.perron_of_steps(good, -3.0)
+    with pytest.raises(ArgumentError, match="reference is -1"):
+        exact.perron_of_steps(good, 1.0, reference=-1)
+    with pytest.raises(ArgumentError, match="lam is -1.0"):
+        exact.spectral_radius(random_mdp(0, 8), -1.0)
+
+
+def test_the_average_reward_of_policies_that_never_leave_a_state():
+    stay, on = np.eye(3), np.roll(np.eye(3), 1, axis=1)
+    mdp = MDP.from_arrays([stay, on], [0.0, -1.0, -1.0])
+    solution = exact.perron(mdp, 0.001)  # whose policy underflows to zeros
+    assert solution.average_reward(mdp) == pytest.approx(0, abs=1e-12)
+    with pytest.raises(ArgumentError, match="the average depends on where it begins"):
+        exact.average_reward(mdp, np.array([[1.0, 0.0]] * 3))
+    with pytest.raises(ArgumentError, match="do not add up to 1"):
+        exact.average_reward(mdp, np.full((3, 2), 5.0))

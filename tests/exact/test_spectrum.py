@@ -65,8 +65,14 @@ def test_a_ring_has_the_eigenvalues_of_cosines():
     rotated = np.stack([np.ones(n), *(np.cos(k * angles + 0.3) for k in (1, 1, 2, 2, 3))])
     rotated[2] = np.sin(angles + 0.3)
     cosines = exact.cosines(rotated, found)
-    assert np.allclose(cosines[:5], 1)
+    assert np.allclose(cosines[:3], 1)
+    assert cosines[3:5].tolist() == [0, 0]  # they are the same, and span no plane
     assert np.isnan(cosines[5])
+    half = exact.spectrum(MDP.from_arrays(P, np.full(n, -1.0)), 3)
+    for turn in (0.0, 0.5, 2.0):  # one of two directions that are equally good
+        assert exact.overlap(np.stack([np.ones(n), np.cos(angles + turn)]), half) == pytest.approx(
+            1
+        )
     # Two of the vectors are the same: of five dimensions, four are found.
     assert exact.overlap(rotated[:5], found) == pytest.approx(4 / 5)
 

@@ -185,6 +185,12 @@ def test_what_cannot_be_learned():
         fit_continuing(once, preset="direct")
     with pytest.raises(ArgumentError, match="objective is 'gdo'"):
         fit_continuing(data, objective="gdo")
+    for wrong, message in (
+        (3.7, "these are float64, and do not fit"),
+        ([1, 2], "expected one observation"),
+    ):
+        with pytest.raises(ArgumentError, match=message):
+            fit_continuing(data, reference=wrong)
     with pytest.raises(ArgumentError, match="reference is 'here'; expected one observation"):
         fit_continuing(data, reference="here")
     left = Transitions.from_table(np.arange(2), [0, 1, 1, 1], [1, 1, 1, 1], [1.0] * 4, [0] * 4)

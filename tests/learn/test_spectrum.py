@@ -1,5 +1,8 @@
 """Several eigenvectors: the objectives by hand, and what they learn against the exact ones."""
 
+from dataclasses import replace
+
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -164,13 +167,79 @@ def test_ggdo_learns_the_successor_representation_and_shapes_with_it():
         ({"vectors": 2, "preset": "direct"}, "preset='direct' has no meaning for several vectors"),
         ({"vectors": 2, "target_rate": 0.5}, "target_rate= has no meaning for several vectors"),
         ({"vectors": 2, "truth": {}}, "takes no truth="),
-        ({"vectors": 2, "lam": 0.01}, "is too large: the lowest reward is -1.5, and lam is 0.01"),
+        ({"vectors": 99}, "vectors is 99; it must be a whole number from 1 to 7"),
+        (
+            {"vectors": 2, "matrix": "default", "lam": 0.01},
+            "is too large: the lowest reward is -1.5, and lam is 0.01",
+        ),
         ({"vectors": 2, "objective": 3}, "objective is 3; give a name"),
     ],
 )
 def test_arguments_are_checked(settings, message):
     with pytest.raises(ArgumentError, match=message):
         fit(corridor()[0], **settings)
+
+
+def ring(n=12):
+    state = np.tile(np.repeat(np.arange(n), 2), 2)
+    after = (state + np.tile([1, -1], 2 * n)) % n
+    cost, never = -np.ones(state.size), np.zeros(state.size)
+    return Transitions.from_table(np.arange(n), state, after, cost, never)
+
+
+class Fixed(eqx.Module):
+    """Vectors that are given, by which the judge alone is tested."""
+
+    rows: jax.Array
+
+    def __call__(self, states):
+        return self.rows[states]
+
+
+def test_what_was_not_compared_has_not_converged():
+    """Vectors 2 and 3 of a ring have one eigenvalue: noise in place of the second is no eigenvector,
+    although its partner was not asked for, and the same vector twice is no plane."""
+    angles, rng = 2 * np.pi * np.arange(12) / 12, np.random.default_rng(0)
+    ones, wave = np.ones(12), np.cos(angles + 0.4)
+    found = {}
+    for name, columns in {
+        "noise": [ones, rng.standard_normal(12)], "twice": [ones, wave, wave],
+        "one": [ones, wave], "both": [ones, wave, np.sin(angles + 0.4)],
+    }.items():  # fmt: skip
+        made = Fixed(jnp.asarray(np.stack(columns, axis=1), jnp.float32))
+        result = fit(
+            ring(), objective="allo", vectors=len(columns), network=lambda _, made=made: made,
+            updates=1, step_size=1e-9,
+        )  # fmt: skip
+        found[name] = (result.status[0], result.overlap[0])
+    assert [status for status, _ in found.values()] == ["max_updates"] * 2 + ["converged"] * 2
+    assert found["one"][1] == pytest.approx(1)
+    assert found["twice"][1] == pytest.approx(2 / 3)
+
+
+def test_what_was_never_left_is_left_out():
+    """One step leads from 0 to a state that was never left: nothing would hold its entry."""
+    data = corridor()[0]
+    n = len(data.observations)
+    longer = Transitions.from_table(
+        np.arange(n + 1), np.r_[data.state, 0], np.r_[data.next_state, n],
+        np.r_[data.reward, -1.0], np.r_[data.terminated, False],
+    )  # fmt: skip
+    results = [
+        fit(part, objective="allo", vectors=2, matrix="default", lam=6.0, updates=200)
+        for part in (data, longer)
+    ]
+    assert np.array_equal(results[1].observations, np.arange(n))
+    assert results[1].notes[-1] == "1 observations were never left, and are left out."
+    assert np.allclose(results[0].cosines, results[1].cosines, atol=1e-3)
+
+
+def test_a_file_with_nan_is_not_loaded(tmp_path):
+    result = fit(corridor()[0], objective="allo", vectors=2, updates=2)
+    for name in ("vectors", "mixing", "energy"):
+        replace(result, **{name: np.nan * getattr(result, name)}).save(tmp_path / f"{name}.npz")
+        with pytest.raises(DamagedFile, match="is not finite"):
+            load_spectrum(tmp_path / f"{name}.npz")
 
 
 def test_saved_and_loaded(tmp_path):

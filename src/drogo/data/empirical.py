@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 
 from drogo.data.transitions import Transitions
-from drogo.errors import DataError, check_number
+from drogo.errors import DataError, check_positive
 from drogo.exact.finite import infinite
 from drogo.exact.sampled import Sampled, sampled_log_radius
 
@@ -44,8 +44,9 @@ def spectral_radius(data: Transitions, lam: float) -> float:
         lam: The temperature lambda, positive.
     """
     _check_repeats(data)
+    problem = empirical(data, check_positive("lam", lam))
     with np.errstate(over="ignore"):
-        return float(np.exp(sampled_log_radius(empirical(data, check_number("lam", lam)))))
+        return float(np.exp(sampled_log_radius(problem)))
 
 
 def check_anchored(data: Transitions, lam: float) -> None:

@@ -15,10 +15,10 @@ from typing import Literal
 
 import numpy as np
 import scipy.sparse as sp
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from scipy.sparse import csgraph
 
-from drogo.errors import ArgumentError, NotConverged, check_number, check_whole
+from drogo.errors import ArgumentError, NotConverged, check_positive, check_whole
 from drogo.exact.growth import Growth, Steps, growth, steps_of
 from drogo.exact.log_solve import log_solve
 from drogo.exact.rows import Rows
@@ -64,7 +64,7 @@ class Perron:
     def status(self) -> Literal["converged", "inaccurate"]:
         """Whether every entry is accurate."""
         limit = tolerance_at(float(np.abs(self.log_e).max(initial=0.0)))
-        good = self.residual <= limit and self.error <= limit
+        good = self.residual <= limit and self.error <= limit and np.isfinite(self.log_eigenvalue)
         return "converged" if good else "inaccurate"
 
     def checked(self) -> Perron:
@@ -119,10 +119,7 @@ def perron(mdp: MDP, lam: float, reference: int = 0) -> Perron:
         ArgumentError: An argument cannot be used, or the vector is not defined for this MDP.
         NotConverged: No vector could be computed.
     """
-    lam = check_number("lam", lam)
-    if lam <= 0:
-        raise ArgumentError(f"lam is {lam}; it must be a positive number.")
-    reference = check_whole("reference", reference, 0, mdp.n_states - 1)
+    lam = check_positive("lam", lam)
     if mdp.terminal.any():
         raise ArgumentError(
             f"this task ends: it has {int(mdp.terminal.sum())} terminal state(s), which hold its "
@@ -141,6 +138,8 @@ def perron_of_steps(steps: Steps, lam: float, reference: int = 0) -> Perron:
         lam: The temperature, by which the rewards in `steps` are divided already.
         reference: The state in which the vector is 0.
     """
+    lam = check_positive("lam", lam)
+    reference = check_whole("reference", reference, 0, steps.n - 1)
     graph = sp.csr_array(
         (np.ones(steps.state.size), (steps.state, steps.next_state)), shape=(steps.n, steps.n)
     )
@@ -166,21 +165,53 @@ def average_reward(mdp: MDP, policy: Float[np.ndarray, "states actions"]) -> flo
     Args:
         mdp: An MDP without terminal states.
         policy: The probability of each action in each state.
+
+    Raises:
+        ArgumentError: The policy is none of this MDP, or its average depends on where it begins.
     """
+    expected = (mdp.n_states, mdp.n_actions)
+    if policy.shape != expected or not (policy >= 0).all():
+        raise ArgumentError(f"policy has shape {policy.shape}; expected {expected}, none below 0.")
+    if np.abs(policy.sum(axis=1) - 1).max() > 1e-9 or mdp.terminal.any():
+        raise ArgumentError("the actions of a state do not add up to 1, or some state is terminal.")
     shares = zip(mdp.transitions, policy.T, strict=True)
-    chain = sp.csr_array(sum(matrix.multiply(share[:, None]) for matrix, share in shares))
+    whole = sp.csr_array(sum(matrix.multiply(share[:, None]) for matrix, share in shares))
+    kept = _recurrent(whole)
+    chain = sp.csr_array(whole[kept][:, kept])
+    reward = mdp.reward[kept]
+    if kept.size == 1:
+        return float(reward[0])
     chain = chain.multiply(1 / np.asarray(chain.sum(axis=1)).ravel()[:, None]).tocoo()
     off = (chain.row != chain.col) & (chain.data > 0)
     row, column = chain.row[off].astype(np.int64), chain.col[off].astype(np.int64)
     log_weight = np.log(chain.data[off])
     # What leaves a state arrives elsewhere: the diagonal of I - P', whose columns sum to 0.
-    leaving = np.bincount(row, chain.data[off], mdp.n_states)
-    total = leaving - np.bincount(column, chain.data[off], mdp.n_states)
-    rows = Rows(column, row, log_weight, leaving, total, np.zeros(mdp.n_states))
-    fixed = np.arange(mdp.n_states) == int(np.argmax(_visited_roughly(chain, mdp.n_states)))
-    log_time, _ = log_solve(rows, fixed, np.zeros(mdp.n_states))
+    n = kept.size
+    leaving = np.bincount(row, chain.data[off], n)
+    total = leaving - np.bincount(column, chain.data[off], n)
+    rows = Rows(column, row, log_weight, leaving, total, np.zeros(n))
+    fixed = np.arange(n) == int(np.argmax(_visited_roughly(chain, n)))
+    log_time, _ = log_solve(rows, fixed, np.zeros(n))
     time = np.exp(log_time - log_time.max())
-    return float(time @ mdp.reward / time.sum())
+    return float(time @ reward / time.sum())
+
+
+def _recurrent(chain: sp.csr_array) -> Int[np.ndarray, " states"]:
+    """Returns the states that a chain comes back to for ever, which must be one class."""
+    moves = chain.tocoo()
+    row, column = moves.row[moves.data > 0], moves.col[moves.data > 0]
+    graph = sp.csr_array((np.ones(row.size), (row, column)), shape=chain.shape)
+    parts, label = csgraph.connected_components(graph, connection="strong")
+    is_left = np.zeros(parts, dtype=bool)
+    is_left[label[row[label[row] != label[column]]]] = True
+    closed = np.flatnonzero(~is_left)
+    if closed.size > 1:
+        first, second = (int(np.flatnonzero(label == part)[0]) for part in closed[:2])
+        raise ArgumentError(
+            f"under this policy states {first} and {second} never reach each other, so that the "
+            "average depends on where it begins."
+        )
+    return np.flatnonzero(label == closed[0])
 
 
 def _visited_roughly(chain: sp.coo_array, n: int) -> Float[np.ndarray, " n"]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from drogo.errors import MDPError, check_number
+from drogo.errors import MDPError, check_positive
 from drogo.exact.growth import Steps, log_radius, steps_of
 from drogo.mdp import MDP
 
@@ -30,7 +30,7 @@ def spectral_radius(mdp: MDP, lam: float) -> float:
         if it is beyond the range of a float.
     """
     with np.errstate(over="ignore"):
-        return float(np.exp(log_radius(steps_of(mdp, check_number("lam", lam)), ~mdp.terminal)))
+        return float(np.exp(log_radius(steps_of(mdp, check_positive("lam", lam)), ~mdp.terminal)))
 
 
 def check_ends(mdp: MDP) -> None:

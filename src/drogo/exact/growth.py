@@ -21,12 +21,15 @@ import scipy.sparse as sp
 from jaxtyping import Bool, Float, Int
 from scipy.sparse import csgraph
 
+from drogo.errors import ArgumentError
 from drogo.exact.log_solve import NoPositiveSolution, factorise
 from drogo.exact.pencil import Pencil, perron
 from drogo.exact.rows import Rows
 from drogo.mdp import MDP
 
 MOST_STEPS, MOST_POLISHED = 200, 3
+SHARES_OFF = 1e-9
+"""By how much the shares of the steps of a state may miss 1."""
 CLOSE = 1e-9
 """How near the bounds of the log of the eigenvalue come before the vector is polished."""
 MARGIN = 1e-13
@@ -50,6 +53,25 @@ class Steps:
     next_state: Int[np.ndarray, " steps"]
     share: Float[np.ndarray, " steps"]
     gain: Float[np.ndarray, " steps"]
+
+    def __post_init__(self) -> None:
+        columns = (self.state, self.next_state, self.share, self.gain)
+        if len({column.shape for column in columns}) > 1 or self.state.ndim != 1:
+            raise ArgumentError(f"steps have columns of the shapes {[c.shape for c in columns]}.")
+        ends = np.concatenate(columns[:2])
+        if ends.size and not (ends.min() >= 0 and ends.max() < self.n):
+            raise ArgumentError(f"a step has a state that is none of those from 0 to {self.n - 1}.")
+        if not (np.isfinite(self.gain).all() and (self.share > 0).all()):
+            raise ArgumentError("a step has a gain that is not finite, or a share that is not > 0.")
+        total = np.bincount(self.state, self.share, self.n)
+        wrong = np.abs(total - 1) > SHARES_OFF
+        wrong[np.setdiff1d(np.arange(self.n), self.state)] = False
+        if wrong.any():
+            first = int(wrong.argmax())
+            raise ArgumentError(
+                f"the shares of the steps that leave state {first} add up to {total[first]:.9g}; "
+                "they are probabilities, so give them with those of the actions, adding up to 1."
+            )
 
     def within(self, kept: Bool[np.ndarray, " n"], level: float = 0.0) -> Rows:
         """Returns `I - W` over some states, all gains lowered by a level. What leads elsewhere is
@@ -138,9 +160,13 @@ def growth(steps: Steps, kept: Bool[np.ndarray, " n"]) -> Growth:
     with np.errstate(divide="ignore"):  # An eigenvalue of 0 has an infinite error already.
         low, high = (float(level + np.log1p(-min(s, 1.0))) for s in reversed(vector.bracket))
         log_eigenvalue = float(level + np.log1p(-min(vector.eigenvalue, 1.0)))
+    rounding = 1e-12 * (1 + abs(log_eigenvalue))
+    holds = low - rounding <= log_eigenvalue <= high + rounding
     bracket = (min(low, log_eigenvalue), max(high, log_eigenvalue))
     log_e = vector.log_e - vector.log_e.max()
-    return Growth(log_e, log_eigenvalue, bracket, vector.residual, vector.error)
+    return Growth(
+        log_e, log_eigenvalue, bracket, vector.residual, vector.error if holds else np.inf
+    )
 
 
 def log_radius(steps: Steps, kept: Bool[np.ndarray, " n"]) -> float:

@@ -19,7 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Bool, Float, Int
 
-from drogo.errors import ArgumentError, check_choice, check_number
+from drogo.errors import ArgumentError, check_choice, check_number, check_positive
 from drogo.mdp import MDP
 
 TERMINAL_FORMULATIONS = ("absorbing", "zero-row")
@@ -122,9 +122,7 @@ def successor_rows(mdp: MDP, discount: float) -> Rows:
 
 def check_parameters(lam: float, terminal: str, delta: float) -> tuple[float, float]:
     """Returns `lam` and `delta` as floats."""
-    lam, delta = check_number("lam", lam), check_number("delta", delta)
-    if lam <= 0:
-        raise ArgumentError(f"lam is {lam}; it must be a positive number.")
+    lam, delta = check_positive("lam", lam), check_number("delta", delta)
     check_choice("terminal", terminal, TERMINAL_FORMULATIONS)
     if delta <= 0:
         raise ArgumentError(

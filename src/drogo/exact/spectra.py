@@ -35,6 +35,8 @@ EXTRA = 6
 several with the same eigenvalue."""
 BELOW = 1e-2
 """How far below a bound of the smallest eigenvalue the matrix is inverted."""
+RESOLVED = 1e-10
+"""Eigenvalues that differ by less are equal as far as the solver tells."""
 TOLERANCE = 1e-8
 """Largest residual of a vector that is returned."""
 
@@ -60,11 +62,12 @@ class Spectrum:
         group that is cut off by the number of vectors that were asked for is left out.
 
         Args:
-            closeness: How near two eigenvalues are, relative to the spread of all of them.
+            closeness: How near two eigenvalues are, relative to how far the larger one is above
+                the first.
         """
         values = np.append(self.eigenvalues, self.next_eigenvalue)
-        finite = values[np.isfinite(values)]
-        apart = np.diff(values) > closeness * max(float(np.ptp(finite)), np.finfo(float).tiny)
+        resolved = RESOLVED * max(1.0, abs(float(values[0])))
+        apart = np.diff(values) > np.maximum(closeness * (values[1:] - values[0]), resolved)
         parts = np.split(np.arange(values.size), np.flatnonzero(apart) + 1)
         last = values.size - 1
         return [part.tolist() for part in parts if last not in part]

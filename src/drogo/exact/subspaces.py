@@ -17,23 +17,25 @@ def cosines(
 ) -> Float[np.ndarray, " vectors"]:
     """Returns the cosine of each vector with the eigenvector of the same number, without its sign.
 
-    Eigenvectors of equal eigenvalues may be rotated among themselves. A vector whose eigenvalue is
-    that of others, or nearly, is compared with the subspace of these: its cosine is that of the
-    angle between the two. If the subspace is cut off by the number of vectors that are known, there
-    is nothing to compare with, and the cosine is NaN.
+    Eigenvectors of equal eigenvalues may be rotated among themselves. Vectors whose eigenvalues are
+    equal, or nearly, are compared as a subspace: all of them have the cosine of the largest angle
+    between the subspace that they span and that of the eigenvectors, which is 0 if they are not
+    independent. If the subspace is cut off by the number of vectors that are known, there is
+    nothing to compare with, and the cosine is NaN.
 
     Args:
         vectors: The vectors, of any norm.
         truth: The eigenvectors.
-        closeness: How near two eigenvalues are, relative to the spread of all of them.
+        closeness: How near two eigenvalues are, as in `Spectrum.groups`.
     """
     _check_shapes(vectors, truth)
     unit = _units(vectors)
     found = np.full(len(vectors), np.nan)
     for group in truth.groups(closeness):
         members = [k for k in group if k < len(vectors)]
-        inside = unit[members] @ truth.vectors[group].T
-        found[members] = np.linalg.norm(inside, axis=1)
+        basis = _independent(unit[members])
+        inside = np.linalg.svd(basis @ truth.vectors[group].T, compute_uv=False)
+        found[members] = inside.min() if members and len(basis) == len(members) else 0.0
     return found
 
 
@@ -43,14 +45,25 @@ def overlap(vectors: Float[np.ndarray, "vectors states"], truth: Spectrum) -> fl
 
     Args:
         vectors: The vectors, which need be neither of unit norm nor orthogonal.
-        truth: The eigenvectors, of which as many are used.
+        truth: The eigenvectors, of which as many are used. Of those with nearly equal eigenvalues,
+            if they are not all asked for, the nearest directions count.
     """
     _check_shapes(vectors, truth)
-    basis = np.linalg.svd(_units(vectors), full_matrices=False)
-    sizes = basis.S
-    independent = basis.Vh[(sizes > LEAST * sizes.max()) & (sizes > 0)]
-    inside = independent @ truth.vectors[: len(vectors)].T
-    return float((inside**2).sum() / len(vectors))
+    count, basis = len(vectors), _independent(_units(vectors))
+    groups = truth.groups()
+    alone = sorted(set(range(count)) - {k for group in groups for k in group})
+    total = 0.0
+    for group in [*groups, alone]:
+        members = sum(k < count for k in group)
+        inside = np.linalg.svd(basis @ truth.vectors[group].T, compute_uv=False)
+        total += float((inside[:members] ** 2).sum())
+    return total / count
+
+
+def _independent(unit: Float[np.ndarray, "vectors states"]) -> Float[np.ndarray, "basis states"]:
+    """Returns an orthonormal basis of what some vectors span."""
+    _, sizes, basis = np.linalg.svd(unit, full_matrices=False)
+    return basis[(sizes > LEAST * sizes.max(initial=0.0)) & (sizes > 0)]
 
 
 def _units(vectors: Float[np.ndarray, "vectors states"]) -> Float[np.ndarray, "vectors states"]:
@@ -66,3 +79,5 @@ def _check_shapes(vectors: np.ndarray, truth: Spectrum) -> None:
             f"vectors has shape {vectors.shape}; expected (vectors, states), with at most "
             f"{known[0]} vectors over {known[1]} states."
         )
+    if not np.isfinite(vectors).all():
+        raise ArgumentError("a vector has entries that are not finite.")

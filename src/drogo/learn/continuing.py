@@ -26,7 +26,7 @@ from drogo.data import DefaultPolicy, Transitions, under
 from drogo.data.arrays import as_batch
 from drogo.data.empirical import empirical
 from drogo.data.table import merge_equal
-from drogo.errors import ArgumentError, DamagedFile, DataError, DrogoError, check_number
+from drogo.errors import ArgumentError, DamagedFile, DataError, DrogoError, check_positive
 from drogo.exact.growth import Growth, classes, growth
 from drogo.files import Header, read_array_file, write_array_file
 from drogo.learn.arguments import Seeds, own_parts, report_divergence, seed_list
@@ -177,9 +177,7 @@ def fit_continuing(
         DataError: It cannot be learned from these data.
         Diverged: All seeds diverged.
     """
-    lam = check_number("lam", lam)
-    if lam <= 0:
-        raise ArgumentError(f"lam is {lam}; it must be a positive number.")
+    lam = check_positive("lam", lam)
     if data.terminated.any():
         raise DataError(
             f"{int(data.terminated.sum())} of the {len(data)} transitions are terminated, so this "
@@ -290,12 +288,15 @@ def _reference(data: Transitions, reference: Any) -> np.ndarray:
     table = data.observations
     if reference is None:
         return np.asarray(table[data.state[0]])
-    try:
-        return np.asarray(reference, dtype=table.dtype).reshape(table.shape[1:])
-    except (TypeError, ValueError):
+    given = np.asarray(reference)
+    if given.shape != table.shape[1:] or given.dtype.kind not in "biuf":
         raise ArgumentError(
             f"reference is {reference!r}; expected one observation of shape {table.shape[1:]}."
-        ) from None
+        )
+    found = as_batch("this fit", given[None], table)[0]
+    if found.dtype.kind == "f" and not np.isfinite(found).all():
+        raise ArgumentError(f"reference is {reference!r}, which is not finite.")
+    return np.asarray(found)
 
 
 def _row_of(data: Transitions, reference: np.ndarray) -> int:

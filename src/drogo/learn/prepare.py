@@ -127,6 +127,8 @@ def prepare_seeds(
         "own": {name: describe(part) for name, part in sorted(own.items())},
         **identity,
     }
+    if "optimiser" in own:
+        whole_identity["optimiser"] = fingerprint(learner, params)
     schedule = make_schedule(config, own)
     training = Training(judge, device_data, sampler, seeds, schedule, whole_identity)
     return training, init_lanes(learner, params)

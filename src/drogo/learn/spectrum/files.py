@@ -36,6 +36,7 @@ ARRAYS = (
     "energy",
     "products",
 )
+FINITE = ("vectors", "eigenvalues", "residuals")
 TUPLES = ("seeds", "status", "diverged_at", "notes")
 OTHERS = ("objective", "matrix", "discount", "own", "versions", "data_digest")
 """The fields of a result that a file holds as they are: as arrays, or among its settings."""
@@ -101,7 +102,8 @@ def _check_file(settings: dict[str, Any], headers: dict[str, Header]) -> None:
         **dict.fromkeys(("mixing", "energy", "products"), (seeds, k, k)),
     }
     if section(headers, EXACT):
-        exact = {"vectors": (k, distinct), "eigenvalues": (k,), "residuals": (k,)}
+        known = max(k, headers[EXACT + "vectors"].shape[0])  # with all of nearly equal eigenvalues
+        exact = {"vectors": (known, distinct), "eigenvalues": (known,), "residuals": (known,)}
         shapes |= {EXACT + name: shape for name, shape in exact.items()}
         shapes[EXACT + "next_eigenvalue"] = ()
     wrong = [name for name, shape in shapes.items() if headers[name].shape != shape]
@@ -124,6 +126,12 @@ def _from_file(
             f"its objective {settings['objective']!r} is the user's own, which a file cannot hold.",
             remedy="Give the class again: load_spectrum(path, objective=...).",
         )
+    good = [status != "diverged" for status in settings["status"]]
+    for name in ("vectors", "mixing", "energy", "products"):
+        if not np.isfinite(arrays[name][good]).all():
+            raise DamagedFile(f"a number of its {name} is not finite.")
+    if not all(np.isfinite(section(arrays, EXACT).get(name, 0)).all() for name in FINITE):
+        raise DamagedFile("a number of its exact solution is not finite.")
     pairs = arrays["neighbours"]
     if not ((pairs >= 0) & (pairs < len(arrays["observations"]))).all():
         raise DamagedFile("its neighbours are not among its observations.")

@@ -25,7 +25,12 @@ from drogo.learn.plan import Plan
 from drogo.learn.prepare import prepare_seeds
 from drogo.learn.spectrum.judge import SpectrumJudge
 from drogo.learn.spectrum.objectives import SEVERAL, AbstractSeveral
-from drogo.learn.spectrum.problem import evenly, solve, with_rows_of_terminals
+from drogo.learn.spectrum.problem import (
+    evenly,
+    solve,
+    with_rows_of_terminals,
+    without_unknown,
+)
 from drogo.learn.spectrum.result import Eigenvectors, mixed
 from drogo.learn.train import Callback, Training, lost_at, train
 from drogo.requests import versions
@@ -79,8 +84,8 @@ def fit_spectrum(
         checkpoint: As in `fit`.
         callbacks: As in `fit`.
         **settings: Fields of `drogo.Config` that replace the preset's, as in `fit`. `penalty` is
-            the weight b, relative to the mean diagonal of the matrix, `target_norm` the mean square
-            c of a vector's entries.
+            the weight b (of "default" relative to the mean diagonal of the matrix), and
+            `target_norm` the mean square c of a vector's entries.
 
     Returns:
         The learned vectors of each seed. Seeds that diverged are reported by a warning and by their
@@ -96,12 +101,16 @@ def fit_spectrum(
     if not 0 < discount < 1:
         raise ArgumentError(f"discount is {discount}; it must lie in (0, 1).")
     own, named = own_parts(settings)
-    config = _configure(data, preset, named)
+    config = _configure(data, preset, named, matrix)
     make = _factory(objective)
     data, notes = under(data, default_policy)
     if default_policy is not None:
         own["default_policy"] = default_policy
     digest = data_digest(data)
+    if data.repeats:
+        data, lost = without_unknown(data)
+        notes += [f"{lost} observations were never left, and are left out."] if lost else []
+        check_whole("vectors", vectors, 1, len(data.observations))
     shown = with_rows_of_terminals(data, config.delta)
     shown = evenly(shown) if shown.repeats else shown
     training, states = _prepare(shown, config, listed, make, vectors, matrix, discount, own)
@@ -144,7 +153,7 @@ def fit_spectrum(
     return mixed(result, result.mixing)
 
 
-def _configure(data: Transitions, preset: str, named: Mapping[str, Any]) -> Config:
+def _configure(data: Transitions, preset: str, named: Mapping[str, Any], matrix: str) -> Config:
     """Returns the settings, without those that several vectors have no use for."""
     unused = sorted(set(UNUSED) & set(named))
     if unused or preset in ("direct", "paper"):
@@ -155,7 +164,7 @@ def _configure(data: Transitions, preset: str, named: Mapping[str, Any]) -> Conf
     adapted = adapted | (ON_IMAGES if table.ndim == 4 else {})
     config = configure(data, preset, {**adapted, **named, "objective": "gdo"})
     lowest = float(data.reward.min())
-    if -lowest / config.lam > LARGEST_EXPONENT:
+    if matrix == "default" and -lowest / config.lam > LARGEST_EXPONENT:
         raise ArgumentError(
             f"exp(-r / lam) is too large: the lowest reward is {lowest:g}, and lam is "
             f"{config.lam:g}. Use lam of at least {-lowest / LARGEST_EXPONENT:.3g}."
@@ -208,7 +217,7 @@ def _prepare(
 
     def make_judge(plan: Plan, learner: Learner, numbers: Numbers, configs: list[Config]) -> Any:
         solution = None
-        if plan.repeats and vectors < np.unique(data.state).size:
+        if plan.repeats:
             solution = solve(data, matrix, vectors, config.lam, discount)
         return SpectrumJudge(data, plan, learner, objective, numbers, configs, solution)
 

@@ -67,10 +67,9 @@ class SpectrumJudge:
         row["cosine"], row["violation"] = 0 * level, 1 - row["overlap"]
         for k, lane in enumerate(clean):
             found = cosines(lane, self.solution)
-            known = found[~np.isnan(found)]
-            row["cosine"][k] = known.mean() if known.size else np.nan
-            if self.objective.ordered and known.size:
-                row["violation"][k] = 1 - known.min()
+            row["cosine"][k] = found.mean()
+            if self.objective.ordered:
+                row["violation"][k] = 1 - found.min()
         return row
 
     def converged(

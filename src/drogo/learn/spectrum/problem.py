@@ -7,12 +7,37 @@ from dataclasses import replace
 
 import numpy as np
 import scipy.sparse as sp
-from jaxtyping import Float
 
 from drogo.data import Transitions
+from drogo.data.empirical import empirical
 from drogo.exact import Spectrum
 from drogo.exact.rows import Rows
 from drogo.exact.spectra import smallest
+
+
+def without_unknown(data: Transitions) -> tuple[Transitions, int]:
+    """Leaves out observations of which nothing is known, because they were never left or only to
+    such observations, with the transitions that lead there; and returns how many these were. They
+    have no row in the matrix, so that nothing would hold their entries in place.
+
+    Args:
+        data: The transitions, of states that repeat.
+    """
+    edges = data.edges
+    known = empirical(data, 1.0).known[edges.of_transition]
+    kept = np.unique(np.concatenate([data.state[known], data.next_state[known]]))
+    lost = len(data.observations) - kept.size
+    if not lost:
+        return data, 0
+    names = ("reward", "terminated", "truncated", "terminal_value", "action", "behaviour",
+             "default")  # fmt: skip
+    columns = {name: getattr(data, name) for name in names}
+    columns = {name: part[known] for name, part in columns.items() if part is not None}
+    ends = (np.searchsorted(kept, part[known]) for part in (data.state, data.next_state))
+    fewer = Transitions.from_table(
+        data.observations[kept], *ends, **columns, n_actions=data.n_actions
+    )
+    return replace(fewer, weight=data.weight[known]), lost
 
 
 def with_rows_of_terminals(data: Transitions, delta: float) -> Transitions:
@@ -76,16 +101,24 @@ def rows_of(data: Transitions, matrix: str, lam: float, discount: float) -> Rows
 
 
 def solve(data: Transitions, matrix: str, k: int, lam: float, discount: float) -> Spectrum:
-    """Returns the exact eigenvectors of what transitions describe, over all observations.
+    """Returns the exact eigenvectors of what transitions describe, over all observations: as many
+    as asked for, and all others whose eigenvalues are nearly that of the last one.
 
     Args:
-        data: The transitions, weighed `evenly`. Observations that were never left have entries 0.
+        data: The transitions, weighed `evenly`, of observations that were all left.
         matrix: Which matrix.
         k: How many vectors.
         lam: The temperature, for "default".
         discount: The discount, for "successor".
     """
-    found = smallest(rows_of(data, matrix, lam, discount), k, matrix)
-    vectors: Float[np.ndarray, "vectors distinct"] = np.zeros((k, len(data.observations)))
-    vectors[:, np.unique(data.state)] = found.vectors
-    return replace(found, vectors=vectors)
+    rows = rows_of(data, matrix, lam, discount)
+    found, asked = smallest(rows, k, matrix), k
+    while asked < rows.n and not any(k - 1 in group for group in found.groups()):
+        asked = min(2 * asked, rows.n)
+        found = smallest(rows, asked, matrix)
+    last = max(max(group) for group in found.groups() if k - 1 in group) + 1
+    following = np.append(found.eigenvalues, found.next_eigenvalue)[last]
+    return Spectrum(
+        found.vectors[:last], found.eigenvalues[:last], found.residuals[:last], float(following),
+        matrix,
+    )  # fmt: skip

@@ -18,6 +18,7 @@ from drogo.exact import Spectrum, cosines, overlap
 from drogo.learn.judge import outputs
 from drogo.learn.learner import Learner, State
 from drogo.learn.prepare import take
+from drogo.learn.spectrum.judge import NEAR
 from drogo.potential import Potential, mean_step
 
 
@@ -41,7 +42,8 @@ class Eigenvectors:
     status: tuple[str, ...]
     """For each seed:
 
-    - "converged": the cosine of every vector is at least 0.99 (for `gdo`: the overlap is).
+    - "converged": the cosine of every vector is at least 0.99 (for `gdo`, until it is rotated: the
+      overlap is).
     - "unverified": states do not repeat, so that the vectors were not compared with anything.
     - "max_updates": neither is the case.
     - "diverged": a number became infinite.
@@ -117,17 +119,24 @@ class Eigenvectors:
     def rotated(self) -> Eigenvectors:
         """Returns the same subspace with the eigenvectors within it (the Rayleigh-Ritz method): by
         the transitions alone, and with no further training."""
-        mixing = []
-        for energy, products in zip(self.energy, self.products, strict=True):
+        mixing = self.mixing.copy()
+        for k, seed in enumerate(self.seeds):
+            if self.status[k] == "diverged":
+                continue
             try:
-                _, chosen = scipy.linalg.eigh(energy, products)
-            except np.linalg.LinAlgError as error:
+                mixing[k] = scipy.linalg.eigh(self.energy[k], self.products[k])[1].T
+            except (np.linalg.LinAlgError, ValueError) as error:
                 raise ArgumentError(
-                    "the vectors of a seed are not independent, so that there is no rotation that "
-                    "makes eigenvectors of them. Train for longer, or with a larger penalty."
+                    f"the vectors of seed {seed} are not independent, so that there is no rotation "
+                    "that makes eigenvectors of them. Train for longer, or with a larger penalty."
                 ) from error
-            mixing.append(chosen.T)
-        return mixed(self, np.stack(mixing))
+        found = mixed(self, mixing)
+        if self.solution is None:
+            return found
+        right = np.where(found.cosines.min(axis=1) >= 1 - NEAR, "converged", "max_updates")
+        both = zip(self.status, right.tolist(), strict=True)
+        status = tuple(old if old == "diverged" else new for old, new in both)
+        return replace(found, status=status)
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Writes the vectors and the networks to one `.npz` file, without objects.
