@@ -172,12 +172,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--worlds", nargs="+", default=list(STEPS), choices=STEPS)
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--first-seed", type=int, default=0, help="to share seeds among machines")
     options = parser.parse_args()
     torch.set_num_threads(1)
     print("| world | seed | method | arrived | steps, of those | seconds of learning | updates | "
           "status |\n" + "|---" * 8 + "|")  # fmt: skip
     for world in options.worlds:
-        for seed in range(options.seeds):
+        for seed in range(options.first_seed, options.seeds):
             compare(world, seed)
 
 
