@@ -81,6 +81,8 @@ def test_cosines_by_hand():
     found = spectra.Spectrum(np.eye(4)[:3], np.array([0.0, 1.0, 2.0]), np.zeros(3), 3.0, "x")
     vectors = np.array([[3.0, 4.0, 0.0, 0.0], [0.0, -2.0, 0.0, 0.0], [0.0, 0.0, 0.0, 5.0]])
     assert exact.cosines(vectors, found) == pytest.approx([0.6, 1.0, 0.0])
+    assert exact.cosines(vectors[:1], found) == pytest.approx([0.6])
+    assert exact.overlap(vectors[:1], found) == pytest.approx(0.36)
     assert exact.overlap(vectors, found) == pytest.approx(2 / 3)  # the plane of the first two
     assert exact.overlap(np.zeros((2, 4)), found) == 0
     with pytest.raises(ArgumentError, match=r"vectors has shape \(3, 2\); expected"):

@@ -1,5 +1,6 @@
 """A map to every goal: against exact columns, by hand, and what must hold of a quasimetric."""
 
+from dataclasses import replace
 from functools import cache
 
 import equinox as eqx
@@ -448,3 +449,23 @@ def test_the_value_of_pairs_is_finite_and_normalised():
     ends = v[:, goals.neighbours]
     steps = np.abs(np.diff(ends, axis=2)[..., 0])[np.isfinite(ends).all(axis=2)]
     assert scale[plain < 0] == pytest.approx(np.full((plain < 0).sum(), steps.mean()))
+
+
+def test_nan_and_a_diverged_seed_are_no_results(tmp_path):
+    goals = fitted("quasimetric")
+    nothing = goals.observations[:1] * np.float32(np.nan)
+    assert np.isnan(goals.value(0)(nothing, goals.observations[:1])).all()
+    lost = replace(goals, status=("diverged", "max_updates"), diverged_at=(7, None))
+    for use in (lambda: lost.potential(goals.observations[0]), lambda: lost.value(0)):
+        with pytest.raises(ValueError, match="seed 0 diverged at update 7"):
+            use()
+    goals.save(tmp_path / "goals.npz")
+    arrays = dict(np.load(tmp_path / "goals.npz"))
+    for name, change in {"none": None, "nan": np.float32(np.nan)}.items():
+        kept = {key: part for key, part in arrays.items() if key != "numbers/scale"}
+        kept |= {} if change is None else {"numbers/scale": np.asarray(change)}
+        np.savez(tmp_path / f"{name}.npz", **kept)
+        with pytest.raises(DamagedFile):
+            load_goals(tmp_path / f"{name}.npz")
+    with pytest.raises(ValueError, match="this map has no function reached"):
+        load_goals(tmp_path / "goals.npz", reached=near_enough)

@@ -33,9 +33,11 @@ def cosines(
     found = np.full(len(vectors), np.nan)
     for group in truth.groups(closeness):
         members = [k for k in group if k < len(vectors)]
+        if not members:  # more eigenvectors are known than there are vectors
+            break
         basis = _independent(unit[members])
         inside = np.linalg.svd(basis @ truth.vectors[group].T, compute_uv=False)
-        found[members] = inside.min() if members and len(basis) == len(members) else 0.0
+        found[members] = inside.min() if len(basis) == len(members) else 0.0
     return found
 
 
