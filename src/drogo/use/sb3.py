@@ -115,7 +115,7 @@ class ExploringDQN(DQN):
         online = self.explorer
         if deterministic or online is None:
             return super().predict(observation, state, episode_start, deterministic)
-        rng = np.random.default_rng(np.random.randint(2**31))  # noqa: NPY002  # from SB3's seed
+        rng = np.random.Generator(np.random.get_bit_generator())  # as SB3 draws, from its seed
         if online.found and rng.random() >= self.exploration_rate:
             return super().predict(observation, state, episode_start, deterministic=True)
         seen: Any = np.asarray(observation)

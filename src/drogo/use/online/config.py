@@ -36,8 +36,8 @@ class OnlineConfig:
     """The updates of so many steps are made together, which is faster than after each step."""
     learning_starts: int = 500
     """The map begins to learn after this many steps."""
-    width: int = 128
-    """Units in each hidden layer; 64 unless given where an observation has more than 16 numbers."""
+    width: int = 64
+    """Units in each hidden layer."""
     depth: int = 3
     """The number of hidden layers."""
     frequencies: int = 8
@@ -49,7 +49,8 @@ class OnlineConfig:
     step_size: float = 2e-3
     """The step size of Adam."""
     target_rate: float = 0.5
-    """Polyak rate of the target network."""
+    """Polyak rate of the target network; 0.05 unless given where an observation has more than 16
+    numbers."""
     cap: float = 4.0
     """The largest exponent of the loss. Values are right where the next states of an action have
     probabilities of at least exp(-cap), 2 %; a larger cap makes training less stable."""

@@ -281,8 +281,8 @@ class OnlineLearner(eqx.Module):
         assert isinstance(average, MLP)
         numbers, (shift, width) = learner.objective.numbers, self._range(state)
         return Moment(
-            latest,
-            average,
+            latest.numbers(),
+            average.numbers(),
             shift,
             width,
             numbers.scale,

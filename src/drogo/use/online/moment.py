@@ -16,7 +16,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float, Int, Shaped
 
-from drogo.learn.networks import MLP, dense, fourier
+from drogo.learn.networks import Layer, dense, fourier
 
 FEW = 4
 """NumPy evaluates up to so many observations."""
@@ -30,9 +30,9 @@ Numbers = Float[np.ndarray | Array, " size"]
 class Moment(NamedTuple):
     """What is asked of the state of an `OnlineLearner` again and again."""
 
-    latest: MLP
+    latest: tuple[Layer, ...]
     """The network after the last update."""
-    average: MLP
+    average: tuple[Layer, ...]
     """The network with the running mean of its parameters: those of a single update jump about."""
     shift: Numbers
     width: Numbers
@@ -58,10 +58,11 @@ def promised(
         observations: A batch of observations.
         averaged: Whether the network with the running mean of its parameters says so.
     """
-    network = moment.average if averaged else moment.latest
-    flat = observations.reshape(len(observations), moment.shift.size).astype(np.float32)
+    layers, size = moment.average if averaged else moment.latest, moment.shift.size
+    flat = observations.reshape(len(observations), size).astype(np.float32)
     inputs = (flat - moment.shift[None]) * moment.width[None]
-    return moment.scale * dense(network.layers, fourier(inputs, network.frequencies))
+    frequencies = (layers[0].weight.shape[1] // size - 1) // 2
+    return moment.scale * dense(layers, fourier(inputs, frequencies))
 
 
 _compiled = jax.jit(promised, static_argnums=2, compiler_options=ONE_THREAD)
@@ -94,11 +95,14 @@ class Answers:
         """
         n = len(observations)
         if not self.host.updates:
-            return np.zeros((n, len(self.host.latest.layers[-1].weight)))
+            return np.zeros((n, self.host.latest[-1].out_features))
         if n <= FEW:
             logits = promised(self.host, observations, averaged)
         else:  # a size that is a power of two: each is compiled
-            filled = np.resize(observations, (1 << (n - 1).bit_length(), *observations.shape[1:]))
+            size = 1 << (n - 1).bit_length()
+            filled = observations
+            if n < size:
+                filled = np.resize(observations, (size, *observations.shape[1:]))
             logits = np.asarray(_compiled(self.moment, filled, averaged))[:n]
         return np.asarray(logits, dtype=np.float64)
 

@@ -34,10 +34,9 @@ from drogo.use.online.promises import Promises, no_promises
 from drogo.use.online.steps import Steps
 from drogo.use.online.visits import Visits
 
-ON_IMAGES = {"width": 64, "target_rate": 0.05}
-"""What is changed where an observation has many numbers. The first layer takes most of the time of
-an update there, and the potential of images needs no more units. With a faster target network the
-map of images sinks as a whole, far below the truth."""
+ON_IMAGES = {"target_rate": 0.05}
+"""What is changed where an observation has many numbers. With a faster target network the map of
+images sinks as a whole, far below the truth."""
 HUGE = 1e6
 """A wider range is no range: it stands for none."""
 CLIP_NORM = 0.5
