@@ -58,7 +58,7 @@ def rows(columns, chosen):
 def test_batches_that_are_drawn_evenly_and_from_where_something_is_left_to_try():
     """At 0 one action was taken 15 times, at 1 both were, once each: of three pairs, each is a third
     of what is drawn, and at 0 something is left to try."""
-    settings = OnlineConfig(evenly=True, untried_share=0.5, centred=True, batch_size=10)
+    settings = OnlineConfig(evenly=True, untried_share=0.5, centred=True, batch_size=6000)
     network = MLP(1, 0, jax.random.key(0), 4, 1, 2)
     learner = make_learner(network, np.full(2, 0.5), settings)
     state = learner.init(network, jax.random.key(0), jnp.zeros(1), capacity=20, sides=0.5)
@@ -70,16 +70,15 @@ def test_batches_that_are_drawn_evenly_and_from_where_something_is_left_to_try()
     @jax.jit
     def looked(steps):
         after = learner.observe(state, steps)
-        drawn = learner._drawn(after, jax.random.key(1), 3000)
-        batch = learner._with_untried(after, after.replay.take(jnp.full(10, 16)), state.key)
+        drawn = learner.drawing.draw(after, jax.random.split(jax.random.key(1), 3))
         untried = learner.untried(after, jnp.array([[0.0], [1.0], [3.0]]))
-        return after.mean, drawn, batch.observation[:, 0], untried, learner.is_done(after)
+        return after.mean, drawn, untried, learner.is_done(after)
 
-    mean, drawn, batch, untried, is_done = looked(steps)
+    mean, drawn, untried, is_done = looked(steps)
     assert mean.tolist() == pytest.approx([2 / 17])
-    assert np.mean(drawn.observation[:, 0] == 0) == pytest.approx(1 / 3, abs=0.04)
-    assert np.mean(drawn.action == 1) == pytest.approx(1 / 3, abs=0.04)
-    assert batch.tolist() == [0] * 5 + [1] * 5
+    assert not drawn.observation[:3000].any()
+    assert np.mean(drawn.observation[3000:] == 0) == pytest.approx(1 / 3, abs=0.04)
+    assert np.mean(drawn.action[3000:] == 1) == pytest.approx(1 / 3, abs=0.04)
     assert untried.tolist() == [[False, True], [False, False], [True, True]]
     assert not is_done
 
@@ -103,12 +102,8 @@ def test_an_action_that_ends_sometimes_counts_as_often_as_it_does(settings):
     @jax.jit
     def weights(key, steps):
         seen = learner.observe(state, steps)
-        keys, rare = jax.random.split(key, 3), learner._terminal_steps
-        drawn = [learner._drawn(seen, keys[0], 400 - rare), seen.ends.draw(keys[1], rare)]
-        batch = jax.tree.map(lambda *parts: jnp.concatenate(parts), *drawn)
-        if learner.untried_share:
-            batch = learner._with_untried(seen, batch, keys[2])
-        weight = learner._batch(seen, learner._learner(seen), batch, keys[2])[0].weight[:400]
+        batch = learner.drawing.draw(seen, jax.random.split(key, 3))
+        weight = learner.drawing.weights(seen, batch)
         here = (batch.observation[:, 0] == 0) & (batch.action == 0)
         return weight.sum(where=here & batch.terminated), weight.sum(where=here)
 

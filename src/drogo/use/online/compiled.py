@@ -17,8 +17,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from drogo.use.online.learner import OnlineLearner, OnlineState
+from drogo.use.online.learner import OnlineLearner
 from drogo.use.online.moment import ONE_THREAD, Moment
+from drogo.use.online.state import OnlineState
 from drogo.use.online.steps import Steps
 
 CHUNKS = (8, 64)

@@ -23,62 +23,27 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PyTree, Shaped, UInt32
+from jaxtyping import Array, Bool, Float, Shaped
 
 from drogo.errors import ArgumentError
 from drogo.learn.inputs import Inputs
-from drogo.learn.learner import Batch, Learner, State
+from drogo.learn.learner import Batch, Learner
 from drogo.learn.networks import MLP
 from drogo.learn.objectives import Numbers
+from drogo.use.online.drawing import Drawing
 from drogo.use.online.moment import Moment
+from drogo.use.online.state import OnlineState
 from drogo.use.online.steps import Replay, Steps
 from drogo.use.online.visits import Visits
 
 CELLS = 20
 """The number of cells along each number of an observation, unless their sides are given."""
-TERMINAL_SHARE = 0.1
-"""The share of a batch that is drawn from steps into terminal states, which are rare."""
 TERMINAL_STEPS = 1000
-"""How many of these are kept."""
+"""How many steps into terminal states are kept."""
 RATE = 0.01
 """The rate at which running means of the parameters and of the map's differences follow."""
 MEASURED = 16
 """How many steps of each batch it follows. All of them would cost a third of an update."""
-
-
-class OnlineState(eqx.Module):
-    """Everything that changes while a map is learned."""
-
-    training: State
-    average: PyTree[Array]
-    """A running mean of the parameters, which gives the potential: that of a single update jumps
-    about, and an agent would have to follow all its jumps."""
-    replay: Replay
-    ends: Replay
-    """The last steps into terminal states."""
-    visits: Visits
-    slots: UInt32[Array, " capacity"]
-    """The row of `visits` that each step in the replay has left."""
-    low: Float[Array, " size"]
-    high: Float[Array, " size"]
-    """The range of the numbers of an observation, as far as it was seen."""
-    mean: Float[Array, " size"]
-    """Their mean over all steps."""
-    best: Float[Array, ""]
-    """The best value of a terminal state, in units of reward; minus infinity before the first."""
-    mean_step: Float[Array, ""]
-    """A running mean of the differences of the map between the two ends of a step."""
-    key: Array
-
-    @property
-    def steps(self) -> Int[Array, ""]:
-        """How many steps were observed."""
-        return self.replay.added
-
-    @property
-    def ended(self) -> Bool[Array, ""]:
-        """Whether a terminal state was seen."""
-        return self.ends.added > 0
 
 
 class OnlineLearner(eqx.Module):
@@ -208,14 +173,7 @@ class OnlineLearner(eqx.Module):
             The state after the update, and the loss before it.
         """
         key, *keys = jax.random.split(state.key, 5)
-        ends = self._terminal_steps
-        drawn = self._drawn(state, keys[0], self.batch_size - ends)
-        others = self._drawn(state, keys[1], ends)
-        rare = state.ends.draw(keys[2], ends)
-        rare = jax.tree.map(lambda a, b: jnp.where(state.ended, a, b), rare, others)
-        steps = jax.tree.map(lambda *parts: jnp.concatenate(parts), drawn, rare)
-        if self.untried_share > 0:
-            steps = self._with_untried(state, steps, jax.random.fold_in(keys[0], 1))
+        steps = self.drawing.draw(state, keys)
         learner = self._learner(state)
         batch, is_anchored = self._batch(state, learner, steps, keys[3])
         training, loss = learner.step(state.training, batch)
@@ -343,85 +301,20 @@ class OnlineLearner(eqx.Module):
         return jnp.where(jnp.isfinite(shift), shift, 0.0), scale
 
     @property
-    def _terminal_steps(self) -> int:
-        """How many steps of a batch are drawn from those into terminal states."""
-        return round(TERMINAL_SHARE * self.batch_size)
-
-    @property
-    def _untried_steps(self) -> int:
-        """How many steps of a batch are drawn from cells where an action was not tried."""
-        return round(self.untried_share * self.batch_size)
-
-    def _rarity(self, state: OnlineState) -> Float[Array, " capacity"]:
-        """Returns the chances of the steps in the replay to be drawn evenly, up to a factor."""
-        there = jnp.arange(state.replay.capacity) < state.replay.size
-        times = state.visits.count[state.slots, state.replay.steps.action]
-        return jnp.where(there, 1 / jnp.maximum(times, 1), 0.0)
-
-    def _is_unknown(self, state: OnlineState) -> Bool[Array, " capacity"]:
-        """Returns which steps in the replay left a cell where an action was not tried."""
-        there = jnp.arange(state.replay.capacity) < state.replay.size
-        return (state.visits.count[state.slots] < self.known_after).any(axis=1) & there
-
-    def _chance(self, state: OnlineState, steps: Steps) -> Float[Array, " n"]:
-        """Returns the probability with which each of some steps is drawn from the replay, in one of
-        the draws that do not look for terminal states."""
-        counts = state.visits.of(steps.observation)
-        chance = jnp.broadcast_to(1 / jnp.maximum(state.replay.size, 1), steps.reward.shape)
-        if self.evenly:
-            times = jnp.take_along_axis(counts, steps.action[:, None], axis=1)[:, 0]
-            chance = 1 / jnp.maximum(times, 1) / jnp.maximum(self._rarity(state).sum(), 1e-9)
-        if self.untried_share > 0:
-            share = self._untried_steps / (self.batch_size - self._terminal_steps)
-            unknown = self._is_unknown(state).sum()
-            here = jnp.where((counts < self.known_after).any(axis=1), 1 / unknown, 0.0)
-            chance = jnp.where(unknown > 0, (1 - share) * chance + share * here, chance)
-        return chance
-
-    def _drawn(self, state: OnlineState, key: Array, n: int) -> Steps:
-        """Returns steps of the replay, drawn alike or so that all pairs of a cell and an action are
-        equally likely. The equation of a pair involves no other, so pairs may be drawn at will."""
-        if not self.evenly:
-            return state.replay.draw(key, n)
-        until = jnp.cumsum(self._rarity(state))
-        rows = jnp.searchsorted(until, until[-1] * jax.random.uniform(key, (n,)), side="right")
-        return state.replay.take(jnp.minimum(rows, jnp.maximum(state.replay.size - 1, 0)))
-
-    def _with_untried(self, state: OnlineState, steps: Steps, key: Array) -> Steps:
-        """Returns a batch whose first steps are from cells with actions that were not tried, if
-        there are any."""
-        n = self._untried_steps
-        until = jnp.cumsum(self._is_unknown(state))
-        rank = jax.random.randint(key, (n,), 1, jnp.maximum(until[-1], 1) + 1)
-        rare = state.replay.take(jnp.searchsorted(until, rank))
-        return jax.tree.map(
-            lambda part, new: part.at[:n].set(jnp.where(until[-1] > 0, new, part[:n])),
-            steps,
-            rare,
-        )
+    def drawing(self) -> Drawing:
+        """How the steps of its batches are drawn."""
+        return Drawing(self.batch_size, self.known_after, self.untried_share, self.evenly)
 
     def _batch(
         self, state: OnlineState, learner: Learner, steps: Steps, key: Array
     ) -> tuple[Batch, Bool[Array, ""]]:
         """Returns the batch of an update, and whether anything in it anchors the map: a terminal
         state that was seen, or an action that was not tried."""
-        n = self.batch_size
-        # Steps into terminal states are drawn more often than others of their state and action, and
-        # count less, so that what an action leads to on average is as in the replay.
-        ends = jnp.maximum(state.replay.steps.terminated.sum(), 1)
-        share, chance = self._terminal_steps / n, self._chance(state, steps)
-        rare = chance / ((1 - share) * chance + share * (1 / ends))
-        real = jnp.where(steps.terminated & state.ended, rare, 1 / (1 - share))
-        actions = self.log_default.size
-        other = jax.random.randint(key, (n,), 0, actions)
-        unknown = state.visits.of(steps.observation) < self.known_after
-        if self.untried_share > 0:  # any action of which nothing is known, where there is one
-            drawn = jax.random.uniform(jax.random.fold_in(key, 1), unknown.shape)
-            some = jnp.where(unknown, drawn, -1.0).argmax(axis=1)
-            other = jnp.where(unknown.any(axis=1), some, other)
-        untried = unknown[jnp.arange(n), other]
+        n, drawing = self.batch_size, self.drawing
+        other, untried = drawing.other_actions(state, steps, key)
         if self.until_found:
             untried &= state.best < self.optimism
+        real = drawing.weights(state, steps)
         weight = jnp.concatenate([real, untried.astype(real.dtype)])
         rows, action = jnp.tile(jnp.arange(n), 2), jnp.concatenate([steps.action, other])
         zero = jnp.zeros(n)

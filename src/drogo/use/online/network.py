@@ -28,9 +28,10 @@ from drogo.learn.objectives import ActionValues, Numbers
 from drogo.use.online.base import AbstractOnlineMap
 from drogo.use.online.compiled import CHUNKS, Parts, advance, put_together, take_apart
 from drogo.use.online.config import OnlineConfig
-from drogo.use.online.learner import CELLS, OnlineLearner, OnlineState
+from drogo.use.online.learner import CELLS, OnlineLearner
 from drogo.use.online.moment import Answers
 from drogo.use.online.promises import Promises, no_promises
+from drogo.use.online.state import OnlineState
 from drogo.use.online.steps import Steps
 from drogo.use.online.visits import Visits
 
