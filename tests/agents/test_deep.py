@@ -149,6 +149,7 @@ def test_what_a_map_does_not_know(judging):
     assert network.knows(shown).all()
 
 
+@pytest.mark.slow
 def test_few_steps_are_judged_at_their_end(judging):
     result = train_agent("dqn", make, steps=5, **FEW)
     assert result.steps.size == 1

@@ -145,6 +145,7 @@ def test_a_random_walk_learns_nothing():
     assert (found.online, list(found.options), found.begun, done) == (None, [], 0, [1, 2])
 
 
+@pytest.mark.slow
 def test_a_network_discovers_and_is_the_same_again():
     runs = [
         discover_deep(Ledge, iterations=3, steps=20, seed=3, reward=reward, updates=0.5, **NETWORK)

@@ -66,6 +66,7 @@ def run(world, **options):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_without_a_map_and_a_replay_it_is_q_learning():
     world = GridWorld.parse(SMALL)
     plain = q_learning(

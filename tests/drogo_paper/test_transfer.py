@@ -291,6 +291,7 @@ def test_a_learned_table_earns_what_exact_columns_earn():
         np.testing.assert_allclose(found.arrays[f"map, table/{where}"].cumsum(), wanted)
 
 
+@pytest.mark.slow
 def test_a_network_of_coordinates_learns_the_goals_of_the_tasks(monkeypatch):
     """A few updates do not bring it far, and its status says so."""
     monkeypatch.setattr(runs, "UPDATES", 20)

@@ -31,6 +31,7 @@ def ring(n=5):
     return data, MDP.from_arrays(P, reward)
 
 
+@pytest.mark.slow
 def test_the_gain_is_learned_as_well():
     """By an update of all transitions, and from transitions one by one."""
     data, mdp = ring()

@@ -167,7 +167,10 @@ def test_pairs_from_tables_and_side_by_side():
         np.testing.assert_allclose(found, values(Pairs(features[state], features[goal])), atol=1e-6)
 
 
-@pytest.mark.parametrize(("network", "objective"), NETWORKS)
+@pytest.mark.parametrize(
+    ("network", "objective"),
+    [NETWORKS[0], pytest.param(*NETWORKS[1], marks=pytest.mark.slow), NETWORKS[2]],
+)
 def test_what_was_learned_can_be_used_and_kept(network, objective, tmp_path):
     goals = fitted(network, objective)
     n = WORLD.n_states
@@ -277,6 +280,7 @@ def test_the_values_of_actions_add_up_to_those_of_states():
         np.testing.assert_allclose(total[others], goals.v[0][others], atol=1e-9)
 
 
+@pytest.mark.slow
 def test_actions_that_lead_nowhere_are_learned_to_be_worth_nothing(optimised):
     """With a value for each action, the policy to each goal is that of the table."""
     learned = fit_goals(
@@ -321,7 +325,9 @@ def near_enough(observations, goals):
     return np.abs(observations - goals)[:, 0] <= 0.05
 
 
-@pytest.mark.parametrize(("network", "objective"), NETWORKS[1:])
+@pytest.mark.parametrize(
+    ("network", "objective"), [NETWORKS[1], pytest.param(*NETWORKS[2], marks=pytest.mark.slow)]
+)
 def test_continuous_states(network, objective, tmp_path):
     small = {**SMALL, "batch_size": 200, "seeds": 1}
     how = {"radius": 0.05} if objective == "q" else {"reached": near_enough}

@@ -73,6 +73,7 @@ def test_vmap_over_seeds_and_numbers_equals_a_map():
         assert np.allclose(a, b, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_networks_in_lanes_at_once(monkeypatch):
     """A fit whose networks are mapped by `vmap`, as on an accelerator, is the same fit."""
     env_data = data_from("coordinates")

@@ -80,6 +80,7 @@ def test_own_network_optimiser_and_schedule(data, tmp_path):
         load(tmp_path / "fit.npz", network=lambda key: Residual(key, width=16))
 
 
+@pytest.mark.slow
 def test_a_module_is_where_every_seed_begins(data):
     module = Residual(jax.random.key(7))
     settings = {"preset": "paper", "updates": 1, "seeds": 2}

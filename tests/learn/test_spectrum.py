@@ -196,6 +196,7 @@ class Fixed(eqx.Module):
         return self.rows[states]
 
 
+@pytest.mark.slow
 def test_what_was_not_compared_has_not_converged():
     """Vectors 2 and 3 of a ring have one eigenvalue: noise in place of the second is no eigenvector,
     although its partner was not asked for, and the same vector twice is no plane."""

@@ -81,6 +81,7 @@ def test_the_same_figure_is_the_same_file():
 SMALL = GridWorld.parse("######\n#S..G#\n#.x..#\n######")
 
 
+@pytest.mark.slow
 def test_figures_of_a_fit():
     world, truth = SMALL, exact.log_column(SMALL.mdp, 20.0)
     v = truth + RNG.normal(size=(2, world.n_states))

@@ -103,6 +103,7 @@ def test_the_wrapper_adds_a_bonus():
     assert reward == pytest.approx(info["reward_original"] + info["bonus"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["DQN", "PPO"])
 def test_agents_of_sb3_train_on_it(algorithm):
     needs.module("torch").set_num_threads(1)

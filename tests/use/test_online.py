@@ -111,6 +111,7 @@ def test_an_action_that_ends_sometimes_counts_as_often_as_it_does(settings):
     assert drawn[0] / drawn[1] == pytest.approx(0.5, abs=0.03)
 
 
+@pytest.mark.slow
 def test_standing_still_does_not_make_differences_smaller():
     """One step in 33 moves, between two places of the same distance."""
     still, columns = np.zeros((32, 1), np.float32), {}
@@ -510,6 +511,7 @@ def test_vectors_in_all_reset_modes(mode):
     assert v == pytest.approx(exact.log_column(WORLD.mdp, LAM))
 
 
+@pytest.mark.slow
 def test_the_pure_learner_inside_a_scan():
     config = OnlineConfig(lam=LAM, width=32, depth=2)
     network = MLP(2, 4, jax.random.key(0), 32, 2, 4)

@@ -107,6 +107,7 @@ def test_a_ppo_learns_from_rollouts_that_are_shaped_before_its_advantages(sb3, o
     assert not np.allclose(seen["returns"], seen["rewards"])
 
 
+@pytest.mark.slow
 def test_behind_a_vec_normalize_the_map_sees_what_the_environment_gave(sb3, ours):
     normalise, several = sb3.common.vec_env.VecNormalize, sb3.common.env_util.make_vec_env
 

@@ -115,7 +115,8 @@ class ExploringDQN(DQN):
         online = self.explorer
         if deterministic or online is None:
             return super().predict(observation, state, episode_start, deterministic)
-        rng = np.random.Generator(np.random.get_bit_generator())  # as SB3 draws, from its seed
+        # The generator that SB3 draws from, with its seed.
+        rng = np.random.Generator(np.random.get_bit_generator())  # pyright: ignore[reportAttributeAccessIssue]
         if online.found and rng.random() >= self.exploration_rate:
             return super().predict(observation, state, episode_start, deterministic=True)
         seen: Any = np.asarray(observation)
