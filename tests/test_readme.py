@@ -13,7 +13,9 @@ from drogo.cli import main
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-SLOW = re.compile(r"stable_baselines3|use\.sb3|LocalEngine|certify\(|discover_deep|fit_[a-z]+\(|eqx\.")
+SLOW = re.compile(
+    r"stable_baselines3|use\.sb3|LocalEngine|certify\(|discover_deep|fit_[a-z]+\(|eqx\."
+)
 """What makes a snippet slow: training an agent, other processes, rollouts, several maps at once, and
 networks of one's own, which are compiled."""
 
