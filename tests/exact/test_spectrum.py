@@ -6,6 +6,7 @@ import pytest
 from drogo import MDP, GridWorld, exact
 from drogo.errors import ArgumentError, NotConverged
 from drogo.exact import spectra
+from drogo.exact.rows import default_rows
 from random_mdps import random_mdp
 
 KINDS = {"laplacian": {}, "successor": {"discount": 0.9}, "default": {"lam": 5.0}}
@@ -75,6 +76,63 @@ def test_a_ring_has_the_eigenvalues_of_cosines():
         )
     # Two of the vectors are the same: of five dimensions, four are found.
     assert exact.overlap(rotated[:5], found) == pytest.approx(4 / 5)
+
+
+def test_eigenvalues_are_counted():
+    """By the signs of pivots, at bounds between those that dense matrices have."""
+    for mdp in (random_mdp(1, 30), GridWorld.load("four-rooms").mdp):
+        for rows, matrix in (
+            (spectra.laplacian_rows(mdp), "laplacian"),
+            (default_rows(mdp, 5.0, "absorbing", 0.001).symmetric_part(), "default"),
+        ):
+            values = by_numpy(mdp, matrix, **KINDS[matrix])[0]
+            apart = np.flatnonzero(np.diff(values) > 1e-6)[::5]
+            bounds = (values[apart] + values[apart + 1]) / 2
+            assert [spectra.count_below(rows, bound) for bound in bounds] == (apart + 1).tolist()
+
+
+def square(n):
+    """A room of n times n places, of whose walls one goes back."""
+    row, column = np.divmod(np.arange(n * n), n)
+    P = np.zeros((n * n, n * n))
+    for down, right in ((0, 1), (0, -1), (1, 0), (-1, 0)):
+        to = np.clip(row + down, 0, n - 1) * n + np.clip(column + right, 0, n - 1)
+        P[np.arange(n * n), to] += 1 / 4
+    return MDP.from_arrays(P, np.full(n * n, -1.0))
+
+
+def test_of_equal_eigenvalues_none_is_missed(monkeypatch):
+    """Those of a square are sums of two of (1 - cos(pi k / n)) / 2, most of them twice."""
+    n = 14
+    known = np.add.outer(*[(1 - np.cos(np.pi * np.arange(n) / n)) / 2] * 2).ravel()
+    monkeypatch.setattr(spectra, "MOST_DENSE", 10)
+    found = exact.spectrum(square(n), 12)
+    assert np.abs(found.eigenvalues - np.sort(known)[:12]).max() < 1e-12
+    true, asked = spectra.eigsh, []
+
+    def forgetful(operator, count, **options):
+        """Misses the second vector, but for the last of three attempts."""
+        asked.append(count)
+        theta, x = true(operator, count, **options)
+        kept = np.argsort(-theta)
+        kept = kept if len(asked) == 3 else np.delete(kept, 1)
+        return theta[kept], x[:, kept]
+
+    monkeypatch.setattr(spectra, "eigsh", forgetful)
+    again = exact.spectrum(square(n), 12)
+    assert asked == [19, 25, 37]
+    assert np.abs(again.eigenvalues - found.eigenvalues).max() < 1e-12
+    monkeypatch.setattr(spectra, "ATTEMPTS", 2)
+    asked.clear()
+    with pytest.raises(NotConverged, match=r"\d+ eigenvalues were found where there are \d+"):
+        exact.spectrum(square(n), 12)
+
+    def slow(*arguments, **options):
+        raise spectra.ArpackNoConvergence("no convergence", np.zeros(0), np.zeros((0, 0)))
+
+    monkeypatch.setattr(spectra, "eigsh", slow)
+    with pytest.raises(NotConverged, match="did not converge: .*no convergence"):
+        exact.spectrum(square(n), 12)
 
 
 def test_cosines_by_hand():

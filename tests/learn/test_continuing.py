@@ -8,7 +8,8 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 from drogo import MDP, NeverEnding, Transitions, collect, exact, fit
-from drogo.errors import ArgumentError, DamagedFile, DataError
+from drogo.errors import ArgumentError, DamagedFile, DataError, NotConverged
+from drogo.exact.growth import growth
 from drogo.learn import Numbers, Sample, fit_continuing, load_continuing
 from drogo.learn.differential import Differential
 from drogo.worlds.continuing import river_swim
@@ -40,9 +41,7 @@ def test_the_gain_is_learned_as_well():
     assert result.gain == pytest.approx([known.gain], abs=0.01)
     assert np.abs(result.v - known.log_e).max() < 0.02
     assert result.status == ("converged",)
-    assert result.history["log_eigenvalue"][-1] + data.reward.mean() / 2 == pytest.approx(
-        result.log_eigenvalue
-    )
+    assert result.history["log_eigenvalue"][-1] == pytest.approx(result.log_eigenvalue)
     shares = result.policy().probabilities(np.arange(5))
     assert np.abs(shares - known.policy(mdp)).max() < 0.02
     assert result([3, 0])[0] == pytest.approx(result.v[0, [3, 0]])
@@ -75,6 +74,38 @@ def circle(n=2000):
 
 
 @pytest.mark.slow
+def two_rings(costs):
+    """From the ring of 0 and 1 one may leave for that of 2 and 3, and never come back."""
+    state, after = np.tile([0, 0, 1, 1, 2, 2, 3, 3], 4), np.tile([1, 0, 0, 2, 3, 2, 2, 3], 4)
+    reward = -np.repeat(costs, 2)[state]
+    return Transitions.from_table(np.arange(4), state, after, reward, np.zeros(32))
+
+
+@pytest.mark.parametrize("preset", ["direct", "fast"])
+def test_parts_that_are_left_for_good(preset):
+    """In a ring in which half of the steps leave, a step that costs 1 is worth -1 + 2 log g, where g
+    is the eigenvalue of ((1, 1), (1, 0)) / 2: half the golden ratio."""
+    settings = {"lam": 2.0, "preset": preset, "network": "table", "updates": 20}
+    with pytest.raises(DataError, match=r"2 observations never lead to the reference .* number 2"):
+        fit_continuing(two_rings([1.0, 3.0]), reference=0, **settings)
+    worth = -1 + 2 * np.log((1 + np.sqrt(5)) / 4)
+    told = rf"worth -3 where the reference is, and {worth:.6g} in a part .*number 0"
+    with pytest.raises(DataError, match=told):
+        fit_continuing(two_rings([1.0, 3.0]), reference=2, **settings)
+    result = fit_continuing(two_rings([1.0, 0.5]), reference=2, **settings)
+    if preset == "direct":
+        assert result.gain == pytest.approx([-0.5])
+
+
+def test_a_worth_that_was_not_computed(monkeypatch):
+    monkeypatch.setattr(
+        "drogo.learn.growth.growth",
+        lambda *arguments: growth(*arguments)._replace(bracket=(-1.0, -0.5)),
+    )
+    with pytest.raises(NotConverged, match="its bounds are -2 and -1"):
+        fit_continuing(ring()[0], lam=2.0, **SETTINGS)
+
+
 def test_states_that_do_not_repeat():
     """From 0 on, states are 0.1 apart: a ring of ten."""
     before, after, reward, never, action = circle()

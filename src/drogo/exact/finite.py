@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from drogo.errors import MDPError, check_positive
-from drogo.exact.growth import Steps, log_radius, steps_of
+from drogo.exact.growth import Steps, log_radius, log_radius_and_bound, steps_of
 from drogo.mdp import MDP
 
 
@@ -75,10 +75,16 @@ def infinite(steps: Steps, kept: np.ndarray, lam: float) -> str:
         kept: The non-terminal states.
         lam: The temperature, for the message.
     """
-    log_size = log_radius(steps, kept)
-    if log_size < 0:
+    log_size, bound = log_radius_and_bound(steps, kept)
+    if bound < 0:
         return ""
     size = f"{np.exp(log_size):.6g}" if log_size < 700 else f"e^{log_size:.6g}"
+    if log_size < 0:
+        return (
+            f"whether the vector is finite at lam = {lam:g} cannot be told: the spectral radius of "
+            f"diag(exp(r/lam)) P over the non-terminal states is about {size}, and all that is "
+            f"certain is that its log is at most {bound:.3g}; it must be below 0."
+        )
     return (
         f"the vector is infinite at lam = {lam:g}: going round in circles gains more than ending. "
         f"The spectral radius of diag(exp(r/lam)) P over the non-terminal states is {size}, and it "

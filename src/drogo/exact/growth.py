@@ -177,8 +177,19 @@ def log_radius(steps: Steps, kept: Bool[np.ndarray, " n"]) -> float:
         steps: The steps.
         kept: The states.
     """
-    found = [growth(steps, part).log_eigenvalue for part in classes(steps, kept)]
-    return max(found, default=-np.inf)
+    return log_radius_and_bound(steps, kept)[0]
+
+
+def log_radius_and_bound(steps: Steps, kept: Bool[np.ndarray, " n"]) -> tuple[float, float]:
+    """Computes the log of the spectral radius, as `log_radius` does, and an upper bound of it.
+
+    Args:
+        steps: The steps.
+        kept: The states.
+    """
+    found = [growth(steps, part) for part in classes(steps, kept)]
+    largest = max((one.log_eigenvalue for one in found), default=-np.inf)
+    return largest, max((one.bracket[1] for one in found), default=-np.inf)
 
 
 def _noda(steps: Steps, kept: Bool[np.ndarray, " n"]) -> tuple[float, Float[np.ndarray, " kept"]]:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 from jaxtyping import Float
-from scipy.sparse.linalg import LinearOperator, eigsh
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from drogo.errors import ArgumentError, NotConverged, check_choice, check_number, check_whole
 from drogo.exact.log_solve import NoPositiveSolution, factorise
@@ -32,7 +32,8 @@ MOST_DENSE = 1500
 """Worlds of at most so many states are solved by dense matrices."""
 EXTRA = 6
 """How many more vectors are asked for where they are found by iteration, which may miss one of
-several with the same eigenvalue."""
+several with the same eigenvalue; twice as many in each further attempt."""
+ATTEMPTS = 3
 BELOW = 1e-2
 """How far below a bound of the smallest eigenvalue the matrix is inverted."""
 RESOLVED = 1e-10
@@ -160,8 +161,11 @@ def smallest(rows: Rows, k: int, matrix: str) -> Spectrum:
     def inverse(x: np.ndarray) -> np.ndarray:
         return factor.lu.solve(scale[:, None] * x if x.ndim > 1 else scale * x)
 
-    theta, x = _largest(inverse, rows.n, min(k + 1, rows.n))
-    values = shift + 1 / theta
+    if rows.n <= MOST_DENSE or k + 1 + EXTRA >= rows.n:
+        theta, x = _all_largest(inverse, rows.n, min(k + 1, rows.n))
+        values = shift + 1 / theta
+    else:
+        values, x = _iterated(rows, inverse, shift, k + 1, matrix)
     x = x * np.sign(x[np.abs(x).argmax(axis=0), np.arange(x.shape[1])])
     residuals = np.linalg.norm(_applied(rows, x) - scale[:, None] * values * x, axis=0)
     found = Spectrum(
@@ -179,7 +183,7 @@ def smallest(rows: Rows, k: int, matrix: str) -> Spectrum:
     return found
 
 
-def _largest(inverse: Any, n: int, k: int) -> tuple[np.ndarray, np.ndarray]:
+def _all_largest(inverse: Any, n: int, k: int) -> tuple[np.ndarray, np.ndarray]:
     """Returns the largest eigenvalues of a symmetric matrix, and their vectors in columns.
 
     Args:
@@ -187,16 +191,54 @@ def _largest(inverse: Any, n: int, k: int) -> tuple[np.ndarray, np.ndarray]:
         n: Its size.
         k: How many.
     """
-    if n <= MOST_DENSE or k + EXTRA >= n:
-        dense = inverse(np.eye(n))
-        theta, x = scipy.linalg.eigh((dense + dense.T) / 2, subset_by_index=[n - k, n - 1])
-        return theta[::-1], x[:, ::-1]
-    operator = LinearOperator((n, n), matvec=inverse, dtype=np.float64)  # pyright: ignore[reportCallIssue]
-    first = np.random.default_rng(0).standard_normal(n)
-    asked = k + EXTRA
-    theta, x = eigsh(operator, asked, which="LA", v0=first, ncv=min(n, 4 * asked))
-    order = np.argsort(-theta)[:k]
-    return theta[order], x[:, order]
+    dense = inverse(np.eye(n))
+    theta, x = scipy.linalg.eigh((dense + dense.T) / 2, subset_by_index=[n - k, n - 1])
+    return theta[::-1], x[:, ::-1]
+
+
+def _iterated(
+    rows: Rows, inverse: Any, shift: float, k: int, matrix: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the smallest eigenvalues and their vectors, found by iteration. An iteration from one
+    vector may miss some of several vectors with the same eigenvalue, so they are counted."""
+    operator = LinearOperator((rows.n, rows.n), matvec=inverse, dtype=np.float64)  # pyright: ignore[reportCallIssue]
+    problem = ""
+    for attempt in range(ATTEMPTS):
+        first = np.random.default_rng(attempt).standard_normal(rows.n)
+        asked = min(k + EXTRA * 2**attempt, rows.n - 1)
+        try:
+            theta, x = eigsh(operator, asked, which="LA", v0=first, ncv=min(rows.n, 4 * asked))
+        except ArpackNoConvergence as error:
+            problem = str(error)
+            continue
+        order = np.argsort(-theta)
+        values = shift + 1 / theta[order]
+        below = k + int(np.argmax(np.diff(values[k - 1 :])))  # up to the widest gap after the k-th
+        there = count_below(rows, (values[below - 1] + values[below]) / 2)
+        if there is None or there == below:
+            return values[:k], x[:, order[:k]]
+        problem = f"{below} eigenvalues were found where there are {there}."
+    raise NotConverged(f"the eigenvectors of {matrix!r} did not converge: {problem}")
+
+
+def count_below(rows: Rows, bound: float) -> int | None:
+    """Counts the eigenvalues of a symmetric matrix below a bound, by Sylvester's law of inertia:
+    as many as elimination on the diagonal of `M - bound I` meets negative pivots.
+
+    Args:
+        rows: The matrix.
+        bound: The bound, which is no eigenvalue.
+
+    Returns:
+        Their number, or None if elimination had to leave the diagonal.
+    """
+    try:
+        lu = factorise(rows.minus(bound), np.zeros(rows.n, dtype=bool), np.zeros(rows.n)).lu
+    except NoPositiveSolution:
+        return None
+    pivots = lu.U.diagonal()
+    stayed = (lu.perm_r == lu.perm_c).all() and np.isfinite(pivots).all()
+    return int((pivots < 0).sum()) if stayed else None
 
 
 def _applied(rows: Rows, x: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n k"]:

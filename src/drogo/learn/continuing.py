@@ -24,10 +24,14 @@ from jaxtyping import Float, Shaped
 from drogo.config import CUSTOM, Config, configure
 from drogo.data import DefaultPolicy, Transitions, under
 from drogo.data.arrays import as_batch
-from drogo.data.empirical import empirical
 from drogo.data.table import merge_equal
-from drogo.errors import ArgumentError, DamagedFile, DataError, DrogoError, check_positive
-from drogo.exact.growth import Growth, classes, growth
+from drogo.errors import (
+    ArgumentError,
+    DamagedFile,
+    DataError,
+    DrogoError,
+    check_positive,
+)
 from drogo.files import Header, read_array_file, write_array_file
 from drogo.learn.arguments import Seeds, own_parts, report_divergence, seed_list
 from drogo.learn.build import UserNetwork, choose
@@ -41,6 +45,7 @@ from drogo.learn.differential import (
 )
 from drogo.learn.files import check_parts, from_parts, parts_of
 from drogo.learn.fit import fit
+from drogo.learn.growth import growth_around
 from drogo.learn.identity import describe
 from drogo.learn.policy import Policy
 from drogo.learn.result import LogEigenvector, make_results
@@ -220,7 +225,7 @@ def _directly(
     lam = settings["lam"]
     row = _row_of(data, reference)
     weighed, _ = under(data, default_policy)
-    log_eigenvalue = _growth(weighed, lam, row)[0].log_eigenvalue
+    log_eigenvalue = growth_around(weighed, lam, row)[0].log_eigenvalue
     lowered = replace(
         data,
         reward=data.reward - lam * log_eigenvalue,
@@ -261,18 +266,20 @@ def _jointly(
     own |= {} if default_policy is None else {"default_policy": default_policy}
     data = evenly(data) if data.repeats else data  # states that are seldom seen count as well
     mean = float(np.average(data.reward, weights=data.weight))
-    shifted = replace(data, reward=data.reward - mean)
+    shifted, level = replace(data, reward=data.reward - mean), mean / config.lam
     known = None
     if data.repeats:
-        found, part = _growth(shifted, config.lam, _row_of(data, reference))
-        known = (found.log_e, found.log_eigenvalue) if part.all() else None
+        found, part = growth_around(data, config.lam, _row_of(data, reference))
+        known = (found.log_e, found.log_eigenvalue - level) if part.all() else None
     training, states = prepare_jointly(
         shifted, _without_ends(config, data), seed_list(seeds), own, known
     )
     progress = train(training, Progress(states), checkpoint, callbacks)
     (result,) = make_results(training, progress, notes)
     report_divergence(result.seeds, result.diverged_at, "Try a smaller step_size, or a larger lam.")
-    log_eigenvalue = learned_eigenvalue(result.learner, result.state.params) + mean / config.lam
+    log_eigenvalue = learned_eigenvalue(result.learner, result.state.params) + level
+    history = {**result.history, "log_eigenvalue": result.history["log_eigenvalue"] + level}
+    result = replace(result, history=history)
     return ContinuingMap(
         result.v - result(reference[None]), log_eigenvalue, np.asarray(reference), result
     )
@@ -310,20 +317,6 @@ def _row_of(data: Transitions, reference: np.ndarray) -> int:
             "the data."
         )
     return int(rows[0])
-
-
-def _growth(data: Transitions, lam: float, row: int) -> tuple[Growth, np.ndarray]:
-    """Returns the largest eigenvalue and its vector over the class of states that the reference is
-    in, and which states these are."""
-    steps = empirical(data, lam).steps
-    everything = np.arange(steps.n) < steps.n - 1  # the last one stands for terminal states
-    for part in classes(steps, everything):
-        if part[row]:
-            return growth(steps, part), part[:-1]
-    raise DataError(
-        f"observation {row} of the table, the reference, is never come back to in these data.",
-        remedy="Choose another reference=, or collect more transitions.",
-    )
 
 
 def load_continuing(
