@@ -271,8 +271,9 @@ def main() -> None:
         if one[1] not in FEWER_SEEDS or seed < FEWER_SEEDS[one[1]]
     }
     finish(list(jobs.values()), store, options.workers)
-    records = {one: [of_job(store, made) for key, made in jobs.items() if key[:3] == one]
-               for one in asked}  # fmt: skip
+    records: dict[tuple[str, str, str], list[Any]] = {}
+    for (agent, world, method, _), made in jobs.items():
+        records.setdefault((agent, world, method), []).append(of_job(store, made))
     print("\n| agent | world | budget | method | every seed | median steps to solve "
           "[95 % interval] | solved | deaths, mean | seconds |\n" + "|---" * 9 + "|")  # fmt: skip
     for (agent, world, method), found in records.items():

@@ -166,6 +166,7 @@ def test_ggdo_learns_the_successor_representation_and_shapes_with_it():
         ({"vectors": 2, "discount": 1.0}, r"discount is 1.0; it must lie in \(0, 1\)"),
         ({"vectors": 2, "preset": "direct"}, "preset='direct' has no meaning for several vectors"),
         ({"vectors": 2, "target_rate": 0.5}, "target_rate= has no meaning for several vectors"),
+        ({"vectors": 2, "tolerance": 0.5}, "tolerance= has no meaning for several vectors"),
         ({"vectors": 2, "truth": {}}, "takes no truth="),
         ({"vectors": 99}, "vectors is 99; it must be a whole number from 1 to 7"),
         (

@@ -44,6 +44,9 @@ PACE = 1e-3
 table, which is trained with larger steps, would overshoot."""
 UNUSED = {"target_rate": 1.0, "terminal_fraction": 0.0, "emphasis": 0.0, "direct": False}
 """Settings of the presets that several vectors have no use for, as they are switched off."""
+NO_EFFECT = ("cap", "ceiling", "rescale", "scaled", "tolerance", "weigh_actions")
+"""Settings that several vectors never look at. Converged is what `drogo.learn.spectrum.judge` calls
+so, whatever tolerance a single vector would have."""
 WHERE_STATES_REPEAT = {"step_size": 3e-3}
 ON_IMAGES = {"network": "mlp"}
 """What several vectors change of the presets. An MLP on the pixels that change learns in a few
@@ -155,7 +158,7 @@ def fit_spectrum(
 
 def _configure(data: Transitions, preset: str, named: Mapping[str, Any], matrix: str) -> Config:
     """Returns the settings, without those that several vectors have no use for."""
-    unused = sorted(set(UNUSED) & set(named))
+    unused = sorted({*UNUSED, *NO_EFFECT} & set(named))
     if unused or preset in ("direct", "paper"):
         what = f"{unused[0]}=" if unused else f"preset={preset!r}"
         raise ArgumentError(f"{what} has no meaning for several vectors; leave it out.")
