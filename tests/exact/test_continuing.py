@@ -240,3 +240,16 @@ def test_the_average_reward_of_policies_that_never_leave_a_state():
         exact.average_reward(mdp, np.array([[1.0, 0.0]] * 3))
     with pytest.raises(ArgumentError, match="do not add up to 1"):
         exact.average_reward(mdp, np.full((3, 2), 5.0))
+
+
+def test_rewards_of_a_million_times_lam_are_inaccurate_and_no_crash():
+    """The worth of a step is then that of the best ring, and others are lost to rounding."""
+    told = set()
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        P = np.roll(np.eye(5), 1, axis=1) * (rng.random((5, 1)) + 0.1)
+        P[rng.integers(5, size=5), rng.integers(5, size=5)] += rng.random(5)
+        P /= P.sum(axis=1, keepdims=True)
+        reward = rng.choice([-1e6, 0.0, 1e6], 5)
+        told.add(exact.perron(MDP.from_arrays(P, reward), 1.0).status)
+    assert told == {"converged", "inaccurate"}

@@ -92,7 +92,10 @@ def perron(pencil: Pencil, near: tuple[float, Float[np.ndarray, " n"]] | None = 
         return _assess(pencil, v, s, np.inf)
     for step in range(MAX_NEWTON_STEPS):
         if step in (1, 2):  # Later steps change too little to need new factors.
-            factor = factorise(pencil.minus(s), fixed, v)
+            try:
+                factor = factorise(pencil.minus(s), fixed, v)
+            except NoPositiveSolution:
+                return _assess(pencil, v, s, np.inf)
         with np.errstate(over="ignore", invalid="ignore"):  # A failed step is detected below.
             change, ds = _newton(pencil, factor, v, s, anchor)
         size = float(np.abs(change).max(initial=0.0))
@@ -105,7 +108,10 @@ def perron(pencil: Pencil, near: tuple[float, Float[np.ndarray, " n"]] | None = 
         if correction <= SMALL_CORRECTION:
             break
     rows = pencil.minus(s)
-    rounding = factorise(rows, fixed, v).rounding_error(rows, v)
+    try:
+        rounding = factorise(rows, fixed, v).rounding_error(rows, v)
+    except NoPositiveSolution:
+        rounding = np.inf
     return _assess(pencil, v, s, max(correction, rounding))
 
 

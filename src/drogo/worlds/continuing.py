@@ -17,7 +17,7 @@ import gymnasium
 import numpy as np
 from jaxtyping import Float
 
-from drogo.errors import ArgumentError, check_choice
+from drogo.errors import ArgumentError, check_choice, check_whole
 from drogo.mdp.arrays import frozen
 
 STEP_LIMIT = 5000
@@ -184,12 +184,8 @@ class ContinuingEnv(gymnasium.Env):
         if unknown:
             raise ArgumentError(f"unknown reset option(s) {unknown}; known: 'state'.")
         drawn = int(self.np_random.choice(self.world.n_states, p=self.world.start))
-        self.state = int((options or {}).get("state", drawn))
-        if not 0 <= self.state < self.world.n_states:
-            raise ArgumentError(
-                f"reset option 'state' is {self.state}; expected a state from 0 to "
-                f"{self.world.n_states - 1}."
-            )
+        asked, last = (options or {}).get("state", drawn), self.world.n_states - 1
+        self.state = check_whole("reset option 'state'", asked, 0, last)
         return self.state, {"state": self.state}
 
     def step(self, action: Any) -> tuple[int, float, bool, bool, dict[str, Any]]:
