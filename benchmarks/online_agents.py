@@ -270,6 +270,8 @@ def main() -> None:
         for seed, one in product(range(options.first_seed, options.seeds), asked)
         if one[1] not in FEWER_SEEDS or seed < FEWER_SEEDS[one[1]]
     }
+    if not jobs:
+        parser.error("no seed is left of these worlds.")
     finish(list(jobs.values()), store, options.workers)
     records: dict[tuple[str, str, str], list[Any]] = {}
     for (agent, world, method, _), made in jobs.items():
@@ -286,7 +288,7 @@ def main() -> None:
         every = ", ".join(told(number, budget) for number in np.sort(steps))
         cells = (agent, world, f"{budget:,}", method, every, f"{median} [{low}, {high}]", solved)
         print(f"| {' | '.join(cells)} | {deaths:.0f} | {seconds:.0f} |")
-    figure = draw(records, f"{options.seeds} seeds; a dot where a seed has solved its world")
+    figure = draw(records, "every seed; a dot where one has solved its world")
     write_file(options.out / "agents.png", plot.as_png(figure, 90), overwrite=True)
 
 

@@ -1,5 +1,7 @@
 """Tasks that never end, and rewards of any sign, against 100-digit arithmetic."""
 
+import re
+
 import flint
 import numpy as np
 import pytest
@@ -8,6 +10,8 @@ import scipy.sparse as sp
 import judge
 from drogo import MDP, GridWorld, MDPError, exact
 from drogo.errors import ArgumentError, NotConverged
+from drogo.exact.finite import infinite
+from drogo.exact.growth import Steps, growth, log_radius, radius_bounds
 from random_mdps import random_mdp
 
 CLOSE = 1e-10
@@ -253,3 +257,20 @@ def test_rewards_of_a_million_times_lam_are_inaccurate_and_no_crash():
         reward = rng.choice([-1e6, 0.0, 1e6], 5)
         told.add(exact.perron(MDP.from_arrays(P, reward), 1.0).status)
     assert told == {"converged", "inaccurate"}
+
+
+def circle():
+    """0, 1, 2 and back, at gains of 1e6, 0 and -1e6; state 1 stays with a chance of 1/2. Its
+    eigenvalue solves x^3 = x^2 / 2 + 1 / 2, so it is 1, which double precision does not find."""
+    state, after = np.array([0, 1, 1, 2]), np.array([1, 1, 2, 0])
+    return Steps(3, state, after, np.array([1, 0.5, 0.5, 1]), np.array([1e6, 0, 0, -1e6]))
+
+
+def test_what_is_not_known_is_not_said():
+    everything = np.ones(3, dtype=bool)
+    low, high = radius_bounds(circle(), everything)
+    assert low <= 0 <= high
+    assert re.search(r"cannot be told: .* lies\s+between", infinite(circle(), everything, 1.0))
+    with pytest.raises(NotConverged, match="the spectral radius could not be computed"):
+        log_radius(circle(), everything)
+    assert not growth(circle(), everything).is_known

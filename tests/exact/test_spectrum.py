@@ -135,6 +135,16 @@ def test_of_equal_eigenvalues_none_is_missed(monkeypatch):
         exact.spectrum(square(n), 12)
 
 
+def test_more_equal_eigenvalues_than_are_looked_at(monkeypatch):
+    """Thirty rings that do not meet: 0 thirty times, and then cosines sixty times."""
+    monkeypatch.setattr(spectra, "MOST_DENSE", 10)
+    ring = (np.roll(np.eye(7), 1, axis=0) + np.roll(np.eye(7), -1, axis=0)) / 2
+    mdp = MDP.from_arrays(np.kron(np.eye(30), ring), np.full(210, -1.0))
+    assert np.abs(exact.spectrum(mdp, 8).eigenvalues).max() < 1e-12
+    known = np.repeat([0, 1 - np.cos(2 * np.pi / 7)], [30, 5])
+    assert np.abs(exact.spectrum(mdp, 35).eigenvalues - known).max() < 1e-12
+
+
 def test_cosines_by_hand():
     found = spectra.Spectrum(np.eye(4)[:3], np.array([0.0, 1.0, 2.0]), np.zeros(3), 3.0, "x")
     vectors = np.array([[3.0, 4.0, 0.0, 0.0], [0.0, -2.0, 0.0, 0.0], [0.0, 0.0, 0.0, 5.0]])

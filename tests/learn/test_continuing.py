@@ -73,7 +73,6 @@ def circle(n=2000):
     return seen(place), seen(after), reward, np.zeros(n, dtype=bool), action
 
 
-@pytest.mark.slow
 def two_rings(costs):
     """From the ring of 0 and 1 one may leave for that of 2 and 3, and never come back."""
     state, after = np.tile([0, 0, 1, 1, 2, 2, 3, 3], 4), np.tile([1, 0, 0, 2, 3, 2, 2, 3], 4)
@@ -86,7 +85,9 @@ def test_parts_that_are_left_for_good(preset):
     """In a ring in which half of the steps leave, a step that costs 1 is worth -1 + 2 log g, where g
     is the eigenvalue of ((1, 1), (1, 0)) / 2: half the golden ratio."""
     settings = {"lam": 2.0, "preset": preset, "network": "table", "updates": 20}
-    with pytest.raises(DataError, match=r"2 observations never lead to the reference .* number 2"):
+    with pytest.raises(
+        DataError, match=r"2 observation.s. never lead to the reference .* number 2"
+    ):
         fit_continuing(two_rings([1.0, 3.0]), reference=0, **settings)
     worth = -1 + 2 * np.log((1 + np.sqrt(5)) / 4)
     told = rf"worth -3 where the reference is, and {worth:.6g} in a part .*number 0"
@@ -104,8 +105,17 @@ def test_a_worth_that_was_not_computed(monkeypatch):
     )
     with pytest.raises(NotConverged, match="its bounds are -2 and -1"):
         fit_continuing(ring()[0], lam=2.0, **SETTINGS)
+    reported = []
+    result = fit_continuing(
+        ring()[0], lam=2.0, preset="fast", network="table", updates=5, callbacks=[reported.append]
+    )
+    assert result.status[0] in ("unverified", "max_updates")
+    last = reported[-1].row["log_eigenvalue"]
+    assert last == pytest.approx(result.log_eigenvalue)
+    assert last == pytest.approx(result.history["log_eigenvalue"][-1])
 
 
+@pytest.mark.slow
 def test_states_that_do_not_repeat():
     """From 0 on, states are 0.1 apart: a ring of ten."""
     before, after, reward, never, action = circle()

@@ -84,7 +84,8 @@ def test_batches_that_are_drawn_evenly_and_from_where_something_is_left_to_try()
 
 
 @pytest.mark.parametrize(
-    "settings", [{}, {"evenly": True}, {"evenly": True, "untried_share": 0.25}]
+    "settings",
+    [{}, {"evenly": True}, {"evenly": True, "untried_share": 0.25}, {"untried_share": 0.95}],
 )
 def test_an_action_that_ends_sometimes_counts_as_often_as_it_does(settings):
     """At 0 the action 0 was taken 160 times and ends half of the time; elsewhere pairs are rare.

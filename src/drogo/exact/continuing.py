@@ -117,7 +117,6 @@ def perron(mdp: MDP, lam: float, reference: int = 0) -> Perron:
 
     Raises:
         ArgumentError: An argument cannot be used, or the vector is not defined for this MDP.
-        NotConverged: No vector could be computed.
     """
     lam = check_positive("lam", lam)
     if mdp.terminal.any():

@@ -11,8 +11,11 @@ from __future__ import annotations
 import numpy as np
 
 from drogo.errors import MDPError, check_positive
-from drogo.exact.growth import Steps, log_radius, log_radius_and_bound, steps_of
+from drogo.exact.growth import Steps, log_radius, radius_bounds, steps_of
 from drogo.mdp import MDP
+
+ROUNDING = 1e-12
+"""A log of the spectral radius that is less below 0 is 0, as far as rounding tells."""
 
 
 def spectral_radius(mdp: MDP, lam: float) -> float:
@@ -28,6 +31,9 @@ def spectral_radius(mdp: MDP, lam: float) -> float:
     Returns:
         The largest eigenvalue in absolute value; 0 if no state can be come back to, and infinity
         if it is beyond the range of a float.
+
+    Raises:
+        NotConverged: It could not be computed.
     """
     with np.errstate(over="ignore"):
         return float(np.exp(log_radius(steps_of(mdp, check_positive("lam", lam)), ~mdp.terminal)))
@@ -62,8 +68,8 @@ def check_finite(mdp: MDP, lam: float) -> None:
 
 
 REMEDY = (
-    "Lower all rewards by a constant until it is below 1, or use a larger lam where rewards are "
-    "negative on average."
+    "Lower all rewards by a constant until the spectral radius is below 1, or use a larger lam "
+    "where rewards are negative on average."
 )
 
 
@@ -75,16 +81,17 @@ def infinite(steps: Steps, kept: np.ndarray, lam: float) -> str:
         kept: The non-terminal states.
         lam: The temperature, for the message.
     """
-    log_size, bound = log_radius_and_bound(steps, kept)
-    if bound < 0:
+    low, high = radius_bounds(steps, kept)
+    if high < 0:
         return ""
-    size = f"{np.exp(log_size):.6g}" if log_size < 700 else f"e^{log_size:.6g}"
-    if log_size < 0:
+    if low < -ROUNDING:
         return (
-            f"whether the vector is finite at lam = {lam:g} cannot be told: the spectral radius of "
-            f"diag(exp(r/lam)) P over the non-terminal states is about {size}, and all that is "
-            f"certain is that its log is at most {bound:.3g}; it must be below 0."
+            f"whether the vector is finite at lam = {lam:g} cannot be told: the log of the "
+            "spectral radius of diag(exp(r/lam)) P over the non-terminal states must be below 0, "
+            "and lies "
+            f"between {low:.6g} and {high:.6g}."
         )
+    size = f"{np.exp(high):.6g}" if high < 700 else f"e^{high:.6g}"
     return (
         f"the vector is infinite at lam = {lam:g}: going round in circles gains more than ending. "
         f"The spectral radius of diag(exp(r/lam)) P over the non-terminal states is {size}, and it "

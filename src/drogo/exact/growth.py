@@ -21,7 +21,7 @@ import scipy.sparse as sp
 from jaxtyping import Bool, Float, Int
 from scipy.sparse import csgraph
 
-from drogo.errors import ArgumentError
+from drogo.errors import ArgumentError, NotConverged
 from drogo.exact.log_solve import NoPositiveSolution, factorise
 from drogo.exact.pencil import Pencil, perron
 from drogo.exact.rows import Rows
@@ -32,6 +32,8 @@ SHARES_OFF = 1e-9
 """By how much the shares of the steps of a state may miss 1."""
 CLOSE = 1e-9
 """How near the bounds of the log of the eigenvalue come before the vector is polished."""
+NARROW = 1e-6
+"""How near the bounds of the log of an eigenvalue are, relative to its size, if it is known."""
 MARGIN = 1e-13
 """What keeps the matrix of an inverse iteration from being singular."""
 
@@ -119,6 +121,12 @@ class Growth(NamedTuple):
     error: float
     """The estimated error of an entry of `log_e`."""
 
+    @property
+    def is_known(self) -> bool:
+        """Whether the bounds of the eigenvalue are so near that it is known."""
+        low, high = self.bracket
+        return bool(np.isfinite(low) and high - low <= NARROW * (1 + abs(high)))
+
 
 def steps_of(mdp: MDP, lam: float) -> Steps:
     """Returns the steps of an MDP under its default policy."""
@@ -176,20 +184,34 @@ def log_radius(steps: Steps, kept: Bool[np.ndarray, " n"]) -> float:
     Args:
         steps: The steps.
         kept: The states.
+
+    Raises:
+        NotConverged: It could not be computed.
     """
-    return log_radius_and_bound(steps, kept)[0]
+    low, high = radius_bounds(steps, kept)
+    if low == high:  # which may be infinite
+        return high
+    if not high - low <= NARROW * (1 + abs(high)):
+        raise NotConverged(
+            f"the log of the spectral radius could not be computed: its bounds are {low:.6g} and "
+            f"{high:.6g}.",
+            remedy="Use a larger lam: rewards of some hundred times lam are beyond the range of "
+            "double precision.",
+        )
+    return (low + high) / 2
 
 
-def log_radius_and_bound(steps: Steps, kept: Bool[np.ndarray, " n"]) -> tuple[float, float]:
-    """Computes the log of the spectral radius, as `log_radius` does, and an upper bound of it.
+def radius_bounds(steps: Steps, kept: Bool[np.ndarray, " n"]) -> tuple[float, float]:
+    """Returns bounds of the log of the spectral radius of `W` over some states: the largest of the
+    Collatz-Wielandt bounds of their classes.
 
     Args:
         steps: The steps.
         kept: The states.
     """
-    found = [growth(steps, part) for part in classes(steps, kept)]
-    largest = max((one.log_eigenvalue for one in found), default=-np.inf)
-    return largest, max((one.bracket[1] for one in found), default=-np.inf)
+    found = [growth(steps, part).bracket for part in classes(steps, kept)]
+    low, high = zip(*found, strict=True) if found else ((-np.inf,), (-np.inf,))
+    return max(low), max(high)
 
 
 def _noda(steps: Steps, kept: Bool[np.ndarray, " n"]) -> tuple[float, Float[np.ndarray, " kept"]]:

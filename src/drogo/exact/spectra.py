@@ -38,6 +38,8 @@ BELOW = 1e-2
 """How far below a bound of the smallest eigenvalue the matrix is inverted."""
 RESOLVED = 1e-10
 """Eigenvalues that differ by less are equal as far as the solver tells."""
+ROUNDED = 1e-13
+"""A pivot that is no larger may be mere rounding. The rows have diagonals of about 1."""
 TOLERANCE = 1e-8
 """Largest residual of a vector that is returned."""
 
@@ -100,7 +102,7 @@ def spectrum(
 
     Raises:
         ArgumentError: An argument cannot be used.
-        NotConverged: The residual of a vector is too large.
+        NotConverged: The residual of a vector is too large, or one of them was not found.
     """
     check_choice("matrix", matrix, MATRICES)
     k = check_whole("k", k, 1, mdp.n_states)
@@ -213,12 +215,23 @@ def _iterated(
             continue
         order = np.argsort(-theta)
         values = shift + 1 / theta[order]
-        below = k + int(np.argmax(np.diff(values[k - 1 :])))  # up to the widest gap after the k-th
-        there = count_below(rows, (values[below - 1] + values[below]) / 2)
+        below, bound = _gap(values, k)
+        there = count_below(rows, bound)
         if there is None or there == below:
             return values[:k], x[:, order[:k]]
         problem = f"{below} eigenvalues were found where there are {there}."
     raise NotConverged(f"the eigenvectors of {matrix!r} did not converge: {problem}")
+
+
+def _gap(values: Float[np.ndarray, " found"], k: int) -> tuple[int, float]:
+    """Returns how many of some eigenvalues in increasing order are below a gap, and its middle. It
+    is the widest gap after the first k, or the last one before, if those after are all equal: of
+    vectors with one eigenvalue, any will do."""
+    resolved = RESOLVED * max(1.0, abs(float(values[0])))
+    wide = np.diff(values, prepend=values[0] - 1e3 * resolved)
+    after = k + int(np.argmax(wide[k:]))
+    below = after if wide[after] > resolved else int(np.flatnonzero(wide[:k] > resolved)[-1])
+    return below, float(values[below] - wide[below] / 2)
 
 
 def count_below(rows: Rows, bound: float) -> int | None:
@@ -230,15 +243,16 @@ def count_below(rows: Rows, bound: float) -> int | None:
         bound: The bound, which is no eigenvalue.
 
     Returns:
-        Their number, or None if elimination had to leave the diagonal.
+        Their number, or None if elimination had to leave the diagonal, or met a pivot that may be
+        mere rounding.
     """
     try:
         lu = factorise(rows.minus(bound), np.zeros(rows.n, dtype=bool), np.zeros(rows.n)).lu
     except NoPositiveSolution:
         return None
     pivots = lu.U.diagonal()
-    stayed = (lu.perm_r == lu.perm_c).all() and np.isfinite(pivots).all()
-    return int((pivots < 0).sum()) if stayed else None
+    is_sure = np.isfinite(pivots).all() and np.abs(pivots).min() > ROUNDED
+    return int((pivots < 0).sum()) if is_sure and (lu.perm_r == lu.perm_c).all() else None
 
 
 def _applied(rows: Rows, x: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n k"]:

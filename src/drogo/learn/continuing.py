@@ -12,6 +12,7 @@ two ways to learn it:
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -30,6 +31,7 @@ from drogo.errors import (
     DamagedFile,
     DataError,
     DrogoError,
+    NotConverged,
     check_positive,
 )
 from drogo.files import Header, read_array_file, write_array_file
@@ -164,7 +166,8 @@ def fit_continuing(
             may depend on the action and on the next state.
         lam: The temperature lambda.
         reference: The observation at which the map is 0; by default that of the first transition.
-            Where states repeat, it must be come back to again and again.
+            Where states repeat, all that was left must lead to it, and it to itself; and where a
+            part of the observations is left for good, no step in there may be worth more.
         preset: "direct" to compute what a step is worth from the data, where states repeat; "fast"
             or "stable" to learn it together with the map; or "auto": direct where states repeat,
             stable elsewhere.
@@ -180,6 +183,7 @@ def fit_continuing(
 
     Raises:
         DataError: It cannot be learned from these data.
+        NotConverged: What a step is worth could not be computed, with preset "direct".
         Diverged: All seeds diverged.
     """
     lam = check_positive("lam", lam)
@@ -269,17 +273,17 @@ def _jointly(
     shifted, level = replace(data, reward=data.reward - mean), mean / config.lam
     known = None
     if data.repeats:
-        found, part = growth_around(data, config.lam, _row_of(data, reference))
-        known = (found.log_e, found.log_eigenvalue - level) if part.all() else None
+        row = _row_of(data, reference)
+        with contextlib.suppress(NotConverged):  # it is learned all the same, and not verified
+            found, part = growth_around(data, config.lam, row)
+            known = (found.log_e, found.log_eigenvalue) if part.all() else None
     training, states = prepare_jointly(
-        shifted, _without_ends(config, data), seed_list(seeds), own, known
+        shifted, _without_ends(config, data), seed_list(seeds), own, known, level
     )
     progress = train(training, Progress(states), checkpoint, callbacks)
     (result,) = make_results(training, progress, notes)
     report_divergence(result.seeds, result.diverged_at, "Try a smaller step_size, or a larger lam.")
     log_eigenvalue = learned_eigenvalue(result.learner, result.state.params) + level
-    history = {**result.history, "log_eigenvalue": result.history["log_eigenvalue"] + level}
-    result = replace(result, history=history)
     return ContinuingMap(
         result.v - result(reference[None]), log_eigenvalue, np.asarray(reference), result
     )

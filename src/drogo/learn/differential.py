@@ -82,13 +82,16 @@ class DifferentialJudge(Judge):
 
     Args:
         log_eigenvalue: The log of the exact eigenvalue of what the data describe, if they do.
+        level: By how much `r / lam` was lowered before training: the log of the eigenvalue is by so
+            much larger than what is learned.
     """
 
     log_eigenvalue: float | None = None
+    level: float = 0.0
 
     def row(self, params: Any, losses: Float[np.ndarray, " lanes"]) -> Row:
         row = super().row(params, losses)
-        row["log_eigenvalue"] = learned_eigenvalue(self.learner, params)
+        row["log_eigenvalue"] = learned_eigenvalue(self.learner, params) + self.level
         if self.log_eigenvalue is not None:
             off = np.abs(row["log_eigenvalue"] - self.log_eigenvalue)
             row["error"] = np.maximum(row["error"], STEPS_OF_A_SCALE * off)
@@ -119,15 +122,18 @@ def prepare_jointly(
     seeds: list[int],
     own: dict[str, Any],
     known: tuple[Float[np.ndarray, " distinct"], float] | None,
+    level: float,
 ) -> tuple[Training, Any]:
     """Puts together what training needs.
 
     Args:
-        data: The transitions, none of them terminated.
+        data: The transitions, none of them terminated, with lowered rewards.
         config: The settings.
         seeds: The seeds.
         own: What the user gave as objects, and as "objective" one of the classes above.
-        known: The exact v and log of the eigenvalue of what the data describe, if states repeat.
+        known: The exact v and log of the eigenvalue of what the data describe, if states repeat,
+            with the rewards that were not lowered.
+        level: By how much `r / lam` was lowered.
     """
     cap = config.cap
     if cap == "auto":
@@ -145,9 +151,9 @@ def prepare_jointly(
     def make_judge(plan: Plan, learner: Learner, numbers: Numbers, configs: list[Config]) -> Judge:
         parts = (data, plan, learner, numbers, configs, {})
         if known is None or not plan.repeats:  # of a large table only some rows are looked at
-            return DifferentialJudge(*parts)
+            return DifferentialJudge(*parts, level=level)
         v, log_eigenvalue = known
         solution = np.tile(v - v[plan.compared].mean(), (len(configs), 1))
-        return DifferentialJudge(*parts, solution, log_eigenvalue)
+        return DifferentialJudge(*parts, solution, log_eigenvalue, level)
 
     return prepare_seeds(data, config, seeds, own["objective"](numbers), own, make_judge, {})

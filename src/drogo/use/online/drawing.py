@@ -96,7 +96,9 @@ class Drawing(NamedTuple):
     @property
     def _untried_steps(self) -> int:
         """How many steps of a batch are drawn from cells where an action was not tried."""
-        return round(self.untried_share * self.batch_size)
+        return min(
+            round(self.untried_share * self.batch_size), self.batch_size - self._terminal_steps
+        )
 
     def _rarity(self, state: OnlineState) -> Float[Array, " capacity"]:
         """Returns the chances of the steps in the replay to be drawn evenly, up to a factor."""
