@@ -22,7 +22,7 @@ from drogo import MiniGridWorld, OnlineMap, OnlineTable
 from drogo.agents.deep import as_numbers, make_agent
 
 STEPS = 4000
-ROUNDS = 3
+ROUNDS = 5
 MILLION = 1_000_000
 WORLDS: dict[str, Callable[[], gymnasium.Env]] = {
     "MountainCar": lambda: as_numbers(gymnasium.make("MountainCar-v0")),
@@ -59,18 +59,20 @@ def show_time() -> None:
 
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")  # of a few steps without a goal
-    print("| world | map | milliseconds a step | times that without a map |\n|---|---|---|---|")
+    print("| world | map | milliseconds a step | times that without a map (each round) |")
+    print("|---|---|---|---|")
     for world in WORLDS:
         kinds = list(maps_of(world))
         took: dict[str, list[float]] = {kind: [] for kind in kinds}
         for seed in range(ROUNDS):
             for kind in kinds:  # in turn, so that a slower moment of the machine hits all
                 took[kind].append(seconds_of(world, kind, seed))
-        reference = np.median(took["no map"])
         for kind, seconds in took.items():
-            middle = np.median(seconds)
-            print(f"| {world} | {kind} | {1000 * middle / STEPS:.2f} | "
-                  f"{middle / reference:.2f} |", flush=True)  # fmt: skip
+            ratios = np.sort(np.divide(seconds, took["no map"]))
+            each = ", ".join(f"{ratio:.2f}" for ratio in ratios)
+            middle = 1000 * np.median(seconds) / STEPS
+            print(f"| {world} | {kind} | {middle:.2f} | {np.median(ratios):.2f} ({each}) |",
+                  flush=True)  # fmt: skip
 
 
 def show_memory() -> None:
