@@ -55,6 +55,10 @@ class Config:
     """Units in each hidden dense layer of an MLP or CNN."""
     depth: int | None = None
     """Number of hidden dense layers. The paper's unless given: 4 in an MLP, 1 in a CNN."""
+    leak: float = 0.0
+    """Slope of the units of an MLP where they are off. With 0, the paper's rectified units, large
+    steps can leave an observation without a unit that responds to it, and then nothing more is
+    learned there."""
     frequencies: int = 0
     """Number of Fourier features of each coordinate, for an MLP on at most 16 numbers."""
     normalise: bool = False
@@ -132,6 +136,7 @@ class Config:
         fraction, rate = self._number("terminal_fraction"), self._number("target_rate")
         self._require("terminal_fraction", 0 <= fraction < 1, "it must lie in [0, 1)")
         self._require("target_rate", 0 < rate <= 1, "it must lie in (0, 1]")
+        self._require("leak", 0 <= self._number("leak") < 1, "it must lie in [0, 1)")
         if self.cap not in ("auto", math.inf):
             positive = is_a(self.cap, Real) and self.cap > 0
             self._require("cap", positive, "it must be a positive number, inf for none, or 'auto'")

@@ -62,7 +62,8 @@ def build(
     if config.network == "mlp":
         few = observations.ndim == 2 and size <= MOST_COORDINATES
         frequencies = config.frequencies if few else 0
-        return MLP(size, frequencies, key, config.width, config.depth or 4, outputs)
+        sizes = (config.width, config.depth or 4, outputs)
+        return MLP(size, frequencies, key, *sizes, config.leak)
     if len(shape) != 3 or min(shape[:2]) < 4:
         raise ArgumentError(
             "network='cnn' needs images (height, width, channels) of at least 4 x 4; these "

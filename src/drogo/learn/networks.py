@@ -8,7 +8,6 @@ once. Any other equinox module takes part through `Custom`.
 from __future__ import annotations
 
 import abc
-import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
@@ -91,11 +90,12 @@ class MLP(AbstractNetwork):
     """Layers of rectified units and a linear output, on the flattened observation.
 
     With `frequencies`, its numbers have Fourier features. Without these, values leak through thin
-    walls.
+    walls. With `leak`, units that are off have this slope, so that none is off for good.
     """
 
     layers: tuple[eqx.nn.Linear, ...]
     frequencies: int = eqx.field(static=True)
+    leak: float = eqx.field(static=True)
 
     def __init__(
         self,
@@ -105,8 +105,9 @@ class MLP(AbstractNetwork):
         width: int = 128,
         depth: int = 4,
         outputs: Outputs = "scalar",
+        leak: float = 0.0,
     ):
-        self.frequencies = frequencies
+        self.frequencies, self.leak = frequencies, leak
         sizes = [size * (1 + 2 * frequencies), *[width] * depth]
         self.layers = dense_layers(sizes, outputs, jax.random.split(key, depth + 1))
 
@@ -114,7 +115,7 @@ class MLP(AbstractNetwork):
         return fourier(inputs, self.frequencies)
 
     def values(self, features: Float[Array, "n size"]) -> Float[Array, "n ..."]:
-        return dense(self.layers, features)
+        return dense(self.layers, features, self.leak)
 
     def numbers(self) -> tuple[Layer, ...]:
         """Returns the numbers of its layers."""
@@ -163,9 +164,22 @@ def dense_layers(
     return tuple(eqx.nn.Linear(fan_in, fan_out, key=k) for fan_in, fan_out, k in pairs)
 
 
-def dense(layers: Sequence[eqx.nn.Linear | Layer], x: Float[Any, "n size"]) -> Float[Any, "n ..."]:
-    """Applies linear layers with rectified units between them, in NumPy or in JAX."""
-    rectified = functools.partial(np.maximum, 0) if isinstance(x, np.ndarray) else jax.nn.relu
+def dense(
+    layers: Sequence[eqx.nn.Linear | Layer], x: Float[Any, "n size"], leak: float = 0.0
+) -> Float[Any, "n ..."]:
+    """Applies linear layers with rectified units between them, in NumPy or in JAX.
+
+    Args:
+        layers: The layers.
+        x: What goes into the first one.
+        leak: The slope of units that are off.
+    """
+
+    def rectified(x: Any) -> Any:
+        if isinstance(x, np.ndarray):
+            return np.maximum(x, leak * x)
+        return jax.nn.leaky_relu(x, leak) if leak else jax.nn.relu(x)
+
     for k, layer in enumerate(layers):
         assert layer.bias is not None
         x = x @ layer.weight.T + layer.bias[None, :]

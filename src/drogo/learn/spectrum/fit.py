@@ -47,11 +47,21 @@ UNUSED = {"target_rate": 1.0, "terminal_fraction": 0.0, "emphasis": 0.0, "direct
 NO_EFFECT = ("cap", "ceiling", "rescale", "scaled", "tolerance", "weigh_actions")
 """Settings that several vectors never look at. Converged is what `drogo.learn.spectrum.judge` calls
 so, whatever tolerance a single vector would have."""
-WHERE_STATES_REPEAT = {"step_size": 3e-3}
+ADAPTED = {"leak": 0.1}
+WHERE_STATES_REPEAT = {"updates": 20_000}
+WITH_A_NETWORK = {"step_size": 3e-3}
 ON_IMAGES = {"network": "mlp"}
-"""What several vectors change of the presets. An MLP on the pixels that change learns in a few
-thousand updates what the CNN has not learned in as many, each of which takes several times as
-long."""
+"""What several vectors change of the presets.
+
+- Without a leak, some seeds stood still: an image that no unit responds to is learned no better.
+- Vectors whose eigenvalues are nearly equal take many updates, others stop early.
+- An MLP on the pixels that change learns in a few thousand updates what the CNN has not learned in
+  as many, each of which takes several times as long.
+"""
+LEAST_PENALTY, TIMES_THE_EIGENVALUES = 0.3, 2.0
+"""A penalty holds the vectors in place if it is above their eigenvalues and the differences between
+these (Gomez et al. 2024, Theorem 1). One that is far above them hides these differences, by which
+the vectors are told apart, and takes several times as many updates."""
 
 
 def fit_spectrum(
@@ -87,7 +97,8 @@ def fit_spectrum(
         checkpoint: As in `fit`.
         callbacks: As in `fit`.
         **settings: Fields of `drogo.Config` that replace the preset's, as in `fit`. `penalty` is
-            the weight b (of "default" relative to the mean diagonal of the matrix), and
+            the weight b (of "default" relative to the mean diagonal of the matrix; where states
+            repeat, by default twice the largest eigenvalue of what the data describe), and
             `target_norm` the mean square c of a vector's entries.
 
     Returns:
@@ -116,7 +127,8 @@ def fit_spectrum(
         check_whole("vectors", vectors, 1, len(data.observations))
     shown = with_rows_of_terminals(data, config.delta)
     shown = evenly(shown) if shown.repeats else shown
-    training, states = _prepare(shown, config, listed, make, vectors, matrix, discount, own)
+    chosen = "penalty" not in named
+    training, states = _prepare(shown, config, listed, make, vectors, matrix, discount, own, chosen)
     judge = training.judge
     assert isinstance(judge, SpectrumJudge)
     progress = train(training, Progress(states), checkpoint, callbacks)
@@ -163,8 +175,9 @@ def _configure(data: Transitions, preset: str, named: Mapping[str, Any], matrix:
         what = f"{unused[0]}=" if unused else f"preset={preset!r}"
         raise ArgumentError(f"{what} has no meaning for several vectors; leave it out.")
     table = data.observations
-    adapted: dict[str, Any] = WHERE_STATES_REPEAT if data.repeats and table.ndim > 1 else {}
-    adapted = adapted | (ON_IMAGES if table.ndim == 4 else {})
+    adapted: dict[str, Any] = ADAPTED | (WHERE_STATES_REPEAT if data.repeats else {})
+    adapted |= WITH_A_NETWORK if data.repeats and table.ndim > 1 else {}
+    adapted |= ON_IMAGES if table.ndim == 4 else {}
     config = configure(data, preset, {**adapted, **named, "objective": "gdo"})
     lowest = float(data.reward.min())
     if matrix == "default" and -lowest / config.lam > LARGEST_EXPONENT:
@@ -197,12 +210,16 @@ def _prepare(
     matrix: str,
     discount: float,
     own: Mapping[str, Any],
+    choose_penalty: bool,
 ) -> tuple[Training, State]:
     """Puts together what training needs, as `prepare` does for one vector."""
-    # A penalty below the eigenvalues lets vectors collapse, and these grow with the diagonal.
-    size = 1.0
-    if matrix == "default":
+    size, solution = 1.0, None
+    if matrix == "default":  # whose eigenvalues grow with the diagonal
         size = float(np.average(np.exp(-data.reward / config.lam), weights=data.weight))
+    if data.repeats:
+        solution = solve(data, matrix, vectors, config.lam, discount)
+        if choose_penalty:
+            config = replace(config, penalty=_penalty(solution.eigenvalues[:vectors] / size))
     pace = 1.0 if "optimiser" in own or "schedule" in own else PACE / config.step_size
     columns = {
         "lam": config.lam,
@@ -219,13 +236,16 @@ def _prepare(
         )
 
     def make_judge(plan: Plan, learner: Learner, numbers: Numbers, configs: list[Config]) -> Any:
-        solution = None
-        if plan.repeats:
-            solution = solve(data, matrix, vectors, config.lam, discount)
         return SpectrumJudge(data, plan, learner, objective, numbers, configs, solution)
 
     identity = {"spectrum": [describe(make), vectors, matrix, discount]}
     return prepare_seeds(data, config, seeds, objective, own, make_judge, identity)
+
+
+def _penalty(eigenvalues: np.ndarray) -> float:
+    """Returns a penalty that holds vectors in place and lets their eigenvalues tell them apart."""
+    largest = max(float(np.abs(eigenvalues).max()), float(np.ptp(eigenvalues)))
+    return max(LEAST_PENALTY, TIMES_THE_EIGENVALUES * largest)
 
 
 def _among(pairs: np.ndarray, kept: np.ndarray) -> np.ndarray:
