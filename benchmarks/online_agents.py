@@ -3,6 +3,8 @@
     uv run benchmarks/online_agents.py                               everything, ten seeds
     uv run benchmarks/online_agents.py --worlds door-key mountain-car --agents dqn --seeds 3
     uv run benchmarks/online_agents.py --search                      the weight of each method
+    uv run benchmarks/online_agents.py --ends --worlds lava --agents ppo --methods plain map
+                                                                     how training episodes end
 
 Needs the extras `sb3` and `minigrid`, a torch, and for the maze gymnasium-robotics. An agent is
 judged every so many steps by its deterministic policy and the original reward; it has solved its
@@ -171,7 +173,7 @@ def run(settings: dict[str, Any], scratch: Path, report: Any) -> Outcome:
             every=settings["every"], episodes=5 if world in CONTINUOUS else 1, explore=explore,
             progress=lambda steps: report(steps / settings["budget"]), seed=seed, gamma=DISCOUNT,
         )  # fmt: skip
-    names = ("steps", "returns", "arrived", "lengths", "deaths")
+    names = ("steps", "returns", "arrived", "lengths", "deaths", "arrivals")
     facts = {"seconds": time.perf_counter() - began, "metrics": trained.metrics,
              "solved_at": trained.solved_at}  # fmt: skip
     return Outcome({name: getattr(trained, name) for name in names}, facts)
@@ -214,6 +216,23 @@ def search(options: argparse.Namespace, store: Store) -> None:
         print(f"| {method} | {weight:g} | {steps} |")
 
 
+def ends(records: dict[tuple[str, str, str], list[Any]]) -> None:
+    """Deaths and arrivals of training episodes in each quarter of the budget."""
+    print("\n| agent | world | method | seed | solved at | deaths in each quarter of the budget | "
+          "arrivals |\n" + "|---" * 7 + "|")  # fmt: skip
+    for (agent, world, method), found in records.items():
+        budget = BUDGETS[agent][world]
+        for seed, record in enumerate(found):
+            steps = np.append(0, record.arrays["steps"])
+            until = np.minimum(np.arange(5) * budget / 4, steps[-1])
+            cells = []
+            for name in ("deaths", "arrivals"):
+                so_far = np.interp(until, steps, np.append(0, record.arrays[name]))
+                cells.append(", ".join(f"{n:.0f}" for n in np.diff(so_far)))
+            solved = told(solved_at(record), budget)
+            print(f"| {agent} | {world} | {method} | {seed} | {solved} | {' | '.join(cells)} |")
+
+
 def draw(records: dict[tuple[str, str, str], list[Any]], title: str) -> Figure:
     """Return by training steps, every seed; a curve ends where its agent had solved the world."""
     rows = list(dict.fromkeys(agent for agent, _, _ in records))
@@ -249,6 +268,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--first-seed", type=int, default=0, help="to share seeds among machines")
     parser.add_argument("--search", action="store_true")
+    parser.add_argument("--ends", action="store_true", help="print how training episodes end")
     parser.add_argument("--workers", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("results/online-agents"))
     options = parser.parse_args()
@@ -276,6 +296,9 @@ def main() -> None:
     records: dict[tuple[str, str, str], list[Any]] = {}
     for (agent, world, method, _), made in jobs.items():
         records.setdefault((agent, world, method), []).append(of_job(store, made))
+    if options.ends:
+        ends(records)
+        return
     print("\n| agent | world | budget | method | every seed | median steps to solve "
           "[95 % interval] | solved | deaths, mean | seconds |\n" + "|---" * 9 + "|")  # fmt: skip
     for (agent, world, method), found in records.items():

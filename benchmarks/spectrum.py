@@ -23,7 +23,7 @@ from matplotlib.figure import Figure
 
 from drogo import GridWorld, Transitions, collect, exact, fit, plot
 from drogo.agents import compare
-from drogo.agents.shaping_experiment import SR, UNITS, cell, potentials, summarise
+from drogo.agents.shaping_experiment import DR_EXACT, SR, UNITS, cell, potentials, summarise
 from drogo.files import write_file
 from drogo.learn import Eigenvectors
 
@@ -159,31 +159,37 @@ def plain(data: Transitions, result: Eigenvectors, updates: int = 30) -> float:
 
 
 def shaping(options: argparse.Namespace) -> None:
-    """Steps until Q-learning is optimal: closed-form SR and DR, and the SR that was learned."""
+    """Steps until Q-learning is optimal: closed-form SR and DR, and those that were learned."""
     print(f"\n### Q-learning with potentials, 10 agents, maps of {options.seeds} seed(s)\n")
     print("| world | potential | " + " | ".join(name for _, name in UNITS.values())
-          + " | cosine with the closed form |")  # fmt: skip
-    print("|---|---|---|---|---|", flush=True)
+          + " | unsolved seeds | smallest cosine with the closed form |")  # fmt: skip
+    print("|---|---|---|---|---|---|", flush=True)
     for name in options.worlds:
         world = GridWorld.load(name)
         learned: dict[str, np.ndarray] = {}
-        for observation in options.observations:
+        for observation in ("one-hot", *options.observations):
             data = data_of(name, observation)
             order = order_of(world, observation, data)
             one = argparse.Namespace(**{**vars(options), "vectors": 1})
             result = learn(data, "allo", "successor", one)
-            learned[f"SR learned, {observation}"] = -result.vectors[:, 0, order]
+            learned[f"SR {observation}"] = -result.vectors[:, 0, order]
+            default = fit(data, lam=LAM, seeds=options.seeds)
+            learned[f"DR {observation}"] = default.v[:, order]
+            print(f"<!-- {name}, {observation}: SR {result.status.count('converged')} and DR "
+                  f"{default.status.count('converged')} of {options.seeds} converged -->",
+                  flush=True)  # fmt: skip
         methods = potentials(world, learned, seeds=10, lam=LAM, discount=DISCOUNT)
         grids = compare(
             world.mdp, methods, seeds=10, step_limit=world.step_limit, low_reward=world.low_reward
         )
-        closed = methods[SR]
-        assert closed is not None
+        closed = {"SR": methods[SR], "DR": methods[DR_EXACT]}
         for method, row in summarise(grids).items():
             numbers = [cell(getattr(row, q), unit) for q, (unit, _) in UNITS.items()]
-            phi = methods[method]
-            alike = "" if phi is None else f"{correlation(phi[0], closed[0]):.4f}"
-            print(f"| {name} | {method} | {' | '.join(numbers)} | {alike} |", flush=True)
+            known, alike = closed.get(method[:2]), ""
+            if method in learned and known is not None:
+                alike = f"{min(correlation(phi, known[0]) for phi in learned[method]):.4f}"
+            print(f"| {name} | {method} | {' | '.join(numbers)} | {row.unfinished} | {alike} |",
+                  flush=True)  # fmt: skip
 
 
 def correlation(a: np.ndarray, b: np.ndarray) -> float:

@@ -323,6 +323,7 @@ def test_metrics_by_hand():
         ({"lam": -1.0}, "lam is -1.0"),
         ({"updates": 0}, "updates is 0"),
         ({"target_rate": 0.0}, r"must lie in \(0, 1\]"),
+        ({"leak": 1.0}, r"leak is 1.0; it must lie in \[0, 1\)"),
         ({"terminal_fraction": 1.0}, r"must lie in \[0, 1\)"),
         ({"optimiser": 3}, "give a name or an optax transformation"),
         ({"objective": 3}, "subclass of drogo.learn.AbstractObjective"),

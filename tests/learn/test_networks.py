@@ -92,6 +92,19 @@ def test_fourier_features_by_hand():
     assert np.allclose(features, wanted, atol=1e-6)
 
 
+@pytest.mark.parametrize("array", [np.array, jnp.array])
+def test_units_with_a_leak_by_hand(array):
+    layers = [
+        networks.Layer(array([[2.0], [-1.0]]), array([1.0, 0.0])),  # 2 x + 1 and -x
+        networks.Layer(array([[3.0, 10.0]]), array([0.5])),
+    ]
+    x = array([[-2.0], [1.0]])  # -3 and 2, of which the first is off; 3 and -1
+    assert np.allclose(networks.dense(layers, x), [[20.5], [9.5]])
+    assert np.allclose(networks.dense(layers, x, 0.1), [[20.5 - 0.9], [9.5 - 1.0]])
+    mlp = build(Config(network="mlp", leak=0.1), np.zeros((3, 2), np.float32), Inputs(), KEY)
+    assert mlp.leak == 0.1
+
+
 def test_choice_by_shape():
     world = GridWorld.load("grid-task")
     kinds = {kind: choose(world.observations(kind)) for kind in

@@ -6,9 +6,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
-from drogo import MDP, Transitions, exact, fit
+from drogo import MDP, Transitions, exact, fit, sweep
 from drogo.errors import ArgumentError, DamagedFile
 from drogo.learn import ALLO, GGDO, Numbers, Sample, SeveralGDO, load_spectrum
 from drogo.learn.networks import Holding, Table
@@ -130,6 +131,54 @@ def test_allo_learns_each_vector_of_the_default_representation():
     assert np.allclose(np.linalg.norm(result.vectors, axis=2), 1)
     assert np.allclose(result(data.observations), result.vectors, atol=1e-6)
     assert "2 converged" in repr(result)
+
+
+def test_the_penalty_is_above_the_eigenvalues_and_not_far_above():
+    data, mdp = corridor()
+    few = {**SETTINGS, "updates": 1, "matrix": "default", "lam": 6.0}
+    found = exact.spectrum(mdp, 3, matrix="default", lam=6.0).eigenvalues  # from -0.056 to 0.5
+    diagonal = np.exp(-np.where(mdp.terminal, -0.001, mdp.reward) / 6.0).mean()
+    chosen = fit(data, objective="gdo", vectors=3, **few).config.penalty
+    assert chosen == pytest.approx(2 * (found[2] - found[0]) / diagonal, rel=1e-4)
+    assert fit(data, objective="gdo", vectors=1, **few).config.penalty == 0.3
+    assert fit(data, objective="gdo", vectors=3, penalty=5.0, **few).config.penalty == 5.0
+
+
+def test_a_sweep_is_its_fits():
+    data, mdp = corridor()
+    same = {**SETTINGS, "updates": 40, "objective": "allo", "vectors": 2, "matrix": "default"}
+    found = sweep(data, grid={"lam": [6.0, 3.0], "penalty": [1.0, 2.0]}, **same)
+    assert list(found) == [(6.0, 1.0), (6.0, 2.0), (3.0, 1.0), (3.0, 2.0)]
+    for (lam, penalty), result in found.items():
+        alone = fit(data, lam=lam, penalty=penalty, **same)
+        assert result.config == alone.config
+        assert np.allclose(result.vectors, alone.vectors, atol=1e-5)
+        assert np.allclose(result.eigenvalues, alone.eigenvalues, atol=1e-5)
+        assert np.allclose(result.cosines, alone.cosines, atol=1e-5)
+        assert result.status == alone.status
+        assert np.allclose(result.history["cosine"], alone.history["cosine"], atol=1e-5)
+        known = exact.spectrum(mdp, 2, matrix="default", lam=lam)
+        assert np.allclose(result.solution.eigenvalues[:2], known.eigenvalues, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"grid": {"cap": [1.0]}}, "varies lam, step_size, penalty, target_norm, not cap"),
+        ({"grid": {}}, "not nothing"),
+        ({"grid": {"penalty": []}}, "not nothing"),
+        ({"grid": {"lam": [1.0, 2.0]}}, "the matrix 'laplacian' has no lam"),
+        ({"grid": {"penalty": [-1.0]}}, "penalty is -1.0; it must not be negative"),
+        ({"grid": {"penalty": [1.0]}, "truth": {}}, "takes no truth="),
+        (
+            {"grid": {"step_size": [1.0]}, "optimiser": optax.sgd(0.1)},
+            "has its own step size, which a sweep does not vary",
+        ),
+    ],
+)
+def test_arguments_of_a_sweep_are_checked(settings, message):
+    with pytest.raises(ArgumentError, match=message):
+        sweep(corridor()[0], vectors=2, objective="allo", **settings)
 
 
 def test_gdo_learns_the_subspace_and_a_rotation_gives_the_vectors():

@@ -27,7 +27,7 @@ from drogo.learn.networks import AbstractNetwork, Holding
 from drogo.learn.numbers import STEPS_OF_A_SCALE, cap_from_data
 from drogo.learn.objectives import AbstractDrogo, ActionValues, Drogo, Numbers, Sample, Scalar
 from drogo.learn.plan import Plan
-from drogo.learn.prepare import prepare_seeds
+from drogo.learn.prepare import prepare_lanes
 from drogo.learn.train import Training
 
 
@@ -156,4 +156,4 @@ def prepare_jointly(
         solution = np.tile(v - v[plan.compared].mean(), (len(configs), 1))
         return DifferentialJudge(*parts, solution, log_eigenvalue, level)
 
-    return prepare_seeds(data, config, seeds, own["objective"](numbers), own, make_judge, {})
+    return prepare_lanes(data, [config], seeds, [own["objective"](numbers)], own, make_judge, {})

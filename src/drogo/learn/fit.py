@@ -22,7 +22,7 @@ from drogo.learn.learner import State
 from drogo.learn.objectives import OBJECTIVES
 from drogo.learn.prepare import Truth, make_objective, prepare
 from drogo.learn.result import LogEigenvector, make_results
-from drogo.learn.spectrum.fit import fit_spectrum
+from drogo.learn.spectrum.fit import fit_spectrum, sweep_spectrum
 from drogo.learn.spectrum.objectives import SEVERAL
 from drogo.learn.spectrum.result import Eigenvectors
 from drogo.learn.train import Callback, Training, train
@@ -146,10 +146,12 @@ def fit(
     return result
 
 
+@overload
 def sweep(
     data: Transitions,
     *,
     grid: Mapping[str, Sequence[float]],
+    vectors: None = None,
     preset: str = "auto",
     seeds: Seeds = 1,
     truth: Truth | None = None,
@@ -157,13 +159,44 @@ def sweep(
     checkpoint: str | Path | None = None,
     callbacks: Sequence[Callback] = (),
     **settings: Any,
-) -> dict[tuple[float, ...], LogEigenvector]:
+) -> dict[tuple[float, ...], LogEigenvector]: ...
+
+
+@overload
+def sweep(
+    data: Transitions,
+    *,
+    grid: Mapping[str, Sequence[float]],
+    vectors: int,
+    preset: str = "auto",
+    seeds: Seeds = 1,
+    default_policy: DefaultPolicy | None = None,
+    checkpoint: str | Path | None = None,
+    callbacks: Sequence[Callback] = (),
+    **settings: Any,
+) -> dict[tuple[float, ...], Eigenvectors]: ...
+
+
+def sweep(
+    data: Transitions,
+    *,
+    grid: Mapping[str, Sequence[float]],
+    vectors: int | None = None,
+    preset: str = "auto",
+    seeds: Seeds = 1,
+    truth: Truth | None = None,
+    default_policy: DefaultPolicy | None = None,
+    checkpoint: str | Path | None = None,
+    callbacks: Sequence[Callback] = (),
+    **settings: Any,
+) -> dict[tuple[float, ...], LogEigenvector] | dict[tuple[float, ...], Eigenvectors]:
     """Trains every seed at every point of a grid of settings, in one compiled program.
 
     Args:
         data: The transitions.
         grid: The values of each swept setting, by name: lam, step_size, penalty, target_norm, cap
-            or tolerance.
+            or tolerance (of several vectors without the last two).
+        vectors: As in `fit`.
         preset: As in `fit`.
         seeds: As in `fit`.
         truth: As in `fit`.
@@ -176,6 +209,20 @@ def sweep(
         The result at each point. The keys are the points, in the order of the names in `grid`.
         Seeds that diverged are reported by their status alone.
     """
+    if vectors is not None:
+        if truth is not None:
+            raise ArgumentError("a sweep of several vectors takes no truth=.")
+        return sweep_spectrum(
+            data,
+            vectors,
+            grid=grid,
+            preset=preset,
+            seeds=seeds,
+            default_policy=default_policy,
+            checkpoint=checkpoint,
+            callbacks=callbacks,
+            **settings,
+        )
     unknown = set(grid) - set(SWEPT)
     if unknown or not grid:
         raise ArgumentError(

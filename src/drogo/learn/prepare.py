@@ -86,29 +86,30 @@ def prepare(
     return training, states
 
 
-def prepare_seeds(
+def prepare_lanes(
     data: Transitions,
-    config: Config,
+    configs: list[Config],
     seeds: list[int],
-    objective: AbstractObjective,
+    objectives: list[AbstractObjective],
     own: Mapping[str, Any],
     make_judge: Callable[[Plan, Learner, Numbers, list[Config]], Judging],
     identity: Mapping[str, Any],
 ) -> tuple[Training, State]:
-    """Returns what `prepare` does, for an objective and a judge of another kind, and without a
-    grid.
+    """Returns what `prepare` does, for an objective and a judge of another kind.
 
     Args:
         data: The transitions.
-        config: The settings; `config.network` is not "auto".
+        configs: The settings of each point of a grid; `config.network` is not "auto". The lanes are
+            all seeds of each point.
         seeds: The seeds.
-        objective: What is minimised, with its numbers.
+        objectives: What is minimised at each point. They differ in their numbers alone.
         own: What the user gave as objects: network, optimiser, schedule.
-        make_judge: From the plan, the learner, and the numbers and settings of each seed to what
+        make_judge: From the plan, the learner, and the numbers and settings of each lane to what
             measures them.
         identity: What must agree for a checkpoint to belong to this fit, besides data, settings,
             seeds and the user's objects.
     """
+    config, objective = configs[0], objectives[0]
     inputs = make_inputs(data, config)
     parts = (config, data.observations, inputs, objective, seeds, own, data.n_actions)
     learner, params = make_learner(*parts)
@@ -116,12 +117,12 @@ def prepare_seeds(
     source = data.edges if plan.whole else data
     device_data, sampler = make_data(data, source, plan, learner, seeds, config)
     numbers = jax.tree.map(
-        lambda leaf: to_device(np.repeat(np.asarray(leaf)[None], len(seeds), axis=0)),
-        objective.numbers,
+        lambda *leaves: to_device(np.repeat(np.stack(leaves), len(seeds), axis=0)),
+        *(one.numbers for one in objectives),
     )
-    judge = make_judge(plan, learner, numbers, [config] * len(seeds))
+    judge = make_judge(plan, learner, numbers, [one for one in configs for _ in seeds])
     whole_identity = {
-        "configs": [config.as_json()],
+        "configs": [one.as_json() for one in configs],
         "seeds": seeds,
         "data": data_digest(data),
         "own": {name: describe(part) for name, part in sorted(own.items())},
@@ -131,7 +132,8 @@ def prepare_seeds(
         whole_identity["optimiser"] = fingerprint(learner, params)
     schedule = make_schedule(config, own)
     training = Training(judge, device_data, sampler, seeds, schedule, whole_identity)
-    return training, init_lanes(learner, params)
+    lanes = np.tile(np.arange(len(seeds)), len(configs))
+    return training, init_lanes(learner, take(params, lanes))
 
 
 def make_inputs(data: Transitions, config: Config) -> Inputs:

@@ -1,9 +1,11 @@
-"""`fit_spectrum`: from transitions to the leading eigenvectors of a representation."""
+"""`fit_spectrum` and `sweep_spectrum`: from transitions to the leading eigenvectors of a
+representation."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from drogo.config import Config, configure
 from drogo.data import DefaultPolicy, Transitions, under
 from drogo.device import to_device
 from drogo.errors import ArgumentError, check_choice, check_number, check_whole
-from drogo.exact import MATRICES
+from drogo.exact import MATRICES, Spectrum
 from drogo.learn.arguments import Seeds, own_parts, report_divergence, seed_list
 from drogo.learn.build import choose
 from drogo.learn.checkpoint import Progress
@@ -22,7 +24,7 @@ from drogo.learn.identity import data_digest, describe
 from drogo.learn.learner import Learner, State
 from drogo.learn.objectives import Numbers
 from drogo.learn.plan import Plan
-from drogo.learn.prepare import prepare_seeds
+from drogo.learn.prepare import prepare_lanes, take
 from drogo.learn.spectrum.judge import SpectrumJudge
 from drogo.learn.spectrum.objectives import SEVERAL, AbstractSeveral
 from drogo.learn.spectrum.problem import (
@@ -35,6 +37,7 @@ from drogo.learn.spectrum.result import Eigenvectors, mixed
 from drogo.learn.train import Callback, Training, lost_at, train
 from drogo.requests import versions
 
+SWEPT = ("lam", "step_size", "penalty", "target_norm")
 MOST_VECTORS = 1000
 LARGEST_EXPONENT = 20.0
 """The largest -r / lam: the matrix of the default representation has exp(-r / lam) on its diagonal,
@@ -108,6 +111,85 @@ def fit_spectrum(
     Raises:
         Diverged: All seeds diverged.
     """
+    (result,) = _fit(
+        data, [{}], vectors, objective, matrix, discount, preset, seeds, default_policy,
+        checkpoint, callbacks, settings,
+    )  # fmt: skip
+    report_divergence(result.seeds, result.diverged_at, "Try a smaller step_size.")
+    return result
+
+
+def sweep_spectrum(
+    data: Transitions,
+    vectors: int = 8,
+    *,
+    grid: Mapping[str, Sequence[float]],
+    objective: Any = "allo",
+    matrix: str = "laplacian",
+    discount: float = 0.99,
+    preset: str = "auto",
+    seeds: Seeds = 1,
+    default_policy: DefaultPolicy | None = None,
+    checkpoint: str | Path | None = None,
+    callbacks: Sequence[Callback] = (),
+    **settings: Any,
+) -> dict[tuple[float, ...], Eigenvectors]:
+    """Trains every seed at every point of a grid of settings, in one compiled program.
+
+    Args:
+        data: As in `fit_spectrum`.
+        vectors: As in `fit_spectrum`.
+        grid: The values of each swept setting, by name: lam, step_size, penalty or target_norm.
+        objective: As in `fit_spectrum`.
+        matrix: As in `fit_spectrum`.
+        discount: As in `fit_spectrum`.
+        preset: As in `fit_spectrum`.
+        seeds: As in `fit_spectrum`.
+        default_policy: As in `fit_spectrum`.
+        checkpoint: As in `fit_spectrum`.
+        callbacks: As in `fit`; the arrays of a report have a number for each point and seed.
+        **settings: As in `fit_spectrum`.
+
+    Returns:
+        The vectors at each point. The keys are the points, in the order of the names in `grid`.
+        Seeds that diverged are reported by their status alone.
+    """
+    unknown = set(grid) - set(SWEPT)
+    if unknown or not grid or not all(map(len, grid.values())):
+        raise ArgumentError(
+            f"a sweep of several vectors varies {', '.join(SWEPT)}, not "
+            f"{', '.join(sorted(unknown)) or 'nothing'}."
+        )
+    if "lam" in grid and matrix != "default":
+        raise ArgumentError(f"the matrix {matrix!r} has no lam, so that a sweep over it is idle.")
+    if "step_size" in grid and "optimiser" in own_parts(settings)[0]:
+        raise ArgumentError(
+            "an optimiser of your own has its own step size, which a sweep does not vary."
+        )
+    points = [tuple(map(float, point)) for point in product(*grid.values())]
+    named = [dict(zip(grid, point, strict=True)) for point in points]
+    results = _fit(
+        data, named, vectors, objective, matrix, discount, preset, seeds, default_policy,
+        checkpoint, callbacks, settings,
+    )  # fmt: skip
+    return dict(zip(points, results, strict=True))
+
+
+def _fit(
+    data: Transitions,
+    points: list[dict[str, float]],
+    vectors: int,
+    objective: Any,
+    matrix: str,
+    discount: float,
+    preset: str,
+    seeds: Seeds,
+    default_policy: DefaultPolicy | None,
+    checkpoint: str | Path | None,
+    callbacks: Sequence[Callback],
+    settings: dict[str, Any],
+) -> list[Eigenvectors]:
+    """Learns the vectors of every seed at every point of a grid."""
     listed = seed_list(seeds)
     vectors = check_whole("vectors", vectors, 1, MOST_VECTORS)
     check_choice("matrix", matrix, MATRICES)
@@ -115,7 +197,7 @@ def fit_spectrum(
     if not 0 < discount < 1:
         raise ArgumentError(f"discount is {discount}; it must lie in (0, 1).")
     own, named = own_parts(settings)
-    config = _configure(data, preset, named, matrix)
+    configs = [_configure(data, preset, {**named, **point}, matrix) for point in points]
     make = _factory(objective)
     data, notes = under(data, default_policy)
     if default_policy is not None:
@@ -125,47 +207,67 @@ def fit_spectrum(
         data, lost = without_unknown(data)
         notes += [f"{lost} observations were never left, and are left out."] if lost else []
         check_whole("vectors", vectors, 1, len(data.observations))
-    shown = with_rows_of_terminals(data, config.delta)
+    shown = with_rows_of_terminals(data, configs[0].delta)
     shown = evenly(shown) if shown.repeats else shown
-    chosen = "penalty" not in named
-    training, states = _prepare(shown, config, listed, make, vectors, matrix, discount, own, chosen)
+    chosen = "penalty" not in {*named, *points[0]}
+    parts = (make, vectors, matrix, discount, own, chosen)
+    training, states = _prepare(shown, configs, listed, *parts)
     judge = training.judge
     assert isinstance(judge, SpectrumJudge)
     progress = train(training, Progress(states), checkpoint, callbacks)
-    lost = lost_at(progress)
-    at = [None if update < 0 else int(update) for update in lost]
+    described = objective if isinstance(objective, str) else describe(objective)
+    whole = {
+        "objective": described,
+        "matrix": matrix,
+        "discount": discount,
+        "seeds": tuple(listed),
+        "observations": np.asarray(shown.observations[judge.plan.kept]),
+        "neighbours": _among(data.neighbours, judge.plan.kept),
+        "notes": tuple(notes),
+        "data_digest": digest,
+        "own": {name: describe(part) for name, part in own.items()},
+        "versions": versions(),
+    }
+    return _results(judge, progress, whole)
+
+
+def _results(judge: SpectrumJudge, progress: Progress, whole: dict[str, Any]) -> list[Eigenvectors]:
+    """Returns what was learned at each point of a grid.
+
+    Args:
+        judge: What measured the lanes.
+        progress: The end of training.
+        whole: The fields of a result that all points share.
+    """
+    lost, of_point = lost_at(progress), len(whole["seeds"])
     status = np.where(lost >= 0, "diverged", judge.status(progress.last_row)).tolist()
-    params, kept = progress.states.params, judge.plan.kept
-    energy, products = judge.products(params)
-    empty = np.full((len(listed), vectors), np.nan)
-    result = Eigenvectors(
-        vectors=judge.vectors(params, kept),
-        eigenvalues=empty,
-        cosines=empty,
-        overlap=empty[:, 0],
-        status=tuple(status),
-        diverged_at=tuple(at),
-        history={name: np.stack(rows) for name, rows in progress.history.items()},
-        objective=objective if isinstance(objective, str) else describe(objective),
-        matrix=matrix,
-        discount=discount,
-        config=judge.configs[0],
-        seeds=tuple(listed),
-        observations=np.asarray(shown.observations[kept]),
-        neighbours=_among(data.neighbours, kept),
-        mixing=np.tile(np.eye(vectors), (len(listed), 1, 1)),
-        energy=energy,
-        products=products,
-        solution=judge.solution,
-        learner=judge.learner,
-        state=progress.states,
-        notes=tuple(notes),
-        data_digest=digest,
-        own={name: describe(part) for name, part in own.items()},
-        versions=versions(),
-    )
-    report_divergence(result.seeds, result.diverged_at, "Try a smaller step_size.")
-    return mixed(result, result.mixing)
+    energy, products = judge.products(progress.states.params)
+    found = judge.vectors(progress.states.params, judge.plan.kept)
+    rows = {name: np.stack(part) for name, part in progress.history.items()}
+    k = found.shape[1]
+    empty = np.full((of_point, k), np.nan)
+    results = []
+    for first in range(0, len(found), of_point):
+        lanes = slice(first, first + of_point)
+        result = Eigenvectors(
+            vectors=found[lanes],
+            eigenvalues=empty,
+            cosines=empty,
+            overlap=empty[:, 0],
+            status=tuple(status[lanes]),
+            diverged_at=tuple(None if at < 0 else int(at) for at in lost[lanes]),
+            history={name: row if row.ndim == 1 else row[:, lanes] for name, row in rows.items()},
+            config=judge.configs[first],
+            mixing=np.tile(np.eye(k), (of_point, 1, 1)),
+            energy=energy[lanes],
+            products=products[lanes],
+            solution=None if judge.solution is None else judge.solution[first],
+            learner=judge.learner.with_numbers(take(judge.numbers, first)),
+            state=take(progress.states, lanes),
+            **whole,
+        )
+        results.append(mixed(result, result.mixing))
+    return results
 
 
 def _configure(data: Transitions, preset: str, named: Mapping[str, Any], matrix: str) -> Config:
@@ -203,7 +305,7 @@ def _factory(objective: Any) -> Any:
 
 def _prepare(
     data: Transitions,
-    config: Config,
+    configs: list[Config],
     seeds: list[int],
     make: Any,
     vectors: int,
@@ -213,33 +315,47 @@ def _prepare(
     choose_penalty: bool,
 ) -> tuple[Training, State]:
     """Puts together what training needs, as `prepare` does for one vector."""
-    size, solution = 1.0, None
-    if matrix == "default":  # whose eigenvalues grow with the diagonal
-        size = float(np.average(np.exp(-data.reward / config.lam), weights=data.weight))
+    lams = {config.lam for config in configs}
+    sizes = {lam: _size(data, lam) if matrix == "default" else 1.0 for lam in lams}
+    solutions: dict[float, Spectrum] = {}
     if data.repeats:
-        solution = solve(data, matrix, vectors, config.lam, discount)
-        if choose_penalty:
-            config = replace(config, penalty=_penalty(solution.eigenvalues[:vectors] / size))
-    pace = 1.0 if "optimiser" in own or "schedule" in own else PACE / config.step_size
+        solutions = {lam: solve(data, matrix, vectors, lam, discount) for lam in lams}
+    if choose_penalty and data.repeats:
+        relative = {lam: solutions[lam].eigenvalues[:vectors] / sizes[lam] for lam in lams}
+        configs = [replace(config, penalty=_penalty(relative[config.lam])) for config in configs]
+    paced = not {"optimiser", "schedule"} & set(own)
+    numbers = [_numbers(config, sizes[config.lam], paced) for config in configs]
+    objectives = [make(one, vectors, matrix, discount) for one in numbers]
+    if not isinstance(objectives[0], AbstractSeveral):
+        raise ArgumentError(
+            f"objective made a {type(objectives[0]).__name__}; it must make a "
+            "drogo.learn.AbstractSeveral."
+        )
+
+    def make_judge(plan: Plan, learner: Learner, numbers: Numbers, lanes: list[Config]) -> Any:
+        known = [solutions[lane.lam] for lane in lanes] if solutions else None
+        return SpectrumJudge(data, plan, learner, objectives[0], numbers, lanes, known)
+
+    identity = {"spectrum": [describe(make), vectors, matrix, discount]}
+    return prepare_lanes(data, configs, seeds, objectives, own, make_judge, identity)
+
+
+def _size(data: Transitions, lam: float) -> float:
+    """Returns the mean diagonal of the default representation's matrix, with which its eigenvalues
+    grow."""
+    return float(np.average(np.exp(-data.reward / lam), weights=data.weight))
+
+
+def _numbers(config: Config, size: float, paced: bool) -> Numbers:
+    """Returns the numbers of the objective: the penalty of a matrix of some size, and the pace of
+    multipliers, which an optimiser or a schedule of the user's own decides itself."""
     columns = {
         "lam": config.lam,
         "penalty": size * config.penalty,
         "target_norm": config.target_norm,
-        "scale": pace,
+        "scale": PACE / config.step_size if paced else 1.0,
     }
-    one = Numbers(**{name: to_device(value, jnp.float32) for name, value in columns.items()})
-    objective = make(one, vectors, matrix, discount)
-    if not isinstance(objective, AbstractSeveral):
-        raise ArgumentError(
-            f"objective made a {type(objective).__name__}; it must make a "
-            "drogo.learn.AbstractSeveral."
-        )
-
-    def make_judge(plan: Plan, learner: Learner, numbers: Numbers, configs: list[Config]) -> Any:
-        return SpectrumJudge(data, plan, learner, objective, numbers, configs, solution)
-
-    identity = {"spectrum": [describe(make), vectors, matrix, discount]}
-    return prepare_seeds(data, config, seeds, objective, own, make_judge, identity)
+    return Numbers(**{name: to_device(value, jnp.float32) for name, value in columns.items()})
 
 
 def _penalty(eigenvalues: np.ndarray) -> float:

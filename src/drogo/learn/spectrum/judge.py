@@ -38,7 +38,7 @@ class SpectrumJudge:
         objective: Its objective.
         numbers: The numbers of the objective in each lane.
         configs: The settings of each lane.
-        solution: The exact eigenvectors of what the data describe, if states repeat.
+        solution: The exact eigenvectors of what the data describe for each lane, if states repeat.
     """
 
     data: Transitions
@@ -47,7 +47,7 @@ class SpectrumJudge:
     objective: AbstractSeveral
     numbers: Numbers
     configs: list[Config]
-    solution: Spectrum | None
+    solution: list[Spectrum] | None
 
     def row(self, params: Any, losses: Float[np.ndarray, " lanes"]) -> Row:
         """Returns one more row of the history.
@@ -63,10 +63,11 @@ class SpectrumJudge:
         if self.solution is None:
             return row
         clean = np.nan_to_num(vectors, posinf=0.0, neginf=0.0)
-        row["overlap"] = np.array([overlap(lane, self.solution) for lane in clean])
+        both = list(zip(clean, self.solution, strict=True))
+        row["overlap"] = np.array([overlap(lane, known) for lane, known in both])
         row["cosine"], row["violation"] = 0 * level, 1 - row["overlap"]
-        for k, lane in enumerate(clean):
-            found = cosines(lane, self.solution)
+        for k, (lane, known) in enumerate(both):
+            found = cosines(lane, known)
             row["cosine"][k] = found.mean()
             if self.objective.ordered:
                 row["violation"][k] = 1 - found.min()
