@@ -86,7 +86,8 @@ def main() -> None:
     parser.add_argument("--updates", type=int, default=None)
     parser.add_argument("--out", type=Path, default=Path("results/beyond-grids"))
     options = parser.parse_args()
-    os.environ["PYTHONPATH"] = str(Path(__file__).parent)  # where workers find this file
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent),
+                                                os.environ.get("PYTHONPATH", "")])  # fmt: skip
     overrides = {} if options.updates is None else {"updates": options.updates}
     store = Store(options.out)
     store.clean()

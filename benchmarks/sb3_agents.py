@@ -194,7 +194,8 @@ def main() -> None:
     parser.add_argument("--maps", type=Path, default=Path("results/beyond-grids"))
     parser.add_argument("--out", type=Path, default=Path("results/sb3-agents"))
     options = parser.parse_args()
-    os.environ["PYTHONPATH"] = str(Path(__file__).parent)  # where workers find this file
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent),
+                                                os.environ.get("PYTHONPATH", "")])  # fmt: skip
     store = Store(options.out)
     store.clean()
     asked = [(a, w) for a, w in BUDGETS if a in options.algorithms and w in options.worlds]
