@@ -140,6 +140,9 @@ def train(
 ) -> Progress:
     """Trains until the last update, until all lanes have converged, or until a callback says stop.
 
+    A lane that has converged stands still while others go on, so that what becomes of a seed does
+    not depend on which other seeds are trained beside it.
+
     Args:
         training: What is trained.
         progress: How far it is.
@@ -189,11 +192,16 @@ def _log_if_due(
         answers = [callback(report) for callback in callbacks]  # every one of them is called
         if any(isinstance(answer, bool | np.bool_) and not answer for answer in answers):
             return progress, False
-    if not (judge.configs[0].stop_early and judge.plan.repeats and progress.is_logged):
-        return progress, True
+    return progress, not _finished(training, progress).all()
+
+
+def _finished(training: Training, progress: Progress) -> Bool[np.ndarray, " lanes"]:
+    """Returns which lanes need no more updates, by the last row of the history."""
+    judge = training.judge
+    if not (judge.configs[0].stop_early and judge.plan.repeats and progress.history):
+        return np.zeros(len(judge.configs), dtype=bool)
     share = STOP_AT_RESIDUAL if judge.solution is None else STOP_AT_ERROR
-    finished = judge.converged(progress.last_row, share) | (lost_at(progress) >= 0)
-    return progress, not finished.all()
+    return judge.converged(progress.last_row, share) | (lost_at(progress) >= 0)
 
 
 def lost_at(progress: Progress) -> Int[np.ndarray, " lanes"]:
@@ -227,6 +235,7 @@ def _advance(training: Training, progress: Progress, count: int) -> Progress:
         training.sampler.draw(update, count),
         to_device(np.multiply.outer(factors, lane_sizes), jnp.float32),
         to_device(seed_of_lane),
+        to_device(~_finished(training, progress)),
         to_device(count),
     )
     return Progress(states, progress.history, (*progress.losses, np.asarray(losses)))
@@ -247,6 +256,7 @@ def _run(
     draws: Draw | None,
     step_sizes: Float[Array, "longest lanes"],
     seed_of_lane: Int[Array, " lanes"],
+    going: Bool[Array, " lanes"],
     count: Int[Array, ""],
 ) -> tuple[State, Float[Array, " lanes"]]:
     """Makes `count` updates. The number is not a constant of the program, so that fits of any
@@ -255,12 +265,21 @@ def _run(
     def update(k: Array, carry: tuple[State, Array]) -> tuple[State, Array]:
         states, total = carry
 
-        def of_lane(numbers: Numbers, state: State, seed: Array, step_size: Array) -> Any:
-            mine = learner.with_numbers(numbers)
-            draw = jax.tree.map(lambda leaf: leaf[k, seed], draws)
-            return mine.step(state, device_data.batch(mine, draw), step_size)
+        def of_lane(
+            numbers: Numbers, state: State, seed: Array, going: Array, step_size: Array
+        ) -> Any:
+            def step() -> tuple[State, Array]:
+                mine = learner.with_numbers(numbers)
+                draw = jax.tree.map(lambda leaf: leaf[k, seed], draws)
+                return mine.step(state, device_data.batch(mine, draw), step_size)
 
-        arguments = (numbers, states, seed_of_lane, step_sizes[k])
+            def stand_still() -> tuple[State, Array]:
+                later = eqx.tree_at(lambda state: state.update, state, state.update + 1)
+                return later, jnp.full((), jnp.nan)
+
+            return jax.lax.cond(going, step, stand_still)
+
+        arguments = (numbers, states, seed_of_lane, going, step_sizes[k])
         states, losses = over_lanes(learner, of_lane, arguments)
         return states, total + losses
 
