@@ -144,6 +144,21 @@ def test_the_penalty_is_above_the_eigenvalues_and_not_far_above():
     assert fit(data, objective="gdo", vectors=3, penalty=5.0, **few).config.penalty == 5.0
 
 
+def test_a_seed_stops_by_itself():
+    data, _ = corridor()
+    rows = (data.state, data.next_state, data.reward, data.terminated)
+    data = Transitions.from_table(np.eye(7, dtype=np.float32), *rows, action=data.action)
+    same = {"objective": "allo", "vectors": 2, "width": 16, "depth": 1, "updates": 4000}
+    together = fit(data, seeds=4, **same)
+    assert together.status == ("converged",) * 4
+    stopped = np.isfinite(together.history["loss"]).sum(axis=0)  # logged rows until they stood still
+    assert len(set(stopped.tolist())) > 1
+    for seed in (int(stopped.argmin()), int(stopped.argmax())):
+        alone = fit(data, seeds=[seed], **same)
+        assert np.array_equal(together.vectors[seed], alone.vectors[0])
+        assert len(alone.history["update"]) == stopped[seed] + 1
+
+
 def test_a_sweep_is_its_fits():
     data, mdp = corridor()
     same = {**SETTINGS, "updates": 40, "objective": "allo", "vectors": 2, "matrix": "default"}

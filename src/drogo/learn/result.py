@@ -54,10 +54,11 @@ class LogEigenvector:
     diverged_at: tuple[int | None, ...]
     """For each seed the update at which it diverged, or None."""
     history: Mapping[str, np.ndarray]
-    """`update` (logged,) and arrays (logged, seeds): `loss`; of the residuals of all states the
-    mean `violation`, the `worst`, and the `spread` between largest and smallest; `at_cap`, the
-    share of transitions with v(s') - v(s) at the cap; `level`, the mean of v; and `cosine_NAME`,
-    `difference_NAME` and `mean_difference_NAME` for each truth that was given."""
+    """`update` (logged,) and arrays (logged, seeds): the mean `loss` since the last row, NaN where
+    a seed made no update; of the residuals of all states the mean `violation`, the `worst`, and the
+    `spread` between largest and smallest; `at_cap`, the share of transitions with v(s') - v(s) at
+    the cap; `level`, the mean of v; and `cosine_NAME`, `difference_NAME` and `mean_difference_NAME`
+    for each truth that was given."""
     config: Config
     seeds: tuple[int, ...]
     observations: Shaped[np.ndarray, "distinct ..."]

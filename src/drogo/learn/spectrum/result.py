@@ -51,9 +51,10 @@ class Eigenvectors:
     diverged_at: tuple[int | None, ...]
     """For each seed the update at which it diverged, or None."""
     history: Mapping[str, np.ndarray]
-    """`update` (logged,) and arrays (logged, seeds): `loss`; `level`, the mean square of all
-    entries; and, where states repeat, the mean `cosine`, the `overlap`, and `violation`, how far
-    the worst cosine (for `gdo`: the overlap) is below 1."""
+    """`update` (logged,) and arrays (logged, seeds): the mean `loss` since the last row, NaN where
+    a seed made no update; `level`, the mean square of all entries; and, where states repeat, the
+    mean `cosine`, the `overlap`, and `violation`, how far the worst cosine (for `gdo`: the overlap)
+    is below 1."""
     objective: str
     matrix: str
     discount: float
