@@ -157,7 +157,7 @@ def test_few_steps_are_judged_at_their_end(judging):
     assert result.solved_at == np.inf
 
 
-@pytest.mark.parametrize("has_map", [True, False])
+@pytest.mark.parametrize("has_map", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_after_an_end_between_the_last_save_and_the_result_nothing_is_lost(
     judging, has_map, tmp_path
 ):

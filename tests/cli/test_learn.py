@@ -258,6 +258,7 @@ def test_an_environment_without_a_truth(command, tmp_path, monkeypatch, no_pictu
     assert "worst" in answer.out
 
 
+@pytest.mark.slow
 def test_a_minigrid(command, tmp_path, monkeypatch):
     """With so many pictures that an MLP on the pixels that change is chosen for them."""
     needs.module("minigrid")

@@ -226,6 +226,7 @@ def test_numbers_of_states_are_learned_with_the_defaults():
     assert np.abs(result.v[0] - truth).max() < 0.3  # of 12, by chance of the data
 
 
+@pytest.mark.slow
 def test_few_held_out_transitions_do_not_excuse_everything():
     """A network that has learned next to nothing has not converged, however little tells it."""
     from drogo.worlds.control import STARTS

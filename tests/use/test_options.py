@@ -196,6 +196,7 @@ def test_gymnasium_accepts_the_wrapper():
     check_env(OptionWrapper(world, [option]), skip_render_check=True)
 
 
+@pytest.mark.slow
 def test_an_agent_of_sb3_trains_with_options():
     sb3 = needs.module("stable_baselines3")
     env = gymnasium.make("drogo/FourRooms-v0")

@@ -222,6 +222,7 @@ def test_until_a_goal_is_found_the_map_explores_for_an_agent(sb3, ours, tmp_path
     assert actions[0] == actions[1]
 
 
+@pytest.mark.slow
 def test_a_replay_that_was_saved_gets_its_map_back(sb3, ours, tmp_path):
     online = OnlineMap(*spaces(make()), width=8, learning_starts=20)
     agent = dqn(sb3, ours, online)

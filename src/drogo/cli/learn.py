@@ -137,11 +137,8 @@ def _train(
     least = options.transitions * BYTES_OF_TRANSITION
     check_memory(f"--transitions {options.transitions}", least, "Give a smaller number.")
     loggers = _loggers(options.log, result.path)  # a missing package is an error before any work
-    with console.status(f"collecting {options.transitions} transitions"):
-        data = drogo.collect(
-            world.env, options.transitions, seed=options.data_seed, **world.sampling
-        )
-        truth = pictures.truth(world, data, settings["lam"])
+    data = collected(options, world, console)
+    truth = pictures.truth(world, data, settings["lam"])
     with result.begin(overwrite=options.overwrite):
         if options.overwrite:
             checkpoint.unlink(missing_ok=True)
@@ -160,6 +157,20 @@ def _train(
         report = result.finish({**report, "table": _table(report)}, **drawn)
         checkpoint.unlink(missing_ok=True)
     return report
+
+
+def collected(options: Learn, world: World, console: Console) -> drogo.Transitions:
+    """Collects the transitions that a fit learns from.
+
+    Args:
+        options: How many, and from which seed.
+        world: What `options.env` stands for.
+        console: Where it is said.
+    """
+    with console.status(f"collecting {options.transitions} transitions"):
+        return drogo.collect(
+            world.env, options.transitions, seed=options.data_seed, **world.sampling
+        )
 
 
 def _fit(

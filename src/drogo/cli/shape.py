@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 
 import drogo
-from drogo.cli.learn import FILES as FILES_OF_FIT, Learn, obtain
+from drogo.cli.learn import FILES as FILES_OF_FIT, Learn, collected, obtain
 from drogo.cli.output import BOLD, number, print_report, progress_bar, table, terminal
 from drogo.errors import ArgumentError, check_whole
 
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     import numpy as np
     from rich.console import Console
 
+    from drogo import LogEigenvector
     from drogo.agents.shaping_experiment import Row
+    from drogo.learn import Eigenvectors
     from drogo.requests import ResultDirectory
     from drogo.worlds.grid import GridWorld
     from drogo.worlds.resolve import GridMap
@@ -41,6 +43,8 @@ class Shape:
     """A shipped world or a map file."""
     inputs: tuple[Input, ...] = ("one-hot", "coordinates", "pixels")
     """What the networks observe that learn the potentials. Each is a method of its own."""
+    successor: bool = False
+    """Also learn the successor representation from the same transitions, for each of the inputs."""
     potential: Path | None = None
     """A fit saved by `drogo learn` to use instead of learning one."""
     preset: Literal["fast", "paper"] = "fast"
@@ -75,6 +79,11 @@ class Shape:
         console = terminal(quiet=self.json)
         if not self.inputs and self.potential is None:
             raise ArgumentError("--inputs is empty. Name at least one, or give a --potential.")
+        if self.successor and self.potential is not None:
+            raise ArgumentError(
+                "--successor learns from the transitions of --inputs, and --potential takes their "
+                "place. Leave one of them out."
+            )
         if self.steps < EVERY or self.steps % EVERY:
             raise ArgumentError(f"--steps is {self.steps}; it must be a multiple of {EVERY}.")
         check_whole("--seeds", self.seeds, 1)
@@ -143,7 +152,9 @@ class Shape:
     def _learned(self, named: GridMap, console: Console) -> dict[str, np.ndarray]:
         """The learned vectors over the states of the world, by the name of their method."""
         if self.potential is not None:
-            return {f"DR {self.potential.stem}": _over_states(self.potential, named.grid)}
+            fit = drogo.load(self.potential)
+            _check_fit(fit, str(self.potential), named.grid)
+            return {f"DR {self.potential.stem}": fit.v}
         learned = {}
         for kind in self.inputs:
             console.print(f"potential from {kind}", style="dim")
@@ -156,9 +167,32 @@ class Shape:
                 out=self.fits,
                 resume=True,
             )
-            fit, _, _ = obtain(options, replace(named, view=kind), console)
-            learned[f"DR {kind}"] = _over_states(fit.path / FILES_OF_FIT["fit"], named.grid)
+            seen = replace(named, view=kind)
+            path = obtain(options, seen, console)[0].path / FILES_OF_FIT["fit"]
+            fit = drogo.load(path)
+            _check_fit(fit, str(path), named.grid)
+            learned[f"DR {kind}"] = fit.v
+            if self.successor:
+                learned[f"SR {kind}"] = self._successor(options, seen, console)
         return learned
+
+    def _successor(self, options: Learn, named: GridMap, console: Console) -> np.ndarray:
+        """The learned potential of the successor representation, over the states of the world."""
+        data = collected(options, named, console)
+        with progress_bar(console, "learning SR") as update:
+            result = drogo.fit_spectrum(
+                data,
+                vectors=1,
+                matrix="successor",
+                discount=self.discount,
+                seeds=self.seeds,
+                callbacks=[lambda event: update(event.update, event.updates, "updates")],
+            )
+        late = result.status.count("max_updates")
+        if late:
+            console.print(f"{late} of {self.seeds} seeds of SR have not converged.", style="yellow")
+        _check_fit(result, f"the successor representation from {named.view}", named.grid)
+        return -result.vectors[:, 0]  # which is largest at the goal
 
     def _table(self, world: str, rows: Mapping[str, Row]) -> dict[str, Any]:
         from drogo.agents.shaping_experiment import UNITS, cell
@@ -181,23 +215,21 @@ class Shape:
         return table(title, caption, lines, left=("method",))
 
 
-def _over_states(path: Path, world: GridWorld) -> np.ndarray:
-    """The vectors of a saved fit in the order of the states of the world."""
+def _check_fit(fit: LogEigenvector | Eigenvectors, name: str, world: GridWorld) -> None:
+    """Raises an error unless a fit is a potential over the states of the world, in their order."""
     import numpy as np
 
-    fit = drogo.load(path)
     for seed, status in zip(fit.seeds, fit.status, strict=True):
         if status == "diverged":
             raise ArgumentError(
-                f"Seed {seed} of {path} diverged, so it is not a potential. Train it again."
+                f"Seed {seed} of {name} diverged, so it is not a potential. Train it again."
             )
-    for kind in ("one-hot", "coordinates", "pixels", "state"):
-        if np.array_equal(world.observations(kind), fit.observations):
-            return fit.v
-    raise ArgumentError(
-        f"{path} was not learned in {world.name}: its {len(fit.observations)} observations are not "
-        "those of this world, in any kind of observation."
-    )
+    kinds = ("one-hot", "coordinates", "pixels", "state")
+    if not any(np.array_equal(world.observations(kind), fit.observations) for kind in kinds):
+        raise ArgumentError(
+            f"{name} was not learned in {world.name}: its {len(fit.observations)} observations are "
+            "not those of this world, in any kind of observation."
+        )
 
 
 def _discount_warning(world: GridWorld, discount: float) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
-from numbers import Integral
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,31 @@ def own_parts(settings: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]
             "of drogo.learn.AbstractObjective, or a function from Numbers to such an objective."
         )
     return own, named
+
+
+def grid_points(
+    grid: Mapping[str, Sequence[float]], swept: Sequence[str]
+) -> list[tuple[float, ...]]:
+    """Returns the points of a grid of settings.
+
+    Args:
+        grid: The values of each swept setting, by name.
+        swept: The settings that may be swept.
+    """
+    unknown = set(grid) - set(swept)
+    if unknown or not grid:
+        raise ArgumentError(
+            f"a sweep varies {', '.join(swept)}, not {', '.join(sorted(unknown)) or 'nothing'}."
+        )
+    for name, values in grid.items():
+        if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray):
+            raise ArgumentError(f"{name} is {values!r} in the grid; give a list of its values.")
+        numbers = all(is_a(value, Real) for value in values)
+        if not numbers or not len(values) or len(set(values)) < len(values):
+            raise ArgumentError(
+                f"{name} is {list(values)} in the grid; give at least one number, and none twice."
+            )
+    return [tuple(map(float, point)) for point in product(*grid.values())]
 
 
 def seed_list(seeds: Any) -> list[int]:

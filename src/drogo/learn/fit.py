@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
 from typing import Any, overload
 
@@ -15,7 +14,7 @@ import numpy as np
 from drogo.config import Config, configure
 from drogo.data import DefaultPolicy, Transitions, under
 from drogo.errors import ArgumentError
-from drogo.learn.arguments import Seeds, own_parts, report_divergence, seed_list
+from drogo.learn.arguments import Seeds, grid_points, own_parts, report_divergence, seed_list
 from drogo.learn.checkpoint import Progress, history_rows
 from drogo.learn.judge import Judge
 from drogo.learn.learner import State
@@ -122,11 +121,7 @@ def fit(
             callbacks=callbacks,
             **settings,
         )
-    if settings.get("objective") in SEVERAL and settings["objective"] not in OBJECTIVES:
-        raise ArgumentError(
-            f"objective {settings['objective']!r} is for several vectors.",
-            remedy="Say how many: fit(data, objective=..., vectors=8).",
-        )
+    _check_single(settings)
     own, settings = own_parts(settings)
     config = configure(data, preset, settings)
     data, notes = _under(data, default_policy, config, own)
@@ -223,11 +218,8 @@ def sweep(
             callbacks=callbacks,
             **settings,
         )
-    unknown = set(grid) - set(SWEPT)
-    if unknown or not grid:
-        raise ArgumentError(
-            f"a sweep varies {', '.join(SWEPT)}, not {', '.join(sorted(unknown)) or 'nothing'}."
-        )
+    _check_single(settings)
+    points = grid_points(grid, SWEPT)
     own, settings = own_parts(settings)
     if "step_size" in grid and "optimiser" in own:
         raise ArgumentError(
@@ -247,7 +239,6 @@ def sweep(
         )
     data, notes = _under(data, default_policy, config, own)
     own |= {} if default_policy is None else {"default_policy": default_policy}
-    points = [tuple(map(float, point)) for point in product(*grid.values())]
     configs = [replace(config, **dict(zip(grid, point, strict=True))) for point in points]
     training, states = prepare(data, configs, seed_list(seeds), truth, own)
     unused = {"penalty", "target_norm"} & set(grid)
@@ -258,6 +249,16 @@ def sweep(
         )
     progress = train(training, Progress(states), checkpoint, callbacks)
     return dict(zip(points, make_results(training, progress, notes), strict=True))
+
+
+def _check_single(settings: Mapping[str, Any]) -> None:
+    """Raises an error if an objective of several vectors is meant to learn a single one."""
+    name = settings.get("objective")
+    if isinstance(name, str) and name in SEVERAL and name not in OBJECTIVES:
+        raise ArgumentError(
+            f"objective {name!r} is for several vectors.",
+            remedy=f"Say how many: objective={name!r}, vectors=8.",
+        )
 
 
 def _under(
@@ -296,15 +297,21 @@ def _continued(start: LogEigenvector, states: State, training: Training) -> Prog
             "continue_from was trained with another network, optimiser or target_rate, or it was "
             "loaded without its own optimiser (load(path, optimiser=...))."
         )
-    progress = Progress(start.state, history_rows(start.history))
-    _check_truths(progress, training)
-    return progress
+    return _judged_again(Progress(start.state, history_rows(start.history)), training)
 
 
-def _check_truths(progress: Progress, training: Training) -> None:
-    """Raises an error if the history was made with other vectors than those of this fit."""
+def _judged_again(progress: Progress, training: Training) -> Progress:
+    """Returns the progress with its last row by what this fit learns from: other data or settings
+    than before have another solution, which nothing has converged to yet."""
     assert isinstance(training.judge, Judge)
-    row = training.judge.row(progress.states.params, np.full(len(training.judge.configs), np.nan))
+    row = training.judge.row(progress.states.params, progress.last_row["loss"])
+    differ = sorted(set(row) ^ (set(progress.history) - {"update"}))
+    if differ:
+        raise ArgumentError(
+            "continue_from learned from data of another kind: its history and that of this fit "
+            f"differ in {', '.join(differ)}. States repeat in one of them, or their solution is "
+            "known, and not in the other."
+        )
     for name in training.judge.truths:
         before, now = (of[f"difference_{name}"] for of in (progress.last_row, row))
         if not np.allclose(before, now, rtol=1e-3, atol=1e-4, equal_nan=True):
@@ -313,3 +320,7 @@ def _check_truths(progress: Progress, training: Training) -> None:
                 f"difference was {np.max(before):.4g}, and to this vector it is {np.max(now):.4g}. "
                 "They must agree, since the history would mix both."
             )
+    return Progress(
+        progress.states,
+        {name: (*rows[:-1], row.get(name, rows[-1])) for name, rows in progress.history.items()},
+    )

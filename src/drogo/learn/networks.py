@@ -177,7 +177,7 @@ def dense(
 
     def rectified(x: Any) -> Any:
         if isinstance(x, np.ndarray):
-            return np.maximum(x, leak * x)
+            return np.maximum(x, leak * x) if leak else np.maximum(x, 0)
         return jax.nn.leaky_relu(x, leak) if leak else jax.nn.relu(x)
 
     for k, layer in enumerate(layers):

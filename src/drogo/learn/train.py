@@ -182,7 +182,7 @@ def _log_if_due(
     judge, update = training.judge, progress.update
     due = update % every == 0 or update == training.updates
     if due and not progress.is_logged:
-        since = update % every or every
+        since = update - int(progress.history["update"][-1]) if progress.history else 1
         mean = np.full(len(judge.configs), np.nan)
         if progress.losses:
             mean = np.sum(progress.losses, axis=0) / since
@@ -192,7 +192,7 @@ def _log_if_due(
         answers = [callback(report) for callback in callbacks]  # every one of them is called
         if any(isinstance(answer, bool | np.bool_) and not answer for answer in answers):
             return progress, False
-    return progress, not _finished(training, progress).all()
+    return progress, not (progress.is_logged and _finished(training, progress).all())
 
 
 def _finished(training: Training, progress: Progress) -> Bool[np.ndarray, " lanes"]:
@@ -274,8 +274,8 @@ def _run(
                 return mine.step(state, device_data.batch(mine, draw), step_size)
 
             def stand_still() -> tuple[State, Array]:
-                later = eqx.tree_at(lambda state: state.update, state, state.update + 1)
-                return later, jnp.full((), jnp.nan)
+                loss = jax.eval_shape(step)[1]
+                return state, jnp.full(loss.shape, jnp.nan, loss.dtype)
 
             return jax.lax.cond(going, step, stand_still)
 

@@ -170,6 +170,7 @@ def _mlp(network: MLP, inputs: Inputs) -> Single:
         layers.append((products, after[:-1], np.zeros(len(bias), dtype=np.float32), after))
     last = np.column_stack([weights[-1], np.atleast_1d(biases[-1])]).astype(np.float32)
     last = last[0] if network.layers[-1].out_features == "scalar" else last
+    leak = np.float32(network.leak)
     numbers, lock = _numbers(inputs), threading.Lock()
 
     def output(observation: np.ndarray) -> np.float32 | np.ndarray:
@@ -178,10 +179,12 @@ def _mlp(network: MLP, inputs: Inputs) -> Single:
             if angles.size:
                 np.sin(angles.dot(x), out=features[size:-1])
             vector = features
-            for products, units, zeros, after in layers:
+            for products, units, least, after in layers:
                 for multiply, some_units in products:
                     multiply(vector, some_units)
-                np.maximum(units, zeros, out=units)
+                if leak:
+                    np.multiply(units, leak, out=least)
+                np.maximum(units, least, out=units)
                 vector = after
             return last.dot(vector)
 

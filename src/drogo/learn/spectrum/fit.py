@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
@@ -17,7 +17,7 @@ from drogo.data import DefaultPolicy, Transitions, under
 from drogo.device import to_device
 from drogo.errors import ArgumentError, check_choice, check_number, check_whole
 from drogo.exact import MATRICES, Spectrum
-from drogo.learn.arguments import Seeds, own_parts, report_divergence, seed_list
+from drogo.learn.arguments import Seeds, grid_points, own_parts, report_divergence, seed_list
 from drogo.learn.build import choose
 from drogo.learn.checkpoint import Progress
 from drogo.learn.identity import data_digest, describe
@@ -100,9 +100,9 @@ def fit_spectrum(
         checkpoint: As in `fit`.
         callbacks: As in `fit`.
         **settings: Fields of `drogo.Config` that replace the preset's, as in `fit`. `penalty` is
-            the weight b (of "default" relative to the mean diagonal of the matrix; where states
-            repeat, by default twice the largest eigenvalue of what the data describe), and
-            `target_norm` the mean square c of a vector's entries.
+            the weight b, of "default" relative to the mean diagonal of the matrix; where states
+            repeat, by default twice the largest eigenvalue of what the data describe and at least
+            0.3, divided by `target_norm`. That is the mean square c of a vector's entries.
 
     Returns:
         The learned vectors of each seed. Seeds that diverged are reported by a warning and by their
@@ -154,19 +154,13 @@ def sweep_spectrum(
         The vectors at each point. The keys are the points, in the order of the names in `grid`.
         Seeds that diverged are reported by their status alone.
     """
-    unknown = set(grid) - set(SWEPT)
-    if unknown or not grid or not all(map(len, grid.values())):
-        raise ArgumentError(
-            f"a sweep of several vectors varies {', '.join(SWEPT)}, not "
-            f"{', '.join(sorted(unknown)) or 'nothing'}."
-        )
+    points = grid_points(grid, SWEPT)
     if "lam" in grid and matrix != "default":
         raise ArgumentError(f"the matrix {matrix!r} has no lam, so that a sweep over it is idle.")
     if "step_size" in grid and "optimiser" in own_parts(settings)[0]:
         raise ArgumentError(
             "an optimiser of your own has its own step size, which a sweep does not vary."
         )
-    points = [tuple(map(float, point)) for point in product(*grid.values())]
     named = [dict(zip(grid, point, strict=True)) for point in points]
     results = _fit(
         data, named, vectors, objective, matrix, discount, preset, seeds, default_policy,
@@ -322,19 +316,29 @@ def _prepare(
         solutions = {lam: solve(data, matrix, vectors, lam, discount) for lam in lams}
     if choose_penalty and data.repeats:
         relative = {lam: solutions[lam].eigenvalues[:vectors] / sizes[lam] for lam in lams}
-        configs = [replace(config, penalty=_penalty(relative[config.lam])) for config in configs]
+        configs = [
+            replace(config, penalty=_penalty(relative[config.lam], config.target_norm))
+            for config in configs
+        ]
     paced = not {"optimiser", "schedule"} & set(own)
     numbers = [_numbers(config, sizes[config.lam], paced) for config in configs]
     objectives = [make(one, vectors, matrix, discount) for one in numbers]
-    if not isinstance(objectives[0], AbstractSeveral):
+    first = objectives[0]
+    if not isinstance(first, AbstractSeveral):
         raise ArgumentError(
-            f"objective made a {type(objectives[0]).__name__}; it must make a "
-            "drogo.learn.AbstractSeveral."
+            f"objective made a {type(first).__name__}; it must make a drogo.learn.AbstractSeveral."
+        )
+    objectives = [replace(one, bounded=not data.repeats) for one in objectives]
+    first = objectives[0]
+    if not all(eqx.tree_equal(one.with_numbers(first.numbers), first) for one in objectives):
+        raise ArgumentError(
+            "objective made objectives that differ in more than their numbers, which a sweep does "
+            "not vary. Call fit for each point."
         )
 
     def make_judge(plan: Plan, learner: Learner, numbers: Numbers, lanes: list[Config]) -> Any:
-        known = [solutions[lane.lam] for lane in lanes] if solutions else None
-        return SpectrumJudge(data, plan, learner, objectives[0], numbers, lanes, known)
+        known = [solutions[lane.lam] for lane in lanes] if plan.repeats else None
+        return SpectrumJudge(data, plan, learner, first, numbers, lanes, known)
 
     identity = {"spectrum": [describe(make), vectors, matrix, discount]}
     return prepare_lanes(data, configs, seeds, objectives, own, make_judge, identity)
@@ -358,10 +362,14 @@ def _numbers(config: Config, size: float, paced: bool) -> Numbers:
     return Numbers(**{name: to_device(value, jnp.float32) for name, value in columns.items()})
 
 
-def _penalty(eigenvalues: np.ndarray) -> float:
-    """Returns a penalty that holds vectors in place and lets their eigenvalues tell them apart."""
+def _penalty(eigenvalues: np.ndarray, target_norm: float) -> float:
+    """Returns a penalty that holds vectors in place and lets their eigenvalues tell them apart.
+
+    A vector of `gdo` has the norm c - eigenvalue / (2 b). Three digits are the same on every
+    machine, so that a checkpoint of one is continued on another.
+    """
     largest = max(float(np.abs(eigenvalues).max()), float(np.ptp(eigenvalues)))
-    return max(LEAST_PENALTY, TIMES_THE_EIGENVALUES * largest)
+    return float(f"{max(LEAST_PENALTY, TIMES_THE_EIGENVALUES * largest) / target_norm:.3g}")
 
 
 def _among(pairs: np.ndarray, kept: np.ndarray) -> np.ndarray:

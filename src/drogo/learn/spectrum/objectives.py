@@ -11,6 +11,11 @@ the vectors stay orthogonal and of norm c, and differ in how these are held in p
 
 `M` is `D - P~` (the Laplacian), `I - discount P~` (the successor representation is its inverse, if
 P is symmetric) or `R - P~` (the default representation). Products <u, w> are means over states.
+
+Where states do not repeat, many of them may lead to a single one that is itself hardly ever left, as
+at the wall of MountainCar. Then u' P~ u has no bound, and vectors run away to such states. There
+`D - P~` takes the place of `I - P~`, where D has the row sums of P~, as in the Laplacian: the same
+matrix if as many transitions lead to a state as leave it, and never below that of the rest.
 """
 
 from __future__ import annotations
@@ -39,12 +44,14 @@ class AbstractSeveral(AbstractObjective):
         vectors: How many vectors.
         matrix: Which matrix; one of `drogo.exact.MATRICES`.
         discount: The discount, for the matrix "successor".
+        bounded: Whether the row sums of P~ are on the diagonal in place of 1.
     """
 
     numbers: Numbers
     vectors: int = eqx.field(static=True)
     matrix: str = eqx.field(static=True)
     discount: float = eqx.field(static=True)
+    bounded: bool = eqx.field(static=True, default=False, kw_only=True)
 
     anchored: ClassVar[bool] = False
     needs_second_batch: ClassVar[bool] = True
@@ -83,12 +90,13 @@ class AbstractSeveral(AbstractObjective):
             sample: The rest of the transition. It is `terminated` if it stands for the row of a
                 terminal state, which is zero in the successor representation.
         """
+        difference = 0.5 * (output - next_output) ** 2
         if self.matrix == "laplacian":
-            return 0.5 * (output - next_output) ** 2
+            return difference
+        flow = output**2 - difference if self.bounded else output * next_output  # u' P~ u
         if self.matrix == "default":
-            return sample.cost * output**2 - output * next_output
-        following = jnp.where(sample.terminated, 0.0, self.discount * next_output)
-        return output**2 - output * following
+            return sample.cost * output**2 - flow
+        return output**2 - jnp.where(sample.terminated, 0.0, self.discount * flow)
 
     @abc.abstractmethod
     def loss(self, output: Vectors, next_output: Vectors, sample: Sample) -> Scalar:

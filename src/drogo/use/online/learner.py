@@ -228,15 +228,18 @@ class OnlineLearner(eqx.Module):
 
     def moment(self, state: OnlineState) -> Moment:
         """Returns what the map says in this state, for evaluation outside of compiled programs. The
-        network must be an `MLP`.
+        network must be an `MLP` whose units have no leak.
 
         Args:
             state: The state.
         """
         learner, training = self._learner(state), state.training
         latest, average = (learner.network(params) for params in (training.params, state.average))
-        assert isinstance(latest, MLP)
-        assert isinstance(average, MLP)
+        if not (isinstance(latest, MLP) and isinstance(average, MLP)) or latest.leak:
+            raise ArgumentError(
+                "the moment of a map is that of an MLP without a leak; evaluate another network "
+                "with the learner's own functions."
+            )
         numbers, (shift, width) = learner.objective.numbers, self._range(state)
         return Moment(
             latest.numbers(),
