@@ -7,9 +7,11 @@ import subprocess
 import sys
 import time
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import gymnasium
+import jax
 import numpy as np
 import pytest
 
@@ -206,6 +208,21 @@ def test_continuing_equals_going_on(tmp_path):
     assert np.array_equal(more.v, whole.v)
     with pytest.raises(ValueError, match="has 60 updates already"):
         fit(data, updates=60, continue_from=half, **settings)
+
+
+def test_what_converged_elsewhere_has_not_converged_here():
+    settings = {"preset": "fast", "step_size": 0.02, "seeds": 2, "lam": 5.0}
+    before = fit(balanced(CHAIN), updates=2000, **settings)
+    assert before.status == ("converged", "converged")
+    cheap = replace(balanced(CHAIN), reward=0.1 * balanced(CHAIN).reward)
+    after = fit(cheap, updates=before.updates + 100, continue_from=before, **settings)
+    assert (after.history["error"][len(before.history["update"]) - 1] > 0.5).all()
+    assert after.updates == before.updates + 100
+
+
+def test_tables_in_double_precision():
+    with jax.enable_x64(True), jax.numpy_dtype_promotion("standard"):
+        assert np.isfinite(fit(balanced(CHAIN), **{**TABULAR, "updates": 20}).v).all()
 
 
 @pytest.mark.parametrize("preset", ["fast", "paper"])

@@ -56,6 +56,16 @@ def test_of_a_vector_over_states():
         Potential.from_states(world.observations("pixels"), np.zeros(3))
 
 
+def test_units_with_a_leak_say_the_same_of_one_observation():
+    env = gymnasium.make("drogo/GridTask-v0", observation="coordinates")
+    data = collect(env, 2000, seed=0)
+    result = fit(data, preset="fast", updates=5, leak=0.5, width=16, depth=2)
+    phi = result.potential(normalised=False)
+    unseen = np.array([[0.123, -0.321], [-0.4, 0.05]], dtype=np.float32)
+    found = [phi.at(observation) for observation in unseen]
+    assert found == pytest.approx(phi(unseen).tolist(), rel=1e-5)
+
+
 @pytest.mark.parametrize("kind", ["state", "one-hot", "coordinates", "pixels"])
 def test_single_observations_are_looked_up(kind):
     world = GridWorld.load("four-rooms")

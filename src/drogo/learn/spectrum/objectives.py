@@ -12,10 +12,10 @@ the vectors stay orthogonal and of norm c, and differ in how these are held in p
 `M` is `D - P~` (the Laplacian), `I - discount P~` (the successor representation is its inverse, if
 P is symmetric) or `R - P~` (the default representation). Products <u, w> are means over states.
 
-Where states do not repeat, many of them may lead to a single one that is itself hardly ever left, as
-at the wall of MountainCar. Then u' P~ u has no bound, and vectors run away to such states. There
-`D - P~` takes the place of `I - P~`, where D has the row sums of P~, as in the Laplacian: the same
-matrix if as many transitions lead to a state as leave it, and never below that of the rest.
+Where states do not repeat, many of them may lead to a single one that is itself hardly ever left,
+as at the wall of MountainCar. Then u' P~ u has no bound, and vectors run away to such states. There
+`D - P~` takes the place of `I - P~`, where D has the row sums of P~, as in the Laplacian. It is the
+same matrix if as many transitions lead to a state as leave it.
 """
 
 from __future__ import annotations
