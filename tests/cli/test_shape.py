@@ -4,11 +4,13 @@ import io
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from rich.console import Console
 
 from drogo import GridWorld, config
 from drogo.cli import output, shape
+from drogo.use import successor_potential
 
 MAP = "step-limit: 40\n\n#######\n#S.x.G#\n#..x..#\n#.....#\n#######\n"
 
@@ -79,7 +81,15 @@ def test_learns_its_potentials_and_finds_them_again(command, place, monkeypatch)
     monkeypatch.setitem(config.PRESETS, "fast", short)
     asked = []
     monkeypatch.setattr(shape.Shape, "_compare", lambda self, world, result, console: asked.append(self._learned(world, console)) or {"files": {"a": "a", "b": "b"}, "warnings": [], "table": output.table("", "", [{"a": ""}], left=())})  # fmt: skip
-    arguments = ("shape", place / "mine.txt", "--inputs", "coordinates", "--seeds", 2)
+    arguments = (
+        "shape",
+        place / "mine.txt",
+        "--inputs",
+        "coordinates",
+        "--seeds",
+        2,
+        "--successor",
+    )
     arguments = (*arguments, "--fits", place / "learned", "--out", place / "out")
     assert command(*arguments).status == 0
     (fit,) = (place / "learned").glob("mine-coordinates-fast-drogo-lam20-2seeds-*/fit.npz")
@@ -88,6 +98,9 @@ def test_learns_its_potentials_and_finds_them_again(command, place, monkeypatch)
     assert fit.stat().st_mtime_ns == written
     assert asked[0]["DR coordinates"].shape == (2, 15)
     assert (asked[0]["DR coordinates"] == asked[1]["DR coordinates"]).all()
+    closed = successor_potential(GridWorld.parse(MAP).mdp, 0.99)
+    for learned in asked[0]["SR coordinates"]:
+        assert np.corrcoef(learned, closed)[0, 1] > 0.98
 
 
 def test_wrong_use(command, place):
@@ -96,6 +109,7 @@ def test_wrong_use(command, place):
         (("mine.txt", "--seeds", 0), "--seeds is 0"),
         (("mine.txt", "--potential", "absent.npz"), "absent.npz cannot be read"),
         (("CartPole-v1",), "is not a grid world"),
+        (("mine.txt", "--successor", "--potential", "fit.npz"), "Leave one of them out"),
         (("four-room",), "Did you mean four-rooms"),
         (("four-rooms", "--potential", place / "fit.npz"), "was not learned in four-rooms"),
     ):
