@@ -5,6 +5,8 @@
     uv run benchmarks/online_agents.py --search                      the weight of each method
     uv run benchmarks/online_agents.py --ends --worlds lava --agents ppo --methods plain map
                                                                      how training episodes end
+    uv run benchmarks/online_agents.py --cosines --worlds door-key four-rooms lava mountain-car
+        --agents dqn --methods map --seeds 3                         the map against the exact one
 
 Needs the extras `sb3` and `minigrid`, a torch, and for the maze gymnasium-robotics. An agent is
 judged every so many steps by its deterministic policy and the original reward; it has solved its
@@ -27,13 +29,16 @@ import gymnasium
 import numpy as np
 from matplotlib.figure import Figure
 
-from drogo import STARTS, OnlineMap, OnlineTable, collect, plot
+from drogo import STARTS, OnlineMap, OnlineTable, collect, exact, plot
 from drogo.agents.deep import EVERY, as_numbers, train_agent
 from drogo.files import write_file
+from drogo.learn.judge import cosine
 from drogo.plot.shaping import OKABE_ITO, legend_below
 from drogo.runs import Job, LocalEngine, Outcome, Store
 from drogo.use import RND, AbstractOnlineMap, Frozen, OwnValue
+from drogo.worlds.control import mountain_car_truth
 from sb3_agents import DISCOUNT, median_of, told
+from stability import LAM
 
 MINIGRID = {
     "door-key": ("MiniGrid-DoorKey-6x6-v0", 3),
@@ -156,6 +161,20 @@ def learned_beforehand(online: AbstractOnlineMap, world: str, seed: int) -> Abst
     return online
 
 
+def looked_at(world: str) -> tuple[np.ndarray, np.ndarray]:
+    """Observations as an agent sees them, and the exact map there."""
+    env = make(world)
+    if world == "mountain-car":
+        ends = zip(env.observation_space.low, env.observation_space.high, strict=True)  # pyright: ignore[reportAttributeAccessIssue]
+        places = np.stack(np.meshgrid(*(np.linspace(*end, 40) for end in ends)), axis=-1)
+        places = places.reshape(-1, 2)
+        truth = mountain_car_truth(LAM)(places)
+    else:
+        places, truth = env.all_observations(), exact.log_column(env.mdp, LAM)  # pyright: ignore[reportAttributeAccessIssue]
+    change = getattr(as_numbers(env), "observation", np.asarray)
+    return np.stack([change(place) for place in places]).astype(np.float32), truth
+
+
 def run(settings: dict[str, Any], scratch: Path, report: Any) -> Outcome:
     import torch
 
@@ -165,6 +184,7 @@ def run(settings: dict[str, Any], scratch: Path, report: Any) -> Outcome:
     shaping = shaping_of(
         settings["method"], world, as_numbers(make(world)), settings["weight"], seed, agent
     )
+    places, truth = looked_at(world) if settings.get("cosines") else (None, np.zeros(0))
     began = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of a budget without a terminal state
@@ -172,17 +192,27 @@ def run(settings: dict[str, Any], scratch: Path, report: Any) -> Outcome:
             agent, lambda: as_numbers(make(world)), shaping, steps=settings["budget"],
             every=settings["every"], episodes=5 if world in CONTINUOUS else 1, explore=explore,
             progress=lambda steps: report(steps / settings["budget"]), seed=seed, gamma=DISCOUNT,
+            observations=places,
         )  # fmt: skip
     names = ("steps", "returns", "arrived", "lengths", "deaths", "arrivals")
     facts = {"seconds": time.perf_counter() - began, "metrics": trained.metrics,
              "solved_at": trained.solved_at}  # fmt: skip
-    return Outcome({name: getattr(trained, name) for name in names}, facts)
+    arrays = {name: getattr(trained, name) for name in names}
+    if places is not None:
+        known = np.isfinite(trained.maps)
+        arrays["known"] = known.mean(axis=1)
+        both = zip(trained.maps, known, strict=True)
+        arrays["cosine"] = np.array([cosine(v[None, k], truth[k])[0] for v, k in both])
+    return Outcome(arrays, facts)
 
 
-def job(agent: str, world: str, method: str, weight: float, seed: int) -> Job:
+def job(
+    agent: str, world: str, method: str, weight: float, seed: int, cosines: bool = False
+) -> Job:
     budget, every = BUDGETS[agent][world], EVERY[agent] if world != "door-key-16" else RARELY[agent]
     settings = {"agent": agent, "world": world, "method": method, "weight": weight, "seed": seed,
                 "budget": budget, "every": every}  # fmt: skip
+    settings |= {"cosines": True} if cosines else {}
     label = f"{agent}, {world}, {method} ({weight:g}), seed {seed}"
     # Every world and method with one seed, before any with the next.
     return Job("online_agents:run", settings, label, 1.0 / (1 + seed))
@@ -233,6 +263,18 @@ def ends(records: dict[tuple[str, str, str], list[Any]]) -> None:
             print(f"| {agent} | {world} | {method} | {seed} | {solved} | {' | '.join(cells)} |")
 
 
+def cosines(records: dict[tuple[str, str, str], list[Any]]) -> None:
+    """The cosine of the map with the exact one, where it is known, at each judgement."""
+    print("\n| agent | world | seed | solved at | steps: cosine (share of states that the map knows) |"
+          "\n" + "|---" * 5 + "|")  # fmt: skip
+    for (agent, world, _), found in records.items():
+        for seed, record in enumerate(found):
+            rows = zip(*(record.arrays[name] for name in ("steps", "cosine", "known")), strict=True)
+            told_of = ", ".join(f"{steps:,.0f}: {c:.4f} ({k:.2f})" for steps, c, k in rows)
+            solved = told(solved_at(record), BUDGETS[agent][world])
+            print(f"| {agent} | {world} | {seed} | {solved} | {told_of} |")
+
+
 def draw(records: dict[tuple[str, str, str], list[Any]], title: str) -> Figure:
     """Return by training steps, every seed; a curve ends where its agent had solved the world."""
     rows = list(dict.fromkeys(agent for agent, _, _ in records))
@@ -269,6 +311,7 @@ def main() -> None:
     parser.add_argument("--first-seed", type=int, default=0, help="to share seeds among machines")
     parser.add_argument("--search", action="store_true")
     parser.add_argument("--ends", action="store_true", help="print how training episodes end")
+    parser.add_argument("--cosines", action="store_true", help="compare maps with the exact one")
     parser.add_argument("--workers", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("results/online-agents"))
     options = parser.parse_args()
@@ -286,7 +329,7 @@ def main() -> None:
         and (method != "map, not exploring" or agent == "dqn")
     ]
     jobs = {
-        (*one, seed): job(*one, CHOSEN[one[0]][one[2]], seed)
+        (*one, seed): job(*one, CHOSEN[one[0]][one[2]], seed, options.cosines)
         for seed, one in product(range(options.first_seed, options.seeds), asked)
         if one[1] not in FEWER_SEEDS or seed < FEWER_SEEDS[one[1]]
     }
@@ -296,8 +339,8 @@ def main() -> None:
     records: dict[tuple[str, str, str], list[Any]] = {}
     for (agent, world, method, _), made in jobs.items():
         records.setdefault((agent, world, method), []).append(of_job(store, made))
-    if options.ends:
-        ends(records)
+    if options.ends or options.cosines:
+        (ends if options.ends else cosines)(records)
         return
     print("\n| agent | world | budget | method | every seed | median steps to solve "
           "[95 % interval] | solved | deaths, mean | seconds |\n" + "|---" * 9 + "|")  # fmt: skip
