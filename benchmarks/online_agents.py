@@ -265,7 +265,7 @@ def ends(records: dict[tuple[str, str, str], list[Any]]) -> None:
 
 def cosines(records: dict[tuple[str, str, str], list[Any]]) -> None:
     """The cosine of the map with the exact one, where it is known, at each judgement."""
-    print("\n| agent | world | seed | solved at | steps: cosine (share of states that the map knows) |"
+    print("\n| agent | world | seed | solved at | steps: cosine (share of known states) |"
           "\n" + "|---" * 5 + "|")  # fmt: skip
     for (agent, world, _), found in records.items():
         for seed, record in enumerate(found):
