@@ -202,7 +202,8 @@ def run(settings: dict[str, Any], scratch: Path, report: Any) -> Outcome:
         known = np.isfinite(trained.maps)
         arrays["known"] = known.mean(axis=1)
         both = zip(trained.maps, known, strict=True)
-        arrays["cosine"] = np.array([cosine(v[None, k], truth[k])[0] for v, k in both])
+        alike = [cosine(v[None, k], truth[k])[0] if k.any() else np.nan for v, k in both]
+        arrays["cosine"] = np.array(alike)
     return Outcome(arrays, facts)
 
 
