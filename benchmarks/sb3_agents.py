@@ -250,7 +250,7 @@ def map_of(world: str, potential: str, seed: int, options: argparse.Namespace) -
     if potential == "DR":
         learned(Store(options.maps), MAPS[world], seed, {}).save(path)
     else:
-        few = {"updates": 3000} if world == "mountain-car" else {}  # as its states do not repeat
+        few: dict[str, Any] = {"updates": 3000} if world == "mountain-car" else {}
         successor = fit(data_of(MAPS[world])[0], objective="allo", vectors=1, seeds=[seed],
                         matrix="successor", discount=DISCOUNT, **few)  # fmt: skip
         print(f"<!-- map of {world}, {seed}: {successor.status[0]}, cosine with the exact one of "
