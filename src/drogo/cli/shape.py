@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     import numpy as np
     from rich.console import Console
 
-    from drogo import LogEigenvector
     from drogo.agents.shaping_experiment import Row
-    from drogo.learn import Eigenvectors
+    from drogo.learn import Eigenvectors, LogEigenvector
     from drogo.requests import ResultDirectory
     from drogo.worlds.grid import GridWorld
     from drogo.worlds.resolve import GridMap
