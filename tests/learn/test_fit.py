@@ -220,6 +220,15 @@ def test_what_converged_elsewhere_has_not_converged_here():
     assert after.updates == before.updates + 100
 
 
+def test_a_row_follows_though_all_lanes_diverged_before_it():
+    seen = []
+    settings = {"preset": "fast", "updates": 8000, "cap": np.inf}
+    found = sweep(balanced(CHAIN), grid={"step_size": [1e37, 1e38]}, **settings,
+                  callbacks=[lambda report: seen.append(report.update)])  # fmt: skip
+    assert [result.status for result in found.values()] == [("diverged",), ("diverged",)]
+    assert seen == [0, 200]
+
+
 def test_tables_in_double_precision():
     with jax.enable_x64(True), jax.numpy_dtype_promotion("standard"):
         assert np.isfinite(fit(balanced(CHAIN), **{**TABULAR, "updates": 20}).v).all()

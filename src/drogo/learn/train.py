@@ -192,16 +192,23 @@ def _log_if_due(
         answers = [callback(report) for callback in callbacks]  # every one of them is called
         if any(isinstance(answer, bool | np.bool_) and not answer for answer in answers):
             return progress, False
-    return progress, not (progress.is_logged and _finished(training, progress).all())
+    if not (_stops_early(training) and progress.is_logged):
+        return progress, True
+    return progress, not (_converged(training, progress) | (lost_at(progress) >= 0)).all()
 
 
-def _finished(training: Training, progress: Progress) -> Bool[np.ndarray, " lanes"]:
-    """Returns which lanes need no more updates, by the last row of the history."""
+def _stops_early(training: Training) -> bool:
+    return training.judge.configs[0].stop_early and training.judge.plan.repeats
+
+
+def _converged(training: Training, progress: Progress) -> Bool[np.ndarray, " lanes"]:
+    """Returns which lanes need no more updates, by the last row of the history. (Those that
+    diverged go on counting updates, so that the next row is reached.)"""
     judge = training.judge
-    if not (judge.configs[0].stop_early and judge.plan.repeats and progress.history):
+    if not (_stops_early(training) and progress.history):
         return np.zeros(len(judge.configs), dtype=bool)
     share = STOP_AT_RESIDUAL if judge.solution is None else STOP_AT_ERROR
-    return judge.converged(progress.last_row, share) | (lost_at(progress) >= 0)
+    return judge.converged(progress.last_row, share)
 
 
 def lost_at(progress: Progress) -> Int[np.ndarray, " lanes"]:
@@ -235,7 +242,7 @@ def _advance(training: Training, progress: Progress, count: int) -> Progress:
         training.sampler.draw(update, count),
         to_device(np.multiply.outer(factors, lane_sizes), jnp.float32),
         to_device(seed_of_lane),
-        to_device(~_finished(training, progress)),
+        to_device(~_converged(training, progress)),
         to_device(count),
     )
     return Progress(states, progress.history, (*progress.losses, np.asarray(losses)))
