@@ -281,6 +281,7 @@ def test_ggdo_learns_the_successor_representation_and_shapes_with_it():
             "is too large: the lowest reward is -1.5, and lam is 0.01",
         ),
         ({"vectors": 2, "objective": 3}, "objective is 3; give a name"),
+        ({"vectors": 2, "objective": dict}, r"objective is <class .dict.>; give a name \(gdo"),
     ],
 )
 def test_arguments_are_checked(settings, message):

@@ -289,7 +289,8 @@ def _factory(objective: Any) -> Any:
     if isinstance(objective, str):
         check_choice("objective", objective, tuple(SEVERAL))
         return SEVERAL[objective]
-    if not callable(objective):
+    other = isinstance(objective, type) and not issubclass(objective, AbstractSeveral)
+    if other or not callable(objective):
         raise ArgumentError(
             f"objective is {objective!r}; give a name ({', '.join(SEVERAL)}) or a subclass of "
             "drogo.learn.AbstractSeveral."
