@@ -6,7 +6,7 @@ import pytest
 
 from drogo import ArgumentError, GridWorld
 from drogo.agents import ExactDefault, Kind, learn_with_options
-from drogo.agents.option_learning import _greedy_returns
+from drogo.agents.option_learning import _greedy_episodes
 from drogo.agents.option_steps import Offered, Rules, advance, first_agents
 from drogo.use.options.tabular import TabularOption
 
@@ -91,11 +91,12 @@ def test_a_goal_is_left_with_a_step_that_teaches_nothing():
     assert np.asarray(after.tried)[0, 3].all()
 
 
-def test_greedy_returns():
+def test_greedy_episodes():
     q = np.zeros((2, 4, 4))
     q[0, :, RIGHT] = 1  # three steps to the goal
     q[1, :, LEFT] = 1
-    assert _greedy_returns(CORRIDOR, q, 7).tolist() == [-3, -7]
+    returns, arrived = _greedy_episodes(CORRIDOR, q, 7)
+    assert (returns.tolist(), arrived.tolist()) == ([-3, -7], [True, False])
 
 
 def test_agents_learn_the_way_and_a_seed_does_not_depend_on_others():

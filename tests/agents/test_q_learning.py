@@ -10,6 +10,7 @@ from drogo.agents import Grid, compare, optimal_values, q_learning
 from drogo.agents.comparison import greedy_path
 from drogo.agents.q_learning import Runs
 from drogo.agents.task import draw_random_numbers, make_task
+from drogo.agents.value_iteration import fewest_steps
 from drogo.errors import ArgumentError
 
 WINDY = """
@@ -148,8 +149,35 @@ def test_stochastic_worlds_and_many_starts():
 
 def test_steps_to_optimal_counts_from_where_it_stays():
     returns = np.array([[-9.0, -5, -9, -5, -5], [-5, -5, -5, -5, -5], [-5, -5, -5, -5, -6]])
-    runs = Runs(returns, np.full((3, 5), -5.0), 100, np.zeros(3, int), np.zeros((3, 1, 1)))
+    arrived = np.ones((3, 5), bool)
+    rest = (np.full((3, 5), -5.0), 100, np.zeros(3, int), np.zeros((3, 1, 1)))
+    runs = Runs(returns, arrived, *rest)
     np.testing.assert_array_equal(runs.steps_to_optimal, [400, 100, np.inf])
+    arrived[1, 2] = False
+    np.testing.assert_array_equal(
+        Runs(returns, arrived, *rest).steps_to_optimal, [400, 400, np.inf]
+    )
+
+
+def test_an_episode_that_was_cut_is_not_optimal():
+    """The way to the goal costs 42, and 20 steps that stay away from it cost 20."""
+    world = GridWorld.parse("step-limit: 20\n\n#######\n#S.xxG#\n#######\n")
+    runs = q_learning(
+        world.mdp, potential=np.zeros((2, 5)), weight=np.zeros(2), step_size=np.ones(2),
+        seed=np.arange(2), step_limit=20, steps=400, every=5,
+    )  # fmt: skip
+    assert (runs.returns > runs.best_return)[:, -1].all()
+    assert not runs.arrived[:, -1].any()
+    assert np.isinf(runs.steps_to_optimal).all()
+
+
+def test_the_fewest_steps_of_a_best_policy():
+    """The short way costs 22 and the long one 5; two ways of 2 steps are equally good."""
+    world = GridWorld.parse("#####\n#SxG#\n#...#\n#####\n")
+    assert fewest_steps(world.mdp)[int(world.start.argmax())] == 4
+    chain = [[0.5, 0.5, 0], [0, 0.5, 0.5], [0, 0, 0]]
+    mdp = MDP.from_arrays([chain], [-1, -1, 0], [2], start=0)
+    np.testing.assert_array_equal(fewest_steps(mdp), [2, 1, 0])
 
 
 @pytest.mark.parametrize("name", ["grid-task", "four-rooms", "grid-maze", "grid-room"])
@@ -195,7 +223,8 @@ def test_the_setting_that_is_reported(steps, before, chosen):
     returns = np.where(reached, 0.0, np.array(before)[:, None, None])
     visits, q = np.zeros((3, 2), int), np.zeros((3, 2, 1, 1))
     best = np.zeros_like(returns)
-    grid = Grid(returns, best, 100, visits, q, weight=np.ones(3), step_size=np.ones(3))
+    arrived = np.ones(returns.shape, bool)
+    grid = Grid(returns, arrived, best, 100, visits, q, weight=np.ones(3), step_size=np.ones(3))
     np.testing.assert_array_equal(grid.steps_to_optimal, steps)
     assert grid.chosen == chosen
 

@@ -99,6 +99,19 @@ def test_what_a_table_has_not_seen_is_unknown_and_a_goal_that_was_not_seen_is_to
     assert train_pictures.UNSEEN in title
 
 
+def test_a_goal_that_is_too_far_and_a_bad_end_that_was_found_are_told(tmp_path):
+    path = tmp_path / "far.txt"
+    path.write_text(
+        "step-limit: 8\ngoal L: -50\n\n##############\n#LS.........G#\n##############\n"
+    )
+    options = Train(str(path), agent="q-learning", seeds=2)
+    records = both(training.run_table, options, 100, tmp_path, seeds=2)
+    assert not np.isfinite(records["map", 0].arrays["solved_at"]).any()
+    cut, *lost = train_report.warnings_of(options, resolve(options.env), 100, records)
+    assert cut.startswith("The best policy takes 10 steps or more to the end, and episodes are cut")
+    assert [text[:33] for text in lost] == ["No goal was reached in training b"] * 2
+
+
 def test_a_time_limit_ends_episodes_of_a_control_problem(tmp_path):
     needs.module("stable_baselines3")
     record = run(training.run_deep, Train("MountainCar-v0"), 4, tmp_path, method="plain", seed=0)

@@ -87,7 +87,7 @@ def compare(
         **options,
     )
     arrays = {"weight": weight, "step_size": step_size}
-    for quantity in ("returns", "best_return", "low_reward_visits", "q"):
+    for quantity in ("returns", "arrived", "best_return", "low_reward_visits", "q"):
         lanes = getattr(runs, quantity)
         arrays[quantity] = lanes.reshape(len(settings), seeds, *lanes.shape[1:])
     return {

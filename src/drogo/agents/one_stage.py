@@ -224,14 +224,16 @@ def one_stage(
                 lanes = lanes._replace(reward=to_device(rewards))
             q = _replay(task, agents.q, lanes, to_device(model.count), sweeps)
             lanes = lanes._replace(agents=agents._replace(q=q))
-        returns, starts = _evaluate(task, lanes, evaluation, step_limit)
-        curves.append((returns, starts, cosine(model.v, truth), model.tried()))
+        evaluated = _evaluate(task, lanes, evaluation, step_limit)
+        curves.append((*evaluated, cosine(model.v, truth), model.tried()))
         maps += [np.where(model.known(), model.v, np.nan)] if keep_maps else []
         if progress is not None:
             progress(evaluation + 1)
-    returns, starts, cosines, tried = (np.stack(part, axis=1) for part in zip(*curves, strict=True))
+    parts = (np.stack(part, axis=1) for part in zip(*curves, strict=True))
+    returns, arrived, starts, cosines, tried = parts
     return OneStageRuns(
         returns=returns.astype(np.float64),
+        arrived=arrived,
         best_return=optimal_values(mdp)[starts],
         every=every,
         low_reward_visits=np.asarray(lanes.agents.visits),
@@ -261,8 +263,8 @@ def _train(
 @partial(jax.jit, static_argnames="step_limit")
 def _evaluate(
     task: Task, lanes: Lanes, evaluation: Array, step_limit: int
-) -> tuple[Float[Array, " lanes"], Int[Array, " lanes"]]:
-    """Returns the return and the first state of one greedy episode of each lane."""
+) -> tuple[Array, Array, Array]:
+    """Returns what `evaluate` tells of one greedy episode of each lane."""
     random = numbers_of_seeds(lanes, to_device(2 * evaluation + 1, jnp.uint32), step_limit)
     return evaluate(task, lanes.agents.q, random, lanes.seed_of_lane)
 

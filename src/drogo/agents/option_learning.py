@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from drogo.agents.option_steps import Agents, Offered, Rules, advance, first_agents
 from drogo.agents.q_learning import Runs
@@ -118,12 +118,12 @@ def learn_with_options(
     agents = first_agents(rules, offered, check_number("initial", initial))
     rngs = [np.random.default_rng([seed, 2]) for seed in seeds]
     plain, best_return = _plain(world), optimal_values(world.mdp)[int(rules.first)]
-    returns = []
+    evaluated = []
     for number in range(steps // every):
         numbers = np.stack([rng.random((2, every), np.float32) for rng in rngs], axis=2)
         numbers = np.tile(numbers.transpose(1, 0, 2), (1, 1, len(kinds)))
         agents, left, led = advance(rules, offered, agents, to_device(numbers))
-        returns.append(_greedy_returns(world, np.asarray(agents.q), step_limit))
+        evaluated.append(_greedy_episodes(world, np.asarray(agents.q), step_limit))
         if number < discoveries:
             tried, path = np.array(agents.tried), (np.asarray(left).T, np.asarray(led).T)
             for name, kind in kinds.items():
@@ -137,7 +137,7 @@ def learn_with_options(
                     offered, agents = _offer(world, offered, agents, lanes, found)
         if progress is not None:
             progress(number + 1)
-    curves = np.stack(returns, axis=1)
+    curves = [np.stack(part, axis=1) for part in zip(*evaluated, strict=True)]
     return {name: _runs(agents, curves, best_return, every, groups[name]) for name in kinds}
 
 
@@ -176,8 +176,11 @@ def _offer(
     return offered._replace(may=may, does=does), agents
 
 
-def _greedy_returns(world: TabularWorld, q: np.ndarray, steps: int) -> Float[np.ndarray, " lanes"]:
-    """The return of the best primitive actions, from the start, in at most so many steps."""
+def _greedy_episodes(
+    world: TabularWorld, q: np.ndarray, steps: int
+) -> tuple[Float[np.ndarray, " lanes"], Bool[np.ndarray, " lanes"]]:
+    """The return of the best primitive actions, from the start, in at most so many steps, and
+    whether they end in a terminal state."""
     states, actions = world.next_state.shape
     after = world.next_state[np.arange(states), q[..., :actions].argmax(axis=2)]
     entered = np.where(world.terminal, world.reward, 0.0)[after]
@@ -190,14 +193,17 @@ def _greedy_returns(world: TabularWorld, q: np.ndarray, steps: int) -> Float[np.
         total += along[lane, state]
         state = reached[lane, state]
         steps -= 2**doublings
-    return total
+    return total, world.terminal[state]
 
 
-def _runs(agents: Agents, curves: np.ndarray, best: float, every: int, lanes: slice) -> OptionRuns:
+def _runs(
+    agents: Agents, curves: list[np.ndarray], best: float, every: int, lanes: slice
+) -> OptionRuns:
     """Returns what became of some lanes."""
-    returns, seen = curves[lanes], agents.seen
+    returns, arrived = (part[lanes] for part in curves)
+    seen = agents.seen
     runs = Runs(
-        returns, np.full(returns.shape, best), every, np.asarray(seen.low[lanes]),
+        returns, arrived, np.full(returns.shape, best), every, np.asarray(seen.low[lanes]),
         np.asarray(agents.q[lanes]),
     )  # fmt: skip
     arrival = np.asarray(seen.arrival[lanes], dtype=np.float64)

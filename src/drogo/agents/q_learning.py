@@ -51,6 +51,7 @@ class Runs:
 
     Args:
         returns: The original, undiscounted return of each evaluation.
+        arrived: Whether its episode ended in a terminal state, and was not cut by the step limit.
         best_return: The largest expected return from the first state of each evaluation.
         every: The number of training steps between evaluations.
         low_reward_visits: Visits to low-reward states during training.
@@ -58,6 +59,7 @@ class Runs:
     """
 
     returns: Float[np.ndarray, "*lanes evaluations"]
+    arrived: Bool[np.ndarray, "*lanes evaluations"]
     best_return: Float[np.ndarray, "*lanes evaluations"]
     every: int
     low_reward_visits: Int[np.ndarray, "*lanes"]
@@ -65,9 +67,13 @@ class Runs:
 
     @cached_property
     def steps_to_optimal(self) -> Float[np.ndarray, "*lanes"]:
-        """Training steps until this and all later evaluations are optimal, or inf."""
+        """Training steps until this and all later evaluations are optimal, or inf.
+
+        An episode that was cut is not, however much it earned: it did not pay for the rest of its
+        way.
+        """
         tolerance = RETURN_TOLERANCE * np.maximum(1, np.abs(self.best_return))
-        optimal = self.returns >= self.best_return - tolerance
+        optimal = self.arrived & (self.returns >= self.best_return - tolerance)
         stays = np.logical_and.accumulate(optimal[..., ::-1], axis=-1)[..., ::-1]
         return np.where(stays.any(axis=-1), (stays.argmax(axis=-1) + 1.0) * self.every, np.inf)
 
@@ -125,20 +131,22 @@ def q_learning(
         groups.append(first_lanes(task, rewards, step_size[k], seed[k]))
     at_once = max(k for k in range(1, MOST_EVALUATIONS_A_CALL + 1) if rounds % k == 0)
 
-    def work(done: int, group: Lanes) -> tuple[Lanes, jax.Array, jax.Array]:
+    def work(done: int, group: Lanes) -> tuple[Lanes, tuple[jax.Array, ...]]:
         evaluations = jnp.arange(done, done + at_once, dtype=jnp.uint32)
         return jax.block_until_ready(advance(task, group, evaluations, every, step_limit))
 
     curves = []
     with ThreadPoolExecutor(workers) as pool:
         for done in range(0, rounds, at_once):
-            groups, *parts = zip(*pool.map(partial(work, done), groups), strict=True)
+            groups, evaluated = zip(*pool.map(partial(work, done), groups), strict=True)
+            parts = zip(*evaluated, strict=True)
             curves.append([np.concatenate(part, axis=1)[:, :lanes] for part in parts])
             if progress is not None:
                 progress(done + at_once)
-    returns, starts = (np.concatenate(column).T for column in zip(*curves, strict=True))
+    returns, arrived, starts = (np.concatenate(part).T for part in zip(*curves, strict=True))
     return Runs(
         returns=returns.astype(np.float64),
+        arrived=arrived,
         best_return=optimal_values(mdp)[starts],
         every=every,
         low_reward_visits=np.concatenate([group.agents.visits for group in groups])[:lanes],

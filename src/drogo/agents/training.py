@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, Integer
+from jaxtyping import Array, Bool, Float, Int, Integer
 
 from drogo.agents.task import RandomNumbers, Task, draw, draw_random_numbers, draw_start
 
@@ -123,8 +123,9 @@ def greedy_action(
 
 def evaluate(
     task: Task, q: Float[Array, "lanes states actions"], random: RandomNumbers, seed_of_lane: Array
-) -> tuple[Float[Array, " lanes"], Int[Array, " lanes"]]:
-    """Returns the return and the first state of one greedy episode of each lane.
+) -> tuple[Float[Array, " lanes"], Bool[Array, " lanes"], Int[Array, " lanes"]]:
+    """Returns of one greedy episode of each lane its return, whether it ended in a terminal state,
+    and its first state.
 
     `random` has a row for each seed and a column for each step that the episode may take.
     """
@@ -150,7 +151,8 @@ def evaluate(
     starts = jax.vmap(partial(draw_start, task))(numbers(0))
     lanes = q.shape[0]
     carry = (jnp.int32(0), starts, jnp.zeros(lanes), jnp.zeros(lanes, dtype=bool))
-    return jax.lax.while_loop(goes_on, body, carry)[2], starts
+    _, _, earned, arrived = jax.lax.while_loop(goes_on, body, carry)
+    return earned, arrived, starts
 
 
 @partial(jax.jit, static_argnames=("every", "step_limit"))
@@ -160,18 +162,18 @@ def advance(
     evaluations: Integer[Array, " evaluations"],
     every: int,
     step_limit: int,
-) -> tuple[Lanes, Float[Array, "evaluations lanes"], Int[Array, "evaluations lanes"]]:
+) -> tuple[Lanes, tuple[Array, Array, Array]]:
     """Trains for `every` steps before each of some evaluations, which are numbered from 0.
 
-    Returns the trained lanes, and the return and the first state of each evaluation.
+    Returns the trained lanes, and what `evaluate` returns, with a row for each evaluation.
     """
 
-    def train_and_evaluate(agents: Agent, evaluation: Array) -> tuple[Agent, tuple[Array, Array]]:
+    def train_and_evaluate(agents: Agent, evaluation: Array) -> tuple[Agent, tuple]:
         of_training = numbers_of_seeds(lanes, 2 * evaluation, every)
         by_step = RandomNumbers(*(part.T for part in of_training))
         agents, _ = train_lanes(task, step_limit, lanes._replace(agents=agents), by_step)
         random = numbers_of_seeds(lanes, 2 * evaluation + 1, step_limit)
         return agents, evaluate(task, agents.q, random, lanes.seed_of_lane)
 
-    agents, (returns, starts) = jax.lax.scan(train_and_evaluate, lanes.agents, evaluations)
-    return lanes._replace(agents=agents), returns, starts
+    agents, evaluated = jax.lax.scan(train_and_evaluate, lanes.agents, evaluations)
+    return lanes._replace(agents=agents), evaluated

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 from jaxtyping import Float
+from scipy import sparse
 
 from drogo.errors import NumericalError, check_share
 from drogo.mdp import MDP
 
 MOST_SWEEPS = 1_000_000
 TOLERANCE = 1e-12
+EQUAL = 1e-9
+"""Actions whose values differ relatively by less are equally good."""
 
 
 def action_values(
@@ -42,3 +45,20 @@ def optimal_values(mdp: MDP, discount: float = 1.0) -> Float[np.ndarray, " state
         f"value iteration still changed a value by {change:.2g} after {MOST_SWEEPS} sweeps. Is "
         "there a state from which no terminal state can be reached?"
     )
+
+
+def fewest_steps(mdp: MDP) -> Float[np.ndarray, " states"]:
+    """Returns in how few steps a policy with the best return can end an episode from each state.
+
+    Args:
+        mdp: The MDP.
+    """
+    values = action_values(mdp, optimal_values(mdp), 1.0)
+    best = values.max(axis=1, keepdims=True)
+    is_best = (values >= best - EQUAL * np.maximum(1, np.abs(best))) & ~mdp.terminal[:, None]
+    state, action = np.nonzero(is_best)
+    after = mdp.outcomes.next_state[state, action]
+    ways = (after.ravel(), np.repeat(state, after.shape[1]))  # backwards
+    graph = sparse.csr_array((np.ones(after.size), ways), shape=(mdp.n_states, mdp.n_states))
+    ends = np.flatnonzero(mdp.terminal)
+    return sparse.csgraph.dijkstra(graph, indices=ends, unweighted=True, min_only=True)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from drogo.worlds.resolve import GridMap
 
 FILES = {"curves": "curves.png", "paths": "paths.png", "runs": "runs.npz"}
-ARRAYS = ("weight", "step_size", "returns", "best_return", "steps_to_optimal",
+ARRAYS = ("weight", "step_size", "returns", "arrived", "best_return", "steps_to_optimal",
           "low_reward_visits", "q")  # fmt: skip
 EVERY = 100
 """Steps between evaluations."""
@@ -108,7 +108,7 @@ class Shape:
         from drogo.files import write_array_file
 
         world = named.grid
-        warning = _discount_warning(world, self.discount)
+        warning = limit_warning(world) or _discount_warning(world, self.discount)
         potentials = shaping_experiment.potentials(
             world,
             self._learned(named, console),
@@ -229,6 +229,19 @@ def _check_fit(fit: LogEigenvector | Eigenvectors, name: str, world: GridWorld) 
             f"{name} was not learned in {world.name}: its {len(fit.observations)} observations are "
             "not those of this world, in any kind of observation."
         )
+
+
+def limit_warning(world: GridWorld) -> str:
+    """Says so if the best policy cannot arrive before the step limit."""
+    from drogo.agents.value_iteration import fewest_steps
+
+    steps = int(fewest_steps(world.mdp)[world.start > 0].max())
+    if steps <= world.step_limit:
+        return ""
+    return (
+        f"The best policy takes {steps} steps or more to the end, and episodes are cut after "
+        f"{world.step_limit}: no agent can become optimal. Raise the step-limit of the map."
+    )
 
 
 def _discount_warning(world: GridWorld, discount: float) -> str:

@@ -11,10 +11,11 @@ import numpy as np
 
 from drogo.agents.trained import IN_A_ROW
 from drogo.cli.output import number, table
+from drogo.cli.shape import limit_warning
 from drogo.cli.train import Train
 from drogo.cli.training import METHODS, episodes_of, judged_every
 from drogo.runs.store import Record
-from drogo.worlds.resolve import LONGEST, Environment, World
+from drogo.worlds.resolve import LONGEST, Environment, GridMap, World
 
 Records = dict[tuple[str, int], Record]
 COUNTED = {
@@ -110,8 +111,8 @@ def _solved(options: Train, world: World) -> str:
     """Says what it means that a world is solved."""
     if options.agent == "q-learning":
         return (
-            "Solved: the return of a greedy episode is the best possible, and stays so until the "
-            f"end, in {IN_A_ROW} evaluations or more."
+            "Solved: a greedy episode arrives with the best possible return, and so do all later "
+            f"ones, {IN_A_ROW} or more of them."
         )
     episodes = episodes_of(world)
     which = "the episode" if episodes == 1 else f"all {episodes} episodes"
@@ -136,6 +137,9 @@ def warnings_of(options: Train, world: World, steps: int, records: Records) -> l
         records: The runs, by method and seed.
     """
     made = [note for record in records.values() for note in record.facts.get("notes", [])]
+    if options.agent == "q-learning" and isinstance(world, GridMap):
+        cut = limit_warning(world.grid)
+        made += [cut] if cut else []
     for method, name in (("map", "with"), ("plain", "without")):
         seen = np.concatenate([record.arrays["found"] for record in _of(records, method)])
         lost = np.flatnonzero(~seen.astype(bool)).tolist()

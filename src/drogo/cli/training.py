@@ -116,8 +116,10 @@ def run_table(settings: dict[str, Any], scratch: Path, report: Any) -> Outcome:
     )  # fmt: skip
     solved = runs.steps_to_optimal
     lasting = solved <= steps - (IN_A_ROW - 1) * every
+    goals = grid.terminal & ~(grid.reward < 0)
+    found = np.isfinite(runs.maps[:, -1, goals]).any(axis=1)  # it is NaN where no agent was
     arrays = {"steps": every * np.arange(1.0, runs.returns.shape[1] + 1), "returns": runs.returns,
-              "solved_at": np.where(lasting, solved, np.inf), "found": runs.found,
+              "solved_at": np.where(lasting, solved, np.inf), "found": found,
               "failed_later": np.zeros((seeds, 2)), "maps": runs.maps[0],
               "low_reward_visits": runs.low_reward_visits.astype(float)}  # fmt: skip
     return Outcome(arrays, {"replayed_every": map_every})

@@ -13,7 +13,7 @@ from drogo.agents.shaping_experiment import potentials
 from drogo.runs.job import Outcome, Report
 from drogo.worlds.grid import GridWorld
 
-ARRAYS = ("weight", "step_size", "returns", "best_return", "low_reward_visits")
+ARRAYS = ("weight", "step_size", "returns", "arrived", "best_return", "low_reward_visits")
 EVERY = 100
 """Steps between evaluations, unless the settings have another number."""
 
