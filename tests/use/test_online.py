@@ -542,3 +542,15 @@ def test_the_pure_learner_inside_a_scan():
     live = ~WORLD.terminal
     v = learner.value(trained, jnp.asarray(WORLD.observations("coordinates")))[live]
     assert np.corrcoef(v, exact.log_column(WORLD.mdp, LAM)[live])[0, 1] > 0.9
+
+
+@pytest.mark.parametrize("reward", [np.nan, np.inf])
+def test_rewards_that_are_no_numbers_are_an_error_whatever_the_map_counts(reward):
+    """The agent learns from its own rewards, also where the map has a cost in their place."""
+    online = OnlineTable(BOX, FOUR, reward=-1.0)
+    seen = np.zeros((2, 2), np.float32)
+    with pytest.raises(DataError, match=f"a reward of the agent is {reward}"):
+        online.observe(seen, [0, 1], [-1.0, reward], seen, [False, False])
+    assert online.steps == 0
+    with pytest.raises(DataError, match=f"a reward of the agent is {reward}"):
+        online.shaped([-1.0, reward], seen, seen, [False, False])

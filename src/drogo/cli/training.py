@@ -140,7 +140,7 @@ def run_deep(settings: dict[str, Any], scratch: Path, report: Any) -> Outcome:
         notes = [f"A checkpoint was dropped and its run was started afresh: {error}"]
         trained, looked_at = _train(settings, world, path, report)
     except DataError as error:
-        if "reward" not in str(error):
+        if "reward=-1.0" not in str(error):
             raise
         raise DataError(f"{error} On the command line this is --reward -1.") from error
     places, names = plane_of(looked_at) if looked_at.size else (np.zeros((0, 2)), ("", ""))

@@ -288,14 +288,17 @@ class AbstractOnlineMap(AbstractShaping):
             or not ((actions >= 0) & (actions < self.n_actions)).all()
         ):
             raise DataError(f"an action is none of the numbers from 0 to {self.n_actions - 1}.")
+        _check_finite(rewards)
         if self.reward is not None:
             rewards = np.full(n, self.reward)
-        if not (np.isfinite(rewards) & (rewards < 0)).all():
-            worst = float(rewards[~(np.isfinite(rewards) & (rewards < 0))][0])
+        if not (rewards < 0).all():
             raise DataError(
-                f"a reward is {worst}; the map needs a cost for every step: a negative number.",
-                remedy="Give reward=-1.0 to the map, which then counts every step alike. The "
-                "agent's own rewards stay as they are.",
+                f"a reward is {float(rewards.max())}; the map needs a cost for every step: a "
+                "negative number.",
+                remedy="Give reward=-1.0 to the map, which then counts every step alike. The agent "
+                "keeps its own rewards, such as a bonus at the goal. If some ends are worse than "
+                "others, tell the map with terminal_value= of LearnMap or of the wrapper, or with "
+                'info["terminal_value"] of the environment.',
             )
         value = np.where(ended, value, 0.0)
         if not np.isfinite(value).all():
@@ -341,9 +344,20 @@ class AbstractOnlineMap(AbstractShaping):
     ) -> Float[np.ndarray, " n"]:
         seen = [self._checked(part) for part in (observation, next_observation)]
         rewards, ended = as_columns(*seen, reward, terminated)
+        _check_finite(rewards)
         # One call, which is faster than two.
         before, after = np.split(self.potential(np.concatenate(seen)), 2)
         if self.terminal == "zero":
             after = np.where(ended, 0.0, after)
         shaping = self.discount * after - before
         return mixed(rewards.astype(np.float64), shaping, self.weight)
+
+
+def _check_finite(rewards: np.ndarray) -> None:
+    """Raises an error unless the agent's own rewards are numbers that it can learn from."""
+    finite = np.isfinite(rewards)
+    if not finite.all():
+        raise DataError(
+            f"a reward of the agent is {float(rewards[~finite][0])}, so that it cannot learn.",
+            remedy="Mend the environment, or the wrapper that changes its rewards.",
+        )
