@@ -203,23 +203,39 @@ def test_until_a_goal_is_found_the_map_explores_for_an_agent(sb3, ours, tmp_path
     assert agent.explorer is online
     assert online.found
     seen = WORLD.observations("coordinates")
+    agent._last_obs = np.repeat(seen[:1], 60, axis=0)  # where training goes on
+
+    def drawn():
+        return agent._sample_action(0, n_envs=60)[0]
+
     untold = OnlineTable(*spaces(make()))
     agent.explorer = untold  # in which nothing is found: all actions are equal
-    drawn = {int(agent.predict(seen[0])[0]) for _ in range(60)}
-    assert drawn == {0, 1, 2, 3}
+    assert set(drawn()) == {0, 1, 2, 3}
     agent.explorer = online  # from now on its actions replace the random ones alone
-    promised = online.logits(seen[:1])[0]
+    promised = online.logits(seen[:1])[0].argmax()
     agent.exploration_rate = 1.0
-    drawn = [int(agent.predict(seen[0])[0]) for _ in range(60)]
-    assert drawn.count(promised.argmax()) > 40
+    assert (drawn() == promised).sum() > 40
     agent.exploration_rate = 0.0
-    own = agent.predict(seen, deterministic=True)[0].tolist()
-    assert [int(agent.predict(one)[0]) for one in seen] == own
+    assert (drawn() == agent.predict(seen[0], deterministic=True)[0]).all()
     agent.save(tmp_path / "agent.zip")
     again = ours.ExploringDQN.load(tmp_path / "agent.zip")
     assert again.explorer is None
     actions = [model.predict(seen, deterministic=True)[0].tolist() for model in (agent, again)]
     assert actions[0] == actions[1]
+
+
+def test_what_an_exploring_agent_predicts_is_its_own(sb3, ours):
+    """As a `DQN`, which turns the axes of images around, and draws by its exploration rate."""
+    vec_env = sb3.common.vec_env
+    turned = vec_env.VecTransposeImage(vec_env.DummyVecEnv([Pictures]))
+    online = OnlineTable(*spaces(turned))
+    agent = dqn(sb3, ours, online, env=Pictures(), kind=ours.ExploringDQN)
+    with pytest.warns(UserWarning, match="no terminal state"):
+        agent.learn(3, callback=ours.LearnMap(online))
+    picture, agent.exploration_rate = Pictures().reset(seed=0)[0], 0.0
+    own = agent.predict(picture, deterministic=True)[0]
+    assert not online.found
+    assert {int(agent.predict(picture)[0]) for _ in range(20)} == {int(own)}
 
 
 @pytest.mark.slow

@@ -97,36 +97,33 @@ class ExploringDQN(DQN):
 
     After its first steps, which are random (`learning_starts`), and until a goal is found it does
     what the map promises most of while it trains, which leads to what was not tried yet: there is
-    nothing else worth doing. From then on it is epsilon-greedy, and the
-    actions that a `DQN` would draw at random are the map's. `LearnMap` tells it which map. Its
-    arguments are those of `DQN`.
+    nothing else worth doing. From then on it is epsilon-greedy, and the actions that a `DQN` would
+    draw at random are the map's. `LearnMap` tells it which map. Its arguments, and what it predicts
+    once it is trained, are those of `DQN`.
     """
 
     explorer: AbstractOnlineMap | None = None
 
-    def predict(
-        self,
-        observation: Any,
-        state: Any = None,
-        episode_start: Any = None,
-        deterministic: bool = False,
-    ) -> tuple[np.ndarray, Any]:
-        """Returns the actions for some observations, as in `DQN`."""
+    def _sample_action(
+        self, learning_starts: int, action_noise: Any = None, n_envs: int = 1
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the actions of the next step of training, twice: for the environments, and for
+        the replay."""
         online = self.explorer
-        if deterministic or online is None:
-            return super().predict(observation, state, episode_start, deterministic)
+        if online is None or self.num_timesteps < learning_starts:
+            return super()._sample_action(learning_starts, action_noise, n_envs)
         # The generator that SB3 draws from, with its seed.
         rng = np.random.Generator(np.random.get_bit_generator())  # pyright: ignore[reportAttributeAccessIssue]
+        seen: Any = self._last_obs
         if online.found and rng.random() >= self.exploration_rate:
-            return super().predict(observation, state, episode_start, deterministic=True)
-        seen: Any = np.asarray(observation)
+            actions, _ = self.predict(seen, deterministic=True)
+            return actions, actions
         normalised = self.get_vec_normalize_env()
         seen = seen if normalised is None else normalised.unnormalize_obs(seen)
-        is_batch = seen.shape != online.shape
-        actions = online.act(seen if is_batch else seen[None], rng)
-        is_random = rng.random(len(actions)) < RANDOM
-        actions = np.where(is_random, rng.integers(online.n_actions, size=len(actions)), actions)
-        return (actions if is_batch else np.asarray(actions[0])), state
+        actions = online.act(seen, rng)
+        is_random = rng.random(n_envs) < RANDOM
+        actions = np.where(is_random, rng.integers(online.n_actions, size=n_envs), actions)
+        return actions, actions
 
     def _excluded_save_params(self) -> list[str]:
         return [*super()._excluded_save_params(), "explorer"]
