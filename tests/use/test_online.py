@@ -495,6 +495,44 @@ def test_lava_is_no_goal_in_any_reset_mode(mode):
     assert envs.online.seen().reward == pytest.approx(np.full(2, -1.0))
 
 
+@pytest.mark.parametrize("is_vector", [False, True])
+def test_ends_are_told_apart_where_the_environment_does_not(is_vector):
+    """A hole and a goal, of which only the goal pays: the last reward decides."""
+
+    class Lake(gymnasium.Env):
+        observation_space, action_space = gymnasium.spaces.Discrete(3), gymnasium.spaces.Discrete(2)
+
+        def reset(self, *, seed=None, options=None):
+            return 0, {}
+
+        def step(self, action):
+            return int(action) + 1, float(action), True, False, {}
+
+    online = OnlineTable(Lake.observation_space, Lake.action_space, reward=-1.0, every=1)
+    worth = {"terminal_value": lambda step: 0.0 if step.reward > 0 else -50.0}
+    if is_vector:
+        env = VectorOnlineShaping(gymnasium.vector.SyncVectorEnv([Lake]), online, **worth)
+        hole, goal = np.array([0]), np.array([1])
+    else:
+        env, hole, goal = OnlineShaping(Lake(), online, **worth), 0, 1
+    env.reset()
+    env.step(hole)
+    assert not online.found
+    env.reset()
+    env.step(goal)
+    assert online.found
+    assert sorted(online.seen().terminal_value) == [-50, 0]
+    with pytest.raises(ArgumentError, match="terminal_value"):
+        OnlineShaping(Lake(), online, terminal_value=np.nan)
+
+
+def test_a_bonus_at_the_goal_is_refused_with_what_to_do():
+    online = OnlineTable(BOX, FOUR)
+    seen = np.zeros((2, 2), np.float32)
+    with pytest.raises(DataError, match=r"a reward is 10\.0.*reward=-1\.0.*bonus.*terminal_value="):
+        online.observe(seen, [0, 1], [-1.0, 10.0], seen, [False, True])
+
+
 @pytest.mark.parametrize("mode", list(AutoresetMode))
 def test_vectors_in_all_reset_modes(mode):
     """Whatever the mode, the map sees real steps alone: its map is that of the world."""

@@ -299,6 +299,23 @@ def test_an_interrupted_rollout_leaves_nothing_behind(sb3, ours):
     assert online.steps == 74
 
 
+@pytest.mark.parametrize("algorithm", ["DQN", "PPO"])
+def test_all_ends_are_worth_what_a_user_says(sb3, ours, algorithm):
+    env = make()
+    online = OnlineTable(*spaces(env), reward=-1.0, every=10)
+    if algorithm == "DQN":
+        agent = dqn(sb3, ours, online)
+    else:
+        agent = sb3.PPO("MlpPolicy", env, n_steps=64, n_epochs=1, seed=0, device="cpu")
+    with pytest.warns(UserWarning, match="no terminal state worth 0"):
+        agent.learn(
+            300, callback=ours.LearnMap(online, terminal_value=lambda step: 2 * step.reward)
+        )
+    seen = online.seen()
+    assert seen.terminated.any()
+    assert set(seen.terminal_value[seen.terminated]) <= {-2.0, -40.0}
+
+
 def test_a_budget_without_a_terminal_state_is_told(sb3, ours):
     online = OnlineTable(*spaces(make()))
     with pytest.warns(UserWarning, match="no terminal state worth 0 or more was seen in 4 steps"):

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from jaxtyping import Float
 
 from drogo.errors import ArgumentError, check_number
 
@@ -59,6 +63,35 @@ def is_bad(info: Mapping[str, Any]) -> bool:
         info: What the environment reported with the last step of an episode.
     """
     return (info.get("terminal_value") or 0.0) < 0
+
+
+def split_rewards(
+    observations: npt.ArrayLike,
+    actions: npt.ArrayLike,
+    rewards: npt.ArrayLike,
+    next_observations: npt.ArrayLike,
+    terminated: npt.ArrayLike,
+    infos: Sequence[Mapping[str, Any]],
+    terminal_value: NumberOfStep,
+) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+    """Returns the rewards of some steps without the values of terminal states, and these values.
+
+    Args:
+        observations: What was left.
+        actions: The actions.
+        rewards: The rewards.
+        next_observations: What was reached.
+        terminated: Which steps reached a terminal state.
+        infos: What the environment reported with each step.
+        terminal_value: As in `collect`.
+    """
+    before, taken, after = (np.asarray(part) for part in (observations, actions, next_observations))
+    own = np.array(rewards, dtype=np.float64)
+    values = np.zeros(len(own))
+    for k in np.flatnonzero(terminated).tolist():
+        step = Step(before[k], taken[k], float(own[k]), after[k], True, False, dict(infos[k]))
+        own[k], values[k] = step.numbers(None, terminal_value)
+    return own, values
 
 
 def _number_of(given: NumberOfStep, step: Step, otherwise: Any) -> Any:

@@ -31,6 +31,7 @@ from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 from stable_baselines3.common.type_aliases import ReplayBufferSamples
 from stable_baselines3.common.vec_env import VecTransposeImage, is_vecenv_wrapped
 
+from drogo.data.step import NumberOfStep, number_or_function, split_rewards
 from drogo.errors import ArgumentError
 from drogo.use.online.base import AbstractOnlineMap
 from drogo.use.online.shaping import AbstractShaping
@@ -137,12 +138,18 @@ class LearnMap(BaseCallback):
 
     Args:
         shaping: The map, or one of its rivals.
+        terminal_value: The value of a terminal state, in units of reward: a number, or a function
+            of the last `Step` of an episode, as in `collect`. By default
+            `info["terminal_value"]`, or else 0.
         verbose: As in `BaseCallback`.
     """
 
-    def __init__(self, shaping: AbstractShaping, *, verbose: int = 0) -> None:
+    def __init__(
+        self, shaping: AbstractShaping, *, terminal_value: NumberOfStep = None, verbose: int = 0
+    ) -> None:
         super().__init__(verbose)
         self.shaping = shaping
+        self.terminal_value = number_or_function("terminal_value", terminal_value)
         self._rollout: list[tuple[np.ndarray, ...]] = []
 
     def _on_training_start(self) -> None:
@@ -204,9 +211,10 @@ class LearnMap(BaseCallback):
         own = local["rewards"] if normalised is None else normalised.get_original_reward()
         ended = dones & ~cut
         actions = np.asarray(local["actions"]).reshape(len(dones), -1)[:, 0]
-        values = [info.get("terminal_value") or 0.0 for info in local["infos"]]
-        worth = np.where(ended, values, 0.0)
-        self.shaping.observe(self._before, actions, own - worth, after, ended, worth)
+        costs, worth = split_rewards(
+            self._before, actions, own, after, ended, local["infos"], self.terminal_value
+        )
+        self.shaping.observe(self._before, actions, costs, after, ended, worth)
         if isinstance(self.model, OnPolicyAlgorithm):
             own = np.array(local["rewards"])
             self._rollout.append((own, self._before, after, ended, actions))

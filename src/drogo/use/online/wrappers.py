@@ -13,7 +13,7 @@ import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from drogo.data.step import info_of
+from drogo.data.step import NumberOfStep, info_of, number_or_function, split_rewards
 from drogo.use.online.base import AbstractOnlineMap
 from drogo.use.online.shaping import AbstractShaping
 from drogo.use.shaping import last_observations, mixed
@@ -28,12 +28,22 @@ class OnlineShaping(gymnasium.Wrapper):
     Args:
         env: The environment.
         online: The map, which has the weight and the discount.
+        terminal_value: The value of a terminal state, in units of reward: a number, or a function
+            of the last `Step` of an episode, as in `collect`. By default
+            `info["terminal_value"]`, or else 0.
     """
 
-    def __init__(self, env: gymnasium.Env, online: AbstractOnlineMap) -> None:
+    def __init__(
+        self,
+        env: gymnasium.Env,
+        online: AbstractOnlineMap,
+        *,
+        terminal_value: NumberOfStep = None,
+    ) -> None:
         super().__init__(env)
         online.check_spaces(env.observation_space, env.action_space)
         self.online = online
+        self.terminal_value = number_or_function("terminal_value", terminal_value)
 
     def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
         observation, info = self.env.reset(**kwargs)
@@ -43,9 +53,11 @@ class OnlineShaping(gymnasium.Wrapper):
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         observation, reward, terminated, truncated, info = self.env.step(action)
-        online, worth = self.online, float(info.get("terminal_value") or 0.0) * bool(terminated)
-        online.observe([self._before], [action], [float(reward) - worth], [observation],
-                       [terminated], [worth])  # fmt: skip
+        online, before, after = self.online, [self._before], [observation]
+        own, worth = split_rewards(
+            before, [action], [float(reward)], after, [terminated], [info], self.terminal_value
+        )
+        online.observe(before, [action], own, after, [terminated], worth)
         online.train()
         value = float(online.potential(np.asarray(observation)[None])[0])
         counted = 0.0 if terminated and online.terminal == "zero" else value
@@ -105,12 +117,16 @@ class VectorOnlineShaping(gymnasium.vector.VectorWrapper):
     Args:
         env: The vector of environments.
         online: The map, which has the weight and the discount.
+        terminal_value: As in `OnlineShaping`.
     """
 
-    def __init__(self, env: VectorEnv, online: AbstractOnlineMap) -> None:
+    def __init__(
+        self, env: VectorEnv, online: AbstractOnlineMap, *, terminal_value: NumberOfStep = None
+    ) -> None:
         super().__init__(env)
         online.check_spaces(env.single_observation_space, env.single_action_space)
         self.online = online
+        self.terminal_value = number_or_function("terminal_value", terminal_value)
 
     def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
         observations, infos = self.env.reset(**kwargs)
@@ -127,9 +143,12 @@ class VectorOnlineShaping(gymnasium.vector.VectorWrapper):
             reached[ended] = last
         mode = self.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
         real = ~self._over if mode == AutoresetMode.NEXT_STEP else np.ones_like(self._over)
-        told = [info_of(infos, k).get("terminal_value") or 0.0 for k in range(self.num_envs)]
-        worth = np.where(terminated, told, 0.0)
-        columns = (self._before, np.asarray(actions), rewards - worth, reached, terminated, worth)
+        told = [info_of(infos, k) for k in range(self.num_envs)]
+        taken, before = np.asarray(actions), self._before
+        own, worth = split_rewards(
+            before, taken, rewards, reached, terminated, told, self.terminal_value
+        )
+        columns = (before, taken, own, reached, terminated, worth)
         online.observe(*(column[real] for column in columns))
         online.train()
         counted = online.potential(reached)
