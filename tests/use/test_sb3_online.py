@@ -220,8 +220,52 @@ def test_until_a_goal_is_found_the_map_explores_for_an_agent(sb3, ours, tmp_path
     agent.save(tmp_path / "agent.zip")
     again = ours.ExploringDQN.load(tmp_path / "agent.zip")
     assert again.explorer is None
+    assert again.replay_buffer.shaping is None
     actions = [model.predict(seen, deterministic=True)[0].tolist() for model in (agent, again)]
     assert actions[0] == actions[1]
+
+
+@pytest.mark.filterwarnings("ignore:no terminal state")
+@pytest.mark.parametrize("kind", ["DQN", "ExploringDQN"])
+def test_a_saved_agent_holds_no_map_and_goes_on_with_that_of_a_user(sb3, ours, tmp_path, kind):
+    online, kind = OnlineTable(*spaces(make())), getattr(ours, kind)
+    agent = dqn(sb3, ours, online, kind=kind)
+    agent.learn(12, callback=ours.LearnMap(online))
+    agent.save(tmp_path / "agent.zip")
+    stored = sb3.common.save_util.load_from_zip_file(tmp_path / "agent.zip")[0]
+    assert stored["replay_buffer_kwargs"] == {"shaping": None}
+    again, other = kind.load(tmp_path / "agent.zip", env=make()), OnlineTable(*spaces(make()))
+    again.learn(8, callback=ours.LearnMap(other), reset_num_timesteps=False)
+    assert again.replay_buffer.shaping is other
+    assert (agent.replay_buffer.shaping, other.steps) == (online, 8)
+
+
+def test_training_on_without_the_callback_is_told_once(sb3, ours):
+    online = OnlineTable(*spaces(make()))
+    agent = dqn(sb3, ours, online)
+    with pytest.warns(UserWarning, match="no terminal state"):
+        agent.learn(8, callback=ours.LearnMap(online))
+    with pytest.warns(UserWarning, match="does not learn any more") as told:
+        agent.learn(12, reset_num_timesteps=False)
+    assert len(told) == 1
+
+
+def test_several_steps_at_once_are_a_clear_error(sb3, ours):
+    online = OnlineTable(*spaces(make()))
+    with pytest.warns(UserWarning, match="n_steps=3"):
+        agent = dqn(sb3, ours, online, n_steps=3)
+    with pytest.raises(ArgumentError, match="n_steps is 3; a shaped replay draws single steps"):
+        agent.learn(8, callback=ours.LearnMap(online))
+
+
+def test_frames_stacked_around_a_normalisation_are_a_clear_error(sb3, ours):
+    vec_env = sb3.common.vec_env
+    normalised = vec_env.VecNormalize(vec_env.DummyVecEnv([make]))
+    envs = vec_env.VecFrameStack(normalised, 3)
+    online = OnlineMap(*spaces(envs))
+    agent = sb3.PPO("MlpPolicy", envs, n_steps=64, device="cpu")
+    with pytest.raises(ArgumentError, match="VecNormalize outermost"):
+        agent.learn(64, callback=ours.LearnMap(online))
 
 
 def test_what_an_exploring_agent_predicts_is_its_own(sb3, ours):
@@ -370,8 +414,9 @@ def test_killed_and_resumed_the_map_and_the_agent_go_on_together(sb3, ours, tmp_
     agent.learn(40, reset_num_timesteps=False, callback=ours.LearnMap(online))
     assert agent.num_timesteps == online.steps == steps + 40
     assert online.updates == updates + 40
+    warmer = OnlineMap(*spaces(make()), **options, lam=3.0)
     with pytest.raises(BadCheckpoint, match="differs in"):
-        restore(path, agent, OnlineMap(*spaces(make()), **options, lam=3.0))
+        restore(path, dqn(sb3, ours, warmer), warmer)
     before = {name: tensor.clone() for name, tensor in agent.policy.state_dict().items()}
     other = OnlineMap(*spaces(make()), **options)
     three = sb3.common.env_util.make_vec_env(make, 3)
@@ -421,6 +466,34 @@ def test_a_ppo_and_its_normalisation_are_restored(sb3, ours, tmp_path):
     assert again.get_vec_normalize_env().ret_rms.var == agent.get_vec_normalize_env().ret_rms.var
     for name, tensor in agent.policy.state_dict().items():
         assert (again.policy.state_dict()[name] == tensor).all()
+
+
+@pytest.mark.parametrize("algorithm", ["DQN", "PPO"])
+def test_an_agent_is_not_kept_without_its_map(sb3, ours, tmp_path, algorithm):
+    from drogo.use.sb3_files import Checkpoints, restore
+
+    online, path = OnlineTable(*spaces(make())), tmp_path / "run.npz"
+    if algorithm == "DQN":
+        agent = dqn(sb3, ours, online)
+        with pytest.raises(ArgumentError, match="shaped by a map, which is not the one given"):
+            restore(path, agent)
+    else:
+        agent = sb3.PPO("MlpPolicy", make(), n_steps=64, device="cpu")
+    for callbacks in ([ours.LearnMap(online), Checkpoints(path)],
+                      [Checkpoints(path, OnlineTable(*spaces(make()))), ours.LearnMap(online)]):  # fmt: skip
+        with pytest.raises(ArgumentError, match="shaped by a map, which is not the one given"):
+            agent.learn(10, callback=callbacks)
+    assert agent.num_timesteps == 0
+    assert not path.exists()
+
+
+def test_an_agent_of_several_optimisers_is_refused_before_it_trains(sb3, tmp_path):
+    from drogo.use.sb3_files import Checkpoints
+
+    sac = sb3.SAC("MlpPolicy", gymnasium.make("Pendulum-v1"), device="cpu", buffer_size=10)
+    with pytest.raises(ArgumentError, match="SAC has several optimisers.* a DQN, a PPO or an A2C"):
+        sac.learn(5, callback=Checkpoints(tmp_path / "run.npz"))
+    assert sac.num_timesteps == 0
 
 
 def test_a_checkpoint_holds_nothing_that_was_not_learned_from(sb3, ours, tmp_path, monkeypatch):

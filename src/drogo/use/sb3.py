@@ -48,26 +48,44 @@ class ShapedReplayBuffer(ReplayBuffer):
 
     It holds the environment's own rewards. Use it with the callback `LearnMap`.
 
-    A buffer that is saved by `agent.save_replay_buffer` has no map in it; `LearnMap` gives it one
-    again.
+    Neither the file of `agent.save_replay_buffer` nor, once the agent has trained, that of
+    `agent.save` has the map in it; `LearnMap` gives the buffer one again.
 
     Args:
-        shaping: What shapes the rewards.
+        shaping: What shapes the rewards; None if `LearnMap` is to say.
         *args: Those of `ReplayBuffer`.
         **kwargs: Those of `ReplayBuffer`.
     """
 
-    def __init__(self, *args: Any, shaping: AbstractShaping, **kwargs: Any) -> None:
+    _observed: int = 0
+    """How many steps the map had observed when the last one was added."""
+    _warned: bool = False
+
+    def __init__(self, *args: Any, shaping: AbstractShaping | None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if self.optimize_memory_usage:
             raise ArgumentError(
                 "a shaped replay needs the last observation of every episode, which a buffer with "
                 "optimize_memory_usage=True does not keep. Leave it out."
             )
-        self.shaping: AbstractShaping | None = shaping
+        self.shaping = shaping
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "shaping": None}
+
+    def add(self, *args: Any, **kwargs: Any) -> None:
+        """Takes a step of each environment, as in `ReplayBuffer`."""
+        super().add(*args, **kwargs)
+        steps = 0 if self.shaping is None else self.shaping.steps
+        if steps == self._observed > 0 and not self._warned:
+            self._warned = True
+            warnings.warn(
+                "the map that shapes this replay did not observe the last step: it does not learn "
+                "any more. Give the callback too: agent.learn(..., callback=LearnMap(online)).",
+                UserWarning,
+                stacklevel=2,
+            )
+        self._observed = steps
 
     def _get_samples(self, batch_inds: np.ndarray, env: Any = None) -> ReplayBufferSamples:
         if self.shaping is None or self.shaping.steps == 0:
@@ -156,7 +174,10 @@ class LearnMap(BaseCallback):
         model = self.model
         if isinstance(model, OffPolicyAlgorithm):
             self._check_replay(model)
-        elif not isinstance(model, OnPolicyAlgorithm):
+        elif isinstance(model, OnPolicyAlgorithm):
+            # What shapes a replay is known by the same name (`drogo.use.sb3_files`).
+            model.rollout_buffer.shaping = self.shaping  # pyright: ignore[reportAttributeAccessIssue]
+        else:
             raise ArgumentError(f"{type(model).__name__} is neither on-policy nor off-policy.")
         self.shaping.attach(model)
         self._check_normalisation()
@@ -168,6 +189,11 @@ class LearnMap(BaseCallback):
 
     def _check_replay(self, model: OffPolicyAlgorithm) -> None:
         buffer = model.replay_buffer
+        if model.n_steps > 1:
+            raise ArgumentError(
+                f"n_steps is {model.n_steps}; a shaped replay draws single steps.",
+                remedy=f"Make the {type(model).__name__} with n_steps=1.",
+            )
         if isinstance(buffer, ShapedReplayBuffer) and buffer.shaping is None:
             buffer.shaping = self.shaping
         if not isinstance(buffer, ShapedReplayBuffer) or buffer.shaping is not self.shaping:
@@ -177,6 +203,8 @@ class LearnMap(BaseCallback):
                 remedy="Give replay_buffer_class=ShapedReplayBuffer and "
                 'replay_buffer_kwargs={"shaping": online} to the agent.',
             )
+        # The agent makes no further buffer of them, and would save the map with them.
+        model.replay_buffer_kwargs = {**model.replay_buffer_kwargs, "shaping": None}
 
     def _check_normalisation(self) -> None:
         normalised, env = self.model.get_vec_normalize_env(), self.model.get_env()
@@ -188,6 +216,13 @@ class LearnMap(BaseCallback):
                 "episode back to the bit, so that a table would take it for a new state, nor the "
                 "axes of an image as the agent sees them.",
                 remedy="Use VecNormalize(..., norm_obs=False), or an OnlineMap of numbers.",
+            )
+        if normalised.observation_space.shape != env.observation_space.shape:
+            raise ArgumentError(
+                "a wrapper around a VecNormalize, such as VecFrameStack, changes the shape of the "
+                "observations, so that they cannot be given to the map as they were before they "
+                "were normalised.",
+                remedy="Put the VecNormalize outermost: VecNormalize(VecFrameStack(env, ...)).",
             )
 
     def _original(self, observations: Any) -> np.ndarray:

@@ -63,6 +63,7 @@ def save(
         online: Its map, if it has one.
         **parts: What else goes on with them.
     """
+    _check_kept(agent, online)
     arrays = as_section(AGENT, dict(_tensors(agent)))
     arrays |= as_section(NORM, _statistics(agent))
     arrays |= {} if online is None else as_section(MAP, online.arrays())
@@ -92,6 +93,7 @@ def restore(
     Raises:
         BadCheckpoint: It is the file of another agent or map, or it is damaged.
     """
+    _check_kept(agent, online)
 
     def check(stored: dict[str, Any], headers: dict[str, Header]) -> None:
         differ = differences(stored, {"format": FORMAT, **_request(agent, online, parts)})
@@ -142,12 +144,32 @@ class Checkpoints(BaseCallback):
         return True
 
     def _on_rollout_start(self) -> None:  # after the agent has learned from the last rollout
+        _check_kept(self.model, self.online)
         if time.monotonic() - self._saved > self.seconds:
             save(self.path, self.model, self.online, **self.parts)
             self._saved = time.monotonic()
 
     def _on_training_end(self) -> None:
         save(self.path, self.model, self.online, **self.parts)
+
+
+def _check_kept(agent: BaseAlgorithm, online: AbstractOnlineMap | None) -> None:
+    """Raises an error unless a file can hold an agent together with the map that shapes it."""
+    if not hasattr(agent.policy, "optimizer"):
+        raise ArgumentError(
+            f"the policy of a {type(agent).__name__} has several optimisers, and a file holds the "
+            "state of one, as a DQN, a PPO or an A2C has it.",
+            remedy="Use one of these, or agent.save(path) and online.save(path).",
+        )
+    buffers = (getattr(agent, f"{kind}_buffer", None) for kind in ("replay", "rollout"))
+    maps = [getattr(buffer, "shaping", None) for buffer in buffers]
+    if any(isinstance(used, AbstractOnlineMap) and used is not online for used in maps):
+        raise ArgumentError(
+            f"the rewards of this {type(agent).__name__} are shaped by a map, which is not the one "
+            "given here, so that agent and map would not be restored together.",
+            remedy="Give its map: Checkpoints(path, online), save(path, agent, online) and "
+            "restore(path, agent, online).",
+        )
 
 
 def _replay(agent: BaseAlgorithm) -> ReplayBuffer | None:
