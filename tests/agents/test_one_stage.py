@@ -91,6 +91,13 @@ def test_a_map_of_its_own_steps_finds_the_best_return_and_becomes_the_column(how
     assert (runs.cosine[everything, -1] > 0.9999).all()
 
 
+@pytest.mark.parametrize("how", ["solve", "backups"])
+def test_without_optimism_there_is_no_map_before_a_terminal_state(how):
+    runs = run(GridWorld.load("four-rooms"), map=how, optimism=None, steps=100, keep_maps=True)
+    assert not runs.found.any()
+    assert np.nanmax(np.abs(runs.maps)) == 0
+
+
 def test_it_takes_fewer_steps_than_without_a_map():
     world = GridWorld.load("four-rooms")
     ours = run(world, steps=2000, sweeps=1)

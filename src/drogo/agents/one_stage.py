@@ -120,6 +120,8 @@ class _Model:
         seen = self._seen(lane)
         if self.kind == "solve":
             v = solve_seen(seen, self.mdp.default_policy, self.lam, self.optimism)
+        elif self.optimism is None and not seen.terminated.any():
+            v = self.v[lane]  # still 0: nothing would hold it in place
         else:
             v = self._backed_up(lane)
         self.moving[lane] = self.kind == "backups" and np.abs(v - self.v[lane]).max() > SETTLED
