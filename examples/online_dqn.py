@@ -161,7 +161,8 @@ def train(args: Args) -> nn.Module:
 
 
 def evaluate(args: Args, network: nn.Module) -> None:
-    env = gymnasium.wrappers.RecordEpisodeStatistics(gymnasium.make(args.env_id))
+    env = gymnasium.wrappers.TimeLimit(gymnasium.make(args.env_id), args.steps)  # it may circle
+    env = gymnasium.wrappers.RecordEpisodeStatistics(env)
     (observation, info), terminated = env.reset(seed=args.seed), False
     while "episode" not in info:
         observation, _, terminated, _, info = env.step(greedy(network, observation))

@@ -5,7 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import gymnasium
 import jax
+import numpy as np
 import pytest
 
 import needs
@@ -33,6 +35,28 @@ def test_examples(path, tmp_path, monkeypatch, capsys):
     with jax.numpy_dtype_promotion("standard"):  # as users have it
         runpy.run_path(str(path), run_name="__main__")
     assert capsys.readouterr().out
+
+
+class Circle(gymnasium.Env):
+    """An environment that never ends."""
+
+    observation_space = gymnasium.spaces.Box(-1, 1, (1,))
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        return np.zeros(1, np.float32), -1.0, False, False, {}
+
+
+def test_the_evaluation_of_a_policy_that_circles_ends(capsys):
+    torch = needs.module("torch")
+    example = runpy.run_path(str(ROOT / "examples" / "online_dqn.py"))
+    gymnasium.register("tests/Circle-v0", Circle)
+    example["evaluate"](example["Args"](env_id="tests/Circle-v0", steps=5), torch.nn.Linear(1, 2))
+    gymnasium.registry.pop("tests/Circle-v0")
+    assert "returned -5.0, and ended at the time limit" in capsys.readouterr().out
 
 
 @pytest.mark.slow

@@ -21,6 +21,7 @@ from drogo import (
 )
 from drogo.learn.networks import MLP, Layer
 from drogo.use import OnlineConfig, Steps, make_learner
+from drogo.use.online import compiled
 from drogo.use.online.compiled import put_together
 from drogo.use.online.moment import Answers, Moment
 from drogo.use.online.steps import Replay
@@ -592,3 +593,24 @@ def test_rewards_that_are_no_numbers_are_an_error_whatever_the_map_counts(reward
     assert online.steps == 0
     with pytest.raises(DataError, match=f"a reward of the agent is {reward}"):
         online.shaped([-1.0, reward], seen, seen, [False, False])
+
+
+@pytest.mark.parametrize(
+    ("space", "side"),
+    [
+        (gymnasium.spaces.Box(-1000, 1000, (16,)), 100),
+        (gymnasium.spaces.Box(-1000, 1000, (17,)), 100),
+        (gymnasium.spaces.Box(-1000, 1000, (2, 2)), 100),
+        (gymnasium.spaces.Box(0, 1, (5, 4)), 1 / 256),
+        (gymnasium.spaces.Box(0, 255, (2,), np.uint8), 1),
+        (gymnasium.spaces.Box(0, 255, (4, 4, 3), np.uint8), 1),
+    ],
+)
+def test_what_is_a_picture_and_what_a_vector_of_numbers(space, side):
+    online = OnlineMap(space, FOUR, capacity=10, learning_starts=10)
+    sides = online._cell_sides(online._low, online._high)
+    assert sides == pytest.approx(np.full(sides.shape, side))
+
+
+def test_compiled_programs_are_not_kept_for_ever():
+    assert compiled._advancing.cache_info().maxsize == compiled.PROGRAMS_KEPT

@@ -22,6 +22,8 @@ from drogo.use.online.moment import ONE_THREAD, Moment
 from drogo.use.online.state import OnlineState
 from drogo.use.online.steps import Steps
 
+PROGRAMS_KEPT = 8
+"""Compiled programs are kept for the last learners that differ in more than their arrays."""
 CHUNKS = (8, 64)
 """Steps go to the device in chunks of one of these sizes, since each size is compiled."""
 
@@ -105,7 +107,7 @@ def advance(parts: Parts, steps: Steps, updates: int) -> tuple[Parts, Float[Arra
     return parts._replace(of_state=of_state), *others
 
 
-@functools.cache
+@functools.lru_cache(maxsize=PROGRAMS_KEPT)
 def _advancing(rest: Rest) -> Callable[..., Any]:
     @functools.partial(jax.jit, donate_argnums=1, compiler_options=ONE_THREAD)
     def run(

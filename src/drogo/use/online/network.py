@@ -57,8 +57,9 @@ class OnlineMap(AbstractOnlineMap):
         default_policy: The probability of each action under the default policy; uniform unless
             given.
         sides: The sides of the cells of observations in which actions are counted, one number or
-            one for each number of an observation. By default a twentieth of the range, and
-            different images are in different cells.
+            one for each number of an observation. By default a twentieth of the range of each
+            number, however many there are, and different pictures are in different cells.
+            Pictures are `uint8`, or more than 16 numbers along two or three axes.
         **settings: Fields of `OnlineConfig`.
     """
 
@@ -93,6 +94,7 @@ class OnlineMap(AbstractOnlineMap):
         self._sides = None if sides is None else _checked_sides(sides, size)
         row = 2 * size * self.dtype.itemsize
         check_memory(f"a replay of {self.config.capacity} steps", self.config.capacity * row)
+        self._is_picture = _is_picture(observation_space)
         self._low, self._high = _known_range(observation_space)
         self._staged: list[Steps] = []
         self._steps, self._due, self._found = 0, 0.0, False
@@ -195,7 +197,7 @@ class OnlineMap(AbstractOnlineMap):
     def _cell_sides(self, low: np.ndarray, high: np.ndarray) -> Float[np.ndarray, " size"]:
         if self._sides is not None:
             return self._sides
-        if low.size > MOST_COORDINATES:  # an image: every difference counts
+        if self._is_picture:  # every difference counts
             return np.full(low.shape, 1.0 if self.dtype.kind in "iub" else 1 / 256)
         width = np.where(high > low, high - low, 1.0)
         return width / CELLS
@@ -332,11 +334,17 @@ def _checked_sides(given: float | npt.ArrayLike, size: int) -> Float[np.ndarray,
     return np.array(np.broadcast_to(sides, (size,)))
 
 
+def _is_picture(space: gymnasium.spaces.Box) -> bool:
+    """Returns whether observations are pictures, and not a vector of numbers or a few of them."""
+    has_axes = len(space.shape) in (2, 3) and math.prod(space.shape) > MOST_COORDINATES
+    return has_axes or space.dtype == np.uint8
+
+
 def _known_range(space: gymnasium.spaces.Box) -> tuple[np.ndarray, np.ndarray]:
     """Returns the least and the largest numbers of a flat observation, infinite if the space does
-    not tell them. Of an image the range of each pixel has to be seen: most never change."""
+    not tell them. Of a picture the range of each pixel has to be seen: most never change."""
     low, high = (np.asarray(bound, dtype=np.float64).ravel() for bound in (space.low, space.high))
-    if low.size > MOST_COORDINATES:
+    if _is_picture(space):
         return np.full(low.shape, -np.inf), np.full(high.shape, np.inf)
     bounded = np.isfinite(low) & np.isfinite(high) & (high - low < HUGE)
     return np.where(bounded, low, -np.inf), np.where(bounded, high, np.inf)
