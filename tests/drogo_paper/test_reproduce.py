@@ -29,6 +29,7 @@ from drogo_paper import (
     shaping_successor,
     theory,
 )
+from drogo_paper.jobs.shaping import ARRAYS
 from drogo_paper.jobs.successor import USUAL
 from drogo_paper.scope import Scope
 
@@ -222,6 +223,7 @@ def successor_outcome(returns, visits):
         "weight": np.array([0.25, 0.5]),
         "step_size": np.array([1.0, 0.3]),
         "returns": np.array(returns, dtype=float),
+        "arrived": np.ones((2, 2, 3), dtype=bool),
         "best_return": np.full((2, 2, 3), -74.0),
         "low_reward_visits": np.array(visits),
         "q": np.zeros((1, 2, 1, 4)),
@@ -257,7 +259,7 @@ def test_a_quick_look_is_not_judged_by_the_paper(monkeypatch):
         assert "A quick look at the paper" in page
         assert "Reproducing the paper" not in page
     everyone = ["none", "SR", *(f"DR {kind}" for kind in ("one-hot", "coordinates", "pixels"))]
-    parts = ("weight", "step_size", "returns", "best_return", "low_reward_visits", "q")
+    parts = (*ARRAYS, "q")
     grid = Grid(every=100, **{part: found.arrays[f"{USUAL}/{part}"] for part in parts})
     monkeypatch.setattr(shaping, "grids_of", lambda *arguments: dict.fromkeys(everyone, grid))
     whole, quick = (shaping.answer(replace(TINY, quick=q), lambda job: None) for q in (False, True))
