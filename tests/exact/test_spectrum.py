@@ -157,6 +157,53 @@ def test_cosines_by_hand():
         exact.cosines(np.zeros((3, 2)), found)
 
 
+def corridor(reward, n=6):
+    P = np.zeros((n, n))
+    np.add.at(
+        P, (np.repeat(np.arange(n), 2), np.clip(np.arange(2 * n) // 2 + [-1, 1] * n, 0, n - 1)), 0.5
+    )
+    return MDP.from_arrays(P, reward)
+
+
+def test_all_vectors_of_a_matrix_are_grouped():
+    """None follows the last one, so that nothing cuts off its group."""
+    found = exact.spectrum(corridor(-np.ones(6)), 6)
+    assert found.next_eigenvalue == np.inf
+    assert found.groups() == [[k] for k in range(6)]
+    assert exact.cosines(found.vectors, found) == pytest.approx(np.ones(6))
+    assert exact.spectrum(MDP.from_arrays([[1.0]], [-1.0]), 1).groups() == [[0]]
+
+
+@pytest.mark.parametrize(
+    "reward", [[30.0] * 6, [-20.0, -21, -22, -23, -24, -20.5], [20.0, *[-1.0] * 5]]
+)
+def test_residuals_are_relative_to_the_matrix(reward):
+    mdp = corridor(reward)
+    known = by_numpy(mdp, "default", lam=1.0)[0]
+    found = exact.spectrum(mdp, 3, matrix="default", lam=1.0)
+    assert found.eigenvalues == pytest.approx(known[:3], rel=1e-12)
+    assert found.residuals.max() < 1e-12
+
+
+def test_an_eigenvalue_beyond_rounding_is_bounded():
+    """The sixth one is exp(40), of which the inverse of the matrix knows nothing."""
+    found = exact.spectrum(corridor([-1.0, -40, -1, -1, -1, -1]), 5, matrix="default", lam=1.0)
+    assert 1e12 < found.next_eigenvalue < np.exp(40)
+    assert found.groups() == [[0], [1, 2], [3], [4]]
+
+
+def test_what_a_subspace_contains():
+    """Of the first four unit vectors, three are spanned and one is at an angle of 60 degrees."""
+    truth = exact.Spectrum(np.eye(6)[:4], np.arange(4.0), np.zeros(4), 4.0, "laplacian")
+    tilted = np.eye(6)[3] + np.sqrt(3) * np.eye(6)[5]
+    vectors = np.array([[1.0, 1, 0, 0, 0, 0], [1, -1, 0, 0, 0, 0], [0, 0, 2, 0, 0, 0], tilted])
+    assert exact.contained(vectors, truth) == pytest.approx([1, 1, 1, 0.5])
+    assert exact.overlap(vectors, truth) == pytest.approx(3.25 / 4)
+    assert exact.contained(vectors[[0, 0, 2, 3]], truth) == pytest.approx(
+        [0.5**0.5, 0.5**0.5, 1, 0.5]
+    )
+
+
 def test_costs_of_any_size():
     """Costs of e^40 leave the other states to themselves; eigh alone would lose every digit."""
     mdp = random_mdp(3, 20, costs=(0.01, 0.02))

@@ -1,5 +1,7 @@
 """Maps of tasks that never end, against their exact solutions."""
 
+from dataclasses import replace
+
 import gymnasium
 import jax
 import jax.numpy as jnp
@@ -10,7 +12,7 @@ from gymnasium.utils.env_checker import check_env
 from drogo import MDP, NeverEnding, Transitions, collect, exact, fit
 from drogo.errors import ArgumentError, DamagedFile, DataError, NotConverged
 from drogo.exact.growth import growth
-from drogo.learn import Numbers, Sample, fit_continuing, load_continuing
+from drogo.learn import Numbers, Sample, continuing, fit_continuing, load_continuing
 from drogo.learn.differential import Differential
 from drogo.worlds.continuing import river_swim
 
@@ -235,9 +237,48 @@ def test_what_cannot_be_learned():
             fit_continuing(data, reference=wrong)
     with pytest.raises(ArgumentError, match="reference is 'here'; expected one observation"):
         fit_continuing(data, reference="here")
+    for settings, message in (
+        ({"scaled": False}, "scaled is False; for a task that never ends it is True"),
+        ({"weigh_actions": False}, "weigh_actions is False"),
+        ({"preset": "paper"}, "preset is 'paper'; choose one of auto, direct"),
+        ({"vectors": 2}, "takes no vectors="),
+    ):
+        with pytest.raises(ArgumentError, match=message):
+            fit_continuing(data, **settings)
+    with pytest.raises(NotConverged, match="the map at lam = 0.01 could not be .* a larger lam"):
+        fit_continuing(data, lam=0.01)
     left = Transitions.from_table(np.arange(2), [0, 1, 1, 1], [1, 1, 1, 1], [1.0] * 4, [0] * 4)
     with pytest.raises(DataError, match="the reference, is never come back to"):
         fit_continuing(left, reference=0)
+
+
+def test_a_map_that_is_0_everywhere_has_a_policy():
+    """All states pay the same, so that the default policy is the best one."""
+    data, _ = ring()
+    data = replace(data, reward=-np.ones(len(data)))
+    result = fit_continuing(data, lam=2.0, default_policy=[0.9, 0.1], **SETTINGS)
+    assert result.gain == pytest.approx([-1.0])
+    assert np.abs(result.v).max() < 1e-4
+    shares = result.policy().probabilities(np.arange(5))
+    assert np.abs(shares - [0.9, 0.1]).max() < 1e-3
+
+
+def test_a_gain_of_another_problem_is_noticed(monkeypatch):
+    data, _ = ring()
+    known = continuing.growth_around(data, 2.0, 0)
+    wrong = known[0]._replace(log_eigenvalue=known[0].log_eigenvalue + 0.2)
+    monkeypatch.setattr(continuing, "growth_around", lambda *_: (wrong, known[1]))
+    assert fit_continuing(data, lam=2.0, **SETTINGS).status == ("max_updates",)
+
+
+def test_a_trap_that_costs_nothing():
+    """Half of the steps from 0 lead to 1, which is never left: there is no infinite vector, and no
+    value that holds in 1 either."""
+    state, after = np.tile([0, 0, 1, 1], 4), np.tile([1, 2, 1, 1], 4)
+    reward = np.where(state == 0, -1.0, 0.5)
+    data = Transitions.from_table(np.arange(3), state, after, reward, after == 2)
+    with pytest.raises(DataError, match=r"1 observation\(s\) never lead to a terminal state"):
+        fit(data, lam=1.0)
 
 
 def test_rewards_of_any_sign_with_an_end():

@@ -327,6 +327,58 @@ def test_what_was_not_compared_has_not_converged():
     assert found["twice"][1] == pytest.approx(2 / 3)
 
 
+def test_gdo_has_not_converged_with_a_direction_missing():
+    """100 of 101 right vectors overlap by 0.99 with those that were asked for."""
+    n = 101
+    waves = np.cos(np.pi * np.outer(np.arange(n), np.arange(n) + 0.5) / n)
+    made = Fixed(jnp.asarray(np.r_[waves[:50], waves[51:]].T, jnp.float32))
+    state = np.repeat(np.arange(n), 2)
+    after = np.clip(state + np.tile([-1, 1], n), 0, n - 1)
+    line = Transitions.from_table(np.arange(n), state, after, -np.ones(2 * n), np.zeros(2 * n))
+    result = fit(
+        line, objective="gdo", vectors=n - 1, network=lambda _: made, updates=1, step_size=1e-9
+    )
+    assert result.overlap[0] == pytest.approx(0.99)
+    assert result.status == ("max_updates",)
+
+
+def test_all_vectors_that_there_are():
+    result = fit(ring(4), objective="gdo", vectors=4, updates=2)
+    assert result.overlap == pytest.approx([1.0])
+    assert result.solution is not None
+    assert result.solution.groups() == [[0], [1, 2], [3]]
+
+
+def test_actions_that_were_never_seen_are_not_verified():
+    """Action 1 was never taken in state 0."""
+    state, action = np.repeat(np.arange(5), 4), np.tile([0, 1], 10)
+    action[:4] = 0
+    after = np.clip(state + np.where(action == 0, 1, -1), 0, 4)
+    data = Transitions.from_table(
+        np.arange(5), state, after, -np.ones(20), np.zeros(20), action=action, n_actions=2
+    )
+    result = fit(data, objective="allo", vectors=1, **SETTINGS)
+    assert result.status == ("unverified",) * 2
+    assert result.rotated().status == ("unverified",) * 2
+
+
+def test_rows_of_terminals_do_not_make_states_repeat_half_way():
+    """21 transitions of 11 observations are too few, and with the rows of a terminal one enough."""
+    state = np.r_[np.repeat(np.arange(9), 2), 0, 1, 2]
+    after = np.r_[np.repeat(np.arange(9), 2) + np.tile([-1, 1], 9), 10, 2, 3].clip(0)
+    data = Transitions.from_table(np.arange(11), state, after, -np.ones(21), after == 9)
+    assert not data.repeats
+    result = fit(data, objective="allo", vectors=2, updates=2)
+    assert np.array_equal(result.observations, np.arange(10))  # the last one was never left
+
+
+def test_the_first_vector_of_the_laplacian_is_no_potential():
+    result = fit(ring(), objective="allo", vectors=2, updates=2)
+    with pytest.raises(ArgumentError, match="the first vector of the Laplacian is constant"):
+        result.potential()
+    assert np.isfinite(result.potential(vector=1)(np.arange(12))).all()
+
+
 def test_what_was_never_left_is_left_out():
     """One step leads from 0 to a state that was never left: nothing would hold its entry."""
     data = corridor()[0]

@@ -169,8 +169,8 @@ def _importance(data: Transitions, default: Float[np.ndarray, " n"]) -> Any:
         raise ArgumentError(
             "it is not known with which probability these actions were taken, so they cannot be "
             "weighed like the default policy's.",
-            remedy="Use objective='q' if they are discrete, or give behaviour= to "
-            "Transitions.from_arrays or collect.",
+            remedy="Give behaviour= to Transitions.from_arrays or collect. For a single vector and "
+            "discrete actions, objective='q' needs none.",
             command_remedy="Use --objective q.",
         )
     weight = default / data.behaviour

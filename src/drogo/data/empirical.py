@@ -9,6 +9,7 @@ import numpy as np
 from drogo.data.transitions import Transitions
 from drogo.errors import DataError, check_positive
 from drogo.exact.finite import infinite
+from drogo.exact.reach import leads_to
 from drogo.exact.sampled import Sampled, sampled_log_radius
 
 
@@ -36,8 +37,8 @@ def spectral_radius(data: Transitions, lam: float) -> float:
     """Estimates the spectral radius of `diag(exp(r/lam)) P` over the non-terminal states: that of
     the problem which the data describe.
 
-    What is learned is finite if and only if it is below 1, which it always is if rewards are
-    negative.
+    If it is below 1, what is learned is finite; it always is if rewards are negative. If it is not,
+    what is learned is infinite, or some states never lead to an end in these data.
 
     Args:
         data: The transitions, of states that repeat.
@@ -64,9 +65,7 @@ def check_anchored(data: Transitions, lam: float) -> None:
         return
     if not data.repeats:
         raise costs_needed(data)
-    problem = empirical(data, lam)
-    steps = problem.steps
-    why = infinite(steps, np.arange(steps.n) < problem.states, lam)
+    why = _unbounded(empirical(data, lam), lam)
     if why:
         raise costs_needed(data, why)
     warnings.warn(
@@ -76,6 +75,22 @@ def check_anchored(data: Transitions, lam: float) -> None:
         UserWarning,
         stacklevel=4,
     )
+
+
+def _unbounded(problem: Sampled, lam: float) -> str:
+    """Returns why what is learned from a problem is infinite somewhere, or nothing if it is not."""
+    steps = problem.steps
+    states = np.arange(steps.n) < problem.states  # the last one stands for terminal states
+    leads = leads_to(steps.state, steps.next_state, steps.n, np.array([problem.states]))
+    why = infinite(steps, states & leads, lam)
+    lost = np.setdiff1d(steps.state, np.flatnonzero(leads))
+    if not why and lost.size and infinite(steps, states, lam):
+        return (
+            f"{lost.size} observation(s) never lead to a terminal state in these data (the first "
+            f"is number {int(lost[0])} of the table), and going round in them gains something or "
+            "costs nothing, so that no value holds there."
+        )
+    return why
 
 
 def check_ends(data: Transitions) -> None:

@@ -31,4 +31,8 @@ from drogo.exact.low_rank import update as update
 from drogo.exact.rows import TERMINAL_FORMULATIONS as TERMINAL_FORMULATIONS
 from drogo.exact.solution import Solution as Solution
 from drogo.exact.spectra import MATRICES as MATRICES, Spectrum as Spectrum, spectrum as spectrum
-from drogo.exact.subspaces import cosines as cosines, overlap as overlap
+from drogo.exact.subspaces import (
+    contained as contained,
+    cosines as cosines,
+    overlap as overlap,
+)

@@ -20,7 +20,7 @@ from scipy.sparse import csgraph
 
 from drogo.errors import ArgumentError, NotConverged, check_positive, check_whole
 from drogo.exact.growth import Growth, Steps, growth, steps_of
-from drogo.exact.log_solve import log_solve
+from drogo.exact.log_solve import NoPositiveSolution, log_solve
 from drogo.exact.rows import Rows
 from drogo.exact.solution import tolerance_at
 from drogo.mdp import MDP
@@ -167,6 +167,7 @@ def average_reward(mdp: MDP, policy: Float[np.ndarray, "states actions"]) -> flo
 
     Raises:
         ArgumentError: The policy is none of this MDP, or its average depends on where it begins.
+        NotConverged: Some probabilities are too small to tell where the time is spent.
     """
     expected = (mdp.n_states, mdp.n_actions)
     if policy.shape != expected or not (policy >= 0).all():
@@ -190,7 +191,13 @@ def average_reward(mdp: MDP, policy: Float[np.ndarray, "states actions"]) -> flo
     total = leaving - np.bincount(column, chain.data[off], n)
     rows = Rows(column, row, log_weight, leaving, total, np.zeros(n))
     fixed = np.arange(n) == int(np.argmax(_visited_roughly(chain, n)))
-    log_time, _ = log_solve(rows, fixed, np.zeros(n))
+    try:
+        log_time, _ = log_solve(rows, fixed, np.zeros(n))
+    except NoPositiveSolution as error:
+        raise NotConverged(
+            f"the share of time that is spent in each state could not be computed: {error}",
+            remedy="Probabilities far below the precision of a float may as well be 0.",
+        ) from error
     time = np.exp(log_time - log_time.max())
     return float(time @ reward / time.sum())
 

@@ -84,7 +84,7 @@ def factorise(rows: Rows, fixed: Bool[np.ndarray, " n"], u: Float[np.ndarray, " 
             options={"SymmetricMode": True, "Equil": False},
         )
     except RuntimeError as error:  # SuperLU: "Factor is exactly singular"
-        raise NoPositiveSolution(str(error)) from error
+        raise NoPositiveSolution("the equations are singular, as far as rounding tells.") from error
     return Factor(lu, u[unknown], unknown, inflow)
 
 

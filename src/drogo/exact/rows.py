@@ -83,7 +83,7 @@ class Rows:
         place = np.concatenate([self.row, self.column]), np.concatenate([self.column, self.row])
         both = sp.coo_array((np.concatenate([half, half]), place), shape=(self.n, self.n))
         total = self.total + (self.transpose().total - self.total) / 2
-        entries = _off_diagonals(sp.csr_array(both), self.log_scale)
+        entries = off_diagonals(sp.csr_array(both), self.log_scale)
         return Rows(*entries, self.diagonal, total, self.log_scale)
 
     def block(self, keep: Bool[np.ndarray, " n"]) -> Rows:
@@ -133,12 +133,12 @@ def check_parameters(lam: float, terminal: str, delta: float) -> tuple[float, fl
 
 def _with_sums(P: sp.csr_array, total: np.ndarray, log_scale: np.ndarray) -> Rows:
     """Returns the matrix with the off-diagonals of `-P`, scaled, and these row sums."""
-    row, column, log_weight = _off_diagonals(P, log_scale)
+    row, column, log_weight = off_diagonals(P, log_scale)
     diagonal = total + np.bincount(row, np.exp(log_weight), total.size)
     return Rows(row, column, log_weight, diagonal, total, log_scale)
 
 
-def _off_diagonals(
+def off_diagonals(
     P: sp.csr_array, log_scale: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Returns row, column and scaled log weight of each off-diagonal."""

@@ -14,7 +14,7 @@ accurate to their norm, unlike those of `exact.solve`, whose logs are accurate i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,13 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from drogo.errors import ArgumentError, NotConverged, check_choice, check_number, check_whole
 from drogo.exact.log_solve import NoPositiveSolution, factorise
-from drogo.exact.rows import Rows, check_parameters, default_rows, successor_rows
+from drogo.exact.rows import (
+    Rows,
+    check_parameters,
+    default_rows,
+    off_diagonals,
+    successor_rows,
+)
 from drogo.mdp import MDP
 
 MATRICES = ("laplacian", "successor", "default")
@@ -35,7 +41,8 @@ EXTRA = 6
 several with the same eigenvalue; twice as many in each further attempt."""
 ATTEMPTS = 3
 BELOW = 1e-2
-"""How far below a bound of the smallest eigenvalue the matrix is inverted."""
+"""How far below a bound of the smallest eigenvalue the matrix is inverted, relative to that bound
+if it is above 1."""
 RESOLVED = 1e-10
 """Eigenvalues that differ by less are equal as far as the solver tells."""
 ROUNDED = 1e-13
@@ -55,7 +62,8 @@ class Spectrum:
     residuals: Float[np.ndarray, " vectors"]
     """The norm of `M x - eigenvalue x`, each entry relative to its diagonal (if above 1)."""
     next_eigenvalue: float
-    """The smallest eigenvalue whose vector is not here; infinite if there is none."""
+    """The smallest eigenvalue whose vector is not here; infinite if there is none. One that is
+    beyond the precision of a float above the first is bounded from below."""
     matrix: str
 
     def groups(self, closeness: float = 1e-3) -> list[list[int]]:
@@ -70,7 +78,8 @@ class Spectrum:
         """
         values = np.append(self.eigenvalues, self.next_eigenvalue)
         resolved = RESOLVED * max(1.0, abs(float(values[0])))
-        apart = np.diff(values) > np.maximum(closeness * (values[1:] - values[0]), resolved)
+        nearness = np.maximum(closeness * (values[1:] - values[0]), resolved)
+        apart = (np.diff(values) > nearness) | np.isinf(values[1:])
         parts = np.split(np.arange(values.size), np.flatnonzero(apart) + 1)
         last = values.size - 1
         return [part.tolist() for part in parts if last not in part]
@@ -124,19 +133,10 @@ def spectrum(
 
 def laplacian_rows(mdp: MDP) -> Rows:
     """Returns `D - P~`, whose rows sum to 0."""
-    flat = Rows(
-        *_off_diagonals(mdp), np.zeros(mdp.n_states), np.zeros(mdp.n_states), np.zeros(mdp.n_states)
-    )
-    both = flat.symmetric_part()
-    leaving = np.bincount(both.row, np.exp(both.log_weight), both.n)
-    return Rows(both.row, both.column, both.log_weight, leaving, np.zeros(both.n), both.log_scale)
-
-
-def _off_diagonals(mdp: MDP) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    entries = mdp.P.tocoo()
-    off = (entries.row != entries.col) & (entries.data > 0)
-    place = entries.row[off].astype(np.int64), entries.col[off].astype(np.int64)
-    return *place, np.log(entries.data[off])
+    zero = np.zeros(mdp.n_states)
+    both = Rows(*off_diagonals(mdp.P, zero), zero, zero, zero).symmetric_part()
+    leaving = zero + np.bincount(both.row, np.exp(both.log_weight), both.n)
+    return replace(both, diagonal=leaving, total=zero)
 
 
 def smallest(rows: Rows, k: int, matrix: str) -> Spectrum:
@@ -153,11 +153,15 @@ def smallest(rows: Rows, k: int, matrix: str) -> Spectrum:
     with np.errstate(over="ignore"):
         unscaled = np.exp(-rows.log_scale)
         # The row sums of a Z-matrix bound its smallest eigenvalue from below.
-        shift = float((rows.total * unscaled).min()) - BELOW
+        bound = float((rows.total * unscaled).min())
+        shift = bound - BELOW * max(1.0, abs(bound))
     try:
         factor = factorise(rows.minus(shift), np.zeros(rows.n, dtype=bool), np.zeros(rows.n))
     except NoPositiveSolution as error:
-        raise NotConverged(f"the matrix {matrix!r} could not be inverted: {error}") from error
+        raise NotConverged(
+            f"the matrix {matrix!r} could not be inverted: {error}",
+            remedy="Use a larger lam (for the matrix 'default').",
+        ) from error
     scale = np.exp(rows.log_scale)
 
     def inverse(x: np.ndarray) -> np.ndarray:
@@ -165,24 +169,25 @@ def smallest(rows: Rows, k: int, matrix: str) -> Spectrum:
 
     if rows.n <= MOST_DENSE or k + 1 + EXTRA >= rows.n:
         theta, x = _all_largest(inverse, rows.n, min(k + 1, rows.n))
-        values = shift + 1 / theta
     else:
-        values, x = _iterated(rows, inverse, shift, k + 1, matrix)
+        theta, x = _iterated(rows, inverse, shift, k + 1, matrix)
+    with np.errstate(divide="ignore"):
+        values = shift + 1 / theta
     x = x * np.sign(x[np.abs(x).argmax(axis=0), np.arange(x.shape[1])])
-    residuals = np.linalg.norm(_applied(rows, x) - scale[:, None] * values * x, axis=0)
-    found = Spectrum(
-        x.T[:k],
-        values[:k],
-        residuals[:k],
-        float(values[k]) if k < rows.n else np.inf,
-        matrix,
-    )
-    if not (found.residuals < TOLERANCE).all():
+    with np.errstate(invalid="ignore"):
+        off = _applied(rows, x) - scale[:, None] * values * x
+    residuals = np.linalg.norm(off / np.maximum(scale, rows.diagonal)[:, None], axis=0)
+    right = residuals < TOLERANCE
+    if not right[:k].all():
         raise NotConverged(
             f"the eigenvectors of {matrix!r} did not converge: the largest residual is "
-            f"{found.residuals.max():.1e}."
+            f"{residuals[:k].max():.1e}.",
+            remedy="Ask for fewer vectors, or use a larger lam (for the matrix 'default').",
         )
-    return found
+    following = values[k] if k < rows.n else np.inf
+    if k < rows.n and not right[k]:
+        following = shift + 1 / (max(theta[k], 0.0) + rows.n * np.finfo(float).eps * theta[0])
+    return Spectrum(x.T[:k], values[:k], residuals[:k], float(following), matrix)
 
 
 def _all_largest(inverse: Any, n: int, k: int) -> tuple[np.ndarray, np.ndarray]:
@@ -201,8 +206,9 @@ def _all_largest(inverse: Any, n: int, k: int) -> tuple[np.ndarray, np.ndarray]:
 def _iterated(
     rows: Rows, inverse: Any, shift: float, k: int, matrix: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the smallest eigenvalues and their vectors, found by iteration. An iteration from one
-    vector may miss some of several vectors with the same eigenvalue, so they are counted."""
+    """Returns the largest eigenvalues of the inverse and their vectors, found by iteration. An
+    iteration from one vector may miss some of several vectors with the same eigenvalue, so they are
+    counted, as far as `count_below` can."""
     operator = LinearOperator((rows.n, rows.n), matvec=inverse, dtype=np.float64)  # pyright: ignore[reportCallIssue]
     problem = ""
     for attempt in range(ATTEMPTS):
@@ -214,11 +220,10 @@ def _iterated(
             problem = str(error)
             continue
         order = np.argsort(-theta)
-        values = shift + 1 / theta[order]
-        below, bound = _gap(values, k)
+        below, bound = _gap(shift + 1 / theta[order], k)
         there = count_below(rows, bound)
         if there is None or there == below:
-            return values[:k], x[:, order[:k]]
+            return theta[order[:k]], x[:, order[:k]]
         problem = f"{below} eigenvalues were found where there are {there}."
     raise NotConverged(f"the eigenvectors of {matrix!r} did not converge: {problem}")
 

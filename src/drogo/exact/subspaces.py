@@ -43,7 +43,21 @@ def cosines(
 
 def overlap(vectors: Float[np.ndarray, "vectors states"], truth: Spectrum) -> float:
     """Returns how much of the subspace of the first eigenvectors is in that of some vectors: the
-    mean squared cosine of the angles between the two, from 0 to 1.
+    mean of the squares of `contained`, from 0 to 1.
+
+    Args:
+        vectors: The vectors, which need be neither of unit norm nor orthogonal.
+        truth: The eigenvectors, of which as many are used.
+    """
+    return float((contained(vectors, truth) ** 2).mean())
+
+
+def contained(
+    vectors: Float[np.ndarray, "vectors states"], truth: Spectrum
+) -> Float[np.ndarray, " vectors"]:
+    """Returns the cosine of the angle between each of the first eigenvectors and the subspace that
+    some vectors span; for eigenvectors of nearly equal eigenvalues, the cosines of the angles
+    between their subspace and that one.
 
     Args:
         vectors: The vectors, which need be neither of unit norm nor orthogonal.
@@ -54,12 +68,12 @@ def overlap(vectors: Float[np.ndarray, "vectors states"], truth: Spectrum) -> fl
     count, basis = len(vectors), _independent(_units(vectors))
     groups = truth.groups()
     alone = sorted(set(range(count)) - {k for group in groups for k in group})
-    total = 0.0
+    found = np.zeros(count)
     for group in [*groups, alone]:
-        members = sum(k < count for k in group)
-        inside = np.linalg.svd(basis @ truth.vectors[group].T, compute_uv=False)
-        total += float((inside[:members] ** 2).sum())
-    return total / count
+        members = [k for k in group if k < count]
+        inside = np.linalg.svd(basis @ truth.vectors[group].T, compute_uv=False)[: len(members)]
+        found[members[: inside.size]] = inside
+    return found
 
 
 def _independent(unit: Float[np.ndarray, "vectors states"]) -> Float[np.ndarray, "basis states"]:

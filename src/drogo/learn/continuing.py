@@ -32,6 +32,7 @@ from drogo.errors import (
     DataError,
     DrogoError,
     NotConverged,
+    check_choice,
     check_positive,
 )
 from drogo.files import Header, read_array_file, write_array_file
@@ -49,6 +50,7 @@ from drogo.learn.files import check_parts, from_parts, parts_of
 from drogo.learn.fit import fit
 from drogo.learn.growth import growth_around
 from drogo.learn.identity import describe
+from drogo.learn.judge import TOLERATED_SHARE
 from drogo.learn.policy import Policy
 from drogo.learn.result import LogEigenvector, make_results
 from drogo.learn.spectrum.problem import evenly
@@ -61,6 +63,12 @@ EXPECTED = ("observation(s) are terminal states in some", "rewards are not negat
 """Warnings that are no news here: the reference state is left again, and rewards are lowered."""
 UNUSED = {"terminal_fraction": 0.0, "ceiling": False, "direct": False}
 """Settings of the presets that need terminal states, as they are switched off."""
+ALWAYS = ("scaled", "weigh_actions")
+"""Settings that are always on: what a step is worth belongs to equations that are divided by
+exp(-r / lam), of actions as the default policy takes them."""
+NOT_TAKEN = ("vectors", "truth", "continue_from")
+"""Arguments of `fit` that there are none of here."""
+PRESETS = ("auto", "direct", "fast", "stable")
 TARGET_RATE = 0.3
 """Without a target network, and with no terminal state to bound it, v runs away."""
 
@@ -183,7 +191,7 @@ def fit_continuing(
 
     Raises:
         DataError: It cannot be learned from these data.
-        NotConverged: What a step is worth could not be computed, with preset "direct".
+        NotConverged: What a step is worth, or the map, could not be computed, with preset "direct".
         Diverged: All seeds diverged.
     """
     lam = check_positive("lam", lam)
@@ -194,6 +202,7 @@ def fit_continuing(
             remedy="Use fit, in which terminal states hold the map in place, or collect from "
             "drogo.NeverEnding(env), whose episodes lead on to the next one.",
         )
+    _check_settings(preset, settings)
     place = _reference(data, reference)
     settings = {"lam": lam, "objective": "drogo" if data.n_actions is None else "q", **settings}
     if settings["objective"] not in JOINTLY:
@@ -211,6 +220,20 @@ JOINTLY: dict[str, type[AbstractDifferential]] = {
     "drogo": Differential,
     "q": DifferentialActionValues,
 }
+
+
+def _check_settings(preset: str, settings: Mapping[str, Any]) -> None:
+    """Raises an error if a setting has no meaning for a task that never ends."""
+    check_choice("preset", preset, PRESETS)
+    given = [name for name in NOT_TAKEN if settings.get(name) is not None]
+    if given:
+        raise ArgumentError(f"fit_continuing takes no {given[0]}=.")
+    off = [name for name in ALWAYS if settings.get(name, True) is not True]
+    if off:
+        raise ArgumentError(
+            f"{off[0]} is {settings[off[0]]!r}; for a task that never ends it is True, as what a "
+            "step is worth would belong to another problem than the map."
+        )
 
 
 def _directly(
@@ -239,8 +262,23 @@ def _directly(
     with warnings.catch_warnings():
         for expected in EXPECTED:
             warnings.filterwarnings("ignore", f".*{expected.replace('(s)', '.s.')}", UserWarning)
-        found = fit(lowered, default_policy=default_policy, **{"scaled": True, **settings})
-    v = found.v - found.v[:, [row]]
+        try:
+            found = fit(lowered, default_policy=default_policy, **settings)
+        except NotConverged as error:
+            raise NotConverged(
+                f"the map at lam = {lam:g} could not be computed: {error}",
+                remedy="Use a larger lam.",
+            ) from error
+    at_reference = found.v[:, [row]]
+    # The way from the reference back to it is worth nothing if the gain and the map agree.
+    allowed = np.maximum(found.config.tolerance, TOLERATED_SHARE * np.ptp(found.v, axis=1))
+    disagree = np.abs(at_reference[:, 0]) > allowed
+    status = [
+        "max_updates" if wrong and one == "converged" else one
+        for one, wrong in zip(found.status, disagree, strict=True)
+    ]
+    found = replace(found, status=tuple(status))
+    v = found.v - at_reference
     return ContinuingMap(v, np.full(len(v), log_eigenvalue), reference, found)
 
 

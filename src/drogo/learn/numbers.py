@@ -55,7 +55,9 @@ def make_numbers(
         "scale": np.ones(len(configs)),
     }
     if solution is not None and configs[0].direct:
-        columns["scale"] = [max(np.std(row[np.isfinite(row)]), TINY) for row in solution]
+        # An output for each action holds the log of its probability as well.
+        least = np.log(data.n_actions or 1) if objective.per_action else 0.0
+        columns["scale"] = [max(np.std(row[np.isfinite(row)]), least, TINY) for row in solution]
     elif objective.anchored and configs[0].rescale:
         depths = [STEPS_OF_A_SCALE * -data.reward.mean() / c.lam for c in configs]
         columns["scale"] = np.maximum(depths, 1.0)

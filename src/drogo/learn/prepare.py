@@ -55,7 +55,7 @@ def prepare(
     """
     for lam in {config.lam for config in configs}:
         check_anchored(data, lam)
-    _warn_of_mixed_states(data)
+    warn_of_mixed_states(data, stacklevel=5)
     auto = configs[0].network == "auto"
     network = choose(data.observations) if auto else configs[0].network
     lane_configs = [replace(config, network=network) for config in configs for _ in seeds]
@@ -288,7 +288,13 @@ def _truths(
     return truths
 
 
-def _warn_of_mixed_states(data: Transitions) -> None:
+def warn_of_mixed_states(data: Transitions, stacklevel: int) -> None:
+    """Warns of observations that stand for terminal and for other states.
+
+    Args:
+        data: The transitions.
+        stacklevel: As of `warnings.warn`, where this function's own line is 1.
+    """
     mixed = data.terminal_states.size - data.pure_terminal_states[0].size
     if mixed:
         warnings.warn(
@@ -296,7 +302,7 @@ def _warn_of_mixed_states(data: Transitions) -> None:
             "in others. They get one value for both. If there is an observation that tells the two "
             "apart, use it.",
             UserWarning,
-            stacklevel=5,
+            stacklevel=stacklevel,
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from drogo.learn.files import (
 from drogo.learn.spectrum.objectives import SEVERAL, AbstractSeveral
 from drogo.learn.spectrum.result import Eigenvectors
 
-FORMAT, EXACT = "drogo spectrum 1", "solution/"
+FORMAT, EXACT = "drogo spectrum 2", "solution/"
 ARRAYS = (
     "vectors",
     "eigenvalues",
@@ -38,7 +39,7 @@ ARRAYS = (
 )
 FINITE = ("vectors", "eigenvalues", "residuals")
 TUPLES = ("seeds", "status", "diverged_at", "notes")
-OTHERS = ("objective", "matrix", "discount", "own", "versions", "data_digest")
+OTHERS = ("objective", "matrix", "discount", "complete", "own", "versions", "data_digest")
 """The fields of a result that a file holds as they are: as arrays, or among its settings."""
 
 
@@ -56,7 +57,9 @@ def write_spectrum(result: Eigenvectors, path: Path, *, overwrite: bool) -> None
         exact = {k: part for k, part in vars(result.solution).items() if k != "matrix"}
         arrays |= as_section(EXACT, exact)
     settings = {name: getattr(result, name) for name in (*TUPLES, *OTHERS)}
+    assert isinstance(result.learner.objective, AbstractSeveral)
     settings |= {"format": FORMAT, "config": result.config.as_json()}
+    settings["bounded"] = result.learner.objective.bounded
     write_array_file(path, arrays, settings, overwrite=overwrite)
 
 
@@ -89,6 +92,8 @@ def _check_file(settings: dict[str, Any], headers: dict[str, Header]) -> None:
     check_choice("matrix", settings["matrix"], MATRICES)
     if not isinstance(settings["discount"], float) or not 0 < settings["discount"] < 1:
         raise ValueError(f"its discount is {settings['discount']}")
+    if not all(isinstance(settings[name], bool) for name in ("complete", "bounded")):
+        raise ValueError("what it says of the data is neither true nor false")
     if not all(isinstance(settings[name], dict) for name in ("own", "versions")):
         raise ValueError("the versions of the libraries are missing")
     seeds, k, distinct = headers["vectors"].shape
@@ -137,6 +142,7 @@ def _from_file(
         raise DamagedFile("its neighbours are not among its observations.")
     vectors = arrays["vectors"].shape[1]
     fitted = make(numbers_from(arrays), vectors, settings["matrix"], settings["discount"])
+    fitted = replace(fitted, bounded=settings["bounded"])
     learner, state = learner_from(arrays, config, fitted, settings, own)
     solution = None
     if section(arrays, EXACT):

@@ -14,6 +14,7 @@ import numpy as np
 
 from drogo.config import Config, configure
 from drogo.data import DefaultPolicy, Transitions, under
+from drogo.data.default import unseen_pairs
 from drogo.device import to_device
 from drogo.errors import ArgumentError, check_choice, check_number, check_whole
 from drogo.exact import MATRICES, Spectrum
@@ -24,7 +25,7 @@ from drogo.learn.identity import data_digest, describe
 from drogo.learn.learner import Learner, State
 from drogo.learn.objectives import Numbers
 from drogo.learn.plan import Plan
-from drogo.learn.prepare import prepare_lanes, take
+from drogo.learn.prepare import prepare_lanes, take, warn_of_mixed_states
 from drogo.learn.spectrum.judge import SpectrumJudge
 from drogo.learn.spectrum.objectives import SEVERAL, AbstractSeveral
 from drogo.learn.spectrum.problem import (
@@ -197,14 +198,17 @@ def _fit(
     if default_policy is not None:
         own["default_policy"] = default_policy
     digest = data_digest(data)
-    if data.repeats:
+    warn_of_mixed_states(data, stacklevel=4)
+    complete = unseen_pairs(data) == 0
+    shown = with_rows_of_terminals(data, configs[0].delta)
+    if shown.repeats:
         data, lost = without_unknown(data)
         notes += [f"{lost} observations were never left, and are left out."] if lost else []
         check_whole("vectors", vectors, 1, len(data.observations))
-    shown = with_rows_of_terminals(data, configs[0].delta)
+        shown = with_rows_of_terminals(data, configs[0].delta)
     shown = evenly(shown) if shown.repeats else shown
     chosen = "penalty" not in {*named, *points[0]}
-    parts = (make, vectors, matrix, discount, own, chosen)
+    parts = (make, vectors, matrix, discount, own, chosen, complete)
     training, states = _prepare(shown, configs, listed, *parts)
     judge = training.judge
     assert isinstance(judge, SpectrumJudge)
@@ -217,6 +221,7 @@ def _fit(
         "seeds": tuple(listed),
         "observations": np.asarray(shown.observations[judge.plan.kept]),
         "neighbours": _among(data.neighbours, judge.plan.kept),
+        "complete": complete,
         "notes": tuple(notes),
         "data_digest": digest,
         "own": {name: describe(part) for name, part in own.items()},
@@ -308,6 +313,7 @@ def _prepare(
     discount: float,
     own: Mapping[str, Any],
     choose_penalty: bool,
+    complete: bool,
 ) -> tuple[Training, State]:
     """Puts together what training needs, as `prepare` does for one vector."""
     lams = {config.lam for config in configs}
@@ -339,7 +345,7 @@ def _prepare(
 
     def make_judge(plan: Plan, learner: Learner, numbers: Numbers, lanes: list[Config]) -> Any:
         known = [solutions[lane.lam] for lane in lanes] if plan.repeats else None
-        return SpectrumJudge(data, plan, learner, first, numbers, lanes, known)
+        return SpectrumJudge(data, plan, learner, first, numbers, lanes, known, complete)
 
     identity = {"spectrum": [describe(make), vectors, matrix, discount]}
     return prepare_lanes(data, configs, seeds, objectives, own, make_judge, identity)

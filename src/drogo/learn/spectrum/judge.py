@@ -15,7 +15,7 @@ from drogo.config import Config
 from drogo.data import Transitions
 from drogo.data.table import read_rows
 from drogo.device import to_device
-from drogo.exact import Spectrum, cosines, overlap
+from drogo.exact import Spectrum, contained, cosines
 from drogo.learn.judge import Row, outputs
 from drogo.learn.learner import Learner
 from drogo.learn.objectives import Numbers, Sample
@@ -39,6 +39,8 @@ class SpectrumJudge:
         numbers: The numbers of the objective in each lane.
         configs: The settings of each lane.
         solution: The exact eigenvectors of what the data describe for each lane, if states repeat.
+        complete: Whether the data tell what every action of the default policy does, so that what
+            they describe is the default policy's.
     """
 
     data: Transitions
@@ -48,6 +50,7 @@ class SpectrumJudge:
     numbers: Numbers
     configs: list[Config]
     solution: list[Spectrum] | None
+    complete: bool
 
     def row(self, params: Any, losses: Float[np.ndarray, " lanes"]) -> Row:
         """Returns one more row of the history.
@@ -64,20 +67,17 @@ class SpectrumJudge:
             return row
         clean = np.nan_to_num(vectors, posinf=0.0, neginf=0.0)
         both = list(zip(clean, self.solution, strict=True))
-        row["overlap"] = np.array([overlap(lane, known) for lane, known in both])
-        row["cosine"], row["violation"] = 0 * level, 1 - row["overlap"]
-        for k, (lane, known) in enumerate(both):
-            found = cosines(lane, known)
-            row["cosine"][k] = found.mean()
-            if self.objective.ordered:
-                row["violation"][k] = 1 - found.min()
-        return row
+        inside = np.stack([contained(lane, known) for lane, known in both])
+        each = np.stack([cosines(lane, known) for lane, known in both])
+        worst = (each if self.objective.ordered else inside).min(axis=1)
+        found = {"overlap": (inside**2).mean(axis=1), "cosine": each.mean(axis=1)}
+        return row | found | {"violation": 1 - worst}
 
     def converged(
         self, row: Mapping[str, np.ndarray], share: float = 1.0
     ) -> Bool[np.ndarray, " lanes"]:
-        """Returns in which lanes every vector is near its own exact one, or the subspace is near
-        the exact one if the objective does not determine more.
+        """Returns in which lanes every vector is near its own exact one or, if the objective does
+        not determine more, in which every exact vector is nearly in the subspace.
 
         Args:
             row: The newest row of the history.
@@ -93,7 +93,8 @@ class SpectrumJudge:
         """
         if self.solution is None:
             return ["unverified"] * len(self.configs)
-        return np.where(self.converged(row), "converged", "max_updates").tolist()
+        good = "converged" if self.complete else "unverified"
+        return np.where(self.converged(row), good, "max_updates").tolist()
 
     def vectors(self, params: Any, which: np.ndarray) -> Float[np.ndarray, "lanes vectors n"]:
         """Returns the vectors of every lane at some rows of the table of observations.

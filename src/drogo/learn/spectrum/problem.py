@@ -88,7 +88,7 @@ def rows_of(data: Transitions, matrix: str, lam: float, discount: float) -> Rows
     np.add.at(own, both.row[same], both.data[same])
     off = ~same & (both.data > 0)
     row, column = both.row[off].astype(np.int64), both.col[off].astype(np.int64)
-    leaving = np.bincount(row, both.data[off], own.size)
+    leaving = np.zeros(own.size) + np.bincount(row, both.data[off], own.size)
     if matrix == "laplacian":
         diagonal = leaving
     elif matrix == "successor":

@@ -28,8 +28,8 @@ class Eigenvectors:
 
     vectors: Float[np.ndarray, "seeds vectors distinct"]
     """The vectors over every distinct observation of the data: of unit norm, with the largest entry
-    positive. Those of `gdo` are orthogonal and span the right subspace, and `rotated` makes
-    eigenvectors of them."""
+    positive. Those of `gdo` are not orthogonal, and span a subspace: `rotated` makes eigenvectors
+    of them."""
     eigenvalues: Float[np.ndarray, "seeds vectors"]
     """The eigenvalue of the matrix that each vector belongs to, by the transitions (its Rayleigh
     quotient). The representation, its inverse, has the reciprocal."""
@@ -42,9 +42,10 @@ class Eigenvectors:
     status: tuple[str, ...]
     """For each seed:
 
-    - "converged": the cosine of every vector is at least 0.99 (for `gdo`, until it is rotated: the
-      overlap is).
-    - "unverified": states do not repeat, so that the vectors were not compared with anything.
+    - "converged": the cosine of every vector with its exact one is at least 0.99 (for `gdo`, until
+      it is rotated: that of every exact vector with the subspace).
+    - "unverified": states do not repeat, so that the vectors were not compared with anything; or
+      they are near those of what the data describe, which do not tell what all actions do.
     - "max_updates": neither is the case.
     - "diverged": a number became infinite.
     """
@@ -53,8 +54,8 @@ class Eigenvectors:
     history: Mapping[str, np.ndarray]
     """`update` (logged,) and arrays (logged, seeds): the mean `loss` since the last row, NaN where
     a seed made no update; `level`, the mean square of all entries; and, where states repeat, the
-    mean `cosine`, the `overlap`, and `violation`, how far the worst cosine (for `gdo`: the overlap)
-    is below 1."""
+    mean `cosine`, the `overlap`, and `violation`, how far the worst cosine is below 1 (for `gdo`:
+    that of an exact vector with the subspace)."""
     objective: str
     matrix: str
     discount: float
@@ -71,6 +72,8 @@ class Eigenvectors:
     """The mean of u_i u_j over the states."""
     solution: Spectrum | None = field(repr=False)
     """The exact eigenvectors of what the data describe, if states repeat."""
+    complete: bool
+    """Whether the data tell what every action of the default policy does."""
     learner: Learner = field(repr=False)
     state: State = field(repr=False)
     """The state of training of all seeds."""
@@ -134,10 +137,13 @@ class Eigenvectors:
         found = mixed(self, mixing)
         if self.solution is None:
             return found
-        right = np.where(found.cosines.min(axis=1) >= 1 - NEAR, "converged", "max_updates")
-        both = zip(self.status, right.tolist(), strict=True)
-        status = tuple(old if old == "diverged" else new for old, new in both)
-        return replace(found, status=status)
+        near = found.cosines.min(axis=1) >= 1 - NEAR
+        good = "converged" if self.complete else "unverified"
+        both = zip(self.status, near, strict=True)
+        return replace(found, status=tuple(
+            "diverged" if old == "diverged" else good if right else "max_updates"
+            for old, right in both
+        ))  # fmt: skip
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Writes the vectors and the networks to one `.npz` file, without objects.
@@ -180,6 +186,11 @@ class Eigenvectors:
             raise ArgumentError(
                 f"seed {seed} diverged at update {self.diverged_at[lane]} and cannot be used as a "
                 "potential. Use another seed, or train again."
+            )
+        if self.matrix == "laplacian" and vector == 0:
+            raise ArgumentError(
+                "the first vector of the Laplacian is constant, and no potential.",
+                remedy="Use another vector=, or the first one of matrix='successor'.",
             )
         if negated is None:
             negated = self.matrix == "successor" and vector == 0
