@@ -34,8 +34,6 @@ number are filled up to a power of two."""
 TOLERATED_SHARE, MOST_SHARE = 1e-3, 0.05
 """The share of a map's depth by which values may always be off, and the most that the tolerance may
 allow: a map that is shallower than the tolerance is not right before anything was learned."""
-SINGLE = 1e-6
-"""An error that single precision makes in any map: also one that is 0 everywhere can converge."""
 
 Row = dict[str, Float[np.ndarray, " lanes"]]
 """One row of the history: a number for each lane, by name."""
@@ -104,8 +102,7 @@ class Judge:
         if self.solution is not None:
             finite = np.where(np.isfinite(self.solution), self.solution, 0.0)
             depth = np.ptp(finite, axis=1)
-            most = np.maximum(MOST_SHARE * depth, SINGLE)
-            allowed = np.clip(tolerance, TOLERATED_SHARE * depth, most)
+            allowed = np.clip(tolerance, TOLERATED_SHARE * depth, MOST_SHARE * depth)
             return row["error"] <= share * allowed
         # The vector that is zero everywhere must not pass. Its residual is 1 - exp(r/lam) in a
         # state and the mean of that over a group, in which more is hidden.

@@ -58,32 +58,27 @@ def prepare(
     warn_of_mixed_states(data, stacklevel=5)
     auto = configs[0].network == "auto"
     network = choose(data.observations) if auto else configs[0].network
-    lane_configs = [replace(config, network=network) for config in configs for _ in seeds]
-    truths = _truths(truth or {}, data, lane_configs)
-    config = lane_configs[0]
-    inputs = inputs or make_inputs(data, config)
-    objective = make_objective(config, own)
-    solution = _solution(data, objective, lane_configs)
+    configs = [replace(config, network=network) for config in configs]
+    config, objective = configs[0], make_objective(configs[0], own)
+    truths = _truths(truth or {}, data, [config for config in configs for _ in seeds])
+    solution = _solution(data, objective, configs)
     _check_actions_and_solution(data, objective, config, solution)
-    numbers = make_numbers(data, lane_configs, objective, solution)
-    parts = (config, data.observations, inputs, objective.with_numbers(take(numbers, 0)))
-    learner, params = make_learner(*parts, seeds, own, data.n_actions)
-    if not objective.anchored:
-        data = data.with_absorbing_terminals(config.delta)
-    plan = make_plan(data, learner.objective, config)
-    source = data.edges if plan.whole else data
+    numbers = make_numbers(data, configs, objective, solution)
+    objectives = [objective.with_numbers(take(numbers, k)) for k in range(len(configs))]
+    source = None
     if solution is not None and config.direct:
         source = known_values(data, solution[0], config.lam, per_action=objective.per_action)
-    device_data, sampler = make_data(data, source, plan, learner, seeds, config)
-    judge = Judge(data, plan, learner, numbers, lane_configs, truths, solution)
-    identity = _identity(judge, configs, seeds, own)
-    if "optimiser" in own:
-        identity["optimiser"] = fingerprint(learner, params)
-    schedule = make_schedule(config, own)
-    training = Training(judge, device_data, sampler, seeds, schedule, identity)
-    lanes = np.tile(np.arange(len(seeds)), len(configs))
-    states = init_lanes(learner, take(params, lanes))
-    return training, states
+    if not objective.anchored:
+        data = data.with_absorbing_terminals(config.delta)
+
+    def make_judge(plan: Plan, learner: Learner, numbers: Numbers, lanes: list[Config]) -> Judge:
+        known = None if solution is None else np.repeat(solution, len(seeds), axis=0)
+        return Judge(data, plan, learner, numbers, lanes, truths, known)
+
+    identity = {"truth": {name: digest_of(rows) for name, rows in sorted(truths.items())}}
+    return prepare_lanes(
+        data, configs, seeds, objectives, own, make_judge, identity, inputs=inputs, source=source
+    )
 
 
 def prepare_lanes(
@@ -94,8 +89,11 @@ def prepare_lanes(
     own: Mapping[str, Any],
     make_judge: Callable[[Plan, Learner, Numbers, list[Config]], Judging],
     identity: Mapping[str, Any],
+    *,
+    inputs: Inputs | None = None,
+    source: Any = None,
 ) -> tuple[Training, State]:
-    """Returns what `prepare` does, for an objective and a judge of another kind.
+    """Returns what `prepare` does, for an objective and a judge of any kind.
 
     Args:
         data: The transitions.
@@ -108,13 +106,16 @@ def prepare_lanes(
             measures them.
         identity: What must agree for a checkpoint to belong to this fit, besides data, settings,
             seeds and the user's objects.
+        inputs: How observations are turned into numbers; derived from the data unless given.
+        source: What is trained on, in place of the transitions.
     """
     config, objective = configs[0], objectives[0]
-    inputs = make_inputs(data, config)
+    inputs = inputs or make_inputs(data, config)
     parts = (config, data.observations, inputs, objective, seeds, own, data.n_actions)
     learner, params = make_learner(*parts)
     plan = make_plan(data, objective, config)
-    source = data.edges if plan.whole else data
+    if source is None:
+        source = data.edges if plan.whole else data
     device_data, sampler = make_data(data, source, plan, learner, seeds, config)
     numbers = jax.tree.map(
         lambda *leaves: to_device(np.repeat(np.stack(leaves), len(seeds), axis=0)),
@@ -304,19 +305,6 @@ def warn_of_mixed_states(data: Transitions, stacklevel: int) -> None:
             UserWarning,
             stacklevel=stacklevel,
         )
-
-
-def _identity(
-    judge: Judge, configs: list[Config], seeds: list[int], own: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Returns what must agree for a checkpoint to belong to this fit."""
-    return {
-        "configs": [config.as_json() for config in configs],
-        "seeds": seeds,
-        "data": data_digest(judge.data),
-        "own": {name: describe(part) for name, part in sorted(own.items())},
-        "truth": {name: digest_of(rows) for name, rows in sorted(judge.truths.items())},
-    }
 
 
 @eqx.filter_jit
