@@ -139,10 +139,8 @@ def run_deep(settings: dict[str, Any], scratch: Path, report: Any) -> Outcome:
         path.unlink(missing_ok=True)
         notes = [f"A checkpoint was dropped and its run was started afresh: {error}"]
         trained, looked_at = _train(settings, world, path, report)
-    except DataError as error:
-        if "reward=-1.0" not in str(error):
-            raise
-        raise DataError(f"{error} On the command line this is --reward -1.") from error
+    except DataError as error:  # of a job, the message alone reaches the command
+        raise DataError(error.for_command_line) from error
     places, names = plane_of(looked_at) if looked_at.size else (np.zeros((0, 2)), ("", ""))
     arrays = {"steps": trained.steps, "returns": trained.returns[None], "maps": trained.maps,
               "solved_at": np.array([trained.solved_at]), "bad_ends": trained.deaths[-1:],

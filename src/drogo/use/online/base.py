@@ -299,6 +299,8 @@ class AbstractOnlineMap(AbstractShaping):
                 "keeps its own rewards, such as a bonus at the goal. If some ends are worse than "
                 "others, tell the map with terminal_value= of LearnMap or of the wrapper, or with "
                 'info["terminal_value"] of the environment.',
+                command_remedy="Give --reward -1, with which the map counts every step alike. The "
+                "agent keeps its own rewards.",
             )
         value = np.where(ended, value, 0.0)
         if not np.isfinite(value).all():
