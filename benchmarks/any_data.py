@@ -126,7 +126,7 @@ def gap(result: Any, truth: np.ndarray, seen: np.ndarray) -> str:
 
 
 def without_actions(data: Transitions) -> Transitions:
-    names = ("state", "next_state", "reward", "terminated", "truncated", "terminal_value")
+    names = ("state", "next_state", "reward", "terminated", "truncated", "terminal_reward")
     columns = {name: getattr(data, name) for name in names}
     return Transitions.from_table(data.observations, **columns)
 

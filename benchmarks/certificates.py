@@ -105,7 +105,7 @@ def without_door(world: GridWorld, data: Transitions, rng: np.random.Generator) 
 
 
 def replace_columns(data: Transitions, kept: np.ndarray) -> Transitions:
-    names = ("state", "next_state", "reward", "terminated", "truncated", "terminal_value")
+    names = ("state", "next_state", "reward", "terminated", "truncated", "terminal_reward")
     columns = {name: getattr(data, name)[kept] for name in (*names, "action", "behaviour")}
     return Transitions.from_table(data.observations, **columns, n_actions=data.n_actions)
 

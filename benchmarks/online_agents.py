@@ -154,7 +154,7 @@ def learned_beforehand(online: AbstractOnlineMap, world: str, seed: int) -> Abst
     change = getattr(as_numbers(env), "observation", np.asarray)
     table = np.stack([change(observation) for observation in data.observations])
     columns = (table[data.state], data.action, data.reward, table[data.next_state],
-               data.terminated, data.terminal_value)  # fmt: skip
+               data.terminated, data.terminal_reward)  # fmt: skip
     for begin in range(0, len(data), 100):
         online.observe(*(column[begin : begin + 100] for column in columns))
         online.train()

@@ -117,7 +117,7 @@ def make_train(config: Config) -> Callable[[Array], tuple[Array, Array]]:
         key, draw_key = jax.random.split(run.key)
         online = learner.update(run.online)[0] if config.map else run.online
         drawn = online.replay.draw(draw_key, config.batch_size)
-        rewards, goes_on = drawn.reward + drawn.terminal_value, ~drawn.terminated
+        rewards, goes_on = drawn.reward + drawn.terminal_reward, ~drawn.terminated
         if config.map:  # The replay holds plain rewards: they are shaped with the newest map.
             phi = learner.potential(online, drawn.observation)
             phi_next = goes_on * learner.potential(online, drawn.next_observation)

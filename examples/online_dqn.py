@@ -122,7 +122,7 @@ def train(args: Args) -> nn.Module:
             column[step % size] = value
         if online:
             # What a terminal state is worth is not a part of what the last step costs.
-            worth = float(info.get("terminal_value") or 0.0) if terminated else 0.0
+            worth = float(info.get("terminal_reward") or 0.0) if terminated else 0.0
             step_cost = float(reward) - worth
             online.observe(
                 [observation], [action], [step_cost], [next_observation], [terminated], [worth]

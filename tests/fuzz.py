@@ -218,7 +218,7 @@ def arguments(
     mdp = world.mdp
     rows = {
         "observations": [[0.0], [1.0]], "next_observations": [[1.0], [2.0]], "reward": [-1.0, -1.0],
-        "terminated": [False, True], "truncated": [False, False], "terminal_value": [0.0, 0.0],
+        "terminated": [False, True], "truncated": [False, False], "terminal_reward": [0.0, 0.0],
     }  # fmt: skip
     table = {
         "observations": [[0.0], [1.0], [2.0]], "state": [0, 1], "next_state": [1, 2],
@@ -270,7 +270,7 @@ def arguments(
         "fit": (lambda **a: fit(data, **a).v, fits),
         "collect": (
             lambda **a: collect(env, **a),
-            {"n": 20, "seed": 0, "start": "uniform", "reward": -1.0, "terminal_value": 0.0},
+            {"n": 20, "seed": 0, "start": "uniform", "reward": -1.0, "terminal_reward": 0.0},
         ),
         "Potential.from_states": (Potential.from_states, potential),
         "PotentialShaping": (lambda **a: PotentialShaping(env, **a).reset(seed=0), shaping),
@@ -283,7 +283,7 @@ def arguments(
         "exact.solve": (
             lambda **a: exact.solve(mdp, **a),
             {"lam": 20.0, "definition": "column", "delta": 0.01, "terminal": "absorbing",
-             "terminal_value": [0.0]},
+             "terminal_reward": [0.0]},
         ),
         "agents.q_learning": (
             lambda **a: agents_room.q_learning(mdp, steps=20, every=10, **a), agents,

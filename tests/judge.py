@@ -73,11 +73,11 @@ def by_inverse_iteration(mdp, lam, definition, near, terminal="absorbing", delta
     return log_unit(x.entries())
 
 
-def column(mdp, lam, terminal_value=None):
-    """Compute `(R_N - P_NN)^-1 P_NT exp(terminal_value / lam)`, in logs."""
+def column(mdp, lam, terminal_reward=None):
+    """Compute `(R_N - P_NN)^-1 P_NT exp(terminal_reward / lam)`, in logs."""
     inside, terminal = np.flatnonzero(~mdp.terminal), np.flatnonzero(mdp.terminal)
     M = matrices(mdp, lam)
-    rewards = mdp.reward[terminal] if terminal_value is None else terminal_value
+    rewards = mdp.reward[terminal] if terminal_reward is None else terminal_reward
     values = [flint.arb(float(r)) / flint.arb(lam) for r in rewards]
     A = flint.arb_mat(len(inside), len(inside), [M[int(i), int(j)] for i in inside for j in inside])
     b = [

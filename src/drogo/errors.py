@@ -19,11 +19,22 @@ class DrogoError(Exception):
         problem: What is wrong, naming the input and the place in it.
         remedy: What a Python user can do about it.
         command_remedy: What a user of the command line can do about it, if that differs.
+        argument: The name of the argument or field that is wrong, if it is a single one.
     """
 
-    def __init__(self, problem: str, *, remedy: str = "", command_remedy: str = "") -> None:
+    argument: str | None
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        remedy: str = "",
+        command_remedy: str = "",
+        argument: str | None = None,
+    ) -> None:
         super().__init__(f"{problem} {remedy}".rstrip())
         self.for_command_line = f"{problem} {command_remedy or remedy}".rstrip()
+        self.argument = argument
 
 
 class ArgumentError(DrogoError, ValueError):
@@ -105,7 +116,9 @@ class MissingPackage(DrogoError, ImportError):
 def check_choice(name: str, value: object, choices: Collection[str]) -> None:
     """Raises an `ArgumentError` unless the value of an argument is one of the choices."""
     if value not in choices:
-        raise ArgumentError(f"{name} is {value!r}; choose one of {', '.join(choices)}.")
+        raise ArgumentError(
+            f"{name} is {value!r}; choose one of {', '.join(choices)}.", argument=name
+        )
 
 
 def check_number(name: str, value: object) -> float:
@@ -114,13 +127,13 @@ def check_number(name: str, value: object) -> float:
     NumPy and JAX refuse Python's integers beyond 64 bits in words of their own, but no floats.
     """
     if not isinstance(value, Real) or isinstance(value, bool):
-        raise ArgumentTypeError(f"{name} is {value!r}; it must be a finite number.")
+        raise ArgumentTypeError(f"{name} is {value!r}; it must be a finite number.", argument=name)
     try:
         number = float(value)
     except OverflowError:
         number = math.inf
     if not math.isfinite(number):
-        raise ArgumentError(f"{name} is {value!r}; it must be a finite number.")
+        raise ArgumentError(f"{name} is {value!r}; it must be a finite number.", argument=name)
     return number
 
 
@@ -128,7 +141,7 @@ def check_share(name: str, value: object) -> float:
     """Returns the value of an argument, a number from 0 to 1, as a float."""
     share = check_number(name, value)
     if not 0 <= share <= 1:
-        raise ArgumentError(f"{name} is {value}; give a number from 0 to 1.")
+        raise ArgumentError(f"{name} is {value}; give a number from 0 to 1.", argument=name)
     return share
 
 
@@ -136,7 +149,7 @@ def check_positive(name: str, value: object) -> float:
     """Returns the value of an argument, a positive number, as a float."""
     number = check_number(name, value)
     if not number > 0:
-        raise ArgumentError(f"{name} is {number}; it must be a positive number.")
+        raise ArgumentError(f"{name} is {number}; it must be a positive number.", argument=name)
     return number
 
 
@@ -145,7 +158,8 @@ def check_whole(name: str, value: object, least: int, most: int = 2**31 - 1) -> 
     number = int(value) if isinstance(value, Integral) and not isinstance(value, bool) else None
     if number is None or not least <= number <= most:
         raise ArgumentError(
-            f"{name} is {value!r}; it must be a whole number from {least} to {most}."
+            f"{name} is {value!r}; it must be a whole number from {least} to {most}.",
+            argument=name,
         )
     return number
 

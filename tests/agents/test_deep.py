@@ -110,7 +110,7 @@ def test_several_environments_are_judged_though_their_steps_skip_the_round_numbe
 
 def test_good_bad_and_cut_ends_of_training_are_told_apart(judging):
     judge = judging.Judge(make(), every=20)
-    ends = ({"terminal_value": -200.0}, {"terminal_value": 0.0}, {"other": 1},
+    ends = ({"terminal_reward": -200.0}, {"terminal_reward": 0.0}, {"other": 1},
             {"TimeLimit.truncated": True})  # fmt: skip
     step_together(judge, Right(), 4, 4, ends)
     assert judge.trained({}).deaths.tolist() == [1]
@@ -121,11 +121,11 @@ def test_judgements_go_on_where_they_were(judging):
     seen = WORLD.observations("coordinates")
     options = {"every": 10, "online": table(), "observations": seen}
     first = judging.Judge(make(), **options)
-    step_together(first, Right(), 1, 25, ({"terminal_value": -1.0},))
+    step_together(first, Right(), 1, 25, ({"terminal_reward": -1.0},))
     again = judging.Judge(make(), **options)
     again.continue_from(first.arrays())
     model = SimpleNamespace(num_timesteps=25, predict=Right().predict)
-    step_together(again, model, 1, 30, ({"terminal_value": -1.0},))
+    step_together(again, model, 1, 30, ({"terminal_reward": -1.0},))
     assert again.trained({}).steps.tolist() == [10, 20, 25, 30]
     assert again.trained({}).deaths.tolist() == [10, 20, 25, 30]
     assert again.trained({}).maps.shape == (4, len(seen))

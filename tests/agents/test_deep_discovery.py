@@ -37,7 +37,7 @@ class Ledge(gymnasium.Env):
     def step(self, action):
         self.state = max(self.state - 1, 0) if action == LEFT else self.state + 1
         fell = self.state > LAST
-        info = {"state": self.state} | ({"terminal_value": FALL} if fell else {})
+        info = {"state": self.state} | ({"terminal_reward": FALL} if fell else {})
         return seen(self.state), -1.0 + FALL * fell, fell, False, info
 
 

@@ -121,8 +121,8 @@ def test_a_stochastic_mdp_is_sampled_under_its_default_policy(start):
     assert np.abs(counts[:3] / visits - mdp.P.toarray()[:3]).max() < 5 * 0.5 / visits.min() ** 0.5
     assert (counts[:3] > 0).sum() == mdp.P.nnz
     assert np.array_equal(data.reward, mdp.reward[data.state])
-    assert set(data.terminal_value[data.terminated]) == {-7.0}
-    assert not data.terminal_value[~data.terminated].any()
+    assert set(data.terminal_reward[data.terminated]) == {-7.0}
+    assert not data.terminal_reward[~data.terminated].any()
 
 
 def test_first_states_follow_the_start_distribution():
@@ -181,7 +181,7 @@ def test_a_step_cost_replaces_the_reward():
         ({"n": 0}, "n is 0"),
         ({"n": 2**70}, "n is 1180591620717411303424; it must be a whole number"),
         ({"seed": -1}, "seed is -1; it must be a whole number from 0"),
-        ({"terminal_value": 10**400}, "terminal_value is 1000"),
+        ({"terminal_reward": 10**400}, "terminal_reward is 1000"),
         ({"start": "everywhere"}, "choose 'uniform', 'reset', or give a function"),
         ({"reward": 1.0}, "a step cost must be negative"),
     ],

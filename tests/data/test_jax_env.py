@@ -57,7 +57,7 @@ class Line:
         moves = jax.random.uniform(key) >= params.slip
         at = jnp.clip(state.at + jnp.where(moves, 2 * action - 1, 0), 0, GOAL)
         after = State(at, state.time + 1)
-        info = {"terminal_value": -3.0}
+        info = {"terminal_reward": -3.0}
         over = self.over(after, params)
         return self.seen(after), after, jnp.where(at == GOAL, -4.0, -1.0), over, info
 
@@ -133,7 +133,7 @@ class NavixLine:
     def at(self, place, t, reward, key, kind):
         seen = jnp.array([place, -place], dtype=jnp.float32)
         return Timestep(
-            seen, jnp.asarray(reward), kind, t, key, {"terminal_value": jnp.array(-3.0)}
+            seen, jnp.asarray(reward), kind, t, key, {"terminal_reward": jnp.array(-3.0)}
         )
 
 
@@ -182,8 +182,8 @@ def test_a_time_limit_is_no_terminal_state(kind):
         assert np.array_equal(cut, (time == LIMIT) & ~over)
         time[over | cut] = 0
     assert set(data.reward) == {-1.0}  # the terminal value was taken out of it
-    assert set(data.terminal_value[data.terminated]) == {-3.0}
-    assert not data.terminal_value[~data.terminated].any()
+    assert set(data.terminal_reward[data.terminated]) == {-3.0}
+    assert not data.terminal_reward[~data.terminated].any()
 
 
 def test_within_an_episode_each_observation_has_one_row():
@@ -233,16 +233,16 @@ def test_functions_of_ones_own():
         policy=mostly_right,
         behaviour=lambda step: jnp.where(step.action == 1, 0.8, 0.2),
         reward=lambda step: -1.0 - step.next_observation[0],
-        terminal_value=lambda step: -step.observation[0],
+        terminal_reward=lambda step: -step.observation[0],
     )
     _, after = places(data)
     np.testing.assert_allclose(data.reward, -1 - after)
     np.testing.assert_allclose(data.behaviour, np.where(data.action == 1, 0.8, 0.2), rtol=1e-6)
     assert data.action.mean() == pytest.approx(0.8, abs=0.05)
-    assert set(data.terminal_value[data.terminated]) == {-(GOAL - 1)}
-    data = collect(Line(), 500, seed=0, policy=mostly_right, reward=-0.1, terminal_value=-0.3)
+    assert set(data.terminal_reward[data.terminated]) == {-(GOAL - 1)}
+    data = collect(Line(), 500, seed=0, policy=mostly_right, reward=-0.1, terminal_reward=-0.3)
     assert set(data.reward) == {-0.1}
-    assert set(data.terminal_value[data.terminated]) == {-0.3}
+    assert set(data.terminal_reward[data.terminated]) == {-0.3}
     assert data.behaviour is None
 
 

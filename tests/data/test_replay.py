@@ -195,17 +195,17 @@ def test_timeouts_that_were_not_recorded(sb3):
 
 def test_numbers_of_ones_own(sb3):
     buffer, true = fill(sb3, Numbered, 40)
-    data = Transitions.from_replay_buffer(buffer, reward=-2.0, terminal_value=-3.0)
+    data = Transitions.from_replay_buffer(buffer, reward=-2.0, terminal_reward=-3.0)
     assert set(data.reward) == {-2.0}
-    assert np.array_equal(data.terminal_value, np.where(data.terminated, -3.0, 0.0))
+    assert np.array_equal(data.terminal_reward, np.where(data.terminated, -3.0, 0.0))
     data = Transitions.from_replay_buffer(
         buffer,
         reward=lambda step: -1.0 - float(step.next_observation),
-        terminal_value=lambda step: -float(step.observation),
+        terminal_reward=lambda step: -float(step.observation),
         behaviour=lambda step: 0.25 + 0.5 * float(step.action),
     )
     np.testing.assert_array_equal(data.reward, [-1 - step[3] for step in true])
-    assert set(data.terminal_value[data.terminated]) == {-(LENGTH - 1)}
+    assert set(data.terminal_reward[data.terminated]) == {-(LENGTH - 1)}
     np.testing.assert_array_equal(data.behaviour, [0.25 + 0.5 * step[1] for step in true])
     np.testing.assert_array_equal(data.default, 0.5)
 

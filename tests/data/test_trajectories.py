@@ -75,10 +75,10 @@ def test_numbers_of_ones_own():
         {name: part for name, part in one.items() if name != "rewards"} for one in (GOAL, CUT)
     ]
     data = Transitions.from_trajectories(
-        without, reward=-3.0, terminal_value=lambda step: -float(step.next_observation[0])
+        without, reward=-3.0, terminal_reward=lambda step: -float(step.next_observation[0])
     )
     assert set(data.reward) == {-3.0}
-    assert data.terminal_value.tolist() == [0, -2, 0, 0, 0]
+    assert data.terminal_reward.tolist() == [0, -2, 0, 0, 0]
     with pytest.raises(DataError, match="no rewards were recorded. Give a step cost"):
         Transitions.from_trajectories(without)
 
@@ -299,13 +299,13 @@ def test_a_data_set_of_discrete_spaces(record):
 
 def test_a_data_set_of_a_dict_and_vectors(record):
     dataset, _, true = record(Smooth)
-    data = Transitions.from_minari(dataset, key="at", terminal_value=-1.0)
+    data = Transitions.from_minari(dataset, key="at", terminal_reward=-1.0)
     before, after, action, _, over, _ = joined(true)
     np.testing.assert_array_equal(data.observations[data.state], [one["at"] for one in before])
     np.testing.assert_array_equal(data.observations[data.next_state], [one["at"] for one in after])
     np.testing.assert_array_equal(data.action, action)
     np.testing.assert_allclose(data.default, 1 / 3)
-    assert np.array_equal(data.terminal_value, -1.0 * np.array(over))
+    assert np.array_equal(data.terminal_reward, -1.0 * np.array(over))
     with pytest.raises(DataError, match="choose the part to learn from, for example key='at'"):
         Transitions.from_minari(dataset)
     with pytest.raises(DataError, match="key is 'left'; the observation has at, image"):

@@ -63,12 +63,12 @@ def test_edges_count_distinct_transitions():
     assert np.array_equal(edges.state[edges.of_transition], chain().state)
 
 
-def test_terminal_values():
-    data = chain(terminal_value=[0.0, -4.0, 0.0, -6.0, 0.0, 0.0])
-    assert data.terminal_values.tolist() == [-5.0]  # the mean
+def test_terminal_rewards():
+    data = chain(terminal_reward=[0.0, -4.0, 0.0, -6.0, 0.0, 0.0])
+    assert data.terminal_rewards.tolist() == [-5.0]  # the mean
     states, values = data.pure_terminal_states
     assert (states.tolist(), values.tolist()) == ([2], [-5.0])
-    assert data.edges.terminal_value.tolist() == [0.0, 0.0, 0.0, -6.0, -4.0]
+    assert data.edges.terminal_reward.tolist() == [0.0, 0.0, 0.0, -6.0, -4.0]
     left_again = Transitions.from_table(
         np.arange(3), [0, 1, 2], [2, 1, 1], [-1.0] * 3, [True, True, False]
     )
@@ -257,7 +257,7 @@ def test_headers_are_read_with_suspicion(kind, tmp_path):
         "reward": -np.ones(2),
         "terminated": np.array([False, True]),
         "truncated": np.zeros(2, dtype=bool),
-        "terminal_value": np.zeros(2),
+        "terminal_reward": np.zeros(2),
     }
     write_array_file(tmp_path / "good.npz", columns, settings)
     assert len(Transitions.load(tmp_path / "good.npz")) == 2

@@ -29,7 +29,7 @@ class Line(gymnasium.Env):
     def step(self, action):
         self.at = max(0, self.at + (1 if action else -1))
         over = self.at == LENGTH
-        info = {"terminal_value": -3.0} if over else {}
+        info = {"terminal_reward": -3.0} if over else {}
         return self.seen(), -1.0 - 3.0 * over, over, False, info
 
     def seen(self):
@@ -55,7 +55,7 @@ def vec_env():
 def rows(data):
     """Every transition with its observations as they are."""
     parts = (data.observations[data.state], data.observations[data.next_state], data.reward[:, None],
-             data.terminated[:, None], data.terminal_value[:, None])  # fmt: skip
+             data.terminated[:, None], data.terminal_reward[:, None])  # fmt: skip
     return np.concatenate(parts, axis=1)
 
 
@@ -80,7 +80,7 @@ def test_no_transition_leads_across_a_reset(vec_env):
     assert data.truncated.any()
     assert not (data.terminated & data.truncated).any()
     assert set(data.reward) == {-1.0}  # the terminal value was taken out of it
-    assert set(data.terminal_value[data.terminated]) == {-3.0}
+    assert set(data.terminal_reward[data.terminated]) == {-3.0}
 
 
 def test_wrappers_and_dicts(vec_env):

@@ -39,7 +39,7 @@ def test_right_eigenvector_may_vanish_in_terminal_states():
     assert np.isfinite(e[~FOUR_ROOMS.terminal]).all()
 
 
-def test_terminal_values_are_in_units_of_reward():
+def test_terminal_rewards_are_in_units_of_reward():
     text = "goal H: -50\n\n#####\n#G.H#\n#####"
     mdp = GridWorld.parse(text).mdp
     v = exact.log_column(mdp, 20.0)
@@ -47,8 +47,8 @@ def test_terminal_values_are_in_units_of_reward():
     assert v[2] == pytest.approx(-2.5)
     # exp(0.05) e = e/2 + 1/4 + exp(-2.5)/4
     assert v[1] == pytest.approx(np.log((0.25 + np.exp(-2.5) / 4) / (np.exp(0.05) - 0.5)))
-    assert np.array_equal(exact.log_column(mdp, 20.0, terminal_value=[0.0, -50.0]), v)
-    replaced = exact.solve(mdp, 20.0, terminal_value=[-10.0, 3.0]).log_e
+    assert np.array_equal(exact.log_column(mdp, 20.0, terminal_reward=[0.0, -50.0]), v)
+    replaced = exact.solve(mdp, 20.0, terminal_reward=[-10.0, 3.0]).log_e
     assert replaced[[0, 2]].tolist() == [-0.5, 0.15]
 
 
@@ -69,9 +69,9 @@ def test_parts_without_a_transition_between_them():
         ({"lam": 1.0, "definition": "left"}, "choose one of column, transition"),
         ({"lam": 1.0, "definition": "right", "delta": -1.0}, "delta is -1.0"),
         ({"lam": 1.0, "terminal": "open"}, "choose one of absorbing, zero-row"),
-        ({"lam": 1.0, "terminal_value": np.zeros(3)}, "each of the 1 terminal state"),
-        ({"lam": 1.0, "terminal_value": [np.nan]}, "one finite value for each"),
-        ({"lam": 1.0, "definition": "right", "terminal_value": [0.0]}, "for definition='column'"),
+        ({"lam": 1.0, "terminal_reward": np.zeros(3)}, "each of the 1 terminal state"),
+        ({"lam": 1.0, "terminal_reward": [np.nan]}, "one finite value for each"),
+        ({"lam": 1.0, "definition": "right", "terminal_reward": [0.0]}, "for definition='column'"),
     ],
 )
 def test_wrong_arguments(arguments, message):
@@ -89,7 +89,7 @@ def test_whole_numbers_beyond_those_of_numpy():
         exact.log_column(FOUR_ROOMS, -(2**80))
     with pytest.raises(ValueError, match="delta is 1000.*; it must be a finite number"):
         exact.solve(FOUR_ROOMS, 20.0, delta=10**400)
-    with pytest.raises(ValueError, match="terminal_value is not an array of numbers"):
+    with pytest.raises(ValueError, match="terminal_reward is not an array of numbers"):
         exact.log_column(FOUR_ROOMS, 20.0, [10**400])
 
 

@@ -165,7 +165,7 @@ def test_positive_everywhere_and_bracketed(recipe, lam):
 
 @given(recipes(), LAMS, st.floats(-5, 5))
 @settings(max_examples=50)
-def test_column_shifts_with_its_terminal_values(recipe, lam, shift):
+def test_column_shifts_with_its_terminal_rewards(recipe, lam, shift):
     mdp = random_mdp(**recipe)
     v = exact.log_column(mdp, lam, np.full(mdp.terminal.sum(), shift))
     assert np.allclose(v, exact.log_column(mdp, lam) + shift / lam, atol=1e-10)

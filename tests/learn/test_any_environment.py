@@ -49,8 +49,8 @@ def value_of_end(step):
 
 
 def test_two_kinds_of_terminal_state():
-    data = collect(Walk(), 2000, seed=0, terminal_value=value_of_end)
-    assert set(data.terminal_value[data.terminated]) == {0.0, -50.0}
+    data = collect(Walk(), 2000, seed=0, terminal_reward=value_of_end)
+    assert set(data.terminal_reward[data.terminated]) == {0.0, -50.0}
     result = fit(data, lam=10.0, updates=300)
     ends = {tuple(o): v for o, v in zip(data.observations, result.v[0], strict=True)}
     assert ends[0.0, 0.0] == pytest.approx(-5.0)
@@ -58,8 +58,8 @@ def test_two_kinds_of_terminal_state():
 
 
 def test_one_number_for_all_ends():
-    data = collect(Walk(), 200, seed=0, terminal_value=-3.0)
-    assert set(data.terminal_value[data.terminated]) == {-3.0}
+    data = collect(Walk(), 200, seed=0, terminal_reward=-3.0)
+    assert set(data.terminal_reward[data.terminated]) == {-3.0}
 
 
 def test_a_reward_of_the_step():
@@ -91,10 +91,10 @@ def test_vectors_of_environments(mode):
 def test_infos_of_a_vector_reach_the_callable():
     for mode in gymnasium.vector.AutoresetMode:
         envs = gymnasium.vector.SyncVectorEnv([Walk] * 2, autoreset_mode=mode)
-        data = collect(envs, 400, seed=0, terminal_value=value_of_end)
+        data = collect(envs, 400, seed=0, terminal_reward=value_of_end)
         there = data.observations[data.next_state][:, 0]
         assert np.array_equal(
-            data.terminal_value[data.terminated],
+            data.terminal_reward[data.terminated],
             np.where(there[data.terminated] == 5, 0.0, -50.0),
         )
 
@@ -325,12 +325,12 @@ def test_environments_without_such_a_vector(env, message):
         fit(data, updates=1, lam=1.0)
 
 
-def test_a_terminal_value_that_is_no_number():
-    with pytest.raises(ArgumentError, match="terminal_value is nan; it must be a finite number"):
-        collect(Walk(), 300, seed=0, terminal_value=float("nan"))
+def test_a_terminal_reward_that_is_no_number():
+    with pytest.raises(ArgumentError, match="terminal_reward is nan; it must be a finite number"):
+        collect(Walk(), 300, seed=0, terminal_reward=float("nan"))
 
 
 def test_a_step_has_names():
     seen = []
-    collect(Walk(), 50, seed=0, terminal_value=0.0, reward=lambda s: seen.append(s) or -1.0)
+    collect(Walk(), 50, seed=0, terminal_reward=0.0, reward=lambda s: seen.append(s) or -1.0)
     assert all(isinstance(step, Step) for step in seen)

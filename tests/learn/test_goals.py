@@ -399,7 +399,7 @@ def test_wrong_uses(tmp_path):
         (lambda: goals(obs[0], obs[0]), r"Give a batch: \(n, 2\)"),
         (lambda: goals(obs[:3], obs[:2]), "the goals have shape"),
         (lambda: goals.policy(obs[0], seed=5), "seed 5 is none of this map's seeds"),
-        (lambda: goals.transfer([0.0]), r"terminal_values has shape \(1,\); expected"),
+        (lambda: goals.transfer([0.0]), r"terminal_rewards has shape \(1,\); expected"),
         (lambda: goals.transfer([0.0, 1.0]).policy(1), "task is 1; the tasks run from 0 to 0"),
         (lambda: goals.save(tmp_path), "exists"),
     ]:

@@ -54,7 +54,7 @@ def test_drogo_by_hand():
 
 
 def test_terminal_states_have_their_own_value():
-    """Anchored objectives take terminal_value / lam; penalised ones leave the output alone."""
+    """Anchored objectives take terminal_reward / lam; penalised ones leave the output alone."""
     arguments = (jnp.array([9.0, 9.0]), jnp.array([True, False]), jnp.array([-6.0, -6.0]))
     assert np.allclose(make(Drogo, lam=2.0).next_output(*arguments), [-3.0, 9.0])
     assert np.allclose(make(NaturalGDO, lam=2.0).next_output(*arguments), [9.0, 9.0])

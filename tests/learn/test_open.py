@@ -13,7 +13,7 @@ import pytest
 import needs
 from drogo import GridWorld, Transitions, collect, exact, fit, load, sweep
 from drogo.learn import AbstractAnchored, TensorBoard, WandB
-from drogo.learn.value import terminal_values
+from drogo.learn.value import terminal_rewards
 
 WORLD = GridWorld.parse("########\n#S.x...#\n#.##.#.#\n#....#G#\n########")
 CHAIN = GridWorld.parse("#######\n#S.x.G#\n#######")
@@ -236,25 +236,25 @@ def test_value_fn_is_the_result_inside_jit(kind):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.uint8, np.int64, bool])
-def test_terminal_values_of_any_type(dtype):
+def test_terminal_rewards_of_any_type(dtype):
     """Only the very same observations are recognised, however close others are."""
     known = np.array([[0, 1], [1, 0]], dtype=dtype)
     others = np.array([[1, 1], [0, 0]], dtype=dtype)
-    lookup = terminal_values(known, np.array([-1.0, -2.0]))
+    lookup = terminal_rewards(known, np.array([-1.0, -2.0]))
     batch = jnp.asarray(np.concatenate([known, others]))
     assert lookup(batch, jnp.full(4, 9.0)).tolist() == [-1.0, -2.0, 9.0, 9.0]
     close = np.array([[0.2, 0.7], [0.7, 0.2]], dtype=np.float16)
-    lookup = terminal_values(close[:1], np.zeros(1))
+    lookup = terminal_rewards(close[:1], np.zeros(1))
     assert lookup(jnp.asarray(close), jnp.full(2, 9.0)).tolist() == [0.0, 9.0]
 
 
-def test_terminal_values_whose_hashes_agree(monkeypatch):
+def test_terminal_rewards_whose_hashes_agree(monkeypatch):
     """With a hash that is always 0 every known observation is still found."""
     rng = np.random.default_rng(0)
     monkeypatch.setattr(np.random, "default_rng", lambda seed: Zero())
     known = rng.normal(size=(6, 3)).astype(np.float32)
     known[:, 1:] = 0
-    lookup = terminal_values(known, np.arange(6.0))
+    lookup = terminal_rewards(known, np.arange(6.0))
     assert lookup(jnp.asarray(known), jnp.full(6, 9.0)).tolist() == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
 
 

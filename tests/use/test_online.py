@@ -492,7 +492,7 @@ def test_lava_is_no_goal_in_any_reset_mode(mode):
         ended |= bool(over.any())
     assert ended
     assert not envs.online.found
-    assert envs.online.seen().terminal_value.tolist() == [0, -200]
+    assert envs.online.seen().terminal_reward.tolist() == [0, -200]
     assert envs.online.seen().reward == pytest.approx(np.full(2, -1.0))
 
 
@@ -510,7 +510,7 @@ def test_ends_are_told_apart_where_the_environment_does_not(is_vector):
             return int(action) + 1, float(action), True, False, {}
 
     online = OnlineTable(Lake.observation_space, Lake.action_space, reward=-1.0, every=1)
-    worth = {"terminal_value": lambda step: 0.0 if step.reward > 0 else -50.0}
+    worth = {"terminal_reward": lambda step: 0.0 if step.reward > 0 else -50.0}
     if is_vector:
         env = VectorOnlineShaping(gymnasium.vector.SyncVectorEnv([Lake]), online, **worth)
         hole, goal = np.array([0]), np.array([1])
@@ -522,15 +522,17 @@ def test_ends_are_told_apart_where_the_environment_does_not(is_vector):
     env.reset()
     env.step(goal)
     assert online.found
-    assert sorted(online.seen().terminal_value) == [-50, 0]
-    with pytest.raises(ArgumentError, match="terminal_value"):
-        OnlineShaping(Lake(), online, terminal_value=np.nan)
+    assert sorted(online.seen().terminal_reward) == [-50, 0]
+    with pytest.raises(ArgumentError, match="terminal_reward"):
+        OnlineShaping(Lake(), online, terminal_reward=np.nan)
 
 
 def test_a_bonus_at_the_goal_is_refused_with_what_to_do():
     online = OnlineTable(BOX, FOUR)
     seen = np.zeros((2, 2), np.float32)
-    with pytest.raises(DataError, match=r"a reward is 10\.0.*reward=-1\.0.*bonus.*terminal_value="):
+    with pytest.raises(
+        DataError, match=r"a reward is 10\.0.*reward=-1\.0.*bonus.*terminal_reward="
+    ):
         online.observe(seen, [0, 1], [-1.0, 10.0], seen, [False, True])
 
 

@@ -353,11 +353,11 @@ def test_all_ends_are_worth_what_a_user_says(sb3, ours, algorithm):
         agent = sb3.PPO("MlpPolicy", env, n_steps=64, n_epochs=1, seed=0, device="cpu")
     with pytest.warns(UserWarning, match="no terminal state worth 0"):
         agent.learn(
-            300, callback=ours.LearnMap(online, terminal_value=lambda step: 2 * step.reward)
+            300, callback=ours.LearnMap(online, terminal_reward=lambda step: 2 * step.reward)
         )
     seen = online.seen()
     assert seen.terminated.any()
-    assert set(seen.terminal_value[seen.terminated]) <= {-2.0, -40.0}
+    assert set(seen.terminal_reward[seen.terminated]) <= {-2.0, -40.0}
 
 
 def test_a_budget_without_a_terminal_state_is_told(sb3, ours):

@@ -51,7 +51,7 @@ def test_rewards_are_of_the_state(world):
     state = 0
     for _ in range(300):
         _, reward, terminated, truncated, info = world.step(int(rng.integers(len(world.actions))))
-        expected = world.mdp.reward[state] + info.get("terminal_value", 0.0)
+        expected = world.mdp.reward[state] + info.get("terminal_reward", 0.0)
         assert reward == expected
         state = info["state"]
         if terminated or truncated:
@@ -98,12 +98,12 @@ def test_column_by_hand(empty):
         assert v[s] == pytest.approx(-1 / 5 + np.log(np.exp(v[move[s]]).mean()), abs=1e-9)
 
 
-def test_lava_has_a_terminal_value_of_its_own():
+def test_lava_has_a_terminal_reward_of_its_own():
     world = MiniGridWorld("MiniGrid-LavaCrossingS9N2-v0", lava=-50.0)
     v = exact.log_column(world.mdp, lam=20.0)
     assert set(np.round(v[world.mdp.terminal], 6)) == {0.0, -2.5}
     data = collect(world, 5000, seed=0)
-    assert set(data.terminal_value[data.terminated]) == {0.0, -50.0}
+    assert set(data.terminal_reward[data.terminated]) == {0.0, -50.0}
 
 
 def test_stepping_agrees_with_sampling():
@@ -113,7 +113,7 @@ def test_stepping_agrees_with_sampling():
         world, 3000, seed=0, start="reset", policy=lambda o, rng: int(rng.integers(3))
     )
     assert set(stepped.reward) == {-1.0}
-    assert set(stepped.terminal_value[stepped.terminated]) <= {0.0, -200.0}
+    assert set(stepped.terminal_reward[stepped.terminated]) <= {0.0, -200.0}
     assert len(stepped.observations) <= world.n_states
 
 

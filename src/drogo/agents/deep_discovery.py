@@ -42,7 +42,7 @@ class DeepDiscovery:
     Args:
         visited: How many different places were seen until the end of each iteration, without
             terminal states.
-        deaths: How many episodes ended badly in each iteration: `info["terminal_value"]` was below
+        deaths: How many episodes ended badly in each iteration: `info["terminal_reward"]` was below
             0.
         reward: The mean reward of the steps of each iteration, as the environment gave it.
         options: The options of the last iterations, the latest at the end.

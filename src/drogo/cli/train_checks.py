@@ -99,7 +99,7 @@ def _try_rewards(options: Train, world: Environment) -> None:
     ordinary, own = [0.0], []
     for _ in range(TRIED):
         _, reward, over, cut, info = env.step(env.action_space.sample())
-        own.append(float(reward) - float(info.get("terminal_value") or 0.0) * over)
+        own.append(float(reward) - float(info.get("terminal_reward") or 0.0) * over)
         ordinary += [] if over else own[-1:]
         if over or cut:
             env.reset()

@@ -36,7 +36,7 @@ TRANSPARENT = (gymnasium.wrappers.OrderEnforcing, gymnasium.wrappers.PassiveEnvC
 
 
 COLUMNS = np.dtype("i8, i8, f8, ?, ?, f8")
-COLUMNS.names = "state", "next_state", "reward", "terminated", "truncated", "terminal_value"
+COLUMNS.names = "state", "next_state", "reward", "terminated", "truncated", "terminal_reward"
 
 
 def collect(
@@ -48,7 +48,7 @@ def collect(
     policy: Policy | None = None,
     behaviour: Callable[[Step], float] | None = None,
     reward: NumberOfStep = None,
-    terminal_value: NumberOfStep = None,
+    terminal_reward: NumberOfStep = None,
     key: str | Sequence[str] | None = None,
     merge: bool | None = None,
     file: str | Path | None = None,
@@ -75,9 +75,9 @@ def collect(
             with which `policy` took its action. Only importance weights need it: of vectors as
             actions, or without `objective="q"` where states do not repeat.
         reward: Replaces the environment's reward: a step cost, or a function of a `Step`.
-        terminal_value: The terminal state's own value, in units of reward (`v` there is
-            `terminal_value / lam`): a number, or a function of the last `Step` of an episode. By
-            default `info["terminal_value"]` of that step, which is then subtracted from the step's
+        terminal_reward: The terminal state's own value, in units of reward (`v` there is
+            `terminal_reward / lam`): a number, or a function of the last `Step` of an episode. By
+            default `info["terminal_reward"]` of that step, which is then subtracted from the step's
             reward, or else 0.
         key: The part of a `Dict` observation to keep. Several parts, such as
             `("position", "velocity")`, are joined in this order to one flat vector.
@@ -95,17 +95,17 @@ def collect(
     if isinstance(start, str) and start not in ("uniform", "reset"):
         raise ArgumentError(f"start is {start!r}; choose 'uniform', 'reset', or give a function.")
     reward = number_or_function("reward", reward)
-    terminal_value = number_or_function("terminal_value", terminal_value)
+    terminal_reward = number_or_function("terminal_reward", terminal_reward)
     check_cost(reward)
     if behaviour is not None and policy is None:
         raise ArgumentError("behaviour says how policy chooses its actions; give policy too.")
     key, rng = as_key(key), np.random.default_rng(seed)
     table = _new_table(merge, file)
     if not isinstance(env, gymnasium.Env | VectorEnv) and is_pure(env):
-        numbers = (reward, terminal_value, behaviour)
+        numbers = (reward, terminal_reward, behaviour)
         return _roll_out(env, n, rng, start, policy, numbers, key, table)
     env = as_gymnasium(env)
-    plain = behaviour is None and terminal_value is None and key is None and file is None
+    plain = behaviour is None and terminal_reward is None and key is None and file is None
     if plain and not callable(start) and not callable(reward):
         inner = without_transparent(env)
         if isinstance(inner, HasMDP):
@@ -113,7 +113,7 @@ def collect(
     if start == "uniform":
         raise ArgumentError(
             f"start='uniform' needs an environment that knows its MDP (not {env}), and no "
-            "behaviour, terminal_value, key, file, or function as reward. Use start='reset' for "
+            "behaviour, terminal_reward, key, file, or function as reward. Use start='reset' for "
             "episodes, or a function start(env, rng) that returns an observation."
         )
     if isinstance(env, VectorEnv):
@@ -124,7 +124,7 @@ def collect(
         steps = _steps_of_env(env, rng, start, policy, key)
     single = env.single_action_space if isinstance(env, VectorEnv) else env.action_space
     actions = _Actions(single, n, policy is None, behaviour)
-    return _gather(steps, n, reward, terminal_value, table, actions)
+    return _gather(steps, n, reward, terminal_reward, table, actions)
 
 
 def without_transparent(env: gymnasium.Env | VectorEnv) -> Any:
@@ -374,7 +374,7 @@ def _gather(
     steps: Iterator[tuple[int, Step]],
     n: int,
     reward: NumberOfStep,
-    terminal_value: NumberOfStep,
+    terminal_reward: NumberOfStep,
     table: TableBuilder,
     actions: _Actions,
 ) -> Transitions:
@@ -388,7 +388,7 @@ def _gather(
             state = row if last is step.observation else table.add(step.observation)
             next_state = table.add(step.next_observation)
             arrived[environment] = step.next_observation, next_state
-            own, value = step.numbers(reward, terminal_value)
+            own, value = step.numbers(reward, terminal_reward)
             actions.add(step)
             yield state, next_state, own, step.terminated, step.truncated, value
 

@@ -19,7 +19,7 @@ class Edges:
     state: Int[np.ndarray, " edges"]
     next_state: Int[np.ndarray, " edges"]
     reward: Float[np.ndarray, " edges"]
-    terminal_value: Float[np.ndarray, " edges"]
+    terminal_reward: Float[np.ndarray, " edges"]
     terminated: Bool[np.ndarray, " edges"]
     action: Int[np.ndarray, " edges"] | None
     log_default: Float[np.ndarray, " edges"] | None
@@ -39,14 +39,14 @@ def edges_of(data: Transitions) -> Edges:
     """
     discrete = data.action if data.n_actions is not None else None
     key = data.state.astype(np.int64) * len(data.observations) + data.next_state
-    for column in (data.reward, data.terminal_value, data.terminated, data.weight, discrete):
+    for column in (data.reward, data.terminal_reward, data.terminated, data.weight, discrete):
         if column is not None:
             values, index = np.unique(column, return_inverse=True)
             key = np.unique(key, return_inverse=True)[1] * values.size + index
     _, first, of_transition, count = np.unique(
         key, return_index=True, return_inverse=True, return_counts=True
     )
-    names = ("state", "next_state", "reward", "terminal_value", "terminated")
+    names = ("state", "next_state", "reward", "terminal_reward", "terminated")
     return Edges(
         **{name: getattr(data, name)[first] for name in names},
         action=None if discrete is None else discrete[first],

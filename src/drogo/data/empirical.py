@@ -29,7 +29,7 @@ def empirical(data: Transitions, lam: float) -> Sampled:
         edges.weight,
         -edges.reward / lam,
         edges.terminated,
-        edges.terminal_value / lam,
+        edges.terminal_reward / lam,
     )
 
 

@@ -15,7 +15,7 @@ from drogo.files import KINDS, Header, read_array_file, write_array_file
 
 FORMAT = "drogo transitions 5"
 NEEDED = ("observations", "state", "next_state", "reward", "terminated", "truncated",
-          "terminal_value")  # fmt: skip
+          "terminal_reward")  # fmt: skip
 OPTIONAL = ("action", "behaviour", "default")
 ARRAYS = NEEDED + OPTIONAL
 """What a file holds of transitions. Weights follow from the actions."""

@@ -194,7 +194,7 @@ class Given(NamedTuple):
     """What the user gave: pure functions of a `Step`, or numbers."""
 
     reward: NumberOfStep
-    terminal_value: NumberOfStep
+    terminal_reward: NumberOfStep
     behaviour: Callable[[Step], Any] | None
 
 
@@ -237,7 +237,7 @@ def roll_out(
             f"a function that is not a pure JAX function was called on {type(env.own).__qualname__}"
             f": {str(error).splitlines()[0]}",
             remedy="policy(observation, key), and the functions of a step (reward, behaviour and "
-            "terminal_value), are traced by JAX: use jax.numpy, and jnp.where instead of if.",
+            "terminal_reward), are traced by JAX: use jax.numpy, and jnp.where instead of if.",
         ) from error
     return columns.finish(env.action_space, given, uniform=policy is None)
 
@@ -305,13 +305,13 @@ def _one_step(
 
 def _numbers(given: Given, step: Step, out: Outcome) -> dict[str, Any]:
     """Returns the numbers of a step that are not the same for all steps."""
-    reported = jnp.asarray(out.info.get("terminal_value", 0.0), dtype=jnp.float32)
+    reported = jnp.asarray(out.info.get("terminal_reward", 0.0), dtype=jnp.float32)
     reported = jnp.where(out.terminated, reported, jnp.zeros_like(reported))
     reward = out.reward.astype(jnp.float32) - reported
-    value = given.terminal_value(step) if callable(given.terminal_value) else reported
+    value = given.terminal_reward(step) if callable(given.terminal_reward) else reported
     numbers = {
         "reward": given.reward(step) if callable(given.reward) else reward,
-        "terminal_value": jnp.where(out.terminated, jnp.asarray(value, jnp.float32), 0.0),
+        "terminal_reward": jnp.where(out.terminated, jnp.asarray(value, jnp.float32), 0.0),
     }
     if given.behaviour is not None:
         numbers["behaviour"] = given.behaviour(step)
@@ -375,7 +375,7 @@ class _Columns:
         joined = {name: np.concatenate([p[name] for p in self.parts]) for name in self.parts[0]}
         steps = Recorded(self.table.finish(), **joined, action_space=space)
         reward, value = (
-            None if callable(one) else one for one in (given.reward, given.terminal_value)
+            None if callable(one) else one for one in (given.reward, given.terminal_reward)
         )
         columns = steps.columns(reward, value)
         if uniform:

@@ -30,20 +30,20 @@ class Recorded:
     action: Shaped[np.ndarray, "n ..."] | None = None
     """In the numbers of the action space."""
     behaviour: Shaped[np.ndarray, " n"] | None = None
-    terminal_value: Shaped[np.ndarray, " n"] | None = None
+    terminal_reward: Shaped[np.ndarray, " n"] | None = None
     action_space: gymnasium.Space | None = None
 
     def columns(
         self,
         reward: NumberOfStep,
-        terminal_value: NumberOfStep,
+        terminal_reward: NumberOfStep,
         behaviour: Callable[[Step], float] | None = None,
     ) -> dict[str, Any]:
         """Returns the arguments of `Transitions.from_table`.
 
         Args:
             reward: What replaces the recorded rewards: a step cost, or a function of a `Step`.
-            terminal_value: The value of terminal states: a number, or a function of a `Step`.
+            terminal_reward: The value of terminal states: a number, or a function of a `Step`.
             behaviour: The probability or density of the action of a `Step`.
         """
         check_cost(reward)
@@ -54,8 +54,8 @@ class Recorded:
         known = {} if self.action is None else in_space(self.action, self.action_space)
         if self.behaviour is not None or behaviour is not None:
             known["behaviour"] = self._each(behaviour, self.behaviour)
-        known_value = 0.0 if self.terminal_value is None else self.terminal_value
-        value = self._each(terminal_value, known_value, only=self.terminated)
+        known_value = 0.0 if self.terminal_reward is None else self.terminal_reward
+        value = self._each(terminal_reward, known_value, only=self.terminated)
         return {
             "observations": self.observations,
             "state": self.state,
@@ -63,7 +63,7 @@ class Recorded:
             "reward": self._each(reward, self.reward),
             "terminated": self.terminated,
             "truncated": self.truncated,
-            "terminal_value": value,
+            "terminal_reward": value,
             **known,
         }
 

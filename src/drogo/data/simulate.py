@@ -36,7 +36,7 @@ class Many(NamedTuple):
     observations: Shaped[np.ndarray, "n ..."]
     reward: Float[np.ndarray, " n"]
     terminated: Bool[np.ndarray, " n"]
-    terminal_value: Float[np.ndarray, " n"]
+    terminal_reward: Float[np.ndarray, " n"]
 
 
 @runtime_checkable
@@ -173,7 +173,7 @@ class Copies(Simulator):
     space: gymnasium.Space
     begin: Start | None
     reward: NumberOfStep
-    terminal_value: NumberOfStep
+    terminal_reward: NumberOfStep
     key: Key
 
     def start(self, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -208,7 +208,7 @@ class Copies(Simulator):
         observation, reward, over, cut, info = env.step(action)
         arrived = part_of(observation, self.key)
         step = Step(before, action, float(reward), arrived, bool(over), bool(cut), info)
-        own, value = step.numbers(self.reward, self.terminal_value)
+        own, value = step.numbers(self.reward, self.terminal_reward)
         return (env, arrived), own, step.terminated, value
 
     def copied(self, env: gymnasium.Env) -> gymnasium.Env:
@@ -237,7 +237,7 @@ def simulator(
     *,
     start: Start | None = None,
     reward: NumberOfStep = None,
-    terminal_value: NumberOfStep = None,
+    terminal_reward: NumberOfStep = None,
     key: str | Sequence[str] | None = None,
 ) -> Simulator:
     """Returns a simulator of an environment. The arguments are those of `collect`.
@@ -248,7 +248,7 @@ def simulator(
         start: Where simulations start: a function `start(env, rng)`, or None for any state of an
             MDP, what `StepsMany` draws, or elsewhere a reset and some random steps.
         reward: Replaces the environment's reward.
-        terminal_value: The terminal state's own value.
+        terminal_reward: The terminal state's own value.
         key: The part of a `Dict` observation to use.
     """
     if not isinstance(env, gymnasium.Env):
@@ -260,17 +260,17 @@ def simulator(
             f"start is {start!r}; give a function start(env, rng), or leave it out."
         )
     reward = number_or_function("reward", reward)
-    terminal_value = number_or_function("terminal_value", terminal_value)
+    terminal_reward = number_or_function("terminal_reward", terminal_reward)
     check_cost(reward)
     space = copy.deepcopy(env.action_space)
-    plain = start is None and key is None and terminal_value is None
+    plain = start is None and key is None and terminal_reward is None
     inner = without_transparent(env)
     if plain and not callable(reward):
         if isinstance(inner, HasMDP):
             return OfMDP(inner.mdp, inner.all_observations(), space, reward)
         if isinstance(inner, StepsMany):
             return OfMany(inner, space, reward)
-    made = Copies(env, space, start, reward, terminal_value, as_key(key))
+    made = Copies(env, space, start, reward, terminal_reward, as_key(key))
     try:
         env.reset(seed=0)
         made.copied(env)

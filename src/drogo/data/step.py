@@ -23,17 +23,17 @@ class Step(NamedTuple):
     truncated: bool
     info: dict[str, Any]
 
-    def numbers(self, reward: NumberOfStep, terminal_value: NumberOfStep) -> tuple[float, float]:
+    def numbers(self, reward: NumberOfStep, terminal_reward: NumberOfStep) -> tuple[float, float]:
         """Returns the reward of the state that was left, and the value of a terminal state.
 
         Args:
             reward: As in `collect`.
-            terminal_value: As in `collect`.
+            terminal_reward: As in `collect`.
         """
         own, value = self.reward, 0.0
         if self.terminated:
-            reported = float(self.info.get("terminal_value") or 0.0)
-            own, value = own - reported, _number_of(terminal_value, self, reported)
+            reported = float(self.info.get("terminal_reward") or 0.0)
+            own, value = own - reported, _number_of(terminal_reward, self, reported)
         return _number_of(reward, self, own), value
 
 
@@ -62,7 +62,7 @@ def is_bad(info: Mapping[str, Any]) -> bool:
     Args:
         info: What the environment reported with the last step of an episode.
     """
-    return (info.get("terminal_value") or 0.0) < 0
+    return (info.get("terminal_reward") or 0.0) < 0
 
 
 def split_rewards(
@@ -72,7 +72,7 @@ def split_rewards(
     next_observations: npt.ArrayLike,
     terminated: npt.ArrayLike,
     infos: Sequence[Mapping[str, Any]],
-    terminal_value: NumberOfStep,
+    terminal_reward: NumberOfStep,
 ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
     """Returns the rewards of some steps without the values of terminal states, and these values.
 
@@ -83,14 +83,14 @@ def split_rewards(
         next_observations: What was reached.
         terminated: Which steps reached a terminal state.
         infos: What the environment reported with each step.
-        terminal_value: As in `collect`.
+        terminal_reward: As in `collect`.
     """
     before, taken, after = (np.asarray(part) for part in (observations, actions, next_observations))
     own = np.array(rewards, dtype=np.float64)
     values = np.zeros(len(own))
     for k in np.flatnonzero(terminated).tolist():
         step = Step(before[k], taken[k], float(own[k]), after[k], True, False, dict(infos[k]))
-        own[k], values[k] = step.numbers(None, terminal_value)
+        own[k], values[k] = step.numbers(None, terminal_reward)
     return own, values
 
 

@@ -46,7 +46,7 @@ class Transitions:
     unless `drogo.data.spectral_radius` is below 1."""
     terminated: Bool[np.ndarray, " n"]
     truncated: Bool[np.ndarray, " n"]
-    terminal_value: Float[np.ndarray, " n"]
+    terminal_reward: Float[np.ndarray, " n"]
     """Where `terminated`: the value of the terminal state, in units of reward. Elsewhere 0."""
     action: Int[np.ndarray, " n"] | Float[np.ndarray, "n size"] | None = None
     """The action that was taken, if it is known: a number from 0 on, or a vector."""
@@ -78,7 +78,7 @@ class Transitions:
         reward: npt.ArrayLike,
         terminated: npt.ArrayLike,
         truncated: npt.ArrayLike | None = None,
-        terminal_value: npt.ArrayLike | None = None,
+        terminal_reward: npt.ArrayLike | None = None,
         **actions: Any,
     ) -> Transitions:
         """Makes transitions from arrays with one row per transition.
@@ -90,8 +90,8 @@ class Transitions:
                 values.
             terminated: Which transitions reached a terminal state.
             truncated: Which transitions were the last of an episode that was cut off.
-            terminal_value: Of the transitions that are terminated, the value of the terminal state
-                in units of reward (`v` there is `terminal_value / lam`). By default 0.
+            terminal_reward: Of the transitions that are terminated, the value of the terminal state
+                in units of reward (`v` there is `terminal_reward / lam`). By default 0.
             **actions: What is known of the actions; see `from_table`.
 
         Returns:
@@ -114,7 +114,7 @@ class Transitions:
             )
         table, index = merge_equal(np.concatenate([before, after]))
         state, next_state = np.split(index, 2)
-        columns = (state, next_state, reward, terminated, truncated, terminal_value)
+        columns = (state, next_state, reward, terminated, truncated, terminal_reward)
         return cls.from_table(frozen(table), *columns, **actions)
 
     @classmethod
@@ -126,7 +126,7 @@ class Transitions:
         reward: npt.ArrayLike,
         terminated: npt.ArrayLike,
         truncated: npt.ArrayLike | None = None,
-        terminal_value: npt.ArrayLike | None = None,
+        terminal_reward: npt.ArrayLike | None = None,
         *,
         action: npt.ArrayLike | None = None,
         behaviour: npt.ArrayLike | None = None,
@@ -142,7 +142,7 @@ class Transitions:
             reward: As for `from_arrays`.
             terminated: As for `from_arrays`.
             truncated: As for `from_arrays`.
-            terminal_value: As for `from_arrays`.
+            terminal_reward: As for `from_arrays`.
             action: The actions: whole numbers from 0 on, or one vector per transition. Without
                 them, transitions are taken for those of the default policy.
             behaviour: The probability with which each action was taken; of vectors the density.
@@ -168,7 +168,7 @@ class Transitions:
             reward=arrays.numbers("reward", reward, n),
             terminated=arrays.flags("terminated", terminated, n),
             truncated=arrays.flags("truncated", _or_zeros(truncated, n), n),
-            terminal_value=arrays.numbers("terminal_value", _or_zeros(terminal_value, n), n),
+            terminal_reward=arrays.numbers("terminal_reward", _or_zeros(terminal_reward, n), n),
             **arrays.actions(action, behaviour, default, n_actions, n),
             weight=frozen(np.ones(n)),
         )
@@ -181,7 +181,7 @@ class Transitions:
         buffer: replay.ReplayBuffer,
         *,
         reward: NumberOfStep = None,
-        terminal_value: NumberOfStep = None,
+        terminal_reward: NumberOfStep = None,
         behaviour: Callable[[Step], float] | None = None,
         key: str | Sequence[str] | None = None,
         terminated: npt.ArrayLike | None = None,
@@ -197,7 +197,7 @@ class Transitions:
             buffer: A `ReplayBuffer` or a `DictReplayBuffer`, such as `model.replay_buffer`.
             reward: Replaces the rewards of the buffer: a step cost, or a function of a `Step`
                 (whose `info` is empty, because a buffer does not hold it).
-            terminal_value: The value of terminal states in units of reward: a number, or a
+            terminal_reward: The value of terminal states in units of reward: a number, or a
                 function of the last `Step` of an episode. By default 0. It is not part of a reward.
             behaviour: A function of a `Step` that returns the probability (of a vector: the
                 density) with which its action was taken, if that is known.
@@ -221,7 +221,7 @@ class Transitions:
         steps = replay.recorded(
             buffer, as_key(key), terminated, terminal_observation, scaled_actions
         )
-        return cls.from_table(**steps.columns(reward, terminal_value, behaviour))
+        return cls.from_table(**steps.columns(reward, terminal_reward, behaviour))
 
     @classmethod
     def from_trajectories(
@@ -230,7 +230,7 @@ class Transitions:
         *,
         action_space: gymnasium.Space | None = None,
         reward: NumberOfStep = None,
-        terminal_value: NumberOfStep = None,
+        terminal_reward: NumberOfStep = None,
         key: str | Sequence[str] | None = None,
     ) -> Transitions:
         """Makes transitions from whole episodes.
@@ -253,7 +253,7 @@ class Transitions:
                 numbers from 0 to the largest that was seen; of vectors, fit is told how the default
                 policy chooses them (`default_policy`).
             reward: Replaces the rewards: a step cost, or a function of a `Step`.
-            terminal_value: As for `from_replay_buffer`.
+            terminal_reward: As for `from_replay_buffer`.
             key: As for `from_replay_buffer`.
 
         Returns:
@@ -263,7 +263,7 @@ class Transitions:
             DataError: An episode is not complete, or nothing can be learned from them.
         """
         steps = episodes.recorded(trajectories, action_space, as_key(key))
-        return cls.from_table(**steps.columns(reward, terminal_value))
+        return cls.from_table(**steps.columns(reward, terminal_reward))
 
     @classmethod
     def from_minari(
@@ -271,7 +271,7 @@ class Transitions:
         dataset: str | episodes.MinariDataset,
         *,
         reward: NumberOfStep = None,
-        terminal_value: NumberOfStep = None,
+        terminal_reward: NumberOfStep = None,
         behaviour: Callable[[Step], float] | None = None,
         key: str | Sequence[str] | None = None,
     ) -> Transitions:
@@ -280,7 +280,7 @@ class Transitions:
         Args:
             dataset: A `minari.MinariDataset`, or the id of one that is on this machine.
             reward: As for `from_replay_buffer`.
-            terminal_value: As for `from_replay_buffer`.
+            terminal_reward: As for `from_replay_buffer`.
             behaviour: As for `from_replay_buffer`.
             key: As for `from_replay_buffer`.
 
@@ -293,7 +293,7 @@ class Transitions:
         """
         found = episodes.minari_dataset(dataset)
         steps = episodes.recorded(episodes.episodes_of(found), found.action_space, as_key(key))
-        return cls.from_table(**steps.columns(reward, terminal_value, behaviour))
+        return cls.from_table(**steps.columns(reward, terminal_reward, behaviour))
 
     @property
     def repeats(self) -> bool:
@@ -319,10 +319,10 @@ class Transitions:
         return np.unique(self.next_state[self.terminated])
 
     @cached_property
-    def terminal_values(self) -> Float[np.ndarray, " terminal"]:
+    def terminal_rewards(self) -> Float[np.ndarray, " terminal"]:
         """The mean terminal value of each of `terminal_states`, in units of reward."""
         at = np.searchsorted(self.terminal_states, self.next_state[self.terminated])
-        total = np.bincount(at, self.terminal_value[self.terminated])
+        total = np.bincount(at, self.terminal_reward[self.terminated])
         return total / np.bincount(at)
 
     @cached_property
@@ -332,7 +332,7 @@ class Transitions:
         An observation that was also left does not determine whether an episode is over.
         """
         pure = ~np.isin(self.terminal_states, self.state)
-        return self.terminal_states[pure], self.terminal_values[pure]
+        return self.terminal_states[pure], self.terminal_rewards[pure]
 
     @cached_property
     def edges(self) -> Edges:

@@ -1,6 +1,6 @@
 """The four vectors that are called "the principal eigenvector of the DR", each with its own name.
 
-- `column`: `v(T) = terminal_value(T) / lam` and `(R - P) exp(v) = 0` elsewhere. It is the fixed
+- `column`: `v(T) = terminal_reward(T) / lam` and `(R - P) exp(v) = 0` elsewhere. It is the fixed
   point of the DROGO loss (proposition 3.10) and the log desirability of a linearly solvable MDP.
 - `transition`: for the smallest (algebraic) eigenvalue of `R - (P + P^T)/2`; the paper's text.
 - `representation`: for the largest eigenvalue of `(Z + Z^T)/2`; what tabular work computes.
@@ -39,7 +39,7 @@ def solve(
     *,
     delta: float = 0.001,
     terminal: str = "absorbing",
-    terminal_value: npt.ArrayLike | None = None,
+    terminal_reward: npt.ArrayLike | None = None,
 ) -> Solution:
     """Computes a vector together with its eigenvalue, error estimates and status.
 
@@ -49,8 +49,8 @@ def solve(
         definition: One of `DEFINITIONS`.
         delta: Minus the reward of an absorbing terminal state, positive.
         terminal: How terminal states enter the representation: `"absorbing"` or `"zero-row"`.
-        terminal_value: For `column` only: one value per terminal state in state order, in units of
-            reward, so that `v(T) = terminal_value / lam`. By default `mdp.reward` of these states.
+        terminal_reward: For `column` only: one value per terminal state in state order, in units of
+            reward, so that `v(T) = terminal_reward / lam`. By default `mdp.reward` of these states.
 
     Returns:
         The solution. If it is inaccurate, its `status` says so; `solution.checked()` then raises.
@@ -61,15 +61,15 @@ def solve(
     """
     check_choice("definition", definition, DEFINITIONS)
     lam, delta = check_parameters(lam, terminal, delta)
-    if terminal_value is not None and definition != "column":
-        raise ArgumentError(f"terminal_value is for definition='column', not for {definition!r}.")
+    if terminal_reward is not None and definition != "column":
+        raise ArgumentError(f"terminal_reward is for definition='column', not for {definition!r}.")
     if definition == "column":
         check_ends(mdp)
     if definition != "transition":  # which is defined for any rewards
         check_finite(mdp, lam)
     try:
         if definition == "column":
-            vector = _column(mdp, lam, terminal_value)
+            vector = _column(mdp, lam, terminal_reward)
         else:
             rows = default_rows(mdp, lam, terminal, delta)
             solver = {"transition": _transition, "representation": _representation, "right": _right}
@@ -84,23 +84,23 @@ def solve(
 
 
 def log_column(
-    mdp: MDP, lam: float, terminal_value: npt.ArrayLike | None = None
+    mdp: MDP, lam: float, terminal_reward: npt.ArrayLike | None = None
 ) -> Float[np.ndarray, " states"]:
     """Computes the vector `column`, which is the exact fixed point of the DROGO loss.
 
     Args:
         mdp: The MDP.
         lam: The temperature lambda, positive.
-        terminal_value: One value per terminal state in state order, in units of reward. By default
+        terminal_reward: One value per terminal state in state order, in units of reward. By default
             `mdp.reward` of these states.
 
     Returns:
-        `v`, one number per state. It is `terminal_value / lam` in terminal states.
+        `v`, one number per state. It is `terminal_reward / lam` in terminal states.
 
     Raises:
         NotConverged: The vector is not accurate in every entry.
     """
-    return solve(mdp, lam, "column", terminal_value=terminal_value).checked().log_e
+    return solve(mdp, lam, "column", terminal_reward=terminal_reward).checked().log_e
 
 
 def log_eigenvector(
@@ -156,13 +156,13 @@ def _unit(log_e: np.ndarray) -> np.ndarray:
     return log_e - np.logaddexp.reduce(2 * log_e) / 2
 
 
-def _column(mdp: MDP, lam: float, terminal_value: npt.ArrayLike | None) -> Vector:
-    rewards = mdp.reward[mdp.terminal] if terminal_value is None else terminal_value
-    rewards = as_floats("terminal_value", rewards)
+def _column(mdp: MDP, lam: float, terminal_reward: npt.ArrayLike | None) -> Vector:
+    rewards = mdp.reward[mdp.terminal] if terminal_reward is None else terminal_reward
+    rewards = as_floats("terminal_reward", rewards)
     count = int(mdp.terminal.sum())
     if rewards.shape != (count,) or not np.isfinite(rewards).all():
         raise ArgumentError(
-            f"terminal_value needs one finite value for each of the {count} terminal state(s), in "
+            f"terminal_reward needs one finite value for each of the {count} terminal state(s), in "
             f"state order; got {rewards!r}."
         )
     values = np.zeros(mdp.n_states)

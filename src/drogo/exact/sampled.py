@@ -32,7 +32,7 @@ class Sampled:
         weight: How much the transition counts among those that leave the same state.
         log_cost: `-r / lam`.
         terminated: Whether the state that is reached is terminal.
-        terminal_value: Its value `v` there.
+        log_terminal_value: Its value `v` there.
     """
 
     states: int
@@ -41,7 +41,7 @@ class Sampled:
     weight: Float[np.ndarray, " n"]
     log_cost: Float[np.ndarray, " n"]
     terminated: Bool[np.ndarray, " n"]
-    terminal_value: Float[np.ndarray, " n"]
+    log_terminal_value: Float[np.ndarray, " n"]
 
     @cached_property
     def known(self) -> Bool[np.ndarray, " n"]:
@@ -88,7 +88,7 @@ def solve_sampled(data: Sampled, *, scaled: bool = True) -> Float[np.ndarray, " 
     state, terminated, log_cost = data.state[used], data.terminated[used], data.log_cost[used]
     if not scaled:
         log_cost = _log_mean_cost(state, share, log_cost, data.states)
-    values, fixed = np.unique(data.terminal_value[used][terminated], return_inverse=True)
+    values, fixed = np.unique(data.log_terminal_value[used][terminated], return_inverse=True)
     column = data.next_state[used].astype(np.int64)
     column[terminated] = data.states + fixed
     v = np.full(data.states + values.size, np.nan)

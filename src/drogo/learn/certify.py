@@ -149,7 +149,7 @@ def certify(
     tolerance: float | None = None,
     start: Start | None = None,
     reward: NumberOfStep = None,
-    terminal_value: NumberOfStep = None,
+    terminal_reward: NumberOfStep = None,
     key: str | Sequence[str] | None = None,
     default_policy: npt.ArrayLike | None = None,
     groups: int = 8,
@@ -170,7 +170,7 @@ def certify(
         start: A function `start(env, rng)` that puts the environment into a state, as in `collect`.
             By default any state of a known MDP; elsewhere a reset and some random steps.
         reward: As it was given to `collect`.
-        terminal_value: As it was given to `collect`.
+        terminal_reward: As it was given to `collect`.
         key: As it was given to `collect`.
         default_policy: As it was given to `fit`: one probability for each action. By default that
             of the environment's MDP, or else uniform.
@@ -197,7 +197,7 @@ def certify(
         allowed = tolerated(result.v[:, live], result.config.tolerance)
     else:
         allowed = np.full(len(result.seeds), check_number("tolerance", tolerance))
-    sim = simulator(env, start=start, reward=reward, terminal_value=terminal_value, key=key)
+    sim = simulator(env, start=start, reward=reward, terminal_reward=terminal_reward, key=key)
     maps = [result.values_of(k) for k in range(len(result.seeds))]
     return certify_maps(
         maps,

@@ -257,7 +257,7 @@ def _directly(
         data,
         reward=data.reward - lam * log_eigenvalue,
         terminated=data.next_state == row,
-        terminal_value=np.zeros(len(data)),
+        terminal_reward=np.zeros(len(data)),
     )
     with warnings.catch_warnings():
         for expected in EXPECTED:

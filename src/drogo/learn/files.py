@@ -32,7 +32,7 @@ from drogo.learn.result import LogEigenvector
 
 FORMAT = "drogo fit 8"
 STATUSES = {"converged", "unverified", "max_updates", "diverged"}
-ARRAYS = ("v", "observations", "terminal_states", "terminal_values", "log_scale", "mean_step")
+ARRAYS = ("v", "observations", "terminal_states", "terminal_rewards", "log_scale", "mean_step")
 TUPLES = ("seeds", "status", "diverged_at", "notes")
 OTHERS = ("own", "versions", "data_digest", "n_actions")
 """The fields of a fit that a file holds as they are: as arrays, or among its settings."""
@@ -103,7 +103,7 @@ def check_parts(settings: dict[str, Any], headers: dict[str, Header]) -> None:
     shapes = {
         "v": (len(settings["seeds"]), distinct),
         "observations": (distinct, *headers["observations"].shape[1:]),
-        "terminal_values": known,
+        "terminal_rewards": known,
         "log_scale": (lanes,),
         "mean_step": (lanes,),
     }

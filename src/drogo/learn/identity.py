@@ -29,7 +29,7 @@ def data_digest(data: Transitions) -> str:
     table = data.observations
     every = max(1, len(table) // MOST_HASHED)
     shown = table if every == 1 else read_rows(table, np.arange(0, len(table), every))
-    columns = (data.state, data.next_state, data.reward, data.terminated, data.terminal_value)
+    columns = (data.state, data.next_state, data.reward, data.terminated, data.terminal_reward)
     actions = (part for part in (data.action, data.default) if part is not None)
     return digest_of(shown, *columns, data.weight, *actions)
 

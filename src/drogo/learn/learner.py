@@ -54,7 +54,7 @@ class Batch(eqx.Module):
     next_state: Int[Array, " n"] | None
     reward: Float[Array, " n"]
     terminated: Bool[Array, " n"]
-    terminal_value: Float[Array, " n"]
+    terminal_reward: Float[Array, " n"]
     """The reward of the terminal state itself, where `terminated`."""
     weight: Float[Array, " n"]
     """Sums to 1."""
@@ -140,7 +140,7 @@ class Learner(eqx.Module):
         next_observations: Shaped[Array, "n ..."],
         reward: Float[Array, " n"],
         terminated: Bool[Array, " n"],
-        terminal_value: Float[Array, " n"] | None = None,
+        terminal_reward: Float[Array, " n"] | None = None,
     ) -> Batch:
         """Returns a batch of equally weighed transitions.
 
@@ -149,10 +149,10 @@ class Learner(eqx.Module):
             next_observations: The observations that were reached.
             reward: The reward of each step.
             terminated: Where the step reached a terminal state.
-            terminal_value: The reward of these terminal states themselves; 0 unless given.
+            terminal_reward: The reward of these terminal states themselves; 0 unless given.
         """
         n = len(observations)
-        zero = jnp.zeros(n) if terminal_value is None else terminal_value
+        zero = jnp.zeros(n) if terminal_reward is None else terminal_reward
         both = (self.features(observations), self.features(next_observations))
         return Batch(*both, None, None, reward, terminated, zero, jnp.full(n, 1 / n))
 
@@ -249,7 +249,7 @@ class Learner(eqx.Module):
         own_outputs = outputs if batch.state is None else outputs[batch.state]
         output = objective.at_action(own_outputs, batch.action)
         next_output = next_outputs if batch.next_state is None else next_outputs[batch.next_state]
-        next_output = objective.next_output(next_output, batch.terminated, batch.terminal_value)
+        next_output = objective.next_output(next_output, batch.terminated, batch.terminal_reward)
         if self.direct:
             return batch.weight @ ((output - next_output) / objective.numbers.scale) ** 2 / 2
         log_cost = self.log_cost(batch)

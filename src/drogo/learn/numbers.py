@@ -34,7 +34,7 @@ def make_numbers(
         objective: The objective.
         solution: The exact solution of the data, if there is one.
     """
-    best, lowest = float(data.terminal_values.max()), float(data.reward.min())
+    best, lowest = float(data.terminal_rewards.max()), float(data.reward.min())
     costly = bool((data.reward < 0).all())
     scaled = [config.scaled and objective.separable for config in configs]
     smallest = min(config.lam for config in configs)

@@ -128,13 +128,13 @@ class AbstractObjective(eqx.Module):
         """
 
     @abc.abstractmethod
-    def next_output(self, output: Array, terminated: Array, terminal_value: Array) -> Array:
+    def next_output(self, output: Array, terminated: Array, terminal_reward: Array) -> Array:
         """Returns the outputs at s' with terminal states treated as the objective demands.
 
         Args:
             output: The network's outputs at s'.
             terminated: Where s' is a terminal state.
-            terminal_value: The rewards of these terminal states.
+            terminal_reward: The rewards of these terminal states.
         """
 
     def at_action(self, outputs: Array, action: Array | None) -> Array:
@@ -209,14 +209,14 @@ class AbstractLogObjective(AbstractObjective):
 
 
 class AbstractAnchored(AbstractLogObjective):
-    """An objective for v = log e whose terminal states have the value `terminal_value / lam`."""
+    """An objective for v = log e whose terminal states have the value `terminal_reward / lam`."""
 
     anchored: ClassVar[bool] = True
     needs_second_batch: ClassVar[bool] = False
     separable: ClassVar[bool] = True
 
-    def next_output(self, output: Array, terminated: Array, terminal_value: Array) -> Array:
-        return jnp.where(terminated, terminal_value / self.numbers.lam, self.log_e(output))
+    def next_output(self, output: Array, terminated: Array, terminal_reward: Array) -> Array:
+        return jnp.where(terminated, terminal_reward / self.numbers.lam, self.log_e(output))
 
     def log_scale(self, log_e: Float[Array, " states"]) -> Scalar:
         return jnp.zeros((), dtype=log_e.dtype)
@@ -228,7 +228,7 @@ class AbstractPenalised(AbstractObjective):
     anchored: ClassVar[bool] = False
     needs_second_batch: ClassVar[bool] = True
 
-    def next_output(self, output: Array, terminated: Array, terminal_value: Array) -> Array:
+    def next_output(self, output: Array, terminated: Array, terminal_reward: Array) -> Array:
         return self.at_action(output, None)
 
     def log_scale(self, log_e: Float[Array, " states"]) -> Scalar:

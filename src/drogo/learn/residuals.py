@@ -98,7 +98,7 @@ def transition_slopes(
         objective, log_cost = bare.objective, bare.log_cost(batch)
         squared_norm = objective.second_moment(outputs, batch.weight)
         output = objective.at_action(outputs, batch.action)
-        next_output = objective.next_output(next_outputs, batch.terminated, batch.terminal_value)
+        next_output = objective.next_output(next_outputs, batch.terminated, batch.terminal_reward)
         moments = jnp.full_like(log_cost, squared_norm)
         if held is not None:
             held = jnp.broadcast_to(held, log_cost.shape + held.shape)

@@ -24,7 +24,7 @@ from drogo.learn.learner import Learner, State
 from drogo.learn.policy import Policy
 from drogo.learn.prepare import take
 from drogo.learn.train import Training, lost_at
-from drogo.learn.value import ValueFunction, single_log_e, single_output, terminal_values
+from drogo.learn.value import ValueFunction, single_log_e, single_output, terminal_rewards
 from drogo.potential import Potential
 from drogo.requests import versions
 
@@ -64,8 +64,8 @@ class LogEigenvector:
     observations: Shaped[np.ndarray, "distinct ..."]
     terminal_states: Int[np.ndarray, " known"]
     """The rows of `observations` that are terminal states with a known value."""
-    terminal_values: Float[np.ndarray, " known"]
-    """The rewards of these terminal states themselves; v is `terminal_values / lam` there."""
+    terminal_rewards: Float[np.ndarray, " known"]
+    """The rewards of these terminal states themselves; v is `terminal_rewards / lam` there."""
     log_scale: Float[np.ndarray, " seeds"]
     """What was subtracted from the network's log e to fix the scale of v."""
     mean_step: Float[np.ndarray, " seeds"]
@@ -114,7 +114,7 @@ class LogEigenvector:
         known = self.observations[self.terminal_states]
         table, index = merge_equal(np.concatenate([known, batch]))
         value = np.full(len(table), np.nan)
-        value[index[: len(known)]] = self.terminal_values / self.config.lam
+        value[index[: len(known)]] = self.terminal_rewards / self.config.lam
         given = value[index[len(known) :]]
         return np.where(np.isnan(given), v, given)
 
@@ -168,8 +168,8 @@ class LogEigenvector:
             self.learner.objective,
             self.learner.inputs,
             to_device(self.log_scale[k], dtype=jnp.float32),
-            terminal_values(
-                self.observations[self.terminal_states], self.terminal_values / self.config.lam
+            terminal_rewards(
+                self.observations[self.terminal_states], self.terminal_rewards / self.config.lam
             ),
         )
 
@@ -297,7 +297,7 @@ def make_results(
                 seeds=tuple(training.seeds),
                 observations=observations,
                 terminal_states=np.searchsorted(kept, states[is_kept]),
-                terminal_values=values[is_kept],
+                terminal_rewards=values[is_kept],
                 log_scale=log_scale[lanes],
                 mean_step=mean_step[lanes],
                 learner=learner.with_numbers(take(judge.numbers, begin)),

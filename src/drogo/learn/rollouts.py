@@ -110,7 +110,7 @@ class Walk:
                 "values than those of rollouts. Use scaled=True."
             )
         live = ~after.terminated
-        v = after.terminal_value / self.lam
+        v = after.terminal_reward / self.lam
         if live.any():
             v[live] = self.values(after.observations[live])
         promised = log_share + (after.reward / self.lam + v).reshape(n, k)

@@ -54,7 +54,7 @@ class Rows(eqx.Module):
     next_state: Int[Array, " rows"]
     reward: Float[Array, " rows"]
     terminated: Bool[Array, " rows"]
-    terminal_value: Float[Array, " rows"]
+    terminal_reward: Float[Array, " rows"]
     action: Int[Array, " rows"] | None
     log_default: Float[Array, " rows"] | None
 
@@ -254,7 +254,7 @@ def known_values(
         edges = data.edges
         assert edges.action is not None
         assert edges.log_default is not None
-        after = np.where(edges.terminated, edges.terminal_value / lam, solution[edges.next_state])
+        after = np.where(edges.terminated, edges.terminal_reward / lam, solution[edges.next_state])
         used = ~np.isnan(after) & known[edges.state]
         pair = edges.state[used].astype(np.int64) * (edges.action.max() + 1) + edges.action[used]
         pairs, of_edge = np.unique(pair, return_inverse=True)
@@ -273,7 +273,7 @@ def known_values(
         state=state,
         next_state=state,
         reward=np.zeros(n),
-        terminal_value=lam * value,
+        terminal_reward=lam * value,
         terminated=np.ones(n, dtype=bool),
         action=action,
         log_default=None,
@@ -363,7 +363,7 @@ def _with_terminals(
     rows: Rows, factor: np.ndarray, n_actions: int | None
 ) -> tuple[Rows, np.ndarray]:
     """Adds one row for each arrival at a terminal state that says what the state is worth:
-    1 - exp(terminal_value / lam - v) = 0. With an output for each action, one for each of them.
+    1 - exp(terminal_reward / lam - v) = 0. With an output for each action, one for each of them.
 
     In a table the values of terminal states are looked up. In a continuous world each terminal
     state is seen once, and the network must learn what they have in common.

@@ -65,7 +65,7 @@ class TerminalValues(eqx.Module):
         return values
 
 
-def terminal_values(
+def terminal_rewards(
     observations: Shaped[np.ndarray, "known ..."], values: Float[np.ndarray, " known"]
 ) -> TerminalValues:
     """Returns the lookup of some known values.

@@ -42,7 +42,7 @@ class MDP:
     transitions: tuple[sp.csr_array, ...]
     """One (states, states) matrix of probabilities per action."""
     reward: Float[np.ndarray, " states"]
-    """r(s). In a terminal state: its `terminal_value`, received on the last step."""
+    """r(s). In a terminal state: its `terminal_reward`, received on the last step."""
     terminal: Bool[np.ndarray, " states"]
     """Which states end an episode."""
     start: Float[np.ndarray, " states"]

@@ -243,11 +243,11 @@ class LearnedCounts(AbstractShaping):
         reward: npt.ArrayLike,
         next_observation: npt.ArrayLike,
         terminated: npt.ArrayLike,
-        terminal_value: npt.ArrayLike | None = None,
+        terminal_reward: npt.ArrayLike | None = None,
     ) -> None:
         """Takes steps, whose rewards must not be above the best."""
         own = np.asarray(reward, np.float64)
-        earned = own if terminal_value is None else own + np.asarray(terminal_value, np.float64)
+        earned = own if terminal_reward is None else own + np.asarray(terminal_reward, np.float64)
         x = (earned - self.best) / self.unit
         if not (x <= ROUNDING * abs(self.best / self.unit)).all():
             raise DataError(

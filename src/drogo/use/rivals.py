@@ -105,12 +105,12 @@ class RND(AbstractShaping):
         reward: Any,
         next_observation: Any,
         terminated: Any,
-        terminal_value: Any = None,
+        terminal_reward: Any = None,
     ) -> None:
         """Takes what the agent has seen; only `next_observation` matters."""
         rows = np.asarray(next_observation, np.float32).reshape(len(next_observation), -1)
         self._kept[(self._steps + np.arange(len(rows))) % len(self._kept)] = rows
-        super().observe(observation, action, reward, next_observation, terminated, terminal_value)
+        super().observe(observation, action, reward, next_observation, terminated, terminal_reward)
         self._due += self.updates * len(rows)
 
     def attach(self, agent: Any) -> None:

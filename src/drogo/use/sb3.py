@@ -156,18 +156,18 @@ class LearnMap(BaseCallback):
 
     Args:
         shaping: The map, or one of its rivals.
-        terminal_value: The value of a terminal state, in units of reward: a number, or a function
+        terminal_reward: The value of a terminal state, in units of reward: a number, or a function
             of the last `Step` of an episode, as in `collect`. By default
-            `info["terminal_value"]`, or else 0.
+            `info["terminal_reward"]`, or else 0.
         verbose: As in `BaseCallback`.
     """
 
     def __init__(
-        self, shaping: AbstractShaping, *, terminal_value: NumberOfStep = None, verbose: int = 0
+        self, shaping: AbstractShaping, *, terminal_reward: NumberOfStep = None, verbose: int = 0
     ) -> None:
         super().__init__(verbose)
         self.shaping = shaping
-        self.terminal_value = number_or_function("terminal_value", terminal_value)
+        self.terminal_reward = number_or_function("terminal_reward", terminal_reward)
         self._rollout: list[tuple[np.ndarray, ...]] = []
 
     def _on_training_start(self) -> None:
@@ -247,7 +247,7 @@ class LearnMap(BaseCallback):
         ended = dones & ~cut
         actions = np.asarray(local["actions"]).reshape(len(dones), -1)[:, 0]
         costs, worth = split_rewards(
-            self._before, actions, own, after, ended, local["infos"], self.terminal_value
+            self._before, actions, own, after, ended, local["infos"], self.terminal_reward
         )
         self.shaping.observe(self._before, actions, costs, after, ended, worth)
         if isinstance(self.model, OnPolicyAlgorithm):

@@ -74,10 +74,10 @@ class ReachGoals(gymnasium.Wrapper, RecordConstructorArgs):
 
     def step(self, action: Any) -> tuple[dict[str, Any], float, bool, bool, dict[str, Any]]:
         observation, reward, over, cut, info = self.env.step(action)
-        cost = float(reward) - (info.get("terminal_value") or 0.0)
+        cost = float(reward) - (info.get("terminal_reward") or 0.0)
         arrived = self._world.state == self.goal
         worth = self.failure if over and not arrived else 0.0
-        told = {"cost": cost, "ends_world": over, "is_success": arrived, "terminal_value": worth}
+        told = {"cost": cost, "ends_world": over, "is_success": arrived, "terminal_reward": worth}
         over, reward = over or arrived, 0.0 if arrived else cost + worth
         return self._parts(observation), reward, over, cut and not over, {**info, **told}
 

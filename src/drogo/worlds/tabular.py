@@ -61,7 +61,7 @@ class TabularEnv(gymnasium.Env):
     """Episodes in a world whose moves are a table.
 
     The reward of a step is that of the state that is left. Entering a terminal state adds its
-    terminal value, which is also reported as `info["terminal_value"]`.
+    terminal value, which is also reported as `info["terminal_reward"]`.
     """
 
     actions: tuple[str, ...]
@@ -117,8 +117,8 @@ class TabularEnv(gymnasium.Env):
         reward = 0.0 if self.moves.terminal[before] else float(self.moves.reward[before])
         info: dict[str, Any] = {"state": self.state}
         if terminated and self.state != before:
-            info["terminal_value"] = float(self.moves.reward[self.state])
-            reward += info["terminal_value"]
+            info["terminal_reward"] = float(self.moves.reward[self.state])
+            reward += info["terminal_reward"]
         truncated = self.steps >= self.step_limit and not terminated
         return self._observation(), reward, terminated, truncated, info
 

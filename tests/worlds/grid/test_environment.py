@@ -92,7 +92,7 @@ def test_last_step_of_an_episode():
     env.reset()
     _, reward, terminated, truncated, info = env.step(0)
     assert (reward, terminated, truncated) == (-51.0, True, False)
-    assert info == {"state": 1, "terminal_value": -50.0}
+    assert info == {"state": 1, "terminal_reward": -50.0}
 
 
 def test_truncation_is_not_termination():

@@ -177,11 +177,11 @@ class GoalMap:
             return Policy(lambda batch: self.action_values(batch, goal)[k], self.shape)
         return make_policy(self, self(self.observations, goal[0])[k])
 
-    def transfer(self, terminal_values: npt.ArrayLike, seed: int = 0) -> GoalTask:
+    def transfer(self, terminal_rewards: npt.ArrayLike, seed: int = 0) -> GoalTask:
         """Returns the map to new rewards of the terminal states, without learning anything.
 
         Args:
-            terminal_values: A reward for each of `terminal_states`, of shape (terminals,), or
+            terminal_rewards: A reward for each of `terminal_states`, of shape (terminals,), or
                 several such tasks, of shape (tasks, terminals). Minus infinity stands for a
                 terminal state that is worth nothing.
             seed: One of the seeds of this map.
@@ -189,9 +189,9 @@ class GoalMap:
         if not self.repeats:
             raise ArgumentError(
                 "where states do not repeat, terminal states are places that overlap, and their "
-                "rewards cannot be added up. Use fit with terminal_value in the data."
+                "rewards cannot be added up. Use fit with terminal_reward in the data."
             )
-        values = as_rewards(terminal_values, self.terminal_states.size, "terminal_values")
+        values = as_rewards(terminal_rewards, self.terminal_states.size, "terminal_rewards")
         self.lane(seed)
         return GoalTask(self, values, seed)
 

@@ -27,11 +27,11 @@ class GoalTask:
     """The values of one task, or of several, by one seed of a `GoalMap`."""
 
     of: GoalMap
-    terminal_values: Float[np.ndarray, "*tasks terminals"]
+    terminal_rewards: Float[np.ndarray, "*tasks terminals"]
     seed: int
 
     def __repr__(self) -> str:
-        tasks = "" if self.terminal_values.ndim == 1 else f"{len(self.terminal_values)} tasks, "
+        tasks = "" if self.terminal_rewards.ndim == 1 else f"{len(self.terminal_rewards)} tasks, "
         return f"GoalTask({tasks}{self.of!r}, seed {self.seed})"
 
     @cached_property
@@ -88,13 +88,13 @@ class GoalTask:
 
     def _mixed(self, columns: Float[np.ndarray, "*n terminals"]) -> Float[np.ndarray, "*tasks n"]:
         """Returns the log of the sum over terminal states of exp(v(s, T) + r(T)/lam)."""
-        values = self.terminal_values / self.of.config.lam
+        values = self.terminal_rewards / self.of.config.lam
         of_task = values.reshape(*values.shape[:-1], *[1] * (columns.ndim - 1), -1)
         with np.errstate(invalid="ignore"):  # a table has NaN where nothing is known
             return np.logaddexp.reduce(columns + of_task, axis=-1)
 
     def _check(self, task: int) -> None:
-        tasks = len(np.atleast_2d(self.terminal_values))
+        tasks = len(np.atleast_2d(self.terminal_rewards))
         if not 0 <= task < tasks:
             raise ArgumentError(f"task is {task}; the tasks run from 0 to {tasks - 1}.")
 

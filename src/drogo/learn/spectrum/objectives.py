@@ -63,7 +63,7 @@ class AbstractSeveral(AbstractObjective):
     def outputs(self, n_actions: int | None) -> Outputs:
         return self.vectors
 
-    def next_output(self, output: Array, terminated: Array, terminal_value: Array) -> Array:
+    def next_output(self, output: Array, terminated: Array, terminal_reward: Array) -> Array:
         return output
 
     def second_moment(self, outputs: Array, weight: Array) -> Products:

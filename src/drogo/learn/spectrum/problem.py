@@ -29,7 +29,7 @@ def without_unknown(data: Transitions) -> tuple[Transitions, int]:
     lost = len(data.observations) - kept.size
     if not lost:
         return data, 0
-    names = ("reward", "terminated", "truncated", "terminal_value", "action", "behaviour",
+    names = ("reward", "terminated", "truncated", "terminal_reward", "action", "behaviour",
              "default")  # fmt: skip
     columns = {name: getattr(data, name) for name in names}
     columns = {name: part[known] for name, part in columns.items() if part is not None}
@@ -53,7 +53,7 @@ def with_rows_of_terminals(data: Transitions, delta: float) -> Transitions:
         longer = data.with_absorbing_terminals(delta)
         flags = np.arange(len(longer)) >= len(data)
         data = longer
-    return replace(data, terminated=flags, terminal_value=np.zeros(len(data)))
+    return replace(data, terminated=flags, terminal_reward=np.zeros(len(data)))
 
 
 def evenly(data: Transitions) -> Transitions:

@@ -143,14 +143,14 @@ class AbstractOnlineMap(AbstractShaping):
     def found(self) -> bool:
         """Whether a goal was seen: a terminal state that is worth as much as what was not tried."""
 
-    def is_goal(self, terminal_value: float) -> bool:
+    def is_goal(self, terminal_reward: float) -> bool:
         """Returns whether a terminal state of this value is worth as much as what was not tried.
         Lava is not: optimism goes on after it. Without optimism, any terminal state is.
 
         Args:
-            terminal_value: The value in units of reward.
+            terminal_reward: The value in units of reward.
         """
-        return self.optimism is None or terminal_value >= self.optimism
+        return self.optimism is None or terminal_reward >= self.optimism
 
     @abc.abstractmethod
     def _add(self, steps: Steps) -> None:
@@ -275,11 +275,11 @@ class AbstractOnlineMap(AbstractShaping):
         reward: npt.ArrayLike,
         next_observation: npt.ArrayLike,
         terminated: npt.ArrayLike,
-        terminal_value: npt.ArrayLike | None = None,
+        terminal_reward: npt.ArrayLike | None = None,
     ) -> None:
         before, after = self._checked(observation), self._checked(next_observation)
         n = len(before)
-        given = np.zeros(n) if terminal_value is None else terminal_value
+        given = np.zeros(n) if terminal_reward is None else terminal_reward
         actions, rewards, ended, value = as_columns(
             before, after, action, reward, terminated, given
         )
@@ -297,8 +297,8 @@ class AbstractOnlineMap(AbstractShaping):
                 "negative number.",
                 remedy="Give reward=-1.0 to the map, which then counts every step alike. The agent "
                 "keeps its own rewards, such as a bonus at the goal. If some ends are worse than "
-                "others, tell the map with terminal_value= of LearnMap or of the wrapper, or with "
-                'info["terminal_value"] of the environment.',
+                "others, tell the map with terminal_reward= of LearnMap or of the wrapper, or with "
+                'info["terminal_reward"] of the environment.',
                 command_remedy="Give --reward -1, with which the map counts every step alike. The "
                 "agent keeps its own rewards.",
             )

@@ -26,7 +26,7 @@ class Seen:
         next_state: The state that was reached.
         reward: The reward of the step.
         terminated: Whether the state that was reached is terminal.
-        terminal_value: Its value in units of reward, where it is.
+        terminal_reward: Its value in units of reward, where it is.
         count: How often the transition was seen.
     """
 
@@ -35,7 +35,7 @@ class Seen:
     next_state: Int[np.ndarray, " n"]
     reward: Float[np.ndarray, " n"]
     terminated: Bool[np.ndarray, " n"]
-    terminal_value: Float[np.ndarray, " n"]
+    terminal_reward: Float[np.ndarray, " n"]
     count: Int[np.ndarray, " n"]
 
 
@@ -63,7 +63,7 @@ def solve_seen(
     times = np.zeros((states, actions))
     np.add.at(times, (seen.state, seen.action), seen.count)
     weight = default[seen.state, seen.action] * seen.count / times[seen.state, seen.action]
-    value = seen.terminal_value / lam
+    value = seen.terminal_reward / lam
     columns = (seen.state, seen.next_state, weight, -seen.reward / lam, seen.terminated, value)
     ends = np.zeros(states, dtype=bool)
     ends[seen.next_state[seen.terminated]] = True
@@ -79,7 +79,7 @@ def solve_seen(
     v = solve_sampled(Sampled(states, *columns))
     # A terminal state has the value that was seen last; several values of one are an average world.
     last = seen.terminated & ends[seen.next_state]
-    v[seen.next_state[last]] = seen.terminal_value[last] / lam
+    v[seen.next_state[last]] = seen.terminal_reward[last] / lam
     known = np.isfinite(v)
     return np.where(known, v, v[known].min()) if known.any() else np.zeros(states)
 
@@ -107,7 +107,7 @@ def action_values(
     """
     times = np.zeros(default.shape)
     np.add.at(times, (seen.state, seen.action), seen.count)
-    after = np.where(seen.terminated, seen.terminal_value / lam, v[seen.next_state])
+    after = np.where(seen.terminated, seen.terminal_reward / lam, v[seen.next_state])
     promise = seen.reward / lam + after
     most = np.full(default.shape, -np.inf)
     np.maximum.at(most, (seen.state, seen.action), promise)

@@ -142,7 +142,7 @@ class OnlineLearner(eqx.Module):
         ended = chosen & steps.terminated
         flat = _flat(steps.observation)
         both = jnp.stack([flat, _flat(steps.next_observation)])
-        value = jnp.where(ended, steps.terminal_value, -jnp.inf)
+        value = jnp.where(ended, steps.terminal_reward, -jnp.inf)
         mask = chosen[None, :, None]
         added = chosen.sum(dtype=jnp.int32)
         share = 1 / jnp.maximum(state.steps + added, 1)
@@ -328,7 +328,7 @@ class OnlineLearner(eqx.Module):
             rows,
             jnp.concatenate([steps.reward, zero]),
             jnp.concatenate([steps.terminated, jnp.ones(n, bool)]),
-            jnp.concatenate([steps.terminal_value, zero + self.optimism]),
+            jnp.concatenate([steps.terminal_reward, zero + self.optimism]),
             weight / weight.sum(),
             action,
             self.log_default[action],

@@ -134,7 +134,7 @@ class OnlineMap(AbstractOnlineMap):
         self._staged.append(Steps(*(np.array(column) for column in steps)))  # theirs may change
         self._steps += len(steps.reward)
         self._due += self.config.updates * len(steps.reward)
-        ends = steps.terminal_value[steps.terminated]
+        ends = steps.terminal_reward[steps.terminated]
         self._found |= bool(ends.size) and self.is_goal(float(ends.max()))
 
     def train(self) -> None:
@@ -305,9 +305,9 @@ def _joined(parts: list[Steps]) -> Steps:
     """Returns several steps as one, in single precision."""
     joined = Steps(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
     reward, value = (
-        np.asarray(part, np.float32) for part in (joined.reward, joined.terminal_value)
+        np.asarray(part, np.float32) for part in (joined.reward, joined.terminal_reward)
     )
-    return joined._replace(reward=reward, terminal_value=value)
+    return joined._replace(reward=reward, terminal_reward=value)
 
 
 def _probabilities(given: npt.ArrayLike | None, count: int) -> Float[np.ndarray, " actions"]:

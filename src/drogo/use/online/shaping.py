@@ -39,7 +39,7 @@ class AbstractShaping(abc.ABC):
         reward: npt.ArrayLike,
         next_observation: npt.ArrayLike,
         terminated: npt.ArrayLike,
-        terminal_value: npt.ArrayLike | None = None,
+        terminal_reward: npt.ArrayLike | None = None,
     ) -> None:
         """Takes some steps of the agent, one in each row.
 
@@ -50,7 +50,7 @@ class AbstractShaping(abc.ABC):
             next_observation: What was reached; at the end of an episode its own last observation,
                 and not the first one of the next.
             terminated: Which steps reached a terminal state. A time limit does not count.
-            terminal_value: The values of these terminal states, in units of reward; by default 0.
+            terminal_reward: The values of these terminal states, in units of reward; by default 0.
         """
         self._steps += np.asarray(reward).size
 

@@ -22,7 +22,7 @@ class Steps(NamedTuple):
     """What was reached: of the last step of an episode, its own last observation."""
     terminated: Bool[Any, " n"]
     """Whether that is a terminal state. A time limit does not make it one."""
-    terminal_value: Float[Any, " n"]
+    terminal_reward: Float[Any, " n"]
     """The value of the terminal state in units of reward; elsewhere 0."""
 
 

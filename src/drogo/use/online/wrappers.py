@@ -28,9 +28,9 @@ class OnlineShaping(gymnasium.Wrapper):
     Args:
         env: The environment.
         online: The map, which has the weight and the discount.
-        terminal_value: The value of a terminal state, in units of reward: a number, or a function
+        terminal_reward: The value of a terminal state, in units of reward: a number, or a function
             of the last `Step` of an episode, as in `collect`. By default
-            `info["terminal_value"]`, or else 0.
+            `info["terminal_reward"]`, or else 0.
     """
 
     def __init__(
@@ -38,12 +38,12 @@ class OnlineShaping(gymnasium.Wrapper):
         env: gymnasium.Env,
         online: AbstractOnlineMap,
         *,
-        terminal_value: NumberOfStep = None,
+        terminal_reward: NumberOfStep = None,
     ) -> None:
         super().__init__(env)
         online.check_spaces(env.observation_space, env.action_space)
         self.online = online
-        self.terminal_value = number_or_function("terminal_value", terminal_value)
+        self.terminal_reward = number_or_function("terminal_reward", terminal_reward)
 
     def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
         observation, info = self.env.reset(**kwargs)
@@ -55,7 +55,7 @@ class OnlineShaping(gymnasium.Wrapper):
         observation, reward, terminated, truncated, info = self.env.step(action)
         online, before, after = self.online, [self._before], [observation]
         own, worth = split_rewards(
-            before, [action], [float(reward)], after, [terminated], [info], self.terminal_value
+            before, [action], [float(reward)], after, [terminated], [info], self.terminal_reward
         )
         online.observe(before, [action], own, after, [terminated], worth)
         online.train()
@@ -96,7 +96,7 @@ class BonusWrapper(gymnasium.Wrapper):
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         observation, reward, terminated, truncated, info = self.env.step(action)
         before, after = self._before[None], np.array(observation)[None]
-        worth = float(info.get("terminal_value") or 0.0) * bool(terminated)
+        worth = float(info.get("terminal_reward") or 0.0) * bool(terminated)
         self.shaping.observe(
             before, [action], [float(reward) - worth], after, [terminated], [worth]
         )
@@ -117,16 +117,16 @@ class VectorOnlineShaping(gymnasium.vector.VectorWrapper):
     Args:
         env: The vector of environments.
         online: The map, which has the weight and the discount.
-        terminal_value: As in `OnlineShaping`.
+        terminal_reward: As in `OnlineShaping`.
     """
 
     def __init__(
-        self, env: VectorEnv, online: AbstractOnlineMap, *, terminal_value: NumberOfStep = None
+        self, env: VectorEnv, online: AbstractOnlineMap, *, terminal_reward: NumberOfStep = None
     ) -> None:
         super().__init__(env)
         online.check_spaces(env.single_observation_space, env.single_action_space)
         self.online = online
-        self.terminal_value = number_or_function("terminal_value", terminal_value)
+        self.terminal_reward = number_or_function("terminal_reward", terminal_reward)
 
     def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
         observations, infos = self.env.reset(**kwargs)
@@ -146,7 +146,7 @@ class VectorOnlineShaping(gymnasium.vector.VectorWrapper):
         told = [info_of(infos, k) for k in range(self.num_envs)]
         taken, before = np.asarray(actions), self._before
         own, worth = split_rewards(
-            before, taken, rewards, reached, terminated, told, self.terminal_value
+            before, taken, rewards, reached, terminated, told, self.terminal_reward
         )
         columns = (before, taken, own, reached, terminated, worth)
         online.observe(*(column[real] for column in columns))

@@ -32,7 +32,7 @@ class GridWorldEnv(TabularEnv):
 
     ## Rewards
     The reward of the cell that is left. Entering a goal adds the goal's terminal value (0 unless
-    the map gives one), which is also reported as `info["terminal_value"]`.
+    the map gives one), which is also reported as `info["terminal_reward"]`.
 
     ## Episodes
     An episode begins as `start` says: in a cell drawn `S` (in any non-terminal cell if there is

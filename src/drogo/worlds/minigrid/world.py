@@ -35,7 +35,7 @@ class MiniGridWorld(TabularEnv, gymnasium.Wrapper, RecordConstructorArgs):
 
     A state consists of position, direction, doors and objects. `mdp` is the exact MDP over the
     states that can be reached, in the order of `all_observations()`, and `info["state"]` is the
-    index of a state in it. The last step of an episode reports `info["terminal_value"]`, which is
+    index of a state in it. The last step of an episode reports `info["terminal_reward"]`, which is
     included in its reward. `reset(options={"state": i})` begins in state `i`, and
     `reset(options={"start": "uniform"})` in any non-terminal state.
 
