@@ -1,80 +1,61 @@
-"""Off the paper's ground: any lambda, data of any policy, `direct` against `fast`, and policies.
+"""Beyond the paper's data: any lambda, data of any policy, and policies of maps alone.
 
     uv run benchmarks/any_data.py --only lambdas       0.4 to 100, four worlds, two inputs, 3 seeds
     uv run benchmarks/any_data.py --only behaviours    four behaviours, four worlds
-    uv run benchmarks/any_data.py --only direct        seconds of direct and fast to one accuracy
-    uv run benchmarks/any_data.py --only policies      `result.policy` alone, without an agent
+    uv run benchmarks/any_data.py --only policies      `solution.policy` alone, without an agent
 
 No setting is changed but those named. Prints Markdown, a row as soon as it is known.
 """
 
 from __future__ import annotations
 
-import argparse
-import time
 import warnings
+from argparse import Namespace
+from collections.abc import Iterator
 from typing import Any
 
 import gymnasium
 import numpy as np
 
-from drogo import STARTS, GridWorld, MiniGridWorld, Transitions, collect, exact, fit
-from drogo.agents import q_learning
-from drogo.agents.value_iteration import optimal_values
-from drogo.learn.judge import cosine, differences
+from common import LAM, WORLDS, data_of, env_of
+from drogo import Column, Drogo, GridWorld, Regression, Solution, Transitions, collect, exact, fit
+from drogo.data.default import unseen_pairs
+from drogo.learn.judge import cosine
+from drogo.worlds import STARTS, MiniGridWorld
+from tables import Part, parse_options, write_parts
 
-LAM = 20.0
-WORLDS = ("grid-task", "four-rooms", "grid-maze", "grid-room")
-INPUTS = ("one-hot", "coordinates", "pixels")
-ACCURACY = 0.1
-"""The largest difference from the exact solution of the data to which both presets are timed."""
+LAMBDAS = (0.4, 1.3, 5.0, 20.0, 100.0)
 
 
-def env_of(world: GridWorld, kind: str) -> gymnasium.Env:
-    return gymnasium.make("drogo/GridWorld-v0", world=world, observation=kind)
-
-
-def row(*cells: object) -> None:
-    print("| " + " | ".join(map(str, cells)) + " |", flush=True)
-
-
-def header(*names: str) -> None:
-    row(*names)
-    print("|---" * len(names) + "|", flush=True)
-
-
-def off(v: np.ndarray, truth: np.ndarray, world: GridWorld) -> float:
-    return float(differences(v, truth, int(np.flatnonzero(world.mdp.terminal)[0])).max())
-
-
-def lambdas(seeds: int) -> None:
-    header("lambda", "world", "input", "smallest cosine", "largest log difference", "depth",
-           "status", "seconds")  # fmt: skip
-    for lam in (0.4, 1.3, 5.0, 20.0, 100.0):
-        for name in WORLDS:
-            world = GridWorld.load(name)
-            truth = exact.log_column(world.mdp, lam)
-            for kind in INPUTS[:2]:
-                began = time.perf_counter()
-                data = collect(env_of(world, kind), 20_000, seed=0)
-                result = fit(data, lam=lam, seeds=seeds)
-                row(lam, name, kind, f"{cosine(result.v, truth).min():.8f}",
-                    f"{off(result.v, truth, world):.3f}", f"{np.ptp(truth):.1f}",
-                    ", ".join(sorted(set(result.status))),
-                    f"{time.perf_counter() - began:.0f}")  # fmt: skip
+def lambdas(options: Namespace) -> Iterator[list[str]]:
+    for name in options.worlds:
+        world, cells, cosines, converged, fits = GridWorld.load(name), [], [], 0, 0
+        for lam in LAMBDAS:
+            truth, off = exact.log_column(world.mdp, lam), []
+            for kind in options.inputs:
+                data = data_of(world, kind, options.transitions)
+                solution = fit(data, Column(lam=lam), Regression(), seeds=options.seeds)
+                cosines.append(cosine(solution.v, truth).min())
+                off.append(np.abs(solution.v - truth).max())
+                converged += solution.status.count("converged")
+                fits += options.seeds
+            cells.append(f"{max(off):.3f} of {np.ptp(truth):.0f}")
+        yield [name, *cells, f"{min(cosines):.8f}", f"{converged} of {fits}"]
 
 
 def trained_actions(world: GridWorld) -> np.ndarray:
-    """The greedy actions of tabular Q-learning after 100,000 steps, of which most states of a large
-    world saw few."""
+    """Returns the greedy actions of tabular Q-learning after 100,000 steps, of which most states of
+    a large world saw few."""
+    from drogo_paper.agents import q_learning
+
     flat, one = np.zeros((1, world.mdp.n_states)), np.ones(1)
     runs = q_learning(world.mdp, potential=flat, weight=0 * one, step_size=0.3 * one,
                       seed=np.zeros(1, dtype=np.int64), step_limit=world.step_limit)  # fmt: skip
     return runs.q[0].argmax(axis=1)
 
 
-def behaviours_of(world: GridWorld) -> dict[str, Transitions]:
-    """The same world's transitions by four policies; all start in uniform states but the buffer."""
+def behaviours_of(world: GridWorld, n: int) -> Iterator[tuple[str, Transitions]]:
+    """Yields transitions by four policies; all start in uniform states but the replay buffer."""
     env, greedy = env_of(world, "state"), trained_actions(world)
 
     def epsilon_greedy(state: np.ndarray, rng: np.random.Generator) -> int:
@@ -83,46 +64,34 @@ def behaviours_of(world: GridWorld) -> dict[str, Transitions]:
     def to_the_right(state: np.ndarray, rng: np.random.Generator) -> int:
         return 3 if rng.random() < 0.7 else int(rng.integers(4))
 
-    n = 20_000
-    found = {
-        "uniform": collect(env, n, seed=0),
-        "epsilon-greedy of a trained agent (0.3)": collect(env, n, seed=0, policy=epsilon_greedy),
-        "70 % one action": collect(env, n, seed=0, policy=to_the_right),
-    }
-    try:
-        from stable_baselines3 import DQN
-    except ImportError:
-        return found
+    yield "uniform", collect(env, n, seed=0)
+    yield "ε-greedy (0.3) of a trained agent", collect(env, n, seed=0, policy=epsilon_greedy)
+    yield "70 % one action", collect(env, n, seed=0, policy=to_the_right)
+    from stable_baselines3 import DQN
+
     agent = DQN(
         "MlpPolicy", env_of(world, "one-hot"), learning_starts=500, train_freq=16, seed=0,
-        buffer_size=20_000, exploration_fraction=1.0, exploration_final_eps=0.3,
+        buffer_size=n, exploration_fraction=1.0, exploration_final_eps=0.3,
     )  # fmt: skip
-    agent.learn(20_000)
+    agent.learn(n)
     assert agent.replay_buffer is not None
-    buffer = Transitions.from_replay_buffer(agent.replay_buffer)
-    return {**found, "an SB3 DQN's replay buffer": buffer}
+    yield "the replay buffer of an SB3 DQN", Transitions.from_replay_buffer(agent.replay_buffer)
 
 
-def behaviours() -> None:
-    header("behaviour", "world", "states seen", "as they are", "corrected", "status", "notes")
-    warnings.simplefilter("ignore")
-    for name in WORLDS:
+def behaviours(options: Namespace) -> Iterator[list[str]]:
+    for name in options.worlds:
         world = GridWorld.load(name)
         truth = exact.log_column(world.mdp, LAM)
-        for behaviour, data in behaviours_of(world).items():
+        for behaviour, data in behaviours_of(world, options.transitions):
             states = data.observations
-            if states.ndim == 2:
-                states = states.argmax(axis=1)
+            states = states.argmax(axis=1) if states.ndim == 2 else states
             seen, known = np.unique(data.state), truth[states.astype(int)]
-            plain, corrected = fit(without_actions(data), lam=LAM), fit(data, lam=LAM)
-            row(behaviour, name, f"{seen.size} of {(~world.mdp.terminal).sum()}",
-                gap(plain, known, seen), gap(corrected, known, seen),
-                f"{plain.status[0]}, {corrected.status[0]}",
-                " ".join(corrected.notes) or "-")  # fmt: skip
-
-
-def gap(result: Any, truth: np.ndarray, seen: np.ndarray) -> str:
-    return f"{np.abs(result.v[0] - truth)[seen].max():.2f}"
+            both = (without_actions(data), data)
+            fits = [fit(part, Column(lam=LAM), Regression()) for part in both]
+            off = [np.abs(solution.v[0] - known)[seen].max() for solution in fits]
+            yield [name, behaviour, f"{seen.size} of {(~world.mdp.terminal).sum()}",
+                   str(unseen_pairs(data)), *(f"{error:.2f}" for error in off),
+                   fits[1].status[0]]  # fmt: skip
 
 
 def without_actions(data: Transitions) -> Transitions:
@@ -131,34 +100,45 @@ def without_actions(data: Transitions) -> Transitions:
     return Transitions.from_table(data.observations, **columns)
 
 
-def seconds_to(data: Transitions, preset: str) -> tuple[float, float]:
-    """Seconds until the accuracy is reached, infinite if it is not, and the error at the end. A
-    first fit, which is stopped at once, compiles all programs."""
-    rows = []
-    fit(data, lam=LAM, preset=preset, callbacks=[lambda event: rows.append(event) or len(rows) < 3])
-    began, moments = time.perf_counter(), []
+def policies(options: Namespace) -> Iterator[list[str]]:
+    from drogo_paper.agents import optimal_values
 
-    def note(event: Any) -> bool:
-        moments.append((time.perf_counter() - began, float(event.row["error"].max())))
-        return moments[-1][1] > ACCURACY
+    for name in options.worlds:
+        world = GridWorld.load(name)
+        env: Any = env_of(world, "coordinates")
+        data, method = collect(env, options.transitions, seed=0), Regression(action_values=True)
+        solution = fit(data, Column(lam=0.5), method, seeds=options.seeds)
+        best = float(world.mdp.start @ optimal_values(world.mdp) / world.mdp.start.sum())
+        yield walked(name, "coordinates", solution, env, 1, f"{best:.0f}")
+    n, column = 10 * options.transitions, Column(lam=LAM)
+    for identifier, tile in (("MiniGrid-DoorKey-6x6-v0", 3), ("MiniGrid-FourRooms-v0", 2)):
+        env = MiniGridWorld(identifier, layout=0, tile=tile)
+        data, method = collect(env, n, seed=0), Regression(action_values=True)
+        solution = fit(data, column, method, seeds=options.seeds)
+        yield walked(identifier, "pixels", solution, env, 20, "-")
+    car = gymnasium.make("MountainCar-v0").unwrapped
+    data = collect(car, n, seed=0, start=STARTS["MountainCar-v0"], reward=-1.0)
+    solution = fit(data, column, Drogo(action_values=True), seeds=options.seeds)
+    yield walked("MountainCar-v0", "position, velocity", solution, car, 50, "-")
 
-    fit(data, lam=LAM, preset=preset, callbacks=[note])
-    seconds, error = moments[-1]
-    return (seconds if error <= ACCURACY else np.inf), error
 
-
-def direct(inputs: tuple[str, ...]) -> None:
-    header("world", "input", "direct, s", "fast, s", "ratio", "error of each")
-    for name in WORLDS:
-        for kind in inputs:
-            data = collect(env_of(GridWorld.load(name), kind), 20_000, seed=0)
-            one, other = seconds_to(data, "direct"), seconds_to(data, "fast")
-            row(name, kind, f"{one[0]:.2f}", f"{other[0]:.1f}", f"{other[0] / one[0]:.1f}",
-                f"{one[1]:.3f}, {other[1]:.3f}")  # fmt: skip
+def walked(
+    name: str, kind: str, solution: Solution, env: Any, episodes: int, best: str
+) -> list[str]:
+    """Returns a row about the greedy episodes of each seed, of at most 1,000 steps."""
+    arrived, lengths, returns = 0, [], []
+    for seed in solution.seeds:
+        policy = solution.policy(seed)
+        runs = [walk(env, policy, 1000, seed=k) for k in range(episodes)]
+        arrived += sum(terminated for terminated, _, _ in runs)
+        lengths.append(f"{np.median([steps for _, steps, _ in runs]):.0f}")
+        returns.append(f"{np.mean([earned for _, _, earned in runs]):.1f}")
+    return [name, kind, f"{solution.problem.lam:g}", f"{arrived} of {episodes * len(lengths)}",
+            ", ".join(lengths), ", ".join(returns), best]  # fmt: skip
 
 
 def walk(env: gymnasium.Env, policy: Any, steps: int, **reset: Any) -> tuple[bool, int, float]:
-    """One greedy episode: whether it ended by itself, its steps and its return."""
+    """Returns whether a greedy episode reaches a terminal state, its length and its return."""
     observation, _ = env.reset(**reset)
     total = 0.0
     for step in range(1, steps + 1):
@@ -170,56 +150,38 @@ def walk(env: gymnasium.Env, policy: Any, steps: int, **reset: Any) -> tuple[boo
     return False, steps, total
 
 
-def policies(seeds: int) -> None:
-    header("world", "input", "lambda", "seed", "episodes", "arrived", "steps, median (range)",
-           "return, mean", "best return")  # fmt: skip
-    for name in WORLDS:
-        world = GridWorld.load(name)
-        env: Any = env_of(world, "coordinates")
-        result = fit(collect(env, 20_000, seed=0), lam=0.5, seeds=seeds, objective="q")
-        best = best_return(world)
-        show(name, "coordinates", result, env, 1, f"{best:.0f}")
-    for identifier, tile in (("MiniGrid-DoorKey-6x6-v0", 3), ("MiniGrid-FourRooms-v0", 2)):
-        env = MiniGridWorld(identifier, layout=0, tile=tile)
-        data = collect(env, 200_000, seed=0)
-        result = fit(data, lam=LAM, seeds=seeds, objective="q")
-        show(identifier, "pixels", result, env, 20, "-")
-    car = gymnasium.make("MountainCar-v0").unwrapped
-    data = collect(car, 200_000, seed=0, start=STARTS["MountainCar-v0"], reward=-1.0)
-    result = fit(data, lam=LAM, seeds=seeds, objective="q")
-    show("MountainCar-v0", "position, velocity", result, car, 50, "-")
-
-
-def best_return(world: GridWorld) -> float:
-    """The undiscounted return of the best policy from the first state."""
-    start = world.mdp.start
-    return float((start / start.sum()) @ optimal_values(world.mdp))
-
-
-def show(name: str, kind: str, result: Any, env: Any, episodes: int, best: str) -> None:
-    for seed in result.seeds:
-        policy = result.policy(seed)
-        ends = [walk(env, policy, 1000, seed=k) for k in range(episodes)]
-        arrived, steps, returns = map(np.array, zip(*ends, strict=True))
-        row(name, kind, result.config.lam, seed, episodes, int(arrived.sum()),
-            f"{np.median(steps):.0f} ({steps.min()} to {steps.max()})", f"{returns.mean():.1f}",
-            best)  # fmt: skip
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", choices=("lambdas", "behaviours", "direct", "policies"))
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--inputs", nargs="+", default=INPUTS, help="Of direct.")
-    options = parser.parse_args()
-    parts = {"lambdas": lambda: lambdas(options.seeds), "behaviours": behaviours,
-             "direct": lambda: direct(tuple(options.inputs)),
-             "policies": lambda: policies(options.seeds)}  # fmt: skip
-    for name, part in parts.items():
-        if options.only in (None, name):
-            print(f"\n## {name}\n")
-            part()
+PARTS = {
+    "lambdas": Part(
+        "lambdas",
+        lambdas,
+        "The largest difference from the exact column beside the depth of the map, at any λ: "
+        "`Regression()` from one-hot states and from coordinates, {seeds} seeds, {transitions:,} "
+        "transitions.",
+        ("world", *(f"λ = {lam:g}" for lam in LAMBDAS), "smallest cosine", "converged"),
+    ),
+    "behaviours": Part(
+        "any-policy",
+        behaviours,
+        "The largest difference from the exact column, from {transitions:,} transitions of any "
+        f"policy as they are and corrected by their actions, at λ = {LAM:g}.",
+        ("world", "behaviour", "states seen", "pairs never seen", "as they are", "corrected",
+         "status"),
+    ),
+    "policies": Part(
+        "policies",
+        policies,
+        "Greedy episodes of `solution.policy` alone, with {seeds} seeds.",
+        ("world", "input", "λ", "arrived", "steps, median of each seed", "return, mean of each",
+         "best return"),
+        "The maps are learned from {transitions:,} transitions in grid worlds, and from ten times "
+        "as many elsewhere.",
+    ),
+}  # fmt: skip
 
 
 if __name__ == "__main__":
-    main()
+    warnings.simplefilter("ignore")
+    inputs = ("one-hot", "coordinates")
+    options = parse_options(__doc__, only=tuple(PARTS), worlds=WORLDS, inputs=inputs, seeds=3,
+                            transitions=20_000)  # fmt: skip
+    write_parts(PARTS, options)

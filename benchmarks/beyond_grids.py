@@ -1,122 +1,105 @@
 """MountainCar, and four MiniGrid worlds from pixels: every seed against the truth.
 
-    uv run benchmarks/beyond_grids.py                        all of it, one process to a core
-    uv run benchmarks/beyond_grids.py --only mountain-car --seeds 5
+    uv run benchmarks/beyond_grids.py --write                 all of it, one process to a core
+    uv run benchmarks/beyond_grids.py --worlds MountainCar-v0 --seeds 1
 
-A run for each world and seed, kept in `--out` with its fit (which `sb3_agents.py` shapes with).
-Prints Markdown.
+The runs are kept in `--out` with their fits, which `sb3_agents.py` shapes with. Prints Markdown.
 """
 
 from __future__ import annotations
 
-import argparse
-import os
 import tempfile
-import time
+from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from drogo import collect, exact, fit, load
-from drogo.learn import LogEigenvector
-from drogo.runs import Job, LocalEngine, Outcome, Store
-from stability import LAM, mountain_car
+from common import LAM, control_data, control_truth, finish, job, learn
+from drogo import MiniGridWorld, Solution, Transitions, collect, exact, load
+from drogo.engines import Job, Outcome
+from drogo.engines.store import Record
+from tables import parse_options, write_table
 
+TRANSITIONS = {"MountainCar-v0": 200_000}
 OF_A_GRID = 1_000_000
-"""MiniGrid worlds have up to 23,000 distinct transitions, and what is learned is their map."""
-WORLDS: dict[str, dict[str, Any]] = {
-    "mountain-car": {},
-    "MiniGrid-LavaCrossingS9N2-v0": {"tile": 3},
-    "MiniGrid-DoorKey-6x6-v0": {"tile": 3},
-    "MiniGrid-FourRooms-v0": {"tile": 2},
-    "MiniGrid-MultiRoom-N4-S5-v0": {"tile": 2},
-}
-SECONDS = {"mountain-car": 170.0, "MiniGrid-LavaCrossingS9N2-v0": 130.0,
-           "MiniGrid-MultiRoom-N4-S5-v0": 160.0}  # fmt: skip
+"""The transitions of a MiniGrid world, which has up to 23,000 distinct ones."""
+TILES = {"MiniGrid-LavaCrossingS9N2-v0": 3, "MiniGrid-DoorKey-6x6-v0": 3,
+         "MiniGrid-FourRooms-v0": 2, "MiniGrid-MultiRoom-N4-S5-v0": 2}  # fmt: skip
+WORLDS = ("MountainCar-v0", *TILES)
 
 
-def data_of(world: str) -> tuple[Any, np.ndarray]:
-    if world == "mountain-car":
-        data, truth = mountain_car()
-        return data, truth["column"]
-    from drogo.worlds.minigrid import MiniGridWorld
-
-    made = MiniGridWorld(world, layout=0, **WORLDS[world])
-    return collect(made, OF_A_GRID, seed=0), exact.log_column(made.mdp, LAM)
+def data_of(world: str, transitions: int | None = None) -> tuple[Transitions, np.ndarray]:
+    """Returns transitions of a world, and its exact column over their observations."""
+    n = transitions or TRANSITIONS.get(world, OF_A_GRID)
+    if world not in TILES:
+        data = control_data(world, n)
+        truth = control_truth(world)(data.observations.astype(np.float64))
+        truth[data.terminal_states] = 0.0
+        return data, truth
+    grid = MiniGridWorld(world, layout=0, tile=TILES[world])
+    return collect(grid, n, seed=0), exact.log_column(grid.mdp, LAM)
 
 
 def run(settings: dict[str, Any], scratch: Path, report: Any) -> Outcome:
-    data, truth = data_of(settings["world"])
-    chosen = settings["overrides"]
-    began = time.perf_counter()
-    result = fit(
-        data, lam=LAM, seeds=[settings["seed"]], truth={"column": truth},
-        checkpoint=scratch / "checkpoint.npz",
-        callbacks=[lambda event: report(event.update / event.updates)], **chosen,
-    )  # fmt: skip
-    took = time.perf_counter() - began
-    facts = {"status": list(result.status), "states": len(data.observations), "seconds": took,
-             "updates": result.updates, "diagnosis": result.diagnosis()}  # fmt: skip
-    result.save(scratch / "fit.npz", overwrite=True)
-    saved = np.frombuffer((scratch / "fit.npz").read_bytes(), dtype=np.uint8)
-    return Outcome({"fit": saved, **{f"history/{k}": h for k, h in result.history.items()}}, facts)
+    data, truth = data_of(settings["world"], settings["transitions"])
+    solution, outcome = learn(data, truth, None, settings, scratch, report)
+    if solution is None:
+        return outcome
+    how = {"method": solution.method.name, "network": type(solution.network).__name__}
+    return Outcome({**outcome.arrays, "fit": saved(solution, scratch)}, {**outcome.facts, **how})
 
 
-def job(world: str, seed: int, overrides: dict[str, Any]) -> Job:
-    settings = {"world": world, "seed": seed, "overrides": overrides, **WORLDS[world]}
-    return Job("beyond_grids:run", settings, f"{world}, seed {seed}", SECONDS.get(world, 60.0))
+def saved(solution: Solution, scratch: Path) -> np.ndarray:
+    """Returns the file of a solution as an array of a run."""
+    solution.save(scratch / "fit.npz", overwrite=True)
+    return np.frombuffer((scratch / "fit.npz").read_bytes(), dtype=np.uint8)
 
 
-def learned(store: Store, world: str, seed: int, overrides: dict[str, Any]) -> LogEigenvector:
-    """The fit of a run that is done."""
-    record = store.get(job(world, seed, overrides))
-    if record is None:
-        raise SystemExit(f"no fit of {world}, seed {seed}: run benchmarks/beyond_grids.py first.")
+def fit_job(world: str, seed: int, transitions: int | None = None) -> Job:
+    """Returns the run of one world and seed."""
+    return job("beyond_grids:run", f"{world}, seed {seed}", world=world, seeds=[seed],
+               transitions=transitions)  # fmt: skip
+
+
+def learned(record: Record) -> Solution:
+    """Returns the fit of a run."""
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "fit.npz"
         path.write_bytes(record.arrays["fit"].tobytes())
         return load(path)
 
 
+def rows(records: dict[tuple[str, int], Record]) -> Iterator[list[str]]:
+    for world in dict.fromkeys(world for world, _ in records):
+        facts = [record.facts for (name, _), record in records.items() if name == world]
+        good = [one for one in facts if not one["diverged"]]
+        first, count = good[0], len(facts)
+        yield [world, f"{first['states']:,}", f"{first['method']}, {first['network']}",
+               f"{max(one['updates'] for one in good):,}",
+               f"{min(one['smallest cosine'] for one in good):.5f}",
+               *(f"{max(one[name] for one in good):.2f}"
+                 for name in ("mean difference", "largest difference", "depth")),
+               ", ".join(sorted(one["status"][2:] for one in good)), str(count - len(good)),
+               f"{np.mean([one['seconds'] for one in good]):.0f}"]  # fmt: skip
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", nargs="+", default=list(WORLDS), choices=WORLDS)
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--updates", type=int, default=None)
-    parser.add_argument("--out", type=Path, default=Path("results/beyond-grids"))
-    options = parser.parse_args()
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent),
-                                                os.environ.get("PYTHONPATH", "")])  # fmt: skip
-    overrides = {} if options.updates is None else {"updates": options.updates}
-    store = Store(options.out)
-    store.clean()
-    jobs = {(w, s): job(w, s, overrides) for w in options.only for s in range(options.seeds)}
-    todo = [j for j in jobs.values() if not store.has(j)]
-    began = time.perf_counter()
-    if todo:
-        told = lambda j, what, n: what != "progress" and print(f"<!-- {j.label}: {what}, {n:.0f} s -->", flush=True)  # noqa: E501, E731  # fmt: skip
-        LocalEngine().run(todo, store, told)
-    took = time.perf_counter() - began
-    print("\n| world | observations | updates | smallest cosine | mean log difference | largest | "
-          "converged | diverged | seconds a seed |")  # fmt: skip
-    print("|---" * 9 + "|")
-    for world in options.only:
-        records = [store.get(jobs[world, seed]) for seed in range(options.seeds)]
-        found = [record for record in records if record is not None]
-        last = {
-            name: np.array([r.arrays[f"history/{name}_column"][-1, 0] for r in found])
-            for name in ("cosine", "mean_difference", "difference")
-        }
-        status = [r.facts["status"][0] for r in found]
-        facts = found[0].facts
-        print(
-            f"| {world} | {facts['states']:,} | {facts['updates']:,} | {last['cosine'].min():.5f} "
-            f"| {last['mean_difference'].max():.2f} | {last['difference'].max():.2f} | "
-            f"{status.count('converged')}/{len(found)} | {status.count('diverged')} | "
-            f"{np.mean([r.facts['seconds'] for r in found]):.0f} |"
-        )
-    print(f"\n{len(todo)} of {len(jobs)} runs, in {took / 60:.1f} minutes.")
+    options = parse_options(__doc__, worlds=WORLDS, seeds=5, transitions=None, workers=0,
+                            out=Path("results/beyond-grids"))  # fmt: skip
+    cells = product(options.worlds, range(options.seeds))
+    jobs = {(world, seed): fit_job(world, seed, options.transitions) for world, seed in cells}
+    records = finish(jobs, options.out, options.workers)
+    write_table(
+        "beyond-grids",
+        f"The worst of {options.seeds} seeds beside the exact column, with λ = {LAM:g} and default "
+        "settings, from 200,000 transitions (MountainCar) or a million (MiniGrid, from pixels).",
+        ("world", "distinct observations", "method, network", "updates", "smallest cosine",
+         "mean log difference", "largest", "depth", "status", "diverged", "seconds a seed"),
+        rows(records),
+        write=options.write,
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Transitions per second of `collect`, from CartPole in JAX and from Gymnasium's.
 
-    uv run benchmarks/collect_jax.py
+    uv run benchmarks/collect_jax.py --write
 
 The same world three times in one process, in turn: `CartPole-v1` of Gymnasium, Gymnasium's own
 vector of 100 of them, and the same equations as pure JAX functions with the interface of gymnax.
@@ -10,9 +10,7 @@ includes compiling, which happens in every call. Prints Markdown.
 
 from __future__ import annotations
 
-import argparse
-import time
-from collections.abc import Callable
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import gymnasium
@@ -21,7 +19,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from common import timed
 from drogo import Transitions, collect
+from tables import parse_options, write_table
 
 GRAVITY, CART, POLE, HALF_LENGTH, FORCE, SECONDS = 9.8, 1.0, 0.1, 0.5, 10.0, 0.02
 FARTHEST, STEEPEST, LIMIT = 2.4, 12 * 2 * np.pi / 360, 500
@@ -84,57 +84,44 @@ def largest_difference(episodes: int) -> float:
             action = int(rng.integers(2))
             after, _, over, _, _ = theirs.step(action)
             state = State(jnp.asarray(before), jnp.asarray(0))
-            own, _, _, own_over, _ = step(state, jnp.asarray(action))
-            assert bool(own_over) == over
-            worst = max(worst, float(np.abs(np.asarray(own) - after).max()))
+            numbers, _, _, ours_over, _ = step(state, jnp.asarray(action))
+            assert bool(ours_over) == over
+            worst = max(worst, float(np.abs(np.asarray(numbers) - after).max()))
             before = after
     return worst
 
 
-def single(n: int) -> Transitions:
-    return collect(gymnasium.make("CartPole-v1"), n, seed=0, reward=-1.0)
-
-
-def vector(n: int) -> Transitions:
+def collect_from(kind: str, n: int) -> Transitions:
+    if kind == "JAX":
+        return collect(CartPole(), n, seed=0, reward=-1.0)
+    if kind == "single":
+        return collect(gymnasium.make("CartPole-v1"), n, seed=0, reward=-1.0)
     mode = gymnasium.VectorizeMode.VECTOR_ENTRY_POINT
     envs = gymnasium.make_vec("CartPole-v1", num_envs=100, vectorization_mode=mode)
     return collect(envs, n, seed=0, reward=-1.0)
 
 
-def in_jax(n: int) -> Transitions:
-    return collect(CartPole(), n, seed=0, reward=-1.0)
-
-
-def seconds(call: Callable[[int], Transitions], n: int) -> tuple[float, Transitions]:
-    began = time.perf_counter()
-    data = call(n)
-    return time.perf_counter() - began, data
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--transitions", type=int, nargs="+", default=[20_000, 200_000, 2_000_000])
-    parser.add_argument("--rounds", type=int, default=3, help="Of which the fastest is printed.")
-    arguments = parser.parse_args()
-    print(f"Largest difference of a step: {largest_difference(20):.1e}\n")
-    in_jax(1000)  # imports and first calls
-    names = ("transitions", "Gymnasium", "its vector of 100", "JAX", "JAX / Gymnasium")
-    print(f"| {' | '.join(names)} | steps an episode (Gymnasium, JAX) |")
-    print("|---|---|---|---|---|---|")
-    for n in arguments.transitions:
-        calls = (single, vector, in_jax)
-        times = {call: [] for call in calls}
-        lengths = {}
-        for _ in range(arguments.rounds if n <= 200_000 else 1):
-            for call in calls:
-                taken, data = seconds(call, n)
-                times[call].append(taken)
-                lengths[call] = n / data.terminated.sum()
-        rates = [n / min(times[call]) for call in calls]
-        columns = " | ".join(f"{rate:,.0f}/s" for rate in rates)
-        both = f"{lengths[single]:.1f}, {lengths[in_jax]:.1f}"
-        print(f"| {n:,} | {columns} | {rates[2] / rates[0]:.1f} | {both} |", flush=True)
+def rows(sizes: Sequence[int], rounds: int) -> Iterator[list[str]]:
+    collect_from("JAX", 1000)  # imports and first calls
+    kinds = ("single", "vector", "JAX")
+    for n in sizes:
+        runs = [
+            {kind: timed(collect_from, kind, n) for kind in kinds}
+            for _ in range(rounds if n <= 200_000 else 1)
+        ]
+        rates = [n / min(run[kind][0] for run in runs) for kind in kinds]
+        lengths = [n / runs[0][kind][1].terminated.sum() for kind in ("single", "JAX")]
+        yield [f"{n:,}", *(f"{rate:,.0f}/s" for rate in rates), f"{rates[2] / rates[0]:.1f}",
+               ", ".join(f"{length:.1f}" for length in lengths)]  # fmt: skip
 
 
 if __name__ == "__main__":
-    main()
+    options = parse_options(__doc__, transitions=(20_000, 200_000, 2_000_000), rounds=3)
+    note = f"The largest difference of a step between the two is {largest_difference(20):.0e}."
+    write_table(
+        "collect-jax",
+        f"Transitions per second from CartPole, with compilation: the fastest of {options.rounds}.",
+        ("transitions", "Gymnasium", "its vector of 100", "JAX", "JAX / Gymnasium",
+         "steps an episode (Gymnasium, JAX)"),
+        rows(options.transitions, options.rounds), note, write=options.write,
+    )  # fmt: skip

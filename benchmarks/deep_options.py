@@ -1,157 +1,137 @@
-"""Options that a network discovers from pixels, in worlds with lava: what was seen, at what price.
+"""Options that a network discovers from pixels, in worlds with lava: states seen, and deaths.
 
-    uv run benchmarks/deep_options.py                          two worlds, three methods, five seeds
+    uv run benchmarks/deep_options.py --write                  two worlds, three methods, five seeds
     uv run benchmarks/deep_options.py --worlds LavaCrossingS9N2 --seeds 1
     uv run benchmarks/deep_options.py --methods exact blind-exact      the same with exact maps
 
-Needs the extra `minigrid`. Seed k walks in the grid of layout k, so that no layout is chosen. A
-state is a place and a direction; terminal states do not count. Lava costs 20 steps, as low rewards
-do in the paper's worlds. Runs are kept in `--out`: an interrupted table goes on where it was. It
-prints Markdown, and draws the share of states visited against the number of steps and of deaths.
+Needs the extra `minigrid`. Seed k walks in the grid of layout k, so that no layout is chosen. Runs
+are kept in `--out`. Prints Markdown, and draws the share of states visited.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import time
+from collections.abc import Iterator, Mapping
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from drogo.agents import discover_deep
+from common import finish, job
+from drogo import Column, MiniGridWorld, OnlineTable, plot
+from drogo.engines import Outcome
+from drogo.engines.store import Record
 from drogo.files import write_file
-from drogo.plot.shaping import OKABE_ITO, legend_below
-from drogo.use import OnlineTable
-from drogo.worlds.minigrid import MiniGridWorld
+from drogo_paper.agents import discover_deep
+from drogo_paper.plot.figures import OKABE_ITO, legend_below
+from tables import ROOT, parse_options, write_table
 
-WORLDS = {
-    "LavaCrossingS9N2": "MiniGrid-LavaCrossingS9N2-v0",
-    "LavaCrossingS11N5": "MiniGrid-LavaCrossingS11N5-v0",
-}
+WORLDS = ("LavaCrossingS9N2", "LavaCrossingS11N5")
 LAVA, LAM, TILE = -20.0, 5.0, 2
 STEPS, ITERATIONS = 50, 40
-EXACT: dict[str, Any] = {"make_map": OnlineTable, "lam": LAM, "until_found": False, "every": 1}
-METHODS: dict[str, dict[str, Any]] = {
-    "random walk": {"p_option": 0.0},
-    "blind": {"reward": -1.0, "lam": LAM},
-    "aware": {"lam": LAM},
-    "blind-exact": {"reward": -1.0, **EXACT},
-    "exact": EXACT,
-}
-NAMES = {
-    "random walk": "random walk", "aware": "options, aware of rewards", "blind": "options, blind",
-    "exact": "exact maps, aware", "blind-exact": "exact maps, blind",
+EXACT: dict[str, Any] = {
+    "make_map": OnlineTable, "problem": Column(lam=LAM), "until_found": False, "every": 1,
 }  # fmt: skip
+METHODS: dict[str, tuple[str, dict[str, Any]]] = {
+    "random walk": ("random walk", {"p_option": 0.0}),
+    "blind": ("options, blind", {"reward": -1.0, "problem": Column(lam=LAM)}),
+    "aware": ("options, aware of rewards", {"problem": Column(lam=LAM)}),
+    "blind-exact": ("exact maps, blind", {"reward": -1.0, **EXACT}),
+    "exact": ("exact maps, aware", EXACT),
+}
 MOST = 0.9
 """The share of states at which deaths are compared."""
+FIGURE = ROOT / "docs/figures/deep-options.png"
 
 
-def run(world: str, method: str, seed: int) -> dict[str, Any]:
-    env = MiniGridWorld(WORLDS[world], layout=seed, tile=TILE, lava=LAVA)
+def run(settings: dict[str, Any], scratch: Path, report: Any) -> Outcome:
+    seed = settings["seed"]
+    name = f"MiniGrid-{settings['world']}-v0"
+    env = MiniGridWorld(name, layout=seed, tile=TILE, lava=LAVA)
     env.all_observations()  # they are then looked up
     cpu = time.process_time()
-    found = discover_deep(
-        lambda: env, iterations=ITERATIONS, steps=STEPS, seed=seed, **METHODS[method]
-    )
-    states = int((~env.moves.terminal).sum())
-    return {
-        "world": world, "method": method, "seed": seed, "states": states,
-        "visited": (found.visited / states).tolist(), "deaths": found.deaths.cumsum().tolist(),
-        "reward": float(found.reward.mean()), "begun": found.begun, "cut": found.cut,
-        "seconds": time.process_time() - cpu,
-    }  # fmt: skip
+    result = discover_deep(lambda: env, iterations=settings["iterations"], steps=STEPS, seed=seed,
+                           **METHODS[settings["method"]][1])  # fmt: skip
+    arrays = {"visited": result.visited / (~env.moves.terminal).sum(),
+              "deaths": result.deaths.cumsum()}  # fmt: skip
+    facts = {"reward": float(result.reward.mean()), "begun": result.begun, "cut": result.cut,
+             "seconds of CPU": time.process_time() - cpu}  # fmt: skip
+    return Outcome(arrays, facts)
 
 
-def deaths_until(one: dict[str, Any], share: float) -> float:
-    """How often an agent had died when it had seen so much, or NaN if it never has."""
-    arrived = np.flatnonzero(np.array(one["visited"]) >= share)
-    return one["deaths"][arrived[0]] if arrived.size else np.nan
+def deaths_until(record: Record, share: float) -> str:
+    """Returns the number of deaths before a share of the states was seen, "-" if it never was."""
+    arrived = np.flatnonzero(record.arrays["visited"] >= share)
+    return f"{record.arrays['deaths'][arrived[0]]:.0f}" if arrived.size else "-"
 
 
-def listed(numbers: list[float], form: str) -> str:
-    return ", ".join("-" if np.isnan(number) else format(number, form) for number in numbers)
+def grouped(records: Mapping[Any, Record]) -> dict[tuple[str, str], list[Record]]:
+    pairs = dict.fromkeys(key[:2] for key in records)
+    return {pair: [r for key, r in records.items() if key[:2] == pair] for pair in pairs}
 
 
-def table(runs: dict[tuple[str, str, int], dict[str, Any]]) -> str:
-    half, end = ITERATIONS // 2 - 1, ITERATIONS - 1
-    lines = [
-        f"| world | method | visited after {STEPS * (half + 1):,} steps "
-        f"| after {STEPS * (end + 1):,} | deaths | deaths until {MOST:.0%} | reward per step "
-        "| options begun |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    for world, method in dict.fromkeys((w, m) for w, m, _ in runs):
-        of = [one for (w, m, _), one in runs.items() if (w, m) == (world, method)]
-        shares = [
-            f"{np.mean(seen):.2f} ({listed(seen, '.2f')})"
-            for seen in ([one["visited"][k] for one in of] for k in (half, end))
-        ]
-        deaths = [one["deaths"][-1] for one in of]
-        until = listed([deaths_until(one, MOST) for one in of], ".0f")
-        reward = np.mean([one["reward"] for one in of])
-        begun = np.mean([one["begun"] for one in of])
-        lines.append(
-            f"| {world} | {NAMES[method]} | {' | '.join(shares)} "
-            f"| {np.mean(deaths):.0f} ({listed(deaths, '.0f')}) | {until} | {reward:.2f} "
-            f"| {begun:.0f} |"
-        )
-    return "\n".join(lines)
+def rows(records: Mapping[Any, Record]) -> Iterator[list[str]]:
+    for (world, method), runs in grouped(records).items():
+        seen = [run.arrays["visited"] for run in runs]
+        middle = len(seen[0]) // 2 - 1
+        columns = [([part[middle] for part in seen], ".2f"), ([part[-1] for part in seen], ".2f"),
+                   ([run.arrays["deaths"][-1] for run in runs], ".0f")]  # fmt: skip
+        cells = [f"{np.mean(numbers):{form}} ({', '.join(format(n, form) for n in numbers)})"
+                 for numbers, form in columns]  # fmt: skip
+        until = ", ".join(deaths_until(run, MOST) for run in runs)
+        means = [np.mean([run.facts[name] for run in runs]) for name in ("reward", "begun")]
+        yield [world, METHODS[method][0], *cells, until, f"{means[0]:.2f}", f"{means[1]:.0f}"]
 
 
-def draw(runs: dict[tuple[str, str, int], dict[str, Any]]) -> Figure:
-    """The share of states visited by steps and by deaths, every seed and the mean by steps."""
-    worlds = list(dict.fromkeys(world for world, _, _ in runs))
-    methods = list(dict.fromkeys(method for _, method, _ in runs))
+def draw(records: Mapping[Any, Record]) -> Figure:
+    """Draws the share of states visited by steps and by deaths, every seed, and its mean."""
+    groups = grouped(records)
+    worlds, methods = (list(dict.fromkeys(part)) for part in zip(*groups, strict=True))
     figure = Figure(figsize=(8, 2.9 * len(worlds) + 0.5), layout="constrained")
     panels = figure.subplots(len(worlds), 2, squeeze=False, sharey=True)
-    steps = STEPS * np.arange(1, ITERATIONS + 1)
-    for k, method in enumerate(methods):
-        for row, world in enumerate(worlds):
-            of = [one for (w, m, _), one in runs.items() if (w, m) == (world, method)]
-            shares = np.array([one["visited"] for one in of])
-            by_steps, by_deaths = panels[row]
-            style: dict[str, Any] = {"color": OKABE_ITO[k % len(OKABE_ITO)], "linewidth": 0.8}
-            by_steps.plot(steps, shares.T, alpha=0.35, **style)
-            by_steps.plot(
-                steps, shares.mean(axis=0), label=NAMES[method], **style | {"linewidth": 2}
-            )
-            for one in of:
-                by_deaths.plot(one["deaths"], one["visited"], **style)
-                by_deaths.plot(one["deaths"][-1], one["visited"][-1], "o", markersize=4, **style)
-            by_steps.set(title=world, xlabel="steps", ylabel="share of states visited")
-            by_deaths.set(title=world, xlabel="deaths in lava")
-    for axes in panels.ravel():
-        axes.set_ylim(0, 1.02)
-        axes.grid(alpha=0.3)
+    for (world, method), runs in groups.items():
+        by_steps, by_deaths = panels[worlds.index(world)]
+        shares = np.array([run.arrays["visited"] for run in runs])
+        steps, colour = STEPS * np.arange(1, shares.shape[1] + 1), OKABE_ITO[methods.index(method)]
+        by_steps.plot(steps, shares.T, alpha=0.35, color=colour, linewidth=0.8)
+        by_steps.plot(steps, shares.mean(axis=0), color=colour, label=METHODS[method][0])
+        for run in runs:
+            deaths = run.arrays["deaths"]
+            by_deaths.plot(deaths, run.arrays["visited"], color=colour, linewidth=0.8)
+            by_deaths.plot(deaths[-1], run.arrays["visited"][-1], "o", markersize=4, color=colour)
+        by_steps.set(title=world, xlabel="steps", ylabel="share of states visited", ylim=(0, 1.02))
+        by_deaths.set(title=world, xlabel="deaths in lava")
     legend_below(figure, panels[0, 0])
     return figure
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--worlds", nargs="+", default=list(WORLDS), choices=list(WORLDS))
-    default = ["random walk", "blind", "aware"]
-    parser.add_argument("--methods", nargs="+", default=default, choices=list(METHODS))
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--out", type=Path, default=Path("deep-options.json"))
-    parser.add_argument("--figure", type=Path, default=Path("deep-options.png"))
-    options = parser.parse_args()
-    kept = json.loads(options.out.read_text()) if options.out.exists() else []
-    known = {(one["world"], one["method"], one["seed"]): one for one in kept}
-    # Every world and method with one seed, before any with the next.
-    pairs = [(world, method) for world in options.worlds for method in options.methods]
-    wanted = [(*pair, seed) for seed in range(options.seeds) for pair in pairs]
-    for key in wanted:
-        if key not in known:
-            known[key] = run(*key)
-            write_file(options.out, json.dumps(list(known.values())).encode(), overwrite=True)
-            print(f"<!-- {key}: {known[key]['seconds']:.0f} s of CPU -->", flush=True)
-    chosen = {(*pair, k): known[*pair, k] for pair in pairs for k in range(options.seeds)}
-    print(table(chosen))
-    draw(chosen).savefig(options.figure, dpi=110)
+    options = parse_options(
+        __doc__, worlds=WORLDS, methods=("random walk", "blind", "aware"), seeds=5,
+        iterations=ITERATIONS, workers=0, out=Path("results/deep-options"),
+    )  # fmt: skip
+    jobs = {
+        (world, method, seed): job("deep_options:run", f"{world}, {method}, seed {seed}",
+                                   world=world, method=method, seed=seed,
+                                   iterations=options.iterations)
+        for seed, world, method in product(range(options.seeds), options.worlds, options.methods)
+    }  # fmt: skip
+    records = finish(jobs, options.out, options.workers)
+    half, whole = (STEPS * options.iterations // share for share in (2, 1))
+    write_table(
+        "deep-options",
+        f"Options from pixels in MiniGrid with lava, {options.seeds} seeds, each in a grid of its "
+        f"own: lava costs {-LAVA:g}, a step 1, and λ is {LAM:g}.",
+        ("world", "method", f"visited after {half:,} steps", f"after {whole:,}", "deaths",
+         f"deaths until {MOST:.0%}", "reward per step", "options begun"),
+        rows(records),
+        "A state is a position and a direction; terminal states do not count.",
+        write=options.write,
+    )  # fmt: skip
+    path = FIGURE if options.write else options.out / FIGURE.name
+    write_file(path, plot.as_png(draw(records), 110), overwrite=True)
 
 
 if __name__ == "__main__":

@@ -1,39 +1,28 @@
-"""The columns of all goals: accuracy, updates against solving again, and many goals at once.
+"""The columns of all goals: accuracy, and many goals at once.
 
-    uv run benchmarks/goals.py                    all parts; about a minute
-    uv run benchmarks/goals.py --only updates     one of them: accuracy, updates, goals
-    uv run benchmarks/goals.py --only picture     the figure of the docs: five goals, and a wall
+    uv run benchmarks/goals.py --write     also draws docs/figures/every-goal.png
 
 Prints Markdown. Seconds are medians, of both ways in the same run.
 """
 
 from __future__ import annotations
 
-import argparse
 import sys
-import time
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+from argparse import Namespace
+from collections.abc import Iterator
 
 import numpy as np
 
-from drogo import MDP, GridWorld, MDPError, exact, plot
+from common import LAM, timed
+from drogo import GridWorld, exact, plot
 from drogo.files import write_file
+from tables import ROOT, Part, parse_options, write_parts
 from worlds import random_world
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-LAM = 20.0
-DRAWS = 5
-"""Random sets of changed states, for each number of them."""
+sys.path.insert(0, str(ROOT / "tests"))
+GOALS, BASELINE = 200, 10
 FIVE, DOOR = ((1, 1), (4, 10), (9, 7), (11, 1), (5, 5)), (3, 6)
-FIGURE = Path(__file__).parents[1] / "docs/figures/every-goal.png"
-
-
-def timed(function: Callable, *arguments: Any) -> tuple[float, Any]:
-    began = time.perf_counter()
-    result = function(*arguments)
-    return time.perf_counter() - began, result
+FIGURE = ROOT / "docs/figures/every-goal.png"
 
 
 def largest_difference(ours: np.ndarray, theirs: np.ndarray) -> float:
@@ -42,77 +31,28 @@ def largest_difference(ours: np.ndarray, theirs: np.ndarray) -> float:
     return np.abs(ours[finite] - theirs[finite]).max()
 
 
-def accuracy(name: str = "grid-room") -> None:
+def accuracy(options: Namespace) -> Iterator[list[str]]:
     import judge
 
-    mdp = GridWorld.load(name).mdp
-    print(f"\n### All {mdp.n_states} columns of {name} against an inverse of many digits\n")
-    print("| lambda | digits | inverse | drogo | ratio | largest log difference | proved bound |")
-    print("|---|---|---|---|---|---|---|", flush=True)
-    for lam, digits in ((LAM, 100), (1.3, 200)):  # Its entries go down to 1e-61.
+    mdp = GridWorld.load("grid-room").mdp
+    for lam, digits in ((LAM, 100), (1.3, 200)):  # the entries go down to 1e-61
         slow, theirs = timed(judge.columns, mdp, lam, digits)
-        fast = np.median([timed(exact.solve_columns, mdp, lam)[0] for _ in range(5)])
-        ours = exact.solve_columns(mdp, lam)
-        print(
-            f"| {lam:g} | {digits} | {slow:.1f} s | {fast * 1e3:.0f} ms | {slow / fast:,.0f} | "
-            f"{largest_difference(ours.log_e, theirs):.0e} | {ours.error.max():.0e} |",
-            flush=True,
-        )
+        runs = [timed(exact.solve_columns, mdp, lam) for _ in range(5)]
+        fast, ours = np.median([seconds for seconds, _ in runs]), runs[0][1]
+        yield [f"{lam:g}", str(digits), f"{slow:.1f} s", f"{fast * 1e3:.0f} ms",
+               f"{slow / fast:,.0f}", f"{largest_difference(ours.log_e, theirs):.0e}",
+               f"{ours.error.max():.0e}"]  # fmt: skip
 
 
-def changed(world: GridWorld, count: int, symbol: str, rng: np.random.Generator) -> MDP:
-    """The MDP in which some random cells are drawn as `symbol`, and no state is cut off."""
-    plain = np.flatnonzero(~world.terminal & ~world.low_reward)
-    while True:
-        cells = rng.choice(plain, count, replace=False)
-        try:
-            return world.mdp_with({world.states[s]: symbol for s in cells})
-        except MDPError:  # A state is cut off, which is likely with many walls.
-            continue
-
-
-def updates(states: int = 100_000) -> None:
-    world = random_world(states)
-    before = exact.solve_columns(world.mdp, LAM, world.terminal)
-    print(f"\n### A changed world of {world.n_states:,} states, lambda {LAM:g}, one goal\n")
-    print(
-        "| changed | rows | way | update, s | solving again, s | ratio | largest log difference | "
-        "proved bound |"
-    )
-    print("|---|---|---|---|---|---|---|---|", flush=True)
-    for symbol, noun in (("x", "costs"), ("#", "walls")):
-        for count in (1, 10, 100):
-            rng = np.random.default_rng(count)
-            times, rows, ways, difference, bound = [], [], set(), 0.0, 0.0
-            for _ in range(DRAWS):
-                mdp = changed(world, count, symbol, rng)
-                fast, ours = timed(exact.update, before, mdp)
-                slow, theirs = timed(exact.solve_columns, mdp, LAM, before.goals)
-                times.append((fast, slow))
-                rows.append(ours.changed.size)
-                ways.add(ours.method)
-                difference = max(difference, largest_difference(ours.log_e, theirs.log_e))
-                bound = max(bound, ours.error.max())
-            fast, slow = np.median(times, axis=0)
-            span = f"{min(rows)} to {max(rows)}" if max(rows) > min(rows) else str(rows[0])
-            if ways != {"updated"}:
-                span = "too many"
-            print(
-                f"| {count} {noun if count > 1 else noun[:-1]} | {span} | {', '.join(ways)} | "
-                f"{fast:.2f} | {slow:.2f} | {slow / fast:.1f} | {difference:.0e} | {bound:.0e} |",
-                flush=True,
-            )
-
-
-def goals(states: int = 10_000, count: int = 200, baseline: int = 10) -> None:
-    """`log_column` knows terminal states only: each goal is one, and the others are worthless."""
-    world = random_world(states)
+def many_goals(options: Namespace) -> Iterator[list[str]]:
+    """`log_column` has terminal states only: each goal is one, and the others are worthless."""
+    world = random_world(options.states)
     rng = np.random.default_rng(0)
-    chosen = rng.choice(np.flatnonzero(~world.terminal), count, replace=False)
-    fast = np.median([timed(exact.log_columns, world.mdp, LAM, chosen)[0] for _ in range(3)])
-    ours = exact.log_columns(world.mdp, LAM, chosen)
+    chosen = rng.choice(np.flatnonzero(~world.terminal), GOALS, replace=False)
+    runs = [timed(exact.log_columns, world.mdp, LAM, chosen) for _ in range(3)]
+    fast, ours = np.median([seconds for seconds, _ in runs]), runs[0][1]
     times, difference = [], 0.0
-    for row, goal in enumerate(chosen[:baseline]):
+    for row, goal in enumerate(chosen[:BASELINE]):
         mdp = world.mdp_with({world.states[goal]: "G"})
         value = np.where(np.flatnonzero(mdp.terminal) == goal, 0.0, -1e9)
         seconds, column = timed(exact.log_column, mdp, LAM, value)
@@ -120,31 +60,41 @@ def goals(states: int = 10_000, count: int = 200, baseline: int = 10) -> None:
         reached = np.isfinite(ours[row])
         difference = max(difference, np.abs(column[reached] - ours[row, reached]).max())
     slow = np.median(times)
-    print(f"\n### {count} goals in a world of {world.n_states:,} states, lambda {LAM:g}\n")
-    print("| | columns per second |\n|---|---|")
-    print(f"| `log_columns`, all at once | {count / fast:,.0f} |")
-    print(f"| `log_column`, one after another ({baseline} of them) | {1 / slow:,.0f} |")
-    print(f"| ratio | {slow * count / fast:,.0f} |")
-    print(f"| largest log difference | {difference:.0e} |")
+    yield [f"{world.n_states:,}", f"{GOALS / fast:,.0f}", f"{1 / slow:,.0f}",
+           f"{slow * GOALS / fast:,.0f}", f"{difference:.0e}"]  # fmt: skip
 
 
-def picture() -> None:
-    """Five goals in four-rooms, and again after the upper door was closed."""
+def draw_picture() -> None:
+    """Draws five goals in four-rooms, and the same after the upper door was closed."""
     world = GridWorld.load("four-rooms")
-    before = exact.solve_columns(world.mdp, LAM, [world.states.index(cell) for cell in FIVE])
-    after = exact.update(before, world.mdp_with({DOOR: "#"}))
-    maps = {f"to {cell}": column for cell, column in zip(FIVE, before.log_e, strict=True)}
-    closed = zip(FIVE, after.log_e, strict=True)
-    maps |= {f"to {cell}, door {DOOR} closed": column for cell, column in closed}
+    goals, maps = [world.states.index(cell) for cell in FIVE], {}
+    for mdp, what in ((world.mdp, ""), (world.mdp_with({DOOR: "#"}), f", door {DOOR} closed")):
+        columns = exact.log_columns(mdp, LAM, goals)
+        maps |= {f"to {cell}{what}": v for cell, v in zip(FIVE, columns, strict=True)}
     figure = plot.goal_maps(world, maps, columns=len(FIVE))
     write_file(FIGURE, plot.as_png(figure, 55), overwrite=True)
-    print(f"{FIGURE}: {after.method}, off by at most {after.error.max():.0e}")
 
 
-PARTS = {"accuracy": accuracy, "updates": updates, "goals": goals, "picture": picture}
+PARTS = {
+    "accuracy": Part(
+        "columns",
+        accuracy,
+        "All 272 columns of grid-room beside an inverse of many digits.",
+        ("lambda", "digits", "inverse", "drogo", "ratio", "largest log difference", "proved bound"),
+    ),
+    "goals": Part(
+        "many-goals",
+        many_goals,
+        f"Columns per second of {GOALS} goals in a random world, λ = {LAM:g}.",
+        ("states", "`log_columns`, all at once", "`log_column`, one after another", "ratio",
+         "largest log difference"),
+        f"Of those that are solved one after another, {BASELINE} are measured.",
+    ),
+}  # fmt: skip
+
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS)[:3])
-    for part in parser.parse_args().only:
-        PARTS[part]()
+    options = parse_options(__doc__, only=tuple(PARTS), states=10_000)
+    write_parts(PARTS, options)
+    if options.write:
+        draw_picture()

@@ -19,7 +19,7 @@ import gymnasium
 import numpy as np
 
 from drogo import MiniGridWorld, OnlineMap, OnlineTable
-from drogo.agents.deep import as_numbers, make_agent
+from drogo_paper.agents.deep import as_numbers, make_agent
 
 STEPS = 4000
 ROUNDS = 5
@@ -43,7 +43,7 @@ def maps_of(world: str) -> dict[str, Any]:
 
 def seconds_of(world: str, kind: str, seed: int) -> float:
     """Seconds of some steps, after the first thousand, in which everything is compiled."""
-    from drogo.use.sb3 import LearnMap
+    from drogo.integrations.sb3 import LearnMap
 
     shaping = maps_of(world)[kind]
     agent = make_agent("dqn", WORLDS[world], shaping, explore=shaping is not None, seed=seed)

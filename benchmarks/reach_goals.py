@@ -19,8 +19,9 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from drogo import MiniGridWorld, ReachGoals, Transitions, fit_goals
-from drogo.agents.deep import as_numbers
+from drogo import Drogo, Goals, MiniGridWorld, ReachGoals, Transitions, fit
+from drogo.learn import PairMLP
+from drogo_paper.agents.deep import as_numbers
 from online_agents import Maze
 
 LAM = 20.0
@@ -132,14 +133,14 @@ def judged(world: str, act: Callable[[Any], int]) -> tuple[float, float]:
 
 
 def by_map(goals: Any, seed: int) -> Callable[[Any], int]:
-    """Does what the map to the goal of the moment promises most of."""
+    """Acts greedily on the map to the current goal."""
     policies: dict[bytes, Any] = {}
 
     def act(observation: Any) -> int:
         goal = observation["desired_goal"]
         key = goal.tobytes()
         if key not in policies:
-            policies[key] = goals.policy(goal, seed)
+            policies[key] = goals.policy(seed, goal=goal)
         return int(policies[key].predict(observation["observation"], deterministic=True)[0])
 
     return act
@@ -148,9 +149,12 @@ def by_map(goals: Any, seed: int) -> Callable[[Any], int]:
 def compare(world: str, seed: int) -> None:
     agent = hindsight(world, seed)
     data = transitions_of(agent, world)
-    settings: dict[str, Any] = {"reached": near, "network": "mlp", "objective": "q"}
     began = time.perf_counter()
-    goals = fit_goals(data, lam=LAM, seeds=[seed], **(settings if world == "maze" else {}))
+    if world == "maze":
+        method, problem = Drogo(action_values=True), Goals(lam=LAM, reached=near)
+        goals = fit(data, problem, method, seeds=[seed], network=PairMLP())
+    else:
+        goals = fit(data, Goals(lam=LAM), seeds=[seed])
     seconds = time.perf_counter() - began
     rows = [("map to every goal", judged(world, by_map(goals, seed)), "-")]
     began, updates = time.perf_counter(), 0

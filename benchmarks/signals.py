@@ -65,10 +65,8 @@ def agree(a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> bool:
 
 def start(command: list[str], directory: Path) -> subprocess.Popen[str]:
     arguments = [part.format(directory) for part in command]
-    # As the installed script does, so that this benchmark needs none.
-    code = "import sys; sys.argv[0] = 'drogo'; from drogo.cli import main; main()"
     return subprocess.Popen(
-        [sys.executable, "-c", code, *arguments],
+        [sys.executable, "-m", "drogo", *arguments],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,

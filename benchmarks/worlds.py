@@ -1,4 +1,4 @@
-"""Random worlds of any size: 20 % walls, 5 % low reward, one goal, nothing cut off."""
+"""`random_world`: maps of any size, with 20 % walls, 5 % low reward, one goal, nothing cut off."""
 
 import numpy as np
 from scipy import ndimage
@@ -7,7 +7,7 @@ from drogo import GridWorld
 
 
 def random_world(states: int, seed: int = 0) -> GridWorld:
-    """A square map with about `states` free cells (never fewer)."""
+    """Returns a square map with at least `states` free cells."""
     rng = np.random.default_rng(seed)
     side = int(np.sqrt(states / 0.79)) + 3
     while True:

@@ -1,73 +1,121 @@
-"""Four worlds, three inputs, ten seeds: how close a preset comes to the exact column.
+"""Four worlds, three inputs, ten seeds: how close each method comes to the exact column.
 
-    uv run benchmarks/worlds_by_inputs.py                              fast, all twelve
-    uv run benchmarks/worlds_by_inputs.py --preset paper --inputs one-hot coordinates
-    uv run benchmarks/worlds_by_inputs.py --preset direct --transitions 20000
+    uv run benchmarks/worlds_by_inputs.py --write                      Drogo and Regression
+    uv run benchmarks/worlds_by_inputs.py --methods Drogo --worlds grid-task --inputs one-hot
+    uv run benchmarks/worlds_by_inputs.py --methods Paper --transitions 200000
 
-The runs are those of `drogo reproduce cosine`, one process to a core, and are kept in `--out`: an
-interrupted table goes on where it was. Prints Markdown, and draws the curves.
+One process to a core. The runs are kept in `--out`, where an interrupted table continues. Prints
+Markdown: an overview, and the details of each method. Draws the map of each cell, and the learning
+curves of each method, into `--out`.
 """
 
 from __future__ import annotations
 
-import argparse
-import time
+from collections.abc import Iterator, Sequence
+from itertools import product
 from pathlib import Path
+from typing import Any
 
-from drogo import GridWorld, exact, plot
+from common import INPUTS, LAM, WORLDS, data_of, finish, history_of, job, learn
+from drogo import Drogo, GridWorld, Paper, Regression, exact, plot
+from drogo.engines import Outcome
+from drogo.engines.store import Record
 from drogo.files import write_file
-from drogo.runs.local import LocalEngine
-from drogo.runs.store import Record, Store
-from drogo_paper import cosine, fits
-from drogo_paper.scope import INPUTS, LAM, TRANSITIONS, WORLDS, Scope
+from tables import formatted, parse_options, write_table
+
+METHODS = {"Drogo": Drogo, "Regression": Regression, "Paper": Paper}
+SECONDS = {"one-hot": 100.0, "coordinates": 100.0, "pixels": 1000.0}
+"""About how long ten seeds take, so that the longest can start first."""
 
 
-def draw(world_name: str, kind: str, preset: str, record: Record, out: Path) -> None:
-    world = GridWorld.load(world_name)
-    history = cosine.history_of(record)
-    truth = exact.log_column(world.mdp, LAM)
-    title = f"{world_name} from {kind}: {preset}"
-    figure = plot.learned(world, truth, record.arrays["v"], history, title=title)
-    write_file(out / f"{preset}-{world_name}-{kind}.png", plot.as_png(figure, 90), overwrite=True)
+Records = dict[tuple[str, str, str], Record]
+
+
+def run(settings: dict[str, Any], scratch: Path, report: Any) -> Outcome:
+    """Fits all seeds of one cell."""
+    data = data_of(settings["world"], settings["input"], settings["transitions"])
+    truth = exact.log_column(GridWorld.load(settings["world"]).mdp, LAM)
+    method = METHODS[settings["method"]](**settings["overrides"])
+    return learn(data, truth, method, settings, scratch, report)[1]
+
+
+def rows(records: Records, method: str) -> Iterator[list[str]]:
+    """Yields the cells of one method."""
+    forms = {"smallest cosine": ".6f", "largest difference": ".3f", "depth": ".1f", "status": "",
+             "seconds": ".0f"}  # fmt: skip
+    for (name, world, kind), record in records.items():
+        if name == method:
+            yield [world, kind, *formatted(record.facts, forms)]
+
+
+def wide_rows(records: Records, columns: Sequence[tuple[str, str]]) -> Iterator[list[str]]:
+    """Yields the largest differences of all methods and inputs in each world."""
+    for world in dict.fromkeys(world for _, world, _ in records):
+        facts = [records[method, world, kind].facts for method, kind in columns]
+        differences = (f"{one['largest difference']:.3f}" for one in facts)
+        yield [world, f"{facts[0]['depth']:.1f}", *differences]
+
+
+def draw(records: Records, directory: Path) -> None:
+    from drogo_paper import cosine
+
+    for (method, world_name, kind), record in records.items():
+        world = GridWorld.load(world_name)
+        truth = exact.log_column(world.mdp, LAM)
+        title = f"{world_name} from {kind}: {method}"
+        figure = plot.learned(world, truth, record.arrays["v"], history_of(record), title=title)
+        path = directory / f"{method}-{world_name}-{kind}.png".lower()
+        write_file(path, plot.as_png(figure, 90), overwrite=True)
+    for method in dict.fromkeys(method for method, *_ in records):
+        cells = {(w, kind): record for (m, w, kind), record in records.items() if m == method}
+        path = directory / f"{method}-curves.png".lower()
+        write_file(path, plot.as_png(cosine.curves(cells), 90), overwrite=True)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--preset", default="fast")
-    parser.add_argument("--worlds", nargs="+", default=WORLDS)
-    parser.add_argument("--inputs", nargs="+", default=INPUTS)
-    parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--transitions", type=int, default=TRANSITIONS)
-    parser.add_argument("--workers", type=int, default=0)
-    parser.add_argument("--out", type=Path, default=Path("results/reproduce"))
-    options = parser.parse_args()
-    scope = Scope(options.preset, options.seeds)
-    store = Store(options.out / "runs")
-    store.clean()
-    jobs = {
-        (world, kind): fits.job(scope, world, kind, options.transitions)
-        for world in options.worlds
-        for kind in options.inputs
-    }
-    todo = [job for job in jobs.values() if not store.has(job)]
-    began = time.perf_counter()
-    if todo:
-        told = lambda job, what, number: what != "progress" and print(f"<!-- {job.label}: {what}, {number:.0f} s -->", flush=True)  # noqa: E501, E731  # fmt: skip
-        LocalEngine(options.workers).run(todo, store, told)
-    took = time.perf_counter() - began
-    print("\n| world | input | smallest cosine | mean cosine | mean, representation | "
-          "mean, transition | largest log difference | converged | seconds |")  # fmt: skip
-    print("|---" * 9 + "|")
-    records = {}
-    for (world, kind), job in jobs.items():
-        record = store.get(job)
-        assert record is not None
-        records[world, kind] = record
-        print("| " + " | ".join(cosine.row(world, kind, record)) + " |", flush=True)
-        draw(world, kind, options.preset, record, options.out / "fits")
-    figure = plot.as_png(cosine.curves(records), 90)
-    write_file(options.out / "fits" / f"{options.preset}-curves.png", figure, overwrite=True)
-    print(f"\n{len(todo)} of {len(jobs)} fits were run, in {took / 60:.1f} minutes.")
+    default = ("Drogo", "Regression")
+    options = parse_options(
+        __doc__, methods=default, worlds=WORLDS, inputs=INPUTS, seeds=10, transitions=20_000,
+        updates=None, workers=0, out=Path("results/worlds-by-inputs"),
+    )  # fmt: skip
+    overrides = {} if options.updates is None else {"updates": options.updates}
+    jobs = {}
+    for method, world, kind in product(options.methods, options.worlds, options.inputs):
+        jobs[method, world, kind] = job(
+            "worlds_by_inputs:run", f"{method}, {world}, {kind}", SECONDS[kind], method=method,
+            world=world, input=kind, seeds=options.seeds, transitions=options.transitions,
+            overrides=overrides,
+        )  # fmt: skip
+    records = finish(jobs, options.out, options.workers)
+    where = f"{options.seeds} seeds, {options.transitions:,} transitions, λ = {LAM:g}"
+    columns = list(product(options.methods, options.inputs))
+    if set(options.methods) >= set(default):
+        write_table(
+            "twelve-cells",
+            "The largest difference between the learned map and the exact one, over all states and "
+            f"seeds: {where}, default settings.",
+            ("world", "depth of the map", *(f"`{method}()`, {kind}" for method, kind in columns)),
+            wide_rows(records, columns),
+            write=options.write,
+        )
+    for method in options.methods:
+        write_table(
+            method.lower(),
+            f"`{method}()` beside the exact column of the world: {where}, default settings.",
+            (
+                "world",
+                "input",
+                "smallest cosine",
+                "largest difference",
+                "depth",
+                "status",
+                "seconds",
+            ),
+            rows(records, method),
+            "The seconds are those of one core for all seeds.",
+            write=options.write,
+        )  # fmt: skip
+    draw(records, options.out / "figures")
 
 
 if __name__ == "__main__":

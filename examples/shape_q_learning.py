@@ -3,8 +3,8 @@
 import numpy as np
 
 from drogo import GridWorld, exact
-from drogo.agents import compare
 from drogo.potential import normalised
+from drogo_paper.agents import compare
 
 world = GridWorld.load("four-rooms")
 phi = normalised(exact.log_column(world.mdp, lam=20.0), world.mdp.neighbours)

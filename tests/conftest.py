@@ -1,9 +1,12 @@
 """Every test runs with shapes and types checked, and with JAX's promotion rules strict."""
 
 import importlib.metadata
+import io
 import os
 import sys
 import tempfile
+from contextlib import redirect_stderr, redirect_stdout
+from typing import NamedTuple
 
 os.environ.setdefault("JAX_NUMPY_DTYPE_PROMOTION", "strict")
 os.environ.setdefault("JAX_NUMPY_RANK_PROMOTION", "raise")
@@ -39,7 +42,8 @@ import jaxtyping
 import pytest
 from jaxtyping import install_import_hook
 
-install_import_hook("drogo", "beartype.beartype")
+CHECKED = ["drogo", "drogo_paper.agents", "drogo_paper.cli", "drogo_paper.plot"]
+install_import_hook(CHECKED, "beartype.beartype")
 
 # Machines are noisy: a slow example is not a wrong one.
 hypothesis.settings.register_profile("drogo", deadline=None, print_blob=True, derandomize=True)
@@ -63,6 +67,42 @@ def unchecked():
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
     jaxtyping.config.update("jaxtyping_disable", False)
+
+
+class Answer(NamedTuple):
+    """Standard output, standard error and the exit status of a command."""
+
+    out: str
+    err: str
+    status: int
+
+
+@pytest.fixture(scope="session")
+def command():
+    """Runs the `drogo` command in this process."""
+    from drogo.cli import main
+
+    def run(*arguments):
+        out, err, status = io.StringIO(), io.StringIO(), 0
+        with redirect_stdout(out), redirect_stderr(err):
+            try:
+                main([str(argument) for argument in arguments])
+            except SystemExit as stop:
+                status = int(stop.code or 0)
+        return Answer(out.getvalue(), err.getvalue(), status)
+
+    return run
+
+
+@pytest.fixture
+def no_pictures(monkeypatch):
+    """For a test whose figures would take longer than its fit."""
+    import drogo
+    from drogo.cli import pictures
+
+    for name in ("exact", "learned"):
+        monkeypatch.setattr(pictures, name, lambda *arguments: None)
+    monkeypatch.setattr(drogo.plot, "as_png", lambda figure: b"")
 
 
 FIRST = (

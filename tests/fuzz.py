@@ -43,9 +43,10 @@ from drogo import (
     load,
     sweep,
 )
+from drogo.engines import Job, Outcome, Store
 from drogo.errors import DrogoError
+from drogo.exact.definitions import successor_eigenvector
 from drogo.requests import ResultDirectory
-from drogo.runs import Job, Outcome, Store
 
 Attempt = tuple[str, Callable[[], Any], Callable[[Any], bool]]
 """What is tried (its kind, and after a bar what it is in particular), the trial, and whether its answer is right."""
@@ -265,7 +266,7 @@ def arguments(
             lambda **a: exact.transfer(mdp, **a), {"lam": 20.0, "terminal_rewards": [0.0]},
         ),
         "exact.successor_eigenvector": (
-            lambda **a: exact.successor_eigenvector(mdp, **a), {"discount": 0.9},
+            lambda **a: successor_eigenvector(mdp, **a), {"discount": 0.9},
         ),
         "fit": (lambda **a: fit(data, **a).v, fits),
         "collect": (

@@ -1,6 +1,6 @@
 """Solutions at 100 digits, by dense matrices in python-flint, independent of the library.
 
-Matrices are inverted without error bounds, which no result keeps and which cost half of the time.
+Matrices are inverted without error bounds, which no test uses and which take half of the time.
 """
 
 import flint
@@ -10,7 +10,7 @@ flint.ctx.dps = 100
 
 
 def matrices(mdp, lam, terminal="absorbing", delta=0.001):
-    """Return `R - P`."""
+    """Returns `R - P`."""
     n = mdp.n_states
     P = mdp.P.toarray()
     reward = mdp.reward.copy()
@@ -24,14 +24,14 @@ def matrices(mdp, lam, terminal="absorbing", delta=0.001):
 
 
 def inverse(M):
-    """Return the inverse of a matrix."""
+    """Returns the inverse of a matrix."""
     n = M.nrows()
     identity = flint.arb_mat(n, n, [int(i == j) for i in range(n) for j in range(n)])
     return M.solve(identity, algorithm="approx")
 
 
 def target(M, definition):
-    """Return the matrix whose Perron vector is wanted, and whether its eigenvalue is smallest."""
+    """Returns the matrix of a definition, and whether its smallest eigenvalue is the one sought."""
     if definition == "transition":
         return (M + M.transpose()) / 2, True
     if definition == "representation":
@@ -41,7 +41,7 @@ def target(M, definition):
 
 
 def log_unit(vector):
-    """Return the log of a vector of unit norm; `vector` is a list of arb, all of one sign."""
+    """Returns the log of a vector of unit norm; `vector` is a list of arb, all of one sign."""
     sign = 1 if max(vector, key=lambda e: abs(e).mid()) > 0 else -1
     vector = [sign * e for e in vector]
     norm = sum((e * e for e in vector), flint.arb(0)).sqrt()
@@ -49,7 +49,7 @@ def log_unit(vector):
 
 
 def by_eigendecomposition(mdp, lam, definition, terminal="absorbing", delta=0.001):
-    """Compute all eigenvectors and return the one of the extreme real eigenvalue, and that."""
+    """Returns the eigenvector of the extreme real eigenvalue, and that eigenvalue."""
     A, smallest = target(matrices(mdp, lam, terminal, delta), definition)
     values, vectors = flint.acb_mat(A).eig(right=True, algorithm="approx")
     real = [float(v.real.mid()) for v in values]
@@ -58,7 +58,7 @@ def by_eigendecomposition(mdp, lam, definition, terminal="absorbing", delta=0.00
 
 
 def by_inverse_iteration(mdp, lam, definition, near, terminal="absorbing", delta=0.001, steps=12):
-    """Compute the eigenvector nearest `near`, which is much faster and equally exact."""
+    """Computes the eigenvector of the eigenvalue near `near`, which is faster and equally exact."""
     A, _ = target(matrices(mdp, lam, terminal, delta), definition)
     n = mdp.n_states
     shift = flint.arb(near) * (1 + flint.arb("1e-9")) + flint.arb("1e-12")
@@ -74,7 +74,7 @@ def by_inverse_iteration(mdp, lam, definition, near, terminal="absorbing", delta
 
 
 def column(mdp, lam, terminal_reward=None):
-    """Compute `(R_N - P_NN)^-1 P_NT exp(terminal_reward / lam)`, in logs."""
+    """Computes `(R_N - P_NN)^-1 P_NT exp(terminal_reward / lam)`, in logs."""
     inside, terminal = np.flatnonzero(~mdp.terminal), np.flatnonzero(mdp.terminal)
     M = matrices(mdp, lam)
     rewards = mdp.reward[terminal] if terminal_reward is None else terminal_reward
@@ -95,10 +95,10 @@ def column(mdp, lam, terminal_reward=None):
 
 
 def columns(mdp, lam, digits=100):
-    """Compute `log Z(s, g) - log Z(g, g)`, a row for each goal, where terminal rows are zero.
+    """Computes `log Z(s, g) - log Z(g, g)`, a row for each goal, where terminal rows are zero.
 
-    Entries are as accurate as the largest of their column, so small ones need many digits. What is
-    below half of the digits stands for zero.
+    Errors are relative to the largest entry of a column, so small ones need many digits. Entries
+    below half of the digits count as zero.
     """
     with flint.ctx.workdps(digits):
         Z = inverse(matrices(mdp, lam, "zero-row"))

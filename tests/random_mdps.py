@@ -3,11 +3,17 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from drogo import MDP
+from drogo import MDP, GridWorld
+
+
+def corridor(cells):
+    """Makes a corridor with a goal at its right end."""
+    wall = "#" * (cells + 2)
+    return GridWorld.parse(f"{wall}\n#S{'.' * (cells - 2)}G#\n{wall}").mdp
 
 
 def random_mdp(seed, states, terminals=1, actions=2, branching=3, costs=(0.1, 20.0)):
-    """Make a chain, so that every state can reach a terminal state, and add random jumps."""
+    """Makes a chain, so that every state can reach a terminal state, and adds random jumps."""
     rng = np.random.default_rng(seed)
     live = states - terminals
     P = np.zeros((actions, states, states))
@@ -17,7 +23,7 @@ def random_mdp(seed, states, terminals=1, actions=2, branching=3, costs=(0.1, 20
             P[a, s, following] += rng.random(branching)
             P[a, s, s + 1] += 0.1
             P[a, s] /= P[a, s].sum()
-    if terminals > 1:  # each is entered from somewhere in the chain
+    if terminals > 1:  # Each is entered from some state of the chain.
         for k in range(terminals):
             P[0, k % live, live + k] += 0.3
             P[0, k % live] /= P[0, k % live].sum()
@@ -29,8 +35,8 @@ def random_mdp(seed, states, terminals=1, actions=2, branching=3, costs=(0.1, 20
 
 @st.composite
 def recipes(draw, max_states=12):
-    """Draw arguments of `random_mdp`. The test makes the MDP itself, because beartype draws random
-    numbers of its own, which hypothesis does not allow while it draws."""
+    """Draws arguments of `random_mdp`. The test makes the MDP, because beartype uses random numbers,
+    which hypothesis does not allow in a strategy."""
     terminals = draw(st.integers(1, 3))
     return {
         "seed": draw(st.integers(0, 2**31)),

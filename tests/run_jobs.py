@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 
-from drogo.runs.job import Job, Outcome
+from drogo.engines.job import Job, Outcome
 
 
 def square(settings, scratch, report):
@@ -77,7 +77,7 @@ def odd_jobs():
 
 
 LEARN = Job(
-    "drogo_paper.jobs.fits:learn",
+    "drogo_paper.fits:learn",
     {"world": "grid-task", "input": "state", "preset": "fast", "seeds": 2, "lam": 20.0,
      "transitions": 2000, "overrides": {"updates": 20}},
     "a short fit",

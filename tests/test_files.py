@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from drogo.errors import AlreadyExists, ArgumentError, DamagedFile, FileError, MissingFile
-from drogo.files import Header, read_array_file, write_array_file, write_file
+from drogo.files import Header, read_arrays, write_arrays, write_file
+from raising import raises
 
 
 def anything(settings, headers):
@@ -18,10 +19,10 @@ def anything(settings, headers):
 
 def test_round_trip(tmp_path):
     path = tmp_path / "deep" / "a.npz"
-    write_array_file(path, {"x": np.arange(3)}, {"format": "test", "lam": 2.0})
-    arrays, settings = read_array_file(path, "test", anything)
+    write_arrays(path, "test", {"x": np.arange(3)}, {"lam": 2.0})
+    arrays, settings = read_arrays(path, "test", anything)
     assert arrays["x"].tolist() == [0, 1, 2]
-    assert settings == {"format": "test", "lam": 2.0}
+    assert settings == {"lam": 2.0}
     assert [p.name for p in path.parent.iterdir()] == ["a.npz"]
 
 
@@ -58,41 +59,41 @@ def test_permissions_follow_the_umask(tmp_path, overwrite):
 
 
 def test_a_failed_write_leaves_nothing(tmp_path):
-    with pytest.raises(ArgumentError, match="'x' has the type object"):
-        write_array_file(tmp_path / "a.npz", {"x": np.array([{}])}, {})
-    with pytest.raises(ArgumentError, match="settings of .*a.npz cannot be saved: .*not JSON"):
-        write_array_file(tmp_path / "a.npz", {"x": np.zeros(1)}, {"lam": float("nan")})
+    with raises(ArgumentError):
+        write_arrays(tmp_path / "a.npz", "test", {"x": np.array([{}])}, {})
+    with raises(ArgumentError):
+        write_arrays(tmp_path / "a.npz", "test", {"x": np.zeros(1)}, {"lam": float("nan")})
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "file").write_bytes(b"")
     (tmp_path / "directory").mkdir()
     for path in (tmp_path / "file" / "a", tmp_path / "directory"):
-        with pytest.raises(FileError, match="cannot be written"):
+        with raises(FileError):
             write_file(path, b"", overwrite=True)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["directory", "file"]
 
 
 def test_what_cannot_be_read_is_named(tmp_path):
     path = tmp_path / "a.npz"
-    with pytest.raises(MissingFile, match="a.npz cannot be read: No such file"):
-        read_array_file(path, "test", anything)
-    with pytest.raises(FileError, match="cannot be read: Is a directory"):
-        read_array_file(tmp_path, "test", anything)
-    with pytest.raises(FileError, match="cannot be read: embedded null byte"):
-        read_array_file(tmp_path / "a\0", "test", anything)
-    write_array_file(path, {"x": np.arange(3000)}, {"format": "test"})
+    with raises(MissingFile):
+        read_arrays(path, "test", anything)
+    with raises(FileError):
+        read_arrays(tmp_path, "test", anything)
+    with raises(FileError):
+        read_arrays(tmp_path / "a\0", "test", anything)
+    write_arrays(path, "test", {"x": np.arange(3000)}, {})
     content = path.read_bytes()
     for damaged in (content[:-200], b"", b"text"):
         path.write_bytes(damaged)
-        with pytest.raises(DamagedFile, match="a.npz is damaged"):
-            read_array_file(path, "test", anything)
+        with raises(DamagedFile):
+            read_arrays(path, "test", anything)
     path.write_bytes(content)
-    with pytest.raises(DamagedFile, match="its format is 'test', and 'other' is expected"):
-        read_array_file(path, "other", anything)
+    with raises(DamagedFile):
+        read_arrays(path, "other", anything)
 
 
 def stored(path, entries):
     """Writes a zip file of the given bytes."""
-    settings = np.frombuffer(b'{"format": "test"}', dtype=np.uint8)
+    settings = np.frombuffer(b'{"format": "drogo 1", "kind": "test"}', dtype=np.uint8)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in {"settings.npy": as_npy(settings), **entries}.items():
             archive.writestr(name, content)
@@ -116,37 +117,31 @@ def header(descr="<f8", shape=(3,)):
 
 
 HOSTILE = {
-    "objects": (as_npy(np.array([{}])), "'x' has the type object"),
-    "object header": (as_npy(np.arange(3.0), header("|O")), "'x' has the type object"),
-    "text": (as_npy(np.array(["a"])), "'x' has the type <U1"),
-    "complex": (as_npy(np.array([1j])), "'x' has the type complex128"),
-    "structure": (as_npy(np.zeros(1, dtype="i4,f4")), "'x' has the type"),
-    "too long": (
-        as_npy(np.arange(3.0), header(shape=(10**9,))),
-        "'x' has 152 bytes, not 8000000128",
-    ),
-    "too short": (as_npy(np.arange(3.0), header(shape=(2,))), "'x' has 152 bytes, not 144"),
-    "negative": (
-        as_npy(np.arange(3.0), header(shape=(-3,))),
-        "'x' has the type float64 and the sh",
-    ),
-    "no header": (b"nothing", "magic"),
-    "empty": (b"", "magic"),
+    "objects": as_npy(np.array([{}])),
+    "object header": as_npy(np.arange(3.0), header("|O")),
+    "text": as_npy(np.array(["a"])),
+    "complex": as_npy(np.array([1j])),
+    "structure": as_npy(np.zeros(1, dtype="i4,f4")),
+    "too long": as_npy(np.arange(3.0), header(shape=(10**9,))),
+    "too short": as_npy(np.arange(3.0), header(shape=(2,))),
+    "negative": as_npy(np.arange(3.0), header(shape=(-3,))),
+    "no header": b"nothing",
+    "empty": b"",
 }
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_a_header_is_not_believed(kind, tmp_path):
-    content, message = HOSTILE[kind]
+    content = HOSTILE[kind]
     path = stored(tmp_path / "a.npz", {"x.npy": content})
-    with pytest.raises(DamagedFile, match=f"a.npz is damaged.*{message}"):
-        read_array_file(path, "test", anything)
+    with raises(DamagedFile):
+        read_arrays(path, "test", anything)
 
 
 def test_shapes_are_checked_before_arrays_are_read(tmp_path):
     """A small file of zeros holds an array of 80 MB, which is not made."""
     with zipfile.ZipFile(tmp_path / "a.npz", "w", zipfile.ZIP_DEFLATED) as archive:
-        settings = np.frombuffer(b'{"format": "test"}', dtype=np.uint8)
+        settings = np.frombuffer(b'{"format": "drogo 1", "kind": "test"}', dtype=np.uint8)
         archive.writestr("settings.npy", as_npy(settings))
         with archive.open("x.npy", "w") as stream:
             stream.write(as_npy(np.zeros(0), header(shape=(10**7,))))
@@ -158,8 +153,8 @@ def test_shapes_are_checked_before_arrays_are_read(tmp_path):
         raise ValueError("one number was expected")
 
     tracemalloc.start()
-    with pytest.raises(DamagedFile, match="one number was expected"):
-        read_array_file(tmp_path / "a.npz", "test", check)
+    with raises(DamagedFile):
+        read_arrays(tmp_path / "a.npz", "test", check)
     assert tracemalloc.get_traced_memory()[1] < 10**7
     tracemalloc.stop()
 
@@ -167,7 +162,7 @@ def test_shapes_are_checked_before_arrays_are_read(tmp_path):
 def test_every_changed_byte_is_noticed(tmp_path):
     path = tmp_path / "a.npz"
     arrays = {"x": np.arange(20.0)}
-    write_array_file(path, arrays, {"format": "test"})
+    write_arrays(path, "test", arrays, {})
     content = path.read_bytes()
     rng = np.random.default_rng(0)
     same = 0
@@ -176,10 +171,10 @@ def test_every_changed_byte_is_noticed(tmp_path):
         changed[at] ^= 1 << int(rng.integers(8))
         path.write_bytes(changed)
         try:
-            again, settings = read_array_file(path, "test", anything)
+            again, settings = read_arrays(path, "test", anything)
         except DamagedFile:
             continue
-        assert settings == {"format": "test"}
+        assert settings == {}
         assert again["x"].tolist() == arrays["x"].tolist()
         same += 1  # a date, or another field that says nothing of the arrays
     assert same < 150

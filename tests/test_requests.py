@@ -1,14 +1,14 @@
 """Requests: what identifies a result, and when a result is already there."""
 
-import importlib
 import json
 import subprocess
 import sys
 
 import pytest
 
-from drogo.errors import AlreadyExists, ArgumentError, DamagedFile
-from drogo.requests import ResultDirectory, differences, digest, plain, source_digest
+from drogo.errors import AlreadyExists, DamagedFile
+from drogo.requests import ResultDirectory, differences, digest, plain
+from raising import raises
 
 ASKED = {"verb": "test", "settings": {"lam": 20.0, "cap": float("inf")}, "world": {"map": "#"}}
 REPORT = {"files": {"vector": "vector.npz"}, "seconds": 1.5, "table": {"z": 1, "a": 2}}
@@ -57,9 +57,9 @@ def test_differences_are_named():
 def test_a_directory_copied_over_another_is_not_taken_for_it(finished, tmp_path):
     other = ResultDirectory(tmp_path, "name", {**ASKED, "settings": {"lam": 1.0}})
     finished.path.rename(other.path)
-    with pytest.raises(AlreadyExists, match="differs in settings.cap, settings.lam. It was left"):
+    with raises(AlreadyExists):
         other.report()
-    with pytest.raises(AlreadyExists, match="differs in"), other.begin(overwrite=False):
+    with raises(AlreadyExists), other.begin(overwrite=False):
         pass
     with other.begin(overwrite=True):
         assert other.report() is None
@@ -67,7 +67,7 @@ def test_a_directory_copied_over_another_is_not_taken_for_it(finished, tmp_path)
 
 def test_a_finished_result_is_not_begun_again(finished):
     with (
-        pytest.raises(AlreadyExists, match="holds a finished result. It was left"),
+        raises(AlreadyExists),
         finished.begin(overwrite=False),
     ):
         pass
@@ -102,7 +102,7 @@ def test_one_process_at_a_time_has_a_directory(tmp_path):
         assert process.stdout.readline() == "claimed\n"
         for overwrite in (False, True):
             with (
-                pytest.raises(AlreadyExists, match="Another process is working on .*name-"),
+                raises(AlreadyExists),
                 result.begin(overwrite=overwrite),
             ):
                 pass
@@ -115,46 +115,20 @@ def test_one_process_at_a_time_has_a_directory(tmp_path):
 
 def test_what_else_is_in_the_way(finished):
     (finished.path / "vector.npz").unlink()
-    with pytest.raises(AlreadyExists, match="vector.npz is missing") as raised:
+    with raises(AlreadyExists) as raised:
         finished.report()
     assert "--overwrite" in raised.value.for_command_line
     assert "overwrite=True" in str(raised.value)
     (finished.path / "request.json").write_text("{")
-    with pytest.raises(DamagedFile, match="request.json is damaged"):
+    with raises(DamagedFile):
         finished.report()
     (finished.path / "request.json").unlink()
-    with pytest.raises(AlreadyExists, match="has no request.json"):
+    with raises(AlreadyExists):
         finished.report()
-
-
-def test_the_source_of_a_module(tmp_path, monkeypatch):
-    """Its file and those beside it in its package, but not those around the package."""
-    monkeypatch.syspath_prepend(tmp_path)
-    inner = tmp_path / "outer_package" / "inner"
-    inner.mkdir(parents=True)
-    files = [inner / "__init__.py", inner / "a.py", inner / "b.py", inner.parent / "__init__.py"]
-    for path in files:
-        path.write_text("")
-    (tmp_path / "single_file.py").write_text("x = 1")
-    importlib.invalidate_caches()
-    digests = [source_digest("outer_package.inner.a")]
-    for path in files[1:]:
-        path.write_text("x = 1")
-        digests.append(source_digest("outer_package.inner.a"))
-    assert len(set(digests)) == 3
-    assert digests[2] == digests[3]
-    assert source_digest("outer_package.inner") == digests[3]
-    before = source_digest("single_file")
-    (tmp_path / "single_file.py").write_text("x = 2")
-    assert source_digest("single_file") != before
-    assert not {"outer_package", "single_file"} & set(sys.modules)
-    for name in ("no_such_module", "no_such_package.module", ""):
-        with pytest.raises(ArgumentError, match="cannot be found"):
-            source_digest(name)
 
 
 def test_a_report_that_was_changed_is_refused(finished):
     path = finished.path / "report.json"
     path.write_text(path.read_text().replace("1.5", "1.6"))
-    with pytest.raises(AlreadyExists, match="is damaged: report.json is not what was written"):
+    with raises(AlreadyExists):
         finished.report()

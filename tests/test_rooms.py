@@ -7,7 +7,8 @@ import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "drogo"
 ROOMS = (
-    "signals", "errors", "files", "requests", "statistics", "config", "device", "mdp", "exact", "worlds", "data", "potential", "learn", "use", "agents", "runs", "plot", "cli", "__main__"
+    "errors", "files", "requests", "statistics", "device", "mdp", "exact", "worlds", "data", "potential",
+    "learn", "problems", "use", "online", "integrations", "engines", "plot", "cli", "__main__",
 )  # fmt: skip
 
 

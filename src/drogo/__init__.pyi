@@ -1,54 +1,43 @@
 # The public names, one list. `__init__.py` reads this file, and so do type checkers.
-from . import (
-    agents as agents,
-    data as data,
-    errors as errors,
-    exact as exact,
-    learn as learn,
-    mdp as mdp,
-    plot as plot,
-    runs as runs,
-    use as use,
-    worlds as worlds,
-)
-from .config import PRESETS as PRESETS, Config as Config
-from .data import Step as Step, Transitions as Transitions, collect as collect
-from .errors import (
-    ArgumentError as ArgumentError,
-    BadCheckpoint as BadCheckpoint,
-    DamagedFile as DamagedFile,
-    DataError as DataError,
-    Diverged as Diverged,
-    DrogoError as DrogoError,
-    MapError as MapError,
-    MDPError as MDPError,
-    NotConverged as NotConverged,
-)
+from . import errors as errors, exact as exact, learn as learn, plot as plot, worlds as worlds
+from .data import Transitions as Transitions, collect as collect
+from .errors import DrogoError as DrogoError
+from .integrations import sb3 as sb3
 from .learn import (
-    LogEigenvector as LogEigenvector,
+    ALLO as ALLO,
+    GDO as GDO,
+    GGDO as GGDO,
+    Drogo as Drogo,
+    LogGDO as LogGDO,
+    NaturalGDO as NaturalGDO,
+    Paper as Paper,
+    Regression as Regression,
+    Solution as Solution,
     certify as certify,
     fit as fit,
-    fit_continuing as fit_continuing,
-    fit_goals as fit_goals,
-    fit_spectrum as fit_spectrum,
-    load as load,
-    load_continuing as load_continuing,
-    load_goals as load_goals,
-    load_spectrum as load_spectrum,
-    sweep as sweep,
+    recommend as recommend,
 )
 from .mdp import MDP as MDP
-from .potential import Potential as Potential
-from .use import (
-    GoalShaping as GoalShaping,
+from .online import (
     OnlineMap as OnlineMap,
     OnlineShaping as OnlineShaping,
     OnlineTable as OnlineTable,
-    PotentialShaping as PotentialShaping,
     VectorOnlineShaping as VectorOnlineShaping,
+)
+from .potential import Potential as Potential
+from .problems import (
+    Column as Column,
+    Continuing as Continuing,
+    Goals as Goals,
+    Spectrum as Spectrum,
+    load as load,
+    solve as solve,
+)
+from .use import (
+    GoalShaping as GoalShaping,
+    PotentialShaping as PotentialShaping,
     VectorPotentialShaping as VectorPotentialShaping,
 )
-from .worlds.control import STARTS as STARTS
 from .worlds.goals import ReachGoals as ReachGoals
 from .worlds.grid import GridWorld as GridWorld
 from .worlds.minigrid import MiniGridWorld as MiniGridWorld

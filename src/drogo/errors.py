@@ -6,7 +6,7 @@ Every kind is also the built-in exception that it refines, so `except ValueError
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from importlib import import_module
 from numbers import Integral, Real
 from typing import Any
@@ -102,11 +102,16 @@ class BadCheckpoint(DamagedFile):
 
 
 class RunsFailed(DrogoError, RuntimeError):
-    """Some jobs raised an error. The other jobs were finished and their results were kept."""
+    """Some jobs raised an error. The other jobs were finished and their results were kept.
 
+    Args:
+        problem: The errors as text.
+        failures: The errors by the labels of the jobs.
+    """
 
-class OtherCode(DrogoError, RuntimeError):
-    """A worker process has other source code than the process that sent it a job."""
+    def __init__(self, problem: str, *, failures: Mapping[str, str] | None = None) -> None:
+        super().__init__(problem)
+        self.failures = dict(failures or {})
 
 
 class MissingPackage(DrogoError, ImportError):
@@ -181,3 +186,8 @@ def import_extra(module: str, package: str, *, extra: str) -> Any:
         raise MissingPackage(
             f"{package} is not installed. Install drogo with its extra '{extra}'."
         ) from error
+
+
+def is_a(value: object, kind: type) -> bool:
+    """Returns whether a value is a number of some kind. True and False are none."""
+    return isinstance(value, kind) and not isinstance(value, bool)

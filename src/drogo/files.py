@@ -22,6 +22,8 @@ from drogo.errors import AlreadyExists, ArgumentError, DamagedFile, FileError, M
 KINDS = "biuf"
 """The kinds of arrays that files hold: booleans, whole numbers and floating-point numbers."""
 SETTINGS = "settings"
+FORMAT = "drogo 1"
+"""The version of the one file format. Every file says the kind of its content beside it."""
 RESERVED = (SETTINGS, "file", "allow_pickle")
 """Names that an array cannot have: the last two are arguments of NumPy's function."""
 PART = ".part"
@@ -109,16 +111,26 @@ def lock(path: Path) -> Iterator[bool]:
         os.close(descriptor)
 
 
-def write_array_file(
+def write_arrays(
     path: Path,
+    kind: str,
     arrays: Mapping[str, np.ndarray],
     settings: Mapping[str, Any],
     *,
     overwrite: bool = False,
 ) -> None:
-    """Writes arrays as `.npz` without Python objects, and the settings with them as JSON."""
+    """Writes arrays as `.npz` without Python objects, and the settings with them as JSON.
+
+    Args:
+        path: The file.
+        kind: The kind of its content, which `read_arrays` is given again.
+        arrays: The arrays, by name.
+        settings: Anything that is plain JSON.
+        overwrite: Whether to replace a file that is there.
+    """
+    header = {"format": FORMAT, "kind": kind}
     try:
-        text = json.dumps(settings, sort_keys=True, allow_nan=False)
+        text = json.dumps({**settings, **header}, sort_keys=True, allow_nan=False)
     except (ValueError, TypeError) as error:
         raise ArgumentError(f"the settings of {path} cannot be saved: {error}.") from error
     as_bytes = np.frombuffer(text.encode(), dtype=np.uint8)
@@ -135,14 +147,14 @@ def write_array_file(
     write_file(path, stream.getvalue(), overwrite=overwrite)
 
 
-def read_array_file(
-    path: Path, format: str, check: Check
+def read_arrays(
+    path: Path, kind: str, check: Check
 ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Reads the arrays and the settings that `write_array_file` wrote.
+    """Reads the arrays and the settings that `write_arrays` wrote.
 
     Args:
         path: The file.
-        format: What `settings["format"]` must be.
+        kind: The kind of content that is expected.
         check: Raises a `ValueError`, `KeyError` or `TypeError` if the settings or the headers of
             the arrays are not as expected. It is called before the arrays are read.
     """
@@ -153,10 +165,9 @@ def read_array_file(
             if headers.pop(SETTINGS).shape > (MOST_BYTES_OF_SETTINGS,):
                 raise ValueError("its settings are too long")
             settings = json.loads(_array(archive, SETTINGS).tobytes())
-            if settings.get("format") != format:
-                raise ValueError(
-                    f"its format is {settings.get('format')!r}, and {format!r} is expected"
-                )
+            found = (settings.pop("format", None), settings.pop("kind", None))
+            if found != (FORMAT, kind):
+                raise ValueError(f"it holds {found[1]!r} ({found[0]!r}), not {kind!r} ({FORMAT!r})")
             check(settings, headers)
             return {name: _array(archive, name) for name in headers}, settings
     except READING_FAILED as error:

@@ -1,8 +1,8 @@
-"""`Potential`: a number for every observation, from which shaping rewards are made.
+"""`Potential`: a number for every observation, from which shaping rewards are computed.
 
-Where shaping rewards and original rewards are mixed, the scale of a potential matters. Divided by
-its mean difference between neighbouring states, a potential has the same scale as any other, and a
-mixing weight means the same for all of them.
+The shaping reward of a step from s to s' is `F = discount * phi(s') - phi(s)`. Where it is mixed
+with the original reward, the scale of the potential matters. Divided by its mean difference between
+neighbouring states, every potential has the same scale, and a mixing weight has the same meaning.
 """
 
 from __future__ import annotations
@@ -15,49 +15,40 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from drogo.data.arrays import as_type
-from drogo.data.table import row_bytes
-from drogo.data.transitions import Transitions
-from drogo.errors import ArgumentError
+from drogo.data.index import ObservationIndex
+from drogo.data.transitions import Transitions, check_transitions
+from drogo.errors import ArgumentError, check_choice
 
 Function = Callable[[np.ndarray], Any]
-"""From a batch of observations to one number for each."""
-SingleFunction = Callable[[np.ndarray], float]
-"""From one observation to its number."""
+"""Maps a batch of observations to one number for each."""
 Neighbours = Int[np.ndarray, "pairs 2"]
 """Indices of states that are one step apart, each pair once."""
 
 
 @dataclass(frozen=True)
 class Potential:
-    """A function of observations, with checks. It is called with a batch; `at` takes a single one.
+    """A function of observations whose inputs and outputs are checked.
 
-    `result.potential()` makes one from a fit, and `Potential.from_states` from a vector.
+    It is called with a batch of observations; `at` takes a single one. `result.potential()` returns
+    the potential of a fit, and `Potential.from_states` makes one from a vector over states.
 
     Args:
         function: Computes the values of a batch of observations.
-        shape: The shape of one observation, or None to accept any.
-        discount: The discount that the potential was made for, if it depends on one.
-        name: How error messages call the potential.
-        single: Computes the value of one observation, if that is possible faster than by calling
-            `function` with a batch of one.
+        shape: The shape of one observation, or None to accept any shape.
+        discount: The discount that the potential was computed for, if it depends on one.
+        name: The name of the potential in error messages.
+        single: Computes the value of one observation, if that is faster than `function` with a
+            batch of one.
     """
 
     function: Function
     shape: tuple[int, ...] | None = None
     discount: float | None = None
     name: str = "the potential"
-    single: SingleFunction | None = None
+    single: Callable[[np.ndarray], float] | None = None
 
     def __call__(self, observations: Any) -> Float[np.ndarray, " batch"]:
-        """Computes the values of a batch of observations.
-
-        Args:
-            observations: The batch.
-
-        Returns:
-            One finite number for each observation.
-        """
+        """Returns the values of a batch of observations: one finite number for each."""
         batch = np.asarray(observations)
         self._check_shape(batch.shape[1:])
         values = self._values(batch)
@@ -68,14 +59,7 @@ class Potential:
         return values
 
     def at(self, observation: Any) -> float:
-        """Computes the value of a single observation.
-
-        Args:
-            observation: The observation.
-
-        Returns:
-            A finite number.
-        """
+        """Returns the value of a single observation, a finite number."""
         array = np.asarray(observation)
         self._check_shape(array.shape)
         value = self.single(array) if self.single is not None else self._values(array[None])[0]
@@ -96,43 +80,42 @@ class Potential:
         """Makes a potential from a vector over states.
 
         Args:
-            observations: The observation of each state. It is recognised bit for bit.
+            observations: The observation of each state. It is recognised by its bytes.
             values: The value of each state.
-            discount: The discount that the values were made for, if they depend on one.
-            name: How error messages call the potential.
+            discount: The discount that the values were computed for, if they depend on one.
+            name: The name of the potential in error messages.
             otherwise: The potential of all other observations. Without it they are an error.
-
-        Returns:
-            The potential.
         """
         try:
-            table, values = np.asarray(observations), np.asarray(values)
+            table, values = np.asarray(observations), np.asarray(values, np.float64)
         except ValueError as error:  # rows of different lengths
             raise ArgumentError(f"observations or values are not an array: {error}.") from error
         if not table.ndim or not values.ndim:
             raise ArgumentError(f"{name} needs an observation and a value for each state.")
         if len(table) != len(values):
-            raise ArgumentError(f"{len(values)} values do not fit {len(table)} observations.")
-        keys, listed = row_bytes(table).tolist(), values.tolist()
-        known = dict(zip(keys, listed, strict=True))
-        conflicts = [k for k, key in enumerate(keys) if known[key] != listed[k]]
-        if conflicts and len(known) < len(keys):
             raise ArgumentError(
-                f"{name} has two values for observation {_short(table[conflicts[0]])}: "
-                f"{listed[conflicts[0]]} and {known[keys[conflicts[0]]]}."
+                f"{len(values)} values do not fit {len(table)} observations.", argument="values"
             )
-        lookup = _Lookup(known, table.dtype, name, otherwise)
+        index = ObservationIndex(table, name)
+        first = index.rows(table)
+        conflict = (values[first] != values) & (first != np.arange(len(table)))
+        if conflict.any():
+            at = int(conflict.argmax())
+            raise ArgumentError(
+                f"{name} has two values for observation {_short(table[at])}: "
+                f"{values[first[at]]} and {values[at]}.",
+                argument="values",
+            )
+        lookup = _Lookup(index, values, otherwise)
         return cls(lookup, table.shape[1:], discount, name, lookup.single)
 
     def normalised(self, data: Transitions) -> Potential:
-        """Divides the potential by its mean difference between neighbours.
+        """Returns the potential divided by its mean difference between neighbours.
 
         Args:
-            data: The observations, and which of them are neighbours.
-
-        Returns:
-            The same potential in another scale.
+            data: Transitions. Observations that are one step apart in them are neighbours.
         """
+        check_transitions("data", data)
         scale = float(mean_step(self(data.observations), data.neighbours))
         function, single = self.function, self.single
         return replace(
@@ -146,7 +129,8 @@ class Potential:
         if values.shape != (len(batch),):
             raise ArgumentError(
                 f"{self.name} returned shape {values.shape} for {len(batch)} observation(s). It is "
-                f"called with a batch and must return one number for each: ({len(batch)},)."
+                f"called with a batch and must return one number for each: ({len(batch)},).",
+                argument="potential",
             )
         return values
 
@@ -155,55 +139,89 @@ class Potential:
             raise ArgumentError(
                 f"{self.name} takes observations of shape {self.shape}, and got one of shape "
                 f"{shape}. Call it with a batch of observations, or its method `at` with a single "
-                "one."
+                "one.",
+                argument="observations",
             )
 
     def _not_finite(self, value: float, observation: np.ndarray) -> ArgumentError:
         return ArgumentError(
             f"{self.name} is {value} at observation {_short(observation)}; a shaping reward needs "
-            "a finite number everywhere."
+            "a finite number everywhere.",
+            argument="potential",
         )
 
 
 @dataclass(frozen=True, repr=False)
 class _Lookup:
-    """The values of known observations, by their bytes, and another potential for all others."""
+    """The values of the observations of a table, and another potential for all others."""
 
-    known: dict[bytes, float]
-    dtype: np.dtype
-    name: str
+    index: ObservationIndex
+    values: Float[np.ndarray, " states"]
     otherwise: Potential | None
 
     def __call__(self, batch: np.ndarray) -> np.ndarray:
-        batch = as_type(self.name, batch, self.dtype)
-        keys = row_bytes(batch).tolist()
-        values = np.array([self.known.get(key, np.nan) for key in keys])
-        unknown = np.array([key not in self.known for key in keys], dtype=bool)
-        if unknown.any():
-            values[unknown] = self._other(batch[unknown][0])(batch[unknown])
+        rows = self.index.rows(batch)
+        unknown = rows < 0
+        if not unknown.any():
+            return self.values[rows]
+        others = batch[unknown].astype(self.index.dtype)
+        values = self.values[rows]
+        values[unknown] = self._other(others[0])(others)
         return values
 
     def single(self, observation: np.ndarray) -> float:
-        observation = as_type(self.name, observation, self.dtype)
-        value = self.known.get(observation.tobytes())
-        return self._other(observation).at(observation) if value is None else value
+        row = self.index.row(observation)
+        if row >= 0:
+            return float(self.values[row])
+        return self._other(observation).at(observation.astype(self.index.dtype))
 
     def _other(self, observation: np.ndarray) -> Potential:
         if self.otherwise is None:
             raise ArgumentError(
-                f"{self.name} knows {len(self.known)} states, and observation "
+                f"{self.index.name} is defined for {len(self.index)} states, and observation "
                 f"{_short(observation)} is none of them. It was made for another environment, or "
-                "for another kind of observation."
+                "for another kind of observation.",
+                argument="observations",
             )
         return self.otherwise
+
+
+def shaping_reward(
+    phi: Any, next_phi: Any, terminated: Any, *, discount: float, terminal: str = "zero"
+) -> Any:
+    """Returns the shaping reward `F = discount * phi(s') - phi(s)` of a step, or of several.
+
+    Args:
+        phi: The potential of the state that was left.
+        next_phi: The potential of the state that was reached.
+        terminated: Whether the step reached a terminal state. A truncated step did not.
+        discount: The discount of the agent.
+        terminal: "zero" counts the potential of a terminal state as 0, "keep" as it is.
+    """
+    if terminal == "zero":
+        next_phi = np.where(terminated, 0.0, next_phi)[()]
+    else:
+        check_choice("terminal", terminal, ("zero", "keep"))
+    return discount * next_phi - phi
+
+
+def mix(reward: Any, shaping: Any, weight: float | None) -> Any:
+    """Returns the reward `(1 - w) r + w F` of a step, or of several.
+
+    Args:
+        reward: The original reward r.
+        shaping: The shaping reward F.
+        weight: The weight w, or None for the sum `r + F`.
+    """
+    return reward + shaping if weight is None else (1 - weight) * reward + weight * shaping
 
 
 def mean_step(
     values: Float[np.ndarray, "*seeds states"], neighbours: Neighbours
 ) -> Float[np.ndarray, "*seeds"] | np.float64:
-    """Computes the mean absolute difference between neighbours of each vector over states."""
+    """Returns the mean absolute difference between neighbours of each vector over states."""
     if len(neighbours) == 0:
-        raise ArgumentError("no state has a neighbour, so that a potential cannot be normalised.")
+        raise ArgumentError("no state has a neighbour, so a potential cannot be normalised.")
     step = np.abs(values[..., neighbours[:, 0]] - values[..., neighbours[:, 1]]).mean(axis=-1)
     if not (np.isfinite(step) & (step > 0)).all():
         raise ArgumentError(
@@ -216,7 +234,7 @@ def mean_step(
 def normalised(
     values: Float[np.ndarray, "*seeds states"], neighbours: Neighbours
 ) -> Float[np.ndarray, "*seeds states"]:
-    """Divides each vector over states by its mean absolute difference between neighbours."""
+    """Returns each vector over states, divided by its mean difference between neighbours."""
     return values / np.asarray(mean_step(values, neighbours))[..., None]
 
 

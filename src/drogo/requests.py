@@ -1,10 +1,10 @@
-"""Requests: everything that decides a result, and whether that result is already on disk.
+"""Requests, which hold everything that decides a result, and directories of results.
 
 A request is a plain JSON dictionary. Its result has a directory of its own:
 
     NAME-1f2e3d4c/request.json   the whole request, written first
     NAME-1f2e3d4c/...            the result
-    NAME-1f2e3d4c/report.json    what is printed about the result, written last
+    NAME-1f2e3d4c/report.json    the printed part of the result, written last
 
 The directory's name ends in a digest of the request, so different requests never share a directory.
 A directory without a report is unfinished.
@@ -14,19 +14,17 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import importlib.util
 import json
 import math
 import os
 import platform
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from drogo.errors import AlreadyExists, ArgumentError
+from drogo.errors import AlreadyExists
 from drogo.files import PART, lock, read_json, write_file
 
 Request = Mapping[str, Any]
@@ -34,8 +32,6 @@ Request = Mapping[str, Any]
 REQUEST, REPORT = "request.json", "report.json"
 DIGEST = "digest"
 """The entry of a report with which a change of the file is noticed."""
-WITHOUT_NUMBERS = ("__main__.py", "cli", "plot", "requests.py", "runs", "signals.py")
-"""The parts of the library that do not change the numbers of a run."""
 
 
 @dataclass(frozen=True)
@@ -64,9 +60,9 @@ class ResultDirectory:
         """
         names = os.listdir(self.path) if self.path.is_dir() else []
         if REQUEST not in names:
-            # A part is what another process is writing, or what one that was killed has left.
+            # Parts belong to another process, or to one that was killed.
             if any(not name.endswith(PART) for name in names):
-                raise self._taken(f"has no {REQUEST}, so it is not known what it holds")
+                raise self._taken(f"has no {REQUEST}, so its content is unknown")
             return None
         differing = differences(read_json(self.path / REQUEST), self.request)
         if differing:
@@ -110,9 +106,9 @@ class ResultDirectory:
         """Writes the last files of the result and marks it as complete.
 
         Args:
-            report: What is printed about the result. `report["files"]` maps what the files of the
-                result hold to their names.
-            contents: The files that are not written yet, by what they hold.
+            report: The printed part of the result. `report["files"]` has the names of its files by
+                their contents.
+            contents: The files that are not written yet, by their contents.
 
         Returns:
             The report as plain JSON, as `report()` gives it from now on.
@@ -161,53 +157,6 @@ def plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [plain(entry) for entry in value]
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def source_digest(module: str) -> str:
-    """Returns the SHA-256 of the source that defines a module, which is not imported.
-
-    The source is the module's file and, inside a package, the other files of that package, but not
-    those of packages around it.
-
-    Args:
-        module: The module's full name.
-
-    Raises:
-        ArgumentError: There is no such module on `sys.path`.
-    """
-    hashed = hashlib.sha256()
-    for path in _source_files(module):
-        hashed.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-    return hashed.hexdigest()
-
-
-def _source_files(module: str) -> list[Path]:
-    top, *rest = module.split(".")
-    spec = None
-    with contextlib.suppress(ValueError):  # if the name is empty, or the module is not from a file
-        spec = importlib.util.find_spec(top)
-    if spec is not None and spec.submodule_search_locations is None and not rest and spec.origin:
-        return [Path(spec.origin)]
-    for location in (spec and spec.submodule_search_locations) or ():
-        package = Path(location, *rest)
-        files = sorted((package if package.is_dir() else package.parent).glob("*.py"))
-        if files:
-            return files
-    raise ArgumentError(
-        f"The module {module!r} cannot be found.", remedy="Put its directory on sys.path."
-    )
-
-
-@cache
-def library_digest() -> str:
-    """Returns a digest of the library's source code, as far as it decides numbers."""
-    root = Path(__file__).resolve().parent
-    hashed = hashlib.sha256()
-    for path in sorted(root.rglob("*")):
-        name = path.relative_to(root)
-        if path.suffix in (".py", ".txt") and name.parts[0] not in WITHOUT_NUMBERS:
-            hashed.update(name.as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
-    return hashed.hexdigest()
 
 
 def versions() -> dict[str, str]:

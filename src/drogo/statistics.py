@@ -19,7 +19,7 @@ class Interval(NamedTuple):
     high: float
 
     def overlaps(self, other: Interval) -> bool:
-        """Says whether two intervals have a number in common."""
+        """Returns whether two intervals have a number in common."""
         return self.low <= other.high and other.low <= self.high
 
 
@@ -31,11 +31,8 @@ def bootstrap_mean(
     Args:
         values: One number per seed. If one is infinite (a seed that did not reach the goal), so is
             the mean: a mean over the other seeds would be too favourable.
-        rng: Draws the resamples.
-        resamples: How many resamples are drawn.
-
-    Returns:
-        The mean and its interval.
+        rng: The generator of the resamples.
+        resamples: The number of resamples.
     """
     if not np.isfinite(values).all():
         return Interval(np.inf, np.inf, np.inf)

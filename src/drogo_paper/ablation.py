@@ -1,8 +1,8 @@
-"""Which objectives reach the exact vector, with a table and with a network?
+"""Figures 7 and 8: the objectives with a table and with a network.
 
 As in the paper, a search over step size and penalty in the largest world, grid-room, chooses the
 setting of each objective, which then runs in all worlds. `drogo` has no penalty, and with a network
-it keeps the settings of its preset. This file says what is run; `ablation_answer` what came out.
+it keeps the settings of its preset. This file has the jobs, and `ablation_answer` the answers.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from drogo.config import PRESETS
-from drogo.runs.job import Job
-from drogo.runs.store import Record
-from drogo_paper import fits
+from drogo.engines.job import Job
+from drogo.engines.store import Record
+from drogo_paper import fits, recipes
 from drogo_paper.scope import LAM, TRANSITIONS, WORLDS, Get, Scope
 
+VERSION = 1
 INTENDED = "gdo_intended"
-"""`gdo` with the mean that the paper intends (`drogo_paper.jobs.objectives`)."""
+"""`gdo` with the mean that the paper intends (`drogo_paper.recipes`)."""
 PRINTED = ("gdo", "log_gdo", "natural_gdo", "drogo")
 SEARCHED = "grid-room"
 STEP_SIZES = (1e-5, 3e-5, 1e-4, 3e-4, 1e-3)
@@ -36,9 +36,9 @@ class Ablation:
 
     Args:
         name: Its name among the questions.
-        title: What the report calls it.
+        title: Its title in the report.
         source: Its figure in the paper.
-        claim: What the paper says came out.
+        claim: The result of the paper.
         input: The observations.
         preset: The preset, or None for that of the scope.
         objectives: The objectives, in the order of the report.
@@ -70,12 +70,12 @@ class Ablation:
         return self.preset or scope.preset
 
     def step_sizes(self, scope: Scope) -> tuple[float, ...]:
-        """The paper's step sizes or, with the fast preset, some around that preset's own."""
+        """Returns the paper's step sizes or, with the fast preset, some around that of it."""
         sizes = STEP_SIZES if self.preset_in(scope) == "paper" else FAST_STEP_SIZES
         return sizes[1::2] if scope.quick else sizes
 
     def overrides(self, scope: Scope, searching: bool) -> dict[str, Any]:
-        """What is changed in the preset."""
+        """Returns the changes to the preset."""
         updates = (self.search_updates if searching else None) or self.updates
         if scope.quick:
             updates = self.quick_updates
@@ -84,11 +84,11 @@ class Ablation:
         return {} if updates is None else {"updates": updates}
 
     def updates_in(self, scope: Scope, searching: bool) -> int:
-        preset = PRESETS[self.preset_in(scope)]
-        return self.overrides(scope, searching).get("updates", preset.updates)
+        usual = recipes.UPDATES[self.preset_in(scope)]
+        return self.overrides(scope, searching).get("updates", usual)
 
     def searches(self, objective: str) -> bool:
-        """Whether the setting of an objective is searched for. With a network, drogo has none."""
+        """Returns whether an objective has a setting to search. With a network, drogo has none."""
         return objective != "drogo" or self.is_table
 
 
@@ -158,22 +158,22 @@ def search_job(scope: Scope, kind: Ablation, objective: str) -> Job:
     grid |= {} if objective == "drogo" else {"penalty": penalties}
     chosen = settings(scope, kind, SEARCHED, objective, True)
     label = f"search {objective}, {kind.name}, {SEARCHED}"
-    return Job("drogo_paper.jobs.fits:search", {**chosen, "grid": grid}, label, 200.0)
+    return Job("drogo_paper.fits:search", {**chosen, "grid": grid}, label, 200.0, VERSION)
 
 
 def scores(record: Record) -> np.ndarray:
-    """The mean cosine over seeds of every point of a search, with -1 for what is not a number."""
+    """Returns the mean cosine over seeds of every point of a search, with -1 for NaN."""
     last = record.arrays[f"cosine_{TRUTH}"][:, -1, :]
     return np.where(np.isfinite(last), last, -1.0).mean(axis=1)
 
 
 def point(record: Record, k: int) -> dict[str, float]:
-    """The k-th setting of a search."""
+    """Returns the k-th setting of a search."""
     return dict(zip(record.facts["grid"], record.facts["points"][k], strict=True))
 
 
 def best_setting(scope: Scope, kind: Ablation, objective: str, get: Get) -> dict[str, float] | None:
-    """The setting with the highest mean cosine over seeds; None until the search is done."""
+    """Returns the setting with the highest mean cosine; None until the search is done."""
     if not kind.searches(objective):
         return {}
     record = get(search_job(scope, kind, objective))
@@ -186,14 +186,14 @@ def final_job(
     chosen = settings(scope, kind, world, objective, False)
     grid = {name: [value] for name, value in best.items()}
     if not grid:
-        grid = {"step_size": [PRESETS[kind.preset_in(scope)].step_size]}
+        grid = {"step_size": [recipes.STEP_SIZES[kind.preset_in(scope)]]}
     label = f"{objective}, {kind.name}, {world}"
     seconds = 60.0 * fits.SIZE[world]
-    return Job("drogo_paper.jobs.fits:search", {**chosen, "grid": grid}, label, seconds)
+    return Job("drogo_paper.fits:search", {**chosen, "grid": grid}, label, seconds, VERSION)
 
 
 def ablation_jobs(scope: Scope, get: Get, kind: Ablation) -> list[Job]:
-    """The searches, and the jobs in all worlds for the searches that are done."""
+    """Returns the searches, and the jobs in all worlds for the searches that are done."""
     wanted = [search_job(scope, kind, name) for name in kind.objectives if kind.searches(name)]
     for objective in kind.objectives:
         best = best_setting(scope, kind, objective, get)

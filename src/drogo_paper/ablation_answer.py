@@ -1,33 +1,37 @@
-"""What came out of an ablation: curves, a table, and what explains them."""
+"""The answers of the ablations: curves, a table, and explanations."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from drogo.config import PRESETS
+from drogo.engines.store import Record
 from drogo.exact import solve
-from drogo.plot.shaping import LINES, OKABE_ITO, legend_below
-from drogo.runs.store import Record
 from drogo.statistics import bootstrap_band
 from drogo.worlds.grid import GridWorld
 from drogo_paper import ablation_gdo
 from drogo_paper.ablation import (
     INTENDED,
+    NETWORK,
+    NETWORK_PAPER,
     SEARCHED,
+    TABULAR,
     TRUTH,
     Ablation,
+    ablation_jobs,
     best_setting,
     final_job,
     scores,
     search_job,
 )
-from drogo_paper.figures import new_figure
-from drogo_paper.scope import LAM, WORLDS, Answer, Get, Missing, Scope, Table, needed
+from drogo_paper.plot.figures import LINES, OKABE_ITO, legend_below, new_figure
+from drogo_paper.recipes import UPDATES
+from drogo_paper.scope import LAM, WORLDS, Answer, Get, Missing, Question, Scope, Table, needed
 
 COLOURS = {
     "gdo": OKABE_ITO[1],
@@ -43,7 +47,7 @@ UNMOVED = 0.002
 LOWEST_SHOWN = 0.55
 """Lower cosines are only shown where a curve ends there."""
 UNSETTLED = 0.005
-"""A run whose mean cosine changes by more than this in its last quarter has not settled."""
+"""A run whose mean cosine changes by more in its last quarter has not converged."""
 HEADER = [
     "world",
     "objective",
@@ -64,12 +68,12 @@ class Finals:
     record: dict[tuple[str, str], Record]
 
     def last(self, objective: str, world: str) -> np.ndarray:
-        """The cosines of all seeds at the end."""
+        """Returns the cosines of all seeds at the end."""
         cosines = self.record[objective, world].arrays[f"cosine_{TRUTH}"][0][-1]
         return np.where(np.isfinite(cosines), cosines, 0.0)
 
     def lowest(self, objective: str) -> float:
-        """The mean cosine in the objective's worst world."""
+        """Returns the mean cosine in the objective's worst world."""
         return min(float(self.last(objective, world).mean()) for world in WORLDS)
 
 
@@ -80,8 +84,8 @@ def ablation_answer(scope: Scope, get: Get, kind: Ablation) -> Answer:
     for world in WORLDS:
         rows += [_row(finals, name, world) for name in kind.objectives]
         rows.append([world, "a constant", f"{_constant(world):.4f}", *"-----"])
-    notes = [_settings_note(scope, kind), _start_note(scope, get, kind), _constant_note(finals)]
-    notes += [_change_note(finals), *ablation_gdo.signs(scope, get, kind)]
+    notes = [_settings_note(scope, kind), start_note(scope, get, kind), constant_note(finals)]
+    notes += [change_note(finals), *ablation_gdo.signs(scope, get, kind)]
     notes += ablation_gdo.notes(scope, get, kind, lowest, REACHED)
     if kind.is_table and INTENDED in kind.objectives:
         notes.append(ablation_gdo.precision(DEEPEST, finals.record[INTENDED, DEEPEST]))
@@ -122,13 +126,13 @@ def _verdict(scope: Scope, kind: Ablation, lowest: Mapping[str, float]) -> str:
     reached = [name for name, value in lowest.items() if value >= REACHED]
     return (
         f"{_listed(reached)} a mean cosine of {REACHED} with `{TRUTH}` in every world (in each "
-        f"objective's worst world: {worst}). {_claim(scope, kind)}"
+        f"objective's worst world: {worst}). {claim_of(scope, kind)}"
     )
 
 
-def _claim(scope: Scope, kind: Ablation) -> str:
-    """What the paper says, and whether these runs are long enough to compare with it."""
-    updates, whole = kind.updates_in(scope, False), PRESETS[kind.preset_in(scope)].updates
+def claim_of(scope: Scope, kind: Ablation) -> str:
+    """Returns the paper's claim, and whether these runs are long enough for a comparison."""
+    updates, whole = kind.updates_in(scope, False), UPDATES[kind.preset_in(scope)]
     if kind.preset_in(scope) != "paper" or updates >= whole:
         return kind.claim
     return (
@@ -138,13 +142,13 @@ def _claim(scope: Scope, kind: Ablation) -> str:
 
 
 def _constant(world: str) -> float:
-    """The cosine of a vector that is the same everywhere, which any measure should be seen by."""
+    """Returns the cosine of a constant vector, for comparison."""
     truth = solve(GridWorld.load(world).mdp, LAM, TRUTH).checked().log_e
     return float(-truth.sum() / np.linalg.norm(truth) / np.sqrt(truth.size))
 
 
-def _constant_note(finals: Finals) -> str:
-    """Which objectives end no closer to the truth than a vector that knows nothing."""
+def constant_note(finals: Finals) -> str:
+    """Lists the objectives that end no closer to the truth than a constant vector."""
     constant = {world: _constant(world) for world in WORLDS}
     no_better: dict[str, list[str]] = {}
     for objective, world in finals.record:
@@ -163,8 +167,8 @@ def _constant_note(finals: Finals) -> str:
     )
 
 
-def _change_note(finals: Finals) -> str:
-    """Which runs had not settled when they ended."""
+def change_note(finals: Finals) -> str:
+    """Lists the runs that still changed at the end."""
     moving = []
     for (objective, world), record in finals.record.items():
         mean = record.arrays[f"cosine_{TRUTH}"][0].mean(axis=1)
@@ -173,22 +177,20 @@ def _change_note(finals: Finals) -> str:
             moving.append(f"{objective} in {world} ({change:+.3f})")
     if not moving:
         return ""
-    return (
-        f"Not settled, by their change over the last quarter of the updates: {', '.join(moving)}."
-    )
+    return f"Still changing over the last quarter of the updates: {', '.join(moving)}."
 
 
 def _finals(scope: Scope, get: Get, kind: Ablation) -> Finals:
-    found = Finals({}, {})
+    finals = Finals({}, {})
     for objective in kind.objectives:
         best = best_setting(scope, kind, objective, get)
         if best is None:
             raise Missing(f"The search for {objective} has not been run.")
-        found.setting[objective] = best
+        finals.setting[objective] = best
         for world in WORLDS:
             job = final_job(scope, kind, world, objective, best)
-            found.record[objective, world] = needed(get, job)
-    return found
+            finals.record[objective, world] = needed(get, job)
+    return finals
 
 
 def _row(finals: Finals, objective: str, world: str) -> list[str]:
@@ -236,7 +238,7 @@ def _curve(axes: Axes, objective: str, style: str, record: Record) -> None:
 
 
 def _settings_note(scope: Scope, kind: Ablation) -> str:
-    """What the numbers can be at best, and with which settings they came about."""
+    """Describes the settings, and the best possible numbers."""
     text = "No vector but `transition` itself can reach 1 here: the exact `column` has a cosine "
     text += "of 0.991 to 1 with it, so drogo's best is that."
     updates, searching = (kind.updates_in(scope, part) for part in (False, True))
@@ -261,8 +263,8 @@ def _short(updates: int, searching: int) -> str:
     )
 
 
-def _start_note(scope: Scope, get: Get, kind: Ablation) -> str:
-    """Which searches did best by leaving the start as it was."""
+def start_note(scope: Scope, get: Get, kind: Ablation) -> str:
+    """Lists the searches whose best setting leaves the start unchanged."""
     if not kind.is_table:
         return ""
     constant = _constant(SEARCHED)
@@ -279,3 +281,11 @@ def _start_note(scope: Scope, get: Get, kind: Ablation) -> str:
         f"{' and '.join(unmoved)} are those that stay there: every other point of the grid ends "
         "further from the truth."
     )
+
+
+def question(kind: Ablation) -> Question:
+    """Returns the question of an ablation."""
+    return Question(partial(ablation_jobs, kind=kind), partial(ablation_answer, kind=kind))
+
+
+QUESTIONS = {kind.name: question(kind) for kind in (TABULAR, NETWORK, NETWORK_PAPER)}

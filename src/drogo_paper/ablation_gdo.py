@@ -1,4 +1,4 @@
-"""What `gdo` finds: which matrix its samples describe, and how exact its small entries are."""
+"""Explanations of the results of `gdo`: the matrix of its samples, and its small entries."""
 
 from __future__ import annotations
 
@@ -6,23 +6,21 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from drogo.config import PRESETS
+from drogo.engines.store import Record
 from drogo.exact import solve
-from drogo.runs.store import Record
 from drogo.worlds.grid import GridWorld
 from drogo_paper.ablation import INTENDED, SEARCHED, TRUTH, Ablation, point, search_job
+from drogo_paper.recipes import DELTA
 from drogo_paper.scope import LAM, Get, Scope, needed
-
-DELTA = PRESETS["paper"].delta
 
 
 def notes(
     scope: Scope, get: Get, kind: Ablation, lowest: Mapping[str, float], reached: float
 ) -> list[str]:
-    """Why the printed `gdo` does not reach the vector: its samples describe another matrix.
+    """Explains why the printed `gdo` does not reach the vector: its samples have another matrix.
 
     Args:
-        scope: How much was run.
+        scope: The size of the runs.
         get: Reads runs.
         kind: The ablation.
         lowest: The mean cosine of each objective in its worst world.
@@ -38,7 +36,7 @@ def notes(
     score = (u @ sampled).mean(axis=1)
     best = int(np.nanargmax(score))
     chosen = ", ".join(f"{name} {value:g}" for name, value in point(record, best).items())
-    found = (
+    note = (
         "What gdo minimises, sampled from forward transitions, is u'(R - P~ + ½ diag(P'1 - 1))u "
         "(proposition 3.2, corrected). With an absorbing terminal state that is not R - P~: in "
         f"{SEARCHED} their smallest eigenvectors have a cosine of {float(text @ sampled):.2f} (of "
@@ -46,11 +44,11 @@ def notes(
         f"({chosen}) has {score[best]:.3f} with it and {float((u[best] @ text).mean()):.2f} with "
         "the paper's."
     )
-    return [f"{found} {_intended(lowest, reached)}".strip()]
+    return [f"{note} {_intended(lowest, reached)}".strip()]
 
 
 def signs(scope: Scope, get: Get, kind: Ablation) -> list[str]:
-    """How often a network that learns e gives entries of both signs, over the whole search."""
+    """Counts the points of the search where a network that learns e has entries of both signs."""
     if kind.is_table:
         return []
     parts = []
@@ -68,7 +66,7 @@ def signs(scope: Scope, get: Get, kind: Ablation) -> list[str]:
 
 
 def _intended(lowest: Mapping[str, float], reached: float) -> str:
-    """What the objective with the intended mean shows."""
+    """Describes the result of the objective with the intended mean."""
     if INTENDED not in lowest:
         return ""
     text = (
@@ -104,12 +102,8 @@ SMALL_LAM = 1.3
 
 
 def precision(name: str, record: Record) -> str:
-    """What learning e in single precision does to the logs of its small entries.
-
-    Args:
-        name: The world.
-        record: A run there of `gdo_intended`.
-    """
+    """Describes the errors of small entries if e is learned in single precision, in a run of
+    `gdo_intended` in a world."""
     world = GridWorld.load(name)
     truth = solve(world.mdp, LAM, TRUTH).checked().log_e
     smallest = float(np.log(np.finfo(np.float32).tiny))

@@ -1,4 +1,4 @@
-"""What `drogo reproduce` and `drogo report` do."""
+"""The work of `drogo reproduce` and `drogo report`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from rich import box
 from rich.console import Console
@@ -22,14 +23,14 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from drogo.config import PRESETS
+from drogo.engines.job import Job
+from drogo.engines.local import Listener, LocalEngine
+from drogo.engines.ray_engine import RayEngine
+from drogo.engines.store import Store
 from drogo.errors import ArgumentError, DamagedFile, DrogoError, MissingFile, RunsFailed
 from drogo.files import read_file, read_json, write_file
-from drogo.runs.job import Job
-from drogo.runs.local import Listener, LocalEngine
-from drogo.runs.ray_engine import RayEngine
-from drogo.runs.store import Store
 from drogo_paper import questions, report, reproduce
+from drogo_paper.recipes import UPDATES
 from drogo_paper.scope import Answer, Scope
 from drogo_paper.verbs import Report, Reproduce
 
@@ -37,7 +38,7 @@ QUICK_SEEDS = 2
 
 
 def reproduce_questions(options: Reproduce) -> None:
-    """Runs what is missing for the questions, and writes the report."""
+    """Runs the missing jobs of the questions, and writes the report."""
     console = Console(quiet=options.json)
     names = list(options.names) or [
         name for name in questions.QUESTIONS if name not in questions.ON_REQUEST
@@ -45,9 +46,11 @@ def reproduce_questions(options: Reproduce) -> None:
     for name in names:
         questions.find(name)
     if options.seeds is not None and options.seeds < 2:
-        raise ArgumentError(f"--seeds is {options.seeds}; intervals need at least 2 seeds.")
+        raise ArgumentError(
+            f"--seeds is {options.seeds}; intervals need at least 2 seeds.", argument="seeds"
+        )
     if options.address is not None and options.engine != "ray":
-        raise ArgumentError("--address is only for --engine ray.")
+        raise ArgumentError("--address is only for --engine ray.", argument="address")
     seeds = options.seeds or (QUICK_SEEDS if options.quick else 10)
     scope = Scope(options.preset, seeds, quick=options.quick)
     store = Store(options.out / "runs")
@@ -66,7 +69,8 @@ def reproduce_questions(options: Reproduce) -> None:
     except RunsFailed as error:
         _write(names, scope, store, directory, shrink=True)
         raise RunsFailed(
-            f"{error}\nFinished runs are kept; {page} has the answers that they give."
+            f"{error}\nFinished runs are kept; {page} has the answers that they give.",
+            failures=error.failures,
         ) from error
     answers = _write(names, scope, store, directory, shrink=True)
     answers = {name: answers[name] for name in names}
@@ -116,9 +120,9 @@ def _directory_name(scope: Scope) -> str:
 def _write(
     asked: Sequence[str], scope: Scope, store: Store, directory: Path, *, shrink: bool
 ) -> dict[str, Answer]:
-    """Writes the answers to what is asked and to what the page answered before.
+    """Writes the answers to some questions and to those that the page answered before.
 
-    Unless it may `shrink`, a page is not replaced by one with fewer answers.
+    Unless `shrink` is set, a page is not replaced by one with fewer answers.
     """
     listed = directory / "answers.json"
     before = _read_names(listed) if listed.exists() else []
@@ -133,7 +137,7 @@ def _write(
     records = [record for job in jobs.values() if (record := get(job)) is not None]
     about = report.facts(scope, records)
     absent = [name for name in names if name not in answers and name not in questions.ON_REQUEST]
-    figures = report.drawn(answers)
+    figures = report.as_pngs(answers)
     above = report.heading(scope)
     page = report.as_html(answers, about, figures, absent, above)
     write_file(directory / "report.html", page.encode(), overwrite=True)
@@ -146,21 +150,21 @@ def _write(
 
 
 def _lost(names: Sequence[str], store: Store, directory: Path) -> DrogoError:
-    """Says which answers a page would lose, and why: damaged runs, or runs of other code."""
+    """Returns an error about answers that a page would lose, since their runs are missing."""
     left = f"so the page in {directory} was left as it is. `drogo reproduce` runs them again."
     if store.damage:
-        found = "\n".join(store.damage)
-        return DamagedFile(f"{found}\nWithout them, {', '.join(names)} cannot be answered, {left}")
+        damage = "\n".join(store.damage)
+        return DamagedFile(f"{damage}\nWithout them, {', '.join(names)} cannot be answered, {left}")
     aside = ", ".join(sorted(path.name for path in store.path.glob("*.damaged-*")))
     earlier = f" Damaged ones were moved aside before: {aside}." if aside else ""
     return ArgumentError(
-        f"The runs of {', '.join(names)} are not in {store.path} for this version of drogo, {left}"
-        f"{earlier}"
+        f"The runs of {', '.join(names)} are not in {store.path}, {left}{earlier}",
+        argument="directory",
     )
 
 
 def _read_scope(path: Path) -> Scope:
-    """Returns the scope that `drogo reproduce` wrote; `DamagedFile` if it is not one."""
+    """Returns the scope in a file; `DamagedFile` if it holds none."""
     content = read_json(path)
     expected = asdict(Scope())
     differing = sorted({*content} ^ {*expected})
@@ -169,32 +173,30 @@ def _read_scope(path: Path) -> Scope:
         for name, value in content.items()
         if name in expected and type(value) is not type(expected[name])
     ]
-    if not differing and content["preset"] in PRESETS and content["seeds"] >= 2:
+    if not differing and content["preset"] in UPDATES and content["seeds"] >= 2:
         return Scope(**content)
-    what = f"{', '.join(differing) or 'preset or seeds'} is not what `drogo reproduce` writes"
-    raise DamagedFile(f"{path} is damaged: {what}. The same `drogo reproduce` writes it again.")
+    raise DamagedFile(
+        f"{path} is damaged: {', '.join(differing) or 'preset or seeds'} is not as written.",
+        remedy="The same `drogo reproduce` writes it again.",
+    )
 
 
 def _read_names(path: Path) -> list[str]:
-    """Returns the names of the questions that a page answers; `DamagedFile` if it holds others."""
-    try:
+    """Returns the names of the questions that a page answers."""
+    names: Any = None
+    with suppress(ValueError):
         names = json.loads(read_file(path))
-    except ValueError as error:
-        raise DamagedFile(
-            f"{path} is damaged: it is not JSON ({error}). Remove it, and the report is written "
-            "from the runs that there are."
-        ) from error
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise DamagedFile(
-            f"{path} is damaged: it does not hold a list of names. Remove it, and the report is "
-            "written from the runs that there are."
+            f"{path} is damaged: it does not hold a list of names.",
+            remedy="Remove it, and the report is written from the finished runs.",
         )
     return names
 
 
 @contextmanager
 def _progress(console: Console) -> Iterator[tuple[Listener, Callable[[int], None]]]:
-    """Shows one bar for all runs and one for each run that is under way."""
+    """Shows one bar for all runs and one for each that is under way."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -207,8 +209,7 @@ def _progress(console: Console) -> Iterator[tuple[Listener, Callable[[int], None
         lock = threading.Lock()
 
         def announce(count: int) -> None:
-            known = progress.tasks[0].total or 0
-            progress.update(total, total=known + count)
+            progress.update(total, total=(progress.tasks[0].total or 0) + count)
 
         def listen(job: Job, event: str, number: float) -> None:
             with lock:

@@ -1,4 +1,4 @@
-"""Does the network learn the principal eigenvector, from any input?"""
+"""Figure 2: the cosine of learned and exact vectors, from each input."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from collections.abc import Mapping
 import numpy as np
 from matplotlib.figure import Figure
 
-from drogo.plot.shaping import LINES, OKABE_ITO, legend_below
-from drogo.runs.job import Job
-from drogo.runs.store import Record
+from drogo.engines.job import Job
+from drogo.engines.store import Record
 from drogo.statistics import bootstrap_band
 from drogo_paper import fits
-from drogo_paper.figures import new_figure
+from drogo_paper.plot.figures import LINES, OKABE_ITO, legend_below, new_figure
 from drogo_paper.scope import INPUTS, WORLDS, Answer, Get, Scope, Table, needed
 
 COLOURS = dict(zip(INPUTS, (OKABE_ITO[6], OKABE_ITO[1], OKABE_ITO[3]), strict=True))
@@ -47,7 +46,7 @@ def row(world: str, kind: str, record: Record) -> list[str]:
 
 
 def curves(records: Mapping[tuple[str, str], Record]) -> Figure:
-    """One panel for each world, with a band for each input and every seed faint behind it."""
+    """Draws a panel for each world, with a band for each input and every seed faint behind it."""
     figure = new_figure(11, 6.4)
     for axes, world in zip(figure.subplots(2, 2).ravel(), WORLDS, strict=True):
         for k, kind in enumerate(INPUTS):

@@ -1,4 +1,4 @@
-"""Does the norm of the default representation make agents explore?
+"""Exploration bonuses from the norm of the default representation.
 
 The experiment of Tse, Chandrasekar and Machado (2025): Sarsa in two worlds that never end, without
 a bonus and with bonuses from the norms of the successor and the default representation. Beside the
@@ -7,24 +7,155 @@ published means: the published run again from its seed, and many agents with oth
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 from matplotlib.figure import Figure
 
-from drogo.plot.shaping import OKABE_ITO, legend_below
-from drogo.runs.job import Job
+from drogo.engines.job import Job, Outcome, Report
 from drogo.statistics import Interval, bootstrap_mean
-from drogo.worlds.continuing import STEP_LIMIT, WORLDS
+from drogo.worlds.continuing import STEP_LIMIT, WORLDS, ContinuingWorld
 from drogo_paper import published
-from drogo_paper.figures import new_figure
-from drogo_paper.jobs.counts.runs import DEFAULT, METHODS, Q_LEARNING, SEED, SUCCESSOR
+from drogo_paper.agents.counting import (
+    AbstractCounts,
+    Chance,
+    DefaultCounts,
+    PerRun,
+    SampledChance,
+    SuccessorCounts,
+    run_counting,
+)
+from drogo_paper.plot.figures import OKABE_ITO, legend_below, new_figure
 from drogo_paper.scope import Answer, Get, Scope, Table, needed
+
+SARSA, SUCCESSOR, DEFAULT = "Sarsa", "Sarsa + SR", "Sarsa + DR"
+OTHER_SUCCESSOR, Q_LEARNING = "Sarsa + SR, other settings", "Q-learning + DR"
+METHODS = (SARSA, SUCCESSOR, DEFAULT, OTHER_SUCCESSOR, Q_LEARNING)
+"""The last two are not published. Q-learning has the settings of Sarsa + DR."""
+DISCOUNT = 0.95
+SETTINGS: dict[tuple[str, str], dict[str, Any]] = {
+    ("river-swim", SARSA): {"epsilon": 0.12, "step_size": 0.37},
+    ("six-arms", SARSA): {"epsilon": 0.01, "step_size": 0.43},
+    ("river-swim", SUCCESSOR): {
+        "epsilon": 0.01, "step_size": 0.1,
+        "counts": {"discount": 0.5, "step_size": 0.5, "weight": 10_000.0},
+    },
+    ("six-arms", SUCCESSOR): {
+        "epsilon": 0.01, "step_size": 0.5,
+        "counts": {"discount": 0.5, "step_size": 0.25, "weight": 10_000.0},
+    },
+    ("river-swim", OTHER_SUCCESSOR): {
+        "epsilon": 0.1, "step_size": 0.25,
+        "counts": {"discount": 0.99, "step_size": 0.01, "weight": 100.0},
+    },
+    ("six-arms", OTHER_SUCCESSOR): {
+        "epsilon": 0.01, "step_size": 0.5,
+        "counts": {"discount": 0.5, "step_size": 0.25, "weight": 100.0},
+    },
+    ("river-swim", DEFAULT): {
+        "epsilon": 0.01, "step_size": 0.25,
+        "counts": {"lam": 1.0, "step_size": 0.5, "weight": 100.0},
+    },
+    ("six-arms", DEFAULT): {
+        "epsilon": 0.01, "step_size": 0.01,
+        "counts": {"lam": 1.5, "step_size": 0.5, "weight": 0.1},
+    },
+}  # fmt: skip
+"""The settings of the published commands: of 2020 for Sarsa and the SR, of 2025 for the DR. The
+other settings of the SR are from a small search with 50 agents each."""
+SETTINGS |= {(world, Q_LEARNING): SETTINGS[world, DEFAULT] for world in WORLDS}
+SEED = 7
+"""The seed of the published commands of 2025."""
+
+
+def count_runs(settings: dict[str, Any], scratch: Path, report: Report) -> Outcome:
+    """Runs agents of one method in one world."""
+    world = WORLDS[settings["world"]]()
+    chosen = SETTINGS[settings["world"], settings["method"]]
+    agents, seed = settings["agents"], settings["seed"]
+    if seed is None:
+        rngs = [np.random.default_rng([0, agent]) for agent in range(agents)]
+        chance = SampledChance(world, chosen["epsilon"], rngs)
+        return Outcome({"returns": _run(world, chance, settings, agents, report)})
+    replayed = Replayed(world, chosen["epsilon"], seed)
+    returns = []
+    for agent in range(agents):  # one after the other, because they share their random numbers
+        returns.append(_run(world, replayed, settings, 1, lambda share: None))
+        report(agent / agents)
+    return Outcome({"returns": np.concatenate(returns)})
+
+
+def _run(
+    world: ContinuingWorld, chance: Chance, settings: dict[str, Any], runs: int, report: Report
+) -> np.ndarray:
+    method = settings["method"]
+    chosen = SETTINGS[world.name, method]
+    counts = make_counts(world, method, runs)
+    return run_counting(
+        world, chance, step_size=chosen["step_size"], discount=DISCOUNT, counts=counts,
+        target="q-learning" if method == Q_LEARNING else "sarsa",
+        steps=settings["steps"], progress=report,
+    ).returns  # fmt: skip
+
+
+def make_counts(world: ContinuingWorld, method: str, runs: int) -> AbstractCounts | None:
+    """Returns the bonuses of a method, or None."""
+    options: dict[str, Any] = SETTINGS[world.name, method].get("counts", {})
+    if method in (SUCCESSOR, OTHER_SUCCESSOR):
+        return SuccessorCounts(world.n_states, runs=runs, **options)
+    if method in (DEFAULT, Q_LEARNING):
+        best = {"best": world.best_reward, "unit": world.best_reward}
+        return DefaultCounts(world.n_states, world.n_actions, runs=runs, **best, **options)
+    return None
+
+
+class Replayed:
+    """The random numbers of the published scripts, for one agent after the other.
+
+    They come from two global generators with one seed: that of Python decides where episodes begin,
+    whether and how to explore, and where actions lead; that of NumPy chooses among equal actions.
+
+    Args:
+        world: The world.
+        epsilon: The probability of a random action.
+        seed: The seed of the script.
+    """
+
+    def __init__(self, world: ContinuingWorld, epsilon: float, seed: int) -> None:
+        self.world, self.epsilon = world, epsilon
+        self.python = random.Random(seed)
+        self.numpy = np.random.RandomState(seed)
+
+    def _draw(self, probability: np.ndarray) -> PerRun:
+        """Samples a state as published: sums of probabilities are compared with one number."""
+        number, before = self.python.uniform(0.0, 1.0), 0.0
+        for state in np.flatnonzero(probability):
+            if number < probability[state] + before:
+                return np.array([state])
+            before += probability[state]
+        raise ArithmeticError("the published script would have stopped here")
+
+    def start(self) -> PerRun:
+        return self._draw(self.world.start)
+
+    def act(self, values: np.ndarray) -> PerRun:
+        (row,) = values
+        if self.python.uniform(0.0, 1.0) < self.epsilon:
+            return np.array([self.python.choice(range(row.size))])
+        return np.array([self.numpy.choice(np.flatnonzero(row == row.max()))])
+
+    def move(self, state: PerRun, action: PerRun) -> PerRun:
+        return self._draw(self.world.probability[state[0], action[0]])
+
 
 AGENTS, MANY = 100, 2000
 """The published number of agents, and ours. The first agents are the same ones."""
 REPLAY_SECONDS, SECONDS = 150.0, 15.0
+VERSION = 1
 HEADER = ["world", "method", "published", "published seed again", f"{AGENTS} agents",
           f"{MANY:,} agents", "median", "verdict"]  # fmt: skip
 
@@ -32,7 +163,7 @@ Returns = Float[np.ndarray, " agents"]
 
 
 def agents_in(scope: Scope) -> int:
-    """How many agents of each method there are."""
+    """Returns the number of agents of each method."""
     return AGENTS if scope.quick else MANY
 
 
@@ -43,19 +174,19 @@ def job(world: str, method: str, agents: int, seed: int | None = None) -> Job:
     }  # fmt: skip
     again = "" if seed is None else " again"
     seconds = SECONDS if seed is None else REPLAY_SECONDS
-    name = "drogo_paper.jobs.counts.runs:count_runs"
-    return Job(name, settings, f"counts, {method} in {world}{again}", seconds)
+    name = "drogo_paper.counts:count_runs"
+    return Job(name, settings, f"counts, {method} in {world}{again}", seconds, VERSION)
 
 
 def jobs(scope: Scope, get: Get) -> list[Job]:
-    drawn = [job(world, method, agents_in(scope)) for world in WORLDS for method in METHODS]
+    sampled = [job(world, method, agents_in(scope)) for world in WORLDS for method in METHODS]
     if scope.quick:
-        return drawn
-    return [*drawn, *(job(world, DEFAULT, AGENTS, SEED) for world in WORLDS)]
+        return sampled
+    return [*sampled, *(job(world, DEFAULT, AGENTS, SEED) for world in WORLDS)]
 
 
 def answer(scope: Scope, get: Get) -> Answer:
-    found = {
+    results = {
         (world, method): needed(get, job(world, method, agents_in(scope))).arrays["returns"]
         for world in WORLDS
         for method in METHODS
@@ -66,7 +197,7 @@ def answer(scope: Scope, get: Get) -> Answer:
             world: needed(get, job(world, DEFAULT, AGENTS, SEED)).arrays["returns"]
             for world in WORLDS
         }
-    lines = [_line(world, method, found[world, method], again) for world, method in found]
+    lines = [_line(world, method, results[world, method], again) for world, method in results]
     header = HEADER
     if scope.quick:
         header, lines = (
@@ -76,11 +207,11 @@ def answer(scope: Scope, get: Get) -> Answer:
     return Answer(
         "Counts",
         "its table on count-based exploration",
-        _verdict(scope, found, again),
-        {"counts": _figure(found)},
+        _verdict(scope, results, again),
+        {"counts": _figure(results)},
         [Table(header, lines, _caption(scope))],
-        [] if scope.quick else _notes(found),
-        {world: {m: float(found[world, m].mean()) for m in METHODS} for world in WORLDS},
+        [] if scope.quick else _notes(results),
+        {world: {m: float(results[world, m].mean()) for m in METHODS} for world in WORLDS},
         paper="Tse, Chandrasekar and Machado (2025)",
     )
 
@@ -91,8 +222,8 @@ def _mean(returns: Returns) -> Interval:
 
 def _of_hundred(returns: Returns) -> Interval:
     """Returns the mean, and where 95 % of the means of as many agents as published lie."""
-    drawn = np.random.default_rng(0).choice(returns, size=(2000, AGENTS)).mean(axis=1)
-    low, high = np.quantile(drawn, [0.025, 0.975])
+    means = np.random.default_rng(0).choice(returns, size=(2000, AGENTS)).mean(axis=1)
+    low, high = np.quantile(means, [0.025, 0.975])
     return Interval(float(returns.mean()), float(low), float(high))
 
 
@@ -117,7 +248,7 @@ def _line(world: str, method: str, returns: Returns, again: Mapping[str, Returns
 
 
 def _verdict(
-    scope: Scope, found: Mapping[tuple[str, str], Returns], again: Mapping[str, Returns]
+    scope: Scope, results: Mapping[tuple[str, str], Returns], again: Mapping[str, Returns]
 ) -> str:
     if scope.quick:
         return f"{AGENTS} agents of each method: too few for a verdict where returns differ a lot."
@@ -127,11 +258,12 @@ def _verdict(
     return (
         f"The published runs of Sarsa + DR follow again from their seed: {exact} (thousands; "
         f"published {' and '.join(means)}). Over {MANY:,} agents it earns "
-        f"{_cell(_mean(found[river, DEFAULT]))} and {_cell(_mean(found[arms, DEFAULT]))}: in "
+        f"{_cell(_mean(results[river, DEFAULT]))} and {_cell(_mean(results[arms, DEFAULT]))}: in "
         f"{arms} the published seed is a lucky one, and half of the agents earn less than "
-        f"{np.median(found[arms, DEFAULT]) / 1000:,.0f}. Sarsa + SR earns "
-        f"{_cell(_mean(found[river, SUCCESSOR]))} and {_cell(_mean(found[arms, SUCCESSOR]))} with "
-        f"the published commands: its published mean in {river} does not follow from them."
+        f"{np.median(results[arms, DEFAULT]) / 1000:,.0f}. Sarsa + SR earns "
+        f"{_cell(_mean(results[river, SUCCESSOR]))} and "
+        f"{_cell(_mean(results[arms, SUCCESSOR]))} with the published commands: its published mean "
+        f"in {river} does not follow from them."
     )
 
 
@@ -142,16 +274,16 @@ def _caption(scope: Scope) -> str:
         "settings of Sarsa + DR"
         + scope.against_paper(
             ". The published means have no intervals; the verdict says whether the means of "
-            f"{AGENTS} of our agents, drawn at random, reach as far, in 95 % of cases"
+            f"{AGENTS} of our agents, sampled at random, reach as far, in 95 % of cases"
         )
         + "."
     )
 
 
-def _notes(found: Mapping[tuple[str, str], Returns]) -> list[str]:
-    """What the differences come from."""
+def _notes(results: Mapping[tuple[str, str], Returns]) -> list[str]:
+    """Returns explanations of the differences."""
     river, arms = WORLDS
-    far = {world: 100 * float(np.mean(found[world, DEFAULT] > 1e6)) for world in WORLDS}
+    far = {world: 100 * float(np.mean(results[world, DEFAULT] > 1e6)) for world in WORLDS}
     return [
         "The settings of Sarsa + DR are those of the published commands of 2025. Those of Sarsa "
         "and Sarsa + SR are not published with it; they are the commands in the repository of "
@@ -162,18 +294,18 @@ def _notes(found: Mapping[tuple[str, str], Returns]) -> list[str]:
         f"In {arms} an agent either finds a room that pays well, or does not: {far[arms]:.0f} % of "
         f"the agents of Sarsa + DR earn more than a million ({far[river]:.0f} % in {river}). The "
         "mean of 100 such agents says little, and the median says what most of them see.",
-        "The bonus of the DR is no reward for the new, but a loss for what is known and pays "
-        "little: the log norm of a row is 0 before its first update, and falls. With action "
-        "values that begin at 0, what was not tried looks better than what was.",
+        "The bonus of the DR is not a reward for new pairs, but a loss for known pairs of low "
+        "reward: the log norm of a row is 0 before its first update, and falls. With action "
+        "values that begin at 0, untried actions look better than tried ones.",
     ]
 
 
-def _figure(found: Mapping[tuple[str, str], Returns]) -> Figure:
+def _figure(results: Mapping[tuple[str, str], Returns]) -> Figure:
     figure = new_figure(10, 4)
     panels = figure.subplots(1, len(WORLDS))
     for axes, world in zip(panels, WORLDS, strict=True):
         for method, colour in zip(METHODS, OKABE_ITO, strict=False):
-            returns = np.sort(found[world, method]) / 1000
+            returns = np.sort(results[world, method]) / 1000
             share = (np.arange(returns.size) + 0.5) / returns.size
             line = "--" if method == Q_LEARNING else "-"  # it lies on that of Sarsa
             axes.plot(share, returns, line, color=colour, linewidth=1.6, label=method)

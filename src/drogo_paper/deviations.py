@@ -1,7 +1,7 @@
-"""Where the reproduction deviates from the paper, and why."""
+"""Deviations of the reproduction from the paper, and their reasons."""
 
 from drogo_paper.ablation import NETWORK_PAPER, TABULAR
-from drogo_paper.jobs.shaping import EVERY
+from drogo_paper.shaping import EVERY
 
 DEVIATIONS = [
     "The paper's text defines its eigenvector by R - P~, but with an absorbing "
@@ -16,7 +16,7 @@ DEVIATIONS = [
     "neighbouring cells, which the paper's text leaves out; without it its grid over the "
     "weight means nothing.",
     "Random numbers of the Q-learning agents are shared between methods, seed by seed.",
-    "The map of the ring (figure 1) is not printed; one was drawn after its description.",
+    "The map of the ring (figure 1) is not printed; ours follows its description.",
     f"Agents are evaluated every {EVERY} steps; the paper does not print its interval, which must "
     "be a shorter one.",
     "With the fast preset, the ablation with a network searches step sizes around that "

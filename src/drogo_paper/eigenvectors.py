@@ -1,15 +1,15 @@
-"""What do the learned vectors look like, beside the truth?"""
+"""Figure 5: learned vectors beside the truth."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from drogo.engines.job import Job
 from drogo.exact import log_column
 from drogo.plot import heatmap
-from drogo.runs.job import Job
 from drogo.worlds.grid import GridWorld
 from drogo_paper import fits
-from drogo_paper.figures import new_figure
+from drogo_paper.plot.figures import new_figure
 from drogo_paper.scope import INPUTS, LAM, WORLDS, Answer, Get, Scope, needed
 
 

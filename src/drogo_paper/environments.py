@@ -1,11 +1,11 @@
-"""What are the worlds of the paper?"""
+"""Figure 4: the worlds of the paper."""
 
 from __future__ import annotations
 
-from drogo.agents import optimal_values
-from drogo.runs.job import Job
+from drogo.engines.job import Job
 from drogo.worlds.grid import GridWorld
-from drogo_paper.figures import new_figure
+from drogo_paper.agents import optimal_values
+from drogo_paper.plot.figures import new_figure
 from drogo_paper.scope import WORLDS, Answer, Get, Scope, Table
 
 

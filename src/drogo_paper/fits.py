@@ -2,14 +2,102 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
+from functools import partial
+from pathlib import Path
 from typing import Any
 
-from drogo.runs.job import Job
+import equinox as eqx
+import gymnasium
+import jax.numpy as jnp
+import numpy as np
+
+from drogo.data import collect
+from drogo.engines.job import Job, Outcome, Report
+from drogo.errors import BadCheckpoint
+from drogo.exact import solve
+from drogo.learn import Solution, fit
+from drogo.learn.settings import as_json
+from drogo.problems import Column
+from drogo.worlds.grid import GridWorld
+from drogo_paper.recipes import recipe
 from drogo_paper.scope import INPUTS, LAM, TRANSITIONS, WORLDS, Scope
 
+TRUTHS = ("column", "representation", "transition")
+
+
+def learn(settings: dict[str, Any], scratch: Path, report: Report) -> Outcome:
+    """Fits all seeds, and compares them with every exact vector along the way."""
+    result = train(settings, scratch, report)
+    arrays = {"v": result.v, **{f"history/{k}": rows for k, rows in result.history.items()}}
+    facts = {
+        "status": list(result.status),
+        "network": type(result.network).__name__,
+        "updates": result.updates,
+        "method": as_json(result.method),
+    }
+    return Outcome(arrays, facts)
+
+
+def search(settings: dict[str, Any], scratch: Path, report: Report) -> Outcome:
+    """Fits a grid over step size and penalty, and keeps the curves of every point and seed."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # a search is expected to diverge somewhere
+        results = train(settings, scratch, report, **settings["grid"])
+    first = next(iter(results.values()))
+    arrays = {"update": first.history["update"]}
+    for name in (f"cosine_{truth}" for truth in TRUTHS):
+        arrays[name] = np.stack([result.history[name] for result in results.values()])
+    arrays["diverged"] = np.array(
+        [[status == "diverged" for status in result.status] for result in results.values()]
+    )
+    arrays["v"] = np.stack([result.v for result in results.values()])
+    arrays["wrong_sign"] = np.stack([wrong_signs(result) for result in results.values()])
+    names = [name for name in ("penalty", "step_size") if name in settings["grid"]]
+    return Outcome(arrays, {"grid": names, "points": [list(point) for point in results]})
+
+
+def wrong_signs(result: Solution) -> np.ndarray:
+    """Returns for each seed how many entries of e have another sign than its largest entry."""
+    learner, observations = result.learner, jnp.asarray(result.observations)
+    assert learner is not None
+    assert result.state is not None
+    outputs = eqx.filter_vmap(lambda params: learner.output(params, observations))
+    e = np.asarray(learner.objective.entry(outputs(result.state.params)))
+    largest = np.take_along_axis(e, np.abs(e).argmax(axis=1)[:, None], axis=1)
+    return (e * np.sign(largest) < 0).sum(axis=1)
+
+
+def train(settings: dict[str, Any], scratch: Path, report: Report, **grid: list[float]) -> Any:
+    """Continues from the checkpoint if there is one, and starts again if it is damaged."""
+    world = GridWorld.load(settings["world"])
+    env = gymnasium.make("drogo/GridWorld-v0", world=world, observation=settings["input"])
+    data, checkpoint = collect(env, settings["transitions"], seed=0), scratch / "checkpoint.npz"
+    chosen = {**settings["overrides"], **grid}
+    run = partial(
+        fit,
+        data,
+        Column(lam=settings["lam"]),
+        **recipe(data, settings["preset"], settings.get("objective", "drogo"), **chosen),
+        seeds=settings["seeds"],
+        truth={name: solve(world.mdp, settings["lam"], name).checked().log_e for name in TRUTHS},
+        checkpoint=checkpoint,
+        callbacks=[lambda event: report(event.update / event.updates)],
+    )
+    try:
+        return run()
+    except BadCheckpoint as error:
+        print(f"drogo: {error} Training starts again.", file=sys.stderr)
+        checkpoint.unlink(missing_ok=True)
+        return run()
+
+
+VERSION = 1
+"""The version of the jobs. Count it up when their numbers change."""
 SECONDS = {"one-hot": 40.0, "coordinates": 40.0, "pixels": 250.0}
 SIZE = {"grid-task": 1.0, "four-rooms": 1.0, "grid-maze": 1.6, "grid-room": 2.7}
-"""About how long a fit takes, so that the longest can start first."""
+"""The expected seconds of a fit, and a factor for the world: the longest starts first."""
 QUICK_UPDATES = {"one-hot": 800, "coordinates": 800, "pixels": 200}
 
 
@@ -25,7 +113,8 @@ def job(scope: Scope, world: str, kind: str, transitions: int = TRANSITIONS) -> 
     }
     seconds = SECONDS[kind] * SIZE[world] * (30 if scope.preset == "paper" else 1)
     seconds = 0.1 * seconds if scope.quick else seconds
-    return Job("drogo_paper.jobs.fits:learn", settings, f"learn {world} from {kind}", seconds)
+    label = f"learn {world} from {kind}"
+    return Job("drogo_paper.fits:learn", settings, label, seconds, VERSION)
 
 
 def jobs(scope: Scope) -> list[Job]:

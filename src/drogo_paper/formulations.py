@@ -1,14 +1,14 @@
-"""How should a terminal state enter the DR: absorbing with a tiny cost, or as a zero row?"""
+"""Figure 3: a terminal state in the DR, absorbing with a tiny cost or as a zero row."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from drogo.engines.job import Job
 from drogo.exact import solve
 from drogo.plot import heatmap
-from drogo.runs.job import Job
 from drogo.worlds.grid import GridWorld
-from drogo_paper.figures import new_figure
+from drogo_paper.plot.figures import new_figure
 from drogo_paper.scope import WORLDS, Answer, Get, Scope, Table
 
 LAMBDAS = (1.3, 5.0, 10.0, 20.0, 100.0)

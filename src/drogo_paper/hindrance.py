@@ -1,33 +1,116 @@
-"""Do options that are discovered on the way hinder an agent that must reach a goal?
+"""The effect of options that are discovered online on an agent that must reach a goal.
 
-"A Study of Value-Aware Eigenoptions" (arXiv 2507.09127) says that options known beforehand help an
-agent, and that discovering them online can hinder it. Here: Q-learning with and without options as
+"A Study of Value-Aware Eigenoptions" (arXiv 2507.09127) states that options given beforehand help
+an agent, and that online discovery can hinder it. Here: Q-learning with and without options as
 further actions in four worlds, with the same number of steps, all of which count.
+
+Settings of the job are `world`, `seeds`, `steps`, `discoveries` and `initial`, the initial values.
+Arrays have a row for each kind of agent: `returns` of the best primitive actions at each
+evaluation, `arrival`, the step of the first arrival at the goal, `reward`, the mean reward of all
+steps, `inside`, the share of steps inside options, and `low`, the visits to low-reward cells.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from drogo.plot.shaping import OKABE_ITO, legend_below
-from drogo.runs.job import Job
-from drogo_paper.figures import new_figure
-from drogo_paper.jobs.hindrance.runs import EVERY, KINDS, KNOWN, NONE, STEP_SIZE
+from drogo.engines.job import Job, Outcome, Report
+from drogo.worlds.grid import GridWorld
+from drogo_paper.agents.option_learning import Kind, learn_with_options
+from drogo_paper.agents.options import TabularOption, solve_option
+from drogo_paper.agents.representations import ExactDefault, LearnedDefault, LearnedSuccessor
 from drogo_paper.options import mean_of
+from drogo_paper.plot.figures import OKABE_ITO, legend_below, new_figure
 from drogo_paper.scope import Answer, Get, Scope, Table, needed
 
+LAM, DISCOUNT, EVERY = 1.3, 0.99, 100
+NONE, KNOWN = "no options", "eigenoptions, beforehand"
+CEO, RACE, UNTRIED = "CEO, online", "RACE, online", "RACE, untried actions, online"
+EXPLORES = "RACE, online, to explore only"
+KINDS = (NONE, KNOWN, CEO, RACE, UNTRIED, EXPLORES)
+EIGENVECTORS = 4
+"""There are two options for each, which climb it and its negative."""
+STEP_SIZE = {"grid-task": 0.3, "four-rooms": 0.3, "grid-room": 1.0, "grid-maze": 1.0}
+"""The best of plain Q-learning, in the experiments on reward shaping."""
+LEARNING = {
+    # CEO and RACE: step size and passes, as published for option discovery.
+    "grid-task": ((0.1, 1), (0.1, 1)),
+    "four-rooms": ((0.1, 10), (0.01, 10)),
+    "grid-room": ((0.1, 10), (0.03, 1)),
+    "grid-maze": ((0.01, 100), (0.01, 1)),
+}
+
+
+def eigenoptions(world: GridWorld, count: int) -> list[TabularOption]:
+    """Returns options that climb the smoothest vectors over the whole world, and their negatives.
+
+    They are the top eigenvectors of the successor representation of the random walk that never
+    ends, without the first, which is constant. They depend on all moves, but on no rewards.
+    """
+    moves = world.without_goals().next_state
+    states, actions = moves.shape
+    P = np.zeros((states, states))
+    np.add.at(P, (np.arange(states)[:, None], moves), 1 / actions)
+    vectors = np.linalg.eigh((P + P.T) / 2)[1][:, ::-1]
+    return [
+        solve_option(moves, sign * vectors[:, k], discount=DISCOUNT)
+        for k in range(1, count + 1)
+        for sign in (1.0, -1.0)
+    ]
+
+
+def make_kinds(name: str) -> dict[str, Kind]:
+    """Returns all kinds of agents in a world."""
+    ceo, race = LEARNING[name]
+    return {
+        NONE: Kind(),
+        KNOWN: Kind(options=eigenoptions(GridWorld.load(name), EIGENVECTORS)),
+        CEO: Kind(vectors=LearnedSuccessor(*ceo, discount=DISCOUNT)),
+        RACE: Kind(vectors=LearnedDefault(*race, lam=LAM)),
+        UNTRIED: Kind(vectors=ExactDefault(LAM)),
+        EXPLORES: Kind(vectors=LearnedDefault(*race, lam=LAM), valued=False),
+    }
+
+
+def train(settings: dict[str, Any], scratch: Path, report: Report) -> Outcome:
+    """Trains all kinds of agents."""
+    name, evaluations = settings["world"], settings["steps"] // EVERY
+    world = GridWorld.load(name)
+    results = learn_with_options(
+        world, make_kinds(name), seeds=range(1, settings["seeds"] + 1), steps=settings["steps"],
+        step_limit=world.step_limit, discoveries=settings["discoveries"],
+        initial=settings["initial"],
+        step_size=STEP_SIZE[name], discount=DISCOUNT, every=EVERY,
+        progress=lambda done: report(done / evaluations),
+    )  # fmt: skip
+    agents = [results[kind] for kind in KINDS]
+    arrays = {
+        "returns": [agent.runs.returns for agent in agents],
+        "steps_to_optimal": [agent.runs.steps_to_optimal for agent in agents],
+        "arrival": [agent.arrival for agent in agents],
+        "reward": [agent.reward for agent in agents],
+        "inside": [agent.inside for agent in agents],
+        "low": [agent.runs.low_reward_visits for agent in agents],
+    }
+    best = float(results[NONE].runs.best_return[0, 0])
+    return Outcome({key: np.stack(parts) for key, parts in arrays.items()}, {"best": best})
+
+
+VERSION = 1
 STEPS = {"grid-task": 30_000, "four-rooms": 30_000, "grid-room": 100_000, "grid-maze": 100_000}
 DISCOVERIES = {"grid-task": 50, "four-rooms": 50, "grid-room": 120, "grid-maze": 120}
 """As many as published for option discovery, one after every 100 steps."""
 INITIAL = {
-    0.0: "Values begin at 0, which is hopeful, since all rewards are negative.",
-    -100.0: "Values begin at -100, what going round for ever is worth, which is not hopeful.",
+    0.0: "Values begin at 0, which is optimistic, since all rewards are negative.",
+    -100.0: "Values begin at -100, the value of never arriving, which is not optimistic.",
 }
 MORE_SEEDS = 5
-"""It has this many times the seeds of the other questions."""
+"""The factor on the seeds of the other questions."""
 QUICK_STEPS, QUICK_DISCOVERIES = 1000, 5
 HEADER = ["world", "agent", "first arrival", "optimal for", "against no options", "solved",
           "low-reward visits (×10²)", "steps in options"]  # fmt: skip
@@ -45,7 +128,7 @@ def job(scope: Scope, world: str, initial: float) -> Job:
         "initial": initial,
     }
     label = f"hindrance in {world}, from {initial:g}"
-    return Job("drogo_paper.jobs.hindrance.runs:train", settings, label, 300.0)
+    return Job("drogo_paper.hindrance:train", settings, label, 300.0, VERSION)
 
 
 def jobs(scope: Scope, get: Get) -> list[Job]:
@@ -105,7 +188,7 @@ def _cells(arrays: Arrays, shares: np.ndarray, kind: int) -> list[str]:
 
 
 def _against(shares: np.ndarray, kind: int) -> str:
-    """Says whether agents are optimal for longer than without options, seed by seed."""
+    """Compares how long agents are optimal with and without options, seed by seed."""
     difference = mean_of(shares[kind] - shares[KINDS.index(NONE)])
     if difference.low <= 0 <= difference.high:
         return f"equal ({difference.mean:+.3f})"
@@ -145,8 +228,8 @@ def _notes() -> list[str]:
     return [
         "Epsilon is 0.05, the discount 0.99, and the step size the best of plain Q-learning with "
         f"values that begin at 0 ({sizes}). Online, an "
-        "option is made anew from the agent's own steps after every 100 steps, as often as "
-        "published for option discovery, and is believed to be as good as the best primitive "
+        "option is solved again from the agent's steps after every 100 steps, as often as "
+        "published for option discovery, and starts with the value of the best primitive "
         "action; the last one stays. Each step teaches the primitive action that was taken, inside "
         "options too, and an option that is over its own value. An evaluation takes the first of "
         "equal actions; in the experiments on shaping it takes one at random, and is optimal later "

@@ -1,7 +1,7 @@
 """Texts of a report as HTML and as Markdown.
 
 In a text, `**bold**` and `code` between backticks are marked; everything else means itself. So a
-name may hold any character, and both forms of the report show it as it is.
+name may hold any character, and both forms of the report show it unchanged.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections.abc import Callable
 
 MARKS = re.compile(r"`([^`\s](?:[^`\n]*[^`\s])?)`|\*\*([^*\s](?:[^*\n]*[^*\s])?)\*\*")
 BACKSLASHED = re.compile(r"[\\`*]|\](?=[(\[])|(?<![^\W_])_|_(?![^\W_])")
-"""What Markdown takes for a mark. An underscore inside a word is none, nor is a bracket without
-another part of a link behind it."""
+"""Characters with a meaning in Markdown. An underscore inside a word has none, nor has a bracket
+without another part of a link behind it."""
 ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "|": "&#124;", "$": "&#36;", "~": "&#126;"}
-"""What some kinds of Markdown take for a mark, not all of which know a backslash before it."""
+"""Characters with a meaning in some kinds of Markdown, which do not all know backslashes."""
 LINE_START = re.compile(r"^(\s*\d*)([-+#=.)[])")
-"""What may make a line a heading, an item of a list, or the address of a link."""
+"""Beginnings that make a line a heading, an item of a list, or the address of a link."""
 
 
 def as_html(text: str) -> str:
@@ -35,23 +35,19 @@ def as_markdown(text: str, *, in_table: bool = False) -> str:
 
     Args:
         text: The text.
-        in_table: Whether the line is a cell of a table, whose bars are found before its code.
+        in_table: Whether the line is a cell of a table, where bars have priority over code.
     """
 
     def coded(code: str) -> str:
         return f"<code>{_literal(code)}</code>" if in_table and "|" in code else f"`{code}`"
 
-    line = _converted(
-        text.replace("\n", " "),
-        _literal,
-        lambda strong: f"**{_literal(strong)}**",
-        coded,
-    )
+    bold: Callable[[str], str] = lambda strong: f"**{_literal(strong)}**"  # noqa: E731
+    line = _converted(text.replace("\n", " "), _literal, bold, coded)
     return line if in_table else LINE_START.sub(r"\1\\\2", line)
 
 
 def _converted(text: str, *forms: Callable[[str], str]) -> str:
-    """Converts what is not marked, what is bold, and what is code, each in its own way."""
+    """Converts literal, bold and code parts of a text, each with its function."""
     literal, bold, code = forms
     parts, end = [], 0
     for mark in MARKS.finditer(text):
@@ -63,4 +59,4 @@ def _converted(text: str, *forms: Callable[[str], str]) -> str:
 
 def _literal(text: str) -> str:
     text = "".join(ENTITIES.get(character, character) for character in text)
-    return BACKSLASHED.sub(lambda found: "\\" + found.group(), text)
+    return BACKSLASHED.sub(lambda mark: "\\" + mark.group(), text)

@@ -1,4 +1,4 @@
-"""Why the natural gradient: what does a step in log space do?
+"""Figure 6: the metric of log space, which motivates the natural gradient.
 
 The same distance in e is short in v where e is large, and very long where e is small. A plain
 gradient step hardly changes v there; a natural gradient step changes v equally everywhere.
@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from drogo.plot.shaping import OKABE_ITO
-from drogo.runs.job import Job
-from drogo_paper.figures import new_figure
+from drogo.engines.job import Job
+from drogo_paper.plot.figures import OKABE_ITO, new_figure
 from drogo_paper.scope import Answer, Get, Scope
 
 POINTS = (-3.0, -1.5, 0.0)

@@ -1,4 +1,4 @@
-"""Do options that climb the default representation explore, and at what cost?
+"""Exploration with options that climb the default representation.
 
 The experiment of Tse, Chandrasekar and Machado (2025): options discovered with the successor (CEO)
 and the default representation (RACE), beside a random walk. Beside them: the same cycle with exact
@@ -13,12 +13,10 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.figure import Figure
 
-from drogo.plot.shaping import OKABE_ITO, legend_below
-from drogo.runs.job import Job
+from drogo.engines.job import Job
 from drogo.statistics import Interval, bootstrap_mean
 from drogo_paper import published
-from drogo_paper.figures import new_figure
-from drogo_paper.jobs.options.settings import (
+from drogo_paper.jobs.options import (
     CEO,
     CEO_EXACT,
     EVERY,
@@ -31,16 +29,18 @@ from drogo_paper.jobs.options.settings import (
     UNTRIED,
     WALK,
 )
+from drogo_paper.plot.figures import OKABE_ITO, legend_below, new_figure
 from drogo_paper.published import DISCOVERED
 from drogo_paper.scope import Answer, Get, Scope, Table, needed
 
+VERSION = 1
 SECONDS = {CEO: 60.0, RACE: 15.0, CEO_EXACT: 40.0, RACE_EXACT: 40.0, UNTRIED: 10.0, WALK: 3.0}
-"""About how long a job takes in the larger worlds."""
+"""The expected seconds of a job in the larger worlds."""
 QUICK_ITERATIONS = 5
 SHOWN = {"visited": "{:.3f}", "visited at the end": "{:.2f}", "reward": "{:.1f}"}
 
 Numbers = Mapping[str, Float[np.ndarray, " seeds"]]
-Found = Mapping[tuple[str, str], Mapping[str, np.ndarray]]
+Results = Mapping[tuple[str, str], Mapping[str, np.ndarray]]
 
 
 def job(scope: Scope, world: str, method: str) -> Job:
@@ -49,8 +49,8 @@ def job(scope: Scope, world: str, method: str) -> Job:
     settings = {
         "world": world, "method": method, "seeds": scope.seeds, "iterations": iterations,
     }  # fmt: skip
-    name = "drogo_paper.jobs.options.runs:discover_options"
-    return Job(name, settings, f"options, {method} in {world}", SECONDS[method])
+    name = "drogo_paper.jobs.options:discover_options"
+    return Job(name, settings, f"options, {method} in {world}", SECONDS[method], VERSION)
 
 
 def jobs(scope: Scope, get: Get) -> list[Job]:
@@ -58,7 +58,7 @@ def jobs(scope: Scope, get: Get) -> list[Job]:
 
 
 def numbers_of(arrays: Mapping[str, np.ndarray], steps: int = STEPS) -> Numbers:
-    """Returns what is published, of each seed: shares, and the sum of rewards in thousands."""
+    """Returns the published quantities of each seed: shares, and thousands of rewards."""
     visited = arrays["visited"]
     reward = arrays["reward"].sum(axis=1) * steps / 1000
     parts = (visited.mean(axis=1), visited[:, -1], reward)
@@ -71,8 +71,8 @@ def answer(scope: Scope, get: Get) -> Answer:
         for world in ITERATIONS
         for method in METHODS
     }
-    found = {key: record.arrays for key, record in records.items()}
-    numbers = {key: numbers_of(arrays) for key, arrays in found.items()}
+    results = {key: record.arrays for key, record in records.items()}
+    numbers = {key: numbers_of(arrays) for key, arrays in results.items()}
     inaccurate = sum(record.facts.get("inaccurate", 0) for record in records.values())
     header = ["world", "method"]
     for quantity in DISCOVERED:
@@ -84,7 +84,7 @@ def answer(scope: Scope, get: Get) -> Answer:
         "Option discovery",
         "its figures on option discovery",
         _verdict(scope, numbers),
-        {"options": _figure(found)},
+        {"options": _figure(results)},
         [Table(header, lines, _caption(scope))],
         [] if scope.quick else _notes(numbers, inaccurate),
         {
@@ -167,7 +167,7 @@ def _caption(scope: Scope) -> str:
 
 
 def _notes(numbers: Mapping[tuple[str, str], Numbers], inaccurate: int) -> list[str]:
-    """What was done otherwise, and what exact vectors show."""
+    """Describes the differences from the published runs, and the results of exact vectors."""
 
     def means(method: str, quantity: str) -> str:
         shown = (f"{numbers[world, method][quantity].mean():.2f}" for world in ITERATIONS)
@@ -181,7 +181,7 @@ def _notes(numbers: Mapping[tuple[str, str], Numbers], inaccurate: int) -> list[
         "positive numbers, in place of 100 digits of which single precision is kept. "
         f"{inaccurate} of them were not accurate.",
         "A learned table is as it was at first where it was not updated. The vector of CEO is "
-        "smallest, and that of RACE largest, in places that are hardly known, and this is what "
+        "smallest, and that of RACE largest, in states with few visits, and this is what "
         "leads options there. Exact vectors of what was seen know nothing of that. They lead to "
         "its edge too, but also where nothing new is near, and explore less: "
         f"{means(RACE_EXACT, 'visited')} visited by RACE, exact, and "
@@ -194,12 +194,12 @@ def _notes(numbers: Mapping[tuple[str, str], Numbers], inaccurate: int) -> list[
     ]
 
 
-def _figure(found: Found) -> Figure:
+def _figure(results: Results) -> Figure:
     figure = new_figure(13, 6)
     panels = figure.subplots(2, len(ITERATIONS), sharex="col")
     for column, world in zip(panels.T, ITERATIONS, strict=True):
         for method, colour in zip(METHODS, OKABE_ITO, strict=False):
-            arrays = found[world, method]
+            arrays = results[world, method]
             line = "-" if method in PUBLISHED else "--"
             style = {"color": colour, "linewidth": 1.5, "label": method}
             visited = arrays["visited"].mean(axis=0)[:: STEPS + 1]

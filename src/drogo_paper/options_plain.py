@@ -1,4 +1,4 @@
-"""Do options explore where no cell costs more than another?
+"""Exploration with options where no cell costs more than another.
 
 The worlds of the question `options` without their low-reward cells (Tse, Chandrasekar and Machado,
 2025, figure 3). Rewards are the same everywhere, so that only visits are of interest.
@@ -11,18 +11,17 @@ from collections.abc import Mapping
 import numpy as np
 from matplotlib.figure import Figure
 
-from drogo.plot.shaping import OKABE_ITO, legend_below
-from drogo.runs.job import Job
+from drogo.engines.job import Job
 from drogo_paper import published
-from drogo_paper.figures import new_figure
-from drogo_paper.jobs.options.settings import CEO, PLAIN, PUBLISHED, RACE, STEPS, UNTRIED, WALK
+from drogo_paper.jobs.options import CEO, PLAIN, PUBLISHED, RACE, STEPS, UNTRIED, WALK
 from drogo_paper.options import QUICK_ITERATIONS, job, mean_of, numbers_of, shown
+from drogo_paper.plot.figures import OKABE_ITO, legend_below, new_figure
 from drogo_paper.scope import Answer, Get, Scope, Table, needed
 
 METHODS = (*PUBLISHED, UNTRIED)
 QUANTITIES = published.DISCOVERED[:2]
 
-Found = Mapping[tuple[str, str], Mapping[str, np.ndarray]]
+Results = Mapping[tuple[str, str], Mapping[str, np.ndarray]]
 
 
 BLIND = (WALK, CEO)
@@ -41,12 +40,12 @@ def jobs(scope: Scope, get: Get) -> list[Job]:
 
 def answer(scope: Scope, get: Get) -> Answer:
     keys = [(world, method) for world in PLAIN for method in METHODS]
-    found = {key: needed(get, plain_job(scope, *key)).arrays for key in keys}
+    results = {key: needed(get, plain_job(scope, *key)).arrays for key in keys}
     header, lines, inside, total = ["world", "method"], [], 0, 0
     for quantity in QUANTITIES:
         header += [quantity] if scope.quick else [quantity, "published"]
     for world, method in keys:
-        numbers, cells = numbers_of(found[world, method]), [world, method]
+        numbers, cells = numbers_of(results[world, method]), [world, method]
         theirs = published.options(world, method) or {}
         for quantity in QUANTITIES:
             ours = mean_of(numbers[quantity])
@@ -64,24 +63,27 @@ def answer(scope: Scope, get: Get) -> Answer:
     return Answer(
         "Option discovery without low-reward cells",
         "its figure 3",
-        _verdict(scope, found, inside, total),
-        {"options-plain": _figure(found)},
+        _verdict(scope, results, inside, total),
+        {"options-plain": _figure(results)},
         [Table(header, lines, _caption(scope))],
         [
             "The random walk and CEO do not see rewards, so that their visits are those of the "
             "worlds with low-reward cells."
         ],
-        {world: {m: float(found[world, m]["visited"].mean()) for m in METHODS} for world in PLAIN},
+        {
+            world: {m: float(results[world, m]["visited"].mean()) for m in METHODS}
+            for world in PLAIN
+        },
         paper="Tse, Chandrasekar and Machado (2025)",
     )
 
 
-def _verdict(scope: Scope, found: Found, inside: int, total: int) -> str:
+def _verdict(scope: Scope, results: Results, inside: int, total: int) -> str:
     if scope.quick:
         return f"{QUICK_ITERATIONS} iterations: too short for a verdict."
     pairs = [
-        f"{found[world, RACE]['visited'].mean():.2f} and {found[world, CEO]['visited'].mean():.2f} "
-        f"in {world}"
+        f"{results[world, RACE]['visited'].mean():.2f} and "
+        f"{results[world, CEO]['visited'].mean():.2f} in {world}"
         for world in PLAIN
     ]
     return (
@@ -102,12 +104,12 @@ def _caption(scope: Scope) -> str:
     )
 
 
-def _figure(found: Found) -> Figure:
+def _figure(results: Results) -> Figure:
     figure = new_figure(13, 3.2)
     panels = figure.subplots(1, len(PLAIN))
     for axes, world in zip(panels, PLAIN, strict=True):
         for method, colour in zip(METHODS, OKABE_ITO, strict=False):
-            visited = found[world, method]["visited"].mean(axis=0)[:: STEPS + 1]
+            visited = results[world, method]["visited"].mean(axis=0)[:: STEPS + 1]
             line = "-" if method in PUBLISHED else "--"
             axes.plot(np.arange(len(visited)), visited, line, color=colour, label=method)
         axes.set(title=world, ylim=(0, 1.02), xlabel=f"iterations of {STEPS} steps")

@@ -1,9 +1,9 @@
-"""How soon is the way to the goal known while options are discovered?
+"""The return of the best policy during option discovery.
 
 The lower half of figure 7 of Tse, Chandrasekar and Machado (2025), with 50 seeds: after each
-iteration, Q-learning from all steps so far gives the best policy that is known, and its return is
-measured. Beside it, the same with exact vectors, and all that is published of visits and rewards,
-with 50 seeds and in the large worlds too.
+iteration, Q-learning from all steps so far gives the best policy, and its return is measured.
+Beside it, the same with exact vectors, and all published numbers of visits and rewards, with 50
+seeds and in the large worlds too.
 """
 
 from __future__ import annotations
@@ -13,12 +13,10 @@ from collections.abc import Mapping
 import numpy as np
 from matplotlib.figure import Figure
 
-from drogo.plot.shaping import OKABE_ITO, legend_below
-from drogo.runs.job import Job
+from drogo.engines.job import Job
 from drogo.statistics import Interval, bootstrap_band
 from drogo_paper import published
-from drogo_paper.figures import new_figure
-from drogo_paper.jobs.options.settings import (
+from drogo_paper.jobs.options import (
     CEO,
     CEO_EXACT,
     EVERY,
@@ -34,20 +32,22 @@ from drogo_paper.jobs.options.settings import (
     steps_of,
 )
 from drogo_paper.options import mean_of, numbers_of, shown
+from drogo_paper.plot.figures import OKABE_ITO, legend_below, new_figure
 from drogo_paper.published import DISCOVERED, RETURNED
 from drogo_paper.scope import Answer, Get, Scope, Table, needed
 
+VERSION = 1
 SECONDS = {QL: 30.0, CEO: 400.0, RACE: 120.0, CEO_EXACT: 200.0, RACE_EXACT: 200.0, UNTRIED: 60.0}
-"""About how long a job takes in grid-room."""
+"""The expected seconds of a job in grid-room."""
 QUICK_ITERATIONS = 5
 MORE_SEEDS = 5
-"""It has this many times the seeds of the other questions."""
+"""The factor on the seeds of the other questions."""
 WORLDS = (*ITERATIONS, *LARGE)
 OPTIONS = tuple(method for method in METHODS if method != WALK)
 SAMPLED = 60
 """The iteration in the middle of the curves that is compared with the figure."""
 
-Found = Mapping[tuple[str, str], Mapping[str, np.ndarray]]
+Results = Mapping[tuple[str, str], Mapping[str, np.ndarray]]
 
 
 def job(scope: Scope, world: str, method: str) -> Job:
@@ -56,9 +56,9 @@ def job(scope: Scope, world: str, method: str) -> Job:
         "world": world, "method": method, "seeds": MORE_SEEDS * scope.seeds,
         "iterations": QUICK_ITERATIONS if scope.quick else EVERY[world],
     }  # fmt: skip
-    name = "drogo_paper.jobs.options.runs:discover_returns"
+    name = "drogo_paper.jobs.options:discover_returns"
     seconds = SECONDS[method] * (5 if world in LARGE else 1)
-    return Job(name, settings, f"returns, {method} in {world}", seconds)
+    return Job(name, settings, f"returns, {method} in {world}", seconds, VERSION)
 
 
 def methods_of(world: str) -> tuple[str, ...]:
@@ -68,7 +68,7 @@ def methods_of(world: str) -> tuple[str, ...]:
 
 
 def _keys() -> list[tuple[str, str]]:
-    """All pairs of a world and a method."""
+    """Returns all pairs of a world and a method."""
     return [(world, method) for world in WORLDS for method in methods_of(world)]
 
 
@@ -77,19 +77,19 @@ def jobs(scope: Scope, get: Get) -> list[Job]:
 
 
 def answer(scope: Scope, get: Get) -> Answer:
-    found = {key: needed(get, job(scope, *key)).arrays for key in _keys()}
-    returns = {key: _returns(arrays["returns"]) for key, arrays in found.items()}
-    seen = {key: numbers_of(found[key], steps_of(key[0])) for key in found if key[1] != QL}
+    results = {key: needed(get, job(scope, *key)).arrays for key in _keys()}
+    returns = {key: _returns(arrays["returns"]) for key, arrays in results.items()}
+    seen = {key: numbers_of(results[key], steps_of(key[0])) for key in results if key[1] != QL}
     return Answer(
         "The way to the goal while options are discovered",
         "the lower half of its figure 7",
         _verdict(scope, returns),
-        {"options-returns": _figure(found)},
+        {"options-returns": _figure(results)},
         [_table_of_returns(scope, returns), _table_of_visits(scope, seen)],
         [] if scope.quick else _notes(seen),
         {
             world: {
-                m: float(returns[world, m]["at the end"].mean()) for w, m in found if w == world
+                m: float(returns[world, m]["at the end"].mean()) for w, m in results if w == world
             }
             for world in WORLDS
         },
@@ -131,7 +131,7 @@ def _table_of_returns(scope: Scope, returns: Mapping) -> Table:
     return Table(
         header,
         lines,
-        f"The return of the best policy that is known. Mean and 95 % bootstrap interval over "
+        f"The return of the best policy so far. Mean and 95 % bootstrap interval over "
         f"{MORE_SEEDS * scope.seeds} seeds"
         + scope.against_paper(
             ". Published means of 50 seeds are read off a figure (±0.5, in the large worlds ±1 or "
@@ -201,14 +201,14 @@ def _notes(seen: Mapping) -> list[str]:
     ]
 
 
-def _figure(found: Found) -> Figure:
+def _figure(results: Results) -> Figure:
     figure = new_figure(13, 3.6)
     panels = figure.subplots(1, len(Q_SETTINGS))
     for axes, world in zip(panels, Q_SETTINGS, strict=True):
         for method, colour in zip((QL, *OPTIONS), OKABE_ITO, strict=False):
-            if (world, method) not in found:
+            if (world, method) not in results:
                 continue
-            curves = found[world, method]["returns"]
+            curves = results[world, method]["returns"]
             iterations = np.arange(1, curves.shape[1] + 1)
             line = "-" if method in (QL, CEO, RACE) else "--"
             axes.plot(iterations, curves.mean(axis=0), line, color=colour, label=method)
@@ -219,6 +219,6 @@ def _figure(found: Found) -> Figure:
         axes.set(title=world, ylim=(-1.03 * steps, -0.65 * steps if steps == 100 else -0.4 * steps),
                  xlabel=f"iterations of {steps} steps")  # fmt: skip
         axes.grid(alpha=0.3)
-    panels[0].set_ylabel("return of the best known policy")
+    panels[0].set_ylabel("return of the best policy so far")
     legend_below(figure, panels[0])
     return figure

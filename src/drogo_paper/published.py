@@ -1,4 +1,4 @@
-"""The numbers that papers print, and how ours compare with them in words."""
+"""Published numbers, and verdicts on ours in comparison."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import numpy as np
 from drogo.statistics import Interval
 
 DISCOVERED = ("visited", "visited at the end", "reward")
-"""What is published of option discovery."""
+"""The published numbers of option discovery."""
 RETURNED = ("after 60 iterations", "at the end")
-"""What is published of the best policy that is known while options are discovered."""
+"""The published numbers of the best policy during option discovery."""
 
 
 def published() -> dict[str, Any]:
@@ -28,19 +28,19 @@ def shaping(quantity: str, world: str, method: str) -> Interval | None:
 
 
 def transfer(method: str) -> Interval | None:
-    """Returns what a method earns in all tasks of the transfer experiment, or None."""
+    """Returns the published total return of a method in the transfer experiment, or None."""
     return _interval(published()["transfer"]["cumulative_return"].get(method), 1)
 
 
 def counts(world: str, method: str) -> float | None:
-    """Returns what the agents of a method earn on average in a world that never ends, or None."""
+    """Returns the published mean return of a method in a world that never ends, or None."""
     table = published()["counts"]["mean_return"]
     mean = table[world].get(method)
     return None if mean is None else table["unit"] * mean
 
 
 def options(world: str, method: str) -> dict[str, tuple[float, float]] | None:
-    """Returns each number of a method of option discovery, and by how much it may be misread."""
+    """Returns each published number of option discovery, and its reading error."""
     table = published()["options"]
     means = table.get(world, {}).get(method)
     if means is None:
@@ -50,7 +50,7 @@ def options(world: str, method: str) -> dict[str, tuple[float, float]] | None:
 
 
 def option_returns(world: str, method: str) -> dict[str, tuple[float, float]] | None:
-    """Returns the returns of the best known policy, and by how much they may be misread."""
+    """Returns the published returns of the best policy so far, and their reading errors."""
     table = published()["options-returns"]
     means = table.get(world, {}).get(method)
     if means is None:
@@ -67,15 +67,14 @@ def _interval(entry: list[float] | None, unit: float) -> Interval | None:
 
 
 def verdict_of_mean(ours: Interval, theirs: float, error: float = 0.0) -> str:
-    """Says where a published mean without an interval, which may be misread, lies relative to our
-    interval."""
+    """Compares a published mean, which has a reading error but no interval, with our interval."""
     if ours.low - error <= theirs <= ours.high + error:
         return "the published mean is inside"
     return f"{100 * (ours.mean - theirs) / theirs:+.0f} %, the published mean is outside"
 
 
 def verdict(ours: Interval, theirs: Interval | None) -> str:
-    """Says where our mean lies relative to the published interval, and whether both overlap."""
+    """Compares our mean and interval with the published ones."""
     if theirs is None and not np.isfinite(ours.mean):
         return "no convergence in either"
     if theirs is None:

@@ -7,6 +7,7 @@ import importlib
 from types import ModuleType
 
 from drogo.errors import ArgumentError
+from drogo_paper.scope import Question
 
 QUESTIONS = {
     "ring": "ring",
@@ -19,9 +20,9 @@ QUESTIONS = {
     "formulations": "formulations",
     "environments": "environments",
     "natural-gradient": "natural_gradient",
-    "ablation-tabular": "ablation_tabular",
-    "ablation-network": "ablation_network",
-    "ablation-network-paper": "ablation_network_paper",
+    "ablation-tabular": "ablation_answer",
+    "ablation-network": "ablation_answer",
+    "ablation-network-paper": "ablation_answer",
     "theory": "theory",
     "transfer": "transfer",
     "counts": "counts",
@@ -31,15 +32,17 @@ QUESTIONS = {
     "hindrance": "hindrance",
 }
 ON_REQUEST = ("options-plain", "options-returns", "hindrance")
-"""These take long, and are run only if they are named."""
+"""Questions that take long, and are run only if they are named."""
 
 
-def find(name: str) -> ModuleType:
-    """Returns the module of a question, with `jobs(scope, get)` and `answer(scope, get)`."""
+def find(name: str) -> Question | ModuleType:
+    """Returns a question: the module, or an entry of its `QUESTIONS` if it has several."""
     if name not in QUESTIONS:
         close = difflib.get_close_matches(name, QUESTIONS, n=1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
         raise ArgumentError(
-            f"There is no {name!r} to reproduce.{hint} The names are {', '.join(QUESTIONS)}."
+            f"There is no {name!r} to reproduce.{hint} The names are {', '.join(QUESTIONS)}.",
+            argument="names",
         )
-    return importlib.import_module(f"drogo_paper.{QUESTIONS[name]}")
+    module = importlib.import_module(f"drogo_paper.{QUESTIONS[name]}")
+    return getattr(module, "QUESTIONS", {}).get(name, module)

@@ -8,8 +8,8 @@ import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from drogo.engines.store import Record
 from drogo.plot import as_png
-from drogo.runs.store import Record
 from drogo_paper import markup
 from drogo_paper.deviations import DEVIATIONS
 from drogo_paper.scope import Answer, Scope, Table
@@ -44,10 +44,10 @@ PAPER = '"DROGO: Default Representation Objective via Graph Optimization" (Tse a
 
 @dataclass(frozen=True)
 class Heading:
-    """What stands above a report."""
+    """The heading of a report."""
 
     title: str
-    what: str
+    about: str
 
 
 WHOLE = Heading(
@@ -59,13 +59,13 @@ QUICK = Heading(
     "A quick look at the paper",
     f"The figures and tables of {PAPER} from short runs with few seeds, made by "
     "`drogo reproduce --quick`. They show what the whole report looks like and that everything "
-    "works. They are too short to be judged by the published numbers, which therefore are not "
-    "shown; `drogo reproduce` without --quick shows both.",
+    "works. They are too short for a comparison with the published numbers, which therefore are "
+    "not shown; `drogo reproduce` without --quick shows both.",
 )
 
 
 def heading(scope: Scope) -> Heading:
-    """Returns what stands above the report of a scope."""
+    """Returns the heading of the report of a scope."""
     return QUICK if scope.quick else WHOLE
 
 
@@ -73,12 +73,12 @@ _text, _line = markup.as_html, markup.as_markdown
 
 
 def without(absent: Sequence[str]) -> str:
-    """Says which questions have no answer in this report."""
+    """Returns a sentence about questions without an answer, if there are any."""
     return f"Not answered, because their runs are missing: {', '.join(absent)}." if absent else ""
 
 
 def facts(scope: Scope, records: Sequence[Record]) -> dict[str, str]:
-    """Returns what a reader needs to trust or to repeat the runs."""
+    """Returns the settings and the provenance of the runs."""
     seconds = sum(float(record.status["duration"]) for record in records)
     resumed = sum(bool(record.status.get("resumed")) for record in records)
     packages: dict[str, set[str]] = {}
@@ -101,7 +101,7 @@ def facts(scope: Scope, records: Sequence[Record]) -> dict[str, str]:
     }
 
 
-def drawn(answers: Mapping[str, Answer]) -> dict[str, bytes]:
+def as_pngs(answers: Mapping[str, Answer]) -> dict[str, bytes]:
     """Returns all figures by name, as PNG."""
     figures = (pair for answer in answers.values() for pair in answer.figures.items())
     return {name: as_png(figure, dpi=110) for name, figure in figures}
@@ -129,7 +129,7 @@ def as_html(
 <title>DROGO: {_text(above.title)}</title><link rel="icon" href="data:,">
 <style>{STYLE}</style></head>
 <body><h1>DROGO: {_text(above.title)}</h1>
-<p>{_text(above.what)} {_text(without(absent))}</p>
+<p>{_text(above.about)} {_text(without(absent))}</p>
 <nav><ul>{links}<li><a href="#deviations">Deviations</a></li>
 <li><a href="#about">Settings</a></li></ul></nav>
 <main>{parts}
@@ -178,7 +178,7 @@ def as_markdown(
     above: Heading = WHOLE,
 ) -> str:
     """Returns Markdown for the docs; `figures` is the directory of the figures."""
-    lines = [f"# {_line(above.title)}", "", _line(f"{above.what} {without(absent)}".strip())]
+    lines = [f"# {_line(above.title)}", "", _line(f"{above.about} {without(absent)}".strip())]
     for answer in answers.values():
         lines += _markdown_section(answer, figures)
     lines += ["", "## Deviations from the paper", ""]

@@ -1,14 +1,15 @@
-"""From questions to answers: which jobs are missing, in what order they run, and what they say."""
+"""From questions to answers: finds the missing jobs, runs them in order, and collects answers."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Protocol, runtime_checkable
 
+from drogo.engines.job import Job
+from drogo.engines.local import Listener
+from drogo.engines.store import Record, Store
 from drogo.errors import RunsFailed
-from drogo.runs.job import Job
-from drogo.runs.local import Listener
-from drogo.runs.store import Record, Store
 from drogo_paper import questions
 from drogo_paper.scope import Answer, Missing, Scope
 
@@ -48,13 +49,13 @@ def run(
     listen: Listener,
     announce: Callable[[int], None],
 ) -> None:
-    """Runs everything that is missing, in rounds: a search first, then the jobs that depend on it.
+    """Runs all missing jobs, in rounds: a search first, then the jobs that depend on it.
 
     Args:
         names: The questions.
         scope: Preset, seeds and size of the runs.
-        store: Where the runs are kept.
-        engine: What runs the jobs.
+        store: The store of the runs.
+        engine: The engine of the jobs.
         listen: Called with the events of the jobs.
         announce: Called with the number of jobs that a round adds.
 
@@ -64,28 +65,28 @@ def run(
     get = Reader(store)
     failed: set[str] = set()
     errors: list[str] = []
+    failures: dict[str, str] = {}
     while todo := [job for job in missing(names, scope, get) if job.id not in failed]:
         announce(len(todo))
         try:
             engine.run(todo, store, listen)
         except RunsFailed as error:
             errors.append(str(error))
+            failures |= error.failures
         lost = [job for job in todo if get(job) is None]
         failed |= {job.id for job in lost}
         if lost and not errors:
             labels = ", ".join(job.label for job in lost)
             errors.append(f"These jobs were reported as done, but are not in the store: {labels}.")
     if errors:
-        raise RunsFailed("\n".join(errors))
+        raise RunsFailed("\n".join(errors), failures=failures)
 
 
 def answers(names: Sequence[str], scope: Scope, store: Store) -> dict[str, Answer]:
     """Returns the answers for which the store has all runs."""
     get = Reader(store)
-    given = {}
+    by_name = {}
     for name in names:
-        try:
-            given[name] = questions.find(name).answer(scope, get)
-        except Missing:
-            continue
-    return given
+        with contextlib.suppress(Missing):
+            by_name[name] = questions.find(name).answer(scope, get)
+    return by_name

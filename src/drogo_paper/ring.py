@@ -1,4 +1,4 @@
-"""What does the default representation see that the successor representation does not?
+"""Figure 1: rewards on a ring, in the default and in the successor representation.
 
 The paper does not give the map of its ring; the shipped one follows its description: a ring with a
 low-reward stretch at its top, between start and goal.
@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from drogo.engines.job import Job
 from drogo.exact import log_column
 from drogo.plot import heatmap
-from drogo.runs.job import Job
-from drogo.use import successor_potential
 from drogo.worlds.grid import GridWorld
-from drogo_paper.figures import new_figure
+from drogo_paper.agents.shaping_experiment import successor_potential
+from drogo_paper.plot.figures import new_figure
 from drogo_paper.scope import Answer, Get, Scope
 
 LAM = 1.3

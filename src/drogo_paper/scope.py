@@ -1,16 +1,16 @@
-"""What is common to all questions: their scope, and the form of their answers."""
+"""The scope of the questions, and the form of their answers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from matplotlib.figure import Figure
 
+from drogo.engines.job import Job
+from drogo.engines.store import Record
 from drogo.errors import DrogoError
-from drogo.runs.job import Job
-from drogo.runs.store import Record
 
 WORLDS = ("grid-task", "four-rooms", "grid-maze", "grid-room")
 INPUTS = ("one-hot", "coordinates", "pixels")
@@ -21,16 +21,15 @@ Get = Callable[[Job], Record | None]
 
 @dataclass(frozen=True)
 class Scope:
-    """How much is run."""
+    """The size of the runs."""
 
     preset: str = "fast"
     seeds: int = 10
     quick: bool = False
-    """Fewer updates and steps, which takes minutes instead of an hour. For a first look only."""
+    """Short runs, which take minutes instead of an hour, for a first look."""
 
     def against_paper(self, text: str) -> str:
-        """Returns a sentence about the paper's result, or nothing if these runs are too short to be
-        compared with it."""
+        """Returns a text about the paper's result, or nothing for a quick look."""
         return "" if self.quick else text
 
 
@@ -59,6 +58,15 @@ class Answer:
     """The main numbers as plain JSON."""
     paper: str = "the paper"
     """The paper that it is from."""
+
+
+class Question(NamedTuple):
+    """A question; a module with these two functions is one, too."""
+
+    jobs: Callable[[Scope, Get], list[Job]]
+    """The jobs that it needs, as far as the finished ones decide them."""
+    answer: Callable[[Scope, Get], Answer]
+    """Its answer; `Missing` if a run has not been done."""
 
 
 class Missing(DrogoError, LookupError):

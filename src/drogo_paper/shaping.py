@@ -1,4 +1,4 @@
-"""With which shaping reward does an agent find the best return soonest, and avoid low rewards?
+"""Table 1: how soon shaped agents find the best return, and how often they visit low rewards.
 
 Every method runs in each world, over the whole grid of weights and step sizes, with all seeds.
 """
@@ -6,11 +6,18 @@ Every method runs in each world, over the whole grid of weights and step sizes, 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from drogo.agents import Grid
-from drogo.agents.shaping_experiment import (
+from drogo.engines.job import Job, Outcome, Report
+from drogo.engines.store import Record
+from drogo.statistics import Interval
+from drogo.worlds.grid import GridWorld
+from drogo_paper import fits, published
+from drogo_paper.agents import Grid, compare
+from drogo_paper.agents.shaping_experiment import (
     DR_EXACT,
     NONE,
     SR,
@@ -18,13 +25,9 @@ from drogo.agents.shaping_experiment import (
     UNITS,
     Row,
     cell,
+    potentials,
     summarise,
 )
-from drogo.runs.job import Job
-from drogo.runs.store import Record
-from drogo.statistics import Interval
-from drogo_paper import fits, published
-from drogo_paper.jobs.shaping import ARRAYS, EVERY
 from drogo_paper.scope import (
     DISCOUNT,
     INPUTS,
@@ -38,9 +41,47 @@ from drogo_paper.scope import (
     needed,
 )
 
+ARRAYS = ("weight", "step_size", "returns", "arrived", "best_return", "low_reward_visits")
+EVERY = 100
+"""The default number of steps between evaluations."""
+
+
+def run(settings: dict[str, Any], scratch: Path, report: Report) -> Outcome:
+    """Runs all methods over the whole grid of weights and step sizes."""
+    world = GridWorld.load(settings["world"])
+    learned = {name: np.array(rows) for name, rows in settings["learned"].items()}
+    lam, discount, seeds = settings["lam"], settings["discount"], settings["seeds"]
+    every = settings.get("every", EVERY)
+    evaluations = settings["steps"] // every
+    grids = compare(
+        world.mdp,
+        potentials(world, learned, seeds=seeds, lam=lam, discount=discount),
+        seeds=seeds,
+        step_limit=world.step_limit,
+        low_reward=world.low_reward,
+        steps=settings["steps"],
+        every=every,
+        discount=discount,
+        progress=lambda done: report(done / evaluations),
+    )
+    return Outcome(as_arrays(grids), {"methods": list(grids)})
+
+
+def as_arrays(grids: Mapping[str, Grid]) -> dict[str, np.ndarray]:
+    """Returns the arrays that are kept of the runs of each method."""
+    arrays = {
+        f"{name}/{part}": getattr(grid, part) for name, grid in grids.items() for part in ARRAYS
+    }
+    for name, grid in grids.items():
+        arrays[f"{name}/q"] = grid.q[grid.chosen][None]
+    return arrays
+
+
+VERSION = 1
+
 
 def compared(world: str, rows: Mapping[str, Row]) -> list[tuple[str, str, str, str, str]]:
-    """Rows of method, quantity, our number, the published one and the verdict."""
+    """Returns rows of method, quantity, our number, the published one and the verdict."""
     lines = []
     for quantity, (unit, label) in UNITS.items():
         for method, row in rows.items():
@@ -55,21 +96,21 @@ def compared(world: str, rows: Mapping[str, Row]) -> list[tuple[str, str, str, s
 
 
 def steps_in(scope: Scope) -> int:
-    """The training steps of an agent."""
+    """Returns the training steps of an agent."""
     return 20_000 if scope.quick else 100_000
 
 
 def job(
     scope: Scope, world: str, get: Get, every: int = EVERY, kinds: Sequence[str] = INPUTS
 ) -> Job | None:
-    """Q-learning with every method in one world; None until the fits that it needs are done.
+    """Returns the job of every method in one world; None until the fits that it needs are done.
 
     Args:
-        scope: How much is run.
+        scope: The size of the runs.
         world: The name of the world.
         get: Reads runs.
         every: Steps between evaluations.
-        kinds: The inputs whose learned vectors are used.
+        kinds: The inputs of the learned vectors.
     """
     learned = {}
     for kind in kinds:
@@ -89,7 +130,7 @@ def job(
     if every != EVERY:
         settings["every"] = every
         label += f", evaluated every {every} steps"
-    return Job("drogo_paper.jobs.shaping:run", settings, label, 40.0 * fits.SIZE[world])
+    return Job("drogo_paper.shaping:run", settings, label, 40.0 * fits.SIZE[world], VERSION)
 
 
 def jobs(scope: Scope, get: Get) -> list[Job]:
@@ -103,7 +144,7 @@ def jobs(scope: Scope, get: Get) -> list[Job]:
 def grids_of(
     scope: Scope, world: str, get: Get, every: int = EVERY, kinds: Sequence[str] = INPUTS
 ) -> dict[str, Grid]:
-    """The runs of each method in one world. The arguments are those of `job`."""
+    """Returns the runs of each method in one world. The arguments are those of `job`."""
     comparison = job(scope, world, get, every, kinds)
     if comparison is None:
         raise Missing(f"A fit of {world} has not been run.")
@@ -111,7 +152,7 @@ def grids_of(
 
 
 def grids_in(record: Record, every: int = EVERY) -> dict[str, Grid]:
-    """The runs of each method that a record of Q-learning holds."""
+    """Returns the runs of each method in a record of Q-learning."""
     parts = (*ARRAYS, "q")
     return {
         name: Grid(**{part: record.arrays[f"{name}/{part}"] for part in parts}, every=every)
@@ -160,7 +201,7 @@ def _verdict(
 
 
 def _lines(world: str, rows: Mapping[str, Row]) -> list[list[str]]:
-    """The lines of the table about one world."""
+    """Returns the lines of the table about one world."""
     lines = []
     for method, label, ours, theirs, verdict in compared(world, rows):
         row = rows[method]
@@ -176,14 +217,14 @@ def _without_paper(line: list[str]) -> list[str]:
 
 
 def _in_order(rows: Mapping[str, Row]) -> bool:
-    """Whether every DR method is faster than the SR, and the SR faster than no shaping."""
+    """Returns whether every DR method is faster than the SR, and the SR than no shaping."""
     steps = {name: row.steps_to_optimal.mean for name, row in rows.items()}
     slowest = max(steps[f"DR {kind}"] for kind in INPUTS)
     return bool(slowest < steps[SR] < steps[NONE])  # inf < inf is False
 
 
 def _without_sr(scope: Scope, rows: Mapping[str, Mapping[str, Row]]) -> str:
-    """Where the SR does not converge."""
+    """Lists the worlds in which the SR does not converge."""
     never = [w for w in WORLDS if not np.isfinite(rows[w][SR].steps_to_optimal.mean)]
     within = f"within {steps_in(scope):,} steps"
     return (

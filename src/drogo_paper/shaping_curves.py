@@ -1,15 +1,13 @@
-"""How do the returns grow under each shaping reward?"""
+"""Figure 9: learning curves with each shaping reward."""
 
 from __future__ import annotations
 
-from drogo.agents.shaping_experiment import NONE, SR, SR_DISTANCE
-from drogo.plot import returns
-from drogo.plot.shaping import legend_below
-from drogo.runs.job import Job
+from drogo.engines.job import Job
 from drogo_paper import shaping
-from drogo_paper.figures import new_figure
-from drogo_paper.jobs.shaping import EVERY
+from drogo_paper.agents.shaping_experiment import NONE, SR, SR_DISTANCE
+from drogo_paper.plot.figures import legend_below, new_figure, returns
 from drogo_paper.scope import WORLDS, Answer, Get, Scope
+from drogo_paper.shaping import EVERY
 
 LEARNED, LEARNED_QUICKLY = "DR pixels", "DR coordinates"
 """The curves of the other inputs are hardly different; the paper shows pixels too. A quick look

@@ -1,4 +1,4 @@
-"""What does the interval between evaluations do to the steps until the return is optimal?
+"""The effect of the interval between evaluations on the steps until the return is optimal.
 
 The steps until the return is optimal are a multiple of the interval. A published mean that is no
 multiple of 100 and has an interval of width 0 needs evaluations that are closer together.
@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from drogo.agents.shaping_experiment import Row, cell, summarise
-from drogo.runs.job import Job
+from drogo.engines.job import Job
 from drogo_paper import fits, published, shaping
-from drogo_paper.jobs.shaping import EVERY
+from drogo_paper.agents.shaping_experiment import Row, cell, summarise
 from drogo_paper.scope import Answer, Get, Scope, Table
+from drogo_paper.shaping import EVERY
 
 WORLD, CLOSE = "four-rooms", 20
 KINDS = ("coordinates",)
@@ -55,7 +55,7 @@ def answer(scope: Scope, get: Get) -> Answer:
 
 
 def _found(rows: Mapping[int, Mapping[str, Row]]) -> str:
-    """What the DR's numbers are with each interval."""
+    """Returns the DR's numbers with each interval."""
     parts = [
         f"{cell(of_methods[METHOD].steps_to_optimal, UNIT)} if evaluated every {every} steps"
         for every, of_methods in rows.items()

@@ -1,4 +1,4 @@
-"""Do the propositions hold numerically?
+"""The propositions of section 3, checked numerically.
 
 Each is checked on small random MDPs, by enumeration or in closed form, in double precision.
 """
@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from drogo.engines.job import Job
 from drogo.exact import default_representation, log_column, log_eigenvector
 from drogo.mdp import MDP
-from drogo.runs.job import Job
 from drogo_paper.scope import Answer, Get, Scope, Table
 
 LAM, DELTA, STATES, WORLDS = 20.0, 0.001, 6, 20
@@ -164,15 +164,16 @@ def _slope_of_drogo() -> Callable[..., Any]:
     import jax
     import jax.numpy as jnp
 
-    from drogo.learn.objectives import Drogo, Numbers, Sample
+    from drogo.learn import Objective, Paper
+    from drogo.problems import Column
 
-    objective = Drogo(Numbers(lam=jnp.float32(LAM)))
+    objective = Objective(Column(lam=LAM), Paper())
 
-    def loss(v: Any, v_next: Any, cost: Any, terminated: Any) -> Any:
-        v_next = objective.next_output(v_next, terminated, jnp.zeros(()))
-        return objective.loss(v, v_next, Sample(jnp.log(cost), terminated, jnp.zeros(())))
+    def slopes(v: Any, v_next: Any, cost: Any, terminated: Any) -> Any:
+        v_next = objective.next_output(v_next, terminated, jnp.zeros_like(v_next))
+        return objective.slopes(v, v_next, jnp.log(cost), terminated, jnp.zeros(()), None)
 
-    return jax.jit(jax.vmap(jax.grad(loss)))
+    return jax.jit(slopes)
 
 
 def drogo_loss(mdp: MDP, rng: np.random.Generator) -> float:

@@ -1,4 +1,4 @@
-"""Which representation finds good policies for new terminal rewards, without learning again?
+"""Transfer to new terminal rewards without learning again.
 
 The experiment of Tse, Chandrasekar and Machado (2025): default features, and successor features
 with generalised policy improvement, in 100 tasks that differ in what four goals are worth. Beside
@@ -16,14 +16,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from drogo import exact
-from drogo.plot.shaping import OKABE_ITO, legend_below
-from drogo.runs.job import Job
+from drogo.engines.job import Job
 from drogo.statistics import Interval, bootstrap_band, bootstrap_mean
 from drogo.worlds.grid import GridWorld
 from drogo_paper import published
-from drogo_paper.figures import new_figure
-from drogo_paper.jobs.transfer import policies, runs
-from drogo_paper.jobs.transfer.runs import (
+from drogo_paper.jobs import policies, transfer as runs
+from drogo_paper.jobs.tasks import STEPS, WORLD, Tasks, best_returns, draw_starts, returns
+from drogo_paper.jobs.transfer import (
     AS_PUBLISHED,
     DEFAULT,
     DEFAULT_DIVIDED,
@@ -34,9 +33,10 @@ from drogo_paper.jobs.transfer.runs import (
     goal_map,
     successor,
 )
-from drogo_paper.jobs.transfer.tasks import STEPS, WORLD, Tasks, best_returns, draw_starts, returns
+from drogo_paper.plot.figures import OKABE_ITO, legend_below, new_figure
 from drogo_paper.scope import DISCOUNT, Answer, Get, Scope, Table, needed
 
+VERSION = 1
 LAM = 1.3
 """The published lambda."""
 LAMBDAS = (LAM, 0.3, 0.1, 0.01)
@@ -44,10 +44,10 @@ LAMBDAS = (LAM, 0.3, 0.1, 0.01)
 MAP_LAM = 0.3
 """The lambda of learned maps. A network holds every value of such a column in single precision."""
 SOURCES = {TABLE: 5.0, "coordinates": 500.0, "pixels": 500.0}
-"""What maps are learned from, and about how long that takes."""
+"""The sources of maps, and the expected seconds."""
 TASKS, SEEDS = 100, 50
 SECONDS = {"optimal": 10.0, "default_features": 6.0, "successor_features": 35.0}
-"""About how long each job takes."""
+"""The expected seconds of each job."""
 BEST = "best possible"
 COLUMNS = {lam: f"exact columns, λ = {lam:g}" for lam in LAMBDAS}
 UNDIVIDED = f"{COLUMNS[LAM]}, weights exp(r)"
@@ -56,11 +56,11 @@ METHODS = [BEST, OPTIMAL, DEFAULT, *IMPROVED, DEFAULT_DIVIDED, *(name + EXACT fo
            UNDIVIDED, *COLUMNS.values(), *map(goal_map, SOURCES)]  # fmt: skip
 """The rows of the table."""
 LINES = {BEST: ":", OPTIMAL: "--"}
-"""How the curves are drawn that are no method of transfer."""
+"""Line styles of curves that are no method of transfer."""
 PIXELS = goal_map("pixels")
-DRAWN = [OPTIMAL, DEFAULT, *IMPROVED, PIXELS, BEST]
+SHOWN = [OPTIMAL, DEFAULT, *IMPROVED, PIXELS, BEST]
 AT_THE_TOP, LAST = [OPTIMAL, DEFAULT, PIXELS, BEST], 20
-"""Curves that lie close together, and at how many of the last tasks they are drawn again."""
+"""Curves that lie close together, and the number of last tasks in their inset."""
 
 Curves = Float[np.ndarray, "seeds tasks"]
 Totals = Mapping[str, Mapping[str, Interval]]
@@ -73,7 +73,7 @@ def seeds_in(scope: Scope) -> int:
 
 
 def steps_in(scope: Scope) -> int:
-    """The steps of each learner."""
+    """Returns the steps of each learner."""
     return STEPS // 10 if scope.quick else STEPS
 
 
@@ -85,33 +85,26 @@ def jobs(scope: Scope, get: Get) -> list[Job]:
         "discount": DISCOUNT,
         "lam": LAM,
     }
-    as_published = [
-        Job(f"drogo_paper.jobs.transfer.runs:{name}", settings, f"transfer, {name}", seconds)
-        for name, seconds in SECONDS.items()
+    wanted = {name: (name, settings, seconds) for name, seconds in SECONDS.items()}
+    for source, seconds in SOURCES.items():
+        learned = {**settings, "lam": MAP_LAM, "input": source}
+        wanted[goal_map(source)] = ("goal_maps", learned, seconds)
+    return [
+        Job(f"drogo_paper.jobs.transfer:{name}", asked, f"transfer, {label}", seconds, VERSION)
+        for label, (name, asked, seconds) in wanted.items()
     ]
-    learned = {**settings, "lam": MAP_LAM}
-    maps = [
-        Job(
-            "drogo_paper.jobs.transfer.runs:goal_maps",
-            {**learned, "input": source},
-            f"transfer, {goal_map(source)}",
-            seconds,
-        )
-        for source, seconds in SOURCES.items()
-    ]
-    return as_published + maps
 
 
 def cumulative_returns(
     world: GridWorld, tasks: Tasks, columns: policies.Columns, lam: float
-) -> Float[np.ndarray, "*lanes tasks"]:
+) -> Float[np.ndarray, "*runs tasks"]:
     """Computes the return of the first task, of the first two, and so on, from log columns.
 
     Args:
         world: The world.
         tasks: The tasks.
         columns: The log column of each goal at each state, exact or learned, such as one per seed.
-        lam: What a goal is worth is divided by it. Right is the lambda of the columns.
+        lam: The divisor of terminal rewards, which should be the lambda of the columns.
     """
     policy = policies.from_columns(world, columns, tasks.value / lam)
     return returns(world, tasks, policy).cumsum(axis=-1)
@@ -126,22 +119,22 @@ def cumulative(scope: Scope, get: Get) -> dict[str, dict[str, Curves]]:
         learned |= needed(get, job).arrays
     curves = {}
     for evaluation, tasks in runs.evaluations(world, TASKS).items():
-        found = {BEST: best_returns(world, tasks).cumsum()[None]}
+        results = {BEST: best_returns(world, tasks).cumsum()[None]}
         for name, array in learned.items():
             method, _, where = name.rpartition("/")
             if where == evaluation:
-                found[method] = array.cumsum(axis=-1)
-        found[UNDIVIDED] = cumulative_returns(world, tasks, columns[LAM], 1.0)[None]
+                results[method] = array.cumsum(axis=-1)
+        results[UNDIVIDED] = cumulative_returns(world, tasks, columns[LAM], 1.0)[None]
         for lam, name in COLUMNS.items():
-            found[name] = cumulative_returns(world, tasks, columns[lam], lam)[None]
-        curves[evaluation] = found
+            results[name] = cumulative_returns(world, tasks, columns[lam], lam)[None]
+        curves[evaluation] = results
     return curves
 
 
 def answer(scope: Scope, get: Get) -> Answer:
     curves = cumulative(scope, get)
     totals = {
-        where: {name: _total(found) for name, found in by_method.items()}
+        where: {name: _total(results) for name, results in by_method.items()}
         for where, by_method in curves.items()
     }
     lines = _lines(totals)
@@ -156,7 +149,7 @@ def answer(scope: Scope, get: Get) -> Answer:
         {"transfer": _figure(curves)},
         [Table(header, lines, _caption(scope))],
         [] if scope.quick else _notes(totals),
-        {where: {name: x.mean for name, x in found.items()} for where, found in totals.items()},
+        {where: {name: x.mean for name, x in results.items()} for where, results in totals.items()},
         paper="Tse, Chandrasekar and Machado (2025)",
     )
 
@@ -166,7 +159,7 @@ def _total(curves: Curves) -> Interval:
 
 
 def _cell(interval: Interval) -> str:
-    """A return and its interval, if it has one."""
+    """Returns a return and its interval, if it has one, as text."""
     mean, low, high = (f"{number:,.0f}" for number in interval)
     return mean if low == high else f"{mean} [{low}, {high}]"
 
@@ -210,7 +203,7 @@ def _verdict(scope: Scope, totals: Totals, inside: int) -> str:
 
 
 def _of_maps(shown: Mapping[str, str]) -> str:
-    """What maps earn that are learned from each source."""
+    """Returns the returns of maps from each source."""
     return ", ".join(f"{shown[goal_map(source)]} from {source}" for source in SOURCES).replace(
         f"from {TABLE}", f"from a {TABLE}"
     )
@@ -221,7 +214,7 @@ def _caption(scope: Scope) -> str:
         f"The sum of the returns of {TASKS} tasks, with one episode each. Optimal: Q-learning for "
         "each task. DF: default features. SF-k: generalised policy improvement from the successor "
         "features of k policies, which were learned for other tasks. Map: to every goal, by "
-        "`fit_goals` from random actions in states that are drawn, not on a walk. Learners have "
+        "`fit_goals` from random actions in sampled states, not on a walk. Learners have "
         f"{seeds_in(scope)} seeds and {steps_in(scope):,} steps; mean and 95 % bootstrap interval "
         "over seeds. What is not learned has no interval"
         + scope.against_paper(
@@ -233,7 +226,7 @@ def _caption(scope: Scope) -> str:
 
 
 def _notes(totals: Totals) -> list[str]:
-    """What the differences between the rows come from."""
+    """Returns explanations of the differences between the rows."""
     world = GridWorld.load(WORLD)
     starts = draw_starts(world, TASKS)
     low = world.low_reward[starts]
@@ -245,15 +238,16 @@ def _notes(totals: Totals) -> list[str]:
     first, last = successor(max(runs.POLICIES)), LAMBDAS[-1]
     return [
         "The tasks are the published ones: what goals are worth, where episodes begin, and the "
-        "rewards of the policies that successor features are learned for were drawn again from "
+        "rewards of the policies that successor features are learned for were sampled again from "
         "the seeds of the published scripts. What the learners see on their walks was not.",
         f"The published evaluation marks the cell in which an episode begins as the start, and as "
         f"a plain cell afterwards. {low.sum()} of {TASKS} episodes begin in a low-reward cell, so "
         f"that {len(np.unique(starts[low]))} of {world.low_reward.sum()} low-reward cells cost 1 "
-        "instead of 20 by the last task. No method is told. The best possible in this evaluation "
-        f"is {shown[BEST]}, for policies that know which cells are erased.",
+        "instead of 20 by the last task, which no method knows. The best possible in this "
+        f"evaluation is {shown[BEST]}, for policies that know which cells are erased.",
         f"The policies called optimal are learned by Q-learning with a discount of {DISCOUNT:g}, "
-        "but judged by their undiscounted return. In the unchanged world other policies earn more.",
+        "but evaluated by their undiscounted return. Other policies earn more in the unchanged "
+        "world.",
         f"Published default features weigh a goal with exp(r), where the equation has exp(r/λ). "
         f"With λ = {LAM:g} this makes goals worth {LAM:g} times as much, which happens to help: at "
         f"this λ a step costs its reward and up to λ log 4 = {LAM * np.log(4):.1f} for leaving "
@@ -277,12 +271,12 @@ def _figure(curves: Mapping[str, Mapping[str, Curves]]) -> Figure:
     left.set(xticks=[], yticks=[], title=WORLD)
     left.set_xlabel("green: goals, white: -1,\norange: low reward (-20)")
     titles = {AS_PUBLISHED: "evaluated as published", UNCHANGED: "in the unchanged world"}
-    for axes, (where, found) in zip(panels, curves.items(), strict=True):
-        _draw(axes, found, DRAWN)
+    for axes, (where, results) in zip(panels, curves.items(), strict=True):
+        _draw(axes, results, SHOWN)
         axes.set(title=titles[where], xlabel="tasks")
         axes.sharey(panels[0])
         inset = axes.inset_axes((0.09, 0.68, 0.33, 0.3))  # where there are no curves
-        _draw(inset, {name: found[name][:, -LAST:] for name in found}, AT_THE_TOP, TASKS - LAST)
+        _draw(inset, {name: results[name][:, -LAST:] for name in results}, AT_THE_TOP, TASKS - LAST)
         inset.tick_params(labelsize=7)
     panels[0].set_ylabel("cumulative return (thousands)")
     legend_below(figure, panels[0])
@@ -292,7 +286,7 @@ def _figure(curves: Mapping[str, Mapping[str, Curves]]) -> Figure:
 def _draw(axes: Axes, curves: Mapping[str, Curves], names: Sequence[str], before: int = 0) -> None:
     """Draws the curves of some methods, with the band of those that have seeds."""
     for name in names:
-        of_seeds, colour = curves[name] / 1000, OKABE_ITO[DRAWN.index(name)]
+        of_seeds, colour = curves[name] / 1000, OKABE_ITO[SHOWN.index(name)]
         task = before + np.arange(1, of_seeds.shape[1] + 1)
         if len(of_seeds) > 1:
             band = bootstrap_band(of_seeds, np.random.default_rng(0))

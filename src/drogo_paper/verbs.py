@@ -14,18 +14,18 @@ class Reproduce:
     """Run the paper's figures and tables again, beside its published numbers."""
 
     names: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="NAME")] = ()
-    """Which: ring, cosine, eigenvectors, shaping, shaping-interval, shaping-successor,
-    shaping-curves, formulations, environments, natural-gradient, ablation-tabular,
-    ablation-network, ablation-network-paper, theory, transfer, counts, options. All of these
-    unless given. Only if named, since they take long: options-plain, options-returns,
-    hindrance."""
+    """Questions: by default ring, cosine, eigenvectors, shaping, shaping-interval,
+    shaping-successor, shaping-curves, formulations, environments, natural-gradient,
+    ablation-tabular, ablation-network, ablation-network-paper, theory, transfer, counts and
+    options. Only if named, since they take long: options-plain, options-returns, hindrance."""
     preset: Literal["fast", "paper"] = "fast"
     """fast: about two hours on two cores. paper: exactly the paper's settings, about a day."""
-    seeds: int | None = None
-    """Number of seeds: 10 unless given, 2 with --quick."""
+    seeds: Annotated[
+        int | None, tyro.conf.arg(help_behavior_hint="(default: 10; 2 with --quick)")
+    ] = None
+    """Number of seeds."""
     quick: bool = False
-    """A quick look, which takes minutes: short runs with two seeds, which are not judged by the
-    published numbers."""
+    """A quick look, which takes minutes: short runs, without the published numbers."""
     engine: Literal["local", "ray"] = "local"
     """local: processes on this machine. ray: a Ray cluster (needs the extra `ray`)."""
     address: str | None = None
@@ -33,7 +33,7 @@ class Reproduce:
     workers: int = 0
     """Number of processes of the local engine; 0 means one for each core."""
     out: Path = Path("results/reproduce")
-    """Directory of the results. Finished runs are kept in it and are not done again."""
+    """Directory of the results. Finished runs are kept in it."""
     json: bool = False
     """Print JSON instead of a table."""
 
@@ -45,10 +45,10 @@ class Reproduce:
 
 @dataclass(frozen=True)
 class Report:
-    """Writes the report of a directory that `drogo reproduce` has filled."""
+    """Write the report of a directory that `drogo reproduce` has filled."""
 
     directory: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")]
-    """What was given to `drogo reproduce` as --out."""
+    """The option --out of `drogo reproduce`."""
     json: bool = False
     """Print JSON instead of text."""
 

@@ -5,8 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from drogo.cli.exact import FORMAT
-from drogo.files import read_array_file
+from drogo.cli.exact import KIND
+from drogo.cli.output import NEW, OLD
+from drogo.files import read_arrays
 
 
 def test_a_picture_and_a_vector(command, tmp_path):
@@ -15,14 +16,14 @@ def test_a_picture_and_a_vector(command, tmp_path):
     assert "-39.2058 to 0" in answer.out
     (directory,) = tmp_path.iterdir()
     assert directory.name.startswith("grid-maze-column-lam20-")
-    arrays, settings = read_array_file(directory / "vector.npz", FORMAT, print)
+    arrays, settings = read_arrays(directory / "vector.npz", KIND, print)
     assert arrays["log_e"].min() == pytest.approx(-39.2058, abs=1e-4)
     assert arrays["cells"].shape == (162, 2)
     assert settings["lam"] == 20.0
     assert (directory / "picture.png").read_bytes()[:4] == b"\x89PNG"
     before = {path: path.stat().st_mtime_ns for path in directory.iterdir()}
     again = command("exact", "grid-maze", "--out", tmp_path)
-    assert again.out == answer.out.replace("Written", "Already there")
+    assert again.out == answer.out.replace(NEW, OLD)
     assert {path: path.stat().st_mtime_ns for path in directory.iterdir()} == before
     command("exact", "grid-maze", "--out", tmp_path, "--overwrite")
     assert (directory / "vector.npz").stat().st_mtime_ns != before[directory / "vector.npz"]
@@ -49,8 +50,8 @@ def test_a_file_of_somebody_else_is_left_alone(command, tmp_path):
     picture = tmp_path / "b" / directory.name / "picture.png"
     picture.parent.mkdir(parents=True)
     picture.write_text("mine")
-    answer = command("exact", "four-rooms", "--out", tmp_path / "b")
-    assert (answer.status, "--overwrite" in answer.err) == (2, True)
+    answer = command("exact", "four-rooms", "--out", tmp_path / "b", "--json")
+    assert (answer.status, json.loads(answer.out)["kind"]) == (2, "AlreadyExists")
     assert picture.read_text() == "mine"
     assert command("exact", "four-rooms", "--out", tmp_path / "b", "--overwrite").status == 0
 
@@ -67,11 +68,10 @@ def test_json(command, tmp_path, definition):
 
 
 def test_gymnasium_ids(command, tmp_path):
-    answer = command("exact", "CliffWalking-v1", "--out", tmp_path)
-    assert answer.status == 2
-    assert "not a function of the state that is left" in answer.err
+    answer = command("exact", "CliffWalking-v1", "--out", tmp_path, "--json")
+    assert (answer.status, json.loads(answer.out)["kind"]) == (2, "MDPError")
     answer = command("exact", "CliffWalking-v1", "--reward", "-1", "--out", tmp_path, "--json")
     files = json.loads(answer.out)["files"]
     assert "CliffWalking-v1-column-lam20" in files["picture"]
-    _, settings = read_array_file(next(tmp_path.glob("*/vector.npz")), FORMAT, print)
+    _, settings = read_arrays(next(tmp_path.glob("*/vector.npz")), KIND, print)
     assert json.loads(settings["states"][0]) == 36

@@ -11,6 +11,7 @@ import pytest
 
 import drogo
 import needs
+from drogo.cli.output import NEW, OLD
 from drogo.worlds.resolve import Environment
 
 SMALL = "#######\n#S.x..#\n#.....#\n#..x.G#\n#######"
@@ -33,6 +34,12 @@ def learn_tiny(command, tmp_path, no_pictures):
     return learn
 
 
+def kind_of(answer):
+    """The kind of the error that a command printed as JSON."""
+    assert answer.status == 2
+    return json.loads(answer.out)["kind"]
+
+
 @pytest.fixture(scope="module")
 def learned(command, tmp_path_factory):
     """A map of one's own: the arguments, and what the command printed."""
@@ -50,14 +57,13 @@ def test_a_map_of_ones_own(learned):
     assert answer.out.count("converged") == 2
     (directory,) = arguments[-1].iterdir()
     names = sorted(path.name for path in directory.iterdir())
-    assert names == ["fit.npz", "picture.png", "report.json", "request.json"]
+    assert names == ["picture.png", "report.json", "request.json", "solution.npz"]
     assert (directory / "picture.png").read_bytes()[:4] == b"\x89PNG"
-    assert drogo.load(directory / "fit.npz").status == ("converged", "converged")
+    assert drogo.load(directory / "solution.npz").status == ("converged", "converged")
 
 
 ALREADY_THERE = """
 import sys
-sys.argv[0] = "drogo"
 from drogo.cli import main
 main(sys.argv[1:])
 assert not {"jax", "matplotlib"} & set(sys.modules)
@@ -71,16 +77,16 @@ def test_a_result_that_is_there_is_printed_without_jax(learned):
         command, capture_output=True, text=True, check=False, env={**os.environ, "COLUMNS": "80"}
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == answer.out.replace("Written", "Already there").strip()
+    assert done.stdout.strip() == answer.out.replace(NEW, OLD).strip()
 
 
 def test_json(learned, command):
     arguments, _ = learned
     report = json.loads(command(*arguments, "--json").out)
-    assert report["network"] == "mlp"
+    assert report["network"] == "MLP"
     assert [seed["seed"] for seed in report["seeds"]] == [0, 1]
     assert min(seed["cosine_column"] for seed in report["seeds"]) > 0.9
-    assert report["config"]["updates"] == 300
+    assert report["settings"]["method"]["updates"] == 300
     assert "table" not in report
 
 
@@ -88,12 +94,12 @@ def test_json(learned, command):
 def test_every_other_request_is_another_result(learn_tiny):
     """Settings of the fit, of the data, of the world: never an old result for a new request."""
     first = learn_tiny()
-    fits = [first["files"]["fit"]]
+    fits = [first["files"]["solution"]]
     for arguments in (
-        ("--step-size", 0.01), ("--cap", "inf"), ("--normalise", "False"), ("--data-seed", 9),
-        ("--transitions", 99), ("--lam", 5), ("--preset", "fast"),
+        ("--step-size", 0.01), ("--set", "cap=inf"), ("--set", "normalise=false"), ("--data-seed", 9),
+        ("--transitions", 99), ("--lam", 5), ("--method", "regression"),
     ):  # fmt: skip
-        fits.append(learn_tiny(*arguments)["files"]["fit"])
+        fits.append(learn_tiny(*arguments)["files"]["solution"])
     learn_tiny.map.write_text(f"reward .: -2\n\n{TINY}")
     edited = learn_tiny()
     assert edited["seeds"] != first["seeds"]
@@ -102,7 +108,7 @@ def test_every_other_request_is_another_result(learn_tiny):
     other.write_text(TINY.replace(".", "x"))
     learn_tiny.map.unlink()
     learn_tiny.map.symlink_to(other)
-    fits += [edited["files"]["fit"], learn_tiny()["files"]["fit"]]
+    fits += [edited["files"]["solution"], learn_tiny()["files"]["solution"]]
     assert len(set(fits)) == len(fits) == len(list(learn_tiny.out.iterdir()))
     learn_tiny.map.unlink()
     learn_tiny.map.write_text(TINY)
@@ -111,28 +117,24 @@ def test_every_other_request_is_another_result(learn_tiny):
 
 def test_a_directory_of_another_request_is_refused(learn_tiny):
     first, second = (learn_tiny("--data-seed", seed) for seed in (1, 2))
-    mine, theirs = (os.path.dirname(report["files"]["fit"]) for report in (first, second))
+    mine, theirs = (os.path.dirname(report["files"]["solution"]) for report in (first, second))
     os.rename(mine, f"{mine}-away")
     os.rename(theirs, mine)
-    answer = learn_tiny("--data-seed", 1)
-    assert answer.status == 2
-    assert "differs in data_seed" in answer.err
-    assert "--overwrite" in answer.err
+    assert kind_of(learn_tiny("--data-seed", 1)) == "AlreadyExists"
     assert learn_tiny("--data-seed", 1, "--overwrite")["seeds"] == first["seeds"]
     os.remove(first["files"]["picture"])
-    answer = learn_tiny("--data-seed", 1)
-    assert (answer.status, "picture.png is missing" in answer.err) == (2, True)
+    assert kind_of(learn_tiny("--data-seed", 1)) == "AlreadyExists"
 
 
 def test_two_at_once_in_one_directory(learn_tiny, monkeypatch):
     """The second run, with other data, begins and ends while the first is training."""
     fit, reports = drogo.fit, []
 
-    def slow(data, **arguments):
+    def slow(*positional, **arguments):
         if not reports:
             reports.append(None)
             reports[0] = learn_tiny("--data-seed", 2)
-        return fit(data, **arguments)
+        return fit(*positional, **arguments)
 
     monkeypatch.setattr(drogo, "fit", slow)
     first = learn_tiny("--data-seed", 1)
@@ -148,28 +150,26 @@ def test_interrupted_and_resumed(learn_tiny, monkeypatch):
     """Ctrl-C leaves a checkpoint; --resume ends where an undisturbed run does."""
     fit = drogo.fit
 
-    def interrupted(data, *, callbacks, **arguments):
+    def interrupted(*positional, callbacks, **arguments):
         def stop(event):
             if event.update >= 5:
                 raise KeyboardInterrupt
 
-        return fit(data, callbacks=[*callbacks, stop], **arguments)
+        return fit(*positional, callbacks=[*callbacks, stop], **arguments)
 
-    many = ("--updates", 200, "--stop-early", "False")
+    many = ("--updates", 200, "--set", "stop_early=false")
     monkeypatch.setattr(drogo, "fit", interrupted)
     answer = learn_tiny(*many)
     assert answer.status == 130
     (directory,) = learn_tiny.out.iterdir()
     assert sorted(os.listdir(directory)) == ["checkpoint.npz", "request.json"]
     monkeypatch.setattr(drogo, "fit", fit)
-    answer = learn_tiny(*many)
-    assert answer.status == 2
-    assert "interrupted run. Continue it with --resume" in answer.err
+    assert kind_of(learn_tiny(*many)) == "AlreadyExists"
     updates = learn_tiny(*many, "--resume")["updates"]
     assert "checkpoint.npz" not in os.listdir(directory)
-    resumed = drogo.load(directory / "fit.npz").v
+    resumed = drogo.load(directory / "solution.npz").v
     assert learn_tiny(*many, "--overwrite")["updates"] == updates
-    whole = drogo.load(directory / "fit.npz").v
+    whole = drogo.load(directory / "solution.npz").v
     assert np.array_equal(resumed, whole)
 
 
@@ -188,23 +188,31 @@ def test_learning_curves_are_logged(learn_tiny, monkeypatch):
     monkeypatch.setattr(callbacks, "TensorBoard", Recorder)
     monkeypatch.setattr(callbacks, "WandB", Recorder)
     report = learn_tiny("--log", "tensorboard")
-    assert str(events[0][0][0]) == os.path.join(os.path.dirname(report["files"]["fit"]), "tensorboard")  # fmt: skip
+    assert str(events[0][0][0]) == os.path.join(os.path.dirname(report["files"]["solution"]), "tensorboard")  # fmt: skip
     assert events[-1] == (4, 4)
     assert learn_tiny("--log", "wandb") == report  # it is no part of the request
     learn_tiny("--log", "wandb", "--overwrite")
-    assert ((), {"project": "drogo", "name": os.path.basename(os.path.dirname(report["files"]["fit"]))}) in events  # fmt: skip
+    assert ((), {"project": "drogo", "name": os.path.basename(os.path.dirname(report["files"]["solution"]))}) in events  # fmt: skip
 
 
-@pytest.mark.parametrize("objective", ["natural_gdo", "log_gdo", "gdo"])
-def test_every_objective(learn_tiny, objective):
-    assert learn_tiny("--objective", objective)["config"]["objective"] == objective
+@pytest.mark.parametrize(
+    ("method", "name"),
+    [
+        ("regression", "Regression"),
+        ("natural-gdo", "NaturalGDO"),
+        ("log-gdo", "LogGDO"),
+        ("gdo", "GDO"),
+    ],
+)
+def test_every_method(learn_tiny, method, name):
+    assert learn_tiny("--method", method)["method"] == name
 
 
 def test_pixels(learn_tiny, monkeypatch):
     """The fit gets pictures. (A CNN takes long to compile; the tests of `fit` train one.)"""
     shapes = []
 
-    def stop(data, **arguments):
+    def stop(data, *positional, **arguments):
         shapes.append(data.observations.shape)
         raise KeyboardInterrupt
 
@@ -223,7 +231,7 @@ def test_a_tabular_environment_has_a_truth(command, tmp_path):
 
 @pytest.mark.slow
 def test_a_continuous_environment_is_checked_by_rollouts(command, tmp_path):
-    few = ("--seeds", 1, "--updates", 5, "--transitions", 1000, "--width", 16, "--depth", 2)
+    few = ("--seeds", 1, "--updates", 5, "--transitions", 1000, "--set", "width=16", "depth=2")
     ask = ("learn", "CartPole-v1", "--reward", -1, *few, "--certify", 2, "--out", tmp_path)
     answer = command(*ask)
     assert (answer.status, answer.err) == (0, "")
@@ -244,7 +252,7 @@ def test_the_picture_of_a_tabular_environment_shows_the_truth():
     mdp = world.mdp
     exact = dict(zip(mdp.states, drogo.exact.log_column(mdp, 20.0), strict=True))
     np.testing.assert_array_equal(truth["column"], [exact[int(s)] for s in data.observations])
-    fit = drogo.fit(data, lam=20.0, updates=2, truth=truth)
+    fit = drogo.fit(data, drogo.Column(), drogo.Drogo(updates=2), truth=truth)
     titles = [axes.get_title() for axes in pictures.learned(world, fit, truth, "how").axes]
     assert titles == ["exact column", "learned", "learned - exact", "learning curves"]
 
@@ -262,11 +270,11 @@ def test_an_environment_without_a_truth(command, tmp_path, monkeypatch, no_pictu
 def test_a_minigrid(command, tmp_path, monkeypatch):
     """With so many pictures that an MLP on the pixels that change is chosen for them."""
     needs.module("minigrid")
-    monkeypatch.setattr("drogo.config.MANY_IMAGES", 20)
+    monkeypatch.setattr("drogo.learn.method.MANY_IMAGES", 20)
     few = ("--seeds", 1, "--updates", 300, "--transitions", 5000, "--out", tmp_path)
     arguments = ("learn", "MiniGrid-Empty-5x5-v0", "--tile", 2, *few, "--json")
     report = json.loads(command(*arguments).out)
-    assert report["network"] == "mlp"
+    assert report["network"] == "MLP"
     assert report["seeds"][0]["cosine_column"] > 0.9
     assert json.loads(command(*arguments).out) == report
 
@@ -277,10 +285,10 @@ def test_a_continuous_environment(command, tmp_path, monkeypatch):
 
     coarse = partial(pictures.mountain_car_truth, nodes=(81, 81))
     monkeypatch.setattr(pictures, "mountain_car_truth", coarse)
-    few = ("--seeds", 1, "--updates", 5, "--transitions", 1000, "--width", 16, "--depth", 2)
+    few = ("--seeds", 1, "--updates", 5, "--transitions", 1000, "--set", "width=16", "depth=2")
     few += ("--certify", 0)
     report = json.loads(command("learn", "MountainCar-v0", *few, "--out", tmp_path, "--json").out)
-    assert report["network"] == "mlp"
+    assert report["network"] == "MLP"
     assert "cosine_column" in report["seeds"][0]
     assert len(list(tmp_path.glob("*/picture.png"))) == 1
 
@@ -313,7 +321,7 @@ def test_several_parts_of_a_dict(command, tmp_path, monkeypatch):
     (tmp_path / "pair_of_parts.py").write_text(WITH_DICT)
     seen = []
 
-    def stop(data, **arguments):
+    def stop(data, *positional, **arguments):
         seen.append(data.observations.tolist())
         raise KeyboardInterrupt
 
@@ -323,5 +331,5 @@ def test_several_parts_of_a_dict(command, tmp_path, monkeypatch):
     assert command(*arguments, "--key", "a").status == 130
     assert seen == [[[0.5, 0.0], [0.5, 1.0]], [[0.0], [1.0]]]
     names = sorted(path.name for path in (tmp_path / "out").iterdir())
-    assert names[0].startswith("Pair-v0-a-auto")
-    assert names[1].startswith("Pair-v0-b+a-auto")
+    assert names[0].startswith("Pair-v0-a-drogo")
+    assert names[1].startswith("Pair-v0-b+a-drogo")

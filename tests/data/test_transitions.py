@@ -1,27 +1,34 @@
-"""`Transitions`: merging, edges, checks, files."""
+"""`Transitions`: merging, selecting and joining, edges, checks, files."""
 
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+import needs
 from drogo import Transitions
-from drogo.data import spectral_radius
 from drogo.data.empirical import check_anchored
-from drogo.data.files import FORMAT
 from drogo.data.table import merge_equal
-from drogo.errors import DamagedFile, DataError, MissingFile
-from drogo.files import write_array_file
+from drogo.errors import (
+    AlreadyExists,
+    ArgumentError,
+    ArgumentTypeError,
+    DamagedFile,
+    DataError,
+    MissingFile,
+)
+from drogo.files import write_arrays
+from raising import raises
 
 
 def chain(**more):
     """Steps among states 0 and 1, and two into the terminal state 2."""
-    return Transitions.from_arrays(
-        observations=np.array([[0.0], [1.0], [0.0], [1.0], [1.0], [0.0]]),
-        next_observations=np.array([[1.0], [2.0], [1.0], [2.0], [0.0], [0.0]]),
-        reward=np.array([-1.0, -2.0, -1.0, -2.0, -2.0, -1.0]),
-        terminated=np.array([False, True, False, True, False, False]),
-        **more,
-    )
+    columns = {
+        "observations": np.array([[0.0], [1.0], [0.0], [1.0], [1.0], [0.0]]),
+        "next_observations": np.array([[1.0], [2.0], [1.0], [2.0], [0.0], [0.0]]),
+        "reward": np.array([-1.0, -2.0, -1.0, -2.0, -2.0, -1.0]),
+        "terminated": np.array([False, True, False, True, False, False]),
+    }
+    return Transitions.from_arrays(**{**columns, **more})
 
 
 def test_equal_observations_merge_in_order_of_appearance():
@@ -46,20 +53,109 @@ def test_zeros_of_different_sign_are_different_bits():
     assert len(table) == 2
 
 
+def test_numbers_count_for_every_transition():
+    data = chain(reward=-3.0, terminal_reward=-7.0)
+    assert data.reward.tolist() == [-3] * 6
+    assert data.terminal_reward.tolist() == [0, -7, 0, -7, 0, 0]
+
+
+def test_unknown_columns_name_the_known_one():
+    with raises(ArgumentTypeError, "actions") as caught:
+        chain(actions=[0, 1, 0, 1, 0, 1])
+    assert "did you mean action=" in str(caught.value)
+
+
+ACTION = {"action": [0, 1, 0, 1, 2, 0], "behaviour": np.full(6, 0.25)}
+COLUMNS = ("reward", "terminated", "truncated", "terminal_reward", "action", "behaviour", "weight")
+
+
+def assert_same(data, other, which=slice(None)):
+    """The same transitions as some of the others."""
+    for name in ("state", "next_state"):
+        seen, expected = (one.observations[getattr(one, name)] for one in (data, other))
+        assert np.array_equal(seen, expected[which])
+    for name in COLUMNS:
+        assert np.array_equal(getattr(data, name), getattr(other, name)[which])
+
+
+@given(st.lists(st.booleans(), min_size=6, max_size=6).filter(any))
+def test_a_selection_drops_the_observations_that_it_does_not_use(mask):
+    data = chain(**ACTION)
+    part = data[np.array(mask)]
+    assert_same(part, data, np.array(mask))
+    assert set(part.state) | set(part.next_state) == set(range(len(part.observations)))
+    assert part.n_actions == 3
+    assert_same(data[np.flatnonzero(mask)], part)
+
+
+def test_slices():
+    data = chain(**ACTION)
+    assert_same(data[1:4], data, slice(1, 4))
+    assert data[1:2].observations.ravel().tolist() == [1.0, 2.0]
+    for wrong in ([0.5, 1.0], np.zeros((2, 2), bool)):
+        with raises(ArgumentTypeError):
+            data[wrong]
+    with raises(ArgumentError):
+        data[[True, False]]
+    with raises(DataError):
+        data[6:]
+
+
+@given(st.integers(1, 5), st.booleans())
+def test_parts_are_joined_again(cut, known):
+    data = chain(**ACTION) if known else chain(action=ACTION["action"], behaviour=np.ones(6))
+    joined = data[:cut] + data[cut:]
+    assert_same(joined, data)
+    assert np.array_equal(joined.observations, data.observations)
+    assert joined.n_actions == 3
+
+
+def test_what_is_joined_must_fit_together():
+    data, other = chain(**ACTION), chain(action=ACTION["action"], default=np.full(6, 0.5))
+    joined = Transitions.concatenate([data, other, data])
+    assert (len(joined), joined.behaviour) == (18, None)
+    np.testing.assert_allclose(joined.default, [1 / 3] * 6 + [0.5] * 6 + [1 / 3] * 6)
+    images = Transitions.from_table(np.zeros((2, 3)), [0], [1], -1.0, [True])
+    for parts in ([], [data, chain()], [chain(), images]):
+        with raises(DataError, "parts"):
+            Transitions.concatenate(parts)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_only_transitions_are_joined():
+    with raises(ArgumentTypeError, "parts"):
+        chain() + "data.npz"
+
+
+def test_batches_are_one_pass_through_the_data():
+    data = chain(**ACTION)
+    batches = data.batches(4, seed=3)
+    assert [len(batch["reward"]) for batch in batches] == [4, 2]
+    joined = {name: np.concatenate([batch[name] for batch in batches]) for name in batches[0]}
+    order = np.random.default_rng(3).permutation(6)
+    assert np.array_equal(joined["observation"], data.observations[data.state[order]])
+    assert np.array_equal(joined["next_observation"], data.observations[data.next_state[order]])
+    for name in ("action", "reward", "terminated", "truncated"):
+        assert np.array_equal(joined[name], getattr(data, name)[order])
+    (whole,) = chain().batches(10, seed=None)
+    assert np.array_equal(whole["reward"], data.reward)
+    assert "action" not in whole
+    with raises(ArgumentError, "size"):
+        data.batches(0)
+
+
+def test_torch_loads_batches():
+    torch = needs.module("torch")
+    loader = torch.utils.data.DataLoader(chain().batches(4, seed=None), batch_size=None)
+    rewards = torch.cat([batch["reward"] for batch in loader])
+    assert rewards.tolist() == chain().reward.tolist()
+
+
 def test_edges_count_distinct_transitions():
     edges = chain().edges
-    found = {
-        (int(s), int(t), float(r), bool(e)): int(c)
-        for s, t, r, e, c in zip(
-            edges.state, edges.next_state, edges.reward, edges.terminated, edges.count, strict=True
-        )
-    }
-    assert found == {
-        (0, 0, -1.0, False): 1,
-        (0, 1, -1.0, False): 2,
-        (1, 0, -2.0, False): 1,
-        (1, 2, -2.0, True): 2,
-    }
+    columns = (edges.state, edges.next_state, edges.reward, edges.terminated, edges.count)
+    expected = [(0, 0, -1, 0, 1), (0, 1, -1, 0, 2), (1, 0, -2, 0, 1), (1, 2, -2, 1, 2)]
+    assert sorted(zip(*(column.tolist() for column in columns), strict=True)) == expected
     assert np.array_equal(edges.state[edges.of_transition], chain().state)
 
 
@@ -85,56 +181,49 @@ def test_absorbing_terminal_states():
 
 
 def test_save_and_load(tmp_path):
-    data = chain()
+    data = chain(**ACTION)
     data.save(tmp_path / "data.npz")
     again = Transitions.load(tmp_path / "data.npz")
     for name in data.__dataclass_fields__:
         assert np.array_equal(getattr(again, name), getattr(data, name))
-    with pytest.raises(FileExistsError):
+    with raises(AlreadyExists):
         data.save(tmp_path / "data.npz")
-    write_array_file(tmp_path / "old.npz", {}, {"format": "drogo transitions 2"})
-    with pytest.raises(ValueError, match="its format is 'drogo transitions 2', and"):
+    write_arrays(tmp_path / "old.npz", "another kind", {}, {})
+    with raises(DamagedFile):
         Transitions.load(tmp_path / "old.npz")
 
 
-BROKEN = {
-    "nan": ({"observations": [[np.nan], [1.0]]}, "observation 0 of the table has a NaN"),
-    "nan reward": ({"reward": [-1.0, np.nan]}, "the reward of transition 1 is nan"),
-    "shape": ({"next_observations": [[1.0, 2.0]] * 2}, "must have the same shape and type"),
-    "short": ({"terminated": [True]}, r"terminated has shape \(1,\); expected shape \(2,\)"),
-    "NaN flag": ({"terminated": [0.0, np.nan]}, "terminated of transition 1 is nan"),
-    "text flag": ({"terminated": ["no", "yes"]}, "terminated has the type <U3"),
-    "2 as flag": ({"truncated": [0, 2]}, "truncated of transition 1 is 2"),
-    "text reward": ({"reward": ["-1", "-2"]}, "reward has the type <U2"),
-    "complex reward": ({"reward": [-1 + 2j, -1]}, "reward has the type complex128"),
-    "masked": ({"reward": np.ma.array([-1.0, -1.0], mask=[0, 1])}, "reward is a masked array"),
-    "ragged": ({"reward": [[-1.0], [-1.0, 2.0]]}, "reward is not an array"),
-    "text": ({"observations": [["a"], ["b"]]}, "observations has the type <U1"),
-}
-
-
-@pytest.mark.parametrize("kind", BROKEN)
-def test_broken_data_say_what_is_wrong(kind):
-    change, message = BROKEN[kind]
+@pytest.mark.parametrize(
+    ("argument", "value"),
+    [
+        ("observations", [[np.nan], [1.0]]),
+        ("observations", [["a"], ["b"]]),
+        ("next_observations", [[1.0, 2.0]] * 2),
+        ("reward", [-1.0, np.nan]),
+        ("reward", ["-1", "-2"]),
+        ("reward", [-1 + 2j, -1]),
+        ("reward", np.ma.array([-1.0, -1.0], mask=[0, 1])),
+        ("reward", [[-1.0], [-1.0, 2.0]]),
+        ("terminated", [True]),
+        ("terminated", [0.0, np.nan]),
+        ("terminated", ["no", "yes"]),
+        ("truncated", [0, 2]),
+        ("terminal_reward", np.inf),
+    ],
+)
+def test_broken_columns(argument, value):
     good = {
         "observations": [[0.0], [1.0]],
         "next_observations": [[1.0], [2.0]],
         "reward": [-1.0, -1.0],
         "terminated": [False, True],
     }
-    with pytest.raises(DataError, match=message):
-        Transitions.from_arrays(**{**good, **change})
-
-
-def test_remedies_are_those_of_the_caller():
-    data = Transitions.from_table(np.arange(2), [0], [1], [0.0], [True])
-    with pytest.raises(DataError, match=r"Give a step cost, for example collect\(") as caught:
-        check_anchored(data, 1.0)  # a state that was seen once
-    assert caught.value.for_command_line.endswith("for example --reward=-1.")
+    with raises(DataError, argument):
+        Transitions.from_arrays(**{**good, argument: value})
 
 
 def loop(reward, ends=True):
-    """State 0 leads to itself and to 1 equally often, and 1 back to 0 or, if it ends, to the end.
+    """State 0 leads to itself and to 1 equally often, and 1 back to 0 or to the terminal state.
 
     W is [[g/2, g/2], [h/2, 0]] with g = exp(reward) and h = exp(-1) at lam 1.
     """
@@ -150,59 +239,43 @@ def loop(reward, ends=True):
 def test_the_spectral_radius_of_data_by_hand():
     g, h = np.exp(0.5), np.exp(-1.0)
     expected = (g / 2 + np.sqrt(g**2 / 4 + g * h)) / 2  # x^2 = g/2 x + g h / 4
-    assert spectral_radius(loop(0.5), 1.0) == pytest.approx(expected, abs=1e-13)
-    with pytest.raises(DataError, match="estimated from states that repeat"):
-        spectral_radius(Transitions.from_table(np.arange(2), [0], [1], [0.0], [True]), 1.0)
+    assert loop(0.5).spectral_radius(1.0) == pytest.approx(expected, abs=1e-13)
+    with raises(DataError):
+        Transitions.from_table(np.arange(2), [0], [1], [0.0], [True]).spectral_radius(1.0)
+    with raises(ArgumentError, "lam"):
+        loop(0.5).spectral_radius(0.0)
 
 
-def test_what_terminal_states_cannot_hold_in_place():
-    with pytest.raises(DataError, match=r"none of the 8 .* is terminated.*drifts.*never ends, use"):
+def test_data_that_terminal_states_cannot_anchor():
+    with raises(DataError, "terminated"):
         check_anchored(loop(-1.0, ends=False), 1.0)
-    with pytest.raises(
-        DataError, match=r"4 of 8 rewards are not negative \(transition 0: 1\).*radius .* is 1\.523"
-    ):
+    with raises(DataError, "reward") as caught:
         check_anchored(loop(1.0), 1.0)
-    with pytest.warns(UserWarning, match="4 of 8 rewards are not negative. The vector is finite"):
+    assert caught.value.for_command_line.endswith("for example --reward=-1.")
+    with pytest.warns(UserWarning, match="4 of 8 rewards"):
         check_anchored(loop(0.0), 1.0)
     check_anchored(loop(-0.5), 1.0)
 
 
 def test_no_transitions():
     empty = np.zeros((0, 1))
-    with pytest.raises(DataError, match="there are no transitions"):
+    with raises(DataError):
         Transitions.from_arrays(empty, empty, [], [])
 
 
-@pytest.mark.parametrize(
-    ("state", "message"),
-    [
-        ([0.5, 1.0], "state has the type float64; indices must be whole numbers"),
-        ([0, 2**32], "state points outside the table of 3 observations"),
-        ([-1, 0], "state points outside the table"),
-        ([True, False], "state has the type bool"),
-        ([[0], [1]], r"state has shape \(2, 1\); expected one dimension"),
-    ],
-)
-def test_indices_are_not_converted_in_silence(state, message):
-    with pytest.raises(DataError, match=message):
-        Transitions.from_table([[0.0], [1.0], [2.0]], state, [1, 2], [-1, -1], [False, True])
+@pytest.mark.parametrize("state", [[0.5, 1.0], [0, 2**32], [-1, 0], [True, False], [[0], [1]]])
+def test_indices_are_not_converted_in_silence(state):
+    columns = ([-1, -1], [False, True])
+    with raises(DataError, "state"):
+        Transitions.from_table([[0.0], [1.0], [2.0]], state, [1, 2], *columns)
+    with raises(DataError, "next_state"):
+        Transitions.from_table([[0.0], [1.0], [2.0]], [0, 1], [1], *columns)
 
 
-def test_a_later_write_cannot_get_round_the_checks():
+def test_a_later_write_cannot_circumvent_the_checks(tmp_path):
     table, reward = np.arange(3.0)[:, None], np.array([-1.0, -1.0])
     known = {"action": [1, 0], "behaviour": [0.5, 0.5], "default": [0.5, 0.5]}
-    data = Transitions.from_table(table, [0, 1], [1, 2], reward, [False, True], **known)
-    table[0], reward[0] = np.nan, 5.0
-    assert data.observations[0] == 0
-    assert data.reward[0] == -1
-    for name in set(data.__dataclass_fields__) - {"n_actions"}:
-        with pytest.raises(ValueError, match="read-only"):
-            getattr(data, name)[0] = 1
-
-
-def test_neither_can_a_write_to_what_is_shared(tmp_path):
-    columns = ([0, 1], [1, 2], [-1.0, -1.0], [False, True])
-    table = np.arange(3.0)[:, None]
+    columns = ([0, 1], [1, 2], reward, [False, True])
     view = table.view()
     view.flags.writeable = False
 
@@ -210,15 +283,18 @@ def test_neither_can_a_write_to_what_is_shared(tmp_path):
         def __array__(self, dtype=None, copy=None):
             return table
 
-    for shared in (view, Owner()):
-        data = Transitions.from_table(shared, *columns)
-        table[0] = np.nan  # the owner may still write
-        assert data.observations[0] == 0
-        table[0] = 0.0
-    path = tmp_path / "table.bin"
-    table.tofile(path)
-    with pytest.raises(DataError, match="memory map that can be written to.*mode='r'"):
-        Transitions.from_table(np.memmap(path, float, "r+", shape=(3, 1)), *columns)
+    for shared in (table, view, Owner()):
+        data = Transitions.from_table(shared, *columns, **known)
+        table[0], reward[0] = np.nan, 5.0  # the owner may still write
+        assert (data.observations[0], data.reward[0]) == (0, -1)
+        table[0], reward[0] = 0.0, -1.0
+    for part in (data, data[:1], data + data):
+        for name in set(data.__dataclass_fields__) - {"n_actions"}:
+            assert not getattr(part, name).flags.writeable
+    table.tofile(tmp_path / "table.bin")
+    writeable = np.memmap(tmp_path / "table.bin", float, "r+", shape=(3, 1))
+    with raises(DataError, "observations"):
+        Transitions.from_table(writeable, *columns)
 
 
 def test_observations_in_a_file_are_read_only_from_beside_it(tmp_path):
@@ -226,31 +302,33 @@ def test_observations_in_a_file_are_read_only_from_beside_it(tmp_path):
     file = tmp_path / "deep" / "table.bin"
     np.arange(3.0)[:, None].tofile(file)
     table = np.memmap(file, np.float64, mode="r", shape=(3, 1))
-    data = Transitions.from_table(table, [0, 1], [1, 2], [-1, -1], [False, True])
-    with pytest.raises(ValueError, match="Save to .*deep"):
+    data = Transitions.from_table(table, [0, 1], [1, 2], -1.0, [False, True])
+    with raises(ArgumentError, "path"):
         data.save(tmp_path / "data.npz")
     data.save(tmp_path / "deep" / "data.npz")
     moved = (tmp_path / "deep").rename(tmp_path / "moved")
     assert Transitions.load(moved / "data.npz").observations[2] == 2
+    assert (data[:1] + data[1:]).observations is table
+    with raises(DataError, "parts"):
+        Transitions.concatenate([data, chain()])
 
 
-HEADERS = {
-    "elsewhere": ({"file": "/etc/passwd"}, "is in|not beside it"),
-    "above": ({"file": "../table.bin"}, "not beside it"),
-    "objects": ({"dtype": "O"}, "its observations have the type O"),
-    "structure": ({"dtype": "f8,O"}, "its observations have the type"),
-    "negative": ({"shape": [-3, 1]}, "its observations have the shape"),
-    "huge": ({"shape": [2**60, 2**60]}, "does not exist or does not have"),
-    "scalar": ({"shape": []}, "its observations have the shape"),
-    "none": ({"shape": None}, "its observations have the shape"),
-}
-
-
-@pytest.mark.parametrize("kind", HEADERS)
-def test_headers_are_read_with_suspicion(kind, tmp_path):
-    change, message = HEADERS[kind]
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"file": "/etc/passwd"},
+        {"file": "../table.bin"},
+        {"dtype": "O"},
+        {"dtype": "f8,O"},
+        {"shape": [-3, 1]},
+        {"shape": [2**60, 2**60]},
+        {"shape": []},
+        {"shape": None},
+    ],
+)
+def test_headers_are_validated(change, tmp_path):
     np.arange(3.0)[:, None].tofile(tmp_path / "table.bin")
-    settings = {"format": FORMAT, "file": "table.bin", "dtype": "<f8", "shape": [3, 1]}
+    settings = {"file": "table.bin", "dtype": "<f8", "shape": [3, 1]}
     columns = {
         "state": np.array([0, 1]),
         "next_state": np.array([1, 2]),
@@ -259,8 +337,8 @@ def test_headers_are_read_with_suspicion(kind, tmp_path):
         "truncated": np.zeros(2, dtype=bool),
         "terminal_reward": np.zeros(2),
     }
-    write_array_file(tmp_path / "good.npz", columns, settings)
+    write_arrays(tmp_path / "good.npz", "transitions", columns, settings)
     assert len(Transitions.load(tmp_path / "good.npz")) == 2
-    write_array_file(tmp_path / "bad.npz", columns, {**settings, **change})
-    with pytest.raises((DamagedFile, MissingFile), match=f"bad.npz.*({message})"):
+    write_arrays(tmp_path / "bad.npz", "transitions", columns, {**settings, **change})
+    with raises(MissingFile if change == {"shape": [2**60, 2**60]} else DamagedFile):
         Transitions.load(tmp_path / "bad.npz")

@@ -1,4 +1,4 @@
-"""`collect` on the `VecEnv` of Stable-Baselines3, and on what it cannot step."""
+"""`collect` on the `VecEnv` of Stable-Baselines3."""
 
 import gymnasium
 import numpy as np
@@ -9,8 +9,6 @@ from gymnasium.wrappers import TimeLimit
 
 import needs
 from drogo import collect
-from drogo.data.vec_env import as_gymnasium
-from drogo.errors import ArgumentTypeError
 
 LENGTH = 6
 
@@ -24,22 +22,22 @@ class Line(gymnasium.Env):
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
         self.at = int(self.np_random.integers(1, LENGTH))
-        return self.seen(), {}
+        return self.observe(), {}
 
     def step(self, action):
         self.at = max(0, self.at + (1 if action else -1))
         over = self.at == LENGTH
         info = {"terminal_reward": -3.0} if over else {}
-        return self.seen(), -1.0 - 3.0 * over, over, False, info
+        return self.observe(), -1.0 - 3.0 * over, over, False, info
 
-    def seen(self):
+    def observe(self):
         return np.array([self.at], dtype=np.float32)
 
 
 class WithDict(Line):
     observation_space = spaces.Dict({"place": spaces.Discrete(LENGTH + 1), "at": Line.observation_space})  # fmt: skip
 
-    def seen(self):
+    def observe(self):
         return {"place": self.at, "at": np.array([self.at])}  # of another type than the space says
 
 
@@ -65,7 +63,7 @@ def test_the_same_transitions_as_from_a_vector_of_gymnasium(vec_env):
         SyncVectorEnv([limited] * 3, autoreset_mode=AutoresetMode.SAME_STEP), 500, seed=0
     )
     assert theirs.observations.dtype == np.float32
-    # A VecEnv does not tell that an episode was also cut off in the step that terminated it.
+    # A VecEnv does not report that an episode was also cut off in the step that terminated it.
     assert np.array_equal(theirs.truncated, ours.truncated & ~ours.terminated)
     np.testing.assert_array_equal(rows(theirs), rows(ours))
 
@@ -99,8 +97,3 @@ def test_a_policy_gets_the_batch(vec_env):
 
     data = collect(vec_env.DummyVecEnv([limited] * 2), 50, seed=0, policy=right)
     assert (data.observations[data.next_state] > data.observations[data.state]).all()
-
-
-def test_anything_else_is_refused():
-    with pytest.raises(ArgumentTypeError, match="env is a builtins.str; it must be a Gymnasium"):
-        as_gymnasium("CartPole-v1")

@@ -3,14 +3,11 @@
 import random
 
 import numpy as np
-import pytest
 
-from drogo.agents.counting import run_counting
-from drogo.runs.job import Outcome
-from drogo.statistics import Interval
+from drogo.engines.job import Outcome
 from drogo.worlds import river_swim
-from drogo_paper import counts, published, report
-from drogo_paper.jobs.counts import runs
+from drogo_paper import counts, report
+from drogo_paper.agents.counting import run_counting
 from drogo_paper.scope import Scope
 
 
@@ -54,21 +51,14 @@ def published_script(world, seed, episodes, steps):
 def test_the_published_random_numbers():
     """Our agents with them are the published script's, step by step."""
     world, seed, steps = river_swim(), 3, 100
-    chance = runs.Replayed(world, 0.01, seed)
-    found = []
+    chance = counts.Replayed(world, 0.01, seed)
+    returns = []
     for _ in range(3):
-        table = runs.make_counts(world, runs.DEFAULT, 1)
-        found.append(run_counting(world, chance, step_size=0.25, counts=table, steps=steps).returns)
-    assert np.concatenate(found).tolist() == published_script(world, seed, 3, steps)
-    assert np.ptp(found) > 0
-
-
-def test_published_means():
-    assert published.counts("six-arms", runs.DEFAULT) == 3_518_000
-    assert published.counts("six-arms", runs.Q_LEARNING) is None
-    assert published.verdict_of_mean(Interval(2.0, 1.0, 3.0), 2.5) == "the published mean is inside"
-    outside = published.verdict_of_mean(Interval(2.0, 1.0, 3.0), 4.0)
-    assert outside == "-50 %, the published mean is outside"
+        table = counts.make_counts(world, counts.DEFAULT, 1)
+        agent = run_counting(world, chance, step_size=0.25, counts=table, steps=steps)
+        returns.append(agent.returns[0])
+    assert returns == published_script(world, seed, 3, steps)
+    assert np.ptp(returns) > 0
 
 
 def record(job):
@@ -81,7 +71,6 @@ def test_the_answer(monkeypatch):
     monkeypatch.setattr(counts, "MANY", 1000)
     whole = counts.answer(Scope(), record)
     (table,) = whole.tables
-    assert [row[:2] for row in table.rows[:5]] == [["river-swim", name] for name in runs.METHODS]
     third = table.rows[2]
     assert third[2:4] == ["2,964", "2,000.0"]
     assert third[4].startswith("2,000 [")
@@ -92,7 +81,7 @@ def test_the_answer(monkeypatch):
     assert len(counts.jobs(Scope(), record)) == 12
 
 
-def test_a_quick_look_is_not_judged():
+def test_a_quick_look_has_no_verdict():
     quick = counts.answer(Scope(quick=True), record)
     text = report.as_markdown({"a": quick}, {}, "").partition("## Deviations")[0]
     assert "2,964" not in text
@@ -101,12 +90,7 @@ def test_a_quick_look_is_not_judged():
 
 
 def test_a_job_of_each_kind(tmp_path):
-    for method in runs.METHODS:
+    for method in counts.METHODS:
         settings = {"world": "six-arms", "method": method, "agents": 2, "seed": None, "steps": 20}
-        outcome = runs.count_runs(settings, tmp_path, lambda share: None)
+        outcome = counts.count_runs(settings, tmp_path, lambda share: None)
         assert outcome.arrays["returns"].shape == (2,)
-
-
-@pytest.mark.parametrize("world", ["river-swim", "six-arms"])
-def test_settings_are_complete(world):
-    assert {method for where, method in runs.SETTINGS if where == world} == set(runs.METHODS)

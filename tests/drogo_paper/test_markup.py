@@ -7,8 +7,7 @@ import markdown
 import pytest
 from markdown_it import MarkdownIt
 
-from drogo_paper import markup, report
-from drogo_paper.scope import Answer, Scope, Table
+from drogo_paper import markup
 
 NAMES = [
     "a|b", "a*b*c", "_a_", "__init__", "grid_room", "<b>x</b>", "$x$ and $y$", "one ` two ` three",
@@ -36,14 +35,3 @@ def test_markdown_shows_what_html_shows(name, render):
     table = render(f"| head | next |\n| --- | --- |\n| {cell} | end |\n")
     assert table.count("<td") == 2
     assert shown(table) == shown(f"head next {markup.as_html(name)} end")
-
-
-def test_every_part_of_a_report_is_escaped():
-    odd = "a|b *c* _d_ <e> $f$ `g"
-    answer = Answer(odd, odd, odd, {}, [Table([odd, odd], [[odd, odd]], odd)], notes=[odd])
-    about = {**report.facts(Scope(), []), "machines": odd}
-    text = report.as_markdown({"odd": answer}, about, "figures", [odd])
-    page = KINDS["CommonMark"](text)
-    assert shown(page).count(odd) == 11  # absent, title, source, verdict, table (5), note, fact
-    assert "<e>" not in page
-    assert not re.search("<em>", page)

@@ -6,25 +6,30 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from drogo import collect, fit
+from drogo import GDO, Column, collect, fit
 from drogo.exact import log_eigenvector
-from drogo.learn.objectives import GDO, Numbers, Sample
+from drogo.learn import Optimiser, Sample, Table
 from drogo.worlds.grid import GridWorld
 from drogo_paper import theory
-from drogo_paper.jobs.objectives import IntendedGDO
+from drogo_paper.recipes import IntendedGDO
 
 P = np.array([[0, 1, 0], [0.5, 0, 0.5], [0, 0, 1]])
 COST, U = np.array([2.0, 3.0, 1.0]), np.array([1.0, 2.0, 3.0])
 """A chain of three states, the last of which absorbs: R = diag(2, 3, 1) and u = (1, 2, 3)."""
 
 
+def sample(cost, moment):
+    one = jnp.ones(())
+    numbers = (jnp.log(jnp.float32(cost)), jnp.asarray(False), jnp.float32(moment), None, one, one)
+    return Sample(Column(), *numbers)
+
+
 def summed(kind):
     """The expected loss of a state, without its penalty, summed over the states of the chain."""
-    objective = kind(Numbers(penalty=0.0))
+    method = kind(penalty=1e-9)
 
     def loss(s, t):
-        sample = Sample(jnp.log(jnp.float32(COST[s])), jnp.asarray(False), jnp.float32(0))
-        return float(objective.loss(jnp.float32(U[s]), jnp.float32(U[t]), sample))
+        return float(method.loss(jnp.float32(U[s]), jnp.float32(U[t]), sample(COST[s], 0.0)))
 
     return sum(P[s, t] * loss(s, t) for s in range(3) for t in range(3))
 
@@ -32,11 +37,9 @@ def summed(kind):
 def test_value_and_slopes_by_hand():
     """u = 2, u' = 1, cost 3: 4*4 - 2 + 0.5*(4-1)*(4-1) = 18.5, d/du = 16 - 1 + 0.5*4*3 = 21, and
     d/du' = -2."""
-    objective = IntendedGDO(Numbers(penalty=0.5, target_norm=1.0))
-    sample = Sample(jnp.log(jnp.float32(3)), jnp.asarray(False), jnp.float32(4))
-    point = jnp.float32(2), jnp.float32(1)
-    found = jax.value_and_grad(lambda a, b: objective.loss(a, b, sample), (0, 1))(*point)
-    assert [float(number) for number in jax.tree.leaves(found)] == pytest.approx([18.5, 21.0, -2.0])
+    method, point = IntendedGDO(penalty=0.5), (jnp.float32(2), jnp.float32(1))
+    both = jax.value_and_grad(lambda a, b: method.loss(a, b, sample(3.0, 4.0)), (0, 1))(*point)
+    assert [float(number) for number in jax.tree.leaves(both)] == pytest.approx([18.5, 21.0, -2.0])
 
 
 def test_its_mean_is_the_intended_form():
@@ -61,11 +64,13 @@ def test_it_learns_the_eigenvector_that_the_paper_defines():
     env = gymnasium.make("drogo/GridWorld-v0", world=world, observation="state")
     data = collect(env, 50_000, seed=0)
     truth = {"transition": log_eigenvector(world.mdp, 20.0, "transition")}
-    options = {"preset": "paper", "truth": truth, "step_size": 1e-3, "updates": 2000}
-    options["full_batches"] = True
+    rest = {"network": Table(), "optimiser": Optimiser("rmsprop", 1e-3, "constant")}
+    settings = {"updates": 2000, "batch_size": "all", "weigh_actions": False, "stop_early": False}
     far = [
-        fit(data, objective=objective, **options).history["difference_transition"][-1, 0]
-        for objective in (IntendedGDO, "gdo")
+        fit(data, Column(), kind(**settings), truth=truth, **rest).history["difference_transition"][
+            -1, 0
+        ]
+        for kind in (IntendedGDO, GDO)
     ]
     assert far[0] < 0.05
     assert far[1] > 1

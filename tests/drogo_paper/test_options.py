@@ -1,22 +1,17 @@
-"""Option discovery as published: worlds, walks and the answer."""
+"""The questions on options: published walks, the best policy by hand, and the answers."""
 
 import numpy as np
 import pytest
 
-from drogo.runs.job import Outcome
+from drogo.engines.job import Outcome
 from drogo.worlds.grid import GridWorld
-from drogo_paper import options, published, report
-from drogo_paper.jobs.options import runs, settings
+from drogo_paper import hindrance, options, options_plain, options_returns, report
+from drogo_paper.jobs import options as runs
+from drogo_paper.jobs.options import greedy_return, solve_tried
 from drogo_paper.scope import Scope
 
-
-@pytest.mark.parametrize("name", options.ITERATIONS)
-def test_worlds_without_their_goal(name):
-    world, goal = GridWorld.load(name).without_goals(), GridWorld.load(name).terminal
-    assert not world.terminal.any()
-    assert (world.reward[goal] == -1).all()
-    assert (world.reward == -20).sum() == GridWorld.load(name).low_reward.sum()
-    assert (world.next_state[goal] != np.flatnonzero(goal)[:, None]).any()
+CORRIDOR = GridWorld.parse("######\n#S..G#\n######")
+RIGHT, DOWN, LEFT, UP = range(4)
 
 
 def test_the_published_walks():
@@ -25,49 +20,105 @@ def test_the_published_walks():
         GridWorld.load("four-rooms").without_goals(), range(1, 11), 50
     )
     assert visited.mean() == pytest.approx(0.7627, abs=0.0003)
-    assert reward.sum(axis=1).mean() * settings.STEPS == pytest.approx(-12_760, abs=10)
-
-
-def test_published_numbers():
-    assert published.options("grid-room", settings.RACE) == {
-        "visited": (0.725, 0.01), "visited at the end": (0.92, 0.01), "reward": (-14.8, 0.1),
-    }  # fmt: skip
-    assert published.options("grid-room", settings.UNTRIED) is None
+    assert reward.sum(axis=1).mean() * runs.STEPS == pytest.approx(-12_760, abs=10)
 
 
 def test_a_job_of_each_method(tmp_path):
-    for method in settings.METHODS:
+    for method in runs.METHODS:
         asked = {"world": "grid-task", "method": method, "seeds": 2, "iterations": 2}
         arrays = runs.discover_options(asked, tmp_path, lambda share: None).arrays
-        assert arrays["visited"].shape == (2, 2 * (settings.STEPS + 1))
+        assert arrays["visited"].shape == (2, 2 * (runs.STEPS + 1))
         assert arrays["reward"].shape == (2, 2)
 
 
+def test_the_best_policy_in_what_was_tried_by_hand():
+    """Right was tried twice from the start, and left: the rest is worth -10."""
+    tried = np.zeros((2, 4, 4), dtype=bool)
+    tried[:, 0, RIGHT] = tried[:, 1, RIGHT] = tried[:, 1, LEFT] = True
+    tried[1, 2, RIGHT] = True
+    q = solve_tried(CORRIDOR, tried, untried=-10.0, discount=0.5)
+    # Going to and fro for ever is worth -2, and better than -10, which is all that is behind.
+    np.testing.assert_allclose(q[0, :2, RIGHT], [-2, -6])
+    np.testing.assert_allclose(q[0, 1, LEFT], -2)
+    np.testing.assert_allclose(q[1, :3, RIGHT], [-1.75, -1.5, -1])
+    assert (q[0, 2] == -10).all()
+    assert (q[:, 3] == 0).all()
+    assert greedy_return(CORRIDOR, q.argmax(axis=2), 9).tolist() == [-9, -3]
+
+
+def test_jobs(tmp_path):
+    for method in (runs.QL, runs.RACE):
+        asked = {"world": "grid-maze", "method": method, "seeds": 2, "iterations": 2}
+        arrays = runs.discover_returns(asked, tmp_path, lambda share: None).arrays
+        assert arrays["visited"].shape == (2, 2 * (runs.STEPS + 1))
+        assert arrays["reward"].shape == arrays["returns"].shape == (2, 2)
+        assert (arrays["returns"] <= -73).all()
+
+
 def record(job):
-    """RACE sees all at once, and pays 1 a step."""
-    seeds, iterations = job.settings["seeds"], job.settings["iterations"]
-    pays = -1.0 if job.settings["method"] == settings.RACE else -2.0
+    """RACE ends at -75, and other methods at -90; agents with options are optimal half as often. RACE
+    pays 1 a step, and other methods 2."""
+    name, seeds = job.settings["world"], job.settings["seeds"]
+    if job.function.endswith(":train"):
+        optimal = np.arange(100) >= np.linspace(50, 95, len(hindrance.KINDS))[:, None, None]
+        returns = np.where(np.tile(optimal, (1, seeds, 1)), -17.0, -100.0)
+        flat = np.full((len(hindrance.KINDS), seeds), 3.0)
+        arrays = dict.fromkeys(("steps_to_optimal", "arrival", "reward", "inside", "low"), flat)
+        return Outcome({**arrays, "returns": returns}, {"best": -17.0})
+    iterations, race = job.settings["iterations"], job.settings["method"] == runs.RACE
+    steps = runs.steps_of(name)
     arrays = {
-        "visited": np.full((seeds, iterations * (settings.STEPS + 1)), 0.953),
-        "reward": np.full((seeds, iterations), pays),
+        "visited": np.full((seeds, iterations * (steps + 1)), 0.953),
+        "reward": np.full((seeds, iterations), -1.0 if race else -2.0),
+        "returns": np.full((seeds, iterations), -75.6 if race else -90.0),
     }
     return Outcome(arrays, {"inaccurate": 1})
 
 
-def test_the_answer():
+def test_the_answer_on_returns(monkeypatch):
+    monkeypatch.setattr(options_returns, "_figure", lambda found: None)
+    whole = options_returns.answer(Scope(), record)
+    rows = {tuple(row[:2]): row[2:] for row in whole.tables[0].rows}
+    assert rows["grid-room", runs.RACE] == ["-75.6", "-93.4 (outside)", "-75.6", "-75.6"]
+    assert rows["grid-room", runs.UNTRIED][1::2] == ["-", "-"]
+    assert rows["grid-maze-large", runs.QL][1::2] == ["-", "-200.0 (outside)"]
+    assert "RACE and CEO end at -75.6 and -90.0 in grid-room" in whole.verdict
+    assert "RACE is equal in grid-task" in whole.notes[1]
+    asked = options_returns.jobs(Scope(), record)
+    assert (len(asked), {job.settings["seeds"] for job in asked}) == (30, {50})
+
+
+def test_the_answer_in_plain_worlds():
+    whole = options_plain.answer(Scope(), record)
+    rows = {tuple(row[:2]): row[2:] for row in whole.tables[0].rows}
+    assert rows["grid-task-plain", runs.RACE] == ["0.953", "0.953", "0.95", "1.000 (outside)"]
+    assert rows["grid-task-plain", runs.CEO][1] == "-"
+    assert len(options_plain.jobs(Scope(), record)) == 16
+
+
+def test_the_answer_on_hindrance():
+    whole = hindrance.answer(Scope(), record)
+    rows = {tuple(row[:2]): row[2:] for row in whole.tables[0].rows}
+    assert rows["grid-room", hindrance.NONE][1:3] == ["0.500 [0.500, 0.500]", "-"]
+    assert rows["grid-room", hindrance.RACE][2].startswith("hinders (-0.2")
+    assert "begin at -100, eigenoptions, beforehand: 4 hinders; CEO, online: 4" in whole.verdict
+    assert len(hindrance.jobs(Scope(), record)) == 8
+
+
+def test_the_answer_on_exploration():
     whole = options.answer(Scope(), record)
-    (table,) = whole.tables
-    by_name = {tuple(row[:2]): row[2:] for row in table.rows}
-    race = by_name["grid-task", settings.RACE]
+    by_name = {tuple(row[:2]): row[2:] for row in whole.tables[0].rows}
+    race = by_name["grid-task", runs.RACE]
     assert race == ["0.953", "0.953", "0.95", "1.00 (outside)", "-5.0", "-12.1 (outside)"]
-    assert by_name["grid-task", settings.UNTRIED][1::2] == ["-", "-", "-"]
+    assert by_name["grid-task", runs.UNTRIED][1::2] == ["-", "-", "-"]
     assert "RACE costs less than CEO in all worlds" in whole.verdict
     assert "24 of them were not accurate" in whole.notes[0]
     assert len(options.jobs(Scope(), record)) == 24
 
 
-def test_a_quick_look_is_not_judged():
-    quick = options.answer(Scope(quick=True, seeds=2), record)
+@pytest.mark.parametrize("question", [options, options_plain, options_returns, hindrance])
+def test_a_quick_look_has_no_verdict(question):
+    quick = question.answer(Scope(quick=True, seeds=2), record)
     text = report.as_markdown({"a": quick}, {}, "").partition("## Deviations")[0]
-    assert "published" not in text.partition("| --- |")[2]
     assert "too short for a verdict" in text
+    assert "outside" not in text

@@ -3,24 +3,17 @@
 import json
 import re
 from dataclasses import replace
-from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 import pytest
 
-import drogo_paper.jobs
-from drogo.agents import Grid
-from drogo.cli import main
+from drogo.engines.job import Outcome, perform
+from drogo.engines.store import Store
 from drogo.errors import RunsFailed
-from drogo.runs.job import Job, Outcome, perform
-from drogo.runs.store import Store
 from drogo_paper import (
     ablation,
     ablation_answer,
-    ablation_network,
-    ablation_tabular,
-    fits,
     formulations,
     questions,
     report,
@@ -29,9 +22,11 @@ from drogo_paper import (
     shaping_successor,
     theory,
 )
-from drogo_paper.jobs.shaping import ARRAYS
-from drogo_paper.jobs.successor import USUAL
+from drogo_paper.agents import Grid
 from drogo_paper.scope import Scope
+from drogo_paper.shaping import ARRAYS
+from drogo_paper.shaping_successor import USUAL
+from raising import raises
 
 TINY = Scope("fast", 2, quick=True)
 
@@ -59,8 +54,9 @@ def tiny(monkeypatch):
         monkeypatch.setattr(module, "WORLDS", ("grid-task",))
         monkeypatch.setattr(module, "SEARCHED", "grid-task")
     few = {"objectives": ("natural_gdo", "drogo"), "quick_updates": 20}
-    monkeypatch.setattr(ablation_tabular, "TABULAR", replace(ablation.TABULAR, **few))
-    monkeypatch.setattr(ablation_network, "NETWORK", replace(ablation.NETWORK, **few))
+    for kind in (ablation.TABULAR, ablation.NETWORK):
+        question = ablation_answer.question(replace(kind, **few))
+        monkeypatch.setitem(ablation_answer.QUESTIONS, kind.name, question)
     monkeypatch.setattr(ablation, "TRANSITIONS", 2000)
 
 
@@ -92,11 +88,6 @@ def test_theory_holds():
     assert set(verdicts.values()) == {"holds"}
 
 
-def test_ring_shows_what_the_successor_representation_cannot_see():
-    numbers = questions.find("ring").answer(TINY, lambda job: None).numbers
-    assert numbers["low-reward cells crossed"] == {"SR": 5, "DR": 0}
-
-
 def test_the_search_takes_the_best(monkeypatch):
     found = Outcome(
         {"cosine_transition": np.array([[[0.1, 0.1]], [[0.9, 0.7]], [[np.nan, 1.0]]])},
@@ -106,23 +97,20 @@ def test_the_search_takes_the_best(monkeypatch):
     assert best == {"step_size": 3, "penalty": 4}
 
 
-def run(capsys, *arguments):
-    status = 0
-    try:
-        main(list(arguments))
-    except SystemExit as stop:
-        status = int(stop.code or 0)
-    captured = capsys.readouterr()
-    return captured.out, captured.err, status
+def error_of(answer):
+    """The kind and the argument of the error that a command printed as JSON."""
+    assert answer.status == 2
+    error = json.loads(answer.out)
+    return error["kind"], error["argument"]
 
 
 @pytest.mark.slow
-def test_the_command_and_its_page(capsys, tmp_path, monkeypatch):
+def test_the_command_and_its_page(command, tmp_path, monkeypatch):
     monkeypatch.setattr(report, "as_png", lambda figure, dpi: b"a picture")  # the page's tests draw
     monkeypatch.setattr(formulations, "LAMBDAS", formulations.LAMBDAS[-2:])
-    out, err, status = run(capsys, "reproduce", "ring", "--quick", "--out", str(tmp_path))
-    assert (status, err) == (0, "")
-    assert "Figure 1" in out
+    answer = command("reproduce", "ring", "--quick", "--out", tmp_path)
+    assert (answer.status, answer.err) == (0, "")
+    assert "Figure 1" in answer.out
     directory = tmp_path / "fast-2seeds-quick"
     page = (directory / "report.html").read_text()
     assert "http" not in re.sub(r"base64,[^\"]+", "", page)
@@ -134,66 +122,36 @@ def test_the_command_and_its_page(capsys, tmp_path, monkeypatch):
         assert (directory / figure).is_file()
     assert "Not answered, because their runs are missing: cosine" in text
     (directory / "report.html").unlink()
-    out, _, status = run(capsys, "report", str(tmp_path))
-    assert status == 0
-    assert (directory / "report.html").is_file()
+    assert command("report", tmp_path).status == 0
     assert (directory / "report.html").read_text().count("<img") == 4  # all that needs no run
-    text = (directory / "report.md").read_text()
-    assert "proposition 3.13" not in text
-    assert "theorem 3.13" in text
-    out, _, _ = run(capsys, "reproduce", "ring", "--quick", "--out", str(tmp_path), "--json")
+    answer = command("reproduce", "ring", "--quick", "--out", tmp_path, "--json")
     assert (directory / "report.html").read_text().count("<img") == 4  # a part does not shrink it
-    assert "The steepest way up" in json.loads(out)["answers"]["ring"]["verdict"]
+    numbers = json.loads(answer.out)["answers"]["ring"]["numbers"]
+    assert numbers["low-reward cells crossed"] == {"SR": 5, "DR": 0}
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "kind", "argument"),
     [
-        (("reproduce", "cosines"), "Did you mean 'cosine'"),
-        (("reproduce", "--seeds", "1"), "at least 2"),
-        (("reproduce", "--address", "auto"), "--engine ray"),
-        (("report", "nowhere"), "holds no results"),
+        (("reproduce", "cosines"), "ArgumentError", "names"),
+        (("reproduce", "--seeds", "1"), "ArgumentError", "seeds"),
+        (("reproduce", "--address", "auto"), "ArgumentError", "address"),
+        (("report", "nowhere"), "MissingFile", None),
     ],
 )
-def test_wrong_use(capsys, tmp_path, monkeypatch, arguments, message):
+def test_wrong_use(command, tmp_path, monkeypatch, arguments, kind, argument):
     monkeypatch.chdir(tmp_path)
-    _, err, status = run(capsys, *arguments)
-    assert status == 2
-    assert message in err
+    assert error_of(command(*arguments, "--json")) == (kind, argument)
 
 
-def test_editing_a_figure_does_not_invalidate_runs():
-    """The functions of the jobs have a package of their own, and depend on their settings alone."""
-    for job in (
-        fits.job(TINY, "four-rooms", "pixels"),
-        ablation.search_job(TINY, ablation.NETWORK, "gdo"),
-        shaping_successor.job(TINY),
-    ):
-        assert job.function.startswith("drogo_paper.jobs.")
-    for path in Path(drogo_paper.jobs.__file__).parent.rglob("*.py"):
-        imports = re.findall(r"^(?:from|import) (drogo_paper\S*)", path.read_text(), re.M)
-        assert all(name.startswith("drogo_paper.jobs.") for name in imports)
-
-
-def test_settings_are_part_of_the_identity():
-    ids = {
-        fits.job(scope, "four-rooms", "pixels").id
-        for scope in (TINY, replace(TINY, seeds=3), replace(TINY, quick=False), Scope("paper", 2))
-    }
-    assert len(ids) == 4
-    assert isinstance(fits.job(TINY, "four-rooms", "pixels"), Job)
-
-
-def test_a_report_of_other_code_is_not_replaced_by_less(capsys, tmp_path, monkeypatch):
+def test_a_report_is_not_replaced_by_one_with_fewer_answers(command, tmp_path, monkeypatch):
     names = {"environments": "environments", "cosine": "cosine"}
     monkeypatch.setattr(questions, "QUESTIONS", names)
     directory = tmp_path / "fast-2seeds-quick"
-    run(capsys, "reproduce", "environments", "--quick", "--out", str(tmp_path))
+    command("reproduce", "environments", "--quick", "--out", tmp_path)
     (directory / "answers.json").write_text('["environments", "cosine"]')
     page = (directory / "report.html").read_text()
-    _, err, status = run(capsys, "report", str(tmp_path))
-    assert status == 2
-    assert "The runs of cosine are not in" in err
+    assert error_of(command("report", tmp_path, "--json")) == ("ArgumentError", "directory")
     assert (directory / "report.html").read_text() == page
 
 
@@ -209,10 +167,10 @@ def test_a_run_that_fails_does_not_stop_the_others(tiny, tmp_path):
                 store.put(job, Outcome({}), {})
             self.done.extend(job.label for job in good)
             if len(good) < len(jobs):
-                raise RunsFailed("1 of 3 jobs failed:\nsearch: broken")
+                raise RunsFailed("search: broken", failures={"search": "broken"})
 
     names, ignore = ["ablation-network"], lambda *event: None
-    with pytest.raises(RunsFailed, match="search: broken"):
+    with raises(RunsFailed, failures={"search": "broken"}):
         reproduce.run(names, TINY, Store(tmp_path), Failing(), ignore, ignore)
     assert Failing.done == ["drogo, ablation-network, grid-task"]
 
@@ -235,37 +193,16 @@ CONVERGES = [[-90, -74, -74], [-90, -74, -74]]
 DOES_NOT = [[-74, -90, -80], [-90, -80, -90]]
 
 
-def test_which_setting_of_the_sr_comes_out_as_published():
-    """The second setting does not converge and has 170 visits; the paper prints 173 [165, 180]."""
-    found = successor_outcome([CONVERGES, DOES_NOT], [[50, 60], [165, 175]])
-    answer = shaping_successor.answer(Scope("fast", 2), lambda job: found)
-    assert "converges after 0.20 [0.20, 0.20] thousand steps" in answer.verdict
-    assert "have both: weight 0.5 and step size 0.3 (1.70, 0 of 2 seeds converge)" in answer.verdict
-    found = successor_outcome([CONVERGES, DOES_NOT], [[50, 60], [65, 75]])
-    answer = shaping_successor.answer(Scope("fast", 2), lambda job: found)
-    assert "no setting of the usual reading has both" in answer.verdict
-
-
-def test_a_quick_look_is_not_judged_by_the_paper(monkeypatch):
-    """It says what it is, and shows neither published numbers nor verdicts about them."""
-    found = successor_outcome([CONVERGES, DOES_NOT], [[50, 60], [165, 175]])
-    answer = shaping_successor.answer(TINY, lambda job: found)
-    assert "paper" not in answer.verdict
-    above = report.heading(TINY)
-    for page in (
-        report.as_html({"a": answer}, {}, {}, above=above),
-        report.as_markdown({"a": answer}, {}, "figures", above=above),
-    ):
-        assert "A quick look at the paper" in page
-        assert "Reproducing the paper" not in page
+def test_a_quick_look_is_not_compared_with_the_paper(monkeypatch):
+    """It shows neither published numbers nor verdicts about them."""
+    runs = successor_outcome([CONVERGES, DOES_NOT], [[50, 60], [165, 175]])
+    assert "paper" not in shaping_successor.answer(TINY, lambda job: runs).verdict
     everyone = ["none", "SR", *(f"DR {kind}" for kind in ("one-hot", "coordinates", "pixels"))]
     parts = (*ARRAYS, "q")
-    grid = Grid(every=100, **{part: found.arrays[f"{USUAL}/{part}"] for part in parts})
+    grid = Grid(every=100, **{part: runs.arrays[f"{USUAL}/{part}"] for part in parts})
     monkeypatch.setattr(shaping, "grids_of", lambda *arguments: dict.fromkeys(everyone, grid))
     whole, quick = (shaping.answer(replace(TINY, quick=q), lambda job: None) for q in (False, True))
-    assert "published" in whole.verdict
-    assert "published" not in quick.verdict
-    assert {"paper", "verdict"} & set(whole.tables[0].header)
+    assert {"paper", "verdict"} < set(whole.tables[0].header)
     assert not {"paper", "verdict"} & set(quick.tables[0].header)
     assert len(quick.tables[0].rows[0]) == len(quick.tables[0].header)
 
@@ -284,41 +221,30 @@ def filled(tmp_path, monkeypatch):
     return directory, store.place(job)
 
 
-def test_a_damaged_run_is_named(capsys, tmp_path, monkeypatch):
+def test_a_damaged_run_is_named(command, tmp_path, monkeypatch):
     directory, place = filled(tmp_path, monkeypatch)
-    _, err, status = run(capsys, "report", str(tmp_path))
-    assert (status, err) == (0, "")
+    assert command("report", tmp_path).status == 0
     page = (directory / "report.html").read_bytes()
     place.write_bytes(place.read_bytes()[:-30] + bytes(30))
-    _, err, status = run(capsys, "report", str(tmp_path))
-    assert status == 2
-    error = err.partition("drogo report")[2] or err
-    assert f"{place} is damaged" in error
-    assert "shaping-successor cannot be answered" in error
+    assert error_of(command("report", tmp_path, "--json")) == ("DamagedFile", None)
     assert (directory / "report.html").read_bytes() == page
-    _, err, status = run(capsys, "report", str(tmp_path))  # it was moved aside the first time
-    assert status == 2
-    assert f"moved aside before: {place.name}.damaged-" in err
+    answer = command("report", tmp_path)  # it was moved aside the first time
+    assert answer.status == 2
+    assert f"moved aside before: {place.name}.damaged-" in answer.err
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "problem"),
+    ("name", "content"),
     [
-        ("scope.json", "{", "it is not JSON"),
-        ("scope.json", "[]", "does not hold a JSON object"),
-        ("scope.json", '{"preset": "fast", "seeds": 2}', "quick is not what"),
-        ("scope.json", '{"preset": "fast", "seeds": "2", "quick": true}', "seeds is not what"),
-        ("scope.json", '{"preset": "fas", "seeds": 2, "quick": true}', "preset or seeds is not"),
-        ("scope.json", '{"preset": "fast", "seeds": 2, "quick": true, "x": 1}', "x is not what"),
-        ("answers.json", "[", "it is not JSON"),
-        ("answers.json", '{"a": 1}', "does not hold a list of names"),
-        ("answers.json", "[1]", "does not hold a list of names"),
+        ("scope.json", "{"),
+        ("scope.json", '{"preset": "fast", "seeds": 2}'),
+        ("scope.json", '{"preset": "fast", "seeds": "2", "quick": true}'),
+        ("scope.json", '{"preset": "fas", "seeds": 2, "quick": true}'),
+        ("answers.json", "["),
+        ("answers.json", "[1]"),
     ],
 )
-def test_a_damaged_file_of_a_report_is_named(capsys, tmp_path, monkeypatch, name, content, problem):
+def test_a_damaged_file_of_a_report_is_named(command, tmp_path, monkeypatch, name, content):
     directory, _ = filled(tmp_path, monkeypatch)
     (directory / name).write_text(content)
-    _, err, status = run(capsys, "report", str(tmp_path))
-    assert status == 2
-    assert f"{directory / name} is damaged: " in err
-    assert problem in err
+    assert error_of(command("report", tmp_path, "--json")) == ("DamagedFile", None)

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from drogo.agents.shaping_experiment import Row
 from drogo.statistics import Interval
 from drogo_paper import published, shaping
+from drogo_paper.agents.shaping_experiment import Row
 
 
 def test_only_methods_of_the_paper_are_compared():

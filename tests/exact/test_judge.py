@@ -7,6 +7,7 @@ import pytest
 
 import judge
 from drogo import GridWorld, exact
+from drogo.exact.rows import TERMINAL_FORMULATIONS
 from random_mdps import random_mdp
 
 EIGENVECTORS = ("transition", "representation", "right")
@@ -26,21 +27,18 @@ def test_paper_worlds_column(name, lam):
     assert largest_difference(exact.log_column(mdp, lam), judge.column(mdp, lam)) < CLOSE
 
 
-# The judge takes seconds for the 272 states of grid-room, of which test_reference has values.
-@pytest.mark.parametrize(
-    ("name", "terminal"),
-    [
-        *itertools.product(("grid-task", "four-rooms"), exact.TERMINAL_FORMULATIONS),
-        ("grid-maze", "absorbing"),
-    ],
-)
+# The judge takes seconds for the 272 states of grid-room, which test_reference covers.
+CASES = [*itertools.product(("grid-task", "four-rooms"), TERMINAL_FORMULATIONS)]
+
+
+@pytest.mark.parametrize(("name", "terminal"), [*CASES, ("grid-maze", "absorbing")])
 @pytest.mark.parametrize("lam", [1.3, 20.0])
 @pytest.mark.parametrize("definition", EIGENVECTORS)
 def test_paper_worlds_eigenvectors(name, lam, definition, terminal):
     mdp = GridWorld.load(name).mdp
     ours = exact.solve(mdp, lam, definition, terminal=terminal)
     theirs = judge.by_inverse_iteration(mdp, lam, definition, ours.eigenvalue, terminal)
-    if np.isneginf(ours.log_e).any():  # the judge's zeros in the goal are rounding errors
+    if np.isneginf(ours.log_e).any():  # The zeros of the judge in the goal are rounding errors.
         assert theirs[mdp.terminal] < -100
         theirs[mdp.terminal] = -np.inf
     assert ours.status == "converged"
@@ -76,7 +74,7 @@ def test_several_terminal_states(seed, lam):
     ours, theirs = exact.log_column(mdp, lam, values), judge.column(mdp, lam, values)
     assert largest_difference(ours, theirs) < CLOSE
     for definition in ("transition", "representation"):
-        for terminal in exact.TERMINAL_FORMULATIONS:
+        for terminal in TERMINAL_FORMULATIONS:
             ours = exact.solve(mdp, lam, definition, terminal=terminal)
             theirs, _ = judge.by_eigendecomposition(mdp, lam, definition, terminal)
             assert ours.status == "converged"
@@ -101,7 +99,7 @@ def test_tiny_costs_lose_no_digits(lam):
     "text", ["#G..........x.........G#", "#G....x...G#", "#G...x...x..Gx...G#"]
 )
 def test_weakly_coupled_terminal_states_are_accurate_or_reported(text, lam):
-    """Eigenvalues are nearly equal: a small residual proves nothing, and the status must know."""
+    """Eigenvalues are nearly equal: a small residual proves nothing, and the status must say so."""
     wall = "#" * len(text)
     mdp = GridWorld.parse(f"{wall}\n{text}\n{wall}").mdp
     for definition in ("transition", "representation"):

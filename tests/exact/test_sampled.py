@@ -10,36 +10,32 @@ from random_mdps import random_mdp
 
 
 def of_mdp(mdp, lam):
-    """An MDP as the transitions of which each occurs as often as it is probable."""
+    """Returns the transitions of an MDP, weighted by their probabilities."""
     P = mdp.P.tocoo()
-    live = ~mdp.terminal[P.row]
-    state, next_state = P.row[live], P.col[live]
-    reward, value = -mdp.reward[state] / lam, mdp.reward[next_state] / lam
-    return Sampled(
-        mdp.n_states, state, next_state, P.data[live], reward, mdp.terminal[next_state], value
-    )
+    log_cost, value = -mdp.reward[P.row] / lam, mdp.reward[P.col] / lam
+    return Sampled(mdp.n_states, P.row, P.col, P.data, log_cost, mdp.terminal[P.col], value)
 
 
 @given(st.integers(0, 10**6), st.sampled_from([0.05, 1.3, 20.0, 1e6]), st.booleans())
-def test_data_that_are_the_model_have_its_column(seed, lam, scaled):
+def test_data_of_an_mdp_have_its_column(seed, lam, scaled):
     mdp = random_mdp(seed, 8)
-    found = solve_sampled(of_mdp(mdp, lam), scaled=scaled)
+    v = solve_sampled(of_mdp(mdp, lam), scaled=scaled)
     truth = exact.log_column(mdp, lam)
     live = ~mdp.terminal
-    np.testing.assert_allclose(found[live], truth[live], rtol=1e-11, atol=1e-12)
-    assert np.isnan(found[~live]).all()  # no transition leaves a terminal state
+    np.testing.assert_allclose(v[live], truth[live], rtol=1e-11, atol=1e-12)
+    assert np.isnan(v[~live]).all()  # No transition leaves a terminal state.
 
 
 @given(st.integers(0, 10**6), st.sampled_from([0.05, 1.3, 20.0, 1e6]))
-def test_data_that_are_the_model_have_its_columns(seed, lam):
+def test_data_of_an_mdp_have_its_columns(seed, lam):
     mdp = random_mdp(seed, 8, terminals=2)
-    found = sampled_columns(of_mdp(mdp, lam), np.arange(mdp.n_states))
-    np.testing.assert_allclose(found.log_e, exact.log_columns(mdp, lam), rtol=1e-11, atol=1e-11)
-    assert found.converged.all()
+    columns = sampled_columns(of_mdp(mdp, lam), np.arange(mdp.n_states))
+    np.testing.assert_allclose(columns.log_e, exact.log_columns(mdp, lam), rtol=1e-11, atol=1e-11)
+    assert columns.converged.all()
 
 
 def chain(weight, log_cost, scaled=True):
-    """From state 0 to the terminal state 1 by two kinds of transition."""
+    """Solves two kinds of transition from state 0 to the terminal state 1."""
     two = np.array([0, 0]), np.array([1, 1])
     rest = np.array(weight), np.array(log_cost), np.array([True, True]), np.zeros(2)
     return solve_sampled(Sampled(2, *two, *rest), scaled=scaled)[0]
@@ -54,23 +50,13 @@ def test_rewards_of_the_action_by_hand():
     assert chain([1.0, 1.0], [600.0, 600.0]) == pytest.approx(-600.0)
 
 
-def test_what_the_data_do_not_tell():
-    """State 2 only leads to itself, so nothing ends there, and a way through it is worth nothing;
-    state 4 was reached but never left, so the way to it is left out; state 5 leads only there."""
+def test_unknown_states():
+    """State 2 only leads to itself, so it never terminates. State 4 is entered but never left, so
+    the transition to it is left out. State 5 leads only there."""
     state = np.array([0, 1, 1, 2, 3, 3, 5])
     next_state = np.array([1, 2, 9, 2, 0, 4, 4])
-    n = state.size
-    found = solve_sampled(
-        Sampled(
-            10,
-            state,
-            next_state,
-            np.ones(n),
-            np.full(n, 0.5),
-            next_state == 9,
-            np.full(n, -1.0),
-        )
-    )
+    weight, log_cost, value = np.ones(7), np.full(7, 0.5), np.full(7, -1.0)
+    data = Sampled(10, state, next_state, weight, log_cost, next_state == 9, value)
     one = -0.5 - np.log(2) - 1.0  # half of the time, to the terminal value of -1
     expected = [one - 0.5, one, -np.inf, one - 1.0, *[np.nan] * 6]
-    np.testing.assert_allclose(found, expected, atol=1e-12)
+    np.testing.assert_allclose(solve_sampled(data), expected, atol=1e-12)

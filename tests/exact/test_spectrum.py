@@ -1,4 +1,4 @@
-"""The leading eigenvectors of three matrices, and how near other vectors are to them."""
+"""The leading eigenvectors of three matrices, and the comparison of other vectors with them."""
 
 import numpy as np
 import pytest
@@ -7,13 +7,15 @@ from drogo import MDP, GridWorld, exact
 from drogo.errors import ArgumentError, NotConverged
 from drogo.exact import spectra
 from drogo.exact.rows import default_rows
+from drogo.exact.subspaces import contained
+from raising import raises
 from random_mdps import random_mdp
 
 KINDS = {"laplacian": {}, "successor": {"discount": 0.9}, "default": {"lam": 5.0}}
 
 
 def by_numpy(mdp, matrix, lam=None, discount=0.99, delta=0.001):
-    """Return all eigenvalues and vectors, by dense matrices."""
+    """Returns all eigenvalues and vectors, by dense matrices."""
     P = mdp.P.toarray()
     if matrix != "successor":
         P[mdp.terminal, mdp.terminal] = 1.0
@@ -33,15 +35,15 @@ def test_against_dense_matrices(matrix, sparse, monkeypatch):
     if sparse:
         monkeypatch.setattr(spectra, "MOST_DENSE", 10)
     for mdp in (random_mdp(0, 30), GridWorld.load("four-rooms").mdp):
-        found = exact.spectrum(mdp, 6, matrix=matrix, **KINDS[matrix])
+        result = exact.spectrum(mdp, 6, matrix=matrix, **KINDS[matrix])
         values, vectors = by_numpy(mdp, matrix, **KINDS[matrix])
-        assert np.abs(found.eigenvalues - values[:6]).max() < 1e-10
-        assert found.next_eigenvalue == pytest.approx(values[6], abs=1e-10)
-        assert np.abs(np.abs((found.vectors * vectors.T[:6]).sum(axis=1)) - 1).max() < 1e-9
-        assert np.allclose(np.linalg.norm(found.vectors, axis=1), 1)
-        assert found.residuals.max() < 1e-12
-        largest = np.abs(found.vectors).argmax(axis=1)
-        assert (found.vectors[np.arange(6), largest] > 0).all()
+        assert np.abs(result.eigenvalues - values[:6]).max() < 1e-10
+        assert result.next_eigenvalue == pytest.approx(values[6], abs=1e-10)
+        assert np.abs(np.abs((result.vectors * vectors.T[:6]).sum(axis=1)) - 1).max() < 1e-9
+        assert np.allclose(np.linalg.norm(result.vectors, axis=1), 1)
+        assert result.residuals.max() < 1e-12
+        largest = np.abs(result.vectors).argmax(axis=1)
+        assert (result.vectors[np.arange(6), largest] > 0).all()
 
 
 def test_the_first_vectors_are_known():
@@ -51,35 +53,35 @@ def test_the_first_vectors_are_known():
     assert abs(constant.eigenvalues[0]) < 1e-14
     first = exact.spectrum(mdp, 1, matrix="default", lam=20.0)
     assert first.eigenvalues[0] == pytest.approx(-0.0762746360, abs=1e-9)  # as in test_reference
-    assert np.allclose(first.vectors[0], np.exp(exact.log_eigenvector(mdp, 20.0)), atol=1e-12)
+    e = np.exp(exact.log_eigenvector(mdp, 20.0, "transition"))
+    assert np.allclose(first.vectors[0], e, atol=1e-12)
 
 
 def test_a_ring_has_the_eigenvalues_of_cosines():
     """Those of a ring of n states are 1 - cos(2 pi k / n), each but the first twice."""
     n = 12
     P = (np.roll(np.eye(n), 1, axis=0) + np.roll(np.eye(n), -1, axis=0)) / 2
-    found = exact.spectrum(MDP.from_arrays(P, np.full(n, -1.0)), 6)
-    known = 1 - np.cos(2 * np.pi * np.array([0, 1, 1, 2, 2, 3]) / n)
-    assert np.abs(found.eigenvalues - known).max() < 1e-13
-    assert found.groups() == [[0], [1, 2], [3, 4]]  # the partner of the sixth is not here
+    result = exact.spectrum(MDP.from_arrays(P, np.full(n, -1.0)), 6)
+    expected = 1 - np.cos(2 * np.pi * np.array([0, 1, 1, 2, 2, 3]) / n)
+    assert np.abs(result.eigenvalues - expected).max() < 1e-13
+    assert result.groups() == [[0], [1, 2], [3, 4]]  # The partner of the sixth is not included.
     angles = 2 * np.pi * np.arange(n) / n
     rotated = np.stack([np.ones(n), *(np.cos(k * angles + 0.3) for k in (1, 1, 2, 2, 3))])
     rotated[2] = np.sin(angles + 0.3)
-    cosines = exact.cosines(rotated, found)
+    cosines = exact.cosines(rotated, result)
     assert np.allclose(cosines[:3], 1)
-    assert cosines[3:5].tolist() == [0, 0]  # they are the same, and span no plane
+    assert cosines[3:5].tolist() == [0, 0]  # They are equal, and do not span a plane.
     assert np.isnan(cosines[5])
     half = exact.spectrum(MDP.from_arrays(P, np.full(n, -1.0)), 3)
-    for turn in (0.0, 0.5, 2.0):  # one of two directions that are equally good
-        assert exact.overlap(np.stack([np.ones(n), np.cos(angles + turn)]), half) == pytest.approx(
-            1
-        )
-    # Two of the vectors are the same: of five dimensions, four are found.
-    assert exact.overlap(rotated[:5], found) == pytest.approx(4 / 5)
+    for turn in (0.0, 0.5, 2.0):  # one of two directions that are equally valid
+        two = np.stack([np.ones(n), np.cos(angles + turn)])
+        assert exact.overlap(two, half) == pytest.approx(1)
+    # Two of the vectors are equal, so they span four of five dimensions.
+    assert exact.overlap(rotated[:5], result) == pytest.approx(4 / 5)
 
 
 def test_eigenvalues_are_counted():
-    """By the signs of pivots, at bounds between those that dense matrices have."""
+    """The signs of pivots count them, at bounds between the eigenvalues of dense matrices."""
     for mdp in (random_mdp(1, 30), GridWorld.load("four-rooms").mdp):
         for rows, matrix in (
             (spectra.laplacian_rows(mdp), "laplacian"),
@@ -91,86 +93,78 @@ def test_eigenvalues_are_counted():
             assert [spectra.count_below(rows, bound) for bound in bounds] == (apart + 1).tolist()
 
 
-def square(n):
-    """A room of n times n places, of whose walls one goes back."""
-    row, column = np.divmod(np.arange(n * n), n)
-    P = np.zeros((n * n, n * n))
-    for down, right in ((0, 1), (0, -1), (1, 0), (-1, 0)):
-        to = np.clip(row + down, 0, n - 1) * n + np.clip(column + right, 0, n - 1)
-        P[np.arange(n * n), to] += 1 / 4
-    return MDP.from_arrays(P, np.full(n * n, -1.0))
+def walk(n):
+    """Returns the random walk on a line of n states."""
+    P = (np.eye(n, k=1) + np.eye(n, k=-1)) / 2
+    P[0, 0] = P[-1, -1] = 0.5
+    return P
 
 
 def test_of_equal_eigenvalues_none_is_missed(monkeypatch):
     """Those of a square are sums of two of (1 - cos(pi k / n)) / 2, most of them twice."""
     n = 14
-    known = np.add.outer(*[(1 - np.cos(np.pi * np.arange(n) / n)) / 2] * 2).ravel()
+    P = (np.kron(walk(n), np.eye(n)) + np.kron(np.eye(n), walk(n))) / 2
+    square = MDP.from_arrays(P, np.full(n * n, -1.0))
+    expected = np.add.outer(*[(1 - np.cos(np.pi * np.arange(n) / n)) / 2] * 2).ravel()
     monkeypatch.setattr(spectra, "MOST_DENSE", 10)
-    found = exact.spectrum(square(n), 12)
-    assert np.abs(found.eigenvalues - np.sort(known)[:12]).max() < 1e-12
-    true, asked = spectra.eigsh, []
+    result = exact.spectrum(square, 12)
+    assert np.abs(result.eigenvalues - np.sort(expected)[:12]).max() < 1e-12
+    eigsh, asked = spectra.eigsh, []
 
     def forgetful(operator, count, **options):
         """Misses the second vector, but for the last of three attempts."""
         asked.append(count)
-        theta, x = true(operator, count, **options)
+        theta, x = eigsh(operator, count, **options)
         kept = np.argsort(-theta)
         kept = kept if len(asked) == 3 else np.delete(kept, 1)
         return theta[kept], x[:, kept]
 
     monkeypatch.setattr(spectra, "eigsh", forgetful)
-    again = exact.spectrum(square(n), 12)
+    again = exact.spectrum(square, 12)
     assert asked == [19, 25, 37]
-    assert np.abs(again.eigenvalues - found.eigenvalues).max() < 1e-12
+    assert np.abs(again.eigenvalues - result.eigenvalues).max() < 1e-12
     monkeypatch.setattr(spectra, "ATTEMPTS", 2)
     asked.clear()
-    with pytest.raises(NotConverged, match=r"\d+ eigenvalues were found where there are \d+"):
-        exact.spectrum(square(n), 12)
+    with raises(NotConverged):
+        exact.spectrum(square, 12)
 
     def slow(*arguments, **options):
         raise spectra.ArpackNoConvergence("no convergence", np.zeros(0), np.zeros((0, 0)))
 
     monkeypatch.setattr(spectra, "eigsh", slow)
-    with pytest.raises(NotConverged, match="did not converge: .*no convergence"):
-        exact.spectrum(square(n), 12)
+    with raises(NotConverged):
+        exact.spectrum(square, 12)
 
 
-def test_more_equal_eigenvalues_than_are_looked_at(monkeypatch):
-    """Thirty rings that do not meet: 0 thirty times, and then cosines sixty times."""
+def test_more_equal_eigenvalues_than_an_iteration_computes(monkeypatch):
+    """Thirty separate rings: the eigenvalue 0 thirty times, and the next sixty times."""
     monkeypatch.setattr(spectra, "MOST_DENSE", 10)
     ring = (np.roll(np.eye(7), 1, axis=0) + np.roll(np.eye(7), -1, axis=0)) / 2
     mdp = MDP.from_arrays(np.kron(np.eye(30), ring), np.full(210, -1.0))
     assert np.abs(exact.spectrum(mdp, 8).eigenvalues).max() < 1e-12
-    known = np.repeat([0, 1 - np.cos(2 * np.pi / 7)], [30, 5])
-    assert np.abs(exact.spectrum(mdp, 35).eigenvalues - known).max() < 1e-12
+    expected = np.repeat([0, 1 - np.cos(2 * np.pi / 7)], [30, 5])
+    assert np.abs(exact.spectrum(mdp, 35).eigenvalues - expected).max() < 1e-12
 
 
 def test_cosines_by_hand():
-    found = spectra.Spectrum(np.eye(4)[:3], np.array([0.0, 1.0, 2.0]), np.zeros(3), 3.0, "x")
+    result = spectra.Spectrum(np.eye(4)[:3], np.array([0.0, 1.0, 2.0]), np.zeros(3), 3.0, "x")
     vectors = np.array([[3.0, 4.0, 0.0, 0.0], [0.0, -2.0, 0.0, 0.0], [0.0, 0.0, 0.0, 5.0]])
-    assert exact.cosines(vectors, found) == pytest.approx([0.6, 1.0, 0.0])
-    assert exact.cosines(vectors[:1], found) == pytest.approx([0.6])
-    assert exact.overlap(vectors[:1], found) == pytest.approx(0.36)
-    assert exact.overlap(vectors, found) == pytest.approx(2 / 3)  # the plane of the first two
-    assert exact.overlap(np.zeros((2, 4)), found) == 0
-    with pytest.raises(ArgumentError, match=r"vectors has shape \(3, 2\); expected"):
-        exact.cosines(np.zeros((3, 2)), found)
-
-
-def corridor(reward, n=6):
-    P = np.zeros((n, n))
-    np.add.at(
-        P, (np.repeat(np.arange(n), 2), np.clip(np.arange(2 * n) // 2 + [-1, 1] * n, 0, n - 1)), 0.5
-    )
-    return MDP.from_arrays(P, reward)
+    assert exact.cosines(vectors, result) == pytest.approx([0.6, 1.0, 0.0])
+    assert exact.cosines(vectors[:1], result) == pytest.approx([0.6])
+    assert exact.overlap(vectors[:1], result) == pytest.approx(0.36)
+    assert exact.overlap(vectors, result) == pytest.approx(2 / 3)  # the plane of the first two
+    assert exact.overlap(np.zeros((2, 4)), result) == 0
+    for vectors in (np.zeros((3, 2)), np.full((1, 4), np.nan)):
+        with raises(ArgumentError, "vectors"):
+            exact.cosines(vectors, result)
 
 
 def test_all_vectors_of_a_matrix_are_grouped():
-    """None follows the last one, so that nothing cuts off its group."""
-    found = exact.spectrum(corridor(-np.ones(6)), 6)
-    assert found.next_eigenvalue == np.inf
-    assert found.groups() == [[k] for k in range(6)]
-    assert exact.cosines(found.vectors, found) == pytest.approx(np.ones(6))
+    """No eigenvalue follows the last one, so that nothing cuts off its group."""
+    result = exact.spectrum(MDP.from_arrays(walk(6), -np.ones(6)), 6)
+    assert result.next_eigenvalue == np.inf
+    assert result.groups() == [[k] for k in range(6)]
+    assert exact.cosines(result.vectors, result) == pytest.approx(np.ones(6))
     assert exact.spectrum(MDP.from_arrays([[1.0]], [-1.0]), 1).groups() == [[0]]
 
 
@@ -178,54 +172,55 @@ def test_all_vectors_of_a_matrix_are_grouped():
     "reward", [[30.0] * 6, [-20.0, -21, -22, -23, -24, -20.5], [20.0, *[-1.0] * 5]]
 )
 def test_residuals_are_relative_to_the_matrix(reward):
-    mdp = corridor(reward)
-    known = by_numpy(mdp, "default", lam=1.0)[0]
-    found = exact.spectrum(mdp, 3, matrix="default", lam=1.0)
-    assert found.eigenvalues == pytest.approx(known[:3], rel=1e-12)
-    assert found.residuals.max() < 1e-12
+    mdp = MDP.from_arrays(walk(6), reward)
+    values, _ = by_numpy(mdp, "default", lam=1.0)
+    result = exact.spectrum(mdp, 3, matrix="default", lam=1.0)
+    assert result.eigenvalues == pytest.approx(values[:3], rel=1e-12)
+    assert result.residuals.max() < 1e-12
 
 
 def test_an_eigenvalue_beyond_rounding_is_bounded():
-    """The sixth one is exp(40), of which the inverse of the matrix knows nothing."""
-    found = exact.spectrum(corridor([-1.0, -40, -1, -1, -1, -1]), 5, matrix="default", lam=1.0)
-    assert 1e12 < found.next_eigenvalue < np.exp(40)
-    assert found.groups() == [[0], [1, 2], [3], [4]]
+    """The sixth eigenvalue is exp(40), which is lost in the inverse of the matrix."""
+    mdp = MDP.from_arrays(walk(6), [-1.0, -40, -1, -1, -1, -1])
+    result = exact.spectrum(mdp, 5, matrix="default", lam=1.0)
+    assert 1e12 < result.next_eigenvalue < np.exp(40)
+    assert result.groups() == [[0], [1, 2], [3], [4]]
 
 
 def test_what_a_subspace_contains():
-    """Of the first four unit vectors, three are spanned and one is at an angle of 60 degrees."""
+    """The subspace contains three of four unit vectors, and one is at an angle of 60 degrees."""
     truth = exact.Spectrum(np.eye(6)[:4], np.arange(4.0), np.zeros(4), 4.0, "laplacian")
     tilted = np.eye(6)[3] + np.sqrt(3) * np.eye(6)[5]
     vectors = np.array([[1.0, 1, 0, 0, 0, 0], [1, -1, 0, 0, 0, 0], [0, 0, 2, 0, 0, 0], tilted])
-    assert exact.contained(vectors, truth) == pytest.approx([1, 1, 1, 0.5])
+    assert contained(vectors, truth) == pytest.approx([1, 1, 1, 0.5])
     assert exact.overlap(vectors, truth) == pytest.approx(3.25 / 4)
-    assert exact.contained(vectors[[0, 0, 2, 3]], truth) == pytest.approx(
-        [0.5**0.5, 0.5**0.5, 1, 0.5]
-    )
+    expected = [0.5**0.5, 0.5**0.5, 1, 0.5]
+    assert contained(vectors[[0, 0, 2, 3]], truth) == pytest.approx(expected)
 
 
 def test_costs_of_any_size():
-    """Costs of e^40 leave the other states to themselves; eigh alone would lose every digit."""
+    """Costs of e^40 isolate the other states; eigh alone would lose every digit."""
     mdp = random_mdp(3, 20, costs=(0.01, 0.02))
     reward = np.array(mdp.reward)
     reward[[4, 7]] = -40.0
-    dear = MDP.from_arrays(mdp.P, reward, mdp.terminal)
-    found = exact.spectrum(dear, 4, matrix="default", lam=1.0)
-    assert np.abs(found.vectors[:, [4, 7]]).max() < 1e-15
-    assert found.residuals.max() < 1e-12
+    expensive = MDP.from_arrays(mdp.P, reward, mdp.terminal)
+    result = exact.spectrum(expensive, 4, matrix="default", lam=1.0)
+    assert np.abs(result.vectors[:, [4, 7]]).max() < 1e-15
+    assert result.residuals.max() < 1e-12
 
 
 def test_arguments_are_checked(monkeypatch):
     mdp = random_mdp(0, 8)
-    with pytest.raises(ArgumentError, match="the default representation needs lam"):
-        exact.spectrum(mdp, 2, matrix="default")
-    with pytest.raises(ArgumentError, match="lam is for matrix='default'"):
-        exact.spectrum(mdp, 2, lam=1.0)
-    with pytest.raises(ArgumentError, match="matrix is 'graph'"):
-        exact.spectrum(mdp, 2, matrix="graph")
-    with pytest.raises(ArgumentError, match="k is 9"):
-        exact.spectrum(mdp, 9)
+    for argument, options in (
+        ("lam", {"matrix": "default"}),
+        ("lam", {"lam": 1.0}),
+        ("matrix", {"matrix": "graph"}),
+        ("discount", {"matrix": "successor", "discount": 1.0}),
+        ("k", {"k": 9}),
+    ):
+        with raises(ArgumentError, argument):
+            exact.spectrum(mdp, **{"k": 2, **options})
     assert exact.spectrum(mdp, 8).next_eigenvalue == np.inf
     monkeypatch.setattr(spectra, "TOLERANCE", 0.0)
-    with pytest.raises(NotConverged, match="the largest residual is"):
+    with raises(NotConverged):
         exact.spectrum(mdp, 2)

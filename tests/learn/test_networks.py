@@ -1,141 +1,206 @@
-"""The paper's layers, and two ways to compute one convolution."""
+"""The paper's layers, two ways to compute one convolution, and networks of a state and a goal."""
+
+from functools import partial
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from hypothesis import given, settings, strategies as st
 
-from drogo import GridWorld
-from drogo.config import Config
-from drogo.learn import convolution, networks
-from drogo.learn.build import build, choose
+from drogo import Column, Drogo, GridWorld, Paper
+from drogo.errors import ArgumentError
+from drogo.learn import CNN, MLP, PairMLP, Quasimetric, Table, convolution
+from drogo.learn.architectures import build_network
 from drogo.learn.inputs import Inputs, fit_inputs
+from drogo.learn.networks import DenseNetwork, dense
+from drogo.learn.pairs import PairDense, Pairs, QuasimetricNetwork, union_length
+from raising import raises
+from small_data import ROOM, WORLD, data_of
 
 KEY = jax.random.key(0)
 
 
-def size(module):
-    return sum(leaf.size for leaf in jax.tree.leaves(eqx.filter(module, eqx.is_array)))
+def built(architecture, table, outputs="scalar"):
+    return build_network(architecture, table, Inputs(), outputs, KEY)
 
 
-def test_mlp_has_the_papers_layers():
-    mlp = networks.MLP(2, 0, KEY)
-    assert [layer.weight.shape for layer in mlp.layers] == [
-        (128, 2), (128, 128), (128, 128), (128, 128), (1, 128)
-    ]  # fmt: skip
-    assert size(mlp) == 3 * 128 + 3 * (128 * 128 + 128) + 129
+def shapes(layers):
+    return [layer.weight.shape for layer in layers]
 
 
-def test_cnn_has_the_papers_layers():
-    cnn = convolution.CNN((13, 13, 3), KEY)
-    assert [c.weight.shape for c in cnn.convolutions] == [
-        (3, 3, 3, 16), (3, 3, 16, 32), (3, 3, 32, 64)
-    ]  # fmt: skip
-    assert cnn.layers[0].weight.shape == (128, 3 * 3 * 64)  # 13 -> 6 -> 3
+def test_the_papers_layers():
+    mlp = built(MLP(frequencies=0), np.zeros((3, 2), np.float32))
+    assert shapes(mlp.layers) == [(128, 2), (128, 128), (128, 128), (128, 128), (1, 128)]
+    size = sum(leaf.size for leaf in jax.tree.leaves(eqx.filter(mlp, eqx.is_array)))
+    assert size == 3 * 128 + 3 * (128 * 128 + 128) + 129
+    cnn = built(CNN(), np.zeros((3, 13, 13, 3), np.float32))
+    assert shapes(cnn.convolutions) == [(3, 3, 3, 16), (3, 3, 16, 32), (3, 3, 32, 64)]
+    assert shapes(cnn.layers) == [(128, 3 * 3 * 64), (1, 128)]  # 13 -> 6 -> 3
 
 
-@pytest.mark.parametrize("shape", [(4, 4), (5, 9)])
-def test_patches_equal_convolution(shape):
-    images = jax.random.normal(KEY, (5, *shape, 3))
-    fast = convolution.CNN((*shape, 3), KEY, by_patches=True)
-    plain = convolution.CNN((*shape, 3), KEY, by_patches=False)
-    assert np.allclose(eqx.filter_jit(fast)(images), eqx.filter_jit(plain)(images), atol=1e-5)
-    slope = eqx.filter_jit(lambda network, i: jax.grad(lambda i: network(i).sum())(i))
-    assert np.allclose(slope(fast, images), slope(plain, images), atol=1e-5)
+def test_width_depth_leak_and_outputs():
+    mlp = built(MLP(width=8, depth=2, frequencies=0, leak=0.1), np.zeros((3, 2), np.float32), 4)
+    assert (shapes(mlp.layers), mlp.leak) == ([(8, 2), (8, 8), (4, 8)], 0.1)
+    cnn = built(CNN(width=8, depth=2), np.zeros((3, 4, 4, 1), np.float32))
+    assert shapes(cnn.layers) == [(8, 64), (8, 8), (1, 8)]
+    many = np.zeros((3, 17), np.float32)  # numbers that are no coordinates have no features
+    assert shapes(built(MLP(width=8, depth=1), many).layers) == [(8, 17), (1, 8)]
 
 
-@pytest.mark.parametrize("name", ["grid-task"])
-def test_distinct_windows_equal_whole_images(name):
-    """Each distinct piece of a table computed once: the same values, the same gradient."""
-    images = GridWorld.load(name).observations("pixels")[::7]
-    cnn = convolution.CNN(images.shape[1:], KEY, by_patches=True)
-    windows = cnn.of_table(images)
-    assert windows.patches.shape[1] < images[..., 0].size / 8
-    params, static = eqx.partition(cnn, eqx.is_array)
+@pytest.mark.parametrize("shape", [(4, 4), (5, 9), (7, 10), None])
+def test_three_ways_to_convolve(shape):
+    """By the accelerator's own convolution, by matrix products of patches, and with each distinct
+    piece of a table computed once: the same values, the same gradient."""
+    world = GridWorld.load("grid-task").observations("pixels")[::7].astype(np.float32)
+    images = world if shape is None else np.float32(np.random.default_rng(0).random((3, *shape, 2)))
+    make = partial(convolution.ConvolutionalNetwork, images.shape[1:], KEY)
+    ways = [make(by_patches=flag) for flag in (False, True)]
+    windows = ways[1].of_table(images)
+    assert shape is not None or windows.patches.shape[1] < images[..., 0].size / 8
     weights = jax.random.normal(KEY, (len(images),))
 
-    def loss(params, features):
-        return weights @ eqx.combine(params, static).values(features)
+    @eqx.filter_jit
+    def value_and_slope(network, features):
+        def loss(network):
+            values = network.values(features)
+            return weights @ values, values
 
-    whole = eqx.filter_jit(cnn.features)(jnp.asarray(images))
-    values = eqx.filter_jit(cnn.values)
-    assert np.allclose(values(windows), values(whole), atol=1e-5)
-    slope = jax.jit(jax.grad(loss))
-    gradients = [jax.tree.leaves(slope(params, f)) for f in (windows, whole)]
-    for one, other in zip(*gradients, strict=True):
-        assert np.allclose(one, other, atol=1e-4)
+        return eqx.filter_grad(loss, has_aux=True)(network)
 
-
-@pytest.mark.parametrize("shape", [(4, 4), (5, 9), (7, 10)])
-def test_windows_of_any_size(shape):
-    images = np.random.default_rng(0).random((3, *shape, 2)).astype(np.float32)
-    cnn = convolution.CNN((*shape, 2), KEY, by_patches=True)
-    values = eqx.filter_jit(cnn.values)(cnn.of_table(images))
-    assert np.allclose(values, eqx.filter_jit(cnn)(jnp.asarray(images)), atol=1e-5)
+    tables = (*(network.features(jnp.asarray(images)) for network in ways), windows)
+    results = [value_and_slope(*pair) for pair in zip((*ways, ways[1]), tables, strict=True)]
+    for other in results[1:]:
+        for one, two in zip(*map(jax.tree.leaves, (results[0], other)), strict=True):
+            assert np.allclose(one, two, atol=1e-4)
 
 
 def test_a_convolution_by_hand():
-    """All weights 1, no bias: each place sums its neighbourhood, walls outside counting 0."""
+    """All weights 1, no bias: each place sums its neighbourhood, with 0 outside the image."""
     random = convolution.Convolution(1, 1, KEY)
     ones = eqx.tree_at(lambda c: (c.weight, c.bias), random, (jnp.ones((3, 3, 1, 1)), jnp.zeros(1)))
-    image = jnp.ones((3, 4, 1, 1))
-    wanted = [[4, 6, 6, 4], [6, 9, 9, 6], [4, 6, 6, 4]]
-    for out in (ones.of_images(image), ones.of_patches(convolution._patches(image))):
-        assert np.allclose(out[:, :, 0, 0], wanted)
+    out = ones.of_images(jnp.ones((3, 4, 1, 1)))
+    assert np.allclose(out[:, :, 0, 0], [[4, 6, 6, 4], [6, 9, 9, 6], [4, 6, 6, 4]])
+    patches = jnp.arange(18.0).reshape(2, 9)
+    assert ones.of_patches(patches).ravel().tolist() == [36.0, 117.0]
 
 
 def test_fourier_features_by_hand():
-    mlp = networks.MLP(1, 2, KEY)
-    features = mlp.features(jnp.array([[0.25]]))[0]
-    wanted = [0.25, np.sin(np.pi / 4), np.sin(np.pi / 2), np.cos(np.pi / 4), np.cos(np.pi / 2)]
-    assert np.allclose(features, wanted, atol=1e-6)
+    features = DenseNetwork(1, 2, KEY).features(jnp.array([[0.25]]))[0]
+    quarter, half = np.pi / 4, np.pi / 2
+    by_hand = [0.25, np.sin(quarter), np.sin(half), np.cos(quarter), np.cos(half)]
+    assert np.allclose(features, by_hand, atol=1e-6)
 
 
 @pytest.mark.parametrize("array", [np.array, jnp.array])
 def test_units_with_a_leak_by_hand(array):
-    layers = [
-        networks.Layer(array([[2.0], [-1.0]]), array([1.0, 0.0])),  # 2 x + 1 and -x
-        networks.Layer(array([[3.0, 10.0]]), array([0.5])),
-    ]
+    def layer(weight, bias):
+        random = eqx.nn.Linear(len(weight[0]), len(weight), key=KEY)
+        parts = (array(weight), array(bias))
+        return eqx.tree_at(lambda layer: (layer.weight, layer.bias), random, parts)
+
+    layers = [layer([[2.0], [-1.0]], [1.0, 0.0]), layer([[3.0, 10.0]], [0.5])]  # 2 x + 1 and -x
     x = array([[-2.0], [1.0]])  # -3 and 2, of which the first is off; 3 and -1
-    assert np.allclose(networks.dense(layers, x), [[20.5], [9.5]])
-    assert np.allclose(networks.dense(layers, x, 0.1), [[20.5 - 0.9], [9.5 - 1.0]])
-    mlp = build(Config(network="mlp", leak=0.1), np.zeros((3, 2), np.float32), Inputs(), KEY)
-    assert mlp.leak == 0.1
+    assert np.allclose(dense(layers, x), [[20.5], [9.5]])
+    assert np.allclose(dense(layers, x, 0.1), [[20.5 - 0.9], [9.5 - 1.0]])
 
 
-def test_choice_by_shape():
-    world = GridWorld.load("grid-task")
-    kinds = {kind: choose(world.observations(kind)) for kind in
-             ("state", "one-hot", "coordinates", "pixels")}  # fmt: skip
-    assert kinds == {"state": "table", "one-hot": "mlp", "coordinates": "mlp", "pixels": "cnn"}
-
-
-def test_width_and_depth():
-    table = np.zeros((3, 2), np.float32)
-    mlp = build(Config(network="mlp", width=8, depth=2), table, Inputs(), KEY)
-    assert [layer.weight.shape for layer in mlp.layers] == [(8, 2), (8, 8), (1, 8)]
-    images = np.zeros((3, 4, 4, 1), np.float32)
-    cnn = build(Config(network="cnn", width=8, depth=2), images, Inputs(), KEY)
-    assert [layer.weight.shape for layer in cnn.layers] == [(8, 64), (8, 8), (1, 8)]
+@pytest.mark.parametrize(
+    ("kind", "network"), [("state", Table), ("one-hot", MLP), ("coordinates", MLP), ("pixels", CNN)]
+)
+def test_choice_by_shape(kind, network):
+    data = data_of(WORLD, kind, 500)
+    for method in (Drogo(), Paper()):
+        assert isinstance(Column().network(data, method), network)
 
 
 @pytest.mark.parametrize("kind", ["coordinates", "pixels"])
 def test_rows_of_a_table_equal_their_observations(kind):
-    """Features made once for a whole table, or anew for the observations of a batch."""
-    table = GridWorld.parse("#######\n#S..x.#\n#.#...#\n#...xG#\n#######").observations(kind)
-    network = build(Config(network=choose(table)), table, Inputs(), KEY)
+    """Features are computed once for a whole table, or anew for the observations of a batch."""
+    table = ROOM.observations(kind)
+    network = built(MLP() if kind == "coordinates" else CNN(), table)
     rows = jnp.array([3, 0, 3, 7])
-    features = network.of_table(table)
-    some = eqx.filter_jit(lambda n, f: n.values(n.take(f, rows)))(network, features)
+    some = eqx.filter_jit(lambda n, f: n.values(n.take(f, rows)))(network, network.of_table(table))
     direct = eqx.filter_jit(network)(jnp.asarray(table[np.asarray(rows)]))
     assert np.allclose(some, direct, atol=1e-6)
 
 
-def test_wrong_networks():
+def test_networks_for_other_observations():
     vectors = np.zeros((3, 2), np.float32)
-    with pytest.raises(ValueError, match="needs images"):
-        build(Config(network="cnn"), vectors, Inputs(), KEY)
-    with pytest.raises(ValueError, match="needs state numbers"):
-        fit_inputs(vectors, normalise=False, by_state=True)
+    for wrong in (
+        lambda: built(CNN(), vectors),
+        lambda: built(Quasimetric(), vectors, 4),
+        lambda: fit_inputs(vectors, normalise=False, by_state=True),
+    ):
+        with raises(ArgumentError, "network"):
+            wrong()
+
+
+# Networks of a state and a goal
+
+
+def union_by_hand(left, right):
+    """The length of the union of the intervals [x, max(x, y)], point by point: 2.5 for [0, 1.5],
+    [1, 1] and [2, 3]."""
+    points = np.unique(np.concatenate([left, right]))
+    middle = (points[1:] + points[:-1]) / 2
+    inside = (middle[:, None] > left) & (middle[:, None] < np.maximum(left, right))
+    return (np.diff(points) * inside.any(axis=1)).sum()
+
+
+@pytest.mark.parametrize("length", [1, 2, 7])
+def test_unions_of_many_intervals(length):
+    rng = np.random.default_rng(length)
+    left, right = rng.integers(-8, 9, (2, 200, length)).astype(np.float32)
+    in_order = jnp.asarray(np.take_along_axis(right, left.argsort(axis=1), 1))
+    by_hand = [union_by_hand(*pair) for pair in zip(left, right, strict=True)]
+    np.testing.assert_array_equal(union_length(jnp.sort(left, axis=1), in_order), by_hand)
+    assert union_by_hand(np.array([0.0, 1, 2]), np.array([1.5, 0.5, 3])) == 2.5
+
+
+@eqx.filter_jit
+def all_pairs(network, inputs):
+    features, n = network.features(inputs), len(inputs)
+    state, goal = jnp.divmod(jnp.arange(n * n), n)
+    return network.values(Pairs(features, features, state, goal)).reshape(n, n)
+
+
+def test_a_quasimetric_by_hand():
+    """Components [2, 3] + [0, 1] = 2 and [1, 1] + [1, 4] = 3. Half of the largest and half of the
+    mean are 2.75. Back: [3, 3] + [1, 1] = 0 and [0, 1] + [4, 4] = 1, so 0.75."""
+    network = QuasimetricNetwork(4, 0, KEY, depth=1, components=2, length=2)
+    identity = eqx.tree_at(lambda layer: layer.weight, eqx.nn.Linear(4, 4, key=KEY), jnp.eye(4))
+    identity = eqx.tree_at(lambda layer: layer.bias, identity, jnp.zeros(4))
+    network = eqx.tree_at(lambda network: network.layers, network, (identity,))
+    table = jnp.array([[2.0, 0.0, 1.0, 1.0], [3.0, 1.0, 0.0, 4.0]])
+    np.testing.assert_allclose(all_pairs(network, table), [[0, -2.75], [-0.75, 0]], atol=1e-6)
+
+
+@given(st.integers(0, 10**6), st.sampled_from([0.1, 1.0, 30.0]))
+@settings(max_examples=30)
+def test_a_quasimetric_for_all_parameters(seed, size):
+    rng = np.random.default_rng(seed)
+
+    def random(leaf):
+        if not eqx.is_inexact_array(leaf):
+            return leaf
+        return jnp.asarray(size * rng.normal(size=leaf.shape), dtype=leaf.dtype)
+
+    network = jax.tree.map(random, QuasimetricNetwork(3, 2, KEY, 16, 1, 3, 5))
+    v = np.asarray(all_pairs(network, rng.normal(size=(9, 3)).astype(np.float32)), dtype=float)
+    assert (np.diag(v) == 0).all()
+    assert (v <= 0).all()
+    assert (v[:, None, :] >= v[:, :, None] + v[None, :, :] - 1e-5 * np.abs(v).max()).all()
+
+
+def test_pairs_from_tables_and_side_by_side():
+    features = jax.random.normal(KEY, (7, 3))
+    state, goal = jnp.array([0, 4, 6, 2]), jnp.array([5, 5, 1, 2])
+    below = built(PairMLP(16, 1, negative=True), np.zeros((3, 3), np.float32))
+    assert (all_pairs(below, features) < 0).all()
+    for network in (PairDense(3, 0, KEY, 16, 1, 2), QuasimetricNetwork(3, 0, KEY, 16, 1, 3, 4)):
+        values = eqx.filter_jit(network.values)
+        from_tables = values(Pairs(features, features, state, goal))
+        side_by_side = values(Pairs(features[state], features[goal]))
+        np.testing.assert_allclose(from_tables, side_by_side, atol=1e-6)

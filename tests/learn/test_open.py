@@ -1,9 +1,8 @@
-"""What users bring: networks, optimisers, schedules, objectives, callbacks."""
+"""Networks, optimisers and callbacks of the user's own, and values inside other programs."""
 
 from typing import ClassVar
 
 import equinox as eqx
-import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,12 +10,14 @@ import optax
 import pytest
 
 import needs
-from drogo import GridWorld, Transitions, collect, exact, fit, load, sweep
-from drogo.learn import AbstractAnchored, TensorBoard, WandB
-from drogo.learn.value import terminal_rewards
+from drogo import Column, Drogo, Paper, Regression, exact, fit, load
+from drogo.errors import ArgumentError, ArgumentTypeError, DamagedFile
+from drogo.learn import CNN, MLP, Optimiser, Table, TensorBoard, WandB
+from drogo.learn.value import with_terminal_values
+from raising import raises
+from small_data import CHAIN, FAST, WORLD, data_of
 
-WORLD = GridWorld.parse("########\n#S.x...#\n#.##.#.#\n#....#G#\n########")
-CHAIN = GridWorld.parse("#######\n#S.x.G#\n#######")
+TRUTH = {"column": exact.log_column(WORLD.mdp, 20.0)}
 
 
 class Residual(eqx.Module):
@@ -44,8 +45,7 @@ class Residual(eqx.Module):
 
 @pytest.fixture(scope="module")
 def data():
-    env = gymnasium.make("drogo/GridWorld-v0", world=WORLD, observation="coordinates")
-    return collect(env, 20_000, seed=0)
+    return data_of(WORLD, "coordinates")
 
 
 @pytest.fixture(autouse=True)
@@ -55,142 +55,103 @@ def _plain_promotion():
         yield
 
 
-def test_own_network_optimiser_and_schedule(data, tmp_path):
-    truth = {"column": exact.log_column(WORLD.mdp, 20.0)}
+def residual(key):
+    return Residual(key)
+
+
+def test_a_network_and_an_optimiser_of_the_users_own(data, tmp_path):
     optimiser = optax.chain(optax.clip_by_global_norm(0.5), optax.adamw(3e-3, weight_decay=1e-5))
-    settings = {"preset": "fast", "updates": 250, "seeds": 2}
-    result = fit(data, network=Residual, optimiser=optimiser, truth=truth, **settings)
+    settings = {"truth": TRUTH, "seeds": 2, "network": residual, "optimiser": optimiser}
+    result = fit(data, Column(), Drogo(updates=250), **settings)
     assert result.history["cosine_column"][-1].min() > 0.95
-    assert result.network.endswith("test_open.Residual")
-    assert not np.allclose(result.v[0], result.v[1], atol=1e-6)  # a factory: seeds differ
-    result.save(tmp_path / "fit.npz")
-    again = load(tmp_path / "fit.npz", network=Residual, optimiser=optimiser)
+    assert (result.network, result.optimiser) == (residual, optimiser)
+    assert not np.allclose(result.v[0], result.v[1], atol=1e-6)  # a function: seeds differ
+    path = tmp_path / "fit.npz"
+    result.save(path)
+    again = load(path, network=residual, optimiser=optimiser)
     assert np.array_equal(again(data.observations), result(data.observations))
-    longer = {**settings, "updates": 260}
-    settings = {"network": Residual, "optimiser": optimiser, "truth": truth, **longer}
-    more = fit(data, continue_from=again, **settings)
+    more = fit(data, Column(), Drogo(updates=260), continue_from=again, truth=TRUTH, seeds=2)
     assert more.updates == 260
-    usable = load(tmp_path / "fit.npz", network=Residual)  # without the optimiser
+    usable = load(path, network=residual)  # without the optimiser
     assert np.array_equal(usable(data.observations), result(data.observations))
-    with pytest.raises(ValueError, match="loaded without its own optimiser"):
-        fit(data, continue_from=usable, **settings)
-    with pytest.raises(ValueError, match=r"a file cannot hold. Give the network again"):
-        load(tmp_path / "fit.npz")
-    with pytest.raises(ValueError, match="do not fit the network"):
-        load(tmp_path / "fit.npz", network=lambda key: Residual(key, width=16))
+    assert usable.optimiser is None
+    with raises(ArgumentError, "continue_from"):
+        fit(data, Column(), Drogo(updates=260), continue_from=usable, **settings)
+    with raises(ArgumentError, "network"):
+        load(path)
+    with raises(ArgumentError, "network"):
+        load(path, network=MLP())
+
+    def narrow(key):
+        return Residual(key, width=16)
+
+    narrow.__qualname__ = residual.__qualname__
+    with raises(DamagedFile):  # it has the right name, and other shapes
+        load(path, network=narrow, optimiser=optimiser)
 
 
-@pytest.mark.slow
 def test_a_module_is_where_every_seed_begins(data):
     module = Residual(jax.random.key(7))
-    settings = {"preset": "paper", "updates": 1, "seeds": 2}
-    result = fit(data, network=module, step_size=optax.constant_schedule(1e-30), **settings)
-    inputs = result.learner.inputs(jnp.asarray(data.observations))
+    frozen = Optimiser("rmsprop", 1e-30, "constant")
+    result = fit(data, Column(), Paper(updates=1), network=module, optimiser=frozen, seeds=2)
     live = np.setdiff1d(np.arange(len(data.observations)), data.terminal_states)
-    for k in range(2):
-        assert np.allclose(result.v[k, live], np.asarray(module(inputs))[live], atol=1e-6)
-    assert (result.config.schedule, result.config.network) == ("custom", "custom")
+    expected = np.asarray(module(jnp.asarray(result.learner.inputs(data.observations))))[live]
+    assert np.allclose(result.v[:, live], expected[None], atol=1e-6)
+    assert result.network is module
 
 
 @pytest.mark.parametrize(
-    ("network", "message"),
+    ("network", "kind"),
     [
-        (eqx.nn.MLP(2, 1, 8, 1, key=jax.random.key(0)), "needs jax.vmap"),
-        (lambda key: 3, "give an equinox.Module"),
-        (lambda key: eqx.nn.Lambda(lambda x: x), r"returned \(3, 2\) for a batch of 3"),
+        (eqx.nn.MLP(2, 1, 8, 1, key=jax.random.key(0)), ArgumentError),  # for single observations
+        (lambda key: 3, ArgumentTypeError),
+        (lambda key: eqx.nn.Lambda(lambda x: x), ArgumentError),  # two numbers for each
+        (CNN(), ArgumentError),
+        (Table(), ArgumentError),
     ],
 )
-def test_wrong_networks(network, message, data):
-    with pytest.raises(ValueError, match=message):
-        fit(data, network=network, updates=1)
+def test_wrong_networks(network, kind, data):
+    with raises(kind, "network"):
+        fit(data, Column(), Drogo(updates=1), network=network)
 
 
-def test_an_optimiser_has_its_own_step_size(data):
-    with pytest.raises(ValueError, match="has its own step size"):
-        fit(data, optimiser=optax.adam(1e-3), step_size=1e-3)
+# Callbacks
 
 
-class Squared(AbstractAnchored):
-    """Half the squared residual of the soft Bellman equation in logs, for deterministic moves."""
-
-    calls: ClassVar[int] = 0
-
-    def loss(self, output, next_output, sample):
-        error = jax.lax.stop_gradient(output - next_output + sample.log_cost)
-        return error * output
-
-
-def test_an_objective_from_outside(tmp_path):
-    """In a corridor with one action its solution is v(s) = r/lam + v(s'): the return to go."""
-    data = Transitions.from_table(
-        np.arange(4), np.tile([0, 1, 2], 50), np.tile([1, 2, 3], 50), np.full(150, -2.0),
-        np.tile([False, False, True], 50),
-    )  # fmt: skip
-    settings = {"preset": "fast", "lam": 4.0, "updates": 1500, "step_size": 0.05}
-    result = fit(data, objective=Squared, **settings)
-    assert result.v[0] == pytest.approx([-1.5, -1.0, -0.5, 0.0], abs=1e-3)
-    result.save(tmp_path / "fit.npz")
-    with pytest.raises(ValueError, match="Give the class again"):
-        load(tmp_path / "fit.npz")
-    again = load(tmp_path / "fit.npz", objective=Squared)
-    assert np.array_equal(again(np.arange(4)), result(np.arange(4)))
-
-
-TABLE = GridWorld.parse("#######\n#S.x.G#\n#######")
-
-
-@pytest.fixture(scope="module")
-def table():
-    env = gymnasium.make("drogo/GridWorld-v0", world=TABLE, observation="state")
-    return collect(env, 2000, seed=0)
-
-
-def test_callbacks_see_every_logged_update_and_may_stop(table):
+def test_callbacks_see_every_logged_update_and_may_stop():
     reports = []
-
-    def keep(report):
-        reports.append(report)
 
     def stop(report):
         return np.bool_(report.update < 30)
 
-    settings = {"preset": "fast", "updates": 80, "seeds": [3, 5], "stop_early": False}
-    result = fit(table, callbacks=[keep, stop], **settings)
+    method = Drogo(updates=80, stop_early=False)
+    result = fit(data_of(CHAIN), Column(), method, seeds=[3, 5], callbacks=[reports.append, stop])
     assert result.updates == 30
     assert [report.update for report in reports] == list(range(0, 31, 2))
-    assert reports[-1].updates == 80
-    assert reports[-1].seeds == [3, 5]
+    assert (reports[-1].updates, reports[-1].seeds) == (80, [3, 5])
+    assert [point.method.updates for point in reports[-1].points] == [80, 80]
     assert np.array_equal(reports[-1].row["worst"], result.history["worst"][-1])
     assert result.status == ("max_updates", "max_updates")
+    assert len(result.diagnosis()) == 2
 
 
-def test_a_fit_stops_when_it_has_converged(table, tmp_path):
-    path = tmp_path / "checkpoint.npz"
-    settings = {"preset": "fast", "updates": 4000}
-    result = fit(table, checkpoint=path, **settings)
-    assert result.updates < 4000
-    assert result.status == ("converged",)
-    whole = fit(table, stop_early=False, **settings)
-    assert whole.updates == 4000
-    assert np.abs(whole.v - result.v).max() < 0.02
-    again = fit(table, checkpoint=path, **settings)  # nothing is left to do
-    assert np.array_equal(again.v, result.v)
-    assert again.updates == result.updates
-
-
-def test_tensorboard(table, tmp_path):
+def test_tensorboard(tmp_path):
     needs.module("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    result = fit(table, updates=20, seeds=2, callbacks=[TensorBoard(tmp_path)])
+    steps = Optimiser(step_size=[0.01, 0.02])
+    method, callback = Drogo(updates=20), TensorBoard(tmp_path)
+    swept = fit(data_of(CHAIN), Column(), method, seeds=2, optimiser=steps, callbacks=[callback])
     events = EventAccumulator(str(tmp_path), size_guidance={"tensors": 0})
     events.Reload()
-    logged = [event.tensor_proto.float_val[0] for event in events.Tensors("worst/seed 1")]
-    assert np.allclose(logged, result.history["worst"][:, 1], rtol=1e-5)
+    for point, result in enumerate(swept.values()):
+        named = events.Tensors(f"worst/point {point}/seed 1")
+        logged = [event.tensor_proto.float_val[0] for event in named]
+        assert np.allclose(logged, result.history["worst"][:, 1], rtol=1e-5)
 
 
-def test_weights_and_biases(table):
-    """Against a stand-in for a run: the real thing is tried in test_wandb_offline."""
+def test_weights_and_biases(tmp_path, monkeypatch):
+    """Against a stand-in for a run; and a real one, written to disk and not sent anywhere."""
 
     class Run:
         logged: ClassVar[list] = []
@@ -199,100 +160,77 @@ def test_weights_and_biases(table):
             self.logged.append((step, row))
 
     needs.module("wandb")
-    result = fit(table, updates=20, callbacks=[WandB(Run())])
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    real = WandB(mode="offline", dir=str(tmp_path), project="drogo")
+    result = fit(data_of(CHAIN), Column(), Drogo(updates=20), callbacks=[WandB(Run()), real])
     assert [step for step, _ in Run.logged] == result.history["update"].tolist()
     assert Run.logged[-1][1]["worst/seed 0"] == pytest.approx(result.history["worst"][-1, 0])
-
-
-def test_wandb_offline(table, tmp_path, monkeypatch):
-    """A real run of Weights & Biases, written to disk and not sent anywhere."""
-    needs.module("wandb")
-    monkeypatch.setenv("WANDB_SILENT", "true")
-    callback = WandB(mode="offline", dir=str(tmp_path), project="drogo")
-    fit(table, updates=20, callbacks=[callback])
-    callback.run.finish()
+    assert dict(real.run.config)["method"]["class"] == "Drogo"
+    real.run.finish()
     assert list(tmp_path.rglob("run-*.wandb"))
 
 
-@pytest.mark.parametrize("kind", ["coordinates", "state"])
-def test_value_fn_is_the_result_inside_jit(kind):
-    world = TABLE
-    env = gymnasium.make("drogo/GridWorld-v0", world=world, observation=kind)
-    few = collect(env, 2000, seed=0)
-    result = fit(few, updates=20, seeds=2, width=16)
-    (goal,) = np.flatnonzero(world.terminal)
-    f = result.value_fn(1)
-    table = jnp.asarray(few.observations)
+# Values inside other programs
+
+
+@pytest.fixture(scope="module")
+def learned():
+    """A map of coordinates, with a value for each action: v is a log-sum-exp of four outputs."""
+    method = Regression(updates=60, action_values=True)
+    return fit(data_of(WORLD, "coordinates"), Column(), method, seeds=2, network=MLP(16, 2))
+
+
+@pytest.mark.parametrize("how", ["jit", "vmap", "jit of vmap", "single"])
+def test_value_fn_inside_other_programs(learned, how):
+    value, table = learned.value_fn(1), jnp.asarray(learned.observations)
+    compiled = {
+        "jit": jax.jit(value), "vmap": jax.vmap(value), "jit of vmap": jax.jit(jax.vmap(value)),
+        "single": lambda rows: jnp.stack([jax.jit(value)(row) for row in rows]),
+    }[how]  # fmt: skip
+    assert np.allclose(compiled(table), learned.v[1], atol=1e-5)
+    (goal,) = learned.terminal_states
+    assert float(compiled(table)[goal]) == 0.0  # the terminal state, exactly
+
+
+def test_the_gradient_of_value_fn(learned):
+    """Against differences of the solution itself, in double steps of 0.002."""
+    value, rows = learned.value_fn(1), learned.observations[[0, 3, 5]] + np.float32(0.01)
+    steps = 0.002 * np.eye(2, dtype=np.float32)
+    by_differences = np.stack(
+        [(learned(rows + step)[1] - learned(rows - step)[1]) / 0.004 for step in steps], axis=1
+    )
+    single = np.stack([jax.grad(value)(jnp.asarray(row)) for row in rows])
+    batch = jax.jit(jax.grad(lambda batch: value(batch).sum()))(jnp.asarray(rows))
+    assert single == pytest.approx(by_differences, rel=0.05, abs=0.02)
+    assert np.allclose(batch, single, atol=1e-5)
+    assert np.allclose(jax.vmap(jax.grad(value))(jnp.asarray(rows)), single, atol=1e-5)
+
+
+def test_value_fn_of_state_numbers_in_a_scan():
+    result = fit(data_of(CHAIN), Column(), Drogo(updates=20), seeds=2, optimiser=FAST)
+    value = result.value_fn(1)
 
     @jax.jit
     def walk(rows):
-        return jax.lax.scan(lambda total, row: (total + f(table[row][None])[0], None), 0.0, rows)[0]
+        return jax.lax.scan(lambda total, row: (total + value(row), None), 0.0, rows)[0]
 
-    rows = np.array([goal, 0, 3, goal])
+    rows = np.array([4, 0, 3, 4])
     assert float(walk(jnp.asarray(rows))) == pytest.approx(result.v[1, rows].sum(), abs=1e-4)
-    assert float(f(table)[goal]) == 0.0  # the terminal state, exactly
-    with pytest.raises(ValueError, match=r"seed 7 is none of this fit's seeds: \[0, 1\]"):
+    assert np.allclose(jax.vmap(value)(jnp.arange(5)), result.v[1], atol=1e-5)
+    with raises(ArgumentError, "seed"):
         result.value_fn(7)
+    with raises(ArgumentError, "observations"):
+        value(jnp.zeros((2, 3), int))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.uint8, np.int64, bool])
-def test_terminal_rewards_of_any_type(dtype):
+def test_terminal_values_of_any_type(dtype):
     """Only the very same observations are recognised, however close others are."""
-    known = np.array([[0, 1], [1, 0]], dtype=dtype)
-    others = np.array([[1, 1], [0, 0]], dtype=dtype)
-    lookup = terminal_rewards(known, np.array([-1.0, -2.0]))
-    batch = jnp.asarray(np.concatenate([known, others]))
-    assert lookup(batch, jnp.full(4, 9.0)).tolist() == [-1.0, -2.0, 9.0, 9.0]
-    close = np.array([[0.2, 0.7], [0.7, 0.2]], dtype=np.float16)
-    lookup = terminal_rewards(close[:1], np.zeros(1))
-    assert lookup(jnp.asarray(close), jnp.full(2, 9.0)).tolist() == [0.0, 9.0]
-
-
-def test_terminal_rewards_whose_hashes_agree(monkeypatch):
-    """With a hash that is always 0 every known observation is still found."""
-    rng = np.random.default_rng(0)
-    monkeypatch.setattr(np.random, "default_rng", lambda seed: Zero())
-    known = rng.normal(size=(6, 3)).astype(np.float32)
-    known[:, 1:] = 0
-    lookup = terminal_rewards(known, np.arange(6.0))
-    assert lookup(jnp.asarray(known), jnp.full(6, 9.0)).tolist() == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
-
-
-class Zero:
-    """Multipliers that are 1, so that sums of bits often agree."""
-
-    def integers(self, *_, size, dtype):
-        return np.zeros(size, dtype=dtype)
-
-
-@pytest.mark.parametrize(
-    ("grid", "settings", "message"),
-    [
-        ({"step_size": [0.1]}, {"optimiser": optax.sgd(0.1)}, "which a sweep does not vary"),
-        ({"penalty": [1.0]}, {}, "has no penalty"),
-        ({"lam": [1.0]}, {"truth": {"column": np.zeros(5)}}, "truths as functions of lam"),
-        ({"lam": [1.0]}, {"optimiser": "custom"}, "optimiser is 'custom'; choose one of rmsprop"),
-    ],
-)
-def test_sweeps_that_would_do_nothing(table, grid, settings, message):
-    with pytest.raises(ValueError, match=message):
-        sweep(table, grid=grid, updates=1, **settings)
-
-
-def test_what_must_agree_to_continue(table, tmp_path):
-    first = fit(table, updates=5, preset="fast")
-    with pytest.raises(ValueError, match="They must agree"):
-        fit(table, updates=9, preset="fast", continue_from=first, objective="natural_gdo")
-    truth = {"column": np.zeros(5)}
-    with pytest.raises(ValueError, match="made with the truths"):
-        fit(table, updates=9, preset="fast", continue_from=first, truth=truth)
-    first = fit(table, updates=5, preset="fast", truth=truth)
-    other = {"column": -np.arange(5.0)}
-    with pytest.raises(ValueError, match="'column' is another vector than in continue_from"):
-        fit(table, updates=9, preset="fast", continue_from=first, truth=other)
-    path = tmp_path / "checkpoint.npz"
-    fit(table, updates=5, preset="fast", optimiser=optax.adam(1e-3), checkpoint=path)
-    with pytest.raises(ValueError, match="of another fit, which differs in optimiser"):
-        fit(table, updates=5, preset="fast", optimiser=optax.adam(1e-2), checkpoint=path)
-    with pytest.raises(ValueError, match=r"which differs in .*configs\.0\.lam"):
-        fit(table, updates=5, preset="fast", optimiser=optax.adam(1e-3), lam=3.0, checkpoint=path)
+    known = jnp.asarray(np.array([[0, 1], [1, 0]], dtype=dtype))
+    others = jnp.asarray(np.array([[1, 1], [0, 0]], dtype=dtype))
+    batch = jnp.concatenate([known, others])
+    values = with_terminal_values(jnp.full(4, 9.0), batch, known, jnp.array([-1.0, -2.0]))
+    assert values.tolist() == [-1.0, -2.0, 9.0, 9.0]
+    close = jnp.asarray(np.array([[0.2, 0.7], [0.7, 0.2]], dtype=np.float16))
+    values = with_terminal_values(jnp.full(2, 9.0), close, close[:1], jnp.zeros(1))
+    assert values.tolist() == [0.0, 9.0]

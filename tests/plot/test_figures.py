@@ -7,7 +7,6 @@ import pytest
 from matplotlib.collections import LineCollection
 
 from drogo import GridWorld, exact, plot
-from drogo.plot.compare import compared_curves, of_two_fits
 from drogo.plot.fields import draw_cloud, draw_image, side_by_side
 from drogo.plot.panels import of_fit
 from drogo.plot.scenes import exact_scenes, over_scenes
@@ -116,23 +115,6 @@ def test_a_profile_leaves_out_what_is_not_finite():
     np.testing.assert_array_equal(figure.axes[0].lines[0].get_ydata(), [np.nan, -1, 0])
 
 
-@pytest.mark.parametrize("methods", [1, 5, 9])
-def test_figures_of_agents(methods):
-    world = GridWorld.load("grid-task")
-    seeds = RNG.normal(size=(3, 20)) - 20
-    names = [f"method {k}" for k in range(methods)]
-    assert_nothing_is_cut_off(
-        plot.returns(dict.fromkeys(names[:5], seeds), 100, -17.0, title="returns")
-    )
-    goal, start = int(world.terminal.argmax()), int(world.start.argmax())
-    walked = {name: [np.array([start, goal]), np.array([start])] for name in names}
-    figure = plot.paths(world, walked, title="paths")
-    assert_nothing_is_cut_off(figure)
-    shown = [axes for axes in figure.axes if axes.get_visible()]
-    assert [axes.get_title() for axes in shown] == [f"{name}: 1 of 2 arrive" for name in names]
-    assert len(figure.axes) - len(shown) <= 2
-
-
 def scene(name="", *, door_is_open=False):
     from drogo.worlds.minigrid.scenes import Mark, Scene
 
@@ -166,19 +148,3 @@ def test_figures_of_scenes(count, is_known):
     figure = exact_scenes(shown, np.where(v > 0, v, -np.inf), title="exact", label="log e")
     assert_nothing_is_cut_off(figure)
     assert figure.axes[0].images[1].get_clim() == (2, 5)
-
-
-def test_figures_of_two_fits():
-    other = {"update": np.array([0, 10]), "worst": np.array([[9.0], [np.inf]])}
-    v = RNG.normal(size=(2, SMALL.n_states))
-    draw = partial(plot.heatmap, SMALL, numbers=False)
-    figures = [side_by_side(draw, of_two_fits(*v, (HISTORY, HISTORY)), title="A: one\nB: other")]
-    shown = [scene("scene 0"), scene("scene 1")]
-    figures.append(over_scenes(shown, of_two_fits(*v[:, :6], (HISTORY, other)), title="scenes"))
-    for size in (0, SMALL.n_states):
-        figures.append(compared_curves(*v[:, :size], (HISTORY, other), title="curves"))
-    for figure in figures:
-        assert_nothing_is_cut_off(figure)
-    assert figures[0].axes[2].get_title() == "A - B"
-    assert figures[0].axes[3].get_ylabel() == "1 - cosine with the exact column"
-    assert figures[-1].axes[1].get_ylabel() == "largest violation of an equation"

@@ -6,7 +6,8 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 import needs
-from drogo import ArgumentError, GoalShaping, GridWorld, ReachGoals
+from drogo import GoalShaping, GridWorld, ReachGoals
+from drogo.errors import ArgumentError
 
 WORLD = GridWorld.parse("step-limit: 20\n\n######\n#S.xG#\n######")
 RIGHT, LEFT = 0, 2

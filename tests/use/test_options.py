@@ -4,106 +4,60 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
-from hypothesis import given, settings, strategies as st
 
 import needs
-from drogo import MDP, ArgumentError, GridWorld, Potential, exact
-from drogo.errors import NumericalError
-from drogo.use.options import (
-    Option,
-    OptionWrapper,
-    TabularOption,
-    climb,
-    make_option,
-    solve_option,
-    tabular,
-)
+from drogo import MDP, GridWorld, Potential, exact
+from drogo.errors import ArgumentError, NumericalError
+from drogo.use import options
+from drogo.use.options import Option, OptionWrapper, make_option
+from raising import raises
 
-CHAIN = np.array([[0, 1], [0, 2], [1, 3], [2, 4], [3, 4]])
-"""Five states in a row; left and right, and a blocked move stays."""
 LEFT, RIGHT = 0, 1
 VALLEY = np.array([2.0, 0.0, -1.0, 0.0, 8.0])
+
+
+class Line:
+    """States in a row, observed as numbers. By default five, and a blocked move stays."""
+
+    def __init__(self, P=None, terminal=(), observations=None):
+        if P is None:
+            P = np.eye(5)[np.array([[0, 0, 1, 2, 3], [1, 2, 3, 4, 4]])]
+        rewards = np.where(np.isin(np.arange(len(P[0])), terminal), 0.0, -1.0)
+        self.mdp = MDP.from_arrays(P, rewards, np.array(terminal, dtype=np.int64))
+        self.step_limit = 9
+        self.observations = np.arange(len(P[0])) if observations is None else observations
+
+    def all_observations(self):
+        return self.observations
+
+
+def follow(option, states):
+    """The action of an option in each state, or None where it ends."""
+    return [None if option.ends(s) else option.policy(s) for s in range(states)]
 
 
 def test_an_option_crosses_a_valley():
     """With a discount of 1/2, from state 1: left gains 2; right gains -1 + 1/2 + 8/4 = 1.5.
     From state 2: right gains 1 + 8/2 = 5, left 1 + 2/2 = 2. From state 0, right gains
     -2 + (2 by going back)/2 = -1 at best: it ends there."""
-    option = solve_option(CHAIN, VALLEY, discount=0.5)
-    assert option.value.tolist() == [0, 2, 5, 8, 0]
-    assert option.action[1:4].tolist() == [LEFT, RIGHT, RIGHT]
-    assert option.ends.tolist() == [True, False, False, False, True]
-    patient = solve_option(CHAIN, VALLEY, discount=0.9)
-    # -2 - 0.9 + 0.81 + 0.729 * 8 = 3.742 from state 0.
-    np.testing.assert_allclose(patient.value, [3.742, 6.38, 8.2, 8, 0])
-    assert patient.ends.tolist() == [False] * 4 + [True]
+    option = make_option(Line(), VALLEY, discount=0.5)
+    assert follow(option, 5) == [None, LEFT, RIGHT, RIGHT, None]
+    assert option.begins(1)
+    assert not option.begins(0)
+    # With 0.9 from state 0: -2 - 0.9 + 0.81 + 0.729 * 8 = 3.742.
+    assert follow(make_option(Line(), VALLEY, discount=0.9), 5) == [RIGHT] * 4 + [None]
 
 
-def test_climbing_ends_on_the_first_summit():
-    option = climb(CHAIN, VALLEY)
-    assert option.ends.tolist() == [True, False, False, False, True]
-    assert option.action[1:4].tolist() == [LEFT, LEFT, RIGHT]  # the first of two equal steps
-    flat = climb(CHAIN, np.zeros(5))
-    assert flat.ends.all()
-
-
-def test_a_summit_that_cannot_be_stayed_on():
-    """A triangle whose moves never stay. As published, going on for ever from the summit loses
-    1 and gains 1, later: V = -1 + 0.9 (1 + 0.9 V), so V = -0.1/0.19. With an end, it is 0."""
-    triangle = np.array([[1, 2], [0, 2], [0, 1]])
-    e = np.array([1.0, 0.0, 0.0])
-    endless = solve_option(triangle, e, discount=0.9, may_end=False)
-    assert endless.value[0] == pytest.approx(-0.1 / 0.19)
-    assert endless.value[1] == pytest.approx(1 - 0.9 * 0.1 / 0.19)
-    ending = solve_option(triangle, e, discount=0.9)
-    np.testing.assert_allclose(ending.value, [0, 1, 1])
-    assert endless.ends.tolist() == ending.ends.tolist() == [True, False, False]
-
-
-def test_actions_that_were_not_tried_and_lanes():
-    """The right summit is out of reach in the second lane, in which nobody went right from 3."""
-    tried = np.ones((2, 5, 2), dtype=bool)
-    tried[1, 3, RIGHT] = False
-    both = solve_option(CHAIN, np.stack([VALLEY, VALLEY]), discount=0.5, tried=tried)
-    assert both.value.tolist() == [[0, 2, 5, 8, 0], [0, 2, 2, 0, 0]]
-
-
-@settings(max_examples=30, deadline=None)
-@given(st.data())
-def test_no_way_is_better(data):
-    """Against all ways of up to n steps in a small world, one after the other."""
-    n = data.draw(st.integers(1, 4))
-    moves = np.array(data.draw(st.lists(st.tuples(*[st.integers(0, n - 1)] * 2), min_size=n,
-                                        max_size=n)))  # fmt: skip
-    e = np.array(data.draw(st.lists(st.floats(-3, 3), min_size=n, max_size=n)))
-
-    def best(state, steps):
-        ways = [e[k] - e[state] + 0.8 * best(k, steps - 1) for k in moves[state]] if steps else []
-        return max([0.0, *ways])
-
-    option = solve_option(moves, e, discount=0.8)
-    np.testing.assert_allclose(option.value, [best(s, n) for s in range(n)], atol=1e-9)
+def test_climbing_ends_at_the_first_maximum():
+    option = make_option(Line(), VALLEY, method="climb")
+    assert follow(option, 5) == [None, LEFT, LEFT, RIGHT, None]  # the first of two equal steps
+    assert follow(make_option(Line(), np.zeros(5), method="climb"), 5) == [None] * 5
 
 
 def test_random_moves():
-    """Half of the moves to the right stay: from 0, V = (1 + V/2)/2 to state 1, which is terminal."""
+    """Half of the moves to the right stay, and state 1 is terminal."""
     P = np.array([[[0.5, 0.5], [0.0, 1.0]], [[1.0, 0.0], [0.0, 1.0]]])
-    mdp = MDP.from_arrays(P, [-1.0, 0.0], [1])
-    option = solve_option(mdp, np.array([0.0, 1.0]), discount=0.5)
-    np.testing.assert_allclose(option.value, [0.5 / 0.75, 0], rtol=1e-9)
-    assert option.action[0] == 0
-    assert option.ends.tolist() == [False, True]
-
-
-def test_errors_of_values(monkeypatch):
-    monkeypatch.setattr(tabular, "MOST_SWEEPS", 100)
-    with pytest.raises(ArgumentError, match="do not give each of 5 states"):
-        climb(CHAIN, np.array([0.0, np.nan, 0.0, 0.0, 0.0]))
-    with pytest.raises(ArgumentError, match="discount is 1"):
-        solve_option(CHAIN, VALLEY, discount=1.0)
-    with pytest.raises(NumericalError, match="still changed"):
-        solve_option(np.array([[1, 1], [0, 0]]), np.array([0.0, 1.0]),
-                     discount=1 - 1e-9, may_end=False)  # fmt: skip
+    assert follow(make_option(Line(P, [1]), np.array([0.0, 1.0]), discount=0.5), 2) == [0, None]
 
 
 WORLD = GridWorld.parse("step-limit: 9\n\n#######\n#S...G#\n#######")
@@ -171,22 +125,28 @@ def test_options_from_anything_with_values():
             _, reward, terminated, _, info = env.step(4)
             assert terminated  # the map leads to the goal around the low-reward cells
             assert reward == -info["steps"] == -17
-    with pytest.raises(ArgumentError, match="one finite number for each state"):
-        make_option(world, v[1:])
 
 
 def test_errors_of_options():
-    option = TabularOption(np.zeros(2, np.int64), np.zeros(2, bool), np.zeros(2))
-    with pytest.raises(ArgumentError, match="3 observations do not fit"):
-        option.on(np.arange(3))
-    with pytest.raises(ArgumentError, match="the same observation"):
-        option.on(np.zeros(2))
-    with pytest.raises(ArgumentError, match="knows 2 states"):
-        option.on(np.arange(2)).policy(7)
-    with pytest.raises(ArgumentError, match="expected 0 to 3, or an option from 4 to 4"):
+    flat = np.zeros(5)
+    with raises(ArgumentError, "potential"):
+        make_option(Line(), np.zeros(4))
+    with raises(ArgumentError, "discount"):
+        make_option(Line(), VALLEY, discount=1.0)
+    with raises(ArgumentError, "world"):
+        make_option(Line(observations=flat), VALLEY)
+    with raises(ArgumentError, "observation"):
+        make_option(Line(), VALLEY).policy(7)
+    with raises(ArgumentError, "action"):
         OptionWrapper(corridor(), [go_right()]).step(5)
-    with pytest.raises(ArgumentError, match="Discrete actions"):
+    with raises(ArgumentError, "env"):
         OptionWrapper(gymnasium.make("Pendulum-v1"), [])
+
+
+def test_values_that_do_not_settle(monkeypatch):
+    monkeypatch.setattr(options, "MOST_SWEEPS", 1)
+    with raises(NumericalError, "discount"):
+        make_option(Line(), VALLEY)
 
 
 @pytest.mark.filterwarnings("ignore:.*different from the unwrapped version")

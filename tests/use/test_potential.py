@@ -4,9 +4,12 @@ import gymnasium
 import numpy as np
 import pytest
 
-from drogo import GridWorld, Potential, Transitions, collect, exact, fit
+from drogo import Column, Drogo, GridWorld, NaturalGDO, Potential, Transitions, collect, exact, fit
+from drogo.errors import ArgumentError
+from drogo.learn import MLP
 from drogo.potential import mean_step, normalised
-from drogo.use import successor_distance, successor_potential
+from drogo_paper.agents.shaping_experiment import successor_distance, successor_potential
+from raising import raises
 
 CORRIDOR = "######\n#S..G#\n######"
 
@@ -47,19 +50,20 @@ def test_of_a_vector_over_states():
     v = exact.log_column(world.mdp, 20.0)
     phi = Potential.from_states(world.observations("pixels"), v)
     np.testing.assert_array_equal(phi(world.observations("pixels")[[5, 3]]), v[[5, 3]])
-    with pytest.raises(ValueError, match="104 states, and observation .* none of them"):
+    with pytest.raises(ArgumentError):
         phi(world.observations("pixels")[:1] + 0.25)
     for observations in (world.observations("coordinates"), world.observations("pixels")[0]):
-        with pytest.raises(ValueError, match=r"shape \(13, 13, 3\), and got one of shape \("):
+        with pytest.raises(ArgumentError):
             phi(observations)
-    with pytest.raises(ValueError, match="3 values do not fit 104"):
+    with pytest.raises(ArgumentError):
         Potential.from_states(world.observations("pixels"), np.zeros(3))
 
 
 def test_units_with_a_leak_say_the_same_of_one_observation():
     env = gymnasium.make("drogo/GridTask-v0", observation="coordinates")
     data = collect(env, 2000, seed=0)
-    result = fit(data, preset="fast", updates=5, leak=0.5, width=16, depth=2)
+    network = MLP(leak=0.5, width=16, depth=2)
+    result = fit(data, Column(), Drogo(updates=5), network=network)
     phi = result.potential(normalised=False)
     unseen = np.array([[0.123, -0.321], [-0.4, 0.05]], dtype=np.float32)
     found = [phi.at(observation) for observation in unseen]
@@ -76,9 +80,9 @@ def test_single_observations_are_looked_up(kind):
     assert phi(table[:0]).shape == (0,)
     assert phi.at(np.array(table[3], dtype=np.float64, order="F")) == v[3]
     assert type(phi.at(table[3].tolist())) is float
-    with pytest.raises(ValueError, match="104 states, and observation .* none of them"):
+    with pytest.raises(ArgumentError):
         phi.at(table[0] + 200)
-    with pytest.raises(ValueError, match="got one of shape"):
+    with pytest.raises(ArgumentError):
         phi.at(table)
 
 
@@ -104,14 +108,14 @@ def test_scaled_images_are_refused():
     phi = Potential.from_states(np.array([[0, 255], [255, 0]], dtype=np.uint8), np.zeros(2))
     for call in (phi.at, lambda observation: phi(observation[None])):
         assert call(np.array([0.0, 255.0])) == 0
-        with pytest.raises(ValueError, match="type uint8; these are float64"):
+        with pytest.raises(ArgumentError):
             call(np.array([0.5, 1.0]))
 
 
 @pytest.fixture(scope="module")
 def result():
     env = gymnasium.make("drogo/GridWorld-v0", world=GridWorld.parse(CORRIDOR), observation="coordinates")  # fmt: skip
-    return fit(collect(env, 2000, seed=0), preset="fast", updates=50, seeds=[0, 4])
+    return fit(collect(env, 2000, seed=0), Column(), Drogo(updates=50), seeds=[0, 4])
 
 
 def test_of_a_fit(result, tmp_path):
@@ -132,7 +136,7 @@ def test_of_a_fit(result, tmp_path):
     np.testing.assert_allclose(phi(unseen), result(unseen)[1] / result.mean_step[1], rtol=1e-5)
     result.save(tmp_path / "fit.npz")
     np.testing.assert_array_equal(load(tmp_path / "fit.npz").potential(4)(unseen), phi(unseen))
-    with pytest.raises(ValueError, match=r"seed 1 is none of this fit's seeds: \[0, 4\]"):
+    with raises(ArgumentError, "seed"):
         result.potential(1)
 
 
@@ -141,13 +145,13 @@ def test_a_diverged_seed_is_no_potential(result):
     from dataclasses import replace
 
     diverged = replace(result, status=("converged", "diverged"), diverged_at=(None, 17))
-    with pytest.raises(ValueError, match="seed 4 diverged at update 17"):
+    with raises(ArgumentError, "seed"):
         diverged.potential(4)
 
 
 def test_objectives_of_unit_norm_agree_with_their_network():
     env = gymnasium.make("drogo/GridWorld-v0", world=GridWorld.parse(CORRIDOR), observation="coordinates")  # fmt: skip
-    result = fit(collect(env, 2000, seed=0), preset="fast", updates=50, objective="natural_gdo")
+    result = fit(collect(env, 2000, seed=0), Column(), NaturalGDO(updates=50))
     phi = result.potential(normalised=False)
     known = result.observations[:1]
     # An observation that differs in the last bit goes through the network.
@@ -161,15 +165,15 @@ def test_nan_and_wrong_shapes_are_errors():
     table = Potential.from_states(np.zeros((1, 3)), np.array([np.nan]))
     for call in (nan, nan.at, single.at, table, table.at):
         batch = np.zeros((1, 3))
-        with pytest.raises(ValueError, match="is (nan|inf) at observation"):
+        with pytest.raises(ArgumentError):
             call(batch if isinstance(call, Potential) else batch[0])
-    with pytest.raises(ValueError, match=r"returned shape \(2, 3\) for 2"):
+    with pytest.raises(ArgumentError):
         Potential(lambda batch: batch)(np.zeros((2, 3)))
-    with pytest.raises(ValueError, match=r"returned shape \(1, 3\) for 1"):
+    with pytest.raises(ArgumentError):
         Potential(lambda batch: batch).at(np.zeros(3))
-    with pytest.raises(ValueError, match="no state has a neighbour"):
+    with pytest.raises(ArgumentError):
         mean_step(np.zeros(3), np.zeros((0, 2), int))
-    with pytest.raises(ValueError, match="constant"):
+    with pytest.raises(ArgumentError):
         mean_step(np.zeros(3), np.array([[0, 1]]))
 
 
@@ -201,19 +205,19 @@ def test_successor_baselines_by_hand():
 def test_no_observation_is_taken_for_another(table, asked):
     potential = Potential.from_states(table, np.arange(float(len(table))))
     assert potential.at(table[1]) == 1
-    with pytest.raises(ValueError, match="do not fit into it"):
+    with pytest.raises(ArgumentError):
         potential.at(asked)
-    with pytest.raises(ValueError, match="do not fit into it"):
+    with pytest.raises(ArgumentError):
         potential(np.array([asked]))
 
 
 def test_a_state_has_one_value():
     twice = np.array([[0.0], [1.0], [0.0]])
     assert Potential.from_states(twice, np.array([1.0, 2.0, 1.0])).at([0.0]) == 1
-    with pytest.raises(ValueError, match=r"two values for observation \[0\.\]: 1.0 and 3.0"):
+    with pytest.raises(ArgumentError):
         Potential.from_states(twice, np.array([1.0, 2.0, 3.0]))
 
 
 def test_what_is_not_a_table():
-    with pytest.raises(ValueError, match="an observation and a value for each state"):
+    with pytest.raises(ArgumentError):
         Potential.from_states(np.array(3), np.zeros(1))

@@ -9,6 +9,8 @@ from gymnasium.vector import AutoresetMode
 from hypothesis import strategies as st
 
 from drogo import GridWorld, Potential, PotentialShaping, VectorPotentialShaping, exact
+from drogo.errors import ArgumentError, ArgumentTypeError
+from raising import raises
 
 WORLD = GridWorld.load("four-rooms")
 PHI = Potential.from_states(
@@ -180,7 +182,7 @@ def test_a_view_for_observations_with_parts():
         def observation(self, observation):
             return {"where": observation}
 
-    with pytest.raises(ValueError, match="view=lambda"):
+    with raises(ArgumentError, "view"):
         PotentialShaping(Parts(make()), PHI)
     shaped = PotentialShaping(Parts(make()), PHI, view=lambda parts: parts["where"])
     plain = PotentialShaping(make(), PHI)
@@ -221,40 +223,29 @@ def test_the_last_observation_of_an_episode_may_have_parts():
 
 @pytest.mark.parametrize("wrapper", [PotentialShaping, VectorPotentialShaping])
 @pytest.mark.parametrize(
-    ("options", "error", "message"),
+    ("options", "argument"),
     [
-        ({"weight": 1.5}, ValueError, "weight is 1.5"),
-        ({"weight": -0.1}, ValueError, "weight is -0.1"),
-        ({"weight": float("nan")}, ValueError, "weight is nan"),
-        ({"discount": 1.01}, ValueError, "discount is 1.01"),
-        ({"terminal": "none"}, ValueError, "'zero'"),
-        ({"potential": Potential(len, discount=0.9)}, ValueError, "was made for 0.9"),
-        ({"potential": Potential(len, shape=(3,))}, ValueError, r"shape \(2,\).*takes \(3,\)"),
+        ({"weight": 1.5}, "weight"),
+        ({"weight": float("nan")}, "weight"),
+        ({"discount": 1.01}, "discount"),
+        ({"terminal": "none"}, "terminal"),
+        ({"potential": Potential(len, discount=0.9)}, "discount"),
+        ({"potential": Potential(len, shape=(3,))}, "potential"),
     ],
-)  # fmt: skip
-def test_wrong_use(wrapper, options, error, message):
+)
+def test_wrong_use(wrapper, options, argument):
     env = make() if wrapper is PotentialShaping else gymnasium.vector.SyncVectorEnv([make])
-    with pytest.raises(error, match=message):
+    with raises(ArgumentError, argument):
         wrapper(env, **{"potential": PHI, **options})
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_a_vector_is_no_potential():
-    with pytest.raises(TypeError, match="Potential.from_states"):
-        PotentialShaping(make(), PHI)._checked(np.zeros(104), make().observation_space)
+    with raises(ArgumentTypeError, "potential"):
+        PotentialShaping(make(), np.zeros(104))
 
 
 def test_a_potential_that_returns_nan():
     shaped = PotentialShaping(make(), lambda batch: np.full(len(batch), np.nan))
-    with pytest.raises(ValueError, match="is nan at observation"):
+    with raises(ArgumentError):
         shaped.reset(seed=0)
-
-
-def test_single_observations_do_not_become_batches():
-    def refuse(batch):
-        raise AssertionError("The function of a batch was called.")
-
-    phi = Potential(refuse, single=lambda observation: float(observation.sum()))
-    shaped = PotentialShaping(make(), phi, discount=0.9)
-    observation, _ = shaped.reset(seed=0)
-    following, _, _, _, info = shaped.step(3)
-    assert info["shaping"] == pytest.approx(0.9 * following.sum() - observation.sum())

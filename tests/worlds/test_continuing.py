@@ -5,10 +5,12 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from drogo import MDP, ArgumentError, MDPError
+from drogo import MDP
+from drogo.errors import ArgumentError, MDPError
 from drogo.worlds import ContinuingEnv, river_swim, six_arms
 from drogo.worlds.register import CONTINUING_IDS
 from drogo.worlds.resolve import resolve
+from raising import raises
 
 RIGHT, LEFT = 0, 1
 
@@ -65,7 +67,7 @@ def test_the_rooms_of_six_arms():
     assert world.start.tolist() == [1, 0, 0, 0, 0, 0, 0]
 
 
-def test_an_environment_draws_what_its_table_says():
+def test_an_environment_samples_from_its_table():
     env = ContinuingEnv("river-swim")
     env.reset(seed=0)
     reached, paid = [], []
@@ -84,19 +86,19 @@ def test_an_environment_draws_what_its_table_says():
 def test_they_are_no_mdp_of_the_exact_solvers():
     """Their rewards depend on the action; `exact.perron_of_steps` takes such steps as a list."""
     for identifier in CONTINUING_IDS:
-        with pytest.raises(MDPError, match="not a function of the state that is left"):
+        with raises(MDPError):
             MDP.from_gymnasium(gymnasium.make(identifier))
         assert resolve(identifier).known_mdp is None
 
 
 def test_errors_name_the_argument():
-    with pytest.raises(ArgumentError, match=r"0 \(right\), 1 \(left\)"):
+    with raises(ArgumentError, "action"):
         ContinuingEnv("river-swim").step(2)
-    with pytest.raises(ArgumentError, match="world is 'river'"):
+    with raises(ArgumentError, "world"):
         ContinuingEnv("river")
-    with pytest.raises(ArgumentError, match="from 0 to 5"):
+    with raises(ArgumentError, "reset option 'state'"):
         ContinuingEnv("river-swim").reset(options={"state": 6})
-    with pytest.raises(ArgumentError, match="known: 'state'"):
+    with raises(ArgumentError, "options"):
         ContinuingEnv("river-swim").reset(options={"start": 1})
-    with pytest.raises(ArgumentError, match="no pictures"):
+    with raises(ArgumentError, "render_mode"):
         ContinuingEnv("six-arms", render_mode="ansi")

@@ -1,10 +1,10 @@
-"""The scenes of MiniGrid environments: where only the agent moves."""
+"""The scenes of MiniGrid environments, within which only the agent moves."""
 
 import numpy as np
 
 import needs
 from drogo.worlds.minigrid import MiniGridWorld, scenes as module
-from drogo.worlds.minigrid.scenes import scenes
+from drogo.worlds.minigrid.scenes import scene_names, scenes
 
 OBJECT_TO_IDX = needs.module("minigrid.core.constants").OBJECT_TO_IDX
 
@@ -15,24 +15,22 @@ def kinds(scene):
 
 def test_a_key_and_a_door():
     world = MiniGridWorld("MiniGrid-DoorKey-5x5-v0")
-    found = scenes(world)
-    assert [scene.name for scene in found] == [
+    listed = scenes(world)
+    assert [scene.name for scene in listed] == [
         "nothing in hand, door locked", "key in hand, door locked", "key in hand, door open",
     ]  # fmt: skip
-    assert kinds(found[0]) == ["door", "goal", "key", "start"]
-    assert kinds(found[1]) == kinds(found[2]) == ["door", "goal"]
-    assert [mark.is_open for scene in found for mark in scene.marks if mark.kind == "door"] == [
+    assert kinds(listed[0]) == ["door", "goal", "key", "start"]
+    assert kinds(listed[1]) == kinds(listed[2]) == ["door", "goal"]
+    assert [mark.is_open for scene in listed for mark in scene.marks if mark.kind == "door"] == [
         False, False, True,
     ]  # fmt: skip
-    goal = next(mark for mark in found[2].marks if mark.kind == "goal")
+    goal = next(mark for mark in listed[2].marks if mark.kind == "goal")
     distance = np.abs(world.positions - [goal.column, goal.row]).sum(axis=1).astype(float)
-    over = [scene.over_cells(distance) for scene in found]
+    over = [scene.over_cells(distance) for scene in listed]
     assert np.isnan(over[0][goal.row, goal.column])  # behind the door
     assert over[2][goal.row, goal.column] == 0
-    # Every state is in no more than one scene, and each scene is a picture of its own.
-    assert len(np.concatenate([scene.states for scene in found])) == len(
-        {state for scene in found for state in scene.states}
-    )
+    states = np.concatenate([scene.states for scene in listed])
+    assert len(states) == len(set(states))  # every state is in no more than one scene
 
 
 def test_the_mean_is_over_directions():
@@ -55,8 +53,8 @@ def test_lava_has_no_value_in_a_picture():
 
 def test_no_more_scenes_than_fit(monkeypatch):
     monkeypatch.setattr(module, "MOST", 2)
-    found = scenes(MiniGridWorld("MiniGrid-DoorKey-5x5-v0"))
-    assert [scene.name for scene in found] == [
+    listed = scenes(MiniGridWorld("MiniGrid-DoorKey-5x5-v0"))
+    assert [scene.name for scene in listed] == [
         "nothing in hand, door locked", "key in hand, door open",
     ]  # fmt: skip
 
@@ -67,9 +65,8 @@ def test_names_of_several_doors_and_of_things_that_moved():
     def doors(*states):
         return (None, tuple((k, door, 0, state, None) for k, state in enumerate(states)))
 
-    assert module._names([doors(1, 1), doors(0, 1), doors(0, 0)]) == [
-        f"{k} of 2 doors open" for k in range(3)
-    ]
+    names = scene_names([doors(1, 1), doors(0, 1), doors(0, 0)])
+    assert names == [f"{k} of 2 doors open" for k in range(3)]
     moved = [(None, ((place, ball, 0, 0, None),)) for place in (7, 8)]
-    assert module._names(moved) == ["scene 1", "scene 2"]
-    assert module._names(moved[:1]) == [""]
+    assert scene_names(moved) == ["scene 1", "scene 2"]
+    assert scene_names(moved[:1]) == [""]

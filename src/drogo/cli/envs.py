@@ -1,4 +1,4 @@
-"""`drogo envs`: the worlds that come with the library."""
+"""`drogo envs`: lists the worlds that come with the library."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Envs:
 
 
 def _worlds() -> list[dict[str, Any]]:
-    """The facts about the shipped worlds as plain JSON."""
+    """Returns the properties of the shipped worlds as plain JSON."""
     from drogo.worlds.grid import GridWorld, names
     from drogo.worlds.register import environment_id
 

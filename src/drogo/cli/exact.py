@@ -1,4 +1,4 @@
-"""`drogo exact ENV`: the vector in closed form, as a picture and a file."""
+"""`drogo exact ENV`: computes the vector in closed form, as a picture and a file."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 
 import drogo
-from drogo.cli.output import number, print_report, table, terminal
+from drogo.cli.output import number, obtain_report, print_report, result_directory, table, terminal
 
 if TYPE_CHECKING:
     from drogo.requests import ResultDirectory
     from drogo.worlds.resolve import World
 
 FILES = {"picture": "picture.png", "vector": "vector.npz"}
-FORMAT = "drogo vector 1"
+KIND = "vector"
 FACTS = ("definition", "lam", "delta", "terminal", "status")
 
 
@@ -33,14 +33,14 @@ class Exact:
     lam: float = 20.0
     """Temperature lambda. A smaller value makes the vector more sensitive to rewards."""
     definition: Literal["column", "transition", "representation", "right"] = "column"
-    """Which vector: the fixed point of the DROGO loss (column), or one of the eigenvectors."""
+    """The vector: the fixed point of the DROGO loss (column), or one of the eigenvectors."""
     delta: float = 0.001
     """Cost of one step in an absorbing terminal state."""
     terminal: Literal["absorbing", "zero-row"] = "absorbing"
-    """How terminal states enter the default representation."""
+    """Rows of terminal states in the default representation."""
     reward: float | None = None
-    """Cost of every step in place of a Gymnasium environment's own reward, for example -1. Terminal
-    states then have the value 0."""
+    """Reward of every step in place of a Gymnasium environment's, for example -1. Terminal states
+    then have the value 0."""
     out: Path = Path("results/exact")
     """Directory of all results; each result has its own directory in it."""
     overwrite: bool = False
@@ -49,20 +49,19 @@ class Exact:
     """Print JSON instead of a table."""
 
     def run(self) -> None:
-        from drogo.cli import results
         from drogo.worlds.resolve import resolve
 
         console = terminal(quiet=self.json)
         world = resolve(self.env, reward=self.reward)
         label = f"{world.name}-{self.definition}-lam{self.lam:g}"
-        result = results.directory(self, world, label)
+        result = result_directory(self, world, label)
         with console.status(f"solving {self.env}"):
-            report, note = results.obtain(self, result, partial(self._solve, world, result))
+            report, note = obtain_report(self, result, partial(self._solve, world, result))
         print_report(console, report, result.path, note, as_json=self.json)
 
     def _solve(self, world: World, result: ResultDirectory) -> dict[str, Any]:
         from drogo.cli import pictures
-        from drogo.files import write_array_file
+        from drogo.files import write_arrays
         from drogo.worlds.resolve import GridMap
 
         mdp = world.mdp
@@ -72,14 +71,14 @@ class Exact:
         ).checked()
         report = _report(self.env, solution, time.perf_counter() - began)
         arrays = {"log_e": solution.log_e, "reward": mdp.reward, "terminal": mdp.terminal}
-        settings = {"format": FORMAT, **result.request}
+        settings: dict[str, Any] = {**result.request}
         if isinstance(world, GridMap):
             arrays["cells"] = world.grid.cells
         else:
             settings["states"] = [json.dumps(key, default=str) for key in mdp.states]
         picture = drogo.plot.as_png(pictures.exact(world, solution))
         with result.begin(overwrite=self.overwrite):
-            write_array_file(result.path / FILES["vector"], arrays, settings, overwrite=True)
+            write_arrays(result.path / FILES["vector"], KIND, arrays, settings, overwrite=True)
             return result.finish(report, picture=picture)
 
 

@@ -1,4 +1,4 @@
-"""`drogo goals ENV`: the map to every goal, the distances between all states, and transfer."""
+"""`drogo goals ENV`: computes the map to every goal, distances between all states, and transfer."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 import drogo
-from drogo.cli.output import print_report, table, terminal
+from drogo.cli.output import obtain_report, print_report, result_directory, table, terminal
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from drogo.exact import Columns
+    from drogo.exact.columns import Columns
     from drogo.mdp import MDP
     from drogo.requests import ResultDirectory
     from drogo.worlds.resolve import World
 
-FORMAT = "drogo columns 1"
+KIND = "columns"
 MOST_STATES = 2000
 """Worlds with more states have no table of all distances."""
 MOST_PANELS = 9
@@ -37,12 +37,12 @@ class Goals:
     """The goals: numbers of states, or cells of a map as row,column. By default the terminal
     states."""
     terminal_rewards: tuple[float, ...] = ()
-    """What each terminal state is worth, in state order: the map for these is drawn too. -inf is
-    one that is worth nothing."""
+    """Reward of each terminal state, in state order: the map for these is drawn too. -inf excludes
+    a terminal state."""
     lam: float = 20.0
     """Temperature lambda. A smaller value makes the maps more sensitive to rewards."""
     reward: float | None = None
-    """Cost of every step in place of a Gymnasium environment's own reward, for example -1."""
+    """Reward of every step in place of a Gymnasium environment's, for example -1."""
     out: Path = Path("results/goals")
     """Directory of all results; each result has its own directory in it."""
     overwrite: bool = False
@@ -51,19 +51,18 @@ class Goals:
     """Print JSON instead of a table."""
 
     def run(self) -> None:
-        from drogo.cli import results
         from drogo.worlds.resolve import resolve
 
         console = terminal(quiet=self.json)
         world = resolve(self.env, reward=self.reward)
         goals = _states_of(self.goal, world)
-        result = results.directory(self, world, f"{world.name}-goals-lam{self.lam:g}")
+        result = result_directory(self, world, f"{world.name}-goals-lam{self.lam:g}")
         with console.status(f"solving {self.env}"):
-            report, note = results.obtain(self, result, partial(self._solve, world, goals, result))
+            report, note = obtain_report(self, result, partial(self._solve, world, goals, result))
         print_report(console, report, result.path, note, as_json=self.json)
 
     def _solve(self, world: World, goals: np.ndarray, result: ResultDirectory) -> dict[str, Any]:
-        from drogo.files import write_array_file
+        from drogo.files import write_arrays
         from drogo.requests import plain
 
         mdp, began = world.mdp, time.perf_counter()
@@ -81,8 +80,8 @@ class Goals:
         files = {kind: f"{kind}.{'html' if kind == 'page' else 'png'}" for kind in pictures}
         report = self._report(mdp, goals, vectors, columns, seconds, files)
         with result.begin(overwrite=self.overwrite):
-            settings = {"format": FORMAT, **plain(result.request)}
-            write_array_file(result.path / "columns.npz", arrays, settings, overwrite=True)
+            settings = plain(result.request)
+            write_arrays(result.path / "columns.npz", KIND, arrays, settings, overwrite=True)
             return result.finish(report, **pictures)
 
     def _report(
@@ -131,11 +130,11 @@ def _pictures(
     columns: Columns | None,
     task: np.ndarray | None,
 ) -> dict[str, bytes]:
-    """The pictures of a result, by their names; `columns` are those of all states, if known."""
-    from drogo.cli.pictures import as_it_is
+    """Returns the pictures of a result by name; `columns` are those of all states, if computed."""
+    from drogo.cli.pictures import without_formulas
     from drogo.worlds.resolve import GridMap
 
-    name = as_it_is(world.name)
+    name = without_formulas(world.name)
     pictures = {}
     if isinstance(world, GridMap):
         cells = world.grid.cells
@@ -155,7 +154,7 @@ def _pictures(
 
 
 def _states_of(given: tuple[str, ...], world: World) -> np.ndarray:
-    """Returns the numbers of the goals that were named."""
+    """Returns the states that the option --goal names."""
     import numpy as np
 
     from drogo.errors import ArgumentError
@@ -173,10 +172,11 @@ def _states_of(given: tuple[str, ...], world: World) -> np.ndarray:
         if number is None and text.isdecimal() and int(text) < mdp.n_states:
             number = int(text)
         if number is None:
-            what = " or a free cell of the map as row,column, such as " + next(iter(cells), "")
+            cell = " or a free cell of the map as row,column, such as " + next(iter(cells), "")
             raise ArgumentError(
                 f"the goal {text!r} is no state of {world.name}; give a number from 0 to "
-                f"{mdp.n_states - 1}{what if cells else ''}."
+                f"{mdp.n_states - 1}{cell if cells else ''}.",
+                argument="goal",
             )
         states.append(number)
     return np.array(list(dict.fromkeys(states)))

@@ -1,8 +1,8 @@
 """The `drogo` command.
 
 Each verb is a frozen dataclass whose fields are its options. Nothing heavy is imported before a
-verb runs, so that `--help` answers at once. Other packages add verbs of their own with entry points
-in the group `drogo.verbs`.
+verb runs, so that `--help` answers at once. Other packages add verbs with entry points in the group
+`drogo.verbs`.
 """
 
 from __future__ import annotations
@@ -13,47 +13,39 @@ import json
 import os
 import signal
 import sys
+import threading
+import time
+from collections.abc import Iterator
 from importlib import metadata
-from typing import Annotated, Any, Union
+from typing import Annotated, Any, NoReturn, Union
 
 import tyro
 
 import drogo
-from drogo import signals
-from drogo.cli.compare import Compare
 from drogo.cli.envs import Envs
 from drogo.cli.exact import Exact
 from drogo.cli.goals import Goals
 from drogo.cli.learn import Learn
-from drogo.cli.options import Options
-from drogo.cli.shape import Shape
-from drogo.cli.train import Train
 from drogo.errors import DrogoError
 
-VERBS = {
-    "envs": Envs,
-    "exact": Exact,
-    "goals": Goals,
-    "learn": Learn,
-    "compare": Compare,
-    "shape": Shape,
-    "train": Train,
-    "options": Options,
-}
+VERBS = {"envs": Envs, "exact": Exact, "goals": Goals, "learn": Learn}
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+GRACE = 1.0
+"""Seconds that a command may take to end after a signal."""
 DESCRIPTION = """The default representation of an MDP: its principal eigenvector, exact and learned.
 `drogo --version` prints the version."""
 
 
 def verbs() -> dict[str, type]:
-    """Returns all verbs by name: the library's own, then those of other packages."""
-    found: dict[str, type] = dict(VERBS)
+    """Returns all verbs by name: those of the library, then those of other packages."""
+    by_name: dict[str, type] = dict(VERBS)
     for entry_point in metadata.entry_points(group="drogo.verbs"):
         try:
-            found.setdefault(entry_point.name, entry_point.load())
+            by_name.setdefault(entry_point.name, entry_point.load())
         except Exception as error:  # another package's mistake must not disable the command
             print(f"drogo: the verb {entry_point.name!r} ({entry_point.value}) cannot be loaded: "
                   f"{error}", file=sys.stderr)  # fmt: skip
-    return found
+    return by_name
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -71,28 +63,71 @@ def main(arguments: list[str] | None = None) -> None:
     if not {"", os.getcwd()} & set(sys.path):
         sys.path.append(os.getcwd())  # where the module of `module:Id-v0` usually is
     try:
-        verb = _parse(arguments)
-        with signals.interrupted_by_signals():
-            verb.run()
-            sys.stdout.flush()
-        signals.ignore_from_now_on()
-    except signals.Interrupted as error:
-        # Python would first wait for its threads, and those of XLA do not survive its own end.
+        with _signals():
+            try:
+                _parse(arguments).run()
+            finally:
+                sys.stdout.flush()
+    except KeyboardInterrupt as error:
         with contextlib.suppress(OSError):
             sys.stdout.flush()
-        signals.end_at_once(error.number)
-    except KeyboardInterrupt:
-        print(signals.message(signal.SIGINT), file=sys.stderr)
-        sys.exit(signals.status(signal.SIGINT))
+        if error.args:  # by a signal
+            _stop(*error.args)
+        print("drogo: interrupted", file=sys.stderr)
+        sys.exit(128 + signal.SIGINT)
     except BrokenPipeError:
-        # Whoever read the output has gone; what is still buffered must not fail again at the exit.
+        # The reader of the output has gone; what is still buffered must not fail again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
     except DrogoError as error:
         if "--json" in arguments:
-            print(json.dumps({"error": error.for_command_line, "kind": type(error).__name__}))
+            about = {"kind": type(error).__name__, "argument": error.argument}
+            print(json.dumps({"error": error.for_command_line, **about}))
         print(f"drogo: {error.for_command_line}", file=sys.stderr)
         sys.exit(2)
+
+
+@contextlib.contextmanager
+def _signals() -> Iterator[None]:
+    """Raises `KeyboardInterrupt` at SIGINT and SIGTERM, and ends the process after GRACE anyway.
+
+    Python handles a signal between two of its instructions, and compiling a program with XLA may
+    take many seconds. The operating system writes signals to the pipe also during that time.
+    """
+
+    def interrupt(number: int, frame: object) -> NoReturn:
+        raise KeyboardInterrupt(number)
+
+    def watch() -> None:
+        with os.fdopen(reading, "rb", buffering=0) as pipe:
+            while number := pipe.read(1):
+                if number[0] in SIGNALS:
+                    time.sleep(GRACE)
+                    _stop(number[0])
+
+    if threading.current_thread() is not threading.main_thread():  # only that one has signals
+        yield
+        return
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    threading.Thread(target=watch, daemon=True).start()
+    before = {number: signal.signal(number, interrupt) for number in SIGNALS}
+    wakeup = signal.set_wakeup_fd(writing)
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(wakeup)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        os.close(writing)  # which ends the thread, unless a signal came
+
+
+def _stop(number: int) -> NoReturn:
+    """Ends the process after a signal, at once: XLA's threads crash while Python shuts down."""
+    cursor = "\x1b[?25h\n" if os.isatty(2) else ""  # a progress bar hides it
+    word = "interrupted" if number == signal.SIGINT else "terminated"
+    os.write(2, f"{cursor}drogo: {word}\n".encode())
+    os._exit(128 + number)
 
 
 def _parse(arguments: list[str]) -> Any:

@@ -1,4 +1,4 @@
-"""What the verbs print: tables and progress for people, JSON for machines.
+"""Output of the verbs: result directories, tables and progress for people, JSON for machines.
 
 rich is imported when something is printed, so that `--help` does not wait for it.
 """
@@ -12,20 +12,50 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import drogo
+from drogo.requests import ResultDirectory
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
+    from drogo.worlds.resolve import World
+
 BOLD = "**"
 UNLIMITED = 10_000
 """More columns than any table needs."""
+NEW, OLD = "Written", "Already there (--overwrite makes it again)"
+NOT_REQUESTED = ("env", "observation", "key", "layout", "tile", "log", "out", "fits", "resume",
+                 "overwrite", "json")  # fmt: skip
+"""Options that do not decide a result, or that decide it through the world that they choose."""
+
+
+def result_directory(options: Any, world: World, label: str, **decided: Any) -> ResultDirectory:
+    """Returns the directory for the result of a verb.
+
+    Args:
+        options: The verb with its options.
+        world: The world that `options.env` stands for.
+        label: The readable part of the directory's name.
+        decided: Entries of the request besides the options, or in place of one of them.
+    """
+    chosen = {name: value for name, value in vars(options).items() if name not in NOT_REQUESTED}
+    verb = type(options).__name__.lower()
+    request = {"verb": verb, "drogo": drogo.__version__, "world": world.digest, **chosen, **decided}
+    return ResultDirectory(options.out, label, request)
+
+
+def obtain_report(
+    options: Any, result: ResultDirectory, make: Callable[[], dict[str, Any]]
+) -> tuple[dict[str, Any], str]:
+    """Returns the report of a result, which is made unless it exists, and a note on which it is."""
+    report = None if options.overwrite else result.report()
+    return (make(), NEW) if report is None else (report, OLD)
 
 
 def terminal(*, quiet: bool = False) -> Console:
-    """Returns a console that prints text as it is, without looking for markup in it.
-
-    It leaves a closed pipe to `main`, which knows the exit status for it.
-    """
+    """Returns a console that prints text without interpreting markup, and leaves closed pipes to
+    `main`."""
     from rich.console import Console
 
     class Terminal(Console):
@@ -75,8 +105,7 @@ def table(
 def print_table(console: Console, content: Mapping[str, Any]) -> None:
     """Prints a table that `table` made; columns without names have no header.
 
-    Where it is wider than the terminal, each cell has a line of its own, since half a number says
-    nothing.
+    Where it is wider than the terminal, each cell has its own line, since half a number is useless.
     """
     from rich import box
     from rich.table import Table
@@ -121,10 +150,10 @@ def _text(cell: str) -> Text:
 def print_report(
     console: Console, report: Mapping[str, Any], directory: Path, note: str, *, as_json: bool
 ) -> None:
-    """Prints what is known about a result, new or old.
+    """Prints the report of a result.
 
     Args:
-        console: Where it is printed, unless as JSON.
+        console: The console, which is not used for JSON.
         report: The report as it is kept in the result's directory. Its table and its warnings are
             for people; the rest is for machines.
         directory: The result's directory.

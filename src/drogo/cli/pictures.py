@@ -1,6 +1,6 @@
 """The truth and the pictures of each kind of world.
 
-The verbs import this file when they need it: unlike them, it imports what is heavy at its top.
+The verbs import this file when they run, since it imports heavy packages at its top.
 """
 
 from __future__ import annotations
@@ -15,17 +15,15 @@ from jaxtyping import Float
 from matplotlib.figure import Figure
 
 from drogo import plot
-from drogo.agents.comparison import Grid, greedy_path
 from drogo.data import Transitions
 from drogo.exact import Solution, solve
 from drogo.exact.continuous import GridSolution
-from drogo.learn import LogEigenvector
+from drogo.learn import Solution as Learned
 from drogo.plot.fields import draw_cloud, draw_image, side_by_side
 from drogo.plot.panels import of_fit
 from drogo.plot.scenes import exact_scenes, over_scenes
 from drogo.worlds.control import ROOMS, mountain_car_truth, walled_room_truth
 from drogo.worlds.control.mountain_car import HIGH, LOW, is_goal
-from drogo.worlds.grid import GridWorld
 from drogo.worlds.minigrid.scenes import scenes
 from drogo.worlds.resolve import Environment, GridMap, MiniGrid, World
 
@@ -35,9 +33,9 @@ PIXELS_OF_A_PLANE = 120
 
 
 def truth(
-    world: World, data: Transitions | LogEigenvector, lam: float
+    world: World, data: Transitions | Learned, lam: float
 ) -> dict[str, Float[np.ndarray, " distinct"]]:
-    """Returns the exact vectors over the observations of the data, as far as they are known.
+    """Returns the exact vectors over the observations of the data, where the world has them.
 
     Args:
         world: The world that the data come from.
@@ -60,8 +58,8 @@ def truth(
     return {name: s.log_e[rows] for name, s in solutions.items() if s.status == "converged"}
 
 
-def as_it_is(name: str) -> str:
-    """Returns a name for a picture, in which matplotlib reads text between dollars as formulas."""
+def without_formulas(name: str) -> str:
+    """Returns a text with dollars escaped, between which matplotlib expects formulas."""
     return name.replace("$", r"\$")
 
 
@@ -79,21 +77,19 @@ def exact(world: World, solution: Solution) -> Figure:
     return plot.profile(solution.log_e, title=title, label=label)
 
 
-def learned(
-    world: World, result: LogEigenvector, truths: Mapping[str, np.ndarray], how: str
-) -> Figure:
+def learned(world: World, result: Learned, truths: Mapping[str, np.ndarray], how: str) -> Figure:
     """Returns the picture of a fit, beside the exact vector where it is known.
 
     Args:
         world: The world of the fit.
         result: The fit.
-        truths: What `truth` returned for its transitions.
-        how: How it was trained, for the title.
+        truths: The result of `truth` for its transitions.
+        how: A description of the training, for the title.
     """
     title = f"{_title(world)}: {how}"
     if isinstance(world, GridMap):
         v = result.v
-        if not result.learner.objective.anchored:  # these have unit norm; a column is 0 at the goal
+        if not result.method.anchored:  # these have unit norm; a column is 0 at the goal
             v = v - v[:, world.grid.terminal][:, :1]
         title = f"{_title(world)} from {world.view}: {how}"
         return plot.learned(world.grid, truths.get("column"), v, result.history, title=title)
@@ -102,37 +98,16 @@ def learned(
         seen = "pixels" if world.view == "rgb" else "symbols"
         title = f"{_title(world)}, from {seen}\n{how}"
         return over_scenes(scenes(world.env), shown, title=title)
-    plane = _plane(world, result.config.lam)
+    plane = _plane(world, result.problem.lam)
     if plane is not None:
         return _over_plane(plane, result, title)
     return side_by_side(partial(draw_cloud, result.observations), shown, title=title)
 
 
-def shaped(world: GridWorld, grids: Mapping[str, Grid]) -> dict[str, bytes]:
-    """Draws the learning curves and the final paths of the reported setting of each method.
-
-    Returns:
-        Two pictures as PNG, `curves` and `paths`.
-    """
-    grids = {as_it_is(method): grid for method, grid in grids.items()}
-    curves = {method: grid.returns[grid.chosen] for method, grid in grids.items()}
-    paths = {
-        method: [greedy_path(world.mdp, q, world.step_limit) for q in grid.q[grid.chosen]]
-        for method, grid in grids.items()
-    }
-    first = next(iter(grids.values()))
-    best, seeds = float(first.best_return.mean()), first.returns.shape[1]
-    name = as_it_is(world.name)
-    title = f"{name}: Q-learning, {seeds} seeds, best setting of each method"
-    growth = plot.returns(curves, first.every, best, title=title)
-    walked = plot.paths(world, paths, title=f"{name}: paths of the final policies")
-    return {"curves": plot.as_png(growth), "paths": plot.as_png(walked)}
-
-
 def _title(world: World) -> str:
     if isinstance(world, MiniGrid):
         return f"{world.spec.id}, layout {world.arguments['layout']}"
-    return as_it_is(world.name)
+    return without_formulas(world.name)
 
 
 @dataclass(frozen=True)
@@ -148,7 +123,7 @@ class Plane:
 
 
 def _plane(world: World, lam: float) -> Plane | None:
-    """The plane of MountainCar and of the walled rooms, and None for any other world."""
+    """Returns the plane of MountainCar and of the walled rooms, and None for other worlds."""
     if not isinstance(world, Environment):
         return None
     if world.spec.id == MOUNTAIN_CAR:
@@ -160,14 +135,14 @@ def _plane(world: World, lam: float) -> Plane | None:
     return None
 
 
-def _over_plane(plane: Plane, result: LogEigenvector, title: str) -> Figure:
-    """The first coordinate across, the second up. Terminal states and walls stay empty."""
+def _over_plane(plane: Plane, result: Learned, title: str) -> Figure:
+    """Draws the first coordinate across, the second up. Terminal states and walls stay empty."""
     across, up = np.linspace(plane.low, plane.high, PIXELS_OF_A_PLANE).T
     states = np.stack(np.meshgrid(across, up[::-1]), axis=2)
     rows = states.reshape(-1, 2)
     vectors = (plane.truth(rows), result(rows.astype(np.float32)).mean(axis=0))
-    drawn = np.isfinite(vectors[0]) & (vectors[0] < 0) & ~plane.is_goal(rows)
-    known, mean = (np.where(drawn, part, np.nan).reshape(states.shape[:2]) for part in vectors)
+    visible = np.isfinite(vectors[0]) & (vectors[0] < 0) & ~plane.is_goal(rows)
+    truth, mean = (np.where(visible, part, np.nan).reshape(states.shape[:2]) for part in vectors)
     extent = (plane.low[0], plane.high[0], plane.low[1], plane.high[1])
     draw = partial(draw_image, extent=extent, names=plane.names, aspect=plane.aspect)
-    return side_by_side(draw, of_fit(known, mean, result.history), title=title)
+    return side_by_side(draw, of_fit(truth, mean, result.history), title=title)

@@ -1,9 +1,12 @@
-"""Where arrays of other people enter: what they hold is checked before it is converted.
+"""Checks arrays that users give before they are converted.
 
-NumPy converts what it can: strings and NaN become True, fractions are cut off, large indices wrap
-around, masks and imaginary parts are dropped. Here each of these is an error.
+NumPy converts silently: strings and NaN become True, fractions are cut off, large indices wrap
+around, masks and imaginary parts are dropped. Here each of these is an error. Error messages call
+an array by its `name`, whose first word is the argument.
 """
 
+import difflib
+from collections.abc import Collection, Iterable
 from numbers import Integral
 from typing import Any
 
@@ -11,29 +14,38 @@ import numpy as np
 import numpy.typing as npt
 from jaxtyping import Bool, Float, Int, Shaped
 
-from drogo.config import is_a
-from drogo.errors import ArgumentError, DataError
+from drogo.errors import ArgumentError, ArgumentTypeError, DataError, is_a
 from drogo.files import KINDS
 from drogo.mdp.arrays import frozen
 
 MOST_ACTIONS = 10**6
+BYTES_AT_ONCE = 2**26
+"""The number of bytes of a table that are checked at once."""
+
+
+def check_names(function: str, given: Iterable[str], allowed: Collection[str]) -> None:
+    """Raises an `ArgumentTypeError` if a keyword argument of a function is unknown."""
+    for name in set(given) - set(allowed):
+        near = difflib.get_close_matches(name, allowed, n=1)
+        hint = f"did you mean {near[0]}=" if near else f"it takes {', '.join(allowed)}"
+        raise ArgumentTypeError(f"{function} has no argument {name}: {hint}.", argument=name)
+
+
+def wrong(name: str, problem: str, remedy: str = "") -> DataError:
+    """Returns the error about an array."""
+    return DataError(f"{name} {problem}", remedy=remedy, argument=name.split()[0])
 
 
 def plain(name: str, values: npt.ArrayLike) -> Shaped[np.ndarray, "..."]:
     """Returns booleans or real numbers as an array that nobody else can write to.
 
-    Args:
-        name: How error messages call the array.
-        values: The array, which is copied if anybody else could write to it. A memory map is not
-            copied, so it must be read-only.
+    The array is copied if anybody else could write to it. A memory map is not copied, so it must be
+    read-only.
     """
     array = _real(name, values)
     if isinstance(values, np.memmap):
         if values.flags.writeable:
-            raise DataError(
-                f"{name} is a memory map that can be written to, so that its numbers could change "
-                "after they were checked. Open it with mode='r'."
-            )
+            raise wrong(name, "is a memory map that can be written to.", "Open it with mode='r'.")
         return values
     if hasattr(values, "__array__") and _can_be_written(array):
         array = array.copy()
@@ -41,7 +53,7 @@ def plain(name: str, values: npt.ArrayLike) -> Shaped[np.ndarray, "..."]:
 
 
 def _can_be_written(array: np.ndarray) -> bool:
-    """Whether an array, or one that it is a view of, can be written to."""
+    """Returns whether an array, or one that it is a view of, can be written to."""
     while not array.flags.writeable:
         if not isinstance(array.base, np.ndarray):
             return False
@@ -49,19 +61,31 @@ def _can_be_written(array: np.ndarray) -> bool:
     return True
 
 
-def _real(name: str, values: npt.ArrayLike) -> Shaped[np.ndarray, "..."]:
+def _real(name: str, values: Any) -> Shaped[np.ndarray, "..."]:
     """Returns booleans or real numbers as an array, which may be shared with others."""
     if isinstance(values, np.ma.MaskedArray):
-        raise DataError(f"{name} is a masked array; fill or leave out what is masked.")
+        raise wrong(name, "is a masked array; fill or leave out the masked entries.")
     try:
         array = np.asarray(values)
     except ValueError as error:
-        raise DataError(f"{name} is not an array: {error}.") from error
+        raise wrong(name, f"is not an array: {error}.") from error
     if array.dtype.kind not in KINDS:
-        raise DataError(
-            f"{name} has the type {array.dtype}; it must be booleans, whole numbers or "
-            "floating-point numbers."
-        )
+        raise wrong(name, f"has the type {array.dtype}; it must be booleans or real numbers.")
+    return array
+
+
+def table(name: str, values: npt.ArrayLike) -> Shaped[np.ndarray, "rows ..."]:
+    """Returns a table with one observation per row, all of them finite."""
+    array = plain(name, values)
+    if array.ndim == 0:
+        raise wrong(name, "is a single number; give one observation per row.")
+    rows = max(1, BYTES_AT_ONCE // max(1, array[:1].nbytes))
+    for at in range(0, len(array) if array.dtype.kind == "f" else 0, rows):
+        part = array[at : at + rows]
+        bad = ~np.isfinite(part.reshape(len(part), -1)).all(axis=1)
+        if bad.any():
+            row = at + int(bad.argmax())
+            raise DataError(f"observation {row} of the table has a NaN or infinity.", argument=name)
     return array
 
 
@@ -70,51 +94,60 @@ def column(name: str, values: npt.ArrayLike, n: int | None = None) -> Shaped[np.
     array = plain(name, values)
     if array.ndim != 1 or (n is not None and array.size != n):
         expected = "one dimension" if n is None else f"shape ({n},)"
-        raise DataError(f"{name} has shape {array.shape}; expected {expected}.")
+        raise wrong(name, f"has shape {array.shape}; expected {expected}.")
     return array
 
 
-def numbers(name: str, values: npt.ArrayLike, n: int) -> Float[np.ndarray, " n"]:
-    """Returns one finite number for each of n transitions, in double precision."""
-    array = column(name, values, n).astype(np.float64)
-    bad = ~np.isfinite(array)
-    if bad.any():
-        raise DataError(f"the {name} of transition {bad.argmax()} is {array[bad.argmax()]}.")
+def numbers(
+    name: str, values: npt.ArrayLike | float, n: int, where: npt.ArrayLike = True
+) -> Float[np.ndarray, " n"]:
+    """Returns one finite number for each of n transitions. A single number counts for all of them,
+    or for some of them and 0 for the others."""
+    single = _real(name, values)
+    array = np.where(where, np.full(n, single), 0.0) if single.ndim == 0 else values
+    array = column(name, array, n).astype(np.float64)
+    _refuse(name, array, ~np.isfinite(array), "it must be a finite number")
     return frozen(array)
 
 
 def flags(name: str, values: npt.ArrayLike, n: int) -> Bool[np.ndarray, " n"]:
-    """Returns True or False for each of n transitions; 1 and 0 are taken for them."""
+    """Returns True or False for each of n transitions; 1 and 0 are accepted too."""
     array = column(name, values, n)
-    bad = (array != 0) & (array != 1)
-    if bad.any():
-        at = int(bad.argmax())
-        raise DataError(f"{name} of transition {at} is {array[at]}; it must be True or False.")
+    _refuse(name, array, (array != 0) & (array != 1), "it must be True or False")
     return frozen(array.astype(bool))
 
 
 def indices(
-    name: str, values: npt.ArrayLike, size: int, of: str = "observations"
+    name: str, values: npt.ArrayLike, size: int, n: int | None = None, of: str = "observations"
 ) -> Int[np.ndarray, " n"]:
-    """Returns whole numbers that point into a table of some size."""
-    array = column(name, values)
+    """Returns whole numbers that are indices into a table of some size."""
+    array = column(name, values, n)
     if array.dtype.kind not in "iu":
-        raise DataError(f"{name} has the type {array.dtype}; indices must be whole numbers.")
+        raise wrong(name, f"has the type {array.dtype}; indices must be whole numbers.")
     if array.size and (array.min() < 0 or array.max() >= size):
-        raise DataError(f"{name} points outside the table of {size} {of}.")
+        raise wrong(name, f"points outside the table of {size} {of}.")
     return frozen(array.astype(np.int32))
 
 
-def as_type(name: str, values: npt.ArrayLike, dtype: np.dtype) -> Shaped[np.ndarray, "..."]:
-    """Returns observations in the type of others, if they are of that kind.
+def _refuse(name: str, array: np.ndarray, bad: Bool[np.ndarray, " n"], expected: str) -> None:
+    if bad.any():
+        at = int(bad.argmax())
+        problem = f"the {name} of transition {at} is {array[at]}; {expected}."
+        raise DataError(problem, argument=name.split()[0])
+
+
+def as_type(name: str, values: Any, dtype: np.dtype) -> Shaped[np.ndarray, "..."]:
+    """Returns observations in the type that something was made for.
+
+    Floats may lose digits. Whole numbers keep their value, and fractions do not become whole
+    numbers; otherwise a `DataError` is raised.
 
     Args:
         name: Whatever was made for observations of that type.
         values: The observations.
-        dtype: The type. Fractions may lose digits, but whole numbers stay as they are, and
-            fractions do not become whole numbers.
+        dtype: The type.
     """
-    observations = _real("the array of observations", values)
+    observations = _real("observations", values)
     if observations.dtype == dtype:
         return observations
     with np.errstate(invalid="ignore"):
@@ -124,7 +157,8 @@ def as_type(name: str, values: npt.ArrayLike, dtype: np.dtype) -> Shaped[np.ndar
         raise DataError(
             f"{name} was made for observations of type {dtype}; these are {observations.dtype}, "
             "and do not fit into it.",
-            remedy="Give observations as they were in the data: images are not to be scaled.",
+            remedy="Give observations as they were in the data: do not scale images.",
+            argument="observations",
         )
     return cast
 
@@ -132,82 +166,59 @@ def as_type(name: str, values: npt.ArrayLike, dtype: np.dtype) -> Shaped[np.ndar
 def as_batch(
     name: str, values: npt.ArrayLike, table: Shaped[np.ndarray, "distinct ..."]
 ) -> Shaped[np.ndarray, "n ..."]:
-    """Returns a batch of observations in the type of others, whose shape they must have.
-
-    Args:
-        name: Whatever was trained on the others.
-        values: The observations.
-        table: The others.
-    """
+    """Returns a batch of observations in the type and shape of the table that something, which
+    error messages call `name`, was trained on."""
     batch, expected = as_type(name, values, table.dtype), table.shape[1:]
     if batch.ndim != table.ndim or batch.shape[1:] != expected:
         raise ArgumentError(
             f"the observations have shape {batch.shape[1:]}; {name} was trained on shape "
-            f"{expected}. Give a batch: (n, {', '.join(map(str, expected))})."
+            f"{expected}. Give a batch: (n, {', '.join(map(str, expected))}).",
+            argument="observations",
         )
     return batch
 
 
 def actions(
-    action: npt.ArrayLike | None,
-    behaviour: npt.ArrayLike | None,
-    default: npt.ArrayLike | None,
-    n_actions: int | None,
     n: int,
+    action: npt.ArrayLike | None = None,
+    behaviour: npt.ArrayLike | None = None,
+    default: npt.ArrayLike | None = None,
+    n_actions: int | None = None,
 ) -> dict[str, Any]:
-    """Returns what is known of the actions of n transitions, checked, by name.
-
-    Args:
-        action: The actions: whole numbers from 0 on, or one vector per transition.
-        behaviour: The probability (of vectors: the density) with which each was taken.
-        default: The probability or density with which the default policy takes it.
-        n_actions: The number of discrete actions; by default the largest action plus 1.
-        n: The number of transitions.
-    """
+    """Returns the checked action columns of n transitions; see `Transitions.from_table`."""
+    given = {"behaviour": behaviour, "default": default}
     if action is None:
-        given = {"behaviour": behaviour, "default": default, "n_actions": n_actions}
-        needless = [name for name, value in given.items() if value is not None]
-        if needless:
-            raise DataError(f"{' and '.join(needless)} cannot be used without action.")
+        for name, value in {**given, "n_actions": n_actions}.items():
+            if value is not None:
+                raise wrong(name, "cannot be used without action.")
         return {}
     taken = plain("action", action)
-    if taken.ndim not in (1, 2) or len(taken) != n:
-        raise DataError(
-            f"action has shape {taken.shape}; expected ({n},) for whole numbers, or one vector for "
-            f"each of the {n} transitions."
-        )
     discrete = taken.ndim == 1
+    if taken.ndim not in (1, 2) or len(taken) != n:
+        expected = f"expected one whole number or one vector for each of {n} transitions"
+        raise wrong("action", f"has shape {taken.shape}; {expected}.")
     if discrete:
         n_actions = int(taken.max(initial=0)) + 1 if n_actions is None else n_actions
         if not is_a(n_actions, Integral) or not 0 < n_actions <= MOST_ACTIONS:
-            raise DataError(
-                f"n_actions is {n_actions!r}; give a whole number from 1 to {MOST_ACTIONS}."
-            )
+            expected = f"give a whole number from 1 to {MOST_ACTIONS}"
+            raise wrong("n_actions", f"is {n_actions!r}; {expected}.")
         taken = indices("action", taken, n_actions, of="actions")
     elif n_actions is not None:
-        raise DataError("n_actions is for whole numbers as actions, and these are vectors.")
+        raise wrong("n_actions", "is for whole numbers as actions, and these are vectors.")
     elif not np.isfinite(taken).all():
-        raise DataError("action has a NaN or infinity.")
-    probabilities = {"behaviour": behaviour, "default": default}
-    return {
-        "action": taken,
-        "n_actions": n_actions,
-        **{
-            name: None if value is None else _probabilities(name, value, n, discrete)
-            for name, value in probabilities.items()
-        },
+        raise wrong("action", "has a NaN or infinity.")
+    columns = {
+        name: _probabilities(name, value, n, discrete)
+        for name, value in given.items()
+        if value is not None
     }
+    return {"action": taken, "n_actions": n_actions, **columns}
 
 
 def _probabilities(name: str, values: npt.ArrayLike, n: int, discrete: bool) -> np.ndarray:
     array = numbers(name, values, n)
     least = 0.0 if name == "default" else np.nextafter(0.0, 1.0)
+    kind = "a probability" if discrete else "a density"
     bad = (array < least) | (discrete & (array > 1))
-    if bad.any():
-        at = int(bad.argmax())
-        kind = "a probability" if discrete else "a density"
-        raise DataError(
-            f"{name} of transition {at} is {array[at]:g}, which is not {kind} with which an action "
-            "that was taken can have been chosen."
-        )
+    _refuse(name, array, bad, f"{kind} of an action that was taken cannot have this value")
     return array

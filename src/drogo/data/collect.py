@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from drogo.data.actions import volume
-from drogo.data.parts import Key, as_key, part_of
-from drogo.data.pure import GymnaxEnv, NavixEnv, is_pure
-from drogo.data.step import NumberOfStep, Step, check_cost, info_of, number_or_function
+from drogo.data.arrays import check_names
+from drogo.data.environments import as_gymnasium, is_pure
+from drogo.data.recorded import volume
+from drogo.data.step import Key, NumberOfStep, Step, StepNumbers, as_key, info_of, part_of
 from drogo.data.table import TableBuilder
 from drogo.data.transitions import Transitions
-from drogo.data.vec_env import VecEnv, as_gymnasium
 from drogo.errors import AlreadyExists, ArgumentError, check_whole
 from drogo.mdp import MDP, HasMDP
 
@@ -28,30 +28,44 @@ Start = Callable[[Any, Any], Any]
 environment, `start(env, key)` returns what `reset` returns."""
 
 MOST_SEED = 2**128 - 1
-"""As much as NumPy's generator has room for."""
+"""The largest seed of NumPy's generator."""
 MAX_WALKERS = 1000
 """The largest number of episodes that are sampled side by side from an MDP."""
 TRANSPARENT = (gymnasium.wrappers.OrderEnforcing, gymnasium.wrappers.PassiveEnvChecker)
-"""Wrappers that change nothing, so that the MDP of the environment inside may be sampled."""
+"""Wrappers that change nothing, so the MDP of the environment inside may be sampled."""
+ROW = np.dtype("i8, i8, f8, ?, ?, f8, f8")
+COLUMNS = ("state", "next_state", "reward", "terminated", "truncated", "terminal_reward",
+           "behaviour")  # fmt: skip
+ROW.names = COLUMNS
 
 
-COLUMNS = np.dtype("i8, i8, f8, ?, ?, f8")
-COLUMNS.names = "state", "next_state", "reward", "terminated", "truncated", "terminal_reward"
+class CollectOptions(TypedDict, total=False):
+    """Further options of `collect`."""
+
+    behaviour: Callable[[Step], float] | None
+    """Returns the probability (of a vector: the density) with which `policy` took the action of a
+    `Step`. Only importance weights need it: of vectors as actions, or without `objective="q"` where
+    states do not repeat."""
+    key: str | Sequence[str] | None
+    """The part of a `Dict` observation to keep. Several parts, such as `("position", "velocity")`,
+    are joined in this order to one flat vector."""
+    merge: bool | None
+    """Whether equal observations become one row of the table. By default they do unless
+    observations turn out not to repeat."""
+    file: str | Path | None
+    """A new file for the observations, if they are too large for memory."""
 
 
 def collect(
-    env: gymnasium.Env | VectorEnv | VecEnv | GymnaxEnv | tuple[GymnaxEnv, Any] | NavixEnv,
+    env: gymnasium.Env | VectorEnv | Any,
     n: int,
     *,
     seed: int,
     start: str | Start | None = None,
     policy: Policy | None = None,
-    behaviour: Callable[[Step], float] | None = None,
     reward: NumberOfStep = None,
     terminal_reward: NumberOfStep = None,
-    key: str | Sequence[str] | None = None,
-    merge: bool | None = None,
-    file: str | Path | None = None,
+    **options: Unpack[CollectOptions],
 ) -> Transitions:
     """Collects transitions from an environment.
 
@@ -62,7 +76,7 @@ def collect(
             of a single observation or step, with a key in place of `rng`.
         n: The number of transitions.
         seed: The seed of all random numbers.
-        start: Where transitions begin. `"uniform"`: each in a non-terminal state drawn uniformly,
+        start: Where transitions begin. `"uniform"`: each in a non-terminal state sampled uniformly,
             as in the paper; this needs an environment that knows its MDP (drogo's grid worlds,
             `MiniGridWorld`, or any `drogo.mdp.HasMDP`). `"reset"`: whole episodes, one after
             another. A function `start(env, rng)`: each where it puts the environment; it returns
@@ -70,78 +84,60 @@ def collect(
             where that is possible, otherwise `"reset"`.
         policy: A function `policy(observation, rng)` that returns an action. By default the default
             policy of the environment's MDP, or else uniform over the action space. It may be any
-            policy: actions are recorded, and a fit weighs them like the default policy's.
-        behaviour: A function of a `Step` that returns the probability (of a vector: the density)
-            with which `policy` took its action. Only importance weights need it: of vectors as
-            actions, or without `objective="q"` where states do not repeat.
+            policy: actions are recorded, and a fit weights them like the default policy's.
         reward: Replaces the environment's reward: a step cost, or a function of a `Step`.
-        terminal_reward: The terminal state's own value, in units of reward (`v` there is
+        terminal_reward: The value of a terminal state, in units of reward (`v` there is
             `terminal_reward / lam`): a number, or a function of the last `Step` of an episode. By
             default `info["terminal_reward"]` of that step, which is then subtracted from the step's
             reward, or else 0.
-        key: The part of a `Dict` observation to keep. Several parts, such as
-            `("position", "velocity")`, are joined in this order to one flat vector.
-        merge: Whether equal observations become one row of the table. By default they do unless
-            observations turn out not to repeat.
-        file: A new file for the observations, if they are too large for memory.
-
-    Returns:
-        The transitions.
-
-    Raises:
-        DataError: Nothing can be learned from these transitions.
+        **options: `behaviour`, `key`, `merge` and `file`; see `CollectOptions`.
     """
+    check_names("collect", options, tuple(CollectOptions.__annotations__))
     n, seed = check_whole("n", n, 1), check_whole("seed", seed, 0, MOST_SEED)
     if isinstance(start, str) and start not in ("uniform", "reset"):
-        raise ArgumentError(f"start is {start!r}; choose 'uniform', 'reset', or give a function.")
-    reward = number_or_function("reward", reward)
-    terminal_reward = number_or_function("terminal_reward", terminal_reward)
-    check_cost(reward)
+        problem = f"start is {start!r}; choose 'uniform', 'reset', or give a function."
+        raise ArgumentError(problem, argument="start")
+    behaviour, file = options.get("behaviour"), options.get("file")
+    numbers = StepNumbers(reward, terminal_reward, behaviour).checked()
     if behaviour is not None and policy is None:
-        raise ArgumentError("behaviour says how policy chooses its actions; give policy too.")
-    key, rng = as_key(key), np.random.default_rng(seed)
-    table = _new_table(merge, file)
+        problem = "behaviour says how policy chooses its actions; give policy too."
+        raise ArgumentError(problem, argument="behaviour")
+    key, rng = as_key(options.get("key")), np.random.default_rng(seed)
+    if file is not None and Path(file).exists():
+        problem = f"{file} exists already; give a new file for the observations."
+        raise AlreadyExists(problem, argument="file")
+    table = TableBuilder(options.get("merge"), None if file is None else Path(file))
     if not isinstance(env, gymnasium.Env | VectorEnv) and is_pure(env):
-        numbers = (reward, terminal_reward, behaviour)
         return _roll_out(env, n, rng, start, policy, numbers, key, table)
     env = as_gymnasium(env)
-    plain = behaviour is None and terminal_reward is None and key is None and file is None
-    if plain and not callable(start) and not callable(reward):
-        inner = without_transparent(env)
-        if isinstance(inner, HasMDP):
-            return _sample(inner, n, rng, start or "uniform", policy, reward)
+    inner = without_transparent(env)
+    unsampled = (behaviour, numbers.terminal_reward, key, file)
+    is_plain = all(option is None for option in unsampled) and not callable(numbers.reward)
+    if is_plain and not callable(start) and isinstance(inner, HasMDP):
+        return _sample(inner, n, rng, start or "uniform", policy, numbers.reward)
     if start == "uniform":
         raise ArgumentError(
             f"start='uniform' needs an environment that knows its MDP (not {env}), and no "
-            "behaviour, terminal_reward, key, file, or function as reward. Use start='reset' for "
-            "episodes, or a function start(env, rng) that returns an observation."
+            "behaviour, terminal_reward, key, file, or function as reward.",
+            remedy="Use start='reset' for episodes, or a function start(env, rng) that returns an "
+            "observation.",
+            argument="start",
         )
     if isinstance(env, VectorEnv):
         if callable(start):
-            raise ArgumentError("start is a function, which is for a single environment only.")
-        steps = _steps_of_vector(env, rng, policy, key)
+            problem = "start is a function, which is for a single environment only."
+            raise ArgumentError(problem, argument="start")
+        steps, space = _steps_of_vector(env, rng, policy, key), env.single_action_space
     else:
-        steps = _steps_of_env(env, rng, start, policy, key)
-    single = env.single_action_space if isinstance(env, VectorEnv) else env.action_space
-    actions = _Actions(single, n, policy is None, behaviour)
-    return _gather(steps, n, reward, terminal_reward, table, actions)
+        steps, space = _steps_of_env(env, rng, start, policy, key), env.action_space
+    return _gather(islice(steps, n), n, space, numbers, table, is_uniform=policy is None)
 
 
 def without_transparent(env: gymnasium.Env | VectorEnv) -> Any:
-    """Returns the environment inside of wrappers that change nothing.
-
-    Args:
-        env: The environment.
-    """
+    """Returns the environment inside of wrappers that change nothing."""
     while isinstance(env, TRANSPARENT):
         env = env.env
     return env
-
-
-def _new_table(merge: bool | None, file: str | Path | None) -> TableBuilder:
-    if file is not None and Path(file).exists():
-        raise AlreadyExists(f"{file} exists already; give a new file for the observations.")
-    return TableBuilder(merge, None if file is None else Path(file))
 
 
 def _roll_out(
@@ -150,39 +146,37 @@ def _roll_out(
     rng: np.random.Generator,
     start: str | Start | None,
     policy: Policy | None,
-    numbers: tuple[NumberOfStep, NumberOfStep, Callable[[Step], float] | None],
+    numbers: StepNumbers,
     key: Key,
     table: TableBuilder,
 ) -> Transitions:
-    """Rolls a JAX environment out."""
-    from drogo.data.jax_env import Given, pure_env, roll_out  # JAX takes long to import
+    """Collects transitions of a JAX environment."""
+    from drogo.data.jax_env import pure_env, roll_out  # JAX takes long to import
 
     if start == "uniform":
         raise ArgumentError(
-            "start='uniform' needs an environment that knows its MDP. For a JAX environment, give "
-            "a function start(env, key) that returns what reset returns."
+            "start='uniform' needs an environment that knows its MDP.",
+            remedy="For a JAX environment, give a function start(env, key) that returns what reset "
+            "returns.",
+            argument="start",
         )
-    begin = start if callable(start) else None
-    seed = int(rng.integers(2**31))
-    columns = roll_out(pure_env(env), n, seed, begin, policy, Given(*numbers), key, table)
+    begin, seed = start if callable(start) else None, int(rng.integers(2**31))
+    columns = roll_out(pure_env(env), n, seed, begin, policy, numbers, key, table)
     return Transitions.from_table(**columns)
 
 
 def _sample(
-    env: HasMDP,
-    n: int,
-    rng: np.random.Generator,
-    start: str,
-    policy: Policy | None,
-    reward: float | None,
+    env: HasMDP, n: int, rng: np.random.Generator, start: str, policy: Policy | None, reward: Any
 ) -> Transitions:
     """Samples indices from the MDP; the table of observations is made once."""
     mdp, truncated, table = env.mdp, None, env.all_observations()
 
     def act(state: np.ndarray) -> np.ndarray:
-        if policy is None:
-            return _default_action(mdp, state, rng)
-        return np.array([policy(table[one], rng) for one in state], dtype=np.int64)
+        if policy is not None:
+            return np.array([policy(table[one], rng) for one in state], dtype=np.int64)
+        if np.ptp(mdp.default_policy[~mdp.terminal]) == 0:
+            return rng.integers(0, mdp.n_actions, size=state.size)
+        return _sample_rows(mdp.default_policy[state].cumsum(axis=1), rng)
 
     if start == "uniform":
         state = rng.choice(np.flatnonzero(~mdp.terminal), size=n)
@@ -190,18 +184,15 @@ def _sample(
         next_state = outcomes(mdp, state, action, rng)
     else:
         state, action, next_state, truncated = _sample_episodes(mdp, act, env.step_limit, n, rng)
-    rewards = mdp.reward[state] if reward is None else np.full(n, reward)
-    terminated = mdp.terminal[next_state]
-    value = np.where(terminated, mdp.reward[next_state], 0.0)
-    default = mdp.default_policy[state, action]
+    terminated, default = mdp.terminal[next_state], mdp.default_policy[state, action]
     return Transitions.from_table(
         table,
         state,
         next_state,
-        rewards,
+        mdp.reward[state] if reward is None else reward,
         terminated,
         truncated,
-        value,
+        np.where(terminated, mdp.reward[next_state], 0.0),
         action=action,
         behaviour=default if policy is None else None,
         default=default,
@@ -209,25 +200,18 @@ def _sample(
     )
 
 
-def _default_action(mdp: MDP, state: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Draws an action of the default policy for each state."""
-    if np.ptp(mdp.default_policy[~mdp.terminal]) == 0:
-        return rng.integers(0, mdp.n_actions, size=state.size)
-    return _draw(mdp.default_policy[state].cumsum(axis=1), rng)
-
-
 def outcomes(
     mdp: MDP, state: np.ndarray, action: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-    """Draws where each action leads."""
+    """Samples the next state of each pair of a state and an action."""
     next_state, cumulative = mdp.outcomes
     if next_state.shape[2] == 1:
         return next_state[state, action, 0]
-    return next_state[state, action, _draw(cumulative[state, action], rng)]
+    return next_state[state, action, _sample_rows(cumulative[state, action], rng)]
 
 
-def _draw(cumulative: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Draws an index from each row of cumulative probabilities."""
+def _sample_rows(cumulative: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Samples an index from each row of cumulative probabilities."""
     number = rng.random(len(cumulative)) * cumulative[:, -1]
     return (number[:, None] >= cumulative[:, :-1]).sum(axis=1)
 
@@ -239,8 +223,7 @@ def _sample_episodes(
     n: int,
     rng: np.random.Generator,
 ) -> tuple[np.ndarray, ...]:
-    """Samples the episodes of many walkers: states, actions, next states, and which were
-    truncated."""
+    """Samples episodes side by side: states, actions, next states, and which were truncated."""
     walkers = min(max(1, n // step_limit), MAX_WALKERS)
     starts = np.flatnonzero(mdp.start)
     chance = mdp.start[starts] / mdp.start.sum()
@@ -267,7 +250,7 @@ def _steps_of_env(
     policy: Policy | None,
     key: Key,
 ) -> Iterator[tuple[int, Step]]:
-    """Step an environment for ever. Its number is 0."""
+    """Steps an environment forever, and yields its number, which is 0, and each step."""
     env.action_space.seed(int(rng.integers(2**31)))
     observation, _ = env.reset(seed=int(rng.integers(2**31)))
     over, kept = False, None
@@ -280,15 +263,15 @@ def _steps_of_env(
         action = env.action_space.sample() if policy is None else policy(observation, rng)
         observation, reward, terminated, truncated, info = env.step(action)
         arrived = part_of(observation, key)
-        step = Step(kept, action, float(reward), arrived, bool(terminated), bool(truncated), info)
-        yield 0, step
+        yield 0, Step(kept, action, float(reward), arrived, bool(terminated), bool(truncated), info)
         kept, over = arrived, terminated or truncated
 
 
 def _steps_of_vector(
     envs: VectorEnv, rng: np.random.Generator, policy: Policy | None, key: Key
 ) -> Iterator[tuple[int, Step]]:
-    """Step a vector of environments for ever, in any of Gymnasium's autoreset modes."""
+    """Steps a vector of environments forever, in any of Gymnasium's autoreset modes, and yields the
+    number of the environment and each step."""
     mode = envs.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
     envs.action_space.seed(int(rng.integers(2**31)))
     observations, _ = envs.reset(seed=int(rng.integers(2**31)))
@@ -318,80 +301,42 @@ def _steps_of_vector(
         over = np.asarray(terminated | truncated)
 
 
-class _Actions:
-    """What is recorded of the actions of n steps, if the space is a `Discrete` or a `Box`.
-
-    Args:
-        space: The actions.
-        n: The number of steps.
-        random: Whether actions are drawn from the space.
-        behaviour: Returns the probability or density of a step's action.
-    """
-
-    def __init__(
-        self,
-        space: gymnasium.Space,
-        n: int,
-        random: bool,
-        behaviour: Callable[[Step], float] | None,
-    ) -> None:
-        self.taken, self.probability = None, None
-        self.behaviour, self.size, self.first = behaviour, 1.0, 0
-        if isinstance(space, gymnasium.spaces.Discrete):
-            self.taken, self.size = np.empty(n, dtype=np.int64), float(space.n)
-            self.first = int(space.start)
-        elif isinstance(space, gymnasium.spaces.Box):
-            self.taken = np.empty((n, int(np.prod(space.shape))), dtype=np.float32)
-            if space.is_bounded():  # elsewhere densities are relative to the space's own sampling
-                self.size = volume(space)
-        if random or behaviour is not None:
-            self.probability = np.full(n, 1 / self.size)
-        self.count = 0
-
-    def add(self, step: Step) -> None:
-        """Records the action of one more step."""
-        if self.taken is not None and self.count < len(self.taken):
-            action = np.asarray(step.action).reshape(self.taken.shape[1:])
-            self.taken[self.count] = action - self.first
-            if self.behaviour is not None and self.probability is not None:
-                self.probability[self.count] = self.behaviour(step)
-        self.count += 1
-
-    def known(self) -> dict[str, Any]:
-        """Returns what `Transitions.from_table` is told."""
-        if self.taken is None:
-            return {}
-        discrete = self.taken.ndim == 1
-        return {
-            "action": self.taken,
-            "behaviour": self.probability,
-            "default": np.full(len(self.taken), 1 / self.size),
-            "n_actions": int(self.size) if discrete else None,
-        }
-
-
 def _gather(
     steps: Iterator[tuple[int, Step]],
     n: int,
-    reward: NumberOfStep,
-    terminal_reward: NumberOfStep,
+    space: gymnasium.Space,
+    numbers: StepNumbers,
     table: TableBuilder,
-    actions: _Actions,
+    is_uniform: bool,
 ) -> Transitions:
-    """Puts the first `n` steps into a table and indices into it."""
+    """Puts n steps into a table and columns. Actions are recorded in a `Discrete` or a `Box`."""
+    actions, size, first = None, 1.0, 0
+    if isinstance(space, gymnasium.spaces.Discrete):
+        actions, size, first = np.empty(n, dtype=np.int64), float(space.n), int(space.start)
+    elif isinstance(space, gymnasium.spaces.Box):
+        actions = np.empty((n, int(np.prod(space.shape))), dtype=np.float32)
+        if space.is_bounded():  # elsewhere densities are relative to the space's own sampling
+            size = volume(space)
 
-    def transitions() -> Iterator[tuple[int, int, float, bool, bool, float]]:
+    def rows() -> Iterator[tuple[Any, ...]]:
         arrived: dict[int, tuple[Any, int]] = {}
-        for environment, step in steps:
+        for k, (environment, step) in enumerate(steps):
             # Within an episode, an observation is the last step's next observation: one row.
             last, row = arrived.get(environment, (None, -1))
             state = row if last is step.observation else table.add(step.observation)
             next_state = table.add(step.next_observation)
             arrived[environment] = step.next_observation, next_state
-            own, value = step.numbers(reward, terminal_reward)
-            actions.add(step)
-            yield state, next_state, own, step.terminated, step.truncated, value
+            reward, value = step.numbers(numbers.reward, numbers.terminal_reward)
+            if actions is not None:
+                actions[k] = np.asarray(step.action).reshape(actions.shape[1:]) - first
+            chance = 1 / size if numbers.behaviour is None else numbers.behaviour(step)
+            yield state, next_state, reward, step.terminated, step.truncated, value, chance
 
-    columns = np.fromiter(transitions(), COLUMNS, n)
-    named = {name: columns[name] for name in COLUMNS.names}
-    return Transitions.from_table(table.finish(), **named, **actions.known())
+    gathered = np.fromiter(rows(), ROW, n)
+    columns: dict[str, Any] = {name: gathered[name] for name in COLUMNS}
+    if actions is None or not (is_uniform or numbers.behaviour is not None):
+        del columns["behaviour"]
+    if actions is not None:
+        columns |= {"action": actions, "default": np.full(n, 1 / size)}
+        columns["n_actions"] = int(size) if actions.ndim == 1 else None
+    return Transitions.from_table(table.finish(), **columns)

@@ -1,24 +1,23 @@
-"""`under`: transitions of any policy, weighed so that they describe the default policy.
+"""`under`: weights transitions of any policy so that they describe the default policy.
 
-The vector belongs to the default policy, and data of another one describe another vector. Where
-actions are known this is undone: in a world whose states repeat, each pair of a state and an action
-counts as often as the default policy takes it, however often it was seen. That also removes the
-noise of sampled actions. Elsewhere transitions get importance weights, if it is known with which
-probability their actions were taken; or an objective with a value for each action (`q`) is used,
-for which it does not matter.
+The solution depends on the default policy, and data of another policy describe another solution.
+Where actions are known this is corrected. If states repeat, each pair of a state and an action gets
+the weight with which the default policy takes it, however often it occurs. That also removes the
+noise of sampled actions. Otherwise transitions get importance weights, if the probability of each
+action is known; or an objective with a value for each action (`q`) is used, which needs no weights.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from jaxtyping import Float, Int
 
-from drogo.data.transitions import Transitions
+from drogo.data.subsets import take
+from drogo.data.transitions import Transitions, check_transitions
 from drogo.errors import ArgumentError
 
 DefaultPolicy = npt.ArrayLike | Callable[[np.ndarray, np.ndarray], npt.ArrayLike]
@@ -33,40 +32,41 @@ def under(
     by_action: bool = False,
     always: bool = True,
 ) -> tuple[Transitions, list[str]]:
-    """Weighs transitions so that they describe the default policy.
+    """Weights transitions so that they describe the default policy.
 
     Args:
         data: The transitions.
         default_policy: The probability of each action, or a function from a batch of observations
-            and actions to probabilities (for continuous actions: densities). By default what the
-            data say (`data.default`), or else uniform.
+            and actions to probabilities (for continuous actions: densities). By default
+            `data.default`, or else uniform.
         by_action: Whether an objective with a value for each action will be used, which needs no
             weights.
-        always: Whether to weigh also what the default policy itself did, which removes the noise of
-            sampled actions.
+        always: Whether to weight also the data of the default policy itself, which removes the
+            noise of sampled actions.
 
     Returns:
         The transitions, with `default` and `weight` set, and sentences about what was done.
     """
+    check_transitions("data", data)
     if data.action is None:
         if default_policy is not None:
             raise ArgumentError(
-                "default_policy is given, but the transitions have no actions. Give action= to "
-                "Transitions.from_arrays, or leave default_policy out."
+                "default_policy is given, but the transitions have no actions.",
+                remedy="Give action= to Transitions.from_arrays, or leave default_policy out.",
+                argument="default_policy",
             )
         return data, ["The transitions have no actions and are taken for the default policy's."]
     default = _probabilities(data, default_policy)
     by_table = data.n_actions is not None and data.repeats
     taken = default > 0
     if data.terminated.any() and not taken[data.terminated].any():
-        raise ArgumentError(
-            "the default policy takes none of the actions that led to a terminal state."
-        )
+        problem = "the default policy takes none of the actions that led to a terminal state."
+        raise ArgumentError(problem, argument="default_policy")
     notes = []
     if not taken.all():
-        data, default = _some(data, taken), default[taken]
-        notes = [f"{(~taken).sum()} transitions whose action the default policy never takes "
-                 "were left out."]  # fmt: skip
+        data, default = take(data, taken), default[taken]
+        left_out = f"{(~taken).sum()} transitions whose action the default policy never takes"
+        notes = [f"{left_out} were left out."]
     data = replace(data, default=default)
     if not always and data.follows_default:
         return data, notes
@@ -75,7 +75,17 @@ def under(
         return replace(data, weight=weight), notes + unseen
     if by_action:
         return data, notes
-    return replace(data, weight=_importance(data, default)), notes
+    if data.behaviour is None:
+        raise ArgumentError(
+            "the probabilities with which these actions were taken are unknown, so the actions "
+            "cannot be weighted like the default policy's.",
+            remedy="Give behaviour= to Transitions.from_arrays or collect. For a single vector and "
+            "discrete actions, objective='q' needs none.",
+            command_remedy="Use --objective q.",
+            argument="behaviour",
+        )
+    weight = default / data.behaviour
+    return replace(data, weight=weight / weight.mean()), notes
 
 
 def _probabilities(
@@ -84,48 +94,37 @@ def _probabilities(
     """Returns the default policy's probability of each action that was taken."""
     n, count = len(data), data.n_actions
     assert data.action is not None
+
+    def wrong(problem: str) -> ArgumentError:
+        remedy = (
+            "Give one probability for each action, which add up to 1, or a "
+            "function that returns a probability (of vectors: a density) for each observation and "
+            "action of a batch."
+        )
+        return ArgumentError(f"default_policy {problem}.", remedy=remedy, argument="default_policy")
+
     if callable(default_policy):
         given = np.asarray(default_policy(data.observations[data.state], data.action))
         if given.shape != (n,) or not (np.isfinite(given) & (given >= 0)).all():
-            raise ArgumentError(
-                f"default_policy returned {given.dtype} of shape {given.shape}; it must return one "
-                f"probability for each of {n} observations and actions, at least 0."
-            )
+            raise wrong(f"returned {given.dtype} of shape {given.shape}")
         return given.astype(np.float64)
     if default_policy is not None:
         each = np.asarray(default_policy, dtype=np.float64)
         if each.shape != (count,) or (each < 0).any() or abs(each.sum() - 1) > 1e-9:
-            raise ArgumentError(
-                f"default_policy is {default_policy!r}; give one probability for each of the "
-                f"{count} actions, which add up to 1, or a function of observations and actions."
-            )
+            raise wrong(f"is {default_policy!r}")
         return each[data.action]
     if data.default is not None:
         return data.default
     if count is None:
-        raise ArgumentError(
-            "the actions are vectors, and how the default policy chooses them is not known. Give "
-            "default=, the density of each, to Transitions.from_arrays, or default_policy=, a "
-            "function of observations and actions."
-        )
+        raise wrong("is missing, and so is default= of Transitions.from_arrays")
     return np.full(n, 1 / count)
-
-
-def _some(data: Transitions, chosen: np.ndarray) -> Transitions:
-    columns = {name: getattr(data, name) for name in data.__dataclass_fields__}
-    kept = {
-        name: column[chosen]
-        for name, column in columns.items()
-        if isinstance(column, np.ndarray) and name != "observations"
-    }
-    return replace(data, **kept)
 
 
 def _table_weights(
     data: Transitions, default: Float[np.ndarray, " n"]
 ) -> tuple[Float[np.ndarray, " n"], list[str]]:
-    """Returns weights under which each state counts as often as it was seen, and each of its
-    actions as often as the default policy takes it."""
+    """Returns weights that keep the frequency of each state, and give its actions the frequencies
+    of the default policy."""
     pair, times = _pairs(data)
     per_pair = default / times[pair]  # adds up to the default policy's share of the seen actions
     states = len(data.observations)
@@ -138,17 +137,13 @@ def _table_weights(
     return weight, [
         f"{missing} pairs of a visited state and an action were never seen. There the default "
         "policy is taken to choose among the actions that were seen, as if the others did not "
-        "exist: more transitions, or start='uniform', would tell."
+        "exist: collect more transitions, or use start='uniform'."
     ]
 
 
 def unseen_pairs(data: Transitions) -> int:
-    """Returns how many pairs of a visited state and an action were never seen; 0 if there are no
-    discrete actions.
-
-    Args:
-        data: The transitions.
-    """
+    """Returns the number of pairs of a visited state and an action that were never seen; 0 if there
+    are no discrete actions."""
     if data.action is None or data.n_actions is None:
         return 0
     visited = int((np.bincount(data.state) > 0).sum())
@@ -156,22 +151,8 @@ def unseen_pairs(data: Transitions) -> int:
 
 
 def _pairs(data: Transitions) -> tuple[Int[np.ndarray, " n"], Int[np.ndarray, " pairs"]]:
-    """Returns a number for the state and action of each transition, and how often it occurs."""
+    """Returns an index for the state and action of each transition, and the count of each index."""
     assert data.action is not None
     assert data.n_actions is not None
     pair = data.state.astype(np.int64) * data.n_actions + data.action
     return pair, np.bincount(pair)
-
-
-def _importance(data: Transitions, default: Float[np.ndarray, " n"]) -> Any:
-    """Returns importance weights with a mean of 1."""
-    if data.behaviour is None:
-        raise ArgumentError(
-            "it is not known with which probability these actions were taken, so they cannot be "
-            "weighed like the default policy's.",
-            remedy="Give behaviour= to Transitions.from_arrays or collect. For a single vector and "
-            "discrete actions, objective='q' needs none.",
-            command_remedy="Use --objective q.",
-        )
-    weight = default / data.behaviour
-    return weight / weight.mean()

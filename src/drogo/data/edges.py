@@ -1,4 +1,4 @@
-"""`Edges`: the distinct transitions of some data, and how often each of them occurs."""
+"""`Edges`: the distinct transitions of some data, and the number of times that each occurs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Edges:
-    """Distinct transitions. A batch is given by how often each of them occurs in it."""
+    """Distinct transitions. A batch is given by the number of times that each occurs in it."""
 
     state: Int[np.ndarray, " edges"]
     next_state: Int[np.ndarray, " edges"]
@@ -25,18 +25,14 @@ class Edges:
     log_default: Float[np.ndarray, " edges"] | None
     """The log of the probability with which the default policy takes the action."""
     weight: Float[np.ndarray, " edges"]
-    """How much all transitions of this kind count together."""
+    """The sum of the weights of all transitions of this kind."""
     count: Int[np.ndarray, " edges"]
     of_transition: Int[np.ndarray, " n"]
     """The edge of each transition."""
 
 
 def edges_of(data: Transitions) -> Edges:
-    """Returns the distinct transitions.
-
-    Args:
-        data: The transitions.
-    """
+    """Returns the distinct transitions of some data."""
     discrete = data.action if data.n_actions is not None else None
     key = data.state.astype(np.int64) * len(data.observations) + data.next_state
     for column in (data.reward, data.terminal_reward, data.terminated, data.weight, discrete):

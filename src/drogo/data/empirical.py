@@ -1,4 +1,4 @@
-"""The problem that transitions describe, where states repeat, and whether it has a solution."""
+"""The empirical problem of transitions whose states repeat, and whether it has a solution."""
 
 from __future__ import annotations
 
@@ -14,13 +14,8 @@ from drogo.exact.sampled import Sampled, sampled_log_radius
 
 
 def empirical(data: Transitions, lam: float) -> Sampled:
-    """Returns the problem that some transitions describe: from each observation, the observed next
-    ones with their observed frequencies.
-
-    Args:
-        data: The transitions.
-        lam: The temperature.
-    """
+    """Returns the problem that transitions describe: each observation leads to its observed next
+    ones with their observed frequencies."""
     edges = data.edges
     return Sampled(
         len(data.observations),
@@ -34,30 +29,21 @@ def empirical(data: Transitions, lam: float) -> Sampled:
 
 
 def spectral_radius(data: Transitions, lam: float) -> float:
-    """Estimates the spectral radius of `diag(exp(r/lam)) P` over the non-terminal states: that of
-    the problem which the data describe.
-
-    If it is below 1, what is learned is finite; it always is if rewards are negative. If it is not,
-    what is learned is infinite, or some states never lead to an end in these data.
-
-    Args:
-        data: The transitions, of states that repeat.
-        lam: The temperature lambda, positive.
-    """
-    _check_repeats(data)
+    """Estimates the spectral radius of data; see `Transitions.spectral_radius`."""
+    if not data.repeats:
+        raise DataError(
+            "the spectral radius is estimated from states that repeat, and in these "
+            f"{len(data)} transitions there are {len(data.observations)} different observations."
+        )
     problem = empirical(data, check_positive("lam", lam))
     with np.errstate(over="ignore"):
         return float(np.exp(sampled_log_radius(problem)))
 
 
 def check_anchored(data: Transitions, lam: float) -> None:
-    """Raises an error if transitions do not determine a vector that terminal states hold in place.
+    """Raises an error if transitions do not determine a solution that terminal states anchor.
 
-    Rewards that are not negative are allowed where the data show that the vector is finite.
-
-    Args:
-        data: The transitions.
-        lam: The temperature.
+    Rewards that are not negative are allowed where the data show that the solution is finite.
     """
     check_ends(data)
     wrong = data.reward >= 0
@@ -69,36 +55,32 @@ def check_anchored(data: Transitions, lam: float) -> None:
     if why:
         raise costs_needed(data, why)
     warnings.warn(
-        f"{int(wrong.sum())} of {len(data)} rewards are not negative. The vector is finite, but a "
-        "state is then not worth more the nearer it is to a goal, unless rewards say so. If every "
-        "step is to cost something, give reward=-1.0 to collect.",
+        f"{int(wrong.sum())} of {len(data)} rewards are not negative. The vector is finite, but "
+        "states nearer to a goal then need not have larger values. For a cost of every step, give "
+        "reward=-1.0 to collect.",
         UserWarning,
         stacklevel=4,
     )
 
 
 def _unbounded(problem: Sampled, lam: float) -> str:
-    """Returns why what is learned from a problem is infinite somewhere, or nothing if it is not."""
+    """Returns the reason why the solution is infinite somewhere, or "" if it is finite."""
     steps = problem.steps
-    states = np.arange(steps.n) < problem.states  # the last one stands for terminal states
+    states = np.arange(steps.n) < problem.states  # the last one represents terminal states
     leads = leads_to(steps.state, steps.next_state, steps.n, np.array([problem.states]))
     why = infinite(steps, states & leads, lam)
     lost = np.setdiff1d(steps.state, np.flatnonzero(leads))
     if not why and lost.size and infinite(steps, states, lam):
         return (
             f"{lost.size} observation(s) never lead to a terminal state in these data (the first "
-            f"is number {int(lost[0])} of the table), and going round in them gains something or "
-            "costs nothing, so that no value holds there."
+            f"is number {int(lost[0])} of the table), and cycles among them have a total reward of "
+            "at least 0, so they have no finite value."
         )
     return why
 
 
 def check_ends(data: Transitions) -> None:
-    """Raises an error if no transition is terminated.
-
-    Args:
-        data: The transitions.
-    """
+    """Raises an error if no transition is terminated."""
     if not data.terminated.any():
         raise DataError(
             f"none of the {len(data)} transitions is terminated. Terminal states anchor the "
@@ -106,6 +88,7 @@ def check_ends(data: Transitions) -> None:
             remedy="Collect more transitions, or begin nearer to a terminal state (start=). For a "
             "task that never ends, use fit_continuing.",
             command_remedy="Collect more transitions, for example --transitions=1000000.",
+            argument="terminated",
         )
 
 
@@ -116,7 +99,7 @@ def costs_needed(
 
     Args:
         data: The transitions.
-        why: What is wrong about them.
+        why: The reason why they must be.
     """
     wrong = data.reward >= 0
     first = int(wrong.argmax())
@@ -125,12 +108,5 @@ def costs_needed(
         f"{data.reward[first]:g}). {why[:1].upper()}{why[1:]}",
         remedy="Give a step cost, for example collect(..., reward=-1.0).",
         command_remedy="Give a step cost, for example --reward=-1.",
+        argument="reward",
     )
-
-
-def _check_repeats(data: Transitions) -> None:
-    if not data.repeats:
-        raise DataError(
-            "the spectral radius is estimated from states that repeat, and in these "
-            f"{len(data)} transitions there are {len(data.observations)} different observations."
-        )

@@ -1,4 +1,4 @@
-"""Files of transitions: an `.npz`, and beside it a file of observations that had one already."""
+"""Files of transitions: an `.npz`, and beside it a file of observations that were in one before."""
 
 from __future__ import annotations
 
@@ -9,56 +9,42 @@ from typing import Any
 
 import numpy as np
 
-from drogo.config import is_a
-from drogo.errors import ArgumentError, MissingFile
-from drogo.files import KINDS, Header, read_array_file, write_array_file
+from drogo.errors import ArgumentError, MissingFile, is_a
+from drogo.files import KINDS, Header, read_arrays, write_arrays
 
-FORMAT = "drogo transitions 5"
+KIND = "transitions"
 NEEDED = ("observations", "state", "next_state", "reward", "terminated", "truncated",
           "terminal_reward")  # fmt: skip
 OPTIONAL = ("action", "behaviour", "default")
 ARRAYS = NEEDED + OPTIONAL
-"""What a file holds of transitions. Weights follow from the actions."""
+"""The arrays of a file. Weights follow from the actions and are not saved."""
 
 
 def write(
     path: Path, columns: dict[str, np.ndarray | None], n_actions: int | None, *, overwrite: bool
 ) -> None:
-    """Writes transitions. Observations that are in a file of their own stay there, and are named.
-
-    Args:
-        path: The `.npz` file.
-        columns: The arrays, of which those that are not known are None.
-        n_actions: The number of actions, if they are discrete and known.
-        overwrite: Whether to replace a file that exists.
-    """
+    """Writes the columns of transitions, of which unknown ones are None. Observations that are in a
+    file already stay there, and the new file names it."""
     parts = {name: part for name, part in columns.items() if part is not None}
-    settings: dict[str, Any] = {"format": FORMAT, "n_actions": n_actions}
+    settings: dict[str, Any] = {"n_actions": n_actions}
     table = parts["observations"]
     if isinstance(table, np.memmap) and table.filename and table.flags.c_contiguous:
         file = Path(str(table.filename)).resolve()
         if table.offset == 0 and file.stat().st_size == table.nbytes:
             if file.parent != path.resolve().parent:
                 raise ArgumentError(
-                    f"the observations are in {file}, and are read only from beside the file that "
-                    f"names them. Save to {file.parent}, or move the observations first."
+                    f"the observations are in {file}, and a file of transitions must be beside it.",
+                    remedy=f"Save to {file.parent}, or move the observations first.",
+                    argument="path",
                 )
             del parts["observations"]
             settings |= {"file": file.name, "dtype": table.dtype.str, "shape": table.shape}
-    write_array_file(path, parts, settings, overwrite=overwrite)
+    write_arrays(path, KIND, parts, settings, overwrite=overwrite)
 
 
 def read(path: Path) -> tuple[dict[str, np.ndarray], int | None]:
-    """Returns the arrays of transitions and their number of actions.
-
-    Args:
-        path: The `.npz` file.
-
-    Raises:
-        DamagedFile: It is not what `write` wrote.
-        MissingFile: It, or the file of its observations, is not there.
-    """
-    parts, settings = read_array_file(path, FORMAT, _check_file)
+    """Returns the arrays of transitions and their number of actions."""
+    parts, settings = read_arrays(path, KIND, _check_file)
     if "file" in settings:
         file, shape = path.parent / settings["file"], tuple(settings["shape"])
         size = math.prod(shape) * np.dtype(settings["dtype"]).itemsize

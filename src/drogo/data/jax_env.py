@@ -1,7 +1,7 @@
-"""Environments that are pure JAX functions, in the interfaces of gymnax and of navix.
+"""Collects transitions of environments that are pure JAX functions.
 
-Neither package is imported. Many walkers go side by side, and a whole batch of their steps is one
-compiled loop.
+The interfaces are those of gymnax and of navix; neither package is imported. Many walkers are
+stepped side by side, and a whole batch of their steps is one compiled loop.
 """
 
 from __future__ import annotations
@@ -18,10 +18,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int
 
-from drogo.data.parts import Key, part_of
-from drogo.data.pure import arguments
-from drogo.data.recorded import Recorded
-from drogo.data.step import NumberOfStep, Step
+from drogo.data.environments import arguments
+from drogo.data.recorded import complete
+from drogo.data.step import Key, Step, StepNumbers, part_of
 from drogo.data.table import TableBuilder
 from drogo.errors import ArgumentError, ArgumentTypeError
 
@@ -31,18 +30,7 @@ ROWS_AT_ONCE, BYTES_AT_ONCE = 2**16, 2**27
 """The largest number of steps, and of bytes of observations, that one compiled loop returns."""
 NO_LIMIT = np.iinfo(np.int32).max
 UNKNOWN_LIMIT = 1000
-"""How many steps a walker makes at least, if enough are asked for and no limit is known."""
-
-
-class Outcome(NamedTuple):
-    """What a step of a pure environment returns."""
-
-    observation: Any
-    state: Any
-    reward: Array
-    terminated: Bool[Array, ""]
-    truncated: Bool[Array, ""]
-    info: dict[str, Any]
+"""The assumed step limit of an environment whose limit is unknown."""
 
 
 @dataclass(frozen=True)
@@ -50,14 +38,15 @@ class PureEnv:
     """An environment as pure functions. Its steps do not reset."""
 
     reset: Callable[[Array], tuple[Any, Any]]
-    """From a key to an observation and a state."""
-    step: Callable[[Array, Any, Any], Outcome]
-    """From a key, a state and an action."""
+    """Maps a key to an observation and a state."""
+    step: Callable[[Array, Any, Any], tuple[Step, Any]]
+    """Maps a key, a state and an action to a step and the next state. The step has no observation
+    and no action."""
     started: Callable[[Any], tuple[Any, Any]]
-    """From what the environment's own `reset` returns to an observation and a state."""
+    """Maps the value of the environment's `reset` to an observation and a state."""
     action_space: gymnasium.Space
     step_limit: int
-    own: Any
+    env: Any
     """The environment itself."""
 
 
@@ -67,9 +56,6 @@ def pure_env(given: object) -> PureEnv:
     Args:
         given: The environment, or the pair of an environment and its parameters that `gymnax.make`
             returns.
-
-    Raises:
-        ArgumentTypeError: It cannot be stepped without losing something.
     """
     env, params = given if isinstance(given, tuple) and len(given) == 2 else (given, None)
     if hasattr(type(env), "step_env"):
@@ -77,37 +63,37 @@ def pure_env(given: object) -> PureEnv:
     if "timestep" in arguments(env, "step"):
         return _of_navix(env)
     raise ArgumentTypeError(
-        f"env is a {type(env).__module__}.{type(env).__qualname__}, whose step is a pure function "
-        "that may reset by itself, so that the last observation of an episode is lost.",
-        remedy="Give an environment that has step_env(key, state, action, params), which does not "
-        "reset, as in gymnax (instead of a wrapper, the environment inside); or make arrays and "
-        "use drogo.Transitions.from_arrays.",
+        f"env is a {type(env).__qualname__}, whose step may reset by itself, so the last "
+        "observation of an episode is lost.",
+        remedy="Give an environment that has step_env(key, state, action, params), as in gymnax "
+        "(instead of a wrapper, the environment inside), or use drogo.Transitions.from_arrays.",
+        argument="env",
     )
 
 
 def _of_gymnax(env: Any, params: Any) -> PureEnv:
     """`done` of gymnax before 1.0 includes the time limit. Where the limit is one of the
-    parameters, the same step without it tells whether the state is terminal."""
+    parameters, the same step without it shows whether the state is terminal."""
     params = getattr(env, "default_params", None) if params is None else params
     limit = getattr(params, "max_steps_in_episode", None)
-    apart = hasattr(env, "is_truncated")
-    if not apart and (limit is None or not dataclasses.is_dataclass(type(params))):
+    reports_truncation = hasattr(env, "is_truncated")
+    if not reports_truncation and (limit is None or not dataclasses.is_dataclass(type(params))):
         raise ArgumentTypeError(
-            f"env is a {type(env).__qualname__}, whose step_env returns done. Whether that "
-            "includes a time limit, which is no terminal state, is not known: its parameters have "
-            "no max_steps_in_episode.",
+            f"env is a {type(env).__qualname__} whose parameters have no max_steps_in_episode, so "
+            "whether done of step_env includes a time limit is unknown.",
             remedy="Give it a method is_truncated(state, params), as in gymnax 1.0, which returns "
             "whether the time is over, and let done leave that out.",
+            argument="env",
         )
 
-    def step(key: Array, state: Any, action: Any) -> Outcome:
+    def step(key: Array, state: Any, action: Any) -> tuple[Step, Any]:
         observation, after, reward, done, info = env.step_env(key, state, action, params)
-        if apart:
+        if reports_truncation:
             over, cut = done, env.is_truncated(after, params)
         else:
             endless = dataclasses.replace(params, max_steps_in_episode=NO_LIMIT)
             over, cut = env.step_env(key, state, action, endless)[3], done
-        return _outcome(observation, after, reward, over, cut, info)
+        return _as_step(reward, observation, over, cut, info), after
 
     return PureEnv(
         reset=lambda key: env.reset(key, params),
@@ -115,20 +101,20 @@ def _of_gymnax(env: Any, params: Any) -> PureEnv:
         started=lambda pair: pair,
         action_space=_space(env.action_space(params)),
         step_limit=UNKNOWN_LIMIT if limit is None else int(limit),
-        own=env,
+        env=env,
     )
 
 
 def _of_navix(env: Any) -> PureEnv:
-    """A step of navix resets only after the last step of an episode, where it is never made."""
+    """A step of navix resets only after the last step of an episode, where none is taken."""
 
     def started(timestep: Any) -> tuple[Any, Any]:
         return timestep.observation, timestep
 
-    def step(key: Array, state: Any, action: Any) -> Outcome:
+    def step(key: Array, state: Any, action: Any) -> tuple[Step, Any]:
         after = env.step(state, action)
-        ends = after.is_termination(), after.is_truncation()
-        return _outcome(after.observation, after, after.reward, *ends, after.info)
+        flags = after.is_termination(), after.is_truncation()
+        return _as_step(after.reward, after.observation, *flags, after.info), after
 
     return PureEnv(
         reset=lambda key: started(env.reset(key)),
@@ -136,31 +122,30 @@ def _of_navix(env: Any) -> PureEnv:
         started=started,
         action_space=_space(env.action_space),
         step_limit=int(getattr(env, "max_steps", UNKNOWN_LIMIT)),
-        own=env,
+        env=env,
     )
 
 
-def _outcome(observation: Any, state: Any, reward: Any, over: Any, cut: Any, info: Any) -> Outcome:
-    terminated = jnp.asarray(over, dtype=bool)
-    truncated = jnp.asarray(cut, dtype=bool) & ~terminated
-    return Outcome(observation, state, jnp.asarray(reward), terminated, truncated, dict(info))
+def _as_step(reward: Any, next_observation: Any, over: Any, cut: Any, info: Any) -> Step:
+    over = jnp.asarray(over, dtype=bool)
+    cut = jnp.asarray(cut, dtype=bool) & ~over
+    return Step._make((None, None, jnp.asarray(reward), next_observation, over, cut, dict(info)))
 
 
 def _space(space: Any) -> gymnasium.Space:
     """Returns the space of Gymnasium for one of gymnax or navix."""
     if isinstance(space, gymnasium.Space):
         return space
-    low, high = (
-        getattr(space, theirs, getattr(space, other, None))
-        for theirs, other in (("low", "minimum"), ("high", "maximum"))
-    )
+    low = getattr(space, "low", getattr(space, "minimum", None))
+    high = getattr(space, "high", getattr(space, "maximum", None))
     shape = tuple(getattr(space, "shape", ()))
     if hasattr(space, "n") and shape == ():
         return gymnasium.spaces.Discrete(int(space.n))
     if low is None or high is None or hasattr(space, "n"):
-        raise ArgumentTypeError(f"the actions are a {space!r}; they must be Discrete or a Box.")
-    least, most = (np.broadcast_to(np.asarray(end, np.float32), shape) for end in (low, high))
-    return gymnasium.spaces.Box(least, most, dtype=np.float32)
+        problem = f"the actions are a {space!r}; they must be Discrete or a Box."
+        raise ArgumentTypeError(problem, argument="env")
+    low, high = (np.broadcast_to(np.asarray(bound, np.float32), shape) for bound in (low, high))
+    return gymnasium.spaces.Box(low, high, dtype=np.float32)
 
 
 def uniform_policy(space: gymnasium.Space) -> Callable[[Any, Array], Array]:
@@ -175,27 +160,23 @@ def uniform_policy(space: gymnasium.Space) -> Callable[[Any, Array], Array]:
         raise ArgumentError(
             f"the actions are a {space}, over which there is no uniform policy.",
             remedy="Give policy=, a pure function of an observation and a key.",
+            argument="policy",
         )
     low, high = jnp.asarray(space.low), jnp.asarray(space.high)
     return lambda observation, key: jax.random.uniform(key, low.shape, low.dtype, low, high)
 
 
+Rows = Int[np.ndarray, " walkers"]
+
+
 class Walker(NamedTuple):
-    """An environment on its way."""
+    """An episode in progress."""
 
     key: Array
     observation: Any
     state: Any
     over: Bool[Array, " *walkers"]
-    """Whether its next step begins somewhere else."""
-
-
-class Given(NamedTuple):
-    """What the user gave: pure functions of a `Step`, or numbers."""
-
-    reward: NumberOfStep
-    terminal_reward: NumberOfStep
-    behaviour: Callable[[Step], Any] | None
+    """Whether its next step begins a new episode."""
 
 
 def roll_out(
@@ -204,114 +185,94 @@ def roll_out(
     seed: int,
     start: Callable[[Any, Array], Any] | None,
     policy: Callable[[Any, Array], Any] | None,
-    given: Given,
+    numbers: StepNumbers,
     key: Key,
     table: TableBuilder,
 ) -> dict[str, Any]:
     """Returns the arguments of `Transitions.from_table` for n steps of an environment.
 
-    Args:
-        env: The environment.
-        n: The number of steps.
-        seed: The seed of all random numbers.
-        start: Where each step begins, or None for whole episodes: from the environment and a key to
-            what its `reset` returns.
-        policy: From an observation and a key to an action; by default uniform.
-        given: The numbers of the user's own.
-        key: The part of the observations to keep.
-        table: Where they go.
+    `start` is a function from the environment and a key to the value of its `reset`; without it
+    whole episodes are collected. The other arguments are those of `collect`.
     """
     count = min(max(1, n // env.step_limit), MAX_WALKERS)
-    begin = env.reset if start is None else lambda at: env.started(start(env.own, at))
+    begin = env.reset if start is None else lambda at: env.started(start(env.env, at))
     act = uniform_policy(env.action_space) if policy is None else policy
-    one = _one_step(env, begin, act, given, anew=start is not None)
-    columns, at = _Columns(n, key, table, count), 0
+    one = _one_step(env, begin, act, numbers, always_begins=start is not None)
+    rows, chunks, length = np.full(count, -1), [], 0
     try:
-        walkers = _waiting(begin, jax.random.split(jax.random.PRNGKey(seed), count))
-        loop = jax.jit(partial(_steps, one, length=_steps_at_once(walkers, n)))
-        while at < n:
+        keys = jax.random.split(jax.random.PRNGKey(seed), count)
+        # The first step of every walker begins an episode, so these states are replaced at once.
+        observation, state = jax.jit(jax.vmap(begin))(keys)
+        walkers = Walker(keys, observation, state, jnp.ones(count, dtype=bool))
+        size = sum(leaf.nbytes for leaf in jax.tree.leaves(observation)) / count
+        rows_at_once = int(min(ROWS_AT_ONCE, BYTES_AT_ONCE / max(1.0, size), n))
+        scan = partial(jax.lax.scan, length=max(1, -(-rows_at_once // count)))
+        loop = jax.jit(lambda walkers: scan(lambda carry, _: jax.vmap(one)(carry), walkers))
+        while length < n:
             walkers, chunk = loop(walkers)
-            at = columns.add(jax.tree.map(np.asarray, chunk))
+            chunk = jax.tree.map(np.asarray, chunk)
+            kept = min(n - length, chunk["terminated"].size)
+            columns, rows = _flat(chunk, kept, rows, key, table)
+            chunks.append(columns)
+            length += kept
     except jax.errors.JAXTypeError as error:
         raise ArgumentTypeError(
-            f"a function that is not a pure JAX function was called on {type(env.own).__qualname__}"
-            f": {str(error).splitlines()[0]}",
+            f"a function is not a pure JAX function: {str(error).splitlines()[0]}",
             remedy="policy(observation, key), and the functions of a step (reward, behaviour and "
             "terminal_reward), are traced by JAX: use jax.numpy, and jnp.where instead of if.",
         ) from error
-    return columns.finish(env.action_space, given, uniform=policy is None)
-
-
-def _waiting(begin: Callable[[Array], tuple[Any, Any]], keys: Array) -> Walker:
-    """Returns walkers who have yet to begin, so that only one program has to be compiled."""
-
-    def blank(like: jax.ShapeDtypeStruct) -> Array:
-        shape = (len(keys), *like.shape)
-        if jnp.issubdtype(like.dtype, jax.dtypes.prng_key):
-            return jnp.broadcast_to(jax.random.key(0), shape)
-        return jnp.zeros(shape, like.dtype)
-
-    observation, state = jax.tree.map(blank, jax.eval_shape(begin, keys[0]))
-    return Walker(keys, observation, state, jnp.ones(len(keys), dtype=bool))
-
-
-def _steps_at_once(walkers: Walker, n: int) -> int:
-    """Returns how many steps of all walkers fit into one compiled loop."""
-    count = walkers.over.size
-    size = sum(leaf.nbytes for leaf in jax.tree.leaves(walkers.observation)) / count
-    rows = min(ROWS_AT_ONCE, BYTES_AT_ONCE / max(1.0, size), n)
-    return max(1, -(-int(rows) // count))
-
-
-def _steps(one: Callable[[Walker], Any], walkers: Walker, length: int) -> tuple[Walker, Any]:
-    """Makes some steps of all walkers."""
-    return jax.lax.scan(lambda walkers, _: jax.vmap(one)(walkers), walkers, length=length)
+    joined = {name: np.concatenate([part[name] for part in chunks]) for name in chunks[0]}
+    reward, value = (None if callable(one) else one for one in numbers[:2])
+    constant = StepNumbers(reward, value)
+    columns = complete({"observations": table.finish(), **joined}, env.action_space, constant)
+    if policy is None:
+        columns["behaviour"] = columns["default"]
+    return columns
 
 
 def _one_step(
     env: PureEnv,
     begin: Callable[[Array], tuple[Any, Any]],
     policy: Callable[[Any, Array], Any],
-    given: Given,
-    anew: bool,
+    numbers: StepNumbers,
+    always_begins: bool,
 ) -> Callable[[Walker], tuple[Walker, dict[str, Any]]]:
-    """Returns a step of one walker, who begins again where an episode is over (or always)."""
+    """Returns the step of one walker, which begins again where an episode is over (or always)."""
 
     def one(walker: Walker) -> tuple[Walker, dict[str, Any]]:
         key, for_policy, for_step, for_start = jax.random.split(walker.key, 4)
-        on_the_way = walker.observation, walker.state
+        current = walker.observation, walker.state
         observation, state = jax.tree.map(
             lambda new, old: jax.lax.select(walker.over, _as(new, old), old),
-            begin(for_start), on_the_way,
+            begin(for_start), current,
         )  # fmt: skip
         action = policy(observation, for_policy)
-        out = env.step(for_step, state, action)
-        reached, after = jax.tree.map(_as, (out.observation, out.state), on_the_way)
-        ends = (out.terminated, out.truncated)
-        step = Step._make((observation, action, out.reward, reached, *ends, out.info))
-        over = jnp.asarray(anew) | out.terminated | out.truncated
+        step, after = env.step(for_step, state, action)
+        reached, after = jax.tree.map(_as, (step.next_observation, after), current)
+        step = step._replace(observation=observation, action=action, next_observation=reached)
+        over = jnp.asarray(always_begins) | step.terminated | step.truncated
         return Walker(key, reached, after, over), {
             "observation": observation,
             "next_observation": reached,
             "action": jnp.asarray(action),
-            "terminated": out.terminated,
-            "truncated": out.truncated,
+            "terminated": step.terminated,
+            "truncated": step.truncated,
             "begins": walker.over,
-            **_numbers(given, step, out),
+            **_numbers(numbers, step),
         }
 
     return one
 
 
-def _numbers(given: Given, step: Step, out: Outcome) -> dict[str, Any]:
+def _numbers(given: StepNumbers, step: Step) -> dict[str, Any]:
     """Returns the numbers of a step that are not the same for all steps."""
-    reported = jnp.asarray(out.info.get("terminal_reward", 0.0), dtype=jnp.float32)
-    reported = jnp.where(out.terminated, reported, jnp.zeros_like(reported))
-    reward = out.reward.astype(jnp.float32) - reported
+    reported = jnp.asarray(step.info.get("terminal_reward", 0.0), dtype=jnp.float32)
+    reported = jnp.where(step.terminated, reported, jnp.zeros_like(reported))
+    reward = jnp.asarray(step.reward).astype(jnp.float32) - reported
     value = given.terminal_reward(step) if callable(given.terminal_reward) else reported
     numbers = {
         "reward": given.reward(step) if callable(given.reward) else reward,
-        "terminal_reward": jnp.where(out.terminated, jnp.asarray(value, jnp.float32), 0.0),
+        "terminal_reward": jnp.where(step.terminated, jnp.asarray(value, jnp.float32), 0.0),
     }
     if given.behaviour is not None:
         numbers["behaviour"] = given.behaviour(step)
@@ -324,60 +285,23 @@ def _as(leaf: Any, like: Array) -> Array:
     return jax.lax.convert_element_type(leaf, like.dtype)
 
 
-class _Columns:
-    """Gathers the steps of all walkers, in the order of time.
+def _flat(
+    chunk: dict[str, Any], kept: int, rows: Rows, key: Key, table: TableBuilder
+) -> tuple[dict[str, np.ndarray], Rows]:
+    """Returns the columns of the first `kept` steps of a chunk (time, walkers), and the row of the
+    table that each walker has reached; `rows` are those that they had reached before."""
 
-    Args:
-        n: The number of steps to keep.
-        key: The part of the observations to keep.
-        table: Where they go.
-        count: The number of walkers.
-    """
+    def flat(part: np.ndarray) -> np.ndarray:
+        return part.reshape(-1, *part.shape[2:])[:kept]
 
-    def __init__(self, n: int, key: Key, table: TableBuilder, count: int) -> None:
-        self.n, self.key, self.table = n, key, table
-        self.at = 0
-        self.reached = np.full(count, -1)
-        """The row of the table that each walker has reached."""
-        self.parts: list[dict[str, np.ndarray]] = []
-
-    def add(self, chunk: dict[str, Any]) -> int:
-        """Adds steps (time, walkers), and returns the number of steps so far."""
-        kept = min(self.n - self.at, chunk["terminated"].size)
-        state, next_state = self._rows(chunk, kept)
-        names = set(chunk) - {"observation", "next_observation", "begins"}
-        flat = {name: chunk[name].reshape(-1, *chunk[name].shape[2:])[:kept] for name in names}
-        self.parts.append({"state": state, "next_state": next_state, **flat})
-        self.at += kept
-        return self.at
-
-    def _rows(
-        self, chunk: dict[str, Any], kept: int
-    ) -> tuple[Int[np.ndarray, " kept"], Int[np.ndarray, " kept"]]:
-        """Within an episode, an observation is the last step's next observation: one row."""
-        before, after = (
-            part.reshape(-1, *part.shape[2:])[:kept]
-            for part in (
-                part_of(chunk[name], self.key, batch=2)
-                for name in ("observation", "next_observation")
-            )
-        )
-        begins = chunk["begins"].ravel()[:kept]
-        next_state = np.full(chunk["begins"].shape, -1)
-        next_state.ravel()[:kept] = self.table.add_rows(after)
-        state = np.concatenate([self.reached[None], next_state[:-1]]).ravel()[:kept]
-        state[begins] = self.table.add_rows(before[begins])
-        self.reached = next_state[-1]
-        return state, next_state.ravel()[:kept]
-
-    def finish(self, space: gymnasium.Space, given: Given, uniform: bool) -> dict[str, Any]:
-        """Returns the arguments of `Transitions.from_table`."""
-        joined = {name: np.concatenate([p[name] for p in self.parts]) for name in self.parts[0]}
-        steps = Recorded(self.table.finish(), **joined, action_space=space)
-        reward, value = (
-            None if callable(one) else one for one in (given.reward, given.terminal_reward)
-        )
-        columns = steps.columns(reward, value)
-        if uniform:
-            columns["behaviour"] = columns["default"]
-        return columns
+    begins = chunk.pop("begins")
+    before, after = (
+        flat(part_of(chunk.pop(name), key, batch=2)) for name in ("observation", "next_observation")
+    )
+    next_state = np.full(begins.shape, -1)
+    next_state.ravel()[:kept] = table.add_rows(after)
+    # Within an episode, an observation is the last step's next observation: one row.
+    state = np.concatenate([rows[None], next_state[:-1]]).ravel()[:kept]
+    state[flat(begins)] = table.add_rows(before[flat(begins)])
+    columns = {name: flat(part) for name, part in chunk.items()}
+    return {"state": state, "next_state": flat(next_state), **columns}, next_state[-1]

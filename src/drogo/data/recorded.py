@@ -1,93 +1,140 @@
-"""Steps that somebody else recorded, on their way into `Transitions`."""
+"""Completes the columns of steps that were recorded elsewhere."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypedDict
 
 import gymnasium
 import numpy as np
 import numpy.typing as npt
-from jaxtyping import Bool, Int, Shaped
+from jaxtyping import Bool
 
-from drogo.data.actions import in_space
-from drogo.data.step import NumberOfStep, Step, check_cost
+from drogo.data import arrays
+from drogo.data.step import Key, NumberOfStep, Step, StepNumbers, as_key
 from drogo.errors import ArgumentError, DataError
 
+ROUNDING = 1e-4
+"""The distance that a vector may lie outside its space, as a share of the space's width."""
 
-@dataclass(frozen=True)
-class Recorded:
-    """Recorded steps: a table of observations, and one row for each step."""
 
-    observations: Shaped[np.ndarray, "rows ..."]
-    state: Int[np.ndarray, " n"]
-    next_state: Int[np.ndarray, " n"]
-    terminated: Bool[np.ndarray, " n"]
-    truncated: Bool[np.ndarray, " n"]
-    reward: Shaped[np.ndarray, " n"] | None = None
-    """None: nobody recorded it."""
-    action: Shaped[np.ndarray, "n ..."] | None = None
-    """In the numbers of the action space."""
-    behaviour: Shaped[np.ndarray, " n"] | None = None
-    terminal_reward: Shaped[np.ndarray, " n"] | None = None
-    action_space: gymnasium.Space | None = None
+class RecordedOptions(TypedDict, total=False):
+    """Options of `Transitions.from_replay_buffer`, `from_trajectories` and `from_minari`."""
 
-    def columns(
-        self,
-        reward: NumberOfStep,
-        terminal_reward: NumberOfStep,
-        behaviour: Callable[[Step], float] | None = None,
-    ) -> dict[str, Any]:
-        """Returns the arguments of `Transitions.from_table`.
+    reward: NumberOfStep
+    """Replaces the recorded rewards: a step cost, or a function of a `Step`, whose `info` is empty
+    because it was not recorded."""
+    terminal_reward: NumberOfStep
+    """The value of terminal states in units of reward: a number, or a function of the last `Step`
+    of an episode. By default 0. It is not part of a reward."""
+    behaviour: Callable[[Step], float] | None
+    """Returns the probability (of a vector: the density) with which the action of a `Step` was
+    taken, if that is known."""
+    key: str | Sequence[str] | None
+    """The part of a `Dict` observation to keep, or several that are joined, as in `collect`."""
 
-        Args:
-            reward: What replaces the recorded rewards: a step cost, or a function of a `Step`.
-            terminal_reward: The value of terminal states: a number, or a function of a `Step`.
-            behaviour: The probability or density of the action of a `Step`.
-        """
-        check_cost(reward)
-        if reward is None and self.reward is None:
-            raise DataError("no rewards were recorded.", remedy="Give a step cost: reward=-1.0.")
-        if behaviour is not None and self.action is None:
-            raise ArgumentError("behaviour is given, but no actions were recorded.")
-        known = {} if self.action is None else in_space(self.action, self.action_space)
-        if self.behaviour is not None or behaviour is not None:
-            known["behaviour"] = self._each(behaviour, self.behaviour)
-        known_value = 0.0 if self.terminal_reward is None else self.terminal_reward
-        value = self._each(terminal_reward, known_value, only=self.terminated)
-        return {
-            "observations": self.observations,
-            "state": self.state,
-            "next_state": self.next_state,
-            "reward": self._each(reward, self.reward),
-            "terminated": self.terminated,
-            "truncated": self.truncated,
-            "terminal_reward": value,
-            **known,
-        }
 
-    def _each(
-        self, given: NumberOfStep, otherwise: Any, only: Bool[np.ndarray, " n"] | None = None
-    ) -> npt.ArrayLike:
-        """Returns a number for each step, and 0 for steps that are left out."""
-        n = self.state.size
-        only = np.ones(n, dtype=bool) if only is None else only
-        if not callable(given):
-            numbers = np.broadcast_to(otherwise if given is None else given, (n,))
-            return np.where(only, numbers, 0.0)
-        numbers = np.zeros(n)
-        numbers[only] = np.fromiter(map(given, self._steps(only)), float, int(only.sum()))
-        return numbers
+def read_options(function: str, options: RecordedOptions) -> tuple[Key, StepNumbers]:
+    """Returns the options of a function, whose names must be known."""
+    arrays.check_names(function, options, tuple(RecordedOptions.__annotations__))
+    numbers = StepNumbers(*(options.get(name) for name in StepNumbers._fields))
+    return as_key(options.get("key")), numbers.checked()
 
-    def _steps(self, only: Bool[np.ndarray, " n"]) -> Iterator[Step]:
-        for k in np.flatnonzero(only).tolist():
-            yield Step(
-                self.observations[self.state[k]],
-                None if self.action is None else self.action[k],
-                float("nan") if self.reward is None else float(self.reward[k]),
-                self.observations[self.next_state[k]],
-                bool(self.terminated[k]),
-                bool(self.truncated[k]),
-                {},
-            )
+
+def complete(
+    columns: dict[str, Any], action_space: gymnasium.Space | None, numbers: StepNumbers
+) -> dict[str, Any]:
+    """Returns the arguments of `Transitions.from_table` for recorded steps.
+
+    Args:
+        columns: The table `observations`, the columns `state`, `next_state`, `terminated` and
+            `truncated`, and, where they were recorded, `reward`, `terminal_reward`, `behaviour` and
+            `action`, which is in the numbers of its space.
+        action_space: A `Discrete` or a `Box`. Without it, whole numbers count from 0.
+        numbers: Replace the recorded numbers.
+    """
+    if numbers.reward is None and "reward" not in columns:
+        remedy = "Give a step cost: reward=-1.0."
+        raise DataError("no rewards were recorded.", remedy=remedy, argument="reward")
+    if numbers.behaviour is not None and "action" not in columns:
+        problem = "behaviour is given, but no actions were recorded."
+        raise ArgumentError(problem, argument="behaviour")
+    terminated, value = columns["terminated"], numbers.terminal_reward
+    if callable(value):
+        value = _each(columns, value, terminated)
+    values = columns.get("terminal_reward", 0.0) if value is None else value
+    completed = {**columns, "terminal_reward": np.where(terminated, values, 0.0)}
+    for name, given in (("reward", numbers.reward), ("behaviour", numbers.behaviour)):
+        if given is not None:
+            completed[name] = _each(columns, given) if callable(given) else given
+    if "action" in columns:
+        completed |= action_columns(columns["action"], action_space)
+    return completed
+
+
+def _each(
+    columns: dict[str, Any],
+    function: Callable[[Step], float],
+    only: Bool[np.ndarray, " n"] | None = None,
+) -> np.ndarray:
+    """Returns the number that a function returns for each step, or for some of them and else 0."""
+    numbers, nothing = np.zeros(len(columns["state"])), np.full(len(columns["state"]), np.nan)
+    table, rewards = columns["observations"], columns.get("reward", nothing)
+    for k in range(numbers.size) if only is None else np.flatnonzero(only).tolist():
+        before, after = table[columns["state"][k]], table[columns["next_state"][k]]
+        action = columns["action"][k] if "action" in columns else None
+        over, cut = bool(columns["terminated"][k]), bool(columns["truncated"][k])
+        numbers[k] = function(Step(before, action, float(rewards[k]), after, over, cut, {}))
+    return numbers
+
+
+def action_columns(taken: npt.ArrayLike, space: gymnasium.Space | None) -> dict[str, Any]:
+    """Returns `action`, counted from 0, and as far as the space tells `n_actions` and `default`,
+    the probability or density of each action under the uniform policy.
+
+    Args:
+        taken: The actions, one row for each transition, in the numbers of the space.
+        space: As in `complete`.
+    """
+    action = arrays.plain("action", taken)
+    n, kind = len(action), f"has shape {action.shape} and type {action.dtype}; {space} needs"
+    if space is None:
+        return {"action": action if action.ndim == 1 else action.reshape(n, -1)}
+    if isinstance(space, gymnasium.spaces.Discrete):
+        if action.ndim != 1 or action.dtype.kind not in "iu":
+            raise arrays.wrong("action", f"{kind} one whole number for each transition.")
+        first, count = int(space.start), int(space.n)
+        _refuse_outside((action < first) | (action >= first + count), action, space)
+        default = np.full(n, 1 / count)
+        return {"action": action.astype(np.int64) - first, "n_actions": count, "default": default}
+    if not isinstance(space, gymnasium.spaces.Box):
+        raise DataError(
+            f"the actions are a {space}, and only Discrete and Box are supported.",
+            remedy="Number the actions (numpy.ravel_multi_index does it for MultiDiscrete) and "
+            "give them to Transitions.from_arrays.",
+            argument="action",
+        )
+    if action.shape[1:] != space.shape:
+        raise arrays.wrong("action", f"{kind} one array of shape {space.shape} for each.")
+    width = np.where(space.bounded_below & space.bounded_above, space.high - space.low, 1.0)
+    low, high = space.low - ROUNDING * width, space.high + ROUNDING * width
+    inside = ((action >= low) & (action <= high)).reshape(n, -1)
+    _refuse_outside(np.logical_not(inside.all(axis=1)), action, space)
+    default = {"default": np.full(n, 1 / volume(space))} if space.is_bounded() else {}
+    return {"action": action.reshape(n, -1), **default}
+
+
+def volume(space: gymnasium.spaces.Box) -> float:
+    """Returns the volume of a bounded space. Dimensions of width 0 do not count."""
+    width = space.high.astype(np.float64) - space.low.astype(np.float64)
+    return float(np.where(width > 0, width, 1.0).prod())
+
+
+def _refuse_outside(outside: np.ndarray, action: np.ndarray, space: gymnasium.Space) -> None:
+    if outside.any():
+        at = int(outside.argmax())
+        raise arrays.wrong(
+            "action",
+            f"of transition {at} is {action[at]}, which is not in {space}.",
+            "If the environment clips or wraps its actions, do the same to these first.",
+        )

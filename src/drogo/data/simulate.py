@@ -1,8 +1,8 @@
-"""Simulators: many copies of an environment that are stepped side by side, from any state on.
+"""Simulators: step many states of an environment side by side.
 
-A certificate needs to try several actions in one state and to go on with one of them. A simulator
-offers that for an environment that knows its MDP, for one that steps many states at once
-(`StepsMany`), and for any other environment that can be copied.
+A certificate tries several actions in one state and continues with one of them. A simulator does
+that for an environment that knows its MDP, for one that steps many states at once (`StepsMany`),
+and for any other environment that can be copied.
 """
 
 from __future__ import annotations
@@ -20,19 +20,22 @@ from gymnasium.envs.registration import EnvSpec
 from jaxtyping import Bool, Float, Int, Shaped
 
 from drogo.data.collect import Start, outcomes, without_transparent
-from drogo.data.parts import Key, as_key, part_of
-from drogo.data.step import NumberOfStep, Step, check_cost, number_or_function
+from drogo.data.step import Key, NumberOfStep, Step, StepNumbers, as_key, part_of
 from drogo.errors import ArgumentError, ArgumentTypeError
 from drogo.mdp import MDP, HasMDP
 
 LONGEST_WALK = 50
-"""Before a simulation starts, up to so many random steps are taken after a reset."""
+"""The largest number of random steps between a reset and the start of a simulation."""
+SHARED = (gymnasium.Space, EnvSpec, np.random.Generator, np.random.RandomState, random.Random)
+"""Copies of an environment share these. Copies of a generator would all sample the same numbers."""
+
+States = Shaped[np.ndarray, "n ..."]
 
 
 class Many(NamedTuple):
-    """Where one step of each of several simulated states led."""
+    """The results of one step of each of several simulated states."""
 
-    states: Shaped[np.ndarray, "n ..."]
+    states: States
     observations: Shaped[np.ndarray, "n ..."]
     reward: Float[np.ndarray, " n"]
     terminated: Bool[np.ndarray, " n"]
@@ -43,19 +46,19 @@ class Many(NamedTuple):
 class StepsMany(Protocol):
     """An environment that steps many states at once, which is faster than copies of it.
 
-    Its terminal states have the value 0.
+    Its terminal states have the terminal reward 0.
     """
 
-    def start_many(self, n: int, rng: np.random.Generator) -> Shaped[np.ndarray, "n ..."]:
-        """Returns first states, drawn from wherever transitions may start."""
+    def start_many(self, n: int, rng: np.random.Generator) -> States:
+        """Samples first states from wherever transitions may start."""
         ...
 
-    def observe_many(self, states: Shaped[np.ndarray, "n ..."]) -> Shaped[np.ndarray, "n ..."]:
+    def observe_many(self, states: States) -> Shaped[np.ndarray, "n ..."]:
         """Returns the observations of some states."""
         ...
 
     def step_many(
-        self, states: Shaped[np.ndarray, "n ..."], actions: np.ndarray, rng: np.random.Generator
+        self, states: States, actions: np.ndarray, rng: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Returns the next states, the rewards, and which next states are terminal."""
         ...
@@ -66,7 +69,7 @@ class Simulator(abc.ABC):
 
     space: gymnasium.Space
     group_size: ClassVar[int] = 16
-    """How many rollouts a group has, unless that is said."""
+    """The default number of rollouts in a group."""
 
     @abc.abstractmethod
     def start(self, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -74,39 +77,35 @@ class Simulator(abc.ABC):
 
     @abc.abstractmethod
     def step(self, states: np.ndarray, actions: np.ndarray, rng: np.random.Generator) -> Many:
-        """Takes one action in each state. The states themselves stay as they are."""
+        """Takes one action in each state. The given states do not change."""
 
     def candidates(
         self, states: np.ndarray, most: int, rng: np.random.Generator
     ) -> tuple[np.ndarray, Float[np.ndarray, "n k"]]:
-        """Returns actions to try in each state, and the log of how much each of them counts.
+        """Returns actions to try in each state, and the log of the weight of each.
 
-        Discrete actions are all tried, and count as the default policy takes them. Of others so
-        many are drawn from the action space, and count alike.
-
-        Args:
-            states: The states.
-            most: How many actions to draw in each state, if they are not discrete.
-            rng: The random numbers.
+        Discrete actions are all tried, with the probabilities of the default policy. Of others,
+        `most` are sampled from the action space in each state, with equal weights.
         """
-        n = len(states)
-        if isinstance(self.space, gymnasium.spaces.Discrete):
-            count = int(self.space.n)
-            actions = np.tile(np.arange(count), (n, 1)) + int(self.space.start)
+        n, space = len(states), self.space
+        if isinstance(space, gymnasium.spaces.Discrete):
+            count = int(space.n)
+            actions = np.tile(np.arange(count), (n, 1)) + int(space.start)
             return actions, np.full((n, count), -np.log(count))
-        box = self.space
-        if isinstance(box, gymnasium.spaces.Box) and box.is_bounded() and box.dtype.kind == "f":
-            drawn = rng.uniform(box.low, box.high, (n * most, *box.shape)).astype(box.dtype)
+        box = space if isinstance(space, gymnasium.spaces.Box) and space.is_bounded() else None
+        if box is not None and box.dtype.kind == "f":
+            shape = (n * most, *box.shape)
+            sampled = rng.uniform(box.low, box.high, shape).astype(box.dtype)
         else:
-            box.seed(int(rng.integers(2**31)))
-            drawn = np.stack([box.sample() for _ in range(n * most)])
-        return drawn.reshape(n, most, *drawn.shape[1:]), np.full((n, most), -np.log(most))
+            space.seed(int(rng.integers(2**31)))
+            sampled = np.stack([space.sample() for _ in range(n * most)])
+        return sampled.reshape(n, most, *sampled.shape[1:]), np.full((n, most), -np.log(most))
 
 
 @final
 @dataclass(frozen=True)
 class OfMDP(Simulator):
-    """The states of an environment that knows its MDP, by their numbers."""
+    """The states of an environment that knows its MDP, by their indices."""
 
     mdp: MDP
     table: Shaped[np.ndarray, "states ..."]
@@ -121,10 +120,8 @@ class OfMDP(Simulator):
     def step(
         self, states: Int[np.ndarray, " n"], actions: np.ndarray, rng: np.random.Generator
     ) -> Many:
-        arrived = outcomes(self.mdp, states, actions, rng)
-        reward = self.mdp.reward[states]
-        if self.reward is not None:
-            reward = np.full(len(states), self.reward)
+        arrived, n = outcomes(self.mdp, states, actions, rng), len(states)
+        reward = self.mdp.reward[states] if self.reward is None else np.full(n, self.reward)
         over = self.mdp.terminal[arrived]
         value = np.where(over, self.mdp.reward[arrived], 0.0)
         return Many(arrived, self.table[arrived], reward, over, value)
@@ -151,85 +148,74 @@ class OfMany(Simulator):
         return states, self.env.observe_many(states)
 
     def step(self, states: np.ndarray, actions: np.ndarray, rng: np.random.Generator) -> Many:
-        arrived, reward, over = self.env.step_many(states, actions, rng)
-        if self.reward is not None:
-            reward = np.full(len(states), self.reward)
-        return Many(arrived, self.env.observe_many(arrived), reward, over, np.zeros(len(states)))
-
-
-Place = tuple[gymnasium.Env, np.ndarray]
-"""A copy of an environment, and what is observed there."""
-SHARED = (gymnasium.Space, EnvSpec, np.random.Generator, np.random.RandomState, random.Random)
+        n, (arrived, reward, over) = len(states), self.env.step_many(states, actions, rng)
+        reward = reward if self.reward is None else np.full(n, self.reward)
+        return Many(arrived, self.env.observe_many(arrived), reward, over, np.zeros(n))
 
 
 @final
 @dataclass(frozen=True)
 class Copies(Simulator):
-    """Copies of an environment. Its random numbers are shared by all copies, and so independent."""
+    """Copies of an environment, which share one stream of random numbers. A state is a copy and its
+    observation."""
 
     group_size: ClassVar[int] = 4  # a copy takes as long as many steps
-
     env: gymnasium.Env
     space: gymnasium.Space
     begin: Start | None
-    reward: NumberOfStep
-    terminal_reward: NumberOfStep
+    numbers: StepNumbers
     key: Key
 
     def start(self, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         self.env.reset(seed=int(rng.integers(2**31)))
         self.space.seed(int(rng.integers(2**31)))
-        places = [self._place(rng) for _ in range(n)]
-        return _objects(places), np.stack([seen for _, seen in places])
+        return _objects([self._first(rng) for _ in range(n)])
 
-    def _place(self, rng: np.random.Generator) -> Place:
-        """Returns one copy in a state to start in, and its observation."""
+    def _first(self, rng: np.random.Generator) -> tuple[gymnasium.Env, np.ndarray]:
         env, steps = self.env, int(rng.integers(LONGEST_WALK + 1))
         if self.begin is not None:
-            observation = self.begin(env, rng)
-            return self.copied(env), part_of(observation, self.key)
-        observation, _ = env.reset()
+            observation, steps = self.begin(env, rng), 0
+        else:
+            observation, _ = env.reset()
         for _ in range(steps):
             observation, _, terminated, truncated, _ = env.step(self.space.sample())
             if terminated or truncated:
                 observation, _ = env.reset()
-        return self.copied(env), part_of(observation, self.key)
+        return copied(env), part_of(observation, self.key)
 
     def step(self, states: np.ndarray, actions: np.ndarray, rng: np.random.Generator) -> Many:
-        rows = [self._one(place, action) for place, action in zip(states, actions, strict=True)]
-        places, reward, over, value = zip(*rows, strict=True)
-        seen = np.stack([observation for _, observation in places])
-        return Many(_objects(places), seen, *map(np.array, (reward, over, value)))
+        rows = [self._one(*pair) for pair in zip(states, actions, strict=True)]
+        places, *columns = zip(*rows, strict=True)
+        return Many._make((*_objects(places), *map(np.array, columns)))
 
-    def _one(self, place: Place, action: Any) -> tuple[Place, float, bool, float]:
-        env, before = self.copied(place[0]), place[1]
+    def _one(self, place: tuple[gymnasium.Env, np.ndarray], action: Any) -> tuple[Any, ...]:
+        env, before = copied(place[0]), place[1]
         discrete = isinstance(self.space, gymnasium.spaces.Discrete)
         action = int(action) if discrete else np.asarray(action, dtype=self.space.dtype)
         observation, reward, over, cut, info = env.step(action)
         arrived = part_of(observation, self.key)
         step = Step(before, action, float(reward), arrived, bool(over), bool(cut), info)
-        own, value = step.numbers(self.reward, self.terminal_reward)
-        return (env, arrived), own, step.terminated, value
-
-    def copied(self, env: gymnasium.Env) -> gymnasium.Env:
-        """Returns a copy of an environment. What may be shared by all copies is, and so is what
-        draws random numbers: copies of a generator would all draw the same."""
-        shared: list[Any] = []
-        layer: Any = env
-        while True:
-            parts = vars(layer)
-            shared += [part for part in parts.values() if isinstance(part, SHARED)]
-            if not isinstance(layer, gymnasium.Wrapper):
-                break
-            layer = layer.env
-        return copy.deepcopy(env, {id(part): part for part in shared})
+        step_reward, value = step.numbers(self.numbers.reward, self.numbers.terminal_reward)
+        return (env, arrived), step_reward, step.terminated, value
 
 
-def _objects(items: Sequence[Any]) -> np.ndarray:
-    array = np.empty(len(items), dtype=object)
-    for k, item in enumerate(items):
-        array[k] = item
-    return array
+def copied(env: gymnasium.Env) -> gymnasium.Env:
+    """Returns a copy of an environment, which has the same random numbers."""
+    shared: list[Any] = []
+    layer: Any = env
+    while True:
+        shared += [part for part in vars(layer).values() if isinstance(part, SHARED)]
+        if not isinstance(layer, gymnasium.Wrapper):
+            return copy.deepcopy(env, {id(part): part for part in shared})
+        layer = layer.env
+
+
+def _objects(places: Sequence[tuple[Any, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
+    """Returns an array of the places as objects, and their observations."""
+    array = np.empty(len(places), dtype=object)
+    for k, place in enumerate(places):
+        array[k] = place
+    return array, np.stack([observation for _, observation in places])
 
 
 def simulator(
@@ -240,45 +226,38 @@ def simulator(
     terminal_reward: NumberOfStep = None,
     key: str | Sequence[str] | None = None,
 ) -> Simulator:
-    """Returns a simulator of an environment. The arguments are those of `collect`.
+    """Returns a simulator of an environment. The arguments but the first are those of `collect`.
 
     Args:
         env: The environment. It must know its MDP, step many states at once (`StepsMany`), or be
             copied by `copy.deepcopy`.
-        start: Where simulations start: a function `start(env, rng)`, or None for any state of an
-            MDP, what `StepsMany` draws, or elsewhere a reset and some random steps.
-        reward: Replaces the environment's reward.
-        terminal_reward: The terminal state's own value.
+        start: A function `start(env, rng)`. Without it, simulations start in any state of an MDP,
+            where `StepsMany` says, or elsewhere after a reset and random steps.
+        reward: A step cost, or a function of a `Step`.
+        terminal_reward: The value of terminal states: a number, or a function of a `Step`.
         key: The part of a `Dict` observation to use.
     """
     if not isinstance(env, gymnasium.Env):
-        raise ArgumentTypeError(
-            f"env is a {type(env).__name__}; only a single Gymnasium environment is simulated."
-        )
+        problem = f"env is a {type(env).__name__}; give a single Gymnasium environment."
+        raise ArgumentTypeError(problem, argument="env")
     if start is not None and not callable(start):
-        raise ArgumentError(
-            f"start is {start!r}; give a function start(env, rng), or leave it out."
-        )
-    reward = number_or_function("reward", reward)
-    terminal_reward = number_or_function("terminal_reward", terminal_reward)
-    check_cost(reward)
-    space = copy.deepcopy(env.action_space)
-    plain = start is None and key is None and terminal_reward is None
-    inner = without_transparent(env)
-    if plain and not callable(reward):
+        problem = f"start is {start!r}; give a function start(env, rng), or leave it out."
+        raise ArgumentError(problem, argument="start")
+    numbers = StepNumbers(reward, terminal_reward).checked()
+    space, inner = copy.deepcopy(env.action_space), without_transparent(env)
+    is_plain = start is None and key is None and numbers.terminal_reward is None
+    if is_plain and not callable(numbers.reward):
         if isinstance(inner, HasMDP):
-            return OfMDP(inner.mdp, inner.all_observations(), space, reward)
+            return OfMDP(inner.mdp, inner.all_observations(), space, numbers.reward)
         if isinstance(inner, StepsMany):
-            return OfMany(inner, space, reward)
-    made = Copies(env, space, start, reward, terminal_reward, as_key(key))
+            return OfMany(inner, space, numbers.reward)
     try:
         env.reset(seed=0)
-        made.copied(env)
-    except Exception as error:  # whatever an environment's parts raise when they are copied
+        copied(env)
+    except Exception as error:  # parts of an environment may raise anything when they are copied
         raise ArgumentError(
-            f"{env} cannot be copied ({type(error).__name__}: {error}), so its states cannot be "
-            "tried out.",
-            remedy="Give it the method __deepcopy__, or the methods of "
-            "drogo.data.simulate.StepsMany.",
+            f"{env} cannot be copied ({type(error).__name__}: {error}), so it is not simulated.",
+            remedy="Give it the method __deepcopy__, or those of drogo.data.simulate.StepsMany.",
+            argument="env",
         ) from error
-    return made
+    return Copies(env, space, start, numbers, as_key(key))

@@ -1,4 +1,4 @@
-"""One step of an environment, and numbers that are given for each step."""
+"""`Step`: one step of an environment, its numbers, and the parts of its observations."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 
-from drogo.errors import ArgumentError, check_number
+from drogo.errors import ArgumentError, DataError, check_number
+from drogo.files import KINDS
 
 
 class Step(NamedTuple):
@@ -24,44 +25,54 @@ class Step(NamedTuple):
     info: dict[str, Any]
 
     def numbers(self, reward: NumberOfStep, terminal_reward: NumberOfStep) -> tuple[float, float]:
-        """Returns the reward of the state that was left, and the value of a terminal state.
-
-        Args:
-            reward: As in `collect`.
-            terminal_reward: As in `collect`.
-        """
-        own, value = self.reward, 0.0
+        """Returns the reward of the state that was left, and the value of a terminal state. The
+        arguments are those of `collect`."""
+        step_reward, value = self.reward, 0.0
         if self.terminated:
             reported = float(self.info.get("terminal_reward") or 0.0)
-            own, value = own - reported, _number_of(terminal_reward, self, reported)
-        return _number_of(reward, self, own), value
+            step_reward -= reported
+            value = _number_of(terminal_reward, self, reported)
+        return _number_of(reward, self, step_reward), value
 
 
 NumberOfStep = float | Callable[[Step], float] | None
+"""A number for every step, a function of the step, or None for the environment's number."""
+
+
+def _number_of(given: NumberOfStep, step: Step, otherwise: Any) -> Any:
+    if given is None:
+        return otherwise
+    return given(step) if callable(given) else given
 
 
 def number_or_function(name: str, given: NumberOfStep) -> NumberOfStep:
-    """Returns what was given for every step, a number as a float.
-
-    Args:
-        name: How error messages call it.
-        given: A number, a function of a `Step`, or None.
-    """
+    """Returns the argument `name`, a number as a float; a function or None stays as it is."""
     return given if given is None or callable(given) else check_number(name, given)
 
 
 def check_cost(reward: NumberOfStep) -> None:
-    """Raises an `ArgumentError` if a number that replaces every reward is not a cost."""
+    """Raises an `ArgumentError` if a number that replaces every reward is not negative."""
     if isinstance(reward, int | float) and not reward < 0:
-        raise ArgumentError(f"reward is {reward}; a step cost must be negative.")
+        raise ArgumentError(f"reward is {reward}; a step cost must be negative.", argument="reward")
+
+
+class StepNumbers(NamedTuple):
+    """The numbers of a step that a user gave, as in `collect`."""
+
+    reward: NumberOfStep = None
+    terminal_reward: NumberOfStep = None
+    behaviour: Callable[[Step], float] | None = None
+
+    def checked(self) -> StepNumbers:
+        """Returns the same with numbers as floats, and raises if the reward is not a cost."""
+        reward = number_or_function("reward", self.reward)
+        check_cost(reward)
+        terminal_reward = number_or_function("terminal_reward", self.terminal_reward)
+        return StepNumbers(reward, terminal_reward, self.behaviour)
 
 
 def is_bad(info: Mapping[str, Any]) -> bool:
-    """Returns whether a terminal state has a negative value, such as lava.
-
-    Args:
-        info: What the environment reported with the last step of an episode.
-    """
+    """Returns whether the last step of an episode reported a negative value, as lava does."""
     return (info.get("terminal_reward") or 0.0) < 0
 
 
@@ -74,41 +85,23 @@ def split_rewards(
     infos: Sequence[Mapping[str, Any]],
     terminal_reward: NumberOfStep,
 ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
-    """Returns the rewards of some steps without the values of terminal states, and these values.
+    """Returns the rewards of several steps without the values of terminal states, and these values.
 
-    Args:
-        observations: What was left.
-        actions: The actions.
-        rewards: The rewards.
-        next_observations: What was reached.
-        terminated: Which steps reached a terminal state.
-        infos: What the environment reported with each step.
-        terminal_reward: As in `collect`.
+    All arguments but the last have one entry per step; `terminal_reward` is as in `collect`.
     """
     before, taken, after = (np.asarray(part) for part in (observations, actions, next_observations))
-    own = np.array(rewards, dtype=np.float64)
-    values = np.zeros(len(own))
+    step_rewards = np.array(rewards, dtype=np.float64)
+    values = np.zeros(len(step_rewards))
     for k in np.flatnonzero(terminated).tolist():
-        step = Step(before[k], taken[k], float(own[k]), after[k], True, False, dict(infos[k]))
-        own[k], values[k] = step.numbers(None, terminal_reward)
-    return own, values
-
-
-def _number_of(given: NumberOfStep, step: Step, otherwise: Any) -> Any:
-    """Returns the number that was given for a step, if any was."""
-    if given is None:
-        return otherwise
-    return given(step) if callable(given) else given
+        reward = float(step_rewards[k])
+        step = Step(before[k], taken[k], reward, after[k], True, False, dict(infos[k]))
+        step_rewards[k], values[k] = step.numbers(None, terminal_reward)
+    return step_rewards, values
 
 
 def info_of(infos: Mapping[str, Any], k: int) -> dict[str, Any]:
-    """Returns one environment's part of the infos of a vector: of its last step, where that was
-    reset at once.
-
-    Args:
-        infos: What the vector of environments reported.
-        k: The number of the environment.
-    """
+    """Returns the info of environment k from the infos of a vector of environments. If that was
+    reset in the same step, it is the info of its last step."""
     if "_final_info" in infos and infos["_final_info"][k]:
         infos = infos["final_info"]
     return {
@@ -116,3 +109,64 @@ def info_of(infos: Mapping[str, Any], k: int) -> dict[str, Any]:
         for name, values in infos.items()
         if not name.startswith("_") and f"_{name}" in infos and infos[f"_{name}"][k]
     }
+
+
+Key = str | tuple[str, ...] | None
+"""The part of a `Dict` observation, several parts, or None for observations without parts."""
+
+
+def as_key(given: str | Sequence[str] | None) -> Key:
+    """Returns the argument `key`, in which a single name in a sequence is just that name."""
+    if given is None or isinstance(given, str):
+        return given
+    names = tuple(given)
+    if not names:
+        raise ArgumentError("key is empty; name at least one part.", argument="key")
+    return names[0] if len(names) == 1 else names
+
+
+def part_of(observation: Any, key: Key, batch: int = 0) -> Shaped[np.ndarray, ...]:
+    """Returns a copy of the part of an observation, or of a batch of them, that `key` names.
+
+    Args:
+        observation: An array or a number, or a dictionary of them.
+        key: The part, or the parts that are joined to one vector in this order.
+        batch: The number of leading batch axes.
+    """
+    transform = "transform it with gymnasium.wrappers.TransformObservation."
+    if not isinstance(observation, dict):
+        if key is not None:
+            problem = f"key is {key!r}, but the observation is not a Dict."
+            raise DataError(problem, argument="key")
+        if isinstance(observation, tuple):
+            raise DataError("the observation is a tuple, not an array:", remedy=transform)
+        return _array("the observation", observation)
+    names = ", ".join(map(str, observation))
+    if key is None or not observation:
+        first = next(iter(observation), None)
+        raise DataError(
+            f"the observation is a Dict of {names or 'nothing'}: choose the part to learn from,",
+            remedy=f"for example key={first!r}.",
+            command_remedy=f"for example --key={first}.",
+            argument="key",
+        )
+    parts = []
+    for name in (key,) if isinstance(key, str) else key:
+        if name not in observation:
+            problem = f"key {'is' if key == name else 'has'} {name!r}; the observation has {names}."
+            raise DataError(problem, argument="key")
+        part = _array(name, observation[name])
+        parts.append(part)
+        if not isinstance(key, str) and part.dtype.kind not in KINDS:
+            problem = f"key joins {key}, but {name} has the type {part.dtype}, not numbers:"
+            raise DataError(problem, remedy=f"leave it out, or {transform}", argument="key")
+    if isinstance(key, str):
+        return parts[0]
+    return np.concatenate([part.reshape(*part.shape[:batch], -1) for part in parts], axis=-1)
+
+
+def _array(name: str, values: Any) -> Shaped[np.ndarray, ...]:
+    try:
+        return np.array(values)
+    except ValueError as error:
+        raise DataError(f"{name} is not an array: {error}.") from error

@@ -1,8 +1,4 @@
-"""Tables of distinct observations, which are in memory or in a file.
-
-Whether observations repeat shows after a few thousand. Then merging goes on, or it stops and every
-observation becomes a row of its own.
-"""
+"""Tables of distinct observations, in memory or in a file."""
 
 from __future__ import annotations
 
@@ -22,22 +18,28 @@ from drogo.mdp.arrays import frozen
 MERGE_TRIAL = 20_000
 """The number of observations after which it is decided whether they repeat."""
 REPEATING = 0.5
-"""They repeat if fewer than this share of them are distinct."""
+"""Observations repeat if fewer than this share of them are distinct."""
 ROWS_AT_ONCE = 500
 """The number of rows read from a file before its pages are released."""
+LONGEST_KEY = 256
+"""Rows of more bytes than this are recognised by a digest, which takes less memory."""
 
 
 class TableBuilder:
-    """Collects observations, of which equal ones share a row, in memory or in a new file."""
+    """Collects observations, of which equal ones share a row, in memory or in a new file.
+
+    Args:
+        merge: Whether equal observations share a row. None decides it after `MERGE_TRIAL`
+            observations: if they do not repeat, each further one gets a new row.
+        file: The new file, or None for a table in memory.
+    """
 
     def __init__(self, merge: bool | None = None, file: Path | None = None) -> None:
-        self.merge = merge
-        """None: not decided yet."""
-        self.path = file
+        self.merge, self.path = merge, file
         self._first: np.ndarray | None = None
         self._rows: list[np.ndarray] = []
         self._file: BinaryIO | None = None
-        self._index: dict[bytes, int] = {}
+        self._row_of: dict[bytes, int] = {}
         self._count = 0
         self._seen = 0
 
@@ -48,15 +50,15 @@ class TableBuilder:
         self._seen += 1
         if self.merge is False:
             return self._append(row[None])
-        key = hashlib.blake2b(row.tobytes(), digest_size=16).digest()
-        known = self._index.get(key)
-        if known is None:
-            known = self._index[key] = self._append(row[None])
+        key = row_key(row)
+        index = self._row_of.get(key)
+        if index is None:
+            index = self._row_of[key] = self._append(row[None])
         if self.merge is None and self._seen == MERGE_TRIAL:
             self.merge = self._count < REPEATING * self._seen
             if not self.merge:
-                self._index.clear()
-        return known
+                self._row_of.clear()
+        return index
 
     def add_rows(self, rows: np.ndarray) -> Int[np.ndarray, " n"]:
         """Returns the row of each of many observations, as `add` does for one."""
@@ -72,8 +74,8 @@ class TableBuilder:
             start = self._append(rest)
             return np.concatenate([first, np.arange(start, self._count)])
         distinct, index = merge_equal(rest)
-        known = np.fromiter(map(self.add, distinct), np.int64, len(distinct))
-        return np.concatenate([first, known[index]])
+        added = np.fromiter(map(self.add, distinct), np.int64, len(distinct))
+        return np.concatenate([first, added[index]])
 
     def finish(self) -> np.ndarray:
         """Returns the table: an array, or a memory map of the file."""
@@ -84,7 +86,7 @@ class TableBuilder:
         return np.memmap(self.path, self._first.dtype, mode="r", shape=shape)
 
     def _append(self, rows: np.ndarray) -> int:
-        """Adds rows as they are, and returns the number of the first."""
+        """Appends rows without merging, and returns the index of the first."""
         if self.path is None:
             self._rows.append(rows.copy())
         else:
@@ -99,13 +101,15 @@ class TableBuilder:
         first = self._first = row if self._first is None else self._first
         if row.dtype.kind not in KINDS:
             raise DataError(
-                f"the observation has the type {row.dtype}, not numbers. Choose a part of it with "
-                "key, or transform it with gymnasium.wrappers.TransformObservation."
+                f"the observation has the type {row.dtype}, not numbers.",
+                remedy="Choose a part of it with key=, or transform it with "
+                "gymnasium.wrappers.TransformObservation.",
+                argument="key",
             )
         if row.shape != first.shape or row.dtype != first.dtype:
             raise DataError(
                 f"observations change: number {self._seen} has shape {row.shape} and type "
-                f"{row.dtype}, those before {first.shape} and {first.dtype}."
+                f"{row.dtype}, and those before it have {first.shape} and {first.dtype}."
             )
 
 
@@ -122,10 +126,23 @@ def row_bytes(rows: np.ndarray) -> np.ndarray:
     return flat.view(np.dtype((np.void, flat.dtype.itemsize * flat.shape[1]))).ravel()
 
 
-def read_rows(table: np.ndarray, which: np.ndarray) -> np.ndarray:
-    """Reads rows of a table that may be in a file, with few of the file's pages in memory.
+def row_keys(rows: np.ndarray) -> list[bytes]:
+    """Returns a key for each row, by which equal rows are recognised."""
+    if rows[:1].nbytes <= LONGEST_KEY:
+        return row_bytes(rows).tolist()
+    return list(map(row_key, rows))
 
-    Reading a row loads neighbouring rows too, which are not needed and are released again.
+
+def row_key(row: np.ndarray) -> bytes:
+    """Returns the key of a single row."""
+    key = row.tobytes()
+    return key if len(key) <= LONGEST_KEY else hashlib.blake2b(key, digest_size=16).digest()
+
+
+def read_rows(table: np.ndarray, which: np.ndarray) -> np.ndarray:
+    """Reads rows of a table that may be in a file, and keeps few of the file's pages in memory.
+
+    Reading a row also loads neighbouring rows, which are not needed and are released again.
     """
     rows = which.ravel()
     owner = getattr(table, "_mmap", None)  # A copy of a memory map has none.

@@ -1,39 +1,43 @@
 """`Transitions`: a table of distinct observations, and transitions as pairs of indices into it.
 
-A finite world takes as much memory as its states, however many transitions are drawn. In a
+A finite world takes as much memory as its states, however many transitions are sampled. In a
 continuous world, the table is as long as the data.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import gymnasium
 import numpy as np
 import numpy.typing as npt
 from jaxtyping import Bool, Float, Int, Shaped
 
-from drogo.data import arrays, files, replay, trajectories as episodes
+from drogo.data import arrays, files, replay, subsets, trajectories as episodes
 from drogo.data.edges import Edges, edges_of
-from drogo.data.parts import as_key
-from drogo.data.step import NumberOfStep, Step
+from drogo.data.recorded import RecordedOptions, complete, read_options
 from drogo.data.table import merge_equal
-from drogo.errors import DamagedFile, DataError
+from drogo.errors import ArgumentTypeError, DamagedFile, DataError
 from drogo.mdp.arrays import frozen
 from drogo.mdp.model import distinct_pairs
 
 OFTEN = 2
-BYTES_CHECKED_AT_ONCE = 2**26
+"""States repeat if each was seen at least this often on average."""
+ACTIONS = ("action", "behaviour", "default", "n_actions")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Transitions:
-    """The data to learn from. Make them with `collect`, or from what you already have
-    (`from_arrays`, `from_trajectories`, `from_replay_buffer`, `from_minari`)."""
+    """Transitions to learn from.
+
+    `collect` samples them from an environment. `from_arrays`, `from_trajectories`,
+    `from_replay_buffer` and `from_minari` make them from existing data. `a + b` joins the data of
+    one environment, and `data[100:200]` or `data[mask]` selects some of them.
+    """
 
     observations: Shaped[np.ndarray, "distinct ..."]
     """The distinct observations."""
@@ -42,12 +46,12 @@ class Transitions:
     next_state: Int[np.ndarray, " n"]
     """The index of the observation that was reached."""
     reward: Float[np.ndarray, " n"]
-    """The reward of the state that was left: negative for all that terminal states hold in place,
-    unless `drogo.data.spectral_radius` is below 1."""
+    """The reward of the state that was left. It must be negative wherever terminal states anchor
+    the solution, unless `spectral_radius` is below 1."""
     terminated: Bool[np.ndarray, " n"]
     truncated: Bool[np.ndarray, " n"]
     terminal_reward: Float[np.ndarray, " n"]
-    """Where `terminated`: the value of the terminal state, in units of reward. Elsewhere 0."""
+    """The value of the terminal state in units of reward where `terminated`, and 0 elsewhere."""
     action: Int[np.ndarray, " n"] | Float[np.ndarray, "n size"] | None = None
     """The action that was taken, if it is known: a number from 0 on, or a vector."""
     behaviour: Float[np.ndarray, " n"] | None = None
@@ -57,7 +61,7 @@ class Transitions:
     n_actions: int | None = None
     """The number of actions, if they are discrete and known."""
     weight: Float[np.ndarray, " n"] = field(kw_only=True)
-    """How much each transition counts: 1 until `drogo.data.under` weighs the actions."""
+    """The weight of each transition: 1 until `drogo.data.under` weights the actions."""
 
     def __len__(self) -> int:
         return self.state.size
@@ -70,15 +74,51 @@ class Transitions:
             f"{int(self.terminated.sum()):,} terminated)"
         )
 
+    def __getitem__(self, which: slice | npt.ArrayLike) -> Transitions:
+        """Selects transitions by a slice, a mask or an array of indices, and drops the observations
+        that they do not use. A table in a file is kept as a whole."""
+        return subsets.select(self, which)
+
+    def __add__(self, other: Transitions) -> Transitions:
+        return Transitions.concatenate([self, other])
+
+    @classmethod
+    def concatenate(cls, parts: Iterable[Transitions]) -> Transitions:
+        """Joins transitions of one environment. Equal observations (bit for bit) are merged.
+
+        A column that some of the parts do not have, such as `behaviour`, is left out.
+
+        Args:
+            parts: The transitions. Either all of them have actions or none has.
+        """
+        parts = [check_transitions("parts", part) for part in parts]
+        if not parts:
+            raise DataError("parts is empty; give at least one Transitions.", argument="parts")
+        return subsets.concatenate(parts)
+
+    def batches(self, size: int, seed: int | None = 0) -> subsets.Batches:
+        """Returns the batches of one pass through the data, as dictionaries of arrays:
+        `observation`, `action` (if it is known), `reward`, `next_observation`, `terminated` and
+        `truncated`.
+
+        They have a length and are indexed, so a `torch.utils.data.DataLoader` takes them with
+        `batch_size=None`.
+
+        Args:
+            size: The number of transitions per batch. The last batch may be smaller.
+            seed: The seed of the random order, or None for the order of the data.
+        """
+        return subsets.Batches(self, size, seed)
+
     @classmethod
     def from_arrays(
         cls,
         observations: npt.ArrayLike,
         next_observations: npt.ArrayLike,
-        reward: npt.ArrayLike,
+        reward: npt.ArrayLike | float,
         terminated: npt.ArrayLike,
         truncated: npt.ArrayLike | None = None,
-        terminal_reward: npt.ArrayLike | None = None,
+        terminal_reward: npt.ArrayLike | float | None = None,
         **actions: Any,
     ) -> Transitions:
         """Makes transitions from arrays with one row per transition.
@@ -86,31 +126,28 @@ class Transitions:
         Args:
             observations: The observations that were left. Equal ones (bit for bit) are merged.
             next_observations: The observations that were reached.
-            reward: The rewards, which `fit` needs to be negative. They do not include terminal
-                values.
-            terminated: Which transitions reached a terminal state.
-            truncated: Which transitions were the last of an episode that was cut off.
-            terminal_reward: Of the transitions that are terminated, the value of the terminal state
-                in units of reward (`v` there is `terminal_reward / lam`). By default 0.
-            **actions: What is known of the actions; see `from_table`.
-
-        Returns:
-            The transitions.
-
-        Raises:
-            DataError: The arrays do not fit together.
+            reward: The rewards, or one step cost, without the values of terminal states. `fit`
+                needs them to be negative.
+            terminated: Whether each transition reached a terminal state.
+            truncated: Whether each transition was the last of an episode that was cut off.
+            terminal_reward: The value of the terminal state in units of reward (`v` there is
+                `terminal_reward / lam`): a number, or one for each transition. By default 0.
+            **actions: `action`, `behaviour`, `default` and `n_actions`; see `from_table`.
         """
+        arrays.check_names("Transitions.from_arrays", actions, ACTIONS)
         if isinstance(observations, np.memmap) or isinstance(next_observations, np.memmap):
             raise DataError(
-                "observations are in a file, but equal ones can only be merged in memory. Use "
-                "Transitions.from_table with one table and indices into it."
+                "observations are in a file, but equal ones can only be merged in memory.",
+                remedy="Use Transitions.from_table with one table and indices into it.",
+                argument="observations",
             )
         before = arrays.plain("observations", observations)
         after = arrays.plain("next_observations", next_observations)
         if before.shape != after.shape or before.dtype != after.dtype:
             raise DataError(
                 f"observations ({before.shape}, {before.dtype}) and next_observations "
-                f"({after.shape}, {after.dtype}) must have the same shape and type."
+                f"({after.shape}, {after.dtype}) must have the same shape and type.",
+                argument="next_observations",
             )
         table, index = merge_equal(np.concatenate([before, after]))
         state, next_state = np.split(index, 2)
@@ -123,15 +160,11 @@ class Transitions:
         observations: npt.ArrayLike,
         state: npt.ArrayLike,
         next_state: npt.ArrayLike,
-        reward: npt.ArrayLike,
+        reward: npt.ArrayLike | float,
         terminated: npt.ArrayLike,
         truncated: npt.ArrayLike | None = None,
-        terminal_reward: npt.ArrayLike | None = None,
-        *,
-        action: npt.ArrayLike | None = None,
-        behaviour: npt.ArrayLike | None = None,
-        default: npt.ArrayLike | None = None,
-        n_actions: int | None = None,
+        terminal_reward: npt.ArrayLike | float | None = None,
+        **actions: Any,
     ) -> Transitions:
         """Makes transitions from a table of observations and indices into it.
 
@@ -139,89 +172,63 @@ class Transitions:
             observations: The table, one observation per row. It may be a memory map.
             state: The rows of the observations that were left.
             next_state: The rows of the observations that were reached.
-            reward: As for `from_arrays`.
-            terminated: As for `from_arrays`.
-            truncated: As for `from_arrays`.
-            terminal_reward: As for `from_arrays`.
-            action: The actions: whole numbers from 0 on, or one vector per transition. Without
-                them, transitions are taken for those of the default policy.
-            behaviour: The probability with which each action was taken; of vectors the density.
-            default: The probability or density with which the default policy takes it, if that is
-                not the uniform one.
-            n_actions: The number of discrete actions. By default the largest action plus 1.
-
-        Returns:
-            The transitions.
-
-        Raises:
-            DataError: The arrays do not fit together.
+            reward: As for `from_arrays`, like all arguments up to `terminal_reward`.
+            **actions: `action`: whole numbers from 0 on, or one vector per transition; without
+                them, transitions count as those of the default policy. `behaviour`: the probability
+                with which each action was taken; of vectors the density. `default`: the probability
+                or density with which the default policy takes it, if that is not uniform.
+                `n_actions`: the number of discrete actions; by default the largest action plus 1.
         """
-        table = arrays.plain("observations", observations)
-        if table.ndim == 0:
-            raise DataError("observations is a single number; give one observation per row.")
+        arrays.check_names("Transitions.from_table", actions, ACTIONS)
+        table = arrays.table("observations", observations)
         left = arrays.indices("state", state, len(table))
         n = left.size
-        data = cls(
+        if n == 0:
+            raise DataError("there are no transitions.")
+        is_terminal = arrays.flags("terminated", terminated, n)
+        terminal_reward = 0.0 if terminal_reward is None else terminal_reward
+        return cls(
             observations=table,
             state=left,
-            next_state=arrays.indices("next_state", next_state, len(table)),
+            next_state=arrays.indices("next_state", next_state, len(table), n),
             reward=arrays.numbers("reward", reward, n),
-            terminated=arrays.flags("terminated", terminated, n),
-            truncated=arrays.flags("truncated", _or_zeros(truncated, n), n),
-            terminal_reward=arrays.numbers("terminal_reward", _or_zeros(terminal_reward, n), n),
-            **arrays.actions(action, behaviour, default, n_actions, n),
+            terminated=is_terminal,
+            truncated=arrays.flags("truncated", np.zeros(n) if truncated is None else truncated, n),
+            terminal_reward=arrays.numbers("terminal_reward", terminal_reward, n, is_terminal),
+            **arrays.actions(n, **actions),
             weight=frozen(np.ones(n)),
         )
-        _check(data)
-        return data
 
     @classmethod
     def from_replay_buffer(
         cls,
-        buffer: replay.ReplayBuffer,
+        buffer: Any,
         *,
-        reward: NumberOfStep = None,
-        terminal_reward: NumberOfStep = None,
-        behaviour: Callable[[Step], float] | None = None,
-        key: str | Sequence[str] | None = None,
         terminated: npt.ArrayLike | None = None,
         terminal_observation: npt.ArrayLike | Mapping[str, npt.ArrayLike] | None = None,
         scaled_actions: bool = True,
+        **options: Unpack[RecordedOptions],
     ) -> Transitions:
         """Makes transitions from a replay buffer of Stable-Baselines3, the oldest step first.
 
-        Rewards and observations are as the environment gave them, also behind a `VecNormalize`.
-        Images whose channels come first, as `VecTransposeImage` makes them, get them last again.
+        Rewards and observations are those of the environment, also behind a `VecNormalize`. Images
+        whose channels come first, as `VecTransposeImage` makes them, get them last again.
 
         Args:
             buffer: A `ReplayBuffer` or a `DictReplayBuffer`, such as `model.replay_buffer`.
-            reward: Replaces the rewards of the buffer: a step cost, or a function of a `Step`
-                (whose `info` is empty, because a buffer does not hold it).
-            terminal_reward: The value of terminal states in units of reward: a number, or a
-                function of the last `Step` of an episode. By default 0. It is not part of a reward.
-            behaviour: A function of a `Step` that returns the probability (of a vector: the
-                density) with which its action was taken, if that is known.
-            key: The part of a `Dict` observation to keep, or several that are joined, as in
-                `collect`.
             terminated: Which steps reached a terminal state, in the shape of `buffer.dones`. Only
-                a buffer with `handle_timeout_termination=False` needs it, as it does not tell
-                terminal states from a time limit; without a limit it is `buffer.dones`.
-            terminal_observation: What stands for every terminal state, if the buffer was made with
+                a buffer with `handle_timeout_termination=False` needs it, because it does not
+                distinguish terminal states from a time limit; without a limit it is `buffer.dones`.
+            terminal_observation: Stands for every terminal state, if the buffer was made with
                 `optimize_memory_usage=True`, which does not keep the last observation of an
                 episode. (Steps that were cut off are left out there, for the same reason.)
             scaled_actions: Whether the actions of a `Box` are scaled to [-1, 1], as the algorithms
                 of Stable-Baselines3 store them. They are scaled back to `buffer.action_space`.
-
-        Returns:
-            The transitions.
-
-        Raises:
-            DataError: The buffer is empty, lacks something, or nothing can be learned from it.
+            **options: `reward`, `terminal_reward`, `behaviour` and `key`; see `RecordedOptions`.
         """
-        steps = replay.recorded(
-            buffer, as_key(key), terminated, terminal_observation, scaled_actions
-        )
-        return cls.from_table(**steps.columns(reward, terminal_reward, behaviour))
+        key, numbers = read_options("Transitions.from_replay_buffer", options)
+        columns = replay.recorded(buffer, key, terminated, terminal_observation, scaled_actions)
+        return cls.from_table(**complete(columns, buffer.action_space, numbers))
 
     @classmethod
     def from_trajectories(
@@ -229,9 +236,7 @@ class Transitions:
         trajectories: Iterable[Any],
         *,
         action_space: gymnasium.Space | None = None,
-        reward: NumberOfStep = None,
-        terminal_reward: NumberOfStep = None,
-        key: str | Sequence[str] | None = None,
+        **options: Unpack[RecordedOptions],
     ) -> Transitions:
         """Makes transitions from whole episodes.
 
@@ -249,60 +254,34 @@ class Transitions:
 
         Args:
             trajectories: The episodes.
-            action_space: The actions that there are, a `Discrete` or a `Box`. By default whole
-                numbers from 0 to the largest that was seen; of vectors, fit is told how the default
-                policy chooses them (`default_policy`).
-            reward: Replaces the rewards: a step cost, or a function of a `Step`.
-            terminal_reward: As for `from_replay_buffer`.
-            key: As for `from_replay_buffer`.
-
-        Returns:
-            The transitions.
-
-        Raises:
-            DataError: An episode is not complete, or nothing can be learned from them.
+            action_space: A `Discrete` or a `Box`. By default actions are whole numbers from 0 to
+                the largest that occurs; for vectors, give `default_policy` to `fit`.
+            **options: As for `from_replay_buffer`.
         """
-        steps = episodes.recorded(trajectories, action_space, as_key(key))
-        return cls.from_table(**steps.columns(reward, terminal_reward))
+        key, numbers = read_options("Transitions.from_trajectories", options)
+        columns = episodes.recorded(trajectories, key)
+        return cls.from_table(**complete(columns, action_space, numbers))
 
     @classmethod
-    def from_minari(
-        cls,
-        dataset: str | episodes.MinariDataset,
-        *,
-        reward: NumberOfStep = None,
-        terminal_reward: NumberOfStep = None,
-        behaviour: Callable[[Step], float] | None = None,
-        key: str | Sequence[str] | None = None,
-    ) -> Transitions:
+    def from_minari(cls, dataset: str | Any, **options: Unpack[RecordedOptions]) -> Transitions:
         """Makes transitions from a data set of Minari, which needs the extra `minari`.
 
         Args:
             dataset: A `minari.MinariDataset`, or the id of one that is on this machine.
-            reward: As for `from_replay_buffer`.
-            terminal_reward: As for `from_replay_buffer`.
-            behaviour: As for `from_replay_buffer`.
-            key: As for `from_replay_buffer`.
-
-        Returns:
-            The transitions.
-
-        Raises:
-            DataError: Its spaces are of another kind, or nothing can be learned from it.
-            MissingFile: There is no data set of this id on this machine.
+            **options: As for `from_replay_buffer`.
         """
-        found = episodes.minari_dataset(dataset)
-        steps = episodes.recorded(episodes.episodes_of(found), found.action_space, as_key(key))
-        return cls.from_table(**steps.columns(reward, terminal_reward, behaviour))
+        loaded = episodes.minari_dataset(dataset)
+        recorded, space = episodes.episodes_of(loaded), loaded.action_space
+        return cls.from_trajectories(recorded, action_space=space, **options)
 
     @property
     def repeats(self) -> bool:
-        """Whether states were seen often enough (`OFTEN` times on average) to be told apart."""
+        """Whether states occur at least `OFTEN` times on average."""
         return len(self) >= OFTEN * len(self.observations)
 
     @property
     def follows_default(self) -> bool:
-        """Whether actions were taken as the default policy takes them, as far as the data tell."""
+        """Whether the data show that the default policy took the actions."""
         if self.action is None or self.behaviour is None:
             return self.action is None
         default = 1 / self.n_actions if self.default is None and self.n_actions else self.default
@@ -336,7 +315,7 @@ class Transitions:
 
     @cached_property
     def edges(self) -> Edges:
-        """The distinct transitions, and how often each of them occurs."""
+        """The distinct transitions, and the number of times that each occurs."""
         return edges_of(self)
 
     @cached_property
@@ -349,16 +328,26 @@ class Transitions:
         """Pairs of different observations that were seen one step apart, each pair once."""
         return distinct_pairs(self.state, self.next_state)
 
+    def spectral_radius(self, lam: float) -> float:
+        """Estimates the spectral radius of `diag(exp(r/lam)) P` over the non-terminal states.
+
+        The solution is finite if it is below 1, as it always is with negative rewards. Otherwise
+        the solution is infinite, or some states never lead to a terminal state in these data.
+
+        Args:
+            lam: The temperature lambda, positive.
+        """
+        from drogo.data.empirical import spectral_radius  # it imports this module
+
+        return spectral_radius(self, lam)
+
     def with_absorbing_terminals(self, delta: float) -> Transitions:
-        """Add transitions from each terminal state to itself, as many as the average state has.
+        """Adds transitions from each terminal state to itself, as many as the average state has.
 
         The objectives without an anchor need them: the DR that they describe has these rows.
 
         Args:
-            delta: Minus the reward of these transitions.
-
-        Returns:
-            The transitions with the new ones at the end.
+            delta: Minus the reward of these transitions, which come last.
         """
         often = max(1, round(len(self) / np.unique(self.state).size))
         added = np.repeat(self.terminal_states, often)
@@ -372,9 +361,8 @@ class Transitions:
         return replace(Transitions.from_table(self.observations, **longer), weight=weight)
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
-        """Saves to an `.npz` file.
-
-        Observations that are in a file of their own stay there, and the `.npz` names that file.
+        """Saves to an `.npz` file. Observations that are in a file already stay there, and the
+        `.npz` names that file.
 
         Args:
             path: The file to write.
@@ -385,14 +373,7 @@ class Transitions:
 
     @classmethod
     def load(cls, path: str | Path) -> Transitions:
-        """Loads what `save` wrote.
-
-        Args:
-            path: The `.npz` file.
-
-        Returns:
-            The transitions.
-        """
+        """Loads transitions from the `.npz` file that `save` wrote."""
         parts, n_actions = files.read(Path(path))
         try:
             return cls.from_table(**parts, n_actions=n_actions)
@@ -400,21 +381,12 @@ class Transitions:
             raise DamagedFile(f"{path} holds transitions that cannot be used: {error}") from error
 
 
-def _or_zeros(values: npt.ArrayLike | None, n: int) -> npt.ArrayLike:
-    return np.zeros(n) if values is None else values
-
-
-def _check(data: Transitions) -> None:
-    n, m = len(data), len(data.observations)
-    if n == 0:
-        raise DataError("there are no transitions.")
-    if data.next_state.size != n:
-        raise DataError(f"next_state has {data.next_state.size} entries, and state has {n}.")
-    if np.issubdtype(data.observations.dtype, np.floating):
-        rows = max(1, BYTES_CHECKED_AT_ONCE // max(1, data.observations.nbytes // m))
-        for at in range(0, m, rows):
-            part = data.observations[at : at + rows]
-            bad = ~np.isfinite(part.reshape(len(part), -1)).all(axis=1)
-            if bad.any():
-                first = at + int(bad.argmax())
-                raise DataError(f"observation {first} of the table has a NaN or infinity.")
+def check_transitions(name: str, value: object) -> Transitions:
+    """Returns the argument `name`, or raises an `ArgumentTypeError` if it is no `Transitions`."""
+    if isinstance(value, Transitions):
+        return value
+    raise ArgumentTypeError(
+        f"{name} is a {type(value).__qualname__}; it must be Transitions.",
+        remedy="drogo.collect returns them, and Transitions.from_arrays makes them from arrays.",
+        argument=name,
+    )

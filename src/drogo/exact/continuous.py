@@ -1,9 +1,9 @@
 """The vector `column` of a continuous world on a grid, by soft value iteration.
 
 At every node, `v(s) = r/lam + log mean_a exp(v(s'_a))`, where `v(s')` is interpolated linearly
-between nodes. Interpolating `v` and not `e = exp(v)` matters: `e` falls by many orders of magnitude
-within a few cells, and a straight line through it smears the large values over the small ones. On
-MountainCar at 201 x 201 nodes, the mean log would change by 0.57 between grids instead of by 0.16.
+between nodes. Interpolating `e = exp(v)` would be less accurate, because `e` changes by many orders
+of magnitude within a few cells: on MountainCar at 201 x 201 nodes, the mean log would change by
+0.57 between grids instead of by 0.16.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from jaxtyping import Bool, Float
 from scipy.interpolate import RegularGridInterpolator
 
-from drogo.errors import ArgumentError, NumericalError
+from drogo.errors import ArgumentError, NumericalError, check_positive
 
 Dynamics = Callable[
     [Float[np.ndarray, "n dimensions"], int],
@@ -28,23 +28,24 @@ Dynamics = Callable[
 
 SMALLEST_GRID = 32
 """A grid with fewer nodes along an axis is not halved for a first guess."""
+MAX_ITERATIONS = 100_000
 
 
 @dataclass(frozen=True, eq=False)
 class GridSolution:
-    """A function from states to `v`, which is interpolated between the nodes of a grid.
+    """A function from states to `v`, interpolated between the nodes of a grid.
 
-    Terminal states are not known to it: `v` is 0 there, and the caller sets it.
+    It does not know terminal states, in which the caller sets `v` to 0.
     """
 
     axes: tuple[Float[np.ndarray, " nodes"], ...]
     log_e: np.ndarray
     """`v` at the nodes, with one axis per dimension."""
     change: float
-    """Mean difference to the solution on half as many nodes along each axis. If halving the
-    distances once more shrinks it as much again, it is about three times the remaining error."""
+    """The mean difference to the solution on half as many nodes along each axis. If halving the
+    distances again shrinks it by the same factor, it is about three times the remaining error."""
     method: Literal["linear", "nearest"] = "linear"
-    """How `v` is interpolated. Across a wall it must not be: a world with walls has "nearest"."""
+    """The interpolation of `v`: "nearest" in a world with walls, which "linear" would cross."""
 
     def __call__(self, states: Float[np.ndarray, "n dimensions"]) -> Float[np.ndarray, " n"]:
         inside = np.clip(states, [a[0] for a in self.axes], [a[-1] for a in self.axes])
@@ -61,13 +62,18 @@ def solve_on_grid(
     lam: float,
     reward: float = -1.0,
     tolerance: float = 1e-6,
-    max_iterations: int = 100_000,
 ) -> GridSolution:
-    """Solves on a coarse grid first, and uses each solution as the first guess on a finer grid."""
-    if not reward < 0 or not lam > 0:
-        raise ArgumentError(f"reward is {reward} and lam {lam}; they must be below and above 0.")
+    """Solves on a coarse grid first, and uses each solution as the first guess on a finer grid.
+
+    The grid has `nodes` between `low` and `high` along each axis, every step has the same negative
+    reward, and the last iteration changes no value by more than `tolerance`.
+    """
+    check_positive("lam", lam)
+    if not reward < 0:
+        raise ArgumentError(f"reward is {reward}; it must be negative.", argument="reward")
     if min(nodes) < 3:
-        raise ArgumentError(f"nodes is {tuple(nodes)}; give at least 3 along each axis.")
+        problem = f"nodes is {tuple(nodes)}; give at least 3 along each axis."
+        raise ArgumentError(problem, argument="nodes")
 
     def solve(size: tuple[int, ...]) -> GridSolution:
         coarse = None
@@ -79,7 +85,7 @@ def solve_on_grid(
         weights = [_interpolation(axes, next_states) for next_states, _ in moves]
         v = guess = np.zeros(len(states)) if coarse is None else coarse(states)
         largest_change = np.inf
-        for _ in range(max_iterations):
+        for _ in range(MAX_ITERATIONS):
             reached = np.stack(
                 [np.where(over, 0.0, w @ v) for w, (_, over) in zip(weights, moves, strict=True)]
             )
@@ -91,7 +97,8 @@ def solve_on_grid(
                 return GridSolution(axes, v.reshape(size), change)
         raise NumericalError(
             f"value iteration still changed a value by {largest_change:.2g} after "
-            f"{max_iterations} iterations. Can every state reach a terminal state?"
+            f"{MAX_ITERATIONS} iterations.",
+            remedy="Check that every state can reach a terminal state.",
         )
 
     return solve(tuple(nodes))
@@ -100,7 +107,7 @@ def solve_on_grid(
 def _interpolation(
     axes: tuple[np.ndarray, ...], states: Float[np.ndarray, "n dimensions"]
 ) -> sp.csr_array:
-    """Returns the matrix that takes values at nodes to values at states, linear along each axis."""
+    """Returns the matrix of the interpolation from nodes to states, linear along each axis."""
     shape = [axis.size for axis in axes]
     lower_node, share = [], []
     for axis, x in zip(axes, states.T, strict=True):

@@ -1,13 +1,13 @@
-"""The four vectors that are called "the principal eigenvector of the DR", each with its own name.
+"""The four vectors that are called "the principal eigenvector of the DR", by name.
 
 - `column`: `v(T) = terminal_reward(T) / lam` and `(R - P) exp(v) = 0` elsewhere. It is the fixed
   point of the DROGO loss (proposition 3.10) and the log desirability of a linearly solvable MDP.
 - `transition`: for the smallest (algebraic) eigenvalue of `R - (P + P^T)/2`; the paper's text.
-- `representation`: for the largest eigenvalue of `(Z + Z^T)/2`; what tabular work computes.
+- `representation`: for the largest eigenvalue of `(Z + Z^T)/2`; the vector of tabular work.
 - `right`: the right Perron eigenvector of `Z`, not symmetrised; the subject of theorem 3.11.
 
 Eigenvectors have unit norm before the log. Terminal states are absorbing with reward `-delta`
-(`terminal="absorbing"`, as in the paper), or have a zero row of `P` and keep their own reward
+(`terminal="absorbing"`, as in the paper), or have a zero row of `P` and keep their reward
 (`terminal="zero-row"`, Tse et al. 2025).
 """
 
@@ -20,12 +20,12 @@ from jaxtyping import Float
 from scipy.sparse import csgraph
 
 from drogo.errors import ArgumentError, check_choice
-from drogo.exact.finite import check_ends, check_finite
+from drogo.exact.finite import check_finite, check_has_terminal
 from drogo.exact.log_solve import NoPositiveSolution, log_solve
 from drogo.exact.pencil import Pencil, perron
 from drogo.exact.rows import Rows, check_parameters, default_rows, successor_rows
 from drogo.exact.solution import Solution, Vector
-from drogo.mdp import MDP
+from drogo.mdp import MDP, check_mdp
 from drogo.mdp.arrays import as_floats
 
 DEFINITIONS = ("column", "transition", "representation", "right")
@@ -46,7 +46,7 @@ def solve(
     Args:
         mdp: The MDP.
         lam: The temperature lambda, positive.
-        definition: One of `DEFINITIONS`.
+        definition: `"column"`, `"transition"`, `"representation"` or `"right"`.
         delta: Minus the reward of an absorbing terminal state, positive.
         terminal: How terminal states enter the representation: `"absorbing"` or `"zero-row"`.
         terminal_reward: For `column` only: one value per terminal state in state order, in units of
@@ -59,13 +59,15 @@ def solve(
         ArgumentError: An argument cannot be used, or the vector is not defined for this MDP.
         NotConverged: No vector could be computed.
     """
+    check_mdp(mdp)
     check_choice("definition", definition, DEFINITIONS)
     lam, delta = check_parameters(lam, terminal, delta)
     if terminal_reward is not None and definition != "column":
-        raise ArgumentError(f"terminal_reward is for definition='column', not for {definition!r}.")
+        problem = f"terminal_reward is for definition='column', not for {definition!r}."
+        raise ArgumentError(problem, argument="terminal_reward")
     if definition == "column":
-        check_ends(mdp)
-    if definition != "transition":  # which is defined for any rewards
+        check_has_terminal(mdp)
+    if definition != "transition":  # It is defined for any rewards.
         check_finite(mdp, lam)
     try:
         if definition == "column":
@@ -75,12 +77,9 @@ def solve(
             solver = {"transition": _transition, "representation": _representation, "right": _right}
             vector = solver[definition](mdp, rows)
     except NoPositiveSolution as error:
-        raise NoPositiveSolution(
-            f"the {definition} vector at lam = {lam:g} could not be computed: {error}"
-        ) from error
-    return Solution(
-        definition=definition, lam=lam, delta=delta, terminal=terminal, **vector._asdict()
-    )
+        problem = f"the {definition} vector at lam = {lam:g} could not be computed: {error}"
+        raise NoPositiveSolution(problem) from error
+    return Solution(definition, lam, delta, terminal, *vector)
 
 
 def log_column(
@@ -106,28 +105,19 @@ def log_column(
 def log_eigenvector(
     mdp: MDP,
     lam: float,
-    definition: str = "transition",
+    definition: str = "column",
     *,
     delta: float = 0.001,
     terminal: str = "absorbing",
 ) -> Float[np.ndarray, " states"]:
-    """Computes the log of a principal eigenvector of the DR.
-
-    Args:
-        mdp: The MDP.
-        lam: The temperature lambda, positive.
-        definition: `"transition"`, `"representation"` or `"right"`.
-        delta: Minus the reward of an absorbing terminal state, positive.
-        terminal: How terminal states enter the representation: `"absorbing"` or `"zero-row"`.
+    """Computes the vector of any definition, in logs. The arguments are those of `solve`.
 
     Returns:
-        The log of the eigenvector of unit norm, one number per state.
+        `v` for `"column"`, and otherwise the log of the eigenvector of unit norm, for each state.
 
     Raises:
         NotConverged: The vector is not accurate in every entry.
     """
-    if definition == "column":
-        raise ArgumentError("'column' is not an eigenvector; use exact.log_column.")
     return solve(mdp, lam, definition, delta=delta, terminal=terminal).checked().log_e
 
 
@@ -144,11 +134,8 @@ def successor_eigenvector(mdp: MDP, discount: float = 0.99) -> Float[np.ndarray,
     Raises:
         NotConverged: The vector is not accurate in every entry.
     """
-    vector = _representation(mdp, successor_rows(mdp, discount))
-    solution = Solution(
-        definition="successor", lam=np.inf, delta=0.0, terminal="zero-row", **vector._asdict()
-    )
-    return np.exp(solution.checked().log_e)
+    vector = _representation(mdp, successor_rows(check_mdp(mdp), discount))
+    return np.exp(Solution("successor", np.inf, 0.0, "zero-row", *vector).checked().log_e)
 
 
 def _unit(log_e: np.ndarray) -> np.ndarray:
@@ -160,19 +147,22 @@ def _column(mdp: MDP, lam: float, terminal_reward: npt.ArrayLike | None) -> Vect
     rewards = mdp.reward[mdp.terminal] if terminal_reward is None else terminal_reward
     rewards = as_floats("terminal_reward", rewards)
     count = int(mdp.terminal.sum())
-    if rewards.shape != (count,) or not np.isfinite(rewards).all():
+    with np.errstate(over="ignore"):
+        ratio = rewards / lam
+    if rewards.shape != (count,) or not np.isfinite(rewards).all() or np.isposinf(ratio).any():
         raise ArgumentError(
             f"terminal_reward needs one finite value for each of the {count} terminal state(s), in "
-            f"state order; got {rewards!r}."
+            f"state order, also after division by lam = {lam:g}; got {rewards!r}.",
+            argument="terminal_reward",
         )
     values = np.zeros(mdp.n_states)
-    values[mdp.terminal] = rewards / lam
-    # The rows of terminal states are not used: any formulation gives the same other rows.
+    values[mdp.terminal] = ratio
+    # The rows of terminal states are not used, and the others are those of any formulation.
     return refined_solve(default_rows(mdp, lam, "absorbing", 1.0), mdp.terminal, values)
 
 
 def refined_solve(rows: Rows, fixed: np.ndarray, values: np.ndarray) -> Vector:
-    """Corrects `(M e)(s) = 0` on the unknown entries by its own accurate residual."""
+    """Solves `(M e)(s) = 0` for the entries that are not fixed, and refines the solution."""
     v, factor = log_solve(rows, fixed, values)
     correction = np.inf
     for _ in range(MAX_REFINEMENTS):
@@ -210,11 +200,11 @@ def _representation(mdp: MDP, rows: Rows) -> Vector:
 
 
 def _right(mdp: MDP, rows: Rows) -> Vector:
-    """Solves a block triangular eigenproblem: of the non-terminal block and of the terminal states.
+    """Solves a block triangular eigenproblem, of the non-terminal block and the terminal states.
 
     If the terminal states have the smaller eigenvalue, `e = 1` there (in an eigenspace of several
-    dimensions, this vector) and the rest follows. Otherwise the vector vanishes in terminal states,
-    where its log is minus infinity.
+    dimensions, this vector is chosen). Otherwise the vector vanishes in terminal states, where its
+    log is minus infinity.
     """
     terminal = mdp.terminal
     # exp(r/lam) may underflow to 0, and then the row sum is infinite.
@@ -223,32 +213,27 @@ def _right(mdp: MDP, rows: Rows) -> Vector:
         least_row_sum = float(row_sum[~terminal].min(initial=np.inf))
     t = float(row_sum[terminal].min(initial=np.inf))
     if t >= least_row_sum:  # The row sums bound the block's smallest eigenvalue from below.
-        inner = perron(Pencil(_inner_rows(mdp, rows)))
+        inside = mdp.P[~terminal][:, ~terminal]
+        parts, _ = csgraph.connected_components(inside, connection="strong")
+        if parts > 1:
+            raise ArgumentError(
+                f"the non-terminal states fall into {parts} classes that cannot all reach each "
+                "other, and the right eigenvector of this lam and reward vanishes on some.",
+                remedy="Use definition='column', or terminal='absorbing' with a small delta.",
+                argument="definition",
+            )
+        inner = perron(Pencil(rows.block(~terminal)))
         if inner.eigenvalue <= t:
             v = np.full(mdp.n_states, -np.inf)
             v[~terminal] = inner.log_e
             return inner._replace(log_e=_unit(v))
     if not np.allclose(row_sum[terminal], t, rtol=1e-12, atol=0):
-        raise ArgumentError(
-            "the terminal states have different rewards, so the right eigenvector vanishes "
-            "wherever only the worse ones can be reached. Use definition='column'."
-        )
+        problem = "the right eigenvector vanishes where only terminal states of a lower reward are "
+        remedy = "Use definition='column'."
+        raise ArgumentError(problem + "reached.", remedy=remedy, argument="definition")
     outer = refined_solve(rows.minus(t), terminal, np.zeros(rows.n))
     bracket = Pencil(rows).bracket(outer.log_e)
     return outer._replace(log_e=_unit(outer.log_e), eigenvalue=t, bracket=bracket)
-
-
-def _inner_rows(mdp: MDP, rows: Rows) -> Rows:
-    """Takes the block of the non-terminal states, which must be strongly connected."""
-    inside = ~mdp.terminal
-    parts, _ = csgraph.connected_components(mdp.P[inside][:, inside], connection="strong")
-    if parts > 1:
-        raise ArgumentError(
-            f"the non-terminal states fall into {parts} classes that cannot all reach each other, "
-            "and with this lam and terminal reward the right eigenvector vanishes on some. Use "
-            "definition='column', or terminal='absorbing' with a small delta."
-        )
-    return rows.block(inside)
 
 
 def _check_connected(mdp: MDP) -> None:
@@ -257,6 +242,7 @@ def _check_connected(mdp: MDP) -> None:
         sizes = ", ".join(map(str, np.bincount(label)[:5]))
         raise ArgumentError(
             f"the states fall into {parts} parts with no transition between them ({sizes} states "
-            "...), and an eigenvector of the whole is zero on all parts but one. Use "
-            "definition='column', or one MDP for each part."
+            "...), and an eigenvector of the whole is zero on all parts but one.",
+            remedy="Use definition='column', or one MDP for each part.",
+            argument="mdp",
         )

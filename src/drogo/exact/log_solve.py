@@ -1,14 +1,14 @@
-"""Linear systems with positive solutions of any magnitude, solved in the log domain.
+"""Solves linear systems with positive solutions of any magnitude, in the log domain.
 
 Given a Z-matrix `M` (see `rows`) and the values of some entries, `log_solve` computes the others
 from `(M e)(s) = 0`. If the part of `M` over the unknown entries is an M-matrix, elimination on its
 diagonal only adds positive terms (Alfa, Xue and Ye, 2002), so that double precision gives *every*
 entry of `e` to nearly full relative precision, as long as it is in the range of a double.
 
-Entries below 1e-308 are brought into range by scaling. With a guess `u` of `log e`, the system is
-solved for `y` in `e = exp(u) y`, where the scaled matrix is an M-matrix again. The first guess is
-flat. Where `y` underflows, the guess is continued from the entries that are already solved, along
-shortest paths, and the scaled system is solved again.
+Scaling brings entries below 1e-308 into range. With a guess `u` of `log e`, the system is solved
+for `y` in `e = exp(u) y`, where the scaled matrix is an M-matrix again. The first guess is
+constant. Where `y` underflows, the guess is continued from the solved entries along shortest paths,
+and the scaled system is solved again.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ from drogo.exact.rows import Rows
 SMALLEST = 1e-280
 """An entry of `y` below this may have lost terms to underflow."""
 MIN_STEP_COST = 1e-3
-"""Least cost of a step in the guess, so that a longer path never costs less."""
+"""The least cost of a step in the guess, so that a longer path never costs less."""
 CAUTION = 0.97
-"""A guess that is slightly too high underflows and is corrected; one too low overflows."""
+"""A factor on the rate of a guess: one that is too high underflows and is corrected, whereas one
+that is too low overflows."""
 MAX_PASSES = 60
 
 
@@ -46,7 +47,7 @@ class Factor:
     u: Float[np.ndarray, " unknown"]
     unknown: Int[np.ndarray, " unknown"]
     inflow: np.ndarray
-    """What the fixed entries, which are `exp(u)`, contribute to each scaled row."""
+    """The contribution of the fixed entries, which are `exp(u)`, to each scaled row."""
 
     def relative(
         self, v: Float[np.ndarray, " n"], right: Float[np.ndarray, " unknown"]
@@ -56,9 +57,9 @@ class Factor:
         return self.lu.solve(factor * right) / factor
 
     def rounding_error(self, rows: Rows, v: Float[np.ndarray, " n"]) -> float:
-        """Estimate how far rounding in each row may have moved an entry, relatively.
+        """Estimates the largest relative change of an entry by rounding in each row.
 
-        Where two solutions are nearly equally good it is large, and a small residual proves little.
+        It is large where two solutions are nearly equally good and a small residual proves little.
         """
         amount = np.finfo(float).eps * rows.magnitude(v)[self.unknown]
         with np.errstate(over="ignore", invalid="ignore"):
@@ -66,16 +67,24 @@ class Factor:
         return float(moved) if np.isfinite(moved) else np.inf
 
 
-def factorise(rows: Rows, fixed: Bool[np.ndarray, " n"], u: Float[np.ndarray, " n"]) -> Factor:
-    """Factorises by elimination on the diagonal, in an order that keeps the factors sparse."""
-    unknown = np.flatnonzero(~fixed)
+def factorise(
+    rows: Rows,
+    u: Float[np.ndarray, " n"] | None = None,
+    fixed: Bool[np.ndarray, " n"] | None = None,
+) -> Factor:
+    """Factorises a matrix scaled by `exp(u)`, without the `fixed` entries of the solution, by
+    elimination on the diagonal, in an order that keeps the factors sparse."""
+    u = np.zeros(rows.n) if u is None else u
+    unknown = np.arange(rows.n) if fixed is None else np.flatnonzero(~fixed)
     weight = rows.scaled_weight(u)
     states = np.arange(rows.n)
     places = np.concatenate([rows.row, states]), np.concatenate([rows.column, states])
     entries = np.concatenate([-weight, rows.diagonal])
-    matrix = sp.csc_array((entries, places), shape=(rows.n, rows.n))[:, unknown][unknown]
-    enters = fixed[rows.column]
-    inflow = np.bincount(rows.row[enters], weight[enters], rows.n)[unknown]
+    matrix = sp.csc_array((entries, places), shape=(rows.n, rows.n))
+    inflow = np.zeros(rows.n)
+    if fixed is not None:
+        matrix, enters = matrix[:, unknown][unknown], fixed[rows.column]
+        inflow = np.bincount(rows.row[enters], weight[enters], rows.n)[unknown]
     try:
         lu = splu(
             matrix,
@@ -84,7 +93,7 @@ def factorise(rows: Rows, fixed: Bool[np.ndarray, " n"], u: Float[np.ndarray, " 
             options={"SymmetricMode": True, "Equil": False},
         )
     except RuntimeError as error:  # SuperLU: "Factor is exactly singular"
-        raise NoPositiveSolution("the equations are singular, as far as rounding tells.") from error
+        raise NoPositiveSolution("the equations are singular up to rounding.") from error
     return Factor(lu, u[unknown], unknown, inflow)
 
 
@@ -93,40 +102,40 @@ def log_solve(
 ) -> tuple[Float[np.ndarray, " n"], Factor]:
     """Returns `log e`, which is `values` where `fixed`, and the factors of the last pass."""
     u = np.where(fixed, values, values[fixed].max())
-    v, known = u, fixed
-    # The guess must fall off at a rate between these: slower underflows, faster overflows. At rate
+    v, solved = u, fixed
+    # The guess must decrease at a rate between these: slower underflows, faster overflows. At rate
     # 1 it follows the best path alone, which is never above the solution.
     slow, fast, rate = 0.0, 1.0, 1.0
     for _ in range(MAX_PASSES):
-        factor = factorise(rows, fixed, u)
+        factor = factorise(rows, u, fixed)
         y = factor.lu.solve(factor.inflow)
         if not np.isfinite(y).all():
             fast, rate = rate, (slow + rate) / 2
-            u = _continue_guess(rows, known, v, rate)
+            u = _continue_guess(rows, solved, v, rate)
             continue
         if y.min(initial=0.0) < -SMALLEST:
-            raise NoPositiveSolution("elimination met a negative entry: it is not an M-matrix.")
-        solved = y > SMALLEST
+            raise NoPositiveSolution("elimination gave a negative entry: this is not an M-matrix.")
+        in_range = y > SMALLEST
         v = u.copy()
-        v[factor.unknown[solved]] += np.log(y[solved])
-        if solved.all():
+        v[factor.unknown[in_range]] += np.log(y[in_range])
+        if in_range.all():
             return v, factor
-        now_known = fixed.copy()
-        now_known[factor.unknown[solved]] = True
-        if now_known.sum() > known.sum() or known is fixed:
+        now_solved = fixed.copy()
+        now_solved[factor.unknown[in_range]] = True
+        if now_solved.sum() > solved.sum() or solved is fixed:
             slow, fast = 0.0, 1.0
-            rate = CAUTION * _rate(rows, now_known & ~fixed, now_known, v)
+            rate = CAUTION * _rate(rows, now_solved, now_solved & ~fixed, v)
         elif fast - rate > 1e-6:
             slow, rate = rate, fast if fast == 1.0 else (rate + fast) / 2
         else:
-            lost = np.flatnonzero(~now_known)
+            lost = np.flatnonzero(~now_solved)
             raise NoPositiveSolution(
-                f"{lost.size} entries stayed out of the range of double precision, the first of "
-                f"them state {lost[0]}."
+                f"{lost.size} entries remain out of the range of double precision, the first of "
+                f"them in state {lost[0]}."
             )
-        known = now_known
-        u = _continue_guess(rows, known, v, rate)
-    raise NoPositiveSolution(f"the scaling did not settle in {MAX_PASSES} passes.")
+        solved = now_solved
+        u = _continue_guess(rows, solved, v, rate)
+    raise NoPositiveSolution(f"the scaling did not converge in {MAX_PASSES} passes.")
 
 
 def _cost(rows: Rows) -> np.ndarray:
@@ -135,15 +144,15 @@ def _cost(rows: Rows) -> np.ndarray:
     return np.maximum(np.log(diagonal)[rows.row] - rows.log_weight, MIN_STEP_COST)
 
 
-def _rate(rows: Rows, solved: np.ndarray, known: np.ndarray, v: np.ndarray) -> float:
-    """Estimate how fast `log e` falls per unit of cost, from the lower half of what is known.
+def _rate(rows: Rows, solved: np.ndarray, free: np.ndarray, v: np.ndarray) -> float:
+    """Estimates the decrease of `log e` per unit of cost, from the lower half of its entries.
 
-    Many paths lead to a goal, so `e` falls more slowly than along the best of them.
+    Many paths lead to a goal, so `e` decreases more slowly than along the best of them.
     """
-    if not solved.any():
+    if not free.any():
         return 1.0
-    lower_half = solved & (v <= np.median(v[solved]))
-    usable = lower_half[rows.row] & known[rows.column]
+    lower_half = free & (v <= np.median(v[free]))
+    usable = lower_half[rows.row] & solved[rows.column]
     row = rows.row[usable]
     rise = v[rows.column[usable]] - v[row]
     steepest = np.full(rows.n, -np.inf)
@@ -154,15 +163,15 @@ def _rate(rows: Rows, solved: np.ndarray, known: np.ndarray, v: np.ndarray) -> f
     return float(min(1.0, np.median(rise[along] / _cost(rows)[usable][along])))
 
 
-def _continue_guess(rows: Rows, known: np.ndarray, v: np.ndarray, rate: float) -> np.ndarray:
-    """Keep `v` where it is known; elsewhere let it fall off at `rate` along the cheapest path."""
+def _continue_guess(rows: Rows, solved: np.ndarray, v: np.ndarray, rate: float) -> np.ndarray:
+    """Keeps `v` where it is solved; elsewhere it decreases at `rate` along the cheapest path."""
     hub = rows.n
-    leads_out = ~known[rows.row]
-    row, column = rows.row[leads_out], rows.column[leads_out]
-    border = np.unique(column[known[column]])
+    unsolved = ~solved[rows.row]
+    row, column = rows.row[unsolved], rows.column[unsolved]
+    border = np.unique(column[solved[column]])
     top = v[border].max()
-    cost = np.concatenate([rate * _cost(rows)[leads_out], top - v[border] + 1.0])
+    cost = np.concatenate([rate * _cost(rows)[unsolved], top - v[border] + 1.0])
     edges = np.concatenate([column, np.full(border.size, hub)]), np.concatenate([row, border])
     graph = sp.csr_array((cost, edges), shape=(hub + 1, hub + 1))
     distance = csgraph.dijkstra(graph, directed=True, indices=hub)[:hub]
-    return np.where(known, v, top + 1.0 - distance)
+    return np.where(solved, v, top + 1.0 - distance)

@@ -1,12 +1,12 @@
 """The positive eigenvector of a sparse Z-matrix pencil, in logs and accurate in every entry.
 
-It solves `M e = s J e` for the smallest `s` that has a positive `e`. `J` is the identity, or, for
-the symmetrised inverse, couples each entry with a partner: `(J e)(i) = e(i) + e(partner(i))`.
+The solver finds the smallest `s` for which `M e = s J e` has a positive `e`. `J` is the identity;
+for the symmetrised inverse it couples each entry with a partner, `(J e)(i) = e(i) + e(partner(i))`.
 
 There are three steps. *Locate*: Noda's iteration (inverse iteration shifted to a Collatz-Wielandt
-lower bound) finds `s` and where `e` is large, in ordinary numbers; it converges from the vector of
-ones, as from any other. *Solve*: with the largest entry held at 1 and `s` known, `log_solve` gives
-the others, at any range. *Polish*: Newton's method on `(log e, s)`, with residuals of `Rows.ratio`.
+lower bound) finds `s` and the largest entry of `e` in ordinary numbers, from any positive vector.
+*Solve*: with the largest entry fixed at 1 and `s` given, `log_solve` gives the others, at any
+range. *Polish*: Newton's method on `(log e, s)`, with residuals of `Rows.ratio`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from drogo.exact.solution import Vector
 MAX_LOCATING_STEPS = 100
 MAX_NEWTON_STEPS = 25
 MARGIN = 1e-7
-"""How far below the eigenvalue, relatively, the shift of an inverse iteration stays."""
+"""The relative distance of the shift of an inverse iteration below the eigenvalue."""
 SMALL_CORRECTION = 1e-13
 """Newton's method stops after a relative correction of every entry below this."""
 
@@ -71,12 +71,12 @@ class Pencil:
 def perron(pencil: Pencil, near: tuple[float, Float[np.ndarray, " n"]] | None = None) -> Vector:
     """Computes the positive eigenvector.
 
-    Args:
-        pencil: The matrices.
-        near: The eigenvalue and the vector in logs, roughly, if they are known.
-
     Its residual is the largest `|(M e)(s) - eigenvalue (J e)(s)| / (R(s) e(s))`. Its error is the
     last Newton step, or rounding as the problem amplifies it, whichever is larger.
+
+    Args:
+        pencil: The matrices.
+        near: Approximations of the eigenvalue and of the vector in logs, if there are any.
     """
     s, x = _locate(pencil) if near is None else near
     anchor = int(np.argmax(x))
@@ -86,14 +86,14 @@ def perron(pencil: Pencil, near: tuple[float, Float[np.ndarray, " n"]] | None = 
     try:
         v, factor = log_solve(pencil.minus(s), fixed, np.zeros(pencil.rows.n))
     except NoPositiveSolution:
-        # Eigenvalues agree to all digits: terminal states hardly see each other. The bracket holds
-        # for any positive vector; the infinite correction says that this vector is not accurate.
+        # Eigenvalues agree to all digits, because terminal states hardly interact. The bracket is
+        # valid for any positive vector; the infinite error marks this vector as inaccurate.
         v = np.log(np.maximum(x, np.finfo(float).tiny)) if near is None else x
         return _assess(pencil, v, s, np.inf)
     for step in range(MAX_NEWTON_STEPS):
         if step in (1, 2):  # Later steps change too little to need new factors.
             try:
-                factor = factorise(pencil.minus(s), fixed, v)
+                factor = factorise(pencil.minus(s), v, fixed)
             except NoPositiveSolution:
                 return _assess(pencil, v, s, np.inf)
         with np.errstate(over="ignore", invalid="ignore"):  # A failed step is detected below.
@@ -109,7 +109,7 @@ def perron(pencil: Pencil, near: tuple[float, Float[np.ndarray, " n"]] | None = 
             break
     rows = pencil.minus(s)
     try:
-        rounding = factorise(rows, fixed, v).rounding_error(rows, v)
+        rounding = factorise(rows, v, fixed).rounding_error(rows, v)
     except NoPositiveSolution:
         rounding = np.inf
     return _assess(pencil, v, s, max(correction, rounding))
@@ -124,7 +124,7 @@ def _assess(pencil: Pencil, v: np.ndarray, s: float, error: float) -> Vector:
 def _newton(
     pencil: Pencil, factor: Factor, v: np.ndarray, s: float, anchor: int
 ) -> tuple[np.ndarray, float]:
-    """Solves for a relative change of `e` and a change of `s`, with `e(anchor)` held."""
+    """Solves for a relative change of `e` and a change of `s`, with `e(anchor)` fixed."""
     rows = pencil.minus(s)
     residual, weight = rows.ratio(v), pencil.weight(v)
     plain = factor.relative(v, -residual[factor.unknown])
@@ -140,20 +140,16 @@ def _newton(
 
 
 def _locate(pencil: Pencil) -> tuple[float, np.ndarray]:
-    """Finds an eigenvalue (slightly too small) and roughly its vector by Noda's iteration."""
-    n = pencil.rows.n
-    nothing_fixed = np.zeros(n, dtype=bool)
-    flat = np.zeros(n)
-    scale = np.exp(pencil.rows.log_scale)
-    x = np.ones(n)
-    lower, _ = pencil.bracket(flat)
+    """Approximates the eigenvalue (from below) and its vector by Noda's iteration."""
+    scale, x = np.exp(pencil.rows.log_scale), np.ones(pencil.rows.n)
+    lower, _ = pencil.bracket(np.zeros(x.size))
     for _ in range(MAX_LOCATING_STEPS):
-        # The shift must stay off the eigenvalue, where the matrix is singular.
+        # The shift must differ from the eigenvalue, where the matrix is singular.
         s = lower - MARGIN * abs(lower)
         if pencil.partner is not None:
             s = max(s, 0.0)  # M has an inverse, so 0 is a lower bound too.
         try:
-            factor = factorise(pencil.minus(s), nothing_fixed, flat)
+            factor = factorise(pencil.minus(s))
         except NoPositiveSolution:
             break
         source = pencil.couple(x)

@@ -1,14 +1,14 @@
-"""Sparse matrices that are kept in the log domain, row by row.
+"""Sparse Z-matrices in the log domain, row by row.
 
 Every matrix here is a Z-matrix `M` (off-diagonals <= 0): `R - P`, its transpose, its symmetric
-part. Row s is divided by `exp(-r(s)/lam)`, so that nothing overflows at any `lam`, and is kept as
+part. Row s is divided by `exp(-r(s)/lam)`, so that nothing overflows at any `lam`, and is stored as
 
 - the logs of its negated off-diagonals, `w = -M(s, s')`;
 - its diagonal *and* its sum, each to full relative precision (`expm1`, however small `r/lam` is).
 
 For a vector in logs, `(M e)(s) / e(s)` is `diagonal(s) - sum_s' w(s, s') exp(v(s') - v(s))` and
 also `total(s) - sum_s' w(s, s') expm1(v(s') - v(s))`. At any scale, one of the two has no
-cancellation beyond what the result itself has.
+cancellation beyond that of the result itself.
 """
 
 from __future__ import annotations
@@ -42,10 +42,14 @@ class Rows:
     def n(self) -> int:
         return self.total.size
 
+    def log_scaled_weight(self, v: Float[np.ndarray, " n"]) -> Float[np.ndarray, " entries"]:
+        """Returns the logs of the negated off-diagonals of `diag(exp(-v)) M diag(exp(v))`."""
+        return self.log_weight + v[self.column] - v[self.row]
+
     def scaled_weight(self, v: Float[np.ndarray, " n"]) -> Float[np.ndarray, " entries"]:
         """Returns the negated off-diagonals of `diag(exp(-v)) M diag(exp(v))`."""
         with np.errstate(over="ignore"):  # The caller checks for overflow.
-            return np.exp(self.log_weight + v[self.column] - v[self.row])
+            return np.exp(self.log_scaled_weight(v))
 
     def ratio(self, v: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
         """Returns `(M exp(v)) / exp(v)`, entry by entry."""
@@ -72,7 +76,7 @@ class Rows:
         return replace(self, diagonal=self.diagonal - amount, total=self.total - amount)
 
     def transpose(self) -> Rows:
-        """Returns the transposed matrix, its rows scaled like the original's."""
+        """Returns the transposed matrix, with the row scaling of the original."""
         log_weight = self.log_weight - self.log_scale[self.row] + self.log_scale[self.column]
         total = self.diagonal - np.bincount(self.column, np.exp(log_weight), self.n)
         return replace(self, row=self.column, column=self.row, log_weight=log_weight, total=total)
@@ -106,7 +110,7 @@ def default_rows(mdp: MDP, lam: float, terminal: str, delta: float) -> Rows:
     """Returns `R - P`, with terminal states absorbing at `-delta` or with a zero row."""
     absorbing = mdp.terminal & (terminal == "absorbing")
     log_scale = np.where(absorbing, -delta, mdp.reward) / lam
-    # Terminal states may have any reward of their own. Their zero rows sum to 1.
+    # A terminal state may have a reward of any sign. Its zero row sums to 1.
     has_zero_row = mdp.terminal & ~absorbing
     total = np.where(has_zero_row, 1.0, -np.expm1(np.where(has_zero_row, 0.0, log_scale)))
     return _with_sums(mdp.P, total, log_scale)
@@ -114,21 +118,18 @@ def default_rows(mdp: MDP, lam: float, terminal: str, delta: float) -> Rows:
 
 def successor_rows(mdp: MDP, discount: float) -> Rows:
     """Returns `I - discount P`, where terminal rows of `P` are zero."""
+    discount = check_number("discount", discount)
     if not 0 < discount < 1:
-        raise ArgumentError(f"discount is {discount}; it must lie in (0, 1).")
+        problem = f"discount is {discount}; it must lie in (0, 1)."
+        raise ArgumentError(problem, argument="discount")
     total = np.where(mdp.terminal, 1.0, 1.0 - discount)
     return _with_sums(sp.csr_array(mdp.P * discount), total, np.zeros(mdp.n_states))
 
 
 def check_parameters(lam: float, terminal: str, delta: float) -> tuple[float, float]:
     """Returns `lam` and `delta` as floats."""
-    lam, delta = check_positive("lam", lam), check_number("delta", delta)
     check_choice("terminal", terminal, TERMINAL_FORMULATIONS)
-    if delta <= 0:
-        raise ArgumentError(
-            f"delta is {delta}; it must be a positive number (the paper's is 0.001)."
-        )
-    return lam, delta
+    return check_positive("lam", lam), check_positive("delta", delta)
 
 
 def _with_sums(P: sp.csr_array, total: np.ndarray, log_scale: np.ndarray) -> Rows:
@@ -146,3 +147,35 @@ def off_diagonals(
     off = (entries.row != entries.col) & (entries.data > 0)
     row, column = entries.row[off].astype(np.int64), entries.col[off].astype(np.int64)
     return row, column, np.log(entries.data[off]) + log_scale[row]
+
+
+def rows_of_edges(
+    state: Int[np.ndarray, " edges"],
+    next_state: Int[np.ndarray, " edges"],
+    share: Float[np.ndarray, " edges"],
+    gain: Float[np.ndarray, " edges"],
+    kept: Bool[np.ndarray, " n"],
+    *,
+    any_gain: bool = False,
+) -> Rows:
+    """Returns `I - W` over the kept states, where `W(s, s')` is the sum of `share * exp(gain)` over
+    the edges from s to s'. With `any_gain`, large gains do not cancel in the diagonal."""
+    place, stays = np.cumsum(kept) - 1, kept[state]
+    row, column = place[state[stays]], next_state[stays]
+    share, gain, n = share[stays], gain[stays], int(kept.sum())
+    with np.errstate(over="ignore"):  # An infinite number makes the result inaccurate.
+        weight, loss = share * np.exp(gain), -share * np.expm1(gain)
+    inside = kept[column]
+    loop = inside & (place[column] == row)
+    off = inside & ~loop
+    looping, leaving, lost = (
+        np.bincount(row[part], weight[part], n) for part in (loop, off, ~inside)
+    )
+    with np.errstate(invalid="ignore"):
+        # The terms of this sum have one sign if rewards do, so tiny rewards do not cancel.
+        total = np.bincount(row, loss, n) + lost
+        diagonal = total + leaving
+        if any_gain:
+            diagonal = np.where(leaving <= 1, diagonal, 1 - looping)
+    entries = row[off], place[column[off]], (np.log(share) + gain)[off]
+    return Rows(*entries, diagonal, total, np.zeros(n))

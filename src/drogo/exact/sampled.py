@@ -1,8 +1,8 @@
 """The exact solution of the problem that sampled transitions describe.
 
-Where states were seen often, the data define an MDP of their own: from each state, the observed
-next states with their observed frequencies. Its solution is what every learner of the column
-approaches, so it tells how far a learned vector is from where its data lead.
+Where states repeat, the data define an MDP: from each state, the observed next states with their
+observed frequencies. Every learner of the column approaches its solution, so that it measures the
+error that a learned vector has beyond that of its data.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from drogo.exact.certified import Found
+from drogo.exact.certified import CertifiedColumns
 from drogo.exact.columns import solve_rows
 from drogo.exact.definitions import refined_solve
-from drogo.exact.growth import Steps, log_radius
+from drogo.exact.growth import WeightedEdges, log_radius
 from drogo.exact.reach import leads_to
-from drogo.exact.rows import Rows
+from drogo.exact.rows import rows_of_edges
 
 
 @dataclass(frozen=True)
 class Sampled:
-    """Distinct transitions, and how much each of them counts.
+    """Distinct transitions and their weights.
 
     Args:
         states: The number of states.
-        state: The state that is left.
-        next_state: The state that is reached.
-        weight: How much the transition counts among those that leave the same state.
+        state: The state that each transition leaves.
+        next_state: The state that it enters.
+        weight: Its weight among the transitions that leave the same state.
         log_cost: `-r / lam`.
-        terminated: Whether the state that is reached is terminal.
-        log_terminal_value: Its value `v` there.
+        terminated: Whether the next state is terminal.
+        log_terminal_value: The value `v` of the next state if it is terminal.
     """
 
     states: int
@@ -45,8 +45,8 @@ class Sampled:
 
     @cached_property
     def known(self) -> Bool[np.ndarray, " n"]:
-        """The transitions that do not lead to a state of which nothing is known, because it was
-        never left, or only to such states. The others are left out of every solution."""
+        """The transitions whose next state is known. A state is unknown if no transition leaves it,
+        or only transitions to unknown states. Solutions leave the other transitions out."""
         known = np.ones(self.state.size, dtype=bool)
         while True:
             left = np.bincount(self.state[known], minlength=self.states) > 0
@@ -62,17 +62,16 @@ class Sampled:
         return weight / np.bincount(state, weight, self.states)[state]
 
     @property
-    def steps(self) -> Steps:
-        """The known transitions as steps, with one more state in which all terminal states are
-        one."""
+    def steps(self) -> WeightedEdges:
+        """The known transitions, with one additional state that stands for all terminal states."""
         used = self.known
-        state, ends = self.state[used].astype(np.int64), self.terminated[used]
-        next_state = np.where(ends, self.states, self.next_state[used]).astype(np.int64)
-        return Steps(self.states + 1, state, next_state, self.share, -self.log_cost[used])
+        state, terminated = self.state[used].astype(np.int64), self.terminated[used]
+        next_state = np.where(terminated, self.states, self.next_state[used]).astype(np.int64)
+        return WeightedEdges(self.states + 1, state, next_state, self.share, -self.log_cost[used])
 
 
 def solve_sampled(data: Sampled, *, scaled: bool = True) -> Float[np.ndarray, " states"]:
-    """Computes `v` from `exp(v(s)) = E[exp(r/lam + v(s'))]`, the mean being over the data.
+    """Computes `v` from `exp(v(s)) = E[exp(r/lam + v(s'))]`, with the mean over the data.
 
     Args:
         data: The transitions.
@@ -80,9 +79,8 @@ def solve_sampled(data: Sampled, *, scaled: bool = True) -> Float[np.ndarray, " 
             where the reward depends on the state alone.
 
     Returns:
-        One number per state. It is NaN in a state that no transition leaves, or whose transitions
-        all lead to such states: transitions into these are left out. It is minus infinity in a
-        state from which the data do not lead to any terminal state.
+        One number per state. It is NaN in an unknown state (see `Sampled.known`), and minus
+        infinity in a state from which the data do not lead to any terminal state.
     """
     used, share = data.known, data.share
     state, terminated, log_cost = data.state[used], data.terminated[used], data.log_cost[used]
@@ -95,50 +93,45 @@ def solve_sampled(data: Sampled, *, scaled: bool = True) -> Float[np.ndarray, " 
     v[data.states :] = values
     v[state] = -np.inf
     arrives = leads_to(state, column, v.size, np.arange(data.states, v.size))
-    counted = arrives[state]
-    rows = _rows(state[counted], column[counted], share[counted], log_cost[counted], arrives)
+    rows = rows_of_edges(state, column, share, -log_cost, arrives)
     is_fixed = np.flatnonzero(arrives) >= data.states
     values = np.where(is_fixed, v[arrives], 0.0)
     v[arrives] = refined_solve(rows, is_fixed, values).log_e
     return v[: data.states]
 
 
-def sampled_columns(data: Sampled, goals: Int[np.ndarray, " goals"]) -> Found:
-    """Computes how well each state reaches each goal: `v(s, g)` with
-    `exp(v(s, g)) = E[exp(r/lam + v(s', g))]` for all s other than g, the mean being over the data.
+def sampled_columns(data: Sampled, goals: Int[np.ndarray, " goals"]) -> CertifiedColumns:
+    """Computes the columns `v(s, g)` of some goals, in logs: `exp(v(s, g)) = E[exp(r/lam +
+    v(s', g))]` for all s other than g, with the mean over the data.
 
     Args:
-        data: The transitions. No state may be terminal in some of them and left in others, and
-            terminal values play no role.
-        goals: The goals, which are terminal or were left by a known transition.
+        data: The transitions. No state may be terminal in some of them and left in others.
+            Terminal values are not used.
+        goals: The goals, each of which is terminal or left by a known transition.
 
     Returns:
-        The columns and their errors. As in `solve_sampled`, an entry is NaN in a state of which
-        nothing is known. It is minus infinity where the data do not lead to the goal.
+        The columns and their errors. An entry is NaN in an unknown state, and minus infinity where
+        the data do not lead to the goal.
     """
     used, share = data.known, data.share
     state, column = data.state[used], data.next_state[used].astype(np.int64)
     everywhere = np.ones(data.states, dtype=bool)
-    rows = _rows(state, column, share, data.log_cost[used], everywhere)
-    left = np.bincount(state, minlength=data.states) > 0
-    ends = ~left  # nothing leaves these states: a row of zeros in W
-    rows = replace(rows, total=rows.total + ends, diagonal=rows.diagonal + ends)
-    found, _ = solve_rows(rows, goals)
-    unknown = ends & ~np.isin(np.arange(data.states), data.next_state[data.terminated])
-    found.log_e[:, unknown] = np.nan
-    return found
+    rows = rows_of_edges(state, column, share, -data.log_cost[used], everywhere)
+    never_left = np.bincount(state, minlength=data.states) == 0  # a zero row of W
+    rows = replace(rows, total=rows.total + never_left, diagonal=rows.diagonal + never_left)
+    columns = solve_rows(rows, goals)
+    unknown = never_left & ~np.isin(np.arange(data.states), data.next_state[data.terminated])
+    columns.log_e[:, unknown] = np.nan
+    return columns
 
 
 def sampled_log_radius(data: Sampled) -> float:
     """Computes the log of the spectral radius of the problem that transitions describe.
 
     The solution is finite if and only if it is negative.
-
-    Args:
-        data: The transitions.
     """
-    steps = data.steps
-    return log_radius(steps, np.arange(steps.n) < data.states)
+    edges = data.steps
+    return log_radius(edges, np.arange(edges.n) < data.states)
 
 
 def _log_mean_cost(
@@ -149,24 +142,3 @@ def _log_mean_cost(
     np.maximum.at(largest, state, log_cost)
     mean = np.bincount(state, share * np.exp(log_cost - largest[state]), states)
     return largest[state] + np.log(mean[state])
-
-
-def _rows(
-    state: np.ndarray,
-    column: np.ndarray,
-    share: np.ndarray,
-    log_cost: np.ndarray,
-    arrives: np.ndarray,
-) -> Rows:
-    """Returns I - W, where W(s, s') is the sum of `share * exp(-log_cost)`, over the nodes from
-    which a terminal state can be reached. What leads elsewhere contributes nothing."""
-    n, place = int(arrives.sum()), np.cumsum(arrives) - 1
-    row, weight = place[state], share * np.exp(-log_cost)
-    off = arrives[column] & (column != state)
-    lost = ~arrives[column]
-    leaving = np.bincount(row[off], weight[off], n)
-    # Of positive terms alone, so that nothing cancels where the cost of a step is tiny.
-    total = np.bincount(row, -share * np.expm1(-log_cost), n)
-    total += np.bincount(row[lost], weight[lost], n)
-    log_weight = (np.log(share) - log_cost)[off]
-    return Rows(row[off], place[column[off]], log_weight, total + leaving, total, np.zeros(n))

@@ -1,4 +1,4 @@
-"""`Solution`: an exact vector and how accurate it is."""
+"""`Solution`: an exact vector and its accuracy."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from jaxtyping import Float
 from drogo.errors import NotConverged
 
 TOLERANCE = 1e-9
-"""Largest residual, and largest estimated error of a log entry, of a converged solution."""
+"""The largest residual, and estimated error of a log entry, of a converged solution."""
 
 
 def tolerance_at(largest: Any) -> Any:
-    """Returns the tolerance where logs are as large as this: a log of 1e8 has 1e-8."""
+    """Returns the tolerance for logs of a given size: 1e-8 for a log of 1e8."""
     return TOLERANCE + 8 * np.finfo(float).eps * largest
 
 
 class Vector(NamedTuple):
-    """What a solver returns; `Solution` says what each part means."""
+    """The result of a solver; `Solution` documents the fields."""
 
     log_e: Float[np.ndarray, " n"]
     eigenvalue: Any
@@ -31,24 +31,24 @@ class Vector(NamedTuple):
 
 @dataclass(frozen=True)
 class Solution:
-    """A vector in logs, what it was computed from, and how accurate it is."""
+    """A vector in logs, the parameters that define it, and its accuracy."""
 
-    log_e: Float[np.ndarray, " states"]
-    """The vector: `v` for `column`, otherwise the log of an eigenvector of unit norm."""
     definition: str
     lam: float
     delta: float
     terminal: str
+    log_e: Float[np.ndarray, " states"]
+    """The vector: `v` for `column`, otherwise the log of an eigenvector of unit norm."""
     eigenvalue: float | None
     """For `transition`, the smallest of `R - (P + P^T)/2`. For `representation`, the largest of
     `(Z + Z^T)/2`. For `right`, the smallest of `R - P`. None for `column`."""
     bracket: tuple[float, float] | None
-    """Collatz-Wielandt bounds, which hold the eigenvalue whatever vector was computed. Rounding
-    widens them by about 1e-16 times the largest `exp(-r/lam)`. None for `column`."""
+    """Collatz-Wielandt bounds of the eigenvalue, valid for any positive vector. Rounding widens
+    them by about 1e-16 times the largest `exp(-r/lam)`. None for `column`."""
     residual: float
-    """Largest violation of a row's equation, relative to that row's diagonal term."""
+    """The largest violation of a row's equation, relative to that row's diagonal term."""
     error: float
-    """Estimated largest error of a log entry: the last refinement, or rounding as the problem
+    """The estimated largest error of a log entry: the last refinement, or rounding as the problem
     amplifies it, whichever is larger."""
 
     @property
@@ -69,9 +69,9 @@ class Solution:
             raise NotConverged(
                 f"the {self.definition} vector at lam = {self.lam:g} is not accurate: its residual "
                 f"is {self.residual:.1e} and the estimated error of a log entry {self.error:.1e} "
-                f"(both should be below {self.tolerance:.1g}). Terminal states that hardly see "
-                "each other have nearly equal eigenvalues, which causes this; so do costs beyond "
-                "the range of double precision.",
+                f"(both should be below {self.tolerance:.1g}). Either terminal states hardly "
+                "interact, so that their eigenvalues are nearly equal, or costs are beyond the "
+                "range of double precision.",
                 remedy="exact.log_column has neither problem; exact.solve returns the vector as "
                 "it is.",
                 command_remedy="--definition column has neither problem.",

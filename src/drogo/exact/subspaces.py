@@ -1,4 +1,4 @@
-"""How near some vectors are to the first eigenvectors of a matrix: one by one, and together."""
+"""Compares vectors with the first eigenvectors of a matrix: one by one, and as a subspace."""
 
 from __future__ import annotations
 
@@ -9,45 +9,43 @@ from drogo.errors import ArgumentError
 from drogo.exact.spectra import Spectrum
 
 LEAST = 1e-6
-"""Vectors are not independent in a direction of which they have less than this share."""
+"""The least singular value of independent vectors, relative to the largest."""
 
 
 def cosines(
     vectors: Float[np.ndarray, "vectors states"], truth: Spectrum, closeness: float = 1e-3
 ) -> Float[np.ndarray, " vectors"]:
-    """Returns the cosine of each vector with the eigenvector of the same number, without its sign.
+    """Computes the absolute cosine of each vector with the eigenvector of the same number.
 
-    Eigenvectors of equal eigenvalues may be rotated among themselves. Vectors whose eigenvalues are
-    equal, or nearly, are compared as a subspace: all of them have the cosine of the largest angle
-    between the subspace that they span and that of the eigenvectors, which is 0 if they are not
-    independent. If the subspace is cut off by the number of vectors that are known, there is
-    nothing to compare with, and the cosine is NaN.
+    Eigenvectors of nearly equal eigenvalues may be rotated among themselves, so their vectors are
+    compared as a subspace: all of them have the cosine of the largest angle between the subspace
+    that they span and that of the eigenvectors, which is 0 if they are not independent. If `truth`
+    does not include the whole subspace, the cosine is NaN.
 
     Args:
         vectors: The vectors, of any norm.
         truth: The eigenvectors.
-        closeness: How near two eigenvalues are, as in `Spectrum.groups`.
+        closeness: The largest distance of nearly equal eigenvalues, as in `Spectrum.groups`.
     """
     _check_shapes(vectors, truth)
-    unit = _units(vectors)
-    found = np.full(len(vectors), np.nan)
+    result = np.full(len(vectors), np.nan)
     for group in truth.groups(closeness):
         members = [k for k in group if k < len(vectors)]
-        if not members:  # more eigenvectors are known than there are vectors
+        if not members:  # There are more eigenvectors than vectors.
             break
-        basis = _independent(unit[members])
+        basis = _basis(vectors[members])
         inside = np.linalg.svd(basis @ truth.vectors[group].T, compute_uv=False)
-        found[members] = inside.min() if len(basis) == len(members) else 0.0
-    return found
+        result[members] = inside.min() if len(basis) == len(members) else 0.0
+    return result
 
 
 def overlap(vectors: Float[np.ndarray, "vectors states"], truth: Spectrum) -> float:
-    """Returns how much of the subspace of the first eigenvectors is in that of some vectors: the
-    mean of the squares of `contained`, from 0 to 1.
+    """Computes the overlap of the subspace of some vectors with that of as many eigenvectors, from
+    0 to 1: the mean of the squares of `contained`.
 
     Args:
         vectors: The vectors, which need be neither of unit norm nor orthogonal.
-        truth: The eigenvectors, of which as many are used.
+        truth: The eigenvectors.
     """
     return float((contained(vectors, truth) ** 2).mean())
 
@@ -55,45 +53,42 @@ def overlap(vectors: Float[np.ndarray, "vectors states"], truth: Spectrum) -> fl
 def contained(
     vectors: Float[np.ndarray, "vectors states"], truth: Spectrum
 ) -> Float[np.ndarray, " vectors"]:
-    """Returns the cosine of the angle between each of the first eigenvectors and the subspace that
+    """Computes the cosine of the angle between each of the first eigenvectors and the subspace that
     some vectors span; for eigenvectors of nearly equal eigenvalues, the cosines of the angles
-    between their subspace and that one.
+    between the two subspaces.
 
     Args:
         vectors: The vectors, which need be neither of unit norm nor orthogonal.
-        truth: The eigenvectors, of which as many are used. Of those with nearly equal eigenvalues,
-            if they are not all asked for, the nearest directions count.
+        truth: The eigenvectors, of which as many are used. If that divides eigenvectors of nearly
+            equal eigenvalues, the nearest directions among these count.
     """
     _check_shapes(vectors, truth)
-    count, basis = len(vectors), _independent(_units(vectors))
+    count, basis = len(vectors), _basis(vectors)
     groups = truth.groups()
     alone = sorted(set(range(count)) - {k for group in groups for k in group})
-    found = np.zeros(count)
+    result = np.zeros(count)
     for group in [*groups, alone]:
         members = [k for k in group if k < count]
         inside = np.linalg.svd(basis @ truth.vectors[group].T, compute_uv=False)[: len(members)]
-        found[members[: inside.size]] = inside
-    return found
+        result[members[: inside.size]] = inside
+    return result
 
 
-def _independent(unit: Float[np.ndarray, "vectors states"]) -> Float[np.ndarray, "basis states"]:
-    """Returns an orthonormal basis of what some vectors span."""
+def _basis(vectors: Float[np.ndarray, "vectors states"]) -> Float[np.ndarray, "basis states"]:
+    """Returns an orthonormal basis of the span of some vectors, each of which counts the same."""
+    length = np.linalg.norm(vectors, axis=1, keepdims=True)
+    unit = vectors / np.where(length > 0, length, 1.0)
     _, sizes, basis = np.linalg.svd(unit, full_matrices=False)
     return basis[(sizes > LEAST * sizes.max(initial=0.0)) & (sizes > 0)]
 
 
-def _units(vectors: Float[np.ndarray, "vectors states"]) -> Float[np.ndarray, "vectors states"]:
-    """Returns vectors of length 1; a vector of zeros has no direction and stays as it is."""
-    length = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return vectors / np.where(length > 0, length, 1.0)
-
-
 def _check_shapes(vectors: np.ndarray, truth: Spectrum) -> None:
-    known = truth.vectors.shape
-    if vectors.ndim != 2 or vectors.shape[1] != known[1] or len(vectors) > known[0]:
+    count, states = truth.vectors.shape
+    if vectors.ndim != 2 or vectors.shape[1] != states or len(vectors) > count:
         raise ArgumentError(
-            f"vectors has shape {vectors.shape}; expected (vectors, states), with at most "
-            f"{known[0]} vectors over {known[1]} states."
+            f"vectors has shape {vectors.shape}; expected (vectors, states), with at most {count} "
+            f"vectors over {states} states.",
+            argument="vectors",
         )
     if not np.isfinite(vectors).all():
-        raise ArgumentError("a vector has entries that are not finite.")
+        raise ArgumentError("vectors has entries that are not finite.", argument="vectors")

@@ -1,46 +1,28 @@
-"""Learning the logarithm of the principal eigenvector from transitions alone."""
+"""Learning: methods, networks, the learner, `fit`, solutions and certificates."""
 
-from drogo.config import PRESETS as PRESETS, Config as Config
+from drogo.learn.anchored import Drogo as Drogo, Paper as Paper, Regression as Regression
+from drogo.learn.architectures import (
+    CNN as CNN,
+    MLP as MLP,
+    PairMLP as PairMLP,
+    Quasimetric as Quasimetric,
+    Table as Table,
+)
 from drogo.learn.callbacks import TensorBoard as TensorBoard, WandB as WandB
-from drogo.learn.certify import Certificate as Certificate, certify as certify
-from drogo.learn.continuing import (
-    ContinuingMap as ContinuingMap,
-    fit_continuing as fit_continuing,
-    load_continuing as load_continuing,
-)
-from drogo.learn.files import load as load
-from drogo.learn.fit import fit as fit, sweep as sweep
-from drogo.learn.goals import (
-    GoalConfig as GoalConfig,
-    GoalMap as GoalMap,
-    GoalTask as GoalTask,
-    fit_goals as fit_goals,
-    load_goals as load_goals,
-)
+from drogo.learn.certify import Certificate as Certificate, Effort as Effort, certify as certify
+from drogo.learn.fit import fit as fit, recommend as recommend
 from drogo.learn.learner import Batch as Batch, Learner as Learner, State as State
-from drogo.learn.objectives import (
+from drogo.learn.method import AbstractMethod as AbstractMethod, Sample as Sample
+from drogo.learn.objective import Objective as Objective
+from drogo.learn.optimiser import Optimiser as Optimiser
+from drogo.learn.penalised import (
+    ALLO as ALLO,
     GDO as GDO,
-    OBJECTIVES as OBJECTIVES,
-    AbstractAnchored as AbstractAnchored,
-    AbstractObjective as AbstractObjective,
-    AbstractPenalised as AbstractPenalised,
-    ActionValues as ActionValues,
-    Drogo as Drogo,
+    GGDO as GGDO,
     LogGDO as LogGDO,
     NaturalGDO as NaturalGDO,
-    Numbers as Numbers,
-    Sample as Sample,
 )
 from drogo.learn.policy import Policy as Policy
-from drogo.learn.result import LogEigenvector as LogEigenvector
-from drogo.learn.spectrum import (
-    ALLO as ALLO,
-    GGDO as GGDO,
-    AbstractSeveral as AbstractSeveral,
-    Eigenvectors as Eigenvectors,
-    SeveralGDO as SeveralGDO,
-    fit_spectrum as fit_spectrum,
-    load_spectrum as load_spectrum,
-)
+from drogo.learn.problem import AbstractProblem as AbstractProblem
+from drogo.learn.solution import Solution as Solution
 from drogo.learn.train import Report as Report
-from drogo.learn.value import ValueFunction as ValueFunction

@@ -10,17 +10,24 @@ from typing import Any
 import numpy as np
 
 from drogo.errors import import_extra
+from drogo.learn.settings import as_json
 from drogo.learn.train import Report
 
 
 def _scalars(report: Report) -> Iterator[tuple[str, float]]:
     """Yields a name and a number for each finite entry of a report."""
     for name, values in report.row.items():
-        for lane, value in enumerate(values):
+        for run, value in enumerate(values):
             if np.isfinite(value):
                 points = len(report.seeds) // len(set(report.seeds))
-                point = f"/point {lane // (len(report.seeds) // points)}" if points > 1 else ""
-                yield f"{name}{point}/seed {report.seeds[lane]}", float(value)
+                point = f"/point {run // (len(report.seeds) // points)}" if points > 1 else ""
+                yield f"{name}{point}/seed {report.seeds[run]}", float(value)
+
+
+def _settings(report: Report) -> dict[str, Any]:
+    point = report.points[0]
+    parts = {"problem": point.problem, "method": point.method, "optimiser": point.optimiser}
+    return {name: as_json(part) for name, part in parts.items()}
 
 
 class TensorBoard:
@@ -46,7 +53,7 @@ class WandB:
     """Logs every row of the history to a run of Weights & Biases (extra `wandb`).
 
     Args:
-        run: A run of the user's own, from `wandb.init`. Unless given, the first report begins one.
+        run: A run from `wandb.init`. By default the first report begins one.
         **settings: Arguments of `wandb.init`, such as `project`.
     """
 
@@ -57,5 +64,5 @@ class WandB:
 
     def __call__(self, report: Report) -> None:
         if self.run is None:
-            self.run = self._init(config=report.configs[0].as_json(), **self._settings)
+            self.run = self._init(config=_settings(report), **self._settings)
         self.run.log(dict(_scalars(report)), step=report.update)

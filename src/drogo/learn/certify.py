@@ -1,24 +1,24 @@
-"""`certify`: how far a learned map is off, from rollouts of the environment itself.
+"""`certify`: the error of a learned map, estimated by rollouts of the environment itself.
 
-See `drogo.learn.rollouts` for how rollouts estimate a value.
+`drogo.learn.rollouts` explains how rollouts estimate a value.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import gymnasium
 import numpy as np
 import numpy.typing as npt
 from jaxtyping import Bool, Float, Int, Shaped
 
-from drogo.data.collect import MOST_SEED, Start
+from drogo.data.collect import MOST_SEED
 from drogo.data.simulate import Simulator, simulator
-from drogo.data.step import NumberOfStep
 from drogo.errors import ArgumentError, check_number, check_whole
-from drogo.learn.result import LogEigenvector
 from drogo.learn.rollouts import Groups, Values, Walk, interval
+from drogo.learn.solution import Solution
 
 SHARE_OF_DEPTH = 0.05
 """The share of the map's depth that is tolerated, unless a tolerance is given."""
@@ -36,9 +36,9 @@ MOST_UNFINISHED = 0.05
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Certificate:
-    """How far the map of each seed is off at some states, as far as rollouts tell it.
+    """The errors of the map of each seed at some states, as far as rollouts show them.
 
-    It says nothing about states that are far from all the rollouts' ways.
+    It says nothing about states that are far from all rollouts.
     """
 
     observations: Shaped[np.ndarray, "starts ..."]
@@ -124,7 +124,7 @@ class Certificate:
     def lines(self) -> list[str]:
         """Returns a sentence for each seed."""
         starts = len(self.observations)
-        told = []
+        lines = []
         for k, (seed, status) in enumerate(zip(self.seeds, self.status, strict=True)):
             held, refuted = int(self.held[k].sum()), int(self.refuted[k].sum())
             text = f"seed {seed}: {status}; {held} of {starts} values are within "
@@ -133,194 +133,183 @@ class Certificate:
             if np.isfinite(self.error[k]):
                 text += f" (off by at most {self.error[k]:.2g})"
             text += f"; steepest ascent arrives from {self.ascents[k].sum()} of {starts}"
-            told.append(text)
-        return told
+            lines.append(text)
+        return lines
 
     def __repr__(self) -> str:
         return "Certificate(\n  " + "\n  ".join(self.lines()) + "\n)"
 
 
+@dataclass(frozen=True)
+class Effort:
+    """The amount of work that goes into a certificate."""
+
+    groups: int = 8
+    """The number of independent groups of rollouts from each start, at least 3, in the first
+    round."""
+    rollouts: int | None = None
+    """The number of rollouts in a group. By default 16, or 4 of an environment that is copied."""
+    candidates: int = 16
+    """The number of actions that are tried in each state, if they are continuous."""
+    steps: int = 1000
+    """The largest number of steps of a rollout."""
+    rounds: int = 4
+    """The number of rounds. In each one after the first, twice as many further groups as in the
+    last one start where nothing is decided yet."""
+
+    def __post_init__(self) -> None:
+        check_whole("groups", self.groups, 3)
+        for name in ("candidates", "steps", "rounds"):
+            check_whole(name, getattr(self, name), 1)
+        if self.rollouts is not None:
+            check_whole("rollouts", self.rollouts, 1)
+
+
+@dataclass(frozen=True)
+class Map:
+    """A function from observations to v, and everything that a certificate needs of it.
+
+    Args:
+        values: The function, which takes a batch of observations that are not terminal.
+        lam: The temperature.
+        tolerance: The largest error that is tolerated.
+        name: The seed, or any number that names it.
+        default_policy: The probability of each action, if the environment does not know it.
+        same_rewards: Whether it is only right if all actions of a state have one reward.
+    """
+
+    values: Values
+    lam: float
+    tolerance: float
+    name: int = 0
+    default_policy: npt.ArrayLike | None = None
+    same_rewards: bool = False
+
+
 def certify(
-    result: LogEigenvector,
+    solution: Solution,
     env: gymnasium.Env,
     *,
     starts: int = 20,
     seed: int = 0,
     tolerance: float | None = None,
-    start: Start | None = None,
-    reward: NumberOfStep = None,
-    terminal_reward: NumberOfStep = None,
-    key: str | Sequence[str] | None = None,
-    default_policy: npt.ArrayLike | None = None,
-    groups: int = 8,
-    rollouts: int | None = None,
-    candidates: int = 16,
-    steps: int = 1000,
-    rounds: int = 4,
+    effort: Effort | None = None,
+    **collected: Any,
 ) -> Certificate:
-    """Compares a fit with rollouts of its environment, also where states do not repeat.
+    """Compares a learned map with rollouts of its environment, also where states do not repeat.
 
     Args:
-        result: The fit, with the objective drogo or q.
+        solution: A solution of `Column`, learned with `Drogo` or `Regression`.
         env: The environment. Its states must be known or copied; see `drogo.data.simulate`.
         starts: The number of states from which rollouts start.
         seed: The seed of all random numbers.
-        tolerance: By how much a value may be off. By default a twentieth of the map's depth, or the
-            tolerance of the fit if that is more.
-        start: A function `start(env, rng)` that puts the environment into a state, as in `collect`.
-            By default any state of a known MDP; elsewhere a reset and some random steps.
-        reward: As it was given to `collect`.
-        terminal_reward: As it was given to `collect`.
-        key: As it was given to `collect`.
-        default_policy: As it was given to `fit`: one probability for each action. By default that
-            of the environment's MDP, or else uniform.
-        groups: The number of independent groups of rollouts from each start, at least 3, in the
-            first round.
-        rollouts: The number of rollouts in a group: 16 unless given, or 4 of an environment that
-            has to be copied.
-        candidates: The number of actions that are tried in each state, if they are continuous.
-        steps: The most steps of a rollout.
-        rounds: The number of rounds. In each one after the first, twice as many further groups as
-            in the last one start where nothing is decided yet.
+        tolerance: The largest error that is tolerated. By default a twentieth of the map's depth,
+            or the tolerance of the problem if that is more.
+        effort: The number of rollouts and their length.
+        **collected: `reward`, `terminal_reward` and `key` as they were given to `collect`, and
+            `start`, a function `start(env, rng)` that puts the environment into a state. By default
+            rollouts start in any state of a known MDP; elsewhere after a reset and random steps.
 
     Returns:
         The certificate of all seeds.
     """
-    if not result.learner.objective.is_column:
+    learned = isinstance(solution, Solution) and getattr(solution.method, "finds_column", False)
+    if not learned or solution.problem.kind != "column":
         raise ArgumentError(
-            f"the objective {result.config.objective!r} does not learn the values of episodes, "
-            "which rollouts estimate. Only drogo and q do."
+            "only the values of episodes are estimated by rollouts: those of a drogo.Column that "
+            "was learned with drogo.Drogo or drogo.Regression.",
+            argument="solution",
         )
-    _check_default(result, env, default_policy)
+    problem, method = solution.problem, solution.method
+    policy = problem.default_policy
+    if callable(policy):
+        raise ArgumentError(
+            "rollouts need the default policy as one probability for each action, and that of this "
+            "solution is a function.",
+            argument="solution",
+        )
     if tolerance is None:
-        live = np.setdiff1d(np.arange(len(result.observations)), result.terminal_states)
-        allowed = tolerated(result.v[:, live], result.config.tolerance)
+        live = np.setdiff1d(np.arange(len(solution.observations)), solution.terminal_states)
+        limits = tolerated(solution.v[:, live], problem.tolerance)
     else:
-        allowed = np.full(len(result.seeds), check_number("tolerance", tolerance))
-    sim = simulator(env, start=start, reward=reward, terminal_reward=terminal_reward, key=key)
-    maps = [result.values_of(k) for k in range(len(result.seeds))]
-    return certify_maps(
-        maps,
-        sim,
-        lam=result.config.lam,
-        tolerance=allowed,
-        seeds=result.seeds,
-        default_policy=default_policy,
-        same_rewards=not result.config.scaled,
-        starts=starts,
-        seed=seed,
-        groups=groups,
-        rollouts=rollouts,
-        candidates=candidates,
-        steps=steps,
-        rounds=rounds,
-    )
+        limits = np.full(len(solution.seeds), check_number("tolerance", tolerance))
+    maps = [
+        Map(problem.values_of(solution, one), problem.lam, limit, one, policy, not method.scaled)
+        for one, limit in zip(solution.seeds, limits.tolist(), strict=True)
+    ]
+    sim = simulator(env, **collected)
+    return certify_maps(maps, sim, starts=starts, seed=seed, effort=effort)
 
 
 def tolerated(v: Float[np.ndarray, "seeds states"], least: float) -> Float[np.ndarray, " seeds"]:
-    """Returns by how much the values of a map may be off, unless that is given.
-
-    Args:
-        v: The values of states that are not terminal.
-        least: The least that is tolerated.
-    """
+    """Returns the tolerance of a map, unless it is given."""
     low, high = np.percentile(v, INNER, axis=1)
     return np.fmax(least, SHARE_OF_DEPTH * (high - low))
 
 
 def certify_maps(
-    maps: Sequence[Values],
+    maps: Sequence[Map],
     sim: Simulator,
     *,
-    lam: float,
-    tolerance: Float[np.ndarray, " seeds"],
-    seeds: tuple[int, ...],
-    default_policy: npt.ArrayLike | None = None,
-    same_rewards: bool = False,
     starts: int = 20,
     seed: int = 0,
-    groups: int = 8,
-    rollouts: int | None = None,
-    candidates: int = 16,
-    steps: int = 1000,
-    rounds: int = 4,
+    effort: Effort | None = None,
 ) -> Certificate:
-    """Compares any functions from observations to `v` with rollouts, as `certify` does a fit.
-
-    Args:
-        maps: The functions, which take a batch of observations that are not terminal.
-        sim: What the rollouts step.
-        lam: The temperature.
-        tolerance: By how much a value of each map may be off.
-        seeds: The name of each map.
-        default_policy: As in `certify`.
-        same_rewards: Whether the maps are only right if all actions of a state have one reward.
-        starts: As in `certify`.
-        seed: As in `certify`.
-        groups: As in `certify`.
-        rollouts: As in `certify`.
-        candidates: As in `certify`.
-        steps: As in `certify`.
-        rounds: As in `certify`.
-    """
-    rollouts = sim.group_size if rollouts is None else rollouts
-    counts = {"starts": starts, "rollouts": rollouts, "candidates": candidates, "steps": steps}
-    counts["rounds"] = rounds
-    for name, count in counts.items():
-        check_whole(name, count, 1)
-    check_whole("groups", groups, 3)
-    if not (tolerance > 0).all():
-        raise ArgumentError(f"tolerance is {tolerance.min():g}; it must be positive.")
+    """Compares any functions from observations to v with rollouts, as `certify` does a solution."""
+    effort = effort or Effort()
+    rollouts = sim.group_size if effort.rollouts is None else effort.rollouts
+    check_whole("starts", starts, 1)
+    if not all(one.tolerance > 0 for one in maps):
+        raise ArgumentError("tolerance must be positive.", argument="tolerance")
     rng = np.random.default_rng(check_whole("seed", seed, 0, MOST_SEED))
     states, observations = sim.start(starts, rng)
-    level = LEVEL / (starts * rounds)
-    rows = []
-    for values, name, allowed in zip(maps, seeds, tolerance, strict=True):
-        walk = Walk(sim, values, lam, candidates, steps, rng, default_policy, same_rewards)
-        claimed, ascents = values(observations), walk.ascents(states)
-        made = _unknown(observations, name, allowed, claimed, ascents)
-        pending, known, count = np.arange(starts), None, groups
-        for _ in range(rounds):
+    level = LEVEL / (starts * effort.rounds)
+    parts = []
+    for one in maps:
+        walk = Walk(sim, one, effort, rng)
+        claimed, ascents = one.values(observations), walk.ascents(states)
+        certificate = _unknown(observations, one, claimed, ascents)
+        pending, known, count = np.arange(starts), None, effort.groups
+        for _ in range(effort.rounds):
             more = walk.weights(states[pending], claimed[pending], count, rollouts)
             known = more if known is None else known.joined(more)
-            made = _with(made, pending, known, level)
-            open_still = ~(made.held | made.refuted)[0, pending]
-            pending, count = pending[open_still], 2 * count
-            known = Groups(*(part[open_still] for part in known))
-            if not pending.size or made.refuted.any():
+            certificate = _with(certificate, pending, known, level)
+            undecided = ~(certificate.held | certificate.refuted)[0, pending]
+            pending, count = pending[undecided], 2 * count
+            known = Groups(*(part[undecided] for part in known))
+            if not pending.size or certificate.refuted.any():
                 break
-        rows.append(made)
-    return _stacked(rows)
+        parts.append(certificate)
+    return _stacked(parts)
 
 
 def _unknown(
     observations: np.ndarray,
-    seed: int,
-    tolerance: float,
+    one: Map,
     claimed: Float[np.ndarray, " starts"],
     ascents: Bool[np.ndarray, " starts"],
 ) -> Certificate:
-    """Returns the certificate of one seed before its first rollout."""
+    """Returns the certificate of one map before its first rollout."""
     starts = claimed.size
     unknown = np.full((1, starts), np.nan)
     zero = np.zeros((1, starts))
     one_seed = {"claimed": claimed[None], "ascents": ascents[None]}
     one_seed |= {"groups": zero.astype(int), "effective": zero, "unfinished": zero}
     named = dict.fromkeys(("estimate", "low", "high", "surprise"), unknown)
-    return Certificate(observations, (seed,), np.array([tolerance]), **one_seed, **named)
+    return Certificate(observations, (one.name,), np.array([one.tolerance]), **one_seed, **named)
 
 
 def _with(
-    made: Certificate, which: Int[np.ndarray, " some"], measured: Groups, level: float
+    certificate: Certificate, which: Int[np.ndarray, " some"], measured: Groups, level: float
 ) -> Certificate:
     """Returns the certificate of one seed with what rollouts from some starts tell."""
     names = ("estimate", "low", "high", "effective", "unfinished", "surprise", "groups")
-    found = (*interval(measured, made.claimed[0, which], level), measured.surprise)
+    measures = (*interval(measured, certificate.claimed[0, which], level), measured.surprise)
     columns = {}
-    for name, values in zip(names, (*found, measured.rise.shape[1]), strict=True):
-        columns[name] = getattr(made, name).copy()
+    for name, values in zip(names, (*measures, measured.rise.shape[1]), strict=True):
+        columns[name] = getattr(certificate, name).copy()
         columns[name][0, which] = values
-    return replace(made, **columns)
+    return replace(certificate, **columns)
 
 
 def _stacked(parts: Sequence[Certificate]) -> Certificate:
@@ -329,25 +318,3 @@ def _stacked(parts: Sequence[Certificate]) -> Certificate:
     columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
     seeds = tuple(seed for part in parts for seed in part.seeds)
     return Certificate(parts[0].observations, seeds, **columns)
-
-
-def _check_default(
-    result: LogEigenvector, env: gymnasium.Env, default_policy: npt.ArrayLike | None
-) -> None:
-    """Raises an error if rollouts would be those of another default policy than the fit's."""
-    if default_policy is None:
-        if "default_policy" in result.own:
-            raise ArgumentError(
-                "this fit was given a default policy of its own, and rollouts of another one have "
-                "other values.",
-                remedy="Give the same default_policy=, one probability for each action.",
-            )
-        return
-    space = env.action_space
-    count = int(space.n) if isinstance(space, gymnasium.spaces.Discrete) else None
-    given = None if callable(default_policy) else np.asarray(default_policy, dtype=np.float64)
-    if given is None or given.shape != (count,) or (given < 0).any() or abs(given.sum() - 1) > 1e-9:
-        raise ArgumentError(
-            f"default_policy is {default_policy!r}; for a certificate it must be one probability "
-            f"for each action of {space}, and they must add up to 1."
-        )

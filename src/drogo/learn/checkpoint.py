@@ -13,20 +13,20 @@ from jaxtyping import PyTree
 
 from drogo.device import to_device
 from drogo.errors import BadCheckpoint, DamagedFile
-from drogo.files import Header, read_array_file, write_array_file
+from drogo.files import Header, read_arrays, write_arrays
 from drogo.learn.learner import State
 from drogo.requests import differences
 
-FORMAT = "drogo checkpoint 4"
+KIND = "checkpoint"
 HISTORY, STATE = "history/", "state/"
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a fit is: everything that a checkpoint holds.
+    """The progress of a fit: everything that a checkpoint holds.
 
     Args:
-        states: The states of all lanes, stacked.
+        states: The states of all runs, stacked.
         history: The logged rows, by name.
         losses: The summed losses of the chunks since the last logged update.
     """
@@ -54,37 +54,25 @@ class Progress:
 
 
 def save(path: Path, identity: dict[str, Any], progress: Progress) -> None:
-    """Writes a checkpoint, replacing the last one.
-
-    Args:
-        path: The file.
-        identity: What must agree for the checkpoint to be used again.
-        progress: How far the fit is.
-    """
+    """Writes a checkpoint, replacing the last one."""
     arrays = as_section(HISTORY, progress.history) | as_section(STATE, by_path(progress.states))
     if progress.losses:
         arrays["losses"] = np.stack(progress.losses)
-    write_array_file(path, arrays, {"format": FORMAT, **identity}, overwrite=True)
+    write_arrays(path, KIND, arrays, identity, overwrite=True)
 
 
 def restore(path: Path, identity: dict[str, Any], fresh: Progress) -> Progress:
-    """Returns the progress that a checkpoint holds.
-
-    Args:
-        path: The file.
-        identity: What the checkpoint must agree with.
-        fresh: The fit before its first update, which has the shapes that are expected.
-    """
+    """Returns the progress that a checkpoint holds."""
 
     def check(stored: dict[str, Any], headers: dict[str, Header]) -> None:
-        differ = differences(stored, {"format": FORMAT, **identity})
+        differ = differences(stored, identity)
         if differ:
-            raise ValueError(f"it is of another fit, which differs in {', '.join(differ)}")
+            raise ValueError(f"it belongs to another fit, which differs in {', '.join(differ)}")
         check_leaves(section(headers, STATE), fresh.states)
         check_history(section(headers, HISTORY), len(fresh.states.update))
 
     try:
-        arrays, _ = read_array_file(path, FORMAT, check)
+        arrays, _ = read_arrays(path, KIND, check)
     except (DamagedFile, OSError) as error:
         raise BadCheckpoint(str(error), remedy="Delete it, or give another path.") from error
     states = tree_from(section(arrays, STATE), fresh.states)
@@ -93,7 +81,7 @@ def restore(path: Path, identity: dict[str, Any], fresh: Progress) -> Progress:
 
 
 def history_rows(history: Mapping[str, np.ndarray]) -> dict[str, tuple[np.ndarray, ...]]:
-    """Returns the history of a result as the rows that it was logged in."""
+    """Returns the history of a solution as its logged rows."""
     return {name: tuple(map(np.asarray, rows)) for name, rows in history.items()}
 
 
@@ -113,13 +101,7 @@ def by_path(tree: PyTree) -> dict[str, Any]:
 
 
 def tree_from(stored: Mapping[str, np.ndarray], like: PyTree) -> PyTree:
-    """Returns the tree whose leaves `by_path` named.
-
-    Args:
-        stored: The leaves.
-        like: A tree of the same structure and shapes. Numbers are stored in the precision of the
-            process that wrote them, and are given in that of this one.
-    """
+    """Returns the tree whose leaves `by_path` named."""
     check_leaves(stored, like)
     given = [to_device(stored[name], leaf.dtype) for name, leaf in by_path(like).items()]
     return jax.tree.unflatten(jax.tree.structure(like), given)
@@ -140,9 +122,9 @@ def check_leaves(stored: Mapping[str, Any], like: PyTree) -> None:
         )
 
 
-def check_history(stored: Mapping[str, Any], lanes: int) -> None:
-    """Raises an error unless arrays, or their headers, are the history of so many lanes."""
+def check_history(stored: Mapping[str, Any], runs: int) -> None:
+    """Raises an error unless arrays, or their headers, are the history of this many runs."""
     rows = stored["update"].shape
-    wrong = [name for name, part in stored.items() if part.shape not in (rows, (*rows, lanes))]
+    wrong = [name for name, part in stored.items() if part.shape not in (rows, (*rows, runs))]
     if len(rows) != 1 or wrong:
         raise DamagedFile(f"its history has another shape for {', '.join(wrong) or 'update'}")

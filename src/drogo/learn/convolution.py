@@ -64,7 +64,7 @@ class Windows(NamedTuple):
     """The window of pooled cells that each place of the second pooled layer sees."""
 
 
-class CNN(AbstractNetwork):
+class ConvolutionalNetwork(AbstractNetwork):
     """Convolutions of 16, 32 and 64 filters with 2 x 2 max-pooling after the first two, then dense
     layers.
 

@@ -1,20 +1,19 @@
-"""Fits as files, which are read with suspicion."""
+"""Saves and loads solutions, and validates every file it reads."""
 
 from __future__ import annotations
 
 from numbers import Integral
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from drogo.config import CUSTOM, Config, is_a
 from drogo.data.arrays import MOST_ACTIONS
-from drogo.errors import ArgumentError, DamagedFile, DrogoError
-from drogo.files import Header, read_array_file, write_array_file
-from drogo.learn.build import UserNetwork
+from drogo.errors import DamagedFile, DrogoError
+from drogo.files import Header, read_arrays, write_arrays
+from drogo.learn.architectures import AbstractArchitecture, as_architecture
 from drogo.learn.checkpoint import (
     HISTORY,
     STATE,
@@ -24,214 +23,152 @@ from drogo.learn.checkpoint import (
     section,
     tree_from,
 )
+from drogo.learn.fit import make_learner
 from drogo.learn.inputs import Inputs
 from drogo.learn.learner import Learner, State
-from drogo.learn.objectives import AbstractObjective, Numbers
-from drogo.learn.prepare import make_learner, make_objective
-from drogo.learn.result import LogEigenvector
+from drogo.learn.method import AbstractMethod
+from drogo.learn.objective import Objective
+from drogo.learn.optimiser import CustomOptimiser, Optimiser, as_optimiser
+from drogo.learn.problem import AbstractProblem
+from drogo.learn.settings import CUSTOM, as_json, from_json
+from drogo.learn.solution import Solution
 
-FORMAT = "drogo fit 8"
+KIND = "solution"
 STATUSES = {"converged", "unverified", "max_updates", "diverged"}
-ARRAYS = ("v", "observations", "terminal_states", "terminal_rewards", "log_scale", "mean_step")
-TUPLES = ("seeds", "status", "diverged_at", "notes")
-OTHERS = ("own", "versions", "data_digest", "n_actions")
-"""The fields of a fit that a file holds as they are: as arrays, or among its settings."""
+INPUTS, SCALES = "inputs/", "scales/"
+SCALE_NAMES = ("scale", "extra_scale", "ceiling")
+PARTS = {
+    "problem": AbstractProblem,
+    "method": AbstractMethod,
+    "network": AbstractArchitecture,
+    "optimiser": Optimiser,
+}
 
 
-def write_fit(result: LogEigenvector, path: Path, *, overwrite: bool) -> None:
-    """Writes a fit to one `.npz` file, without objects.
+def save_solution(solution: Solution, path: Path, *, overwrite: bool) -> None:
+    """Writes a solution to one `.npz` file, without Python objects."""
+    arrays = {"error": solution.error, **solution.arrays}
+    arrays |= as_section(HISTORY, solution.history)
+    if solution.learner is not None:
+        objective = solution.learner.objective
+        arrays |= as_section(STATE, by_path(solution.state))
+        arrays |= as_section(INPUTS, vars(solution.learner.inputs))
+        arrays |= as_section(SCALES, {name: getattr(objective, name) for name in SCALE_NAMES})
+    settings = {name: as_json(getattr(solution, name)) for name in PARTS}
+    for name in ("seeds", "status", "diverged_at", "notes", "provenance"):
+        settings[name] = getattr(solution, name)
+    write_arrays(path, KIND, arrays, settings, overwrite=overwrite)
 
-    Args:
-        result: The fit.
-        path: The file.
-        overwrite: Whether to replace a file that is there.
-    """
-    arrays, settings = parts_of(result)
-    write_array_file(path, arrays, {"format": FORMAT, **settings}, overwrite=overwrite)
 
-
-def load(
-    path: str | Path,
-    *,
-    network: UserNetwork | None = None,
-    optimiser: Any = None,
-    objective: type[AbstractObjective] | None = None,
-) -> LogEigenvector:
-    """Returns a saved fit.
-
-    Args:
-        path: The file.
-        network: The network that was given to `fit`, if it was the user's own.
-        optimiser: The optax transformation that was given to `fit`. Without it the fit can be used
-            but not continued.
-        objective: The class that was given to `fit`, if it was the user's own.
-    """
-    path = Path(path)
-    arrays, settings = read_array_file(path, FORMAT, check_parts)
+def load_solution(path: Path, **given: Any) -> Solution:
+    """Returns a saved solution."""
+    arrays, settings = read_arrays(path, KIND, _check_file)
     try:
-        return from_parts(arrays, settings, network, optimiser, objective)
+        return _solution(arrays, settings, given)
     except DrogoError as error:
-        raise type(error)(f"{path} cannot be loaded: {error}") from error
+        argument = error.argument
+        raise type(error)(f"{path} cannot be loaded: {error}", argument=argument) from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise DamagedFile(f"{path} cannot be loaded: {error}") from error
 
 
-def parts_of(result: LogEigenvector) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Returns the arrays and the settings of a fit, as a file holds them.
-
-    Args:
-        result: The fit.
-    """
-    arrays = {name: getattr(result, name) for name in ARRAYS}
-    arrays |= learner_arrays(result.learner, result.state, result.history)
-    settings = {name: getattr(result, name) for name in (*TUPLES, *OTHERS)}
-    return arrays, {"config": result.config.as_json(), **settings}
-
-
-def check_parts(settings: dict[str, Any], headers: dict[str, Header]) -> None:
-    """Raises an error unless the settings and the shapes of the arrays are those of a fit.
-
-    Args:
-        settings: What `parts_of` returned, read from a file.
-        headers: The headers of its arrays.
-    """
-    Config.from_json(settings["config"])
-    check_record(settings)
-    if not all(isinstance(settings[name], dict) for name in ("own", "versions")):
-        raise ValueError("the versions of the libraries are missing")
-    check_numbers(headers)
-    lanes, distinct = headers["v"].shape
-    known = headers["terminal_states"].shape
-    shapes = {
-        "v": (len(settings["seeds"]), distinct),
-        "observations": (distinct, *headers["observations"].shape[1:]),
-        "terminal_rewards": known,
-        "log_scale": (lanes,),
-        "mean_step": (lanes,),
-    }
-    wrong = [name for name, shape in shapes.items() if headers[name].shape != shape]
-    is_index = headers["terminal_states"].dtype.kind in "iu"
-    if wrong or len(known) != 1 or known > (distinct,) or not is_index:
-        raise ValueError(f"the shape or type of {', '.join(wrong) or 'terminal_states'} is wrong")
-    check_history(section(headers, HISTORY), lanes)
+def _check_file(settings: dict[str, Any], headers: dict[str, Header]) -> None:
+    """Raises an error unless the settings and the shapes of the arrays are those of a solution."""
+    seeds, status, at = settings["seeds"], settings["status"], settings["diverged_at"]
+    are_seeds = all(_is_whole(seed) and 0 <= seed < 2**32 for seed in seeds)
+    if not are_seeds or not seeds or not len(seeds) == len(status) == len(at):
+        raise ValueError(f"its seeds are {seeds}")
+    if not set(status) <= STATUSES or not all(k is None or _is_whole(k) for k in at):
+        raise ValueError(f"its status is {status}, and its seeds diverged at {at}")
+    notes, provenance = settings["notes"], settings["provenance"]
+    if not isinstance(notes, list) or not all(isinstance(note, str) for note in notes):
+        raise ValueError(f"its notes are {notes}")
+    if not isinstance(provenance, dict):
+        raise ValueError("its provenance is missing")
+    actions = provenance.get("n_actions")
+    if actions is not None and not (_is_whole(actions) and 0 < actions <= MOST_ACTIONS):
+        raise ValueError(f"its number of actions is {actions}")
+    if headers["error"].shape != (len(seeds),):
+        raise ValueError("its errors are not as many as its seeds")
+    if section(headers, STATE):
+        scales = section(headers, SCALES)
+        if set(scales) != set(SCALE_NAMES) or any(part.shape != () for part in scales.values()):
+            raise ValueError(f"its scales are {', '.join(scales)}")
+        check_history(section(headers, HISTORY), len(seeds))
 
 
-def from_parts(
-    arrays: dict[str, np.ndarray],
-    settings: dict[str, Any],
-    network: UserNetwork | None,
-    optimiser: Any,
-    objective: type[AbstractObjective] | None,
-) -> LogEigenvector:
-    """Returns the fit whose parts these are.
-
-    Args:
-        arrays: What `parts_of` returned, read from a file.
-        settings: The same.
-        network: The network that was given to `fit`, if it was the user's own.
-        optimiser: The optax transformation that was given to `fit`.
-        objective: The class that was given to `fit`, if it was the user's own.
-    """
-    if np.isnan(arrays["v"]).any():
-        raise DamagedFile("its vector v is not a number everywhere.")
-    config = Config.from_json(settings["config"])
-    own = given_again(config, network=network, optimiser=optimiser, objective=objective)
-    fitted = make_objective(config, own).with_numbers(numbers_from(arrays))
-    if arrays["terminal_states"].max(initial=-1) >= len(arrays["observations"]):
-        raise DamagedFile("its terminal states are not among its observations.")
-    learner, state = learner_from(arrays, config, fitted, settings, own)
-    return LogEigenvector(
-        **{name: arrays[name] for name in ARRAYS},
-        **{name: tuple(settings[name]) for name in TUPLES},
-        **{name: settings[name] for name in OTHERS},
+def _solution(
+    arrays: dict[str, np.ndarray], settings: dict[str, Any], given: dict[str, Any]
+) -> Solution:
+    parts = {}
+    for name, base in PARTS.items():
+        is_custom = isinstance(settings[name], dict) and CUSTOM in settings[name]
+        if is_custom and name == "optimiser" and given.get(name) is None:
+            parts[name] = None  # the solution can be used, and not continued
+            continue
+        parts[name] = from_json(base, settings[name], given.get(name), name)
+    learned = ("method", "network") if section(arrays, STATE) else ()
+    missing = [name for name in ("problem", *learned) if parts[name] is None]
+    if missing:
+        raise DamagedFile(f"its {' and its '.join(missing)} is missing.")
+    problem, seeds = parts["problem"], tuple(settings["seeds"])
+    sections = (HISTORY, STATE, INPUTS, SCALES)
+    named = {name: part for name, part in arrays.items() if not name.startswith(sections)}
+    error = named.pop("error")
+    problem.check_file(named, len(seeds))
+    good = [status != "diverged" for status in settings["status"]]
+    problem.check_arrays(named, good, settings["provenance"].get("n_actions"))
+    learner, state = None, None
+    if section(arrays, STATE):
+        learner, state = _learner(arrays, settings, parts)
+    return Solution(
+        **parts,
+        seeds=seeds,
+        status=tuple(settings["status"]),
+        error=error,
+        arrays=named,
         history=section(arrays, HISTORY),
-        config=config,
+        diverged_at=tuple(settings["diverged_at"]),
+        notes=tuple(settings["notes"]),
+        provenance=settings["provenance"],
         learner=learner,
         state=state,
     )
 
 
-def check_record(settings: dict[str, Any]) -> None:
-    """Raises an error unless the seeds of a fit, what became of each, the notes and the number of
-    actions are of the right kind.
-
-    Args:
-        settings: The settings of a file.
-    """
-    seeds, status, at = settings["seeds"], settings["status"], settings["diverged_at"]
-    are_seeds = all(is_a(seed, Integral) and 0 <= seed < 2**32 for seed in seeds)
-    if not are_seeds or not seeds or not len(seeds) == len(status) == len(at):
-        raise ValueError(f"its seeds are {seeds}")
-    if not set(status) <= STATUSES or not all(k is None or is_a(k, Integral) for k in at):
-        raise ValueError(f"its status is {status}, and its seeds diverged at {at}")
-    actions, notes = settings.get("n_actions"), settings["notes"]
-    if actions is not None and not (is_a(actions, Integral) and 0 < actions <= MOST_ACTIONS):
-        raise ValueError(f"its number of actions is {actions}")
-    if not isinstance(notes, list) or not all(isinstance(note, str) for note in notes):
-        raise ValueError(f"its notes are {notes}")
-
-
-def check_numbers(headers: dict[str, Header]) -> None:
-    """Raises an error unless a file holds the numbers of an objective."""
-    numbers = section(headers, "numbers/")
-    scalars = all(header.shape == () for header in numbers.values())
-    if not scalars or set(numbers) != set(Numbers.__dataclass_fields__):
-        raise ValueError(f"the numbers of its objective are {', '.join(numbers)}")
-
-
-def learner_arrays(learner: Learner, state: State, history: Any) -> dict[str, np.ndarray]:
-    """Returns what a file holds of a learner and of its training.
-
-    Args:
-        learner: The learner.
-        state: The state of all seeds.
-        history: The history.
-    """
-    arrays = as_section(HISTORY, history) | as_section(STATE, by_path(state))
-    arrays |= as_section("inputs/", vars(learner.inputs))
-    return arrays | as_section("numbers/", vars(learner.objective.numbers))
-
-
-def numbers_from(arrays: dict[str, np.ndarray]) -> Numbers:
-    """Returns the numbers of an objective that a file holds."""
-    return Numbers(**jax.tree.map(jnp.asarray, section(arrays, "numbers/")))
-
-
-def given_again(config: Config, **given: Any) -> dict[str, Any]:
-    """Returns what the user gave again of what a file cannot hold.
-
-    Args:
-        config: The settings, which say what was the user's own.
-        **given: The objects, or None.
-    """
-    own = {name: part for name, part in given.items() if part is not None}
-    for name in own:
-        if getattr(config, name) != CUSTOM:
-            raise ArgumentError(
-                f"it was trained with the {name} {getattr(config, name)!r}; leave out {name}=."
-            )
-    return own
-
-
-def learner_from(
-    arrays: dict[str, np.ndarray],
-    config: Config,
-    objective: AbstractObjective,
-    settings: dict[str, Any],
-    own: dict[str, Any],
+def _learner(
+    arrays: dict[str, np.ndarray], settings: dict[str, Any], parts: dict[str, Any]
 ) -> tuple[Learner, State]:
-    """Returns the learner and the state of training that a file holds.
-
-    Args:
-        arrays: The arrays of the file.
-        config: The settings of the fit.
-        objective: Its objective, with its numbers.
-        settings: The settings of the file.
-        own: What the user gave again.
-    """
-    inputs = Inputs(**section(arrays, "inputs/"))
-    parts = (config, arrays["observations"], inputs, objective, settings["seeds"], own)
-    learner, params = make_learner(*parts, settings.get("n_actions"))
+    """Returns the learner and the state of training that a file holds."""
+    scales = section(arrays, SCALES)
+    if any(np.isnan(number) for number in scales.values()):
+        raise DamagedFile("a scale of its objective is not a number.")
+    optimiser = parts["optimiser"]
+    missing = optimiser is None
+    optimiser = CustomOptimiser(_nothing()) if missing else as_optimiser(optimiser)
+    like = SimpleNamespace(
+        observations=arrays["observations"], n_actions=settings["provenance"].get("n_actions")
+    )
+    learner, params = make_learner(
+        Objective(parts["problem"], parts["method"], **scales),
+        as_architecture(parts["network"]),
+        optimiser,
+        Inputs(**section(arrays, INPUTS)),
+        like,
+        settings["seeds"],
+    )
     fresh = jax.eval_shape(jax.vmap(learner.init), params)
-    state = section(arrays, STATE)
-    if config.optimiser == CUSTOM and "optimiser" not in own:
-        state = {name: part for name, part in state.items() if not name.startswith(".optimiser")}
-    return learner, tree_from(state, fresh)
+    stored = section(arrays, STATE)
+    if missing:
+        stored = {name: part for name, part in stored.items() if not name.startswith(".optimiser")}
+    return learner, tree_from(stored, fresh)
+
+
+def _nothing() -> Any:
+    import optax
+
+    return optax.identity()
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)

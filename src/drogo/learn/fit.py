@@ -1,326 +1,508 @@
-"""`fit` and `sweep`: from transitions to the logarithm of the principal eigenvector."""
+"""`fit`: from transitions, a problem and a method to a solution."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+import hashlib
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from numbers import Integral
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 
-from drogo.config import Config, configure
-from drogo.data import DefaultPolicy, Transitions, under
-from drogo.errors import ArgumentError
-from drogo.learn.arguments import Seeds, grid_points, own_parts, report_divergence, seed_list
+from drogo.data import Transitions
+from drogo.data.table import read_rows
+from drogo.device import to_device
+from drogo.errors import ArgumentError, ArgumentTypeError, Diverged
+from drogo.learn.architectures import (
+    AbstractArchitecture,
+    Custom,
+    as_architecture,
+    build_network,
+)
 from drogo.learn.checkpoint import Progress, history_rows
-from drogo.learn.judge import Judge
-from drogo.learn.learner import State
-from drogo.learn.objectives import OBJECTIVES
-from drogo.learn.prepare import Truth, make_objective, prepare
-from drogo.learn.result import LogEigenvector, make_results
-from drogo.learn.spectrum.fit import fit_spectrum, sweep_spectrum
-from drogo.learn.spectrum.objectives import SEVERAL
-from drogo.learn.spectrum.result import Eigenvectors
-from drogo.learn.train import Callback, Training, train
+from drogo.learn.inputs import Inputs
+from drogo.learn.learner import Learner, State
+from drogo.learn.method import AbstractMethod
+from drogo.learn.networks import WithExtra
+from drogo.learn.objective import Objective
+from drogo.learn.optimiser import CustomOptimiser, as_optimiser
+from drogo.learn.plan import make_plan
+from drogo.learn.problem import AbstractProblem, Point
+from drogo.learn.settings import as_json, grid_of
+from drogo.learn.solution import Solution
+from drogo.learn.train import Callback, Training, diverged_at, train
+from drogo.requests import versions
 
-SWEPT = ("lam", "step_size", "penalty", "target_norm", "cap", "tolerance")
+Seeds = int | np.integer | Sequence[int] | np.ndarray
+"""The number of seeds, or a list of them."""
+Vector = Float[np.ndarray, "..."]
+Truth = Mapping[str, Vector | Callable[[float], Vector]]
+MOST_SEEDS = 10**6
+MOST_HASHED = 20_000
+"""The number of observations that go into the digest of a data set."""
 
 
-@overload
 def fit(
     data: Transitions,
+    problem: AbstractProblem,
+    method: AbstractMethod | None = None,
     *,
-    vectors: None = None,
-    preset: str = "auto",
     seeds: Seeds = 1,
+    network: Any = None,
+    optimiser: Any = None,
     truth: Truth | None = None,
-    default_policy: DefaultPolicy | None = None,
-    continue_from: LogEigenvector | None = None,
     checkpoint: str | Path | None = None,
     callbacks: Sequence[Callback] = (),
-    **settings: Any,
-) -> LogEigenvector: ...
-
-
-@overload
-def fit(
-    data: Transitions,
-    *,
-    vectors: int,
-    preset: str = "auto",
-    seeds: Seeds = 1,
-    default_policy: DefaultPolicy | None = None,
-    checkpoint: str | Path | None = None,
-    callbacks: Sequence[Callback] = (),
-    **settings: Any,
-) -> Eigenvectors: ...
-
-
-def fit(
-    data: Transitions,
-    *,
-    vectors: int | None = None,
-    preset: str = "auto",
-    seeds: Seeds = 1,
-    truth: Truth | None = None,
-    default_policy: DefaultPolicy | None = None,
-    continue_from: LogEigenvector | None = None,
-    checkpoint: str | Path | None = None,
-    callbacks: Sequence[Callback] = (),
-    **settings: Any,
-) -> LogEigenvector | Eigenvectors:
-    """Learns log e from transitions alone, or several eigenvectors.
+    continue_from: Solution | None = None,
+) -> Any:
+    """Learns the solution of a problem from transitions alone.
 
     Args:
         data: The transitions.
-        vectors: How many eigenvectors to learn, as `fit_spectrum` does; `objective` is then "gdo",
-            "ggdo" or "allo". By default, the logarithm of the principal one alone.
-        preset: "direct" to solve the problem that the data describe exactly and fit the network to
-            the solution, where states repeat; "stable" for all other worlds; "auto" for the one of
-            these that suits the data; "fast" for the paper's method in small worlds, sped up; or
-            "paper" for exactly the paper's settings.
-        seeds: How many seeds (0, 1, ...), or which.
+        problem: What is sought, for example `drogo.Column(lam=20.0)`. A list in one of its fields,
+            or in a field of the method or the optimiser, is a sweep over these values.
+        method: How it is learned, for example `drogo.Drogo()`, the paper's objective. By default
+            `drogo.recommend(data, problem)`.
+        seeds: The number of seeds (0, 1, ...), or a list of them.
+        network: An architecture such as `drogo.learn.MLP(width=256)`, an `equinox.Module` from a
+            batch of observations to its outputs, or a function from a JAX key to such a module. By
+            default one that suits the data.
+        optimiser: A `drogo.learn.Optimiser`, or any optax transformation. By default one that suits
+            the data.
         truth: Known vectors over `data.observations` to compare with during training, by name. A
             vector may be given as a function of lam.
-        default_policy: The policy that the vector belongs to: one probability for each action, or a
-            function `default_policy(observations, actions)` that returns the probability of each
-            action of a batch (of vectors: the density). By default that of the environment's MDP,
-            if the data were collected from it, and otherwise uniform. Data of another policy are
-            corrected, if they have actions.
-        continue_from: A fit to continue. `updates` is the total, including those already made.
-        checkpoint: A file that is written every few seconds. If it exists and belongs to this very
-            fit, training continues from it to the very same result.
-        callbacks: Functions that are called with a `Report` at each logged update. A callback that
-            returns False stops the fit, which returns the result so far.
-        **settings: Fields of `drogo.Config` that replace the preset's. Beyond their names,
-            `network` takes an `equinox.Module` from a batch of observations to one number each, or
-            a function from a JAX key to such a module; `optimiser` any optax transformation
-            (with its own step size); `step_size` an optax schedule; and `objective` a subclass of
-            `drogo.learn.AbstractObjective`, or a function from `Numbers` to such an objective.
+        checkpoint: A file that is written every few seconds. If it exists and belongs to this fit,
+            training continues from it to the same result.
+        callbacks: Functions that are called with a `drogo.learn.Report` at each logged update. A
+            callback that returns False stops the fit, which returns the solution so far.
+        continue_from: A solution to continue from. The number of updates is the total, including
+            those already made.
 
     Returns:
-        The learned vectors, one for each seed, or several if `vectors` is given. Seeds that
-        diverged are reported by a warning and by their status.
+        The solution, with a value for each seed. Seeds that diverged are reported by a warning and
+        by their status. A sweep returns a dictionary of solutions by their points: tuples of the
+        swept values, in the order of the fields.
 
     Raises:
         Diverged: All seeds diverged.
     """
-    if vectors is not None:
-        if truth is not None or continue_from is not None:
-            raise ArgumentError("a fit of several vectors takes no truth= and no continue_from=.")
-        return fit_spectrum(
-            data,
-            vectors,
-            preset=preset,
-            seeds=seeds,
-            default_policy=default_policy,
-            checkpoint=checkpoint,
-            callbacks=callbacks,
-            **settings,
+    _check_types(data=data, problem=problem, method=method, continue_from=continue_from,
+                 truth=truth, callbacks=callbacks)  # fmt: skip
+    if continue_from is not None and continue_from.learner is None:
+        raise ArgumentError(
+            "continue_from is an exact solution, in which there is nothing to continue.",
+            argument="continue_from",
         )
-    _check_single(settings)
-    own, settings = own_parts(settings)
-    config = configure(data, preset, settings)
-    data, notes = _under(data, default_policy, config, own)
-    own |= {} if default_policy is None else {"default_policy": default_policy}
-    inputs = None if continue_from is None else continue_from.learner.inputs
-    training, states = prepare(data, [config], seed_list(seeds), truth, own, inputs)
-    progress = Progress(states)
+    if method is None:
+        start = continue_from
+        method = problem.recommend(data) if start is None else start.method
+    assert method is not None
+    if problem.kind not in method.solves:
+        raise ArgumentError(
+            f"{method.name} does not solve {type(problem).__name__}; it solves "
+            f"{', '.join(method.solves)}.",
+            argument="method",
+        )
     if continue_from is not None:
-        progress = _continued(continue_from, states, training)
-    progress = train(training, progress, checkpoint, callbacks)
-    (result,) = make_results(training, progress, notes)
-    remedy = (
-        "An output or a gradient became infinite: try cap='auto', a smaller step_size, a larger "
-        "lam, or preset='stable' if it is another one."
-    )
-    report_divergence(result.seeds, result.diverged_at, remedy)
-    return result
+        network = continue_from.network if network is None else network
+        optimiser = continue_from.optimiser if optimiser is None else optimiser
+    architecture = as_architecture(problem.network(data, method) if network is None else network)
+    architecture = problem.adapted_network(architecture, method)
+    method = method.resolve(problem.recommended(data, method, architecture))
+    if optimiser is None:
+        optimiser = problem.optimiser(data, method, architecture)
+    points = grid_of(problem, method, as_optimiser(optimiser))
+    if len(points) > 1 and continue_from is not None:
+        raise ArgumentError(
+            "continue_from is one solution, and a sweep begins several fits. Continue each by "
+            "itself.",
+            argument="continue_from",
+        )
+    job = _Job(data, architecture, seed_list(seeds), truth or {}, continue_from)
+    groups: dict[Any, list[tuple[Any, ...]]] = {}
+    for values, point in points.items():
+        groups.setdefault(_shared(*point), []).append(values)
+    solutions: dict[tuple[Any, ...], Solution] = {}
+    for k, members in enumerate(groups.values()):
+        path = None if checkpoint is None else Path(checkpoint)
+        if path is not None and len(groups) > 1:  # one program cannot train all points
+            path = path.with_name(f"{path.stem}-{k}{path.suffix}")
+        trained = job.run([Point(*points[member]) for member in members], path, callbacks)
+        solutions |= dict(zip(members, trained, strict=True))
+    if () in points:  # nothing is swept
+        _report_divergence(solutions[()])
+        return solutions[()]
+    return {values: solutions[values] for values in points}
 
 
-@overload
-def sweep(
-    data: Transitions,
-    *,
-    grid: Mapping[str, Sequence[float]],
-    vectors: None = None,
-    preset: str = "auto",
-    seeds: Seeds = 1,
-    truth: Truth | None = None,
-    default_policy: DefaultPolicy | None = None,
-    checkpoint: str | Path | None = None,
-    callbacks: Sequence[Callback] = (),
-    **settings: Any,
-) -> dict[tuple[float, ...], LogEigenvector]: ...
-
-
-@overload
-def sweep(
-    data: Transitions,
-    *,
-    grid: Mapping[str, Sequence[float]],
-    vectors: int,
-    preset: str = "auto",
-    seeds: Seeds = 1,
-    default_policy: DefaultPolicy | None = None,
-    checkpoint: str | Path | None = None,
-    callbacks: Sequence[Callback] = (),
-    **settings: Any,
-) -> dict[tuple[float, ...], Eigenvectors]: ...
-
-
-def sweep(
-    data: Transitions,
-    *,
-    grid: Mapping[str, Sequence[float]],
-    vectors: int | None = None,
-    preset: str = "auto",
-    seeds: Seeds = 1,
-    truth: Truth | None = None,
-    default_policy: DefaultPolicy | None = None,
-    checkpoint: str | Path | None = None,
-    callbacks: Sequence[Callback] = (),
-    **settings: Any,
-) -> dict[tuple[float, ...], LogEigenvector] | dict[tuple[float, ...], Eigenvectors]:
-    """Trains every seed at every point of a grid of settings, in one compiled program.
+def recommend(data: Transitions, problem: AbstractProblem) -> AbstractMethod:
+    """Returns the method that suits some transitions, with every setting resolved.
 
     Args:
         data: The transitions.
-        grid: The values of each swept setting, by name: lam, step_size, penalty, target_norm, cap
-            or tolerance (of several vectors without the last two).
-        vectors: As in `fit`.
-        preset: As in `fit`.
-        seeds: As in `fit`.
-        truth: As in `fit`.
-        default_policy: As in `fit`.
-        checkpoint: As in `fit`.
-        callbacks: As in `fit`; the arrays of a report have a number for each point and seed.
-        **settings: As in `fit`.
-
-    Returns:
-        The result at each point. The keys are the points, in the order of the names in `grid`.
-        Seeds that diverged are reported by their status alone.
+        problem: What is sought.
     """
-    if vectors is not None:
-        if truth is not None:
-            raise ArgumentError("a sweep of several vectors takes no truth=.")
-        return sweep_spectrum(
-            data,
-            vectors,
-            grid=grid,
-            preset=preset,
-            seeds=seeds,
-            default_policy=default_policy,
-            checkpoint=checkpoint,
-            callbacks=callbacks,
-            **settings,
-        )
-    _check_single(settings)
-    points = grid_points(grid, SWEPT)
-    own, settings = own_parts(settings)
-    if "step_size" in grid and "optimiser" in own:
-        raise ArgumentError(
-            "an optimiser of your own has its own step size, which a sweep does not vary."
-        )
-    if "lam" in grid and any(not callable(vector) for vector in (truth or {}).values()):
-        raise ArgumentError(
-            "a sweep over lam has another truth for every lam; give truths as functions of lam."
-        )
-    if "lam" in grid and preset == "auto" and data.repeats:
-        preset = "fast"  # each lam has a solution of its own, to which `direct` would fit
-    config = configure(data, preset, settings)
-    if config.direct and "lam" in grid:
-        raise ArgumentError(
-            "each lam has a solution of its own, to which direct=True would fit the network. Sweep "
-            "over lam with preset='fast' or 'stable', or call fit for each lam."
-        )
-    data, notes = _under(data, default_policy, config, own)
-    own |= {} if default_policy is None else {"default_policy": default_policy}
-    configs = [replace(config, **dict(zip(grid, point, strict=True))) for point in points]
-    training, states = prepare(data, configs, seed_list(seeds), truth, own)
-    unused = {"penalty", "target_norm"} & set(grid)
-    if unused and not training.judge.learner.objective.needs_second_batch:
-        raise ArgumentError(
-            f"objective {config.objective!r} has no {' and no '.join(sorted(unused))}, so a sweep "
-            "over it would train the same networks again and again."
-        )
-    progress = train(training, Progress(states), checkpoint, callbacks)
-    return dict(zip(points, make_results(training, progress, notes), strict=True))
+    _check_types(data=data, problem=problem)
+    method = problem.recommend(data)
+    return method.resolve(problem.recommended(data, method, problem.network(data, method)))
 
 
-def _check_single(settings: Mapping[str, Any]) -> None:
-    """Raises an error if an objective of several vectors is meant to learn a single one."""
-    name = settings.get("objective")
-    if isinstance(name, str) and name in SEVERAL and name not in OBJECTIVES:
-        raise ArgumentError(
-            f"objective {name!r} is for several vectors.",
-            remedy=f"Say how many: objective={name!r}, vectors=8.",
+def _check_types(**arguments: Any) -> None:
+    """Raises an error if an argument of `fit` is of a type that cannot be used."""
+    expected = {
+        "data": (Transitions, "drogo.Transitions, for example drogo.collect(env, 20_000)"),
+        "problem": (AbstractProblem, "a problem, for example drogo.Column(lam=20.0)"),
+        "method": (AbstractMethod | None, "a method, for example drogo.Drogo()"),
+        "continue_from": (Solution | None, "a drogo.Solution that was learned"),
+        "truth": (Mapping | None, "a dictionary of known vectors by name"),
+        "callbacks": (Sequence, "a list of functions of a drogo.learn.Report"),
+    }
+    for name, given in arguments.items():
+        kind, example = expected[name]
+        listed = given if name == "callbacks" and isinstance(given, kind) else ()
+        if not isinstance(given, kind) or not all(map(callable, listed)):
+            raise ArgumentTypeError(
+                f"{name} is {given if isinstance(given, type) else type(given).__name__!r}; give "
+                f"{example}.",
+                argument=name,
+            )
+
+
+def _shared(problem: AbstractProblem, method: AbstractMethod, optimiser: Any) -> tuple[Any, ...]:
+    """Returns what points of a sweep must have in common to be trained in one program."""
+    leaves = jax.tree.map(lambda leaf: None, (problem.bare(), method))
+    lam = None if problem.shares_batches(method) else problem.lam
+    on_host = tuple(id(getattr(problem, name)) for name in problem.host_only)  # may be functions
+    rest = replace(optimiser, step_size=1.0) if hasattr(optimiser, "name") else optimiser
+    return jax.tree.structure(leaves), lam, on_host, rest
+
+
+@dataclass(frozen=True)
+class _Job:
+    """The parts of a fit that all points of a sweep share."""
+
+    data: Transitions
+    architecture: AbstractArchitecture
+    seeds: list[int]
+    truth: Truth
+    continue_from: Solution | None
+
+    def run(
+        self, points: list[Point], path: Path | None, callbacks: Sequence[Callback]
+    ) -> list[Solution]:
+        """Trains all seeds at some points, and returns the solution at each."""
+        training, states, notes = self.assemble(points)
+        progress = Progress(states)
+        if self.continue_from is not None:
+            progress = _continued(self.continue_from, progress, training)
+        progress = train(training, progress, path, callbacks)
+        return _solutions(training, progress, notes, self.architecture)
+
+    def assemble(self, points: list[Point]) -> tuple[Training, State, tuple[str, ...]]:
+        """Returns everything that training needs, the states of all runs before it, and notes."""
+        problem, method = points[0].problem, points[0].method
+        prepared = problem.prepare(self.data, method)
+        points = [replace(point, problem=point.problem.adapted(prepared)) for point in points]
+        points = [
+            replace(point, exact=point.problem.exact(prepared, point.method)) for point in points
+        ]
+        objectives = []
+        for k, point in enumerate(points):
+            rest = (point.exact, point.optimiser.step_size)
+            method, scales = point.problem.scaled(prepared, point.method, *rest)
+            points[k] = replace(point, method=method)
+            objectives.append(Objective(point.problem, method, **scales))
+        shown, first = prepared.shown, objectives[0]
+        start = self.continue_from
+        inputs = start.learner.inputs if start is not None and start.learner is not None else None
+        inputs = inputs or self.architecture.inputs(shown.observations)
+        learner, params = make_learner(
+            first, self.architecture, points[0].optimiser, inputs, shown, self.seeds
         )
+        plan = make_plan(shown, method.batch_size, second=first.needs_moment)
+        batches = problem.batches(prepared, plan, learner, self.seeds, points[0])
+        count = len(self.seeds)
+        stacked = jax.tree.map(
+            lambda *leaves: to_device(np.repeat(np.stack(leaves), count, axis=0)), *objectives
+        )
+        runs = [point for point in points for _ in self.seeds]
+        truths = _truths(self.truth, shown, runs)
+        judge = problem.judge(
+            prepared=prepared, plan=plan, learner=learner, objectives=stacked, points=runs,
+            truths=truths,
+        )  # fmt: skip
+        identity = {
+            "points": [
+                [as_json(part) for part in (point.problem, point.method, point.optimiser)]
+                for point in points
+            ],
+            "network": as_json(self.architecture),
+            "seeds": self.seeds,
+            "data": data_digest(self.data),
+            "truth": {name: digest_of(rows) for name, rows in sorted(truths.items())},
+        }
+        if isinstance(points[0].optimiser, CustomOptimiser):
+            identity["optimiser"] = _fingerprint(learner, params)
+        of_run = np.tile(np.arange(count), len(points))
+        states = _init_runs(learner, take(params, of_run))
+        return Training(judge, batches, self.seeds, identity), states, prepared.notes
 
 
-def _under(
-    data: Transitions, policy: DefaultPolicy | None, config: Config, own: Mapping[str, Any]
-) -> tuple[Transitions, list[str]]:
-    """Weighs transitions like the default policy's, as far as the settings demand it."""
-    by_action = make_objective(config, own).per_action
-    return under(data, policy, by_action=by_action, always=config.weigh_actions)
+def make_learner(
+    objective: Objective,
+    architecture: AbstractArchitecture,
+    optimiser: Any,
+    inputs: Inputs,
+    like: Transitions | Any,
+    seeds: Sequence[int],
+) -> tuple[Learner, Any]:
+    """Returns a learner, and the first parameters of every seed, stacked.
+
+    Args:
+        objective: The objective.
+        architecture: The network.
+        optimiser: The optimiser.
+        inputs: The preprocessing.
+        like: Has `observations` like those that are learned from, and `n_actions`.
+        seeds: The seeds.
+    """
+    problem, method = objective.problem, objective.method
+    rest = (problem.outputs(method, like.n_actions),)
+    extra = method.extra(problem)
+    networks = []
+    for seed in seeds:
+        key = jax.random.key(seed)
+        parts = (architecture, like.observations, inputs, *rest, key, problem.initial(method))
+        network = build_network(*parts)
+        networks.append(network if extra is None else WithExtra(network, extra))
+    learner = Learner(objective, networks[0], optimiser.transformation(), inputs=inputs)
+    params = [eqx.filter(network, eqx.is_inexact_array) for network in networks]
+    return learner, jax.tree.map(lambda *leaves: to_device(np.stack(leaves)), *params)
 
 
-def _continued(start: LogEigenvector, states: State, training: Training) -> Progress:
+@eqx.filter_jit
+def _init_runs(learner: Learner, params: Any) -> State:
+    return jax.vmap(learner.init)(params)
+
+
+def take(tree: Any, runs: Any) -> Any:
+    """Returns some runs of a tree of arrays. NumPy does it, which compiles nothing."""
+    return jax.tree.map(
+        lambda leaf: to_device(np.asarray(leaf)[runs]) if eqx.is_array(leaf) else leaf, tree
+    )
+
+
+def _truths(truth: Truth, data: Transitions, runs: list[Point]) -> dict[str, np.ndarray]:
+    shape = runs[0].problem.truth_shape(data)
+    truths = {}
+    for name, vector in truth.items():
+        if len({point.problem.lam for point in runs}) > 1 and not callable(vector):
+            raise ArgumentError(
+                "a sweep over lam has another truth for every lam; give truths as functions of "
+                "lam.",
+                argument="truth",
+            )
+        of_runs = [vector(point.problem.lam) if callable(vector) else vector for point in runs]
+        try:
+            rows = [np.asarray(row, np.float64) for row in of_runs]
+        except (TypeError, ValueError) as error:
+            raise ArgumentTypeError(
+                f"truth {name!r} is no vector of numbers: {error}.", argument="truth"
+            ) from error
+        wrong = {np.shape(row) for row in rows} - {shape}
+        if wrong:
+            raise ArgumentError(
+                f"truth {name!r} has shape {wrong.pop()}; expected {shape}, in the order of "
+                "data.observations.",
+                remedy="For a vector over mdp.states, give "
+                "vector[mdp.index_of(data.observations)].",
+                argument="truth",
+            )
+        truths[name] = np.stack(rows)
+    return truths
+
+
+def _solutions(
+    training: Training, progress: Progress, notes: tuple[str, ...], network: AbstractArchitecture
+) -> list[Solution]:
+    """Returns the solution at each point of a sweep."""
+    judge, size = training.judge, len(training.seeds)
+    lost = diverged_at(progress)
+    status = np.where(lost >= 0, "diverged", judge.status(progress.last_row))
+    arrays = judge.finish(progress.states.params)
+    error = progress.last_row.get("error", np.full(len(judge.points), np.inf))
+    solutions = []
+    for begin in range(0, len(judge.points), size):
+        runs, point = slice(begin, begin + size), judge.points[begin]
+        history = {
+            name: np.stack([row if row.ndim == 0 else row[runs] for row in rows])
+            for name, rows in progress.history.items()
+        }
+        given = network.given if isinstance(network, Custom) else network
+        optimiser = point.optimiser
+        solutions.append(
+            Solution(
+                problem=point.problem,
+                method=point.method,
+                network=given,
+                optimiser=getattr(optimiser, "given", optimiser),
+                seeds=tuple(training.seeds),
+                status=tuple(status[runs].tolist()),
+                error=np.asarray(error[runs], dtype=np.float64),
+                diverged_at=tuple(None if at < 0 else int(at) for at in lost[runs]),
+                history=history,
+                arrays={name: part[runs] for name, part in arrays.items()} | judge.shared(begin),
+                learner=judge.learner.with_objective(take(judge.objectives, begin)),
+                state=take(progress.states, runs),
+                notes=notes,
+                provenance={
+                    "data": training.identity["data"],
+                    "n_actions": judge.prepared.data.n_actions,
+                    "repeats": judge.prepared.data.repeats,
+                    "complete": judge.prepared.complete,
+                    "versions": versions(),
+                },
+            )
+        )
+    return [one.problem.completed(one) for one in solutions]
+
+
+def _continued(start: Solution, fresh: Progress, training: Training) -> Progress:
     """Returns the progress of a fit that continues another one."""
-    if start.updates >= training.updates:
-        raise ArgumentError(
-            f"continue_from has {start.updates} updates already. updates is the number in all, and "
-            f"must be larger than that; it is {training.updates}."
-        )
-    assert isinstance(training.judge, Judge)
-    compared = {name.removeprefix("cosine_") for name in start.history if "cosine_" in name}
-    config, own = training.judge.configs[0], training.identity["own"]
+    point = training.judge.points[0]
+    measures = ("cosine_", "difference_")
+    compared = {
+        name.removeprefix(measure)
+        for measure in measures
+        for name in start.history
+        if name.startswith(measure)
+    }
     agree = {
+        "problem": (as_json(start.problem), as_json(point.problem)),
         "seeds": (list(start.seeds), training.seeds),
-        "truths": (sorted(compared), sorted(training.judge.truths)),
-        "objective": (start.config.objective, config.objective),
-        "class of the objective": (start.own.get("objective"), own.get("objective")),
+        "truth": (sorted(compared), sorted(training.judge.truths)),
+        "method": (start.method.name, point.method.name),
     }
     for name, (before, now) in agree.items():
         if before != now:
             raise ArgumentError(
-                f"continue_from was made with the {name} {before}, and this fit with {now}. They "
-                "must agree."
+                f"continue_from was learned with the {name} {before}, and this fit has {now}. They "
+                "must agree.",
+                argument=name,
             )
-    shapes = [jax.tree.map(jnp.shape, tree) for tree in (start.state, states)]
-    if jax.tree.structure(start.state) != jax.tree.structure(states) or shapes[0] != shapes[1]:
+    if start.updates >= training.updates:
+        raise ArgumentError(
+            f"continue_from has {start.updates} updates already. The number of updates is the "
+            f"total, and must be larger than that; it is {training.updates}.",
+            remedy="Give the method again with more of them: "
+            "dataclasses.replace(solution.method, updates=...).",
+            argument="continue_from",
+        )
+    shapes = [jax.tree.map(jnp.shape, tree) for tree in (start.state, fresh.states)]
+    structures = [jax.tree.structure(tree) for tree in (start.state, fresh.states)]
+    if structures[0] != structures[1] or shapes[0] != shapes[1]:
         raise ArgumentError(
             "continue_from was trained with another network, optimiser or target_rate, or it was "
-            "loaded without its own optimiser (load(path, optimiser=...))."
+            "loaded without its optimiser (load(path, optimiser=...)).",
+            argument="continue_from",
         )
-    return _judged_again(Progress(start.state, history_rows(start.history)), training)
-
-
-def _judged_again(progress: Progress, training: Training) -> Progress:
-    """Returns the progress with its last row by what this fit learns from: other data or settings
-    than before have another solution, which nothing has converged to yet."""
-    assert isinstance(training.judge, Judge)
+    assert start.state is not None
+    progress = Progress(start.state, history_rows(start.history))
+    # Other data have another solution, which nothing has converged to yet.
     row = training.judge.row(progress.states.params, progress.last_row["loss"])
     differ = sorted(set(row) ^ (set(progress.history) - {"update"}))
     if differ:
         raise ArgumentError(
             "continue_from learned from data of another kind: its history and that of this fit "
             f"differ in {', '.join(differ)}. States repeat in one of them, or their solution is "
-            "known, and not in the other."
+            "known, and not in the other.",
+            argument="continue_from",
         )
-    for name in training.judge.truths:
-        before, now = (of[f"difference_{name}"] for of in (progress.last_row, row))
+    for name in (measure + name for name in training.judge.truths for measure in measures):
+        before, now = (of.get(name, 0.0) for of in (progress.last_row, row))
         if not np.allclose(before, now, rtol=1e-3, atol=1e-4, equal_nan=True):
             raise ArgumentError(
-                f"the truth {name!r} is another vector than in continue_from: the largest "
-                f"difference was {np.max(before):.4g}, and to this vector it is {np.max(now):.4g}. "
-                "They must agree, since the history would mix both."
+                f"the truth is another vector than in continue_from: {name} was "
+                f"{np.max(before):.4g}, and with this vector it is {np.max(now):.4g}. They must "
+                "agree, since the history would mix both.",
+                argument="truth",
             )
-    return Progress(
-        progress.states,
-        {name: (*rows[:-1], row.get(name, rows[-1])) for name, rows in progress.history.items()},
+    history = {
+        name: (*rows[:-1], row.get(name, rows[-1])) for name, rows in progress.history.items()
+    }
+    return Progress(progress.states, history)
+
+
+def _report_divergence(solution: Solution) -> None:
+    """Warns of seeds that diverged, and raises an error if all did."""
+    pairs = zip(solution.seeds, solution.diverged_at, strict=True)
+    lost = {seed: at for seed, at in pairs if at is not None}
+    remedy = (
+        "An output or a gradient became infinite: try a smaller step_size, a larger lam, or "
+        "cap='auto' if the method has another one."
     )
+    if lost and len(lost) == len(solution.seeds):
+        raise Diverged(
+            f"all {len(lost)} seed(s) diverged, the first at update {min(lost.values())}.",
+            remedy=remedy,
+        )
+    if lost:
+        warnings.warn(
+            f"{len(lost)} of {len(solution.seeds)} seeds diverged ({list(lost)}). Their values are "
+            f"the last finite ones and not the answer. {remedy}",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+
+
+def seed_list(seeds: Any) -> list[int]:
+    """Returns the seeds that an argument stands for."""
+    listed: Sequence[Any] = ()
+    if isinstance(seeds, Integral):
+        listed = range(int(seeds)) if seeds <= MOST_SEEDS else ()
+    elif isinstance(seeds, Iterable) and not isinstance(seeds, str):
+        listed = list(seeds)
+    whole = all(
+        isinstance(seed, Integral) and not isinstance(seed, bool) and 0 <= int(seed) < 2**32
+        for seed in listed
+    )
+    if isinstance(seeds, bool) or not listed or not whole or len(set(listed)) < len(listed):
+        raise ArgumentError(
+            f"seeds is {seeds!r}; give how many (at most {MOST_SEEDS}), or distinct whole numbers "
+            "from 0 to 2**32 - 1.",
+            argument="seeds",
+        )
+    return [int(seed) for seed in listed]
+
+
+def data_digest(data: Transitions) -> str:
+    """Returns a digest of some transitions; of a long table of observations, of a part."""
+    table = data.observations
+    every = max(1, len(table) // MOST_HASHED)
+    shown = table if every == 1 else read_rows(table, np.arange(0, len(table), every))
+    columns = (data.state, data.next_state, data.reward, data.terminated, data.terminal_reward)
+    actions = (part for part in (data.action, data.default) if part is not None)
+    return digest_of(shown, *columns, data.weight, *actions)
+
+
+def digest_of(*arrays: np.ndarray) -> str:
+    """Returns a digest of some arrays."""
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()[:16]
+
+
+def _fingerprint(learner: Learner, params: Any) -> str:
+    """Returns a digest of the computation of a user's optimiser, its numbers included."""
+    one = jax.tree.map(lambda leaf: leaf[0], params)
+    with jax.numpy_dtype_promotion("standard"):
+        program = jax.make_jaxpr(learner.optimiser.update)(one, learner.optimiser.init(one), one)
+    return hashlib.sha256(f"{program} {program.consts}".encode()).hexdigest()[:16]

@@ -100,20 +100,13 @@ def fit_inputs(
     by_pixel: bool = False,
     by_state: bool = False,
 ) -> Inputs:
-    """Returns the inputs that suit a table of observations.
-
-    Args:
-        observations: The table.
-        normalise: Whether to scale vectors whose range is far from [-1, 1]. One-hot states and
-            scaled coordinates are left as they are.
-        by_pixel: Whether images will be flattened, and are then normalised pixel by pixel.
-        by_state: Whether observations are state numbers, which a table will be indexed by.
-    """
+    """Returns the inputs that suit a table of observations."""
     if by_state:
         if observations.ndim != 1 or not np.issubdtype(observations.dtype, np.integer):
             raise ArgumentError(
-                "network='table' needs state numbers as observations (observation='state'); these "
-                f"have shape {observations.shape[1:]} and type {observations.dtype}."
+                "a table needs state numbers as observations (observation='state'); these have "
+                f"shape {observations.shape[1:]} and type {observations.dtype}.",
+                argument="network",
             )
         return Inputs(states=np.unique(observations))
     if observations.ndim == 4 and by_pixel and normalise:
@@ -132,7 +125,8 @@ def fit_inputs(
             k = int(lost.argmax())
             raise DataError(
                 f"number {k} of the observations lies between {low[k]!r} and {high[k]!r}, which "
-                "single precision hardly tells apart. Give normalise=True, or shift the numbers."
+                "single precision hardly distinguishes.",
+                remedy="Use a network with normalise=True, or shift the numbers.",
             )
         return Inputs()
     if largest.max() <= 1 and (width[varies] >= NARROW).all():

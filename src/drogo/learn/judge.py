@@ -1,11 +1,13 @@
-"""`Judge`: what is logged of a fit under way, whether it has converged, and the outputs of trained
-networks from which that is known."""
+"""`Judge`: the evaluation of a fit. It measures every run, and decides which have converged.
+
+A *run* is the training of one network: one seed at one point of a sweep.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -15,67 +17,87 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PyTree, Shaped
 
-from drogo.config import Config
 from drogo.data import Transitions
-from drogo.data.default import unseen_pairs
 from drogo.data.table import read_rows
 from drogo.device import to_device
+from drogo.learn.batches import device_rows
 from drogo.learn.learner import Batch, Learner
-from drogo.learn.objectives import AbstractObjective, Numbers
+from drogo.learn.objective import Objective
 from drogo.learn.plan import Plan
+from drogo.learn.problem import Point, Prepared
 from drogo.learn.residuals import in_groups, state_residuals, transition_slopes
-from drogo.learn.sampling import device_rows
 
 STANDARD_ERRORS = 3.0
-"""How many standard errors of a group's residual are subtracted from it before it counts."""
+"""The number of standard errors that are subtracted from a group's residual before it counts."""
 NUMBERS_AT_ONCE, MOST_AT_ONCE, FEW = 2**22, 4096, 64
-"""How many numbers and how many observations go through a network at a time. No more than the last
-number are filled up to a power of two."""
+"""The largest number of numbers and of observations that a network evaluates at a time. Up to `FEW`
+observations are padded to a power of two."""
 TOLERATED_SHARE, MOST_SHARE = 1e-3, 0.05
-"""The share of a map's depth by which values may always be off, and the most that the tolerance may
-allow: a map that is shallower than the tolerance is not right before anything was learned."""
+"""The share of a map's depth by which values may always be off, and the largest share that the
+tolerance may allow: otherwise a shallow map would be right before anything was learned."""
+STOP_AT_ERROR, STOP_AT_RESIDUAL = 0.1, 0.01
+"""The share of the tolerance below which all errors, or else all residuals, must be for a fit to
+stop early. At the tolerance itself, many small residuals may add up to a large error."""
 
-Row = dict[str, Float[np.ndarray, " lanes"]]
-"""One row of the history: a number for each lane, by name."""
-Truths = Mapping[str, Float[np.ndarray, "lanes distinct"]]
+Row = dict[str, Float[np.ndarray, " runs"]]
+"""One row of the history: a number for each run, by name."""
+Truths = Mapping[str, Float[np.ndarray, "runs distinct"]]
 
 
 @dataclass(frozen=True)
 class Judge:
-    """Measures the lanes of a fit against their own equations, and against a truth if there is one.
+    """Measures every run against its own equations, and against known vectors.
 
     Args:
-        data: The transitions, with absorbing terminal states if the objective needs them.
-        plan: What of the data is used for what.
+        prepared: The transitions.
+        plan: How they are split between training and evaluation.
         learner: The learner.
-        numbers: The numbers of the objective in each lane.
-        configs: The settings of each lane.
-        truths: Known vectors over the observations for each lane, by name.
-        solution: The exact solution of the data for each lane, if there is one. It is not finite
-            where the data do not determine it.
+        objectives: The objective of each run, stacked.
+        points: The settings of each run.
+        truths: Known vectors over the observations for each run, by name.
     """
 
-    data: Transitions
+    prepared: Prepared
     plan: Plan
     learner: Learner
-    numbers: Numbers
-    configs: list[Config]
+    objectives: Objective
+    points: list[Point]
     truths: Truths
-    solution: Float[np.ndarray, "lanes distinct"] | None = None
 
-    def row(self, params: Any, losses: Float[np.ndarray, " lanes"]) -> Row:
-        """Returns one more row of the history.
+    logged: int = 40
+    """The number of logged updates of a fit."""
 
-        Args:
-            params: The parameters of every lane, stacked.
-            losses: The mean loss of each lane since the last row.
-        """
+    @property
+    def data(self) -> Transitions:
+        """The transitions that are trained on."""
+        return self.prepared.shown
+
+    @cached_property
+    def solution(self) -> Float[np.ndarray, "runs distinct"] | None:
+        """The exact solution of the data for each run, if there is one. It is not finite where the
+        data do not determine it."""
+        if self.points[0].exact is None:
+            return None
+        return np.stack([point.exact for point in self.points])
+
+    @property
+    def lam(self) -> Float[np.ndarray, " runs"]:
+        """The temperature of each run."""
+        return np.array([point.problem.lam for point in self.points])
+
+    @property
+    def tolerance(self) -> Float[np.ndarray, " runs"]:
+        """The tolerance of each run."""
+        return np.array([point.problem.tolerance for point in self.points])
+
+    def row(self, params: Any, losses: Float[np.ndarray, " runs"]) -> Row:
+        """Returns one more row of the history."""
         compared = self.plan.compared if self.truths or self.plan.repeats else self.plan.kept[:1]
         outputs = self.outputs(params, compared)
         v = self.log_e(outputs, compared)
-        held = jax.vmap(lambda lane: self.learner.network(lane).held())(params)
+        extra = jax.vmap(lambda run: self.learner.network(run).extra())(params)
         by_state = self.plan.repeats
-        row = self._by_state(outputs, v, held) if by_state else self._by_group(params, held)
+        row = self._by_state(outputs, v, extra) if by_state else self._by_group(params, extra)
         row = {"loss": losses, **row}
         if self.solution is not None:
             gaps = np.where(np.isfinite(self.solution), np.abs(v - self.solution), 0.0)
@@ -91,79 +113,83 @@ class Judge:
 
     def converged(
         self, row: Mapping[str, np.ndarray], share: float = 1.0
-    ) -> Bool[np.ndarray, " lanes"]:
-        """Returns in which lanes every value is known to be right, or else every equation holds.
-
-        Args:
-            row: The newest row of the history.
-            share: The share of the tolerance that is allowed.
-        """
-        tolerance = np.array([config.tolerance for config in self.configs])
+    ) -> Bool[np.ndarray, " runs"]:
+        """Returns the runs in which every value is right, or else every equation holds."""
         if self.solution is not None:
             finite = np.where(np.isfinite(self.solution), self.solution, 0.0)
-            depth = np.ptp(finite, axis=1)
-            allowed = np.clip(tolerance, TOLERATED_SHARE * depth, MOST_SHARE * depth)
-            return row["error"] <= share * allowed
+            return row["error"] <= share * allowed(self.tolerance, np.ptp(finite, axis=1))
         # The vector that is zero everywhere must not pass. Its residual is 1 - exp(r/lam) in a
         # state and the mean of that over a group, in which more is hidden.
         reward = self.data.reward
         reward = reward.min() if self.plan.repeats else reward[self.plan.checked]
-        zero = [np.abs(np.expm1(reward / config.lam)).mean() for config in self.configs]
-        allowed = np.minimum(tolerance, np.array(zero) / (2 if self.plan.repeats else 10))
-        return row["worst"] <= share * allowed
+        zero = [np.abs(np.expm1(reward / lam)).mean() for lam in self.lam]
+        limit = np.minimum(self.tolerance, np.array(zero) / (2 if self.plan.repeats else 10))
+        return row["worst"] <= share * limit
+
+    def enough(self, row: Mapping[str, np.ndarray]) -> Bool[np.ndarray, " runs"]:
+        """Returns the runs that need no more updates, where training may stop early."""
+        if not (self.points[0].method.stop_early and self.plan.repeats):
+            return np.zeros(len(self.points), dtype=bool)
+        share = STOP_AT_RESIDUAL if self.solution is None else STOP_AT_ERROR
+        return self.converged(row, share)
 
     def status(self, row: Mapping[str, np.ndarray]) -> list[str]:
-        """Returns the status of each lane, as far as the newest row of the history tells it.
+        """Returns the status of each run that has not diverged.
 
-        The solution of the data is that of the default policy only if the data tell what each of
-        its actions does.
-
-        Args:
-            row: The newest row.
+        The solution of the data is that of the default policy only if the data show every one of
+        its actions.
         """
         verified = self.plan.repeats
         if self.solution is not None:
-            complete = not self.configs[0].weigh_actions or unseen_pairs(self.data) == 0
+            weighed = self.points[0].method.weigh_actions or self.points[0].method.needs_solution
+            complete = not weighed or self.prepared.complete
             verified = complete and bool(np.isfinite(self.solution).all())
         good = "converged" if verified else "unverified"
         return np.where(self.converged(row), good, "max_updates").tolist()
 
-    def outputs(self, params: Any, which: np.ndarray) -> Float[np.ndarray, "lanes n ..."]:
-        """Returns the outputs of every lane at some rows of the table of observations.
+    def finish(self, params: Any) -> dict[str, np.ndarray]:
+        """Returns the arrays of a solution, each with an axis over runs, by name."""
+        kept = self.plan.kept
+        outputs = self.outputs(params, kept)
+        v, log_scale = self.log_e(outputs, kept), self.log_e_and_scale(outputs)[1]
+        return {"v": v, "log_scale": log_scale, "mean_step": self._mean_step(params, v)}
 
-        Args:
-            params: The parameters of every lane, stacked.
-            which: The rows.
-        """
+    def shared(self, run: int = 0) -> dict[str, np.ndarray]:
+        """Returns the arrays of a solution that all seeds share, by name."""
+        kept, table = self.plan.kept, self.data.observations
+        states, rewards = self.data.pure_terminal_states
+        is_kept = np.isin(states, kept) & self.points[0].method.anchored
+        whole = kept.size == len(table)
+        return {
+            "observations": table if whole else np.asarray(table[kept]),
+            "terminal_states": np.searchsorted(kept, states[is_kept]),
+            "terminal_rewards": rewards[is_kept],
+        }
+
+    def outputs(self, params: Any, which: np.ndarray) -> Float[np.ndarray, "runs n ..."]:
+        """Returns the raw outputs of every run at some rows of the table of observations."""
         table = self.data.observations
         whole = which.size == len(table) and np.array_equal(which, np.arange(which.size))
         return outputs(self.learner, params, table if whole else read_rows(table, which))
 
     def log_e(
-        self, outputs: Float[np.ndarray, "lanes n ..."], which: np.ndarray
-    ) -> Float[np.ndarray, "lanes n"]:
-        """Returns log e for some outputs, in the scale of the objective.
-
-        Args:
-            outputs: The outputs at some rows of the table of observations.
-            which: These rows.
-        """
+        self, outputs: Float[np.ndarray, "runs n ..."], which: np.ndarray
+    ) -> Float[np.ndarray, "runs n"]:
+        """Returns log e for some outputs, in the scale of the objective."""
         v = self.log_e_and_scale(outputs)[0]
-        if self.learner.objective.anchored:
-            states, values = self.data.pure_terminal_states
-            lam = np.array([config.lam for config in self.configs])
+        if self.points[0].method.anchored:
+            states, rewards = self.data.pure_terminal_states
             known = np.isin(which, states)
             at = np.searchsorted(states, which[known])
-            v[:, known] = values[at][None] / lam[:, None]
+            v[:, known] = rewards[at][None] / self.lam[:, None]
         return v
 
     def log_e_and_scale(
-        self, outputs: Float[np.ndarray, "lanes n ..."]
-    ) -> tuple[Float[np.ndarray, "lanes n"], Float[np.ndarray, " lanes"]]:
-        """Returns log e for some outputs, in the scale of the objective, and what was subtracted to
-        fix that scale."""
-        single = to_device(outputs, jnp.float32)
-        log_e, log_scale = _log_e(self.learner.objective, self.numbers, single)
+        self, outputs: Float[np.ndarray, "runs n ..."]
+    ) -> tuple[Float[np.ndarray, "runs n"], Float[np.ndarray, " runs"]]:
+        """Returns log e for some outputs, in the scale of the objective, and the constant that was
+        subtracted to fix that scale."""
+        log_e, log_scale = _log_e(self.objectives, to_device(outputs, jnp.float32))
         scale = np.asarray(log_scale, dtype=np.float64)
         return np.asarray(log_e, dtype=np.float64) - scale[:, None], scale
 
@@ -173,25 +199,23 @@ class Judge:
         return self._batch(self.data.edges, weight / weight.sum())
 
     def _batch(self, source: Any, weight: np.ndarray, which: Any = slice(None)) -> Batch:
-        columns = vars(device_rows(source, which, per_action=self.learner.objective.per_action))
+        columns = vars(device_rows(source, which, per_action=self.points[0].method.per_action))
         return Batch(None, None, **columns, weight=to_device(weight, dtype=jnp.float32))
 
-    def _by_state(self, outputs: np.ndarray, v: np.ndarray, held: Array | None) -> Row:
-        edges = self.data.edges
-        residuals = state_residuals(
-            self.learner, self.numbers, to_device(outputs, jnp.float32), self._edges, held
-        )
+    def _by_state(self, outputs: np.ndarray, v: np.ndarray, extra: Array | None) -> Row:
+        edges, single = self.data.edges, to_device(outputs, jnp.float32)
+        residuals = state_residuals(self.learner, self.objectives, single, self._edges, extra)
         seen = np.bincount(edges.state, minlength=outputs.shape[1]) > 0
         residuals = np.asarray(residuals, dtype=np.float64)[:, seen]
         residuals = np.nan_to_num(residuals).reshape(len(residuals), -1)
         step = v[:, edges.next_state] - v[:, edges.state]
-        entries = np.asarray(self.learner.objective.entry(to_device(outputs, jnp.float32)))
+        entries = np.asarray(self.learner.objective.entry(single))
         mixed = (entries < 0).any(axis=1) & (entries > 0).any(axis=1)
         # The principal eigenvector has one sign, so a vector of two has not converged.
         worst = np.where(mixed, np.inf, np.abs(residuals).max(axis=1))
         return self._summary(residuals, worst, step, edges.count, v)
 
-    def _by_group(self, params: Any, held: Array | None) -> Row:
+    def _by_group(self, params: Any, extra: Array | None) -> Row:
         data, rows = self.data, self.plan.checked
         both = np.concatenate([data.state[rows], data.next_state[rows]])
         outputs = to_device(self.outputs(params, both), dtype=jnp.float32)
@@ -200,10 +224,12 @@ class Judge:
         batch = self._batch(data, weight / weight.sum(), rows)
         slopes, units = (
             np.asarray(part, dtype=np.float64)
-            for part in transition_slopes(self.learner, self.numbers, before, after, batch, held)
+            for part in transition_slopes(
+                self.learner, self.objectives, before, after, batch, extra
+            )
         )
-        v = np.asarray(self.learner.objective.log_e(before), dtype=np.float64)
-        step = np.asarray(self.learner.objective.log_e(after), dtype=np.float64) - v
+        v = np.asarray(_log_e(self.objectives, before)[0], dtype=np.float64)
+        step = np.asarray(_log_e(self.objectives, after)[0], dtype=np.float64) - v
         mean, error = in_groups(slopes, units, v)
         beyond = np.maximum(np.abs(mean) - STANDARD_ERRORS * error, 0.0).max(axis=1)
         # For the overall mean only one standard error is subtracted: with few transitions, three
@@ -219,7 +245,7 @@ class Judge:
         count: np.ndarray,
         v: np.ndarray,
     ) -> Row:
-        cap = np.asarray(self.numbers.cap, dtype=np.float64)[:, None]
+        cap = np.array([getattr(point.method, "cap", np.inf) for point in self.points])[:, None]
         return {
             "violation": np.abs(residuals).mean(axis=1),
             "worst": worst,
@@ -228,33 +254,44 @@ class Judge:
             "level": v.mean(axis=1),
         }
 
+    def _mean_step(self, params: Any, v: np.ndarray) -> Float[np.ndarray, " runs"]:
+        """Returns the mean absolute difference of v between neighbours in the data."""
+        data, pairs = self.data, self.data.neighbours
+        if self.plan.kept.size < len(data.observations):  # of the transitions that were checked
+            some = self.plan.checked
+            some = some[data.state[some] != data.next_state[some]]
+            both = np.concatenate([data.state[some], data.next_state[some]])
+            v = self.log_e(self.outputs(params, both), both)
+            pairs = np.arange(2 * some.size).reshape(2, -1).T
+        return np.abs(v[:, pairs[:, 0]] - v[:, pairs[:, 1]]).mean(axis=1)
+
+
+def allowed(tolerance: Any, depth: Any) -> Any:
+    """Returns the largest error of a converged map."""
+    return np.clip(tolerance, TOLERATED_SHARE * depth, MOST_SHARE * depth)
+
 
 @eqx.filter_jit
-def _log_e(objective: AbstractObjective, numbers: Numbers, outputs: Array) -> tuple[Array, Array]:
-    def of_lane(numbers: Numbers, outputs: Array) -> tuple[Array, Array]:
-        log_e = replace(objective, numbers=numbers).log_e(outputs)
+def _log_e(objectives: Objective, outputs: Array) -> tuple[Array, Array]:
+    def of_run(objective: Objective, outputs: Array) -> tuple[Array, Array]:
+        log_e = objective.log_e(outputs)
         return log_e, objective.log_scale(log_e)
 
-    return jax.vmap(of_lane)(numbers, outputs)
+    return eqx.filter_vmap(of_run)(objectives, outputs)
 
 
 @eqx.filter_jit
 def _outputs(learner: Learner, params: PyTree[Array], prepared: Array) -> Array:
     numbers = learner.inputs.finish(prepared)
-    return jax.lax.map(lambda lane: learner.network(lane)(numbers), params)
+    return jax.lax.map(lambda run: learner.network(run)(numbers), params)
 
 
 def outputs(
     learner: Learner, params: PyTree[Array], observations: Shaped[np.ndarray, "n ..."]
-) -> Float[np.ndarray, "lanes n outputs"] | Float[np.ndarray, "lanes n"]:
-    """Returns the outputs of every lane at some observations.
+) -> Float[np.ndarray, "runs n outputs"] | Float[np.ndarray, "runs n"]:
+    """Returns the raw outputs of every run at some observations.
 
-    Each shape is compiled once, so the pieces are filled up to few different sizes.
-
-    Args:
-        learner: The learner.
-        params: The parameters of every lane, stacked.
-        observations: Any number of observations.
+    Each shape is compiled once, so pieces are padded to few different sizes.
     """
     row = max(1, math.prod(observations.shape[1:]))
     size = int(np.clip(NUMBERS_AT_ONCE // row, FEW, MOST_AT_ONCE))
@@ -272,33 +309,23 @@ def outputs(
 
 
 def cosine(
-    v: Float[np.ndarray, "lanes states"], truth: Float[np.ndarray, " states"]
-) -> Float[np.ndarray, " lanes"]:
+    v: Float[np.ndarray, "runs states"], truth: Float[np.ndarray, " states"]
+) -> Float[np.ndarray, " runs"]:
     """Returns the cosine similarity of the logs, the paper's measure, which ignores scale.
 
     A vector of zeros has no direction, and its cosine is 0.
-
-    Args:
-        v: The learned vectors.
-        truth: The known vector.
     """
     return _directions(v) @ _directions(truth)
 
 
 def differences(
-    v: Float[np.ndarray, "lanes states"], truth: Float[np.ndarray, "*lanes states"], anchor: int
-) -> Float[np.ndarray, "lanes states"]:
-    """Returns the absolute differences of the logs, both shifted to 0 at the anchor.
-
-    Args:
-        v: The learned vectors.
-        truth: The known vector, or one for each learned one.
-        anchor: A state, usually a terminal one.
-    """
+    v: Float[np.ndarray, "runs states"], truth: Float[np.ndarray, "*runs states"], anchor: int
+) -> Float[np.ndarray, "runs states"]:
+    """Returns the absolute differences of the logs, both shifted to 0 at the anchor."""
     return np.abs((v - v[:, [anchor]]) - (truth - truth[..., [anchor]]))
 
 
-def _directions(v: Float[np.ndarray, "*lanes states"]) -> Float[np.ndarray, "*lanes states"]:
+def _directions(v: Float[np.ndarray, "*runs states"]) -> Float[np.ndarray, "*runs states"]:
     """Returns vectors of length 1. They are divided by their largest entry first: the squares of
     very small or very large numbers are 0 or infinity."""
     with np.errstate(invalid="ignore"):

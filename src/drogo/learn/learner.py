@@ -1,13 +1,13 @@
 """`Learner`: training as three pure functions, `init`, `step` and `value`.
 
-    learner = Learner(Drogo(numbers), network, optax.adam(1e-3))
+    learner = Learner(Objective(problem, method), network, optax.adam(1e-3))
     state = learner.init(network)
     batch = learner.batch(observations, next_observations, reward, terminated)
     state, loss = learner.step(state, batch)
     log_e = learner.value(state, observations)
 
-The numbers of a learner's objective are arrays, and its state holds arrays alone, so it can be
-jitted, mapped over seeds and settings, and scanned inside other people's programs.
+The numbers of a problem and a method are arrays, and the state holds arrays alone, so that all of
+this can be jitted, mapped over seeds and settings, and scanned inside other programs.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ import optax
 from jaxtyping import Array, Bool, Float, Int, PyTree, Shaped
 
 from drogo.learn.inputs import Inputs
-from drogo.learn.networks import AbstractNetwork, Custom, Features
-from drogo.learn.objectives import AbstractObjective, Numbers, Sample
+from drogo.learn.networks import AbstractNetwork, CustomNetwork, Features
+from drogo.learn.objective import Objective
 
 
 class State(eqx.Module):
@@ -33,10 +33,10 @@ class State(eqx.Module):
     target: PyTree[Array] | None
     """The parameters that give v(s'), or None where these are `params`."""
     optimiser: PyTree[Array]
-    update: Int[Array, "*lanes"]
+    update: Int[Array, "*runs"]
     """The number of updates so far."""
-    diverged_at: Int[Array, "*lanes"]
-    """The update that would have made a number infinite or NaN, or -1. Training stands still from
+    diverged_at: Int[Array, "*runs"]
+    """The update that would have made a number infinite or NaN, or -1. Training is frozen from
     there on, at the last finite parameters."""
 
 
@@ -57,65 +57,53 @@ class Batch(eqx.Module):
     terminal_reward: Float[Array, " n"]
     """The reward of the terminal state itself, where `terminated`."""
     weight: Float[Array, " n"]
-    """Sums to 1."""
+    """The weight of each transition. They sum to 1."""
     action: Int[Array, " n"] | None = None
-    """The actions that were taken, for objectives with an output for each."""
+    """The actions, for methods with a value for each."""
     log_default: Float[Array, " n"] | None = None
-    """The log of the default policy's probabilities of these actions, for the same objectives."""
+    """The log of the default policy's probabilities of these actions, for the same methods."""
     second_features: Features | None = None
-    """Features of an independent batch, for objectives that need one. None: those of `features`."""
+    """Features of an independent batch, for methods that need one; by default `features`."""
     second_weight: Float[Array, " n"] | None = None
     complete: bool = eqx.field(static=True, default=False)
     """Whether the batch holds all transitions there are."""
 
 
 class Learner(eqx.Module):
-    """An objective, a network, an optimiser, and how they work together.
+    """An objective, a network and an optimiser.
 
     Args:
-        objective: What is minimised.
+        objective: The problem and the method.
         network: The network, whose parameters serve only as a template; `init` takes the first
-            ones. Any callable equinox module from a batch to one number each.
+            ones. Any callable equinox module from a batch to its outputs.
         optimiser: An optax transformation. `step` passes `step_size` to it as an extra argument.
-        inputs: What is done to observations before the network sees them.
-        target_rate: Polyak rate of a target network for v(s'); 1 for none.
-        direct: Whether every transition gives the known value of its state as that of a terminal
-            state, to which the output is then fitted by least squares.
-        emphasis: The power of their residual by which states are weighed, if the objective is
-            separable and batches are complete.
+        inputs: The preprocessing of observations.
     """
 
-    objective: AbstractObjective
+    objective: Objective
     skeleton: AbstractNetwork
     optimiser: optax.GradientTransformationExtraArgs = eqx.field(static=True)
     inputs: Inputs
     target_rate: Float[Array, ""] | None
-    direct: bool = eqx.field(static=True)
-    emphasis: float = eqx.field(static=True)
 
     def __init__(
         self,
-        objective: AbstractObjective,
+        objective: Objective,
         network: eqx.Module,
         optimiser: optax.GradientTransformation,
         *,
         inputs: Inputs | None = None,
-        target_rate: float = 1.0,
-        direct: bool = False,
-        emphasis: float = 0.0,
     ):
         self.objective = objective
-        network = network if isinstance(network, AbstractNetwork) else Custom(network)  # pyright: ignore[reportArgumentType]
-        self.skeleton = eqx.filter(network, eqx.is_inexact_array, inverse=True)
+        self.skeleton = eqx.filter(_as_network(network), eqx.is_inexact_array, inverse=True)
         self.optimiser = optax.with_extra_args_support(optimiser)
         self.inputs = Inputs() if inputs is None else inputs
-        self.target_rate = None if target_rate == 1 else jnp.asarray(target_rate)
-        self.direct = direct
-        self.emphasis = emphasis if objective.separable else 0.0
+        rate = objective.method.target_rate
+        self.target_rate = None if rate in (None, 1) else jnp.asarray(rate)
 
-    def with_numbers(self, numbers: Numbers) -> Learner:
-        """Returns this learner with other numbers in its objective."""
-        return eqx.tree_at(lambda learner: learner.objective.numbers, self, numbers)
+    def with_objective(self, objective: Objective) -> Learner:
+        """Returns this learner with another objective of the same structure."""
+        return eqx.tree_at(lambda learner: learner.objective, self, objective)
 
     def network(self, params: PyTree[Array]) -> AbstractNetwork:
         """Returns the network with these parameters."""
@@ -127,8 +115,7 @@ class Learner(eqx.Module):
         Args:
             network: A network like the learner's own, or its parameters.
         """
-        if isinstance(network, eqx.Module) and not isinstance(network, AbstractNetwork):
-            network = Custom(network)  # pyright: ignore[reportArgumentType]
+        network = _as_network(network) if isinstance(network, eqx.Module) else network
         params = eqx.filter(network, eqx.is_inexact_array)
         target = None if self.target_rate is None else params
         zero = jnp.zeros((), dtype=jnp.int32)
@@ -148,8 +135,8 @@ class Learner(eqx.Module):
             observations: The observations that were left.
             next_observations: The observations that were reached.
             reward: The reward of each step.
-            terminated: Where the step reached a terminal state.
-            terminal_reward: The reward of these terminal states themselves; 0 unless given.
+            terminated: The steps that reached a terminal state.
+            terminal_reward: The reward of these terminal states themselves; 0 by default.
         """
         n = len(observations)
         zero = jnp.zeros(n) if terminal_reward is None else terminal_reward
@@ -170,7 +157,7 @@ class Learner(eqx.Module):
         return self.objective.log_e(self.output(state.params, observations))
 
     def output(self, params: PyTree[Array], observations: Shaped[Array, "n ..."]) -> Array:
-        """Returns the bare outputs of the network at some observations."""
+        """Returns the raw outputs of the network at some observations."""
         return self.network(params)(self.inputs(observations))
 
     def step(
@@ -205,8 +192,8 @@ class Learner(eqx.Module):
         good = finite & (state.diverged_at < 0)
         moved = State(params, target, optimiser, state.update + 1, state.diverged_at)
         at = jnp.where(state.diverged_at < 0, state.update, state.diverged_at)
-        stopped = State(state.params, state.target, state.optimiser, state.update + 1, at)
-        return jax.tree.map(lambda new, old: jnp.where(good, new, old), moved, stopped), loss
+        frozen = State(state.params, state.target, state.optimiser, state.update + 1, at)
+        return jax.tree.map(lambda new, old: jnp.where(good, new, old), moved, frozen), loss
 
     def loss(
         self, network: AbstractNetwork, batch: Batch, target: AbstractNetwork | None = None
@@ -219,14 +206,14 @@ class Learner(eqx.Module):
             target: The network that gives v(s'), if it is another one.
         """
         outputs = network.values(batch.features)
-        if self.direct:
+        if self.objective.method.needs_solution:
             next_outputs = outputs  # not used, since every value is given
         elif batch.next_features is not None:
             next_outputs = (target or network).values(batch.next_features)
         else:
             next_outputs = outputs if target is None else target.values(batch.features)
         second = None if batch.second_features is None else network.values(batch.second_features)
-        return self.loss_of_outputs(outputs, next_outputs, batch, second, network.held())
+        return self.loss_of_outputs(outputs, next_outputs, batch, second, network.extra())
 
     def loss_of_outputs(
         self,
@@ -234,72 +221,48 @@ class Learner(eqx.Module):
         next_outputs: Array,
         batch: Batch,
         second: Array | None = None,
-        held: Array | None = None,
+        extra: Array | None = None,
     ) -> Float[Array, ""]:
-        """Returns the weighted mean loss of a batch, given the outputs at its features.
+        """Returns the weighted mean loss of a batch, given the raw outputs at its features.
 
         Args:
             outputs: The outputs at `batch.features`.
             next_outputs: The outputs at `batch.next_features`, or again at `batch.features`.
             batch: The transitions.
             second: The outputs at `batch.second_features`, if it has any.
-            held: The numbers that are trained beside the network, if there are any.
+            extra: The numbers that are trained beside the network, if there are any.
         """
         objective = self.objective
-        own_outputs = outputs if batch.state is None else outputs[batch.state]
-        output = objective.at_action(own_outputs, batch.action)
+        at_state = outputs if batch.state is None else outputs[batch.state]
+        output = objective.at_action(at_state, batch.action)
         next_output = next_outputs if batch.next_state is None else next_outputs[batch.next_state]
         next_output = objective.next_output(next_output, batch.terminated, batch.terminal_reward)
-        if self.direct:
-            return batch.weight @ ((output - next_output) / objective.numbers.scale) ** 2 / 2
-        log_cost = self.log_cost(batch)
-        squared_norm = jnp.zeros(())
-        if objective.needs_second_batch:
+        moment = jnp.zeros(())
+        if objective.needs_moment:
             weight = batch.weight if batch.second_weight is None else batch.second_weight
-            squared_norm = objective.second_moment(
-                own_outputs if second is None else second, weight
-            )
-
-        def for_each(number: Array) -> Array:
-            return jnp.broadcast_to(number, log_cost.shape + number.shape)
-
-        moments, held = for_each(squared_norm), None if held is None else for_each(held)
-        rest = (next_output, Sample(log_cost, batch.terminated, moments, held))
-        weight = batch.weight
-        if self.emphasis > 0 and batch.complete:
-            slopes = self.slopes(jax.lax.stop_gradient(output), *rest)
-            weight = weight * emphasise(slopes, batch, outputs.shape[0], self.emphasis)
-        return weight @ jax.vmap(objective.loss)(output, *rest)
-
-    def slopes(
-        self, output: Float[Array, " n"], next_output: Float[Array, " n"], sample: Sample
-    ) -> Float[Array, " n"]:
-        """Returns the derivative of the loss of each transition with respect to `output`.
-
-        Args:
-            output: The outputs at s, for the actions that were taken.
-            next_output: The outputs at s', with terminal states treated as the objective demands.
-            sample: The rest of each transition.
-        """
-        return jax.vmap(jax.grad(self.objective.loss))(output, next_output, sample)
+            moment = objective.moment(at_state if second is None else second, weight)
+        rest = (next_output, self.log_cost(batch), batch.terminated, moment, extra)
+        weight, power = batch.weight, objective.method.emphasis
+        if power and batch.complete and objective.method.separable:
+            slopes = objective.slopes(jax.lax.stop_gradient(output), *rest)
+            weight = weight * _emphasis(slopes, batch, outputs.shape[0], power)
+        return weight @ objective.losses(output, *rest)
 
     def log_cost(self, batch: Batch) -> Float[Array, " n"]:
-        """Returns -r / lam of each transition, less the log of the default policy if given."""
-        log_cost = -batch.reward / self.objective.numbers.lam
+        """Returns -r / lam of each transition, minus the log of the default policy if given."""
+        log_cost = -batch.reward / self.objective.problem.lam
         return log_cost if batch.log_default is None else log_cost - batch.log_default
 
 
-def emphasise(
+def _as_network(network: Any) -> AbstractNetwork:
+    return network if isinstance(network, AbstractNetwork) else CustomNetwork(network)
+
+
+def _emphasis(
     slopes: Float[Array, " n"], batch: Batch, states: int, power: float
 ) -> Float[Array, " n"]:
     """Returns a factor for each transition: the residual of the state that it leaves, relative to
     the average residual, to a power.
-
-    Args:
-        slopes: The derivative of each transition's loss; its mean over a state is the residual.
-        batch: The transitions, all there are.
-        states: The number of states.
-        power: The power.
     """
     assert batch.state is not None
     total = jax.ops.segment_sum(batch.weight * slopes, batch.state, states)
@@ -307,22 +270,3 @@ def emphasise(
     residual = jnp.abs(total) / jnp.maximum(share, 1e-12)
     mean = share @ residual
     return ((residual / jnp.maximum(mean, 1e-12)) ** power)[batch.state]
-
-
-def scale_by_step_size() -> optax.GradientTransformationExtraArgs:
-    """Returns the last part of an optimiser whose step size is an argument of every update.
-
-    A schedule then needs no place in the compiled program, and another one compiles nothing.
-    """
-
-    def update(
-        updates: optax.Updates,
-        state: optax.OptState,
-        params: optax.Params | None = None,
-        *,
-        step_size: Any = None,
-        **extra: Any,
-    ) -> tuple[optax.Updates, optax.OptState]:
-        return jax.tree.map(lambda change: -step_size * change, updates), state
-
-    return optax.GradientTransformationExtraArgs(optax.init_empty_state, update)

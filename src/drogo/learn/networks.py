@@ -1,8 +1,8 @@
-"""Networks: from a batch of observations to one number for each, or to one for each action.
+"""Networks: from a batch of observations to one number for each, or to several.
 
 A network has two parts: `features`, which has no parameters, and `values`, which has all of them.
-Where the same table of observations is shown again and again, `of_table` computes its features
-once. Any other equinox module takes part through `Custom`.
+Where every update evaluates the same table of observations, `of_table` computes its features once.
+Any other equinox module takes part through `CustomNetwork`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import abc
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
@@ -46,16 +46,15 @@ class AbstractNetwork(eqx.Module):
     def values(self, features: Features) -> Float[Array, "n ..."]:
         """Returns the outputs for each observation: one number, or a row of them."""
 
-    def held(self) -> Float[Array, ...] | None:
-        """Returns numbers that are trained beside the network and that its objective asks for, such
-        as an eigenvalue; None unless a network has such."""
+    def extra(self) -> Float[Array, ...] | None:
+        """Returns numbers that are trained beside the network, such as an eigenvalue, or None."""
         return None
 
     def __call__(self, inputs: Shaped[Array, "n ..."]) -> Float[Array, "n ..."]:
         return self.values(self.features(inputs))
 
 
-class Holding(AbstractNetwork):
+class WithExtra(AbstractNetwork):
     """A network, and numbers that are trained beside it."""
 
     network: AbstractNetwork
@@ -73,12 +72,12 @@ class Holding(AbstractNetwork):
     def values(self, features: Features) -> Float[Array, "n ..."]:
         return self.network.values(features)
 
-    def held(self) -> Float[Array, ...]:
+    def extra(self) -> Float[Array, ...]:
         return self.numbers
 
 
-class Table(AbstractNetwork):
-    """The outputs of each state. The inputs are rows of the table; beyond its end is NaN."""
+class TableNetwork(AbstractNetwork):
+    """A table of outputs. The inputs are its rows; rows beyond its end give NaN."""
 
     table: Float[Array, "states ..."]
 
@@ -86,11 +85,11 @@ class Table(AbstractNetwork):
         return self.table.at[features].get(mode="fill", fill_value=jnp.nan)
 
 
-class MLP(AbstractNetwork):
+class DenseNetwork(AbstractNetwork):
     """Layers of rectified units and a linear output, on the flattened observation.
 
-    With `frequencies`, its numbers have Fourier features. Without these, values leak through thin
-    walls. With `leak`, units that are off have this slope, so that none is off for good.
+    Fourier features (`frequencies`) keep values from leaking through thin walls. With `leak`, units
+    that are off have this slope, so that none is off for good.
     """
 
     layers: tuple[eqx.nn.Linear, ...]
@@ -117,13 +116,9 @@ class MLP(AbstractNetwork):
     def values(self, features: Float[Array, "n size"]) -> Float[Array, "n ..."]:
         return dense(self.layers, features, self.leak)
 
-    def numbers(self) -> tuple[Layer, ...]:
-        """Returns the numbers of its layers."""
-        return tuple(Layer(layer.weight, layer.bias) for layer in self.layers)
 
-
-class Custom(AbstractNetwork):
-    """A user's own equinox module."""
+class CustomNetwork(AbstractNetwork):
+    """An equinox module of the user's own."""
 
     module: Callable[[Array], Array]
 
@@ -132,8 +127,8 @@ class Custom(AbstractNetwork):
 
 
 def fourier(inputs: Float[Any, "n ..."], frequencies: int) -> Float[Any, "n size"]:
-    """Flattens observations, and joins each number x by sin(pi k x) and cos(pi k x) for k up to
-    `frequencies`. In NumPy or in JAX, as it came."""
+    """Flattens observations and appends sin(pi k x) and cos(pi k x) of each number x for k up to
+    `frequencies`, in NumPy or in JAX."""
     library = np if isinstance(inputs, np.ndarray) else jnp
     x = inputs.reshape(len(inputs), math.prod(inputs.shape[1:]))
     if not frequencies:
@@ -141,18 +136,6 @@ def fourier(inputs: Float[Any, "n ..."], frequencies: int) -> Float[Any, "n size
     k = np.pi * library.arange(1, frequencies + 1, dtype=x.dtype)
     angles = (x[:, :, None] * k[None, None, :]).reshape(len(x), x.shape[1] * frequencies)
     return library.concatenate([x, library.sin(angles), library.cos(angles)], axis=1)
-
-
-class Layer(NamedTuple):
-    """The numbers of a linear layer. JAX takes a tuple apart faster than a module, which matters
-    where a small network is called often."""
-
-    weight: Float[Any, "out in"]
-    bias: Float[Any, " out"]
-
-    @property
-    def out_features(self) -> int:
-        return len(self.bias)
 
 
 def dense_layers(
@@ -164,14 +147,12 @@ def dense_layers(
     return tuple(eqx.nn.Linear(fan_in, fan_out, key=k) for fan_in, fan_out, k in pairs)
 
 
-def dense(
-    layers: Sequence[eqx.nn.Linear | Layer], x: Float[Any, "n size"], leak: float = 0.0
-) -> Float[Any, "n ..."]:
+def dense(layers: Sequence[Any], x: Float[Any, "n size"], leak: float = 0.0) -> Float[Any, "n ..."]:
     """Applies linear layers with rectified units between them, in NumPy or in JAX.
 
     Args:
-        layers: The layers.
-        x: What goes into the first one.
+        layers: Layers with a `weight`, a `bias` and `out_features`, as those of equinox.
+        x: The input of the first layer.
         leak: The slope of units that are off.
     """
 

@@ -1,9 +1,9 @@
-"""`Plan`: what of the data is used for what. Small worlds are used whole, large ones by batches.
+"""`Plan`: how the data are split between training and evaluation.
 
-There are three sizes of problems, told apart by the data:
+There are three sizes of data:
 
-- Every state was seen often and there are few: each distinct observation is evaluated once per
-  update (`whole`).
+- There are few states, and each was seen often: every update evaluates each distinct observation
+  once (`whole`).
 - The data fit on the device: batches are gathered there.
 - They do not: batches are read from memory or from a file when they are needed (`streamed`).
 
@@ -18,10 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Int
 
-from drogo.config import Config
 from drogo.data import Transitions
 from drogo.errors import ArgumentError
-from drogo.learn.objectives import AbstractObjective
 
 BYTES_ON_DEVICE = 2**30
 """Bytes of observations that are kept on the device."""
@@ -31,14 +29,14 @@ BYTES_PER_CHUNK = 2**28
 """Bytes of streamed observations at a time."""
 HELD_OUT, MOST_HELD_OUT = 0.05, 10_000
 MOST_COMPARED = 20_000
-"""The most observations that are compared with a truth during training."""
+"""The largest number of observations that are compared with a truth during training."""
 BYTES_PER_LOG = 2**23
 """Bytes of observations that are evaluated at each logged update, where states do not repeat."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What of the data is used for what."""
+    """How the data are split between training and evaluation."""
 
     whole: bool
     """Whether each update evaluates the whole table of observations."""
@@ -57,24 +55,20 @@ class Plan:
     """The observations that are compared with a truth during training."""
 
 
-def make_plan(data: Transitions, objective: AbstractObjective, config: Config) -> Plan:
-    """Returns the plan for some transitions.
-
-    Args:
-        data: The transitions.
-        objective: What is minimised.
-        config: The settings of the fit.
-    """
+def make_plan(data: Transitions, batch_size: int | str | None, *, second: bool) -> Plan:
+    """Returns the plan for some transitions."""
     n, m, size = len(data), len(data.observations), data.observations.nbytes
-    second = objective.needs_second_batch
     streamed = size > BYTES_ON_DEVICE
     if streamed and second:
         raise ArgumentError(
-            f"objective {config.objective!r} needs a second batch for each update, and data of "
-            f"{size / 2**30:.1f} GiB are read one batch at a time. Use objective='drogo', or fewer "
-            "transitions."
+            "this method needs a second batch for each update, and data of "
+            f"{size / 2**30:.1f} GiB are read one batch at a time. Use drogo.Drogo(), or fewer "
+            "transitions.",
+            argument="method",
         )
-    few = m <= (3 if second else 2) * min(config.batch_size, n)
+    few = batch_size == "all"
+    if isinstance(batch_size, int):
+        few = m <= (3 if second else 2) * min(batch_size, n)
     if data.repeats and size <= BYTES_IN_RESULT:
         rows, everything = np.arange(n), np.arange(m)
         return Plan(few, streamed, True, rows, rows[:0], everything, everything)

@@ -1,31 +1,27 @@
-"""Rollouts that follow a learned map, and what they tell of its values.
+"""Rollouts that follow a learned map, and the estimates of its values that they give.
 
-The value is `v(s) = log E[exp(sum of r/lam + terminal value/lam)]` over the default policy's
+The value is `v(s) = log E[exp(sum of r/lam + terminal reward/lam)]` over the default policy's
 episodes from s. Rollouts that follow the learned map estimate it without bias: in each state
-several actions are tried, one is chosen in proportion to what the map promises of it, and the
-weight of the rollout is multiplied by what all of them promise together over what the state
-promised. If the map is right, and every action is tried and has one outcome, this quotient is 1
-everywhere. Otherwise the weights say by how much it is wrong, and how well that is known. Rollouts
-of small weight are
-replaced by copies of others on the way (a particle filter), which leaves the estimate unbiased.
+several actions are tried, one is sampled in proportion to its value, and the weight of the rollout
+is multiplied by the sum of all their values over the value of the state. If the map is right, and
+every action is tried and has one outcome, this quotient is 1 everywhere. Otherwise the weights show
+the error, and their spread how well it is known. Rollouts of small weight are replaced by copies of
+others on the way (a particle filter), which leaves the estimate unbiased.
 
-A rollout does not go where the map promises little, so a map that is much too low in one place
-hides what lies behind it. Therefore one action that was not chosen is followed one step further in
-every step. What the actions that were not chosen turn out to promise beyond their values, and what
-the chosen one does, are two estimates of the same mean: the one takes all actions alike and weighs
-them, the other takes them as rollouts do. If the first exceeds the second, rollouts have missed
-something: to first order, the value of the start is higher by that much. The interval is then not
-believed.
+A rollout does not go where the map is low, so a map that is much too low in one place hides what
+lies behind it. Therefore one action that was not chosen is followed one step further in every step.
+The gains of the actions that were not chosen, and those of the chosen ones, are two estimates of
+the same mean: the first takes all actions alike and weighs them, the second takes them as rollouts
+do. If the first exceeds the second, rollouts have missed something: to first order, the value of
+the start is higher by that much. The interval is then not believed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from jaxtyping import Bool, Float, Int
 from scipy.special import (
     logsumexp,
@@ -64,70 +60,48 @@ class Groups(NamedTuple):
         return Groups(*(np.concatenate(parts, axis=1) for parts in zip(self, more, strict=True)))
 
 
-@dataclass(frozen=True)
 class Walk:
     """Rollouts that follow a map.
 
     Args:
         sim: The environment.
-        values: The map.
-        lam: The temperature.
-        candidates: How many actions are tried, if they are continuous.
-        steps: The most steps.
+        one: The map: its `values`, `lam`, `default_policy` and `same_rewards`.
+        effort: The `candidates` and `steps` of a rollout.
         rng: The random numbers.
-        default_policy: The probability of each action, if the environment does not know it.
-        same_rewards: Whether it is an error if the actions of a state have different rewards.
     """
 
-    sim: Simulator
-    values: Values
-    lam: float
-    candidates: int
-    steps: int
-    rng: np.random.Generator
-    default_policy: npt.ArrayLike | None = None
-    same_rewards: bool = False
+    def __init__(self, sim: Simulator, one: Any, effort: Any, rng: np.random.Generator) -> None:
+        self.sim, self.one, self.rng = sim, one, rng
+        self.candidates, self.steps = effort.candidates, effort.steps
 
-    def promises(
+    def action_values(
         self, states: np.ndarray
     ) -> tuple[np.ndarray, Float[np.ndarray, "n k"], Float[np.ndarray, "n k"], np.ndarray]:
-        """Tries actions in each state.
-
-        Returns:
-            The states that they lead to (n, k), the log of what the map promises of each, the
-            values there, and which of them are terminal.
-        """
+        """Tries actions in each state."""
         actions, log_share = self.sim.candidates(states, self.candidates, self.rng)
-        if self.default_policy is not None:
+        if self.one.default_policy is not None:
             with np.errstate(divide="ignore"):
-                log_share = np.broadcast_to(np.log(self.default_policy), log_share.shape)
+                log_share = np.broadcast_to(np.log(self.one.default_policy), log_share.shape)
         n, k = log_share.shape
         flat = actions.reshape(n * k, *actions.shape[2:])
         after = self.sim.step(np.repeat(states, k, axis=0), flat, self.rng)
-        if self.same_rewards and np.ptp(after.reward.reshape(n, k), axis=1).max() > SAME:
+        if self.one.same_rewards and np.ptp(after.reward.reshape(n, k), axis=1).max() > SAME:
             raise ArgumentError(
-                "the reward depends on the action, and a fit with scaled=False then learns other "
-                "values than those of rollouts. Use scaled=True."
+                "the reward depends on the action, and a method with scaled=False then learns "
+                "other values than those of rollouts. Use scaled=True."
             )
         live = ~after.terminated
-        v = after.terminal_reward / self.lam
+        v = after.terminal_reward / self.one.lam
         if live.any():
-            v[live] = self.values(after.observations[live])
-        promised = log_share + (after.reward / self.lam + v).reshape(n, k)
+            v[live] = self.one.values(after.observations[live])
+        log_q = log_share + (after.reward / self.one.lam + v).reshape(n, k)
         arrived = after.states.reshape(n, k, *after.states.shape[1:])
-        return arrived, promised, v.reshape(n, k), after.terminated.reshape(n, k)
+        return arrived, log_q, v.reshape(n, k), after.terminated.reshape(n, k)
 
     def weights(
         self, states: np.ndarray, claimed: Float[np.ndarray, " starts"], groups: int, size: int
     ) -> Groups:
-        """Rolls out groups of rollouts from each of some states.
-
-        Args:
-            states: The states to start in.
-            claimed: The map's values there.
-            groups: The number of groups from each start.
-            size: The number of rollouts in each group.
-        """
+        """Rolls out groups of rollouts from each of some states."""
         shape = (len(states) * groups, size)
         at = np.repeat(states, groups * size, axis=0)
         v = np.repeat(claimed, groups * size)
@@ -138,13 +112,13 @@ class Walk:
             live = np.flatnonzero(~over)
             if not live.size:
                 break
-            arrived, promised, values, terminal = self.promises(at[live])
-            together = np.asarray(logsumexp(promised, axis=1))
+            arrived, log_q, values, terminal = self.action_values(at[live])
+            together = np.asarray(logsumexp(log_q, axis=1))
             log_weight[live] += together - v[live]
             surprise[live] -= others[live] * _gain(together - v[live])
-            one = (np.arange(live.size), _drawn(promised, self.rng))
-            others[live] = -np.expm1(promised[one] - together)
-            surprise[live] += self.surprises(arrived, promised, values, terminal, one[1])
+            one = (np.arange(live.size), _sampled(log_q, self.rng))
+            others[live] = -np.expm1(log_q[one] - together)
+            surprise[live] += self.surprises(arrived, log_q, values, terminal, one[1])
             at[live], v[live], over[live] = arrived[one], values[one], terminal[one]
             kept, log_weight, total = _resampled(log_weight.reshape(shape), total, self.rng)
             at, v, over = at[kept], v[kept], over[kept]
@@ -158,34 +132,22 @@ class Walk:
     def surprises(
         self,
         arrived: np.ndarray,
-        promised: Float[np.ndarray, "n k"],
+        log_q: Float[np.ndarray, "n k"],
         values: Float[np.ndarray, "n k"],
         terminal: Bool[np.ndarray, "n k"],
         chosen: Int[np.ndarray, " n"],
     ) -> Float[np.ndarray, " n"]:
-        """Follows one action that was not chosen in each state one step further.
-
-        Args:
-            arrived: Where each action led.
-            promised: The log of what the map promises of each.
-            values: The map's value there.
-            terminal: Which of them are terminal.
-            chosen: The action that the rollout takes.
-
-        Returns:
-            What this would add to that which all actions promise together, as a share of it and
-            for all actions that were not chosen.
-        """
-        rows, count = np.arange(len(chosen)), promised.shape[1]
+        """Follows one action that was not chosen in each state one step further."""
+        rows, count = np.arange(len(chosen)), log_q.shape[1]
         rise = np.zeros(len(chosen))
         if count == 1:
             return rise
         other = (chosen + self.rng.integers(1, count, size=chosen.size)) % count
-        some = np.flatnonzero(~terminal[rows, other] & np.isfinite(promised[rows, other]))
+        some = np.flatnonzero(~terminal[rows, other] & np.isfinite(log_q[rows, other]))
         if some.size:
             one = (some, other[some])
-            share = np.exp(promised[one] - np.asarray(logsumexp(promised[some], axis=1)))
-            further = np.asarray(logsumexp(self.promises(arrived[one])[1], axis=1))
+            share = np.exp(log_q[one] - np.asarray(logsumexp(log_q[some], axis=1)))
+            further = np.asarray(logsumexp(self.action_values(arrived[one])[1], axis=1))
             rise[some] = (count - 1) * share * _gain(further - values[one])
         return rise
 
@@ -196,8 +158,8 @@ class Walk:
             live = np.flatnonzero(~over)
             if not live.size:
                 break
-            arrived, promised, _, terminal = self.promises(at[live])
-            one = (np.arange(live.size), promised.argmax(axis=1))
+            arrived, log_q, _, terminal = self.action_values(at[live])
+            one = (np.arange(live.size), log_q.argmax(axis=1))
             at[live], over[live] = arrived[one], terminal[one]
         return over
 
@@ -212,11 +174,13 @@ def _log_mean(logs: Float[np.ndarray, "n k"]) -> Float[np.ndarray, " n"]:
     return np.asarray(logsumexp(logs, axis=1)) - np.log(logs.shape[1])
 
 
-def _drawn(log_chance: Float[np.ndarray, "n k"], rng: np.random.Generator) -> Int[np.ndarray, " n"]:
+def _sampled(
+    log_chance: Float[np.ndarray, "n k"], rng: np.random.Generator
+) -> Int[np.ndarray, " n"]:
     """Draws an index of each row in proportion to the exponentials of its numbers."""
     chance = np.exp(log_chance - log_chance.max(axis=1, keepdims=True)).cumsum(axis=1)
-    drawn = rng.random((len(chance), 1)) * chance[:, -1:]
-    return (drawn >= chance[:, :-1]).sum(axis=1)
+    mark = rng.random((len(chance), 1)) * chance[:, -1:]
+    return (mark >= chance[:, :-1]).sum(axis=1)
 
 
 def _resampled(
@@ -224,12 +188,7 @@ def _resampled(
     total: Float[np.ndarray, " groups"],
     rng: np.random.Generator,
 ) -> tuple[Int[np.ndarray, " n"], Float[np.ndarray, " n"], Float[np.ndarray, " groups"]]:
-    """Draws anew from the groups in which few rollouts have most of the weight.
-
-    Returns:
-        Which rollout each one becomes, the log weights, and the log of the mean weights that the
-        groups had before they were drawn from.
-    """
+    """Draws anew from the groups in which few rollouts have most of the weight."""
     groups, size = log_weight.shape
     kept = np.tile(np.arange(size), (groups, 1))
     mean = _log_mean(log_weight)
@@ -255,11 +214,6 @@ def interval(
 
     Weights have long tails. The interval therefore holds that of the mean by Student's distribution
     and that of the mean of numbers whose logarithms are normal (Cox's method).
-
-    Args:
-        measured: The weights of groups of rollouts.
-        claimed: The map's values at the starts.
-        level: The chance that an interval misses its value.
     """
     log_low, log_all, _ = measured
     groups = log_all.shape[1]

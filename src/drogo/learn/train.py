@@ -1,135 +1,94 @@
-"""The training loop: chunks of updates of all lanes, with logging, callbacks and checkpoints.
+"""The training loop: chunks of updates of all runs, with logging, callbacks and checkpoints.
 
-A *lane* is one network being trained: a seed under one point of a grid of settings.
+A *run* is the training of one network: one seed at one point of a sweep.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jaxtyping import Array, Bool, Float, Int
 
-from drogo.config import Config
 from drogo.device import to_device
 from drogo.learn import checkpoint
+from drogo.learn.batches import Batches
 from drogo.learn.checkpoint import Progress
-from drogo.learn.judge import Row
+from drogo.learn.judge import Judge, Row
 from drogo.learn.learner import Learner, State
-from drogo.learn.networks import Table
-from drogo.learn.objectives import Numbers
-from drogo.learn.plan import Plan
-from drogo.learn.sampling import DeviceData, Draw, Sampler
+from drogo.learn.networks import TableNetwork
+from drogo.learn.objective import Objective
+from drogo.learn.problem import Point
 
-LOGGED = 40
-"""The number of logged updates of a fit."""
 SECONDS_BETWEEN_CHECKPOINTS = 10.0
-STOP_AT_ERROR, STOP_AT_RESIDUAL = 0.1, 0.01
-"""The share of the tolerance below which all errors, or else all residuals, must be for a fit to
-stop early. At the tolerance itself, many small residuals may add up to a large error."""
-BLOCK = 1024
-"""How many step sizes are computed at once."""
 PROGRAMS_KEPT = 8
 """Compiled programs hold memory, so only the last few are kept."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """What a callback is given at each logged update.
+    """The argument of a callback at each logged update.
 
     Args:
-        update: The number of updates done.
+        update: The number of updates so far.
         updates: The number of updates of the whole fit.
-        row: The newest row of the history, an array over lanes for each name.
-        seeds: The seed of each lane.
-        configs: The settings of each lane.
+        row: The newest row of the history, an array over runs for each name.
+        seeds: The seed of each run.
+        points: The settings of each run.
     """
 
     update: int
     updates: int
     row: Row
     seeds: list[int]
-    configs: list[Config]
+    points: list[Point]
 
 
 Callback = Callable[[Report], Any]
 """Called at each logged update. A callback that returns False stops the fit."""
 
 
-@runtime_checkable
-class Judging(Protocol):
-    """What measures the lanes of a fit, and says when they have converged."""
-
-    @property
-    def learner(self) -> Learner: ...
-
-    @property
-    def numbers(self) -> Numbers: ...
-
-    @property
-    def configs(self) -> list[Config]: ...
-
-    @property
-    def plan(self) -> Plan: ...
-
-    @property
-    def solution(self) -> Any: ...
-
-    def row(self, params: Any, losses: Float[np.ndarray, " lanes"]) -> Row: ...
-
-    def converged(
-        self, row: Mapping[str, np.ndarray], share: float = 1.0
-    ) -> Bool[np.ndarray, " lanes"]: ...
-
-
 @dataclass(frozen=True)
 class Training:
-    """Everything that stays the same while a fit is under way.
+    """Everything that stays the same during a fit.
 
     Args:
-        judge: Measures the lanes. It holds the transitions, the learner, and the numbers and
-            settings of each lane, which differ only in what is swept.
-        device_data: The data on the device.
-        sampler: Draws the batches.
-        seeds: The seeds. The lanes are all seeds of the first point of a grid, then of the next.
-        schedule: From numbers of updates to factors of the step size.
-        identity: What must agree for a checkpoint to belong to this fit.
+        judge: Measures the runs. It holds the transitions, the learner, and the objective and the
+            settings of each run.
+        batches: The source of the batches.
+        seeds: The seeds. The runs are all seeds of the first point of a sweep, then of the next.
+        identity: The settings and data that must agree for a checkpoint to belong to this fit.
     """
 
-    judge: Judging
-    device_data: DeviceData
-    sampler: Sampler
+    judge: Judge
+    batches: Batches
     seeds: list[int]
-    schedule: optax.Schedule
     identity: dict[str, Any]
 
     @property
     def updates(self) -> int:
-        return self.judge.configs[0].updates
+        """The number of updates of the whole fit."""
+        return self.judge.points[0].method.updates
 
     @cached_property
-    def factors(self) -> Float[np.ndarray, " updates"]:
-        """The factor of the step size at every update.
-
-        They are computed in blocks of one size, so that a longer fit compiles nothing.
-        """
-        blocks = [np.arange(k, k + BLOCK) for k in range(0, self.updates, BLOCK)]
-        with jax.numpy_dtype_promotion("standard"):  # optax mixes types
-            factors = [jax.vmap(self.schedule)(block) for block in blocks]
-        return np.concatenate(factors)[: self.updates]
+    def step_sizes(self) -> Float[np.ndarray, "updates runs"]:
+        """The step size of every run at every update."""
+        points = self.judge.points
+        factors = points[0].optimiser.step_sizes(self.updates)
+        return np.multiply.outer(factors, [point.optimiser.step_size for point in points])
 
     @property
-    def seed_of_lane(self) -> list[int]:
-        return self.seeds * (len(self.judge.configs) // len(self.seeds))
+    def seed_of_run(self) -> list[int]:
+        """The seed of each run."""
+        return self.seeds * (len(self.judge.points) // len(self.seeds))
 
 
 def train(
@@ -138,33 +97,24 @@ def train(
     path: str | Path | None = None,
     callbacks: Sequence[Callback] = (),
 ) -> Progress:
-    """Trains until the last update, until all lanes have converged, or until a callback says stop.
+    """Trains until the last update, until all runs have converged, or until a callback says stop.
 
-    A lane that has converged stands still while others go on, so that what becomes of a seed does
-    not depend on which other seeds are trained beside it.
-
-    Args:
-        training: What is trained.
-        progress: How far it is.
-        path: A checkpoint file. If it exists, training continues from it.
-        callbacks: Called at each logged update.
-
-    Returns:
-        The progress at the end.
+    A run that has converged is frozen while others go on, so that the result of a seed does not
+    depend on the other seeds.
     """
     path = None if path is None else Path(path)
     if path is not None and path.exists():
         progress = checkpoint.restore(path, training.identity, progress)
-    every = max(1, training.updates // LOGGED)
+    longest = training.batches.sampler.longest
+    every = max(1, training.updates // training.judge.logged)
     saved = time.monotonic()
     progress, going = _log_if_due(training, progress, every, callbacks)
     try:
         while going and progress.update < training.updates:
-            # Chunks end at logged updates, so a resumed run logs where an uninterrupted one does.
+            # Chunks end at logged updates, so a resumed fit logs where an uninterrupted one does.
             until_logged = every - progress.update % every
             left = training.updates - progress.update
-            count = min(training.sampler.longest, until_logged, left)
-            progress = _advance(training, progress, count)
+            progress = _advance(training, progress, min(longest, until_logged, left))
             progress, going = _log_if_due(training, progress, every, callbacks)
             if path is not None and time.monotonic() - saved > SECONDS_BETWEEN_CHECKPOINTS:
                 checkpoint.save(path, training.identity, progress)
@@ -183,66 +133,60 @@ def _log_if_due(
     due = update % every == 0 or update == training.updates
     if due and not progress.is_logged:
         since = update - int(progress.history["update"][-1]) if progress.history else 1
-        mean = np.full(len(judge.configs), np.nan)
+        mean = np.full(len(judge.points), np.nan)
         if progress.losses:
             mean = np.sum(progress.losses, axis=0) / since
         row = judge.row(progress.states.params, mean)
         progress = progress.with_row({"update": np.array(update), **row})
-        report = Report(update, training.updates, row, training.seed_of_lane, judge.configs)
+        report = Report(update, training.updates, row, training.seed_of_run, judge.points)
         answers = [callback(report) for callback in callbacks]  # every one of them is called
         if any(isinstance(answer, bool | np.bool_) and not answer for answer in answers):
             return progress, False
-    if not (_stops_early(training) and progress.is_logged):
+    if not progress.is_logged:
         return progress, True
-    return progress, not (_converged(training, progress) | (lost_at(progress) >= 0)).all()
+    return progress, not (judge.enough(progress.last_row) | _lost(judge, progress)).all()
 
 
-def _stops_early(training: Training) -> bool:
-    return training.judge.configs[0].stop_early and training.judge.plan.repeats
+def _lost(judge: Judge, progress: Progress) -> Bool[np.ndarray, " runs"]:
+    """Returns the runs that diverged, if nothing more is learned from going on with them."""
+    stops = judge.points[0].method.stop_early and judge.plan.repeats
+    return (diverged_at(progress) >= 0) & stops
 
 
-def _converged(training: Training, progress: Progress) -> Bool[np.ndarray, " lanes"]:
-    """Returns which lanes need no more updates, by the last row of the history. (Those that
-    diverged go on counting updates, so that the next row is reached.)"""
-    judge = training.judge
-    if not (_stops_early(training) and progress.history):
-        return np.zeros(len(judge.configs), dtype=bool)
-    share = STOP_AT_RESIDUAL if judge.solution is None else STOP_AT_ERROR
-    return judge.converged(progress.last_row, share)
-
-
-def lost_at(progress: Progress) -> Int[np.ndarray, " lanes"]:
-    """Returns the update at which each lane diverged, or -1.
+def diverged_at(progress: Progress) -> Int[np.ndarray, " runs"]:
+    """Returns the update at which each run diverged, or -1.
 
     A network may run away without a single infinite number. Its residuals are then infinite, which
     shows at the next logged update. (A residual that is not known is NaN, which is no divergence.)
     """
-    lost = np.asarray(progress.states.diverged_at)
+    first_bad = np.asarray(progress.states.diverged_at)
     runaway = np.isinf(np.stack(progress.history["violation"]))
     runaway |= ~np.isfinite(np.stack(progress.history["level"]))
     first = np.stack(progress.history["update"])[runaway.argmax(axis=0)]
-    return np.where((lost < 0) & runaway[-1], first, lost)
+    return np.where((first_bad < 0) & runaway[-1], first, first_bad)
 
 
 def _advance(training: Training, progress: Progress, count: int) -> Progress:
-    """Makes `count` updates of all lanes."""
-    judge, update, longest = training.judge, progress.update, training.sampler.longest
-    factors = np.zeros(longest)
-    factors[:count] = training.factors[update : update + count]
-    lane_sizes = np.array([config.step_size for config in judge.configs])
-    seed_of_lane = np.arange(len(judge.configs)) % len(training.seeds)
+    """Makes `count` updates of all runs."""
+    judge, update, sampler = training.judge, progress.update, training.batches.sampler
+    step_sizes = np.zeros((sampler.longest, len(judge.points)))
+    step_sizes[:count] = training.step_sizes[update : update + count]
+    seed_of_run = np.arange(len(judge.points)) % len(training.seeds)
+    # A run that diverged goes on counting updates, so that the next row is reached.
+    frozen = np.zeros(len(judge.points), dtype=bool)
+    if progress.history:
+        frozen = judge.enough(progress.last_row)
     leaves, structure = jax.tree.flatten(judge.learner)
     static = tuple(leaf for leaf in leaves if not isinstance(leaf, jax.Array | np.ndarray))
     run = _program(structure, static)
     states, losses = run(
         judge.learner,
-        judge.numbers,
+        judge.objectives,
         progress.states,
-        training.device_data,
-        training.sampler.draw(update, count),
-        to_device(np.multiply.outer(factors, lane_sizes), jnp.float32),
-        to_device(seed_of_lane),
-        to_device(~_converged(training, progress)),
+        training.batches.data,
+        sampler.draw(update, count),
+        to_device(step_sizes, jnp.float32),
+        to_device(np.where(frozen, -1, seed_of_run)),
         to_device(count),
     )
     return Progress(states, progress.history, (*progress.losses, np.asarray(losses)))
@@ -257,46 +201,46 @@ def _program(structure: Any, static_leaves: tuple[Any, ...]) -> Callable[..., An
 
 def _run(
     learner: Learner,
-    numbers: Numbers,
+    objectives: Objective,
     states: State,
-    device_data: DeviceData,
-    draws: Draw | None,
-    step_sizes: Float[Array, "longest lanes"],
-    seed_of_lane: Int[Array, " lanes"],
-    going: Bool[Array, " lanes"],
+    device_data: Any,
+    draws: Any,
+    step_sizes: Float[Array, "longest runs"],
+    seed_of_run: Int[Array, " runs"],
     count: Int[Array, ""],
-) -> tuple[State, Float[Array, " lanes"]]:
+) -> tuple[State, Float[Array, " runs"]]:
     """Makes `count` updates. The number is not a constant of the program, so that fits of any
-    length and with any schedule share one compiled program."""
+    length and with any schedule share one compiled program. A run without a seed (-1) is frozen."""
+    arrays, static = eqx.partition(objectives, eqx.is_array)
 
     def update(k: Array, carry: tuple[State, Array]) -> tuple[State, Array]:
         states, total = carry
 
-        def of_lane(
-            numbers: Numbers, state: State, seed: Array, going: Array, step_size: Array
-        ) -> Any:
+        def of_run(
+            numbers: Any, state: State, seed: Array, step_size: Array
+        ) -> tuple[State, Array]:
             def step() -> tuple[State, Array]:
-                mine = learner.with_numbers(numbers)
+                of_this = learner.with_objective(eqx.combine(numbers, static))
                 draw = jax.tree.map(lambda leaf: leaf[k, seed], draws)
-                return mine.step(state, device_data.batch(mine, draw), step_size)
+                return of_this.step(state, device_data.batch(of_this, draw), step_size)
 
-            def stand_still() -> tuple[State, Array]:
+            def stay() -> tuple[State, Array]:
                 loss = jax.eval_shape(step)[1]
                 return state, jnp.full(loss.shape, jnp.nan, loss.dtype)
 
-            return jax.lax.cond(going, step, stand_still)
+            return jax.lax.cond(seed >= 0, step, stay)
 
-        arguments = (numbers, states, seed_of_lane, going, step_sizes[k])
-        states, losses = over_lanes(learner, of_lane, arguments)
+        arguments = (arrays, states, seed_of_run, step_sizes[k])
+        states, losses = _over_runs(learner, of_run, arguments)
         return states, total + losses
 
-    return jax.lax.fori_loop(0, count, update, (states, jnp.zeros(len(seed_of_lane))))
+    return jax.lax.fori_loop(0, count, update, (states, jnp.zeros(len(seed_of_run))))
 
 
-def over_lanes(learner: Learner, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-    """Maps a function over lanes: all at once on an accelerator and for tables, one after another
-    for networks on a CPU, where that is as fast, keeps a lane in the cache, and makes its numbers
-    independent of the other lanes."""
-    if jax.default_backend() == "cpu" and not isinstance(learner.skeleton, Table):
+def _over_runs(learner: Learner, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    """Maps a function over runs: all at once on an accelerator and for tables, one after another
+    for networks on a CPU, where that is as fast, keeps a run in the cache, and makes its numbers
+    independent of the other runs."""
+    if jax.default_backend() == "cpu" and not isinstance(learner.skeleton, TableNetwork):
         return jax.lax.map(lambda packed: function(*packed), arguments)
     return jax.vmap(function)(*arguments)

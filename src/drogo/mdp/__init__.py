@@ -1,6 +1,6 @@
-"""Finite Markov decision processes: sparse, immutable, and checked when they are made."""
+"""Finite Markov decision processes: sparse, immutable, and validated."""
 
 from drogo.errors import MDPError
-from drogo.mdp.model import MDP, HasMDP, Outcomes
+from drogo.mdp.model import MDP, HasMDP, Outcomes, check_mdp
 
-__all__ = ["MDP", "HasMDP", "MDPError", "Outcomes"]
+__all__ = ["MDP", "HasMDP", "MDPError", "Outcomes", "check_mdp"]

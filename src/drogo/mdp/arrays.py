@@ -14,11 +14,12 @@ from scipy.sparse import csgraph
 from drogo.errors import MDPError
 
 Matrix = npt.ArrayLike | sp.sparray | sp.spmatrix
+Mask = Bool[np.ndarray, " states"]
 
 ROW_SUM_TOLERANCE = 1e-6
 """The rounding error of rows in single precision. Rows are normalised afterwards."""
 EXACT = 1e-12
-"""Rows whose sums differ from 1 by less keep their last bits."""
+"""Rows whose sums differ from 1 by less are not normalised, so that they keep their last bits."""
 ROUNDING = 1e-9
 """More than the rounding error of the rows of a policy in double precision."""
 
@@ -30,7 +31,7 @@ def frozen(array: np.ndarray) -> np.ndarray:
 
 
 def canonical(matrix: Any) -> sp.csr_array:
-    """Read-only CSR without explicit zeros or duplicates."""
+    """Returns a read-only CSR matrix without explicit zeros or duplicates."""
     matrix = sp.csr_array(matrix).astype(np.float64)
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
@@ -40,48 +41,49 @@ def canonical(matrix: Any) -> sp.csr_array:
 
 
 def as_floats(name: str, values: npt.ArrayLike) -> np.ndarray:
+    """Converts an argument to an array of doubles."""
     try:
         return np.array(values, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
-        raise MDPError(f"{name} is not an array of numbers: {error}") from None
+        raise _error(name, f"is not an array of numbers: {error}") from None
 
 
 def as_matrices(P: Any) -> tuple[sp.csr_array, ...]:
+    """Converts one matrix, or one per action, to sparse square matrices of one size."""
     parts = P if isinstance(P, Sequence) else [P]
     stack: list[Any] = [part if sp.issparse(part) else as_floats("P", part) for part in parts]
     if stack and stack[0].ndim != 2:  # one matrix as nested lists, or one array of all matrices
         array = as_floats("P", P)
         stack = list(array) if array.ndim == 3 else [array]
     if not stack:
-        raise MDPError("P is empty; expected one (states, states) matrix, or one per action.")
-    shape = stack[0].shape
-    for action, matrix in enumerate(stack):
-        if len(matrix.shape) != 2 or matrix.shape[0] != matrix.shape[1] or matrix.shape != shape:
-            raise MDPError(
-                f"P[{action}] has shape {matrix.shape}; expected square matrices of one size, "
-                f"here {(shape[0], shape[0]) if shape else '(states, states)'}."
-            )
-    names = [f"P[{action}]" if len(stack) > 1 else "P" for action in range(len(stack))]
-    return tuple(map(_as_csr, names, stack))
+        raise _error("P", "is empty; expected one (states, states) matrix, or one per action.")
+    for name, matrix in zip(_names(stack), stack, strict=True):
+        if matrix.ndim != 2 or not matrix.shape[0] == matrix.shape[1] == stack[0].shape[0]:
+            raise _error(name, f"has shape {matrix.shape}; expected square matrices of one size.")
+    return tuple(map(_as_csr, _names(stack), stack))
+
+
+def _names(matrices: Sequence[Any]) -> list[str]:
+    return [f"P[{action}]" for action in range(len(matrices))] if len(matrices) > 1 else ["P"]
 
 
 def _as_csr(name: str, matrix: Any) -> sp.csr_array:
-    """Converts a matrix, after checking that a sparse one has no entry outside of it.
+    """Converts a matrix, after checking that all entries of a sparse one are inside of it.
 
-    SciPy's compiled functions believe the indices of a matrix: they read and write where these say.
+    The compiled functions of SciPy do not check indices, and would read and write out of bounds.
     """
     if not sp.issparse(matrix):
         return sp.csr_array(matrix)
     try:
         if matrix.format in ("csr", "csc", "bsr"):
             matrix.check_format(full_check=True)
-        else:  # a new matrix is checked by SciPy
+        else:  # SciPy checks a new matrix.
             entries = matrix.tocoo()
             matrix = sp.coo_array((entries.data, entries.coords), shape=matrix.shape)
         if matrix.dtype.kind not in "biuf":
             raise ValueError(f"its entries are of type {matrix.dtype}")
     except (ValueError, TypeError, IndexError) as error:
-        raise MDPError(f"{name} is not a proper sparse matrix: {error}.") from error
+        raise _error(name, f"is not a proper sparse matrix: {error}.") from error
     return sp.csr_array(matrix)
 
 
@@ -95,42 +97,37 @@ def as_indices(name: str, states: npt.ArrayLike, n: int) -> Int[np.ndarray, " so
         _check_shape(name, array, (n,))
         return np.flatnonzero(array)
     if array.size and not np.issubdtype(array.dtype, np.integer):
-        raise MDPError(
-            f"{name} must be a boolean mask or a list of state indices, not {array.dtype}."
-        )
+        raise _error(name, f"must be a mask of booleans or a list of states, not {array.dtype}.")
     indices = array.astype(np.int64).ravel()
     outside = indices[(indices < 0) | (indices >= n)]
     if outside.size:
-        raise MDPError(f"{name} names state {outside[0]}, but states run from 0 to {n - 1}.")
+        raise _error(name, f"names state {outside[0]}, but states run from 0 to {n - 1}.")
     return indices
 
 
-def as_mask(terminal: npt.ArrayLike, n: int) -> Bool[np.ndarray, " states"]:
+def as_mask(terminal: npt.ArrayLike, n: int) -> Mask:
+    """Converts the terminal states to a mask."""
     indices = as_indices("terminal", terminal, n)
     if np.unique(indices).size < indices.size:
-        raise MDPError(
-            "terminal names a state twice. If it is a mask of 0 and 1, give booleans instead."
-        )
+        remedy = "If it is a mask of 0 and 1, give booleans instead."
+        raise _error("terminal", "names a state twice.", remedy)
     return np.isin(np.arange(n), indices)
 
 
-def as_probabilities(
-    matrices: Sequence[sp.csr_array], terminal: Bool[np.ndarray, " states"]
-) -> Iterator[sp.csr_array]:
+def as_probabilities(matrices: Sequence[sp.csr_array], terminal: Mask) -> Iterator[sp.csr_array]:
     """Checks that rows are distributions, normalises them, and empties those of terminal states."""
-    for action, matrix in enumerate(matrices):
-        name = f"P[{action}]" if len(matrices) > 1 else "P"
+    for name, matrix in zip(_names(matrices), matrices, strict=True):
         rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
         wrong = np.flatnonzero(~terminal[rows] & ~(np.isfinite(matrix.data) & (matrix.data >= 0)))
         if wrong.size:
-            k = wrong[0]
-            problem = "is negative" if np.isfinite(matrix.data[k]) else "is not finite"
-            raise MDPError(
-                f"{name}[{rows[k]}, {matrix.indices[k]}] = {matrix.data[k]} {problem}; "
-                "transition probabilities must lie in [0, 1]."
-            )
+            row, column, value = rows[wrong[0]], matrix.indices[wrong[0]], matrix.data[wrong[0]]
+            problem = f"is {value}; transition probabilities must be finite and not negative."
+            raise _error(f"{name}[{row}, {column}]", problem)
         sums = np.asarray(matrix.sum(axis=1), dtype=np.float64).ravel()
-        _check_sums(name, sums, terminal, " Normalise these rows, or mark the states as terminal.")
+        wrong = np.flatnonzero((np.abs(sums - 1) > ROW_SUM_TOLERANCE) & ~terminal)
+        if wrong.size:
+            problem = f"does not sum to 1 in {_name_states(wrong)} (1 {sums[wrong[0]] - 1:+.3g})."
+            raise _error(name, problem, "Normalise these rows, or mark the states as terminal.")
         exact = np.abs(sums - 1) < EXACT
         factor = 1 / np.where(exact | terminal, 1.0, sums)
         data = np.where(terminal[rows], 0.0, matrix.data * factor[rows])
@@ -138,110 +135,108 @@ def as_probabilities(
 
 
 def as_reward(
-    r: npt.ArrayLike, terminal: Bool[np.ndarray, " states"], labels: Sequence[Any]
+    r: npt.ArrayLike, terminal: Mask, labels: Sequence[Any]
 ) -> Float[np.ndarray, " states"]:
+    """Converts the rewards, which must be finite."""
     reward = as_floats("r", r)
     _check_shape("r", reward, terminal.shape)
     wrong = np.flatnonzero(~np.isfinite(reward))
     if wrong.size:
-        raise MDPError(
-            f"r is {reward[wrong[0]]} in {_name_states(wrong, labels)}; rewards must be finite."
-        )
+        place = _name_states(wrong, labels)
+        raise _error("r", f"is {reward[wrong[0]]} in {place}; rewards must be finite.")
     return reward
 
 
-def as_start(
-    start: int | npt.ArrayLike | None, terminal: Bool[np.ndarray, " states"]
-) -> Float[np.ndarray, " states"]:
+def as_start(start: int | npt.ArrayLike | None, terminal: Mask) -> Float[np.ndarray, " states"]:
+    """Converts a state, or a distribution over states, to a distribution."""
     if start is None:
         allowed = terminal if terminal.all() else ~terminal
         return allowed / allowed.sum()
     array = np.asarray(start)
     if array.ndim == 0 and np.issubdtype(array.dtype, np.integer):
         if not 0 <= array < terminal.size:
-            raise MDPError(f"start = {array}, but states run from 0 to {terminal.size - 1}.")
+            raise _error("start", f"is {array}, but states run from 0 to {terminal.size - 1}.")
         return np.eye(1, terminal.size, int(array))[0]
     distribution = as_floats("start", start)
     _check_shape("start", distribution, terminal.shape)
-    if not np.isfinite(distribution).all() or (distribution < 0).any():
-        raise MDPError("start must be a probability distribution; it has negative or NaN entries.")
-    if abs(distribution.sum() - 1) > ROW_SUM_TOLERANCE:
-        raise MDPError(f"start must sum to 1; it sums to {distribution.sum():.6g}.")
-    return _normalised(distribution)
+    return _distributions("start", distribution[None], np.zeros(1, dtype=bool), ROW_SUM_TOLERANCE)[
+        0
+    ]
 
 
 def as_policy(
-    policy: npt.ArrayLike | None, actions: int, terminal: Bool[np.ndarray, " states"]
+    policy: npt.ArrayLike | None, actions: int, terminal: Mask
 ) -> Float[np.ndarray, "states actions"]:
+    """Converts the default policy, which is uniform by default."""
     shape = (terminal.size, actions)
     if policy is None:
         return np.full(shape, 1 / actions)
     array = as_floats("default_policy", policy)
     _check_shape("default_policy", array, shape)
-    wrong = np.flatnonzero(~(np.isfinite(array) & (array >= 0)).all(axis=1))
+    tolerance = ROW_SUM_TOLERANCE if np.asarray(policy).dtype == np.float32 else ROUNDING
+    return _distributions("default_policy", array, terminal, tolerance)
+
+
+def _distributions(
+    name: str, rows: np.ndarray, terminal: np.ndarray, tolerance: float
+) -> np.ndarray:
+    """Normalises rows to a sum of 1, except in terminal states. Rows that already have this sum,
+    but for rounding, keep their last bits."""
+    sums = rows.sum(axis=1)
+    signs = (np.isfinite(rows) & (rows >= 0)).all(axis=1)
+    wrong = np.flatnonzero(~signs | ~(terminal | (np.abs(sums - 1) <= tolerance)))
     if wrong.size:
-        raise MDPError(f"default_policy is negative or not finite in {_name_states(wrong)}.")
-    single = np.asarray(policy).dtype == np.float32
-    _check_sums(
-        "default_policy",
-        array.sum(axis=1),
-        terminal,
-        " Normalise these rows.",
-        tolerance=ROW_SUM_TOLERANCE if single else ROUNDING,
-    )
-    return np.where(terminal[:, None], array, _normalised(array))
+        place = f" in {_name_states(wrong)}" if len(rows) > 1 else ""
+        excess = f"1 {sums[wrong[0]] - 1:+.3g}"
+        raise _error(name, f"is negative, not finite, or sums to {excess}{place}.", "Normalise it.")
+    return rows / np.where(terminal | (np.abs(sums - 1) < EXACT), 1.0, sums)[:, None]
 
 
-def check_reachability(
-    P: sp.csr_array, terminal: Bool[np.ndarray, " states"], labels: Sequence[Any]
-) -> None:
-    """Checks by breadth-first search backwards that every state can reach a terminal state, unless
-    there is none."""
-    n = terminal.size
+def check_reachability(P: sp.csr_array, terminal: Mask, labels: Sequence[Any]) -> None:
+    """Checks that every state can reach a terminal state, unless there is none."""
     if not terminal.any():
         return
-    graph = sp.vstack([P.T, sp.csr_array(terminal[None].astype(np.float64))], format="csr")
-    graph.resize((n + 1, n + 1))  # One more node, which leads to every terminal state.
-    reached = csgraph.breadth_first_order(graph, n, return_predecessors=False)
-    stuck = np.setdiff1d(np.arange(n), reached)
+    entries = P.tocoo()
+    leads = leads_to(entries.row, entries.col, terminal.size, np.flatnonzero(terminal))
+    stuck = np.flatnonzero(~leads)
     if stuck.size:
         raise MDPError(
             f"{stuck.size} non-terminal state(s) cannot reach a terminal state under the default "
-            f"policy: {_name_states(stuck, labels)}. Their entry of log e would be minus infinity. "
-            "Remove them, or add a way out."
+            f"policy: {_name_states(stuck, labels)}. Their entry of log e would be minus infinity.",
+            remedy="Remove them, or add a way out.",
+            argument="P",
         )
+
+
+def leads_to(
+    row: Int[np.ndarray, " edges"],
+    column: Int[np.ndarray, " edges"],
+    n: int,
+    targets: Int[np.ndarray, " targets"],
+) -> Bool[np.ndarray, " n"]:
+    """Returns the nodes from which edges from `row` to `column` lead to one of `targets`."""
+    # One more node leads to all targets, and the search follows every edge backwards from it.
+    sources = np.concatenate([column, np.full(targets.size, n)])
+    reached = np.concatenate([row, targets])
+    graph = sp.csr_array((np.ones(sources.size), (sources, reached)), shape=(n + 1, n + 1))
+    leads = np.zeros(n + 1, dtype=bool)
+    leads[csgraph.breadth_first_order(graph, n, return_predecessors=False)] = True
+    return leads[:n]
+
+
+def _error(place: str, problem: str, remedy: str = "") -> MDPError:
+    """Returns an error about an argument, which `place` begins with."""
+    return MDPError(f"{place} {problem}", remedy=remedy, argument=place.partition("[")[0])
 
 
 def _check_shape(name: str, array: np.ndarray, shape: tuple[int, ...]) -> None:
     if array.shape != shape:
         axes = "(states,)" if len(shape) == 1 else "(states, actions)"
-        raise MDPError(f"{name} has shape {array.shape}; expected {axes} = {shape}.")
-
-
-def _check_sums(
-    name: str,
-    sums: np.ndarray,
-    terminal: np.ndarray,
-    remedy: str,
-    tolerance: float = ROW_SUM_TOLERANCE,
-) -> None:
-    wrong = np.flatnonzero((np.abs(sums - 1) > tolerance) & ~terminal)
-    if wrong.size:
-        raise MDPError(
-            f"{name}: the row of {_name_states(wrong)} does not sum to 1 "
-            f"(state {wrong[0]}: 1 {sums[wrong[0]] - 1:+.3g}).{remedy}"
-        )
-
-
-def _normalised(rows: np.ndarray) -> np.ndarray:
-    """Returns rows that sum to 1. Those that already do, but for rounding, keep their last bits."""
-    sums = rows.sum(axis=-1, keepdims=True)
-    keep = (np.abs(sums - 1) < EXACT) | (sums == 0)
-    return rows / np.where(keep, 1.0, sums)
+        raise _error(name, f"has shape {array.shape}; expected {axes} = {shape}.")
 
 
 def _name_states(states: Int[np.ndarray, " k"], labels: Sequence[Any] | None = None) -> str:
-    """Name the first few: `states 3, 7, 9, 12, 15 and 40 more`."""
+    """Names the first few: `states 3, 7, 9, 12, 15 and 40 more`."""
     noun = "state" if len(states) == 1 else "states"
     listed = ", ".join(str(int(s) if labels is None else labels[int(s)]) for s in states[:5])
     return f"{noun} {listed}" + (f" and {len(states) - 5} more" if len(states) > 5 else "")

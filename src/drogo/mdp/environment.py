@@ -12,28 +12,34 @@ import gymnasium
 import numpy as np
 import scipy.sparse as sp
 
-from drogo.errors import MDPError, check_number
+from drogo.errors import ArgumentTypeError, MDPError, check_number
 from drogo.mdp.model import MDP
 
 MAX_STATES = 100_000
 MAX_STATES_OF_REALS = 10_000
-"""The limit if observations are real numbers: they may never repeat, so the search ends sooner."""
+"""The limit if observations are real numbers: they may never repeat, so the search stops sooner."""
 
 Key = Callable[[gymnasium.Env], Hashable]
-Outcome = tuple[float, Hashable, float, bool]
-"""Probability, next state, reward, terminated: Gymnasium's own order."""
-Row = list[list[Outcome]]
-"""The outcomes of each action."""
-
-
+Row = list[list[tuple[float, Hashable, float, bool]]]
+"""The outcomes of each action: probability, next state, reward, terminated, as in Gymnasium."""
 Table = tuple[dict[Hashable, Row], np.ndarray]
-"""The reachable part of an environment: the outcomes of each state, in the order in which the
-states were found (empty for terminal states), and the distribution of the first state."""
+"""The reachable part of an environment: the outcomes of each state, in the order of discovery
+(empty for terminal states), and the distribution of the first state."""
 
 
-def to_mdp(table: Table, reward: float | Callable[[Any], float] | None) -> MDP:
-    """Makes the MDP of a table, with its rewards or others."""
-    rows, start = table
+def find_mdp(
+    env: gymnasium.Env,
+    reward: float | Callable[[Any], float] | None,
+    state: Key | None,
+    max_states: int | None,
+    seeds: list[int],
+) -> MDP:
+    """Finds the MDP of an environment; `MDP.from_gymnasium` documents the arguments."""
+    if not isinstance(env, gymnasium.Env):
+        problem = f"env is {env!r}; expected a gymnasium.Env."
+        raise ArgumentTypeError(problem, remedy="Use gymnasium.make(id).", argument="env")
+    has_table = state is None and isinstance(getattr(env.unwrapped, "P", None), Mapping)
+    rows, start = _read(env) if has_table else _explore(env, state, max_states, seeds)
     states, terminal = list(rows), _terminal(rows, start)
     index = {key: i for i, key in enumerate(states)}
     entries = [
@@ -65,11 +71,8 @@ def _terminal(rows: dict[Hashable, Row], start: np.ndarray) -> np.ndarray:
         (ending if terminated else continuing).add(key)
     unclear = [key for key in rows if key in ending and key in continuing]
     if unclear:
-        raise MDPError(
-            f"entering state {unclear[0]!r} sometimes ends the episode and sometimes does not (or "
-            "episodes begin there), so it is neither terminal nor non-terminal. Put what decides "
-            "this into the state (state=)."
-        )
+        problem = f"state {unclear[0]!r} ends some episodes, and others begin or continue in it."
+        raise MDPError(problem, remedy="Give state=, a key that tells these apart.", argument="env")
     return np.array([key in ending for key in rows])
 
 
@@ -79,15 +82,15 @@ def _reward_of(key: Hashable, row: Row) -> float:
     if others:
         raise MDPError(
             f"the reward is not a function of the state that is left: in state {key!r}, action "
-            f"{action_of[reward]} can give {reward:g} and action {action_of[others[0]]} "
-            f"{others[0]:g}.",
+            f"{action_of[reward]} can give {reward:g}, and {action_of[others[0]]} {others[0]:g}.",
             remedy="Replace it with reward=: a step cost such as -1.0, or a function of a state.",
             command_remedy="Replace it with a step cost, for example --reward=-1.",
+            argument="env",
         )
     return reward
 
 
-def read(env: gymnasium.Env) -> Table:
+def _read(env: gymnasium.Env) -> Table:
     """Reads the table `env.unwrapped.P`."""
     dynamics: Mapping[Any, Any] = env.unwrapped.P  # pyright: ignore[reportAttributeAccessIssue]
     uniform = np.full(len(dynamics), 1 / len(dynamics))
@@ -107,16 +110,16 @@ def read(env: gymnasium.Env) -> Table:
     return outcomes, reached / reached.sum()
 
 
-def explore(
-    env: gymnasium.Env, *, state: Key | None, max_states: int | None, seeds: list[int]
+def _explore(
+    env: gymnasium.Env, state: Key | None, max_states: int | None, seeds: list[int]
 ) -> Table:
-    """Search copies of a deterministic environment from `env.reset(seed=seed)`, for all seeds.
+    """Searches copies of a deterministic environment from `env.reset(seed=seed)`, for all seeds.
 
     Truncation is ignored, because a step limit is not a property of a state.
     """
     space = env.action_space
     if not isinstance(space, gymnasium.spaces.Discrete):
-        raise MDPError(f"a search needs a Discrete action space; this one is {space}.")
+        raise MDPError(f"env needs a Discrete action space; this one is {space}.", argument="env")
     actions = range(int(space.start), int(space.start + space.n))
     if max_states is None:
         real = state is None and np.issubdtype(env.observation_space.dtype, np.floating)
@@ -161,9 +164,8 @@ def _breadth_first(
 ) -> dict[Hashable, Row]:
     """Finds the outcomes of all states. `expand(node)` returns those of a state, and more nodes.
 
-    A state that is reached in a second way is expanded from there too (once per state) and the
-    outcomes are compared. This detects most environments that are stochastic or whose key is not
-    the state.
+    A state that is reached in a second way is expanded again (once per state), and the outcomes are
+    compared. This detects most environments that are stochastic or have an ambiguous key.
     """
     waiting = dict(roots)
     states = list(waiting)
@@ -186,9 +188,9 @@ def _breadth_first(
             if following not in outcomes and following not in waiting:
                 if len(states) >= max_states:
                     raise MDPError(
-                        f"the search found more than max_states = {max_states} states. A "
-                        "continuous environment has no finite MDP. For a large finite one, raise "
-                        "max_states=, or give a coarser state=."
+                        f"the search found more than max_states = {max_states} states.",
+                        remedy="If the environment is not continuous, raise it, or give state=.",
+                        argument="max_states",
                     )
                 states.append(following)
                 waiting[following] = node
@@ -206,6 +208,7 @@ def _check_same(key: Hashable, before: Row, now: Row) -> None:
             raise MDPError(
                 f"state {key!r} was reached in two ways, and action number {action} then led to "
                 f"{old[0][1:]} (next state, reward, terminated) and to {new[0][1:]}. Either the "
-                "environment is stochastic, which a search cannot handle, or the observation does "
-                "not determine the state: give state=, a function from the environment to a key."
+                "environment is stochastic, or the observation does not determine the state.",
+                remedy="For the latter, give state=, a function from the environment to a key.",
+                argument="env",
             )

@@ -1,9 +1,9 @@
-"""`MDP`: a finite Markov decision process, the problem that every exact solution starts from."""
+"""`MDP`: a finite Markov decision process, the input of every exact solver."""
 
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
@@ -13,7 +13,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from jaxtyping import Bool, Float, Int, Shaped
 
-from drogo.errors import MDPError
+from drogo.errors import ArgumentTypeError, MDPError
 from drogo.mdp import arrays
 
 if TYPE_CHECKING:
@@ -21,14 +21,12 @@ if TYPE_CHECKING:
 
 
 class Outcomes(NamedTuple):
-    """Every outcome of every action in every state, padded to the largest number of outcomes.
-
-    In a terminal state, every action leads back to that state.
-    """
+    """Every outcome of every action in every state, padded to the largest number of outcomes. In a
+    terminal state, every action leads back to that state."""
 
     next_state: Int[np.ndarray, "states actions outcomes"]
     cumulative: Float[np.ndarray, "states actions outcomes"]
-    """Cumulative probabilities: 1 from an action's last outcome on, so padding is never drawn."""
+    """Cumulative probabilities: 1 from the last outcome on, so that padding is never sampled."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -50,11 +48,11 @@ class MDP:
     default_policy: Float[np.ndarray, "states actions"]
     """The probability of each action under the default policy."""
     states: Sequence[Hashable]
-    """What each index stands for: a cell, the key of an environment's state, or the index."""
+    """The label of each state: a cell, the key of an environment's state, or the index."""
 
     @property
     def n_states(self) -> int:
-        """The number of states, terminal ones included."""
+        """The number of states, including terminal states."""
         return self.reward.shape[0]
 
     @property
@@ -63,10 +61,8 @@ class MDP:
         return len(self.transitions)
 
     def __repr__(self) -> str:
-        return (
-            f"MDP({self.n_states} states, {self.n_actions} action(s), "
-            f"{int(self.terminal.sum())} terminal)"
-        )
+        terminals = int(self.terminal.sum())
+        return f"MDP({self.n_states} states, {self.n_actions} action(s), {terminals} terminal)"
 
     @cached_property
     def P(self) -> sp.csr_array:
@@ -78,7 +74,7 @@ class MDP:
 
     @cached_property
     def outcomes(self) -> Outcomes:
-        """Next states and their cumulative probabilities as padded arrays, to draw samples from."""
+        """Next states and their cumulative probabilities as padded arrays, for sampling."""
         n = self.n_states
         count = np.stack([np.diff(matrix.indptr) for matrix in self.transitions], axis=1)
         most = max(1, int(count.max()))
@@ -104,35 +100,30 @@ class MDP:
         observations: Shaped[np.ndarray, "n ..."],
         key: Callable[[np.ndarray], Hashable] | None = None,
     ) -> Int[np.ndarray, " n"]:
-        """Returns the index of the state of each observation, to put a vector into their order.
-
-        Data hold the observations in the order in which they were met, and perhaps not those of all
-        states. `exact.log_column(mdp, lam)[mdp.index_of(data.observations)]` is the truth for them.
+        """Returns the index of the state of each observation, to put a vector into their order:
+        `exact.log_column(mdp, lam)[mdp.index_of(data.observations)]`.
 
         Args:
             observations: One observation per row, such as `data.observations`.
-            key: What `states` calls an observation. By default, as `from_gymnasium` does: a number
-                as it is, and an array as nested tuples.
-
-        Returns:
-            One index into `states` for each observation.
+            key: A function from an observation to its label in `states`. By default the label of
+                `from_gymnasium`: a number as it is, and an array as nested tuples.
 
         Raises:
-            MDPError: An observation is none of the states.
+            MDPError: An observation does not belong to any state.
         """
         from drogo.mdp.environment import as_key
 
         index = {state: k for k, state in enumerate(self.states)}
-        names = [as_key(observation) if key is None else key(observation)
-                 for observation in observations]  # fmt: skip
-        for row, name in enumerate(names):
-            if name not in index:
+        labels = [(key or as_key)(observation) for observation in observations]
+        for row, label in enumerate(labels):
+            if label not in index:
                 raise MDPError(
-                    f"observation {row} is {reprlib.repr(name)}, which is none of the "
+                    f"observation {row} is {reprlib.repr(label)}, which is none of the "
                     f"{self.n_states} states (the first is {reprlib.repr(self.states[0])}).",
                     remedy="Give key=, a function from an observation to the entry of mdp.states.",
+                    argument="observations",
                 )
-        return np.array([index[name] for name in names], dtype=np.int64)
+        return np.array([index[label] for label in labels], dtype=np.int64)
 
     @classmethod
     def from_arrays(
@@ -147,35 +138,31 @@ class MDP:
     ) -> MDP:
         """Makes an MDP from arrays, and checks them.
 
-        If every reward is negative, its default representation is defined. Otherwise that depends
-        on lam, and `drogo.exact` checks it.
-
         Args:
-            P: One (states, states) matrix under the default policy, or one matrix per action (a
-                sequence, or an array of shape (actions, states, states)). Matrices may be dense or
-                sparse. Rows of terminal states are not read.
-            r: The reward of leaving each state. In a terminal state: its terminal value.
+            P: One (states, states) matrix under the default policy, or a sequence of one matrix per
+                action; dense or sparse. Rows of terminal states are not read.
+            r: The reward of leaving each state, and the terminal reward of terminal states. If some
+                are not negative, the solvers check whether the default representation is defined.
             terminal: The terminal states, as a boolean mask or a list of indices. By default none:
-                the task never ends, and `exact.perron` solves it.
-            start: Where episodes begin: a state's index, or a distribution over states. By default
-                uniform over the non-terminal states.
+                the task is continuing, and `exact.perron` solves it.
+            start: The first state of an episode, as an index or as a distribution over states. By
+                default uniform over the non-terminal states.
             default_policy: The probability of each action in each state, of shape (states,
                 actions). By default uniform.
-            states: What each index stands for, for `mdp.states` and for error messages.
+            states: The label of each state, for `mdp.states` and for error messages.
 
         Returns:
             The MDP. Its arrays are read-only copies.
 
         Raises:
-            MDPError: An argument is malformed, or a state cannot reach a terminal state though
-                there is one.
+            MDPError: An argument is malformed, or a state cannot reach any terminal state.
         """
         matrices = arrays.as_matrices(P)
         n = matrices[0].shape[0]
         mask = np.zeros(n, dtype=bool) if terminal is None else arrays.as_mask(terminal, n)
         labels = range(n) if states is None else states
         if len(labels) != n:
-            raise MDPError(f"states has {len(labels)} labels for {n} states.")
+            raise MDPError(f"states has {len(labels)} labels for {n} states.", argument="states")
         mdp = cls(
             transitions=tuple(arrays.as_probabilities(matrices, mask)),
             reward=arrays.frozen(arrays.as_reward(r, mask, labels)),
@@ -199,16 +186,14 @@ class MDP:
     ) -> MDP:
         """Finds the MDP behind a Gymnasium environment.
 
-        It is read from the table `env.unwrapped.P` if there is one (FrozenLake, Taxi, CliffWalking;
-        wrappers are ignored) and `state` is not given. Otherwise it is found by breadth-first
-        search over copies of the environment, which must be deterministic.
+        It is read from the table `env.unwrapped.P` if there is one and `state` is not given.
+        Otherwise it is found by search over copies of the environment, which must be deterministic.
 
         Args:
             env: The environment.
-            reward: Replaces the environment's reward: a step cost, or a function of a state (an
-                entry of `mdp.states`). It is needed where the environment's reward is not a
-                function of the state that is left. A function is also called for terminal states,
-                where it gives the terminal value; a number leaves all terminal values at 0.
+            reward: Replaces a reward that is not a function of the state that is left: a step cost,
+                with terminal rewards of 0, or a function of a state (an entry of `mdp.states`),
+                which is also called for terminal states.
             state: A function from the environment to a hashable key of its state. By default the
                 observation is the key.
             max_states: The search fails beyond this number of states: by default 10,000 if
@@ -216,24 +201,21 @@ class MDP:
             seed: The search begins in `reset(seed=seed)`. Several seeds give several first states.
 
         Returns:
-            The MDP over the states that can be reached. `mdp.states[i]` is the environment's own
-            state number, or the key that the search used (observations as nested tuples).
+            The MDP over the states that can be reached. `mdp.states` are the state numbers of the
+            table, or the keys of the search (observations as nested tuples).
 
         Raises:
             MDPError: The environment has no such MDP, or the search could not find it.
         """
-        from drogo.mdp import environment
+        from drogo.mdp.environment import find_mdp
 
-        if state is None and isinstance(getattr(env.unwrapped, "P", None), Mapping):
-            return environment.to_mdp(environment.read(env), reward)
         seeds = [seed] if isinstance(seed, int) else list(seed)
-        table = environment.explore(env, state=state, max_states=max_states, seeds=seeds)
-        return environment.to_mdp(table, reward)
+        return find_mdp(env, reward, state, max_states, seeds)
 
 
 @runtime_checkable
 class HasMDP(Protocol):
-    """An environment that knows its MDP, so that transitions can be drawn without stepping it."""
+    """An environment that knows its MDP, so that transitions can be sampled without stepping it."""
 
     mdp: MDP
     """The MDP, with the default policy that data are collected with."""
@@ -243,6 +225,19 @@ class HasMDP(Protocol):
     def all_observations(self) -> np.ndarray:
         """Returns one observation per state of `mdp`, in the same order."""
         ...
+
+
+def check_mdp(mdp: object) -> MDP:
+    """Returns an argument that must be an MDP, or raises an `ArgumentTypeError`."""
+    if isinstance(mdp, MDP):
+        return mdp
+    remedy = "Make one with drogo.MDP.from_arrays."
+    if isinstance(getattr(mdp, "mdp", None), MDP):
+        remedy = "Give its attribute mdp."
+    elif hasattr(mdp, "reset") and hasattr(mdp, "step"):
+        remedy = "Give drogo.MDP.from_gymnasium(env)."
+    problem = f"mdp is {reprlib.repr(mdp)}, a {type(mdp).__name__}; expected a drogo.MDP."
+    raise ArgumentTypeError(problem, remedy=remedy, argument="mdp")
 
 
 def distinct_pairs(

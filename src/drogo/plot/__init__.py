@@ -10,7 +10,6 @@ from drogo.plot.goal_page import goal_page
 from drogo.plot.goals import distances, goal_maps
 from drogo.plot.maps import heatmap, profile
 from drogo.plot.panels import as_png, curves
-from drogo.plot.shaping import paths, returns
 
 __all__ = [
     "as_png",
@@ -21,7 +20,5 @@ __all__ = [
     "goal_page",
     "heatmap",
     "learned",
-    "paths",
     "profile",
-    "returns",
 ]

@@ -31,18 +31,15 @@ def learned(
     *,
     title: str,
 ) -> Figure:
-    """Draws the truth, the mean of what the seeds learned, its error and the learning curves.
+    """Draws the truth, the mean of the learned vectors, its error and the learning curves.
 
     Args:
         world: The map.
-        truth: The exact vector, or None if it is not known: then only the mean is drawn, beside the
+        truth: The exact vector, or None if there is none: then only the mean is drawn, beside the
             largest violations of an equation.
         v: The learned vector of each seed.
         history: The history of the fit.
         title: The title of the figure.
-
-    Returns:
-        The figure.
     """
     height, width = (max(min(0.3 * cells, 6.0), 2.6) for cells in world.shape)
     size = (2 * width + 3.4, 2 * height + 2.6)
@@ -62,19 +59,16 @@ def side_by_side(
 
     Args:
         draw: Called with a vector and with `axes`, `title`, `label`, `colours` and `limits`.
-        shown: One vector, or two and their difference, and what is drawn after them.
+        shown: One vector, or two and their difference, and the panel after them.
         title: The title of the figure.
         size: Width and height in inches, if there are two vectors.
-
-    Returns:
-        The figure.
     """
     rows, below = shown
     alone = len(rows) == 1
     layout = ConstrainedLayoutEngine(w_pad=0.12, h_pad=None if alone else 0.12)
     figure = Figure(figsize=WIDE if alone else size, layout=layout)
-    *drawn, last = figure.subplots(1 if alone else 2, 2).ravel()
-    for axes, row in zip(drawn, panels.options(rows, np.asarray), strict=True):
+    *first, last = figure.subplots(1 if alone else 2, 2).ravel()
+    for axes, row in zip(first, panels.options(rows, np.asarray), strict=True):
         draw(row.pop("values"), axes=axes, **row)
     below(last)
     figure.suptitle(title)
@@ -112,18 +106,18 @@ def draw_cloud(
     label: str,
     names: tuple[str, str] | None = None,
 ) -> None:
-    """Draws values where the observations are, from the side on which they spread most. Values that
-    are not finite are grey.
+    """Draws values at their observations, projected on two principal components. Values that are
+    not finite are grey.
 
     Args:
-        observations: The observations, or the coordinates that `plane_of` gave.
+        observations: The observations, or the coordinates that `plane_of` returned.
         values: A value for each.
         axes: The panel.
         title: The title of the panel.
-        limits: The values at the ends of the colour scale.
+        limits: The range of the colour scale.
         colours: The colour map.
-        label: What the values are.
-        names: What the coordinates are, if coordinates were given.
+        label: The name of the values.
+        names: The names of the coordinates, if coordinates are given.
     """
     low, high = limits
     some = np.random.default_rng(0).permutation(len(observations))[:MOST_POINTS]
@@ -136,8 +130,8 @@ def draw_cloud(
         axes.grid(alpha=0.3)
         return
     rows, names = plane_of(observations[some]) if names is None else (observations[some], names)
-    unknown = ~np.isfinite(values[some])
-    axes.scatter(*rows[unknown].T, c=MINUS_INFINITY, s=6, linewidths=0)
+    infinite = ~np.isfinite(values[some])
+    axes.scatter(*rows[infinite].T, c=MINUS_INFINITY, s=6, linewidths=0)
     shown = axes.scatter(*rows.T, c=values[some], cmap=colours, vmin=low, vmax=high, s=6,
                          linewidths=0)  # fmt: skip
     panels.colour_bar(axes, shown, label)
@@ -147,14 +141,8 @@ def draw_cloud(
 def plane_of(
     observations: Shaped[np.ndarray, "n ..."],
 ) -> tuple[Float[np.ndarray, "n 2"], tuple[str, str]]:
-    """Returns two coordinates of each observation, from the side on which they spread most.
-
-    Args:
-        observations: The observations.
-
-    Returns:
-        The coordinates, and what they are.
-    """
+    """Returns two coordinates of each observation and their names: its numbers, or principal
+    components."""
     rows = observations.reshape(len(observations), -1).astype(np.float64)
     if rows.shape[1] == 1:
         return np.column_stack([rows, np.zeros(len(rows))]), ("observation", "")
@@ -163,7 +151,7 @@ def plane_of(
     rows = rows - rows.mean(axis=0)
     few = rows[:MOST_POINTS_FOR_DIRECTIONS]
     directions = np.zeros((2, rows.shape[1]))
-    found = np.linalg.svd(few, full_matrices=False)[2][:2]
-    directions[: len(found)] = found  # a single observation has one direction
+    components = np.linalg.svd(few, full_matrices=False)[2][:2]
+    directions[: len(components)] = components  # a single observation has one direction
     name = "principal component of the observations"
     return rows @ directions.T, (f"1st {name}", f"2nd {name}")

@@ -33,13 +33,13 @@ p { margin: .6rem 0 }
 <p>Click a cell to make it the goal. Colours show how good it is to go there from everywhere else,
 around the costly cells (framed): yellow is best, dark is worst, and grey does not lead there.</p>
 <canvas id="map" width="$width" height="$height" role="img" aria-label="$title"></canvas>
-<p id="told" aria-live="polite"></p>
+<p id="status" aria-live="polite"></p>
 <script>
 const data = $data;
 const bytes = Uint8Array.from(atob(data.columns), c => c.charCodeAt(0));
 const v = new Float32Array(bytes.buffer), n = data.cells.length, side = data.side;
 const canvas = document.getElementById("map"), pen = canvas.getContext("2d");
-const told = document.getElementById("told");
+const line = document.getElementById("status");
 const at = new Map(data.cells.map(([row, column], s) => [row + "," + column, s]));
 let goal = data.goal;
 const where = s => "row " + data.cells[s][0] + ", column " + data.cells[s][1];
@@ -63,7 +63,7 @@ function draw() {
   pen.lineWidth = 3; pen.strokeStyle = "white"; pen.fillStyle = "black";
   pen.strokeText("★", (column + .5) * side, (row + .5) * side);
   pen.fillText("★", (column + .5) * side, (row + .5) * side);
-  told.textContent = "The goal is " + where(goal) + "; the lowest value is " + low.toFixed(2) + ".";
+  line.textContent = "The goal is " + where(goal) + "; the lowest value is " + low.toFixed(2) + ".";
 }
 function state(event) {
   const box = canvas.getBoundingClientRect(), scale = canvas.width / box.width;
@@ -79,7 +79,7 @@ canvas.addEventListener("mousemove", event => {
   const s = state(event);
   if (s === undefined) return;
   const value = v[goal * n + s];
-  told.textContent = "From " + where(s) + " to " + where(goal) + ": " +
+  line.textContent = "From " + where(s) + " to " + where(goal) + ": " +
     (Number.isFinite(value) ? value.toFixed(2) : "no way") + ".";
 });
 draw();

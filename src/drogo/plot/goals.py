@@ -36,13 +36,10 @@ def goal_maps(
         world: The grid world.
         maps: The vectors, by the titles of their panels.
         title: The title of the figure.
-        columns: How many panels stand beside each other.
-
-    Returns:
-        The figure.
+        columns: The number of panels in a row.
     """
     if not maps:
-        raise ArgumentError("there are no maps to draw.")
+        raise ArgumentError("there are no maps to draw.", argument="maps")
     columns = min(columns, len(maps))
     rows = math.ceil(len(maps) / columns)
     height = INCHES * world.shape[0] / world.shape[1]
@@ -60,14 +57,11 @@ def goal_maps(
 
 
 def distances(log_columns: Float[np.ndarray, "goals states"], *, title: str = "") -> Figure:
-    """Draws how far it is from each state to each other: `-v(s, g)`, which is not symmetric.
+    """Draws the distances between all states: `-v(s, g)`, which is not symmetric.
 
     Args:
         log_columns: `v(s, g)`, a row for each goal. Where it is not finite, the cell is grey.
         title: The title of the figure.
-
-    Returns:
-        The figure.
     """
     figure = Figure(figsize=(6.4, 5.4), layout="constrained")
     axes = figure.add_subplot()

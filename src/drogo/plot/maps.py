@@ -43,14 +43,11 @@ def heatmap(
         world: The map.
         values: One value per state. Where it is not finite, the cell is grey.
         title: The title of the panel.
-        label: What the values are.
+        label: The name of the values.
         axes: The panel, or None for a new figure.
         colours: The colour map.
-        limits: The values at the ends of the colour scale, by default the smallest and largest.
+        limits: The range of the colour scale, by default that of the values.
         numbers: Whether cells show their values, if the map is small enough.
-
-    Returns:
-        The figure.
     """
     height, width = world.shape
     if axes is None:
@@ -85,10 +82,7 @@ def profile(
     Args:
         values: One value per state. Where it is not finite, nothing is drawn.
         title: The title of the figure.
-        label: What the values are.
-
-    Returns:
-        The figure.
+        label: The name of the values.
     """
     figure = Figure(figsize=(7, 3.6), layout="constrained")
     axes = figure.add_subplot()

@@ -29,7 +29,7 @@ PANEL = (2.9, 2.7)
 """Width and height of one of several panels in inches."""
 
 LETTERS_PER_INCH = 15
-"""How many letters of the legend fit into an inch."""
+"""Letters of the legend that fit into an inch."""
 
 
 def draw_scene(
@@ -47,12 +47,12 @@ def draw_scene(
 
     Args:
         scene: The scene.
-        values: What `scene.over_cells` returned.
+        values: The result of `scene.over_cells`.
         axes: The panel.
         title: The title of the panel.
-        limits: The values at the ends of the colour scale.
+        limits: The range of the colour scale.
         colours: The colour map.
-        label: What the values are.
+        label: The name of the values.
         has_bar: Whether to draw a colour bar.
     """
     ground = np.where(scene.walls, 1, np.where(scene.lava, 2, 0))
@@ -88,11 +88,8 @@ def exact_scenes(
         scenes: The scenes.
         values: One value for each state of the world. Where it is not finite, a cell is grey.
         title: The title of the figure.
-        label: What the values are.
-        limits: The values at the ends of the colour scale, by default the smallest and largest.
-
-    Returns:
-        The figure.
+        label: The name of the values.
+        limits: The range of the colour scale, by default that of the values.
     """
     width = max(PANEL[0] * len(scenes) + 1.4, 5.6)
     figure = Figure(figsize=(width, 4.2), layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1))
@@ -110,11 +107,8 @@ def over_scenes(scenes: Sequence[Scene], shown: panels.Panels, *, title: str) ->
     Args:
         scenes: The scenes. For one, the figure is that of `side_by_side`; for several, there is a
             row for each vector, with a panel for each scene.
-        shown: The vectors, and what is drawn below them.
+        shown: The vectors, and the panel below them.
         title: The title of the figure.
-
-    Returns:
-        The figure.
     """
     rows, below = shown
     if len(scenes) == 1:
@@ -157,7 +151,7 @@ def _draw_rows(
 
 
 def _over_all(scenes: Sequence[Scene], values: Float[np.ndarray, " states"]) -> np.ndarray:
-    """Returns a vector as it is shown: the values of all cells of all scenes."""
+    """Returns the values of all cells of all scenes."""
     return np.stack([scene.over_cells(values) for scene in scenes])
 
 
@@ -186,6 +180,6 @@ def _has_unreached(scene: Scene) -> bool:
 
 
 def write_legend(figure: Figure, scenes: Sequence[Scene]) -> None:
-    """Writes below a figure what the letters and colours of its scenes mean."""
+    """Writes a legend of the letters and colours below the figure of some scenes."""
     letters_in_a_line = int(LETTERS_PER_INCH * figure.get_size_inches()[0])
     figure.supxlabel(textwrap.fill(_legend(scenes), letters_in_a_line), fontsize=9)

@@ -1,7 +1,6 @@
-"""Reward shaping with a potential, for any agent: one that is known, or one that is learned while
-the agent trains."""
+"""Uses of a map: shaped rewards for any agent, options, and bonuses for what is new."""
 
 import lazy_loader
 
-# The maps that learn need JAX, which the other wrappers do not wait for.
+# Learned counts need JAX, which the other names do not wait for.
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,23 +1,24 @@
-"""Bonuses for what is new from a default representation that a network learns, at any observation.
+"""Bonuses for what is new, from a default representation that a network learns.
 
-`DefaultCounts` learns the rows Z(sa, .) in a table. Here they are *successor features* of the
-default representation: a network learns
+The rows Z(sa, .) of the default representation over pairs of a state and an action are learned as
+its *successor features*: a network learns
 
     psi(s, a) = exp(x / lam) (phi(s, a) + E[psi(s', a')]),
 
-where phi are features of pairs, a' is drawn from the uniform default policy, and nothing follows a
-terminal state. With one feature for each pair, psi(s, a) is the row Z(sa, .) itself. In general it
-is the sum of Z(sa, s'a') phi(s', a') over all pairs, and has the norm of the row as far as features
-of different states are orthogonal.
+where phi are features of pairs, a' is sampled from the uniform default policy, and nothing follows
+a terminal state. With one feature for each pair, psi(s, a) is the row Z(sa, .) itself. In general
+it is the sum of Z(sa, s'a') phi(s', a') over all pairs, and has the norm of the row as far as
+features of different states are orthogonal.
 
 At first psi is phi, of length 1, so that the log of its norm is 0. It falls where the network has
-learned that rewards are not the best, and stays where it has not been.
+learned that rewards are below the best, and stays where the agent has not been.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import equinox as eqx
@@ -30,21 +31,64 @@ import optax
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from drogo.device import to_device
-from drogo.errors import ArgumentError, DataError, check_number, check_whole
-from drogo.learn.networks import MLP
-from drogo.use.counts import ROUNDING
-from drogo.use.online.shaping import AbstractShaping, as_columns
+from drogo.errors import ArgumentError, DataError, check_number, check_positive, check_whole
+from drogo.learn.networks import DenseNetwork
+from drogo.learn.settings import at_least, check_values, from_keywords
+from drogo.use.shaping import AbstractShaping, as_columns
 
+ROUNDING = 1e-9
+"""The relative excess over the best reward that counts as rounding."""
 TOGETHER = 4
-"""So many updates are made by one call of a compiled program: the call takes longer than one."""
+"""The number of updates in one call of a compiled program, which takes longer than one update."""
 FOLLOWING = 1e-2
-"""The least rate at which the running mean of the norms follows."""
+"""The smallest rate of the running mean of the norms."""
 SMALLEST = 1e-2
-"""Log norms are divided by this at least: before anything is learned, all of them are 0."""
+"""Log norms are divided by at least this number: before anything is learned, all of them are 0."""
 HUGE = 1e6
-"""A wider range of numbers is no range: it stands for none."""
+"""Wider ranges of numbers are treated as unbounded."""
 
 StateFeatures = Callable[[Shaped[np.ndarray, "n ..."]], Float[np.ndarray, "n features"]]
+
+
+@dataclass(frozen=True)
+class CountSettings:
+    """The settings of `LearnedCounts`."""
+
+    best: float = 0.0
+    """The largest reward that there is. Where it is also the most frequent one, give a larger
+    number: a row that nothing shrinks grows with the length of episodes."""
+    unit: float = 1.0
+    """The unit of rewards: x is `(r - best) / unit`."""
+    lam: float = 1.0
+    """Temperature lambda."""
+    weight: float = 1.0
+    """The weight of the bonus."""
+    features: int | StateFeatures = 64
+    """The number of random features of observations, or a function that returns a vector of length
+    1 for each observation of a batch."""
+    resolution: float = 0.1
+    """The difference, as a share of the range, from which random features distinguish
+    observations."""
+    width: int = 128
+    """The number of units in each hidden layer."""
+    depth: int = 1
+    """The number of hidden layers. With 0, psi is linear in the features."""
+    step_size: float = 1e-3
+    """The step size of Adam."""
+    batch_size: int = 32
+    """The number of steps in a batch."""
+    updates_per_step: float = 0.5
+    """The number of updates for each step of the environment."""
+    capacity: int = 10_000
+    """The number of steps that are kept to learn from."""
+
+    def __post_init__(self) -> None:
+        check_values(self, best=check_number, weight=check_number, unit=check_positive)
+        check_values(self, lam=check_positive, resolution=check_positive, step_size=check_positive)
+        check_values(self, width=at_least(1), depth=at_least(0), batch_size=at_least(1))
+        check_values(self, updates_per_step=check_positive, capacity=at_least(1))
+        if not callable(self.features):
+            check_values(self, features=at_least(1))
 
 
 class Psi(eqx.Module):
@@ -53,12 +97,12 @@ class Psi(eqx.Module):
     The features of a pair are those of its state in a block for its action, and zeros elsewhere.
     """
 
-    network: MLP
+    network: DenseNetwork
     actions: int = eqx.field(static=True)
 
     def __init__(self, features: int, actions: int, width: int, depth: int, key: Array) -> None:
         outputs = actions * actions * features
-        network = MLP(features, 0, key, width, depth, outputs)
+        network = DenseNetwork(features, 0, key, width, depth, outputs)
         last = network.layers[-1]
         zeros = (jnp.zeros_like(last.weight), jnp.zeros(outputs))
         self.network = eqx.tree_at(
@@ -87,21 +131,21 @@ def targets(
     action: Int[Array, " n"],
     factor: Float[Array, " n"],
     next_phi: Float[Array, "n k"],
-    ended: Bool[Array, " n"],
+    terminated: Bool[Array, " n"],
 ) -> Float[Array, "n actions k"]:
-    """Returns what psi(s, a) should be according to some steps: factor (phi(s, a) + psi(s', .)).
+    """Returns the targets of psi(s, a) for some steps: factor (phi(s, a) + psi(s', .)).
 
     Args:
-        psi: The successor features of the moment.
+        psi: The current successor features.
         phi: The features of the states that were left.
         action: The actions.
         factor: exp(x / lam).
         next_phi: The features of the states that were reached.
-        ended: Whether these are terminal.
+        terminated: The steps that reached a terminal state.
     """
-    own = of_pairs(phi, psi.actions)[jnp.arange(len(phi)), action]
-    after = jnp.where(ended[:, None, None], 0.0, psi(next_phi).mean(axis=1))
-    return factor[:, None, None] * (own + after)
+    pairs = of_pairs(phi, psi.actions)[jnp.arange(len(phi)), action]
+    after = jnp.where(terminated[:, None, None], 0.0, psi(next_phi).mean(axis=1))
+    return factor[:, None, None] * (pairs + after)
 
 
 def random_features(
@@ -114,14 +158,14 @@ def random_features(
 
     Args:
         space: The observations.
-        count: How many features.
-        resolution: The distance, as a share of the range of a number where the space has bounds.
+        count: The number of features.
+        resolution: The unit of distance, as a share of the range where the space has bounds.
         seed: The seed.
     """
     rng = np.random.default_rng([seed, 2])
-    low, high = (np.asarray(end, np.float64).ravel() for end in (space.low, space.high))
-    known = np.isfinite(low) & np.isfinite(high) & (high - low < HUGE) & (high > low)
-    shift, unit = np.where(known, low, 0.0), np.where(known, high - low, 1.0)
+    low, high = (np.asarray(bound, np.float64).ravel() for bound in (space.low, space.high))
+    bounded = np.isfinite(low) & np.isfinite(high) & (high - low < HUGE) & (high > low)
+    shift, unit = np.where(bounded, low, 0.0), np.where(bounded, high - low, 1.0)
     frequency = rng.standard_normal((low.size, count)) / resolution / unit[:, None]
     phase = rng.uniform(0, 2 * np.pi, count)
 
@@ -134,42 +178,28 @@ def random_features(
 
 
 class _Learning(eqx.Module):
-    """Everything that changes while norms are learned."""
+    """Everything that changes during training."""
 
     psi: Psi
     optimiser: Any
     count: Float[Array, ""]
     size: Float[Array, ""]
-    """A running mean of the absolute log norms of the steps that were learned from."""
+    """A running mean of the absolute log norms in the batches."""
 
 
 class LearnedCounts(AbstractShaping):
     """A bonus `weight log ||psi(s, a)|| / size`, from a default representation that is learned.
 
     It is 0 for what is new and negative for what is known, -`weight` in the mean: `size` is a
-    running mean of how far log norms are from 0, so that a weight means the same in every world and
-    at every `lam`. What is known to pay well loses less. Use it like `OnlineMap` with the classes
-    of `drogo.use.sb3`, or with `BonusWrapper`.
+    running mean of the distance of log norms from 0, so that a weight means the same in every world
+    and at every `lam`. Pairs that are known to pay well lose less. Use it with
+    `drogo.sb3.LearnMap`, as an `OnlineMap`, or with `BonusWrapper`.
 
     Args:
         observation_space: The observations of the agent: a `Box`.
         action_space: Its actions, `Discrete`.
-        best: The largest reward that there is. Where it is the most frequent one too, give a larger
-            number: a row that nothing shrinks grows with the length of episodes.
-        unit: What rewards are divided by: x is `(r - best) / unit`.
-        lam: The temperature lambda.
-        weight: The weight of the bonus.
-        features: How many random features of observations there are, or a function that returns a
-            vector of length 1 for each of a batch of observations.
-        resolution: Observations that differ by more than this share of their range are different,
-            to random features.
-        width: Units in each hidden layer.
-        depth: The number of hidden layers. With 0, psi is linear in the features.
-        step_size: The step size of Adam.
-        batch_size: The number of steps of an update.
-        updates: Updates for each step of the environment.
-        capacity: How many steps are kept to learn from.
         seed: The seed.
+        **settings: Fields of `CountSettings`.
     """
 
     def __init__(
@@ -177,58 +207,49 @@ class LearnedCounts(AbstractShaping):
         observation_space: gymnasium.Space,
         action_space: gymnasium.Space,
         *,
-        best: float = 0.0,
-        unit: float = 1.0,
-        lam: float = 1.0,
-        weight: float = 1.0,
-        features: int | StateFeatures = 64,
-        resolution: float = 0.1,
-        width: int = 128,
-        depth: int = 1,
-        step_size: float = 1e-3,
-        batch_size: int = 32,
-        updates: float = 0.5,
-        capacity: int = 10_000,
         seed: int = 0,
+        **settings: Any,
     ) -> None:
         if not isinstance(observation_space, gymnasium.spaces.Box):
-            raise ArgumentError(f"the observations are {observation_space}; counts take a Box.")
-        if not isinstance(action_space, gymnasium.spaces.Discrete) or action_space.start != 0:
-            raise ArgumentError(f"counts need Discrete actions from 0; these are {action_space}.")
-        for name, number in (("lam", lam), ("unit", unit), ("resolution", resolution)):
-            if not check_number(name, number) > 0:
-                raise ArgumentError(f"{name} is {number}; it must be positive.")
-        self.shape, self.n_actions = observation_space.shape, int(action_space.n)
-        self.best, self.unit, self.lam = check_number("best", best), unit, lam
-        self.weight, self.updates = check_number("weight", weight), check_number("updates", updates)
-        self.batch_size = check_whole("batch_size", batch_size, 1)
-        self._rows = check_whole("capacity", capacity, 1)
-        if isinstance(features, int):
-            check_whole("features", features, 1)
-            features = random_features(
-                observation_space, features, resolution=resolution, seed=seed
+            raise ArgumentError(
+                f"the observations are {observation_space}; counts take a Box.",
+                argument="observation_space",
             )
+        if not isinstance(action_space, gymnasium.spaces.Discrete) or action_space.start != 0:
+            raise ArgumentError(
+                f"counts need Discrete actions from 0; these are {action_space}.",
+                argument="action_space",
+            )
+        (chosen,) = from_keywords(settings, CountSettings)
+        self.settings: CountSettings = chosen
+        self.shape, self.n_actions = observation_space.shape, int(action_space.n)
+        features = chosen.features
+        if isinstance(features, int):
+            options = {"resolution": chosen.resolution, "seed": check_whole("seed", seed, 0)}
+            features = random_features(observation_space, features, **options)
         self._features, self._due = features, 0.0
         self._rng = np.random.default_rng(seed)
         example = self._phi(np.zeros((1, *self.shape), observation_space.dtype))
         key = jax.random.key(seed)
-        psi = Psi(example.shape[1], self.n_actions, width, depth, key)
-        self._adam = _adam(step_size)
+        psi = Psi(example.shape[1], self.n_actions, chosen.width, chosen.depth, key)
+        self._adam = _adam(chosen.step_size)
         optimiser = self._adam.init(eqx.filter(psi, eqx.is_inexact_array))
         self._state = _Learning(psi, optimiser, jnp.zeros(()), jnp.ones(()))
-        self._kept = {
-            "phi": np.zeros((self._rows, example.shape[1]), np.float32),
-            "action": np.zeros(self._rows, np.int32),
-            "factor": np.zeros(self._rows, np.float32),
-            "next_phi": np.zeros((self._rows, example.shape[1]), np.float32),
-            "ended": np.zeros(self._rows, bool),
+        rows = chosen.capacity
+        self._replay = {
+            "phi": np.zeros((rows, example.shape[1]), np.float32),
+            "action": np.zeros(rows, np.int32),
+            "factor": np.zeros(rows, np.float32),
+            "next_phi": np.zeros((rows, example.shape[1]), np.float32),
+            "terminated": np.zeros(rows, bool),
         }
 
     def _phi(self, observations: npt.ArrayLike) -> Float[np.ndarray, "n features"]:
         batch = np.asarray(observations)
         if batch.shape[1:] != self.shape:
             raise ArgumentError(
-                f"the observations have shape {batch.shape[1:]}; these counts are of {self.shape}."
+                f"the observations have shape {batch.shape[1:]}; these counts are of {self.shape}.",
+                argument="observations",
             )
         return np.asarray(self._features(batch), np.float32)
 
@@ -246,29 +267,31 @@ class LearnedCounts(AbstractShaping):
         terminal_reward: npt.ArrayLike | None = None,
     ) -> None:
         """Takes steps, whose rewards must not be above the best."""
-        own = np.asarray(reward, np.float64)
-        earned = own if terminal_reward is None else own + np.asarray(terminal_reward, np.float64)
-        x = (earned - self.best) / self.unit
-        if not (x <= ROUNDING * abs(self.best / self.unit)).all():
+        settings, earned = self.settings, np.asarray(reward, np.float64)
+        if terminal_reward is not None:
+            earned = earned + np.asarray(terminal_reward, np.float64)
+        x = (earned - settings.best) / settings.unit
+        if not (x <= ROUNDING * abs(settings.best / settings.unit)).all():
             raise DataError(
-                f"a reward is {earned.max():g}, and best is {self.best:g}. Rewards above the best "
-                "would let the representation grow without bounds.",
+                f"a reward is {earned.max():g}, and best is {settings.best:g}. Rewards above the "
+                "best would let the representation grow without bounds.",
                 remedy="Give the largest reward of the environment as best.",
+                argument="best",
             )
-        rows = (self._steps + np.arange(x.size)) % self._rows
-        parts = (self._phi(observation), np.asarray(action).reshape(-1), np.exp(x / self.lam),
+        rows = (self._steps + np.arange(x.size)) % settings.capacity
+        parts = (self._phi(observation), np.asarray(action).reshape(-1), np.exp(x / settings.lam),
                  self._phi(next_observation), np.asarray(terminated).reshape(-1))  # fmt: skip
-        for kept, part in zip(self._kept.values(), parts, strict=True):
-            kept[rows] = part
+        for column, part in zip(self._replay.values(), parts, strict=True):
+            column[rows] = part
         self._steps += x.size
-        self._due += self.updates * x.size
+        self._due += settings.updates_per_step * x.size
 
     def train(self) -> None:
         """Makes the updates that are due, several at once."""
         while self._due >= TOGETHER:
-            seen, size = min(self.steps, self._rows), (TOGETHER, self.batch_size)
-            rows = self._rng.integers(seen, size=size)
-            batches = {name: to_device(part[rows]) for name, part in self._kept.items()}
+            rows = min(self.steps, self.settings.capacity)
+            chosen = self._rng.integers(rows, size=(TOGETHER, self.settings.batch_size))
+            batches = {name: to_device(part[chosen]) for name, part in self._replay.items()}
             self._state = _learn(self._adam, self._state, batches)
             self._due -= TOGETHER
 
@@ -289,7 +312,7 @@ class LearnedCounts(AbstractShaping):
         """
         norms = self.log_norms(observation)
         taken = norms[np.arange(len(norms)), np.asarray(action).reshape(-1)].astype(np.float64)
-        return self.weight * taken / max(float(self._state.size), SMALLEST)
+        return self.settings.weight * taken / max(float(self._state.size), SMALLEST)
 
     def shaped(
         self,
@@ -299,9 +322,12 @@ class LearnedCounts(AbstractShaping):
         terminated: npt.ArrayLike,
         action: npt.ArrayLike | None = None,
     ) -> Float[np.ndarray, " n"]:
-        """Returns the rewards with the bonus of what was done."""
+        """Returns the rewards with the bonus of the actions."""
         if action is None:
-            raise ArgumentError("a bonus of pairs needs the actions: give shaped(..., action=...).")
+            raise ArgumentError(
+                "a bonus of pairs needs the actions: give shaped(..., action=...).",
+                argument="action",
+            )
         rewards, actions = as_columns(observation, next_observation, reward, action)
         return rewards.astype(np.float64) + self.bonus(observation, actions)
 
@@ -312,13 +338,14 @@ class LearnedCounts(AbstractShaping):
             raise ArgumentError(
                 f"the agent has observations of shape {shape} and the actions "
                 f"{agent.action_space}; these counts are of shape {self.shape} and "
-                f"{self.n_actions} actions."
+                f"{self.n_actions} actions.",
+                argument="agent",
             )
 
 
 @functools.cache
 def _adam(step_size: float) -> optax.GradientTransformation:
-    """The optimiser. Counts that share it share what was compiled for the first of them."""
+    """Returns the same object every time, so that further counts compile nothing."""
     return optax.adam(step_size)
 
 
@@ -350,14 +377,14 @@ def _updated(
     rows = jnp.arange(len(wanted))
 
     def loss(psi: Psi) -> tuple[Array, Array]:
-        own = psi(batch["phi"])[rows, batch["action"]]
-        return jnp.square(own - wanted).sum(axis=(1, 2)).mean() / 2, own
+        taken = psi(batch["phi"])[rows, batch["action"]]
+        return jnp.square(taken - wanted).sum(axis=(1, 2)).mean() / 2, taken
 
-    (_, own), gradient = eqx.filter_value_and_grad(loss, has_aux=True)(state.psi)
+    (_, taken), gradient = eqx.filter_value_and_grad(loss, has_aux=True)(state.psi)
     with jax.numpy_dtype_promotion("standard"):  # optax mixes types
         change, optimiser = adam.update(gradient, state.optimiser)
     psi = eqx.apply_updates(state.psi, change)
     count = state.count + 1
-    far = jnp.abs(_half_log(jnp.square(own).sum(axis=(1, 2)))).mean()
+    far = jnp.abs(_half_log(jnp.square(taken).sum(axis=(1, 2)))).mean()
     size = state.size + jnp.maximum(1 / count, FOLLOWING) * (far - state.size)
     return _Learning(psi, optimiser, count, size)

@@ -1,4 +1,4 @@
-"""Wrappers that shape rewards by a potential, for one environment or a vector of environments.
+"""Shaped rewards: wrappers with a fixed potential, and the interface of shaping that learns.
 
 The shaping reward of a step from s to s' is `F = discount * phi(s') - phi(s)`. With a `weight` w
 the agent receives the mix `(1 - w) r + w F`, as in the paper; without a weight, `r + F`.
@@ -6,32 +6,68 @@ the agent receives the mix `(1 - w) r + w F`, as in the paper; without a weight,
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import abc
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import gymnasium
 import numpy as np
+import numpy.typing as npt
 from gymnasium.utils import RecordConstructorArgs
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import concatenate, create_empty_array
+from jaxtyping import Float
 
-from drogo.errors import ArgumentError, ArgumentTypeError
-from drogo.potential import Function, Potential
+from drogo.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    check_choice,
+    check_number,
+    check_share,
+)
+from drogo.potential import Potential, mix, shaping_reward
 
 View = Callable[[Any], Any]
 Wrapped = TypeVar("Wrapped", gymnasium.Env, VectorEnv)
 
 
-class _Shaping(RecordConstructorArgs, Generic[Wrapped]):
-    """What both wrappers have in common: their arguments, and how the parts of a reward are mixed.
+@dataclass(frozen=True)
+class Shaping:
+    """The rule by which a potential shapes rewards."""
 
-    The arguments are kept, so that the specification of the wrapped environment has them.
-    """
+    weight: float | None = 0.5
+    """The share of the shaping reward in the mix, or None to add it to the reward."""
+    discount: float = 0.99
+    """The discount of the agent."""
+    terminal: str = "zero"
+    """Either "zero" or "keep", as in `PotentialShaping`."""
+    reward: float | None = None
+    """A cost of every step for a map that learns online, in place of the agent's rewards."""
+
+    def __post_init__(self) -> None:
+        checks = {"weight": check_share, "discount": check_share, "reward": check_number}
+        for name, check in checks.items():
+            if name == "discount" or getattr(self, name) is not None:
+                object.__setattr__(self, name, check(name, getattr(self, name)))
+        check_choice("terminal", self.terminal, ("zero", "keep"))
+        if self.reward is not None and not self.reward < 0:
+            raise ArgumentError(f"reward is {self.reward}; it must be negative.", argument="reward")
+
+    def reward_of(self, reward: Any, phi: Any, next_phi: Any, terminated: Any) -> tuple[Any, Any]:
+        """Returns the shaped rewards of some steps, and the shaping rewards in them."""
+        rule = {"discount": self.discount, "terminal": self.terminal}
+        shaping = shaping_reward(phi, next_phi, terminated, **rule)
+        return mix(np.asarray(reward, np.float64)[()], shaping, self.weight), shaping
+
+
+class _Shaping(RecordConstructorArgs, Generic[Wrapped]):
+    """The arguments of both wrappers. They are kept for the specification of the environment."""
 
     def __init__(
         self,
         env: Wrapped,
-        potential: Potential | Function,
+        potential: Any,
         weight: float | None = None,
         discount: float = 0.99,
         *,
@@ -42,55 +78,45 @@ class _Shaping(RecordConstructorArgs, Generic[Wrapped]):
         super().__init__(potential=potential, **options)
         # The wrapper's own base class of Gymnasium comes after `RecordConstructorArgs`.
         super(RecordConstructorArgs, self).__init__(env)  # pyright: ignore[reportCallIssue]
-        self.weight, self.discount, self.terminal, self.view = weight, discount, terminal, view
+        self.shaping, self.view = Shaping(weight, discount, terminal), view
         single = isinstance(env, gymnasium.Env)
         space = env.observation_space if single else env.single_observation_space
         self.potential = self._checked(potential, space)
 
     def _checked(self, potential: Any, space: gymnasium.Space) -> Potential:
-        """Checks the arguments, and returns the potential for observations of a space."""
-        weight, discount, terminal = self.weight, self.discount, self.terminal
-        if weight is not None and not 0 <= weight <= 1:
-            raise ArgumentError(
-                f"weight is {weight}; it is the share of the shaping reward, from 0 (none of it) "
-                "to 1 (nothing else), or None to add the shaping reward to the original one."
-            )
-        if not 0 <= discount <= 1:
-            raise ArgumentError(
-                f"discount is {discount}; give the discount of the agent, from 0 to 1."
-            )
-        if terminal not in ("zero", "keep"):
-            raise ArgumentError(
-                f"terminal is {terminal!r}; choose 'zero' (the potential of a terminal state "
-                "counts as 0) or 'keep' (it counts as it is)."
-            )
+        """Returns the potential, checked against the observations of the environment."""
         if not callable(potential):
             raise ArgumentTypeError(
                 f"potential is a {type(potential).__name__}; give a function of a batch of "
-                "observations, result.potential(), or Potential.from_states(observations, values)."
+                "observations, solution.potential(), or Potential.from_states(observations, "
+                "values).",
+                argument="potential",
             )
         if not isinstance(potential, Potential):
             potential = Potential(potential)
-        if potential.discount not in (None, discount):
+        if potential.discount not in (None, self.shaping.discount):
             raise ArgumentError(
-                f"discount is {discount}, but {potential.name} was made for {potential.discount}. "
-                "Use the discount of the agent for both."
+                f"discount is {self.shaping.discount}, but {potential.name} was made for "
+                f"{potential.discount}. Use the discount of the agent for both.",
+                argument="discount",
             )
         if self.view is None and isinstance(space, gymnasium.spaces.Dict | gymnasium.spaces.Tuple):
             raise ArgumentError(
                 f"observations are a {type(space).__name__}: select the part that the potential "
-                "takes with view, for example view=lambda observation: observation['image']."
+                "takes with view, for example view=lambda observation: observation['image'].",
+                argument="view",
             )
         if self.view is None and potential.shape not in (None, space.shape):
             raise ArgumentError(
                 f"the environment's observations have shape {space.shape}, and {potential.name} "
                 f"takes {potential.shape}. Fit on what the agent sees, or give a view: a function "
-                "from the agent's observations to those of the potential."
+                "from the agent's observations to those of the potential.",
+                argument="potential",
             )
         return potential
 
     def _seen(self, observations: Any) -> Any:
-        """What the potential takes of an observation, or of a batch of them."""
+        """Returns the part of an observation, or of a batch, that the potential takes."""
         return observations if self.view is None else self.view(observations)
 
 
@@ -102,31 +128,28 @@ class PotentialShaping(_Shaping[gymnasium.Env], gymnasium.Wrapper):
 
     Args:
         env: The environment.
-        potential: `result.potential()`, a `Potential`, or a function of a batch of observations.
+        potential: `solution.potential()`, a `Potential`, or a function of a batch of observations.
         weight: The share of the shaping reward in the mix, or None to add it to the reward.
         discount: The discount of the agent (`gamma` in Stable-Baselines3).
-        terminal: What the potential of a terminal state counts as. With "zero" it is 0. If no
+        terminal: The treatment of terminal states. With "zero" their potential counts as 0. If no
             weight is given, the optimal policies then stay optimal for every potential (Ng et al.
-            1999, Grzes 2017). With "keep" it is what the potential says, as in the paper: episodes
-            of different length or with different terminal states are then paid differently. For a
-            fit with one goal both are the same, since its potential is 0 there.
+            1999, Grzes 2017). With "keep" it counts as it is, as in the paper: episodes of
+            different length or with different terminal states are then paid differently. For a
+            solution with one goal both are the same, since its potential is 0 there.
         view: A function from an observation to what the potential takes, if the two differ.
     """
 
     def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
         observation, info = self.env.reset(**kwargs)
-        self._value = self.potential.at(self._seen(observation))
+        self._phi = self.potential.at(self._seen(observation))
         return observation, info
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         observation, reward, terminated, truncated, info = self.env.step(action)
-        value = self.potential.at(self._seen(observation))
-        counted = 0.0 if terminated and self.terminal == "zero" else value
-        shaping = self.discount * counted - self._value
-        self._value = value
-        info = {**info, "reward_original": reward, "shaping": shaping}
-        mix = float(mixed(reward, shaping, self.weight))
-        return observation, mix, terminated, truncated, info
+        phi, self._phi = self._phi, self.potential.at(self._seen(observation))
+        mixed, shaping = self.shaping.reward_of(reward, phi, self._phi, terminated)
+        info = {**info, "reward_original": reward, "shaping": float(shaping)}
+        return observation, float(mixed), terminated, truncated, info
 
 
 class VectorPotentialShaping(_Shaping[VectorEnv], gymnasium.vector.VectorWrapper):
@@ -147,40 +170,21 @@ class VectorPotentialShaping(_Shaping[VectorEnv], gymnasium.vector.VectorWrapper
 
     def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
         observations, infos = self.env.reset(**kwargs)
-        self._values = self.potential(self._seen(observations))
+        self._phi = self.potential(self._seen(observations))
         self._over = np.zeros(self.num_envs, dtype=bool)
         return observations, infos
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         observations, rewards, terminated, truncated, infos = self.env.step(actions)
-        values = self.potential(self._seen(observations))
-        counted = values.copy()
-        ended, last = last_observations(self, infos)
-        if ended.size:
-            counted[ended] = self.potential(self._seen(last))
-        if self.terminal == "zero":
-            counted[terminated] = 0.0
-        shaping = self.discount * counted - self._values
-        mode = self.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
-        if mode == AutoresetMode.NEXT_STEP:
-            shaping[self._over] = 0.0  # This step was the reset and belongs to no episode.
-        self._values = values
-        self._over = np.asarray(terminated | truncated)
-        parts = {"reward_original": np.array(rewards), "shaping": shaping}
-        present = {f"_{name}": np.ones(self.num_envs, dtype=bool) for name in parts}
-        infos = {**infos, **parts, **present}
-        return observations, mixed(rewards, shaping, self.weight), terminated, truncated, infos
-
-
-def mixed(reward: Any, shaping: Any, weight: float | None) -> Any:
-    """Returns `(1 - w) r + w F`, or `r + F` without a weight.
-
-    Args:
-        reward: The original reward r, or several.
-        shaping: The shaping reward F, or several.
-        weight: The weight w.
-    """
-    return reward + shaping if weight is None else (1 - weight) * reward + weight * shaping
+        phi = self.potential(self._seen(observations))
+        next_phi, (over, last) = phi.copy(), last_observations(self, infos)
+        if over.size:
+            next_phi[over] = self.potential(self._seen(last))
+        before, after = np.where(is_reset(self, self._over), 0.0, (self._phi, next_phi))
+        mixed, shaping = self.shaping.reward_of(rewards, before, after, terminated)
+        self._phi, self._over = phi, np.asarray(terminated | truncated)
+        infos = {**infos, **parts_of_rewards(rewards, shaping)}
+        return observations, mixed, terminated, truncated, infos
 
 
 def last_observations(
@@ -190,10 +194,162 @@ def last_observations(
 
     Args:
         env: The vector of environments.
-        infos: What the step returned.
+        infos: The infos of the step.
     """
-    ended, space = np.flatnonzero(infos.get("_final_obs", ())), env.single_observation_space
-    if not ended.size:
-        return ended, None
-    last = [infos["final_obs"][k] for k in ended]
-    return ended, concatenate(space, last, create_empty_array(space, ended.size))
+    over, space = np.flatnonzero(infos.get("_final_obs", ())), env.single_observation_space
+    if not over.size:
+        return over, None
+    last = [infos["final_obs"][k] for k in over]
+    return over, concatenate(space, last, create_empty_array(space, over.size))
+
+
+def is_reset(env: gymnasium.vector.VectorWrapper, over: np.ndarray) -> np.ndarray:
+    """Returns in which environments a step was only the reset of an episode.
+
+    Args:
+        env: The vector of environments.
+        over: The environments whose episode was over after the step before.
+    """
+    mode = env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
+    return over if mode == AutoresetMode.NEXT_STEP else np.zeros_like(over)
+
+
+def parts_of_rewards(rewards: Any, shaping: np.ndarray) -> dict[str, np.ndarray]:
+    """Returns the entries of the infos of a vector that hold the parts of its rewards."""
+    parts = {"reward_original": np.array(rewards), "shaping": shaping}
+    return parts | {f"_{name}": np.ones(len(shaping), dtype=bool) for name in parts}
+
+
+class AbstractShaping(abc.ABC):
+    """Observes the steps of an agent, learns from them, and changes the agent's rewards."""
+
+    needs_exact_observations: bool = False
+    """Whether observations are recognised bit for bit."""
+
+    _steps: int = 0
+
+    @property
+    def steps(self) -> int:
+        """The number of steps that were observed."""
+        return self._steps
+
+    @property
+    @abc.abstractmethod
+    def metrics(self) -> Mapping[str, float]:
+        """Numbers for a logger."""
+
+    def observe(
+        self,
+        observation: npt.ArrayLike,
+        action: npt.ArrayLike,
+        reward: npt.ArrayLike,
+        next_observation: npt.ArrayLike,
+        terminated: npt.ArrayLike,
+        terminal_reward: npt.ArrayLike | None = None,
+    ) -> None:
+        """Takes some steps of the agent, one in each row.
+
+        Args:
+            observation: The observations that were left.
+            action: The actions.
+            reward: The rewards, without the reward of a terminal state itself.
+            next_observation: The observations that were reached; at the end of an episode its own
+                last observation, and not the first one of the next.
+            terminated: The steps that reached a terminal state. A time limit does not count.
+            terminal_reward: The rewards of these terminal states themselves; 0 by default.
+        """
+        self._steps += np.asarray(reward).size
+
+    @abc.abstractmethod
+    def train(self) -> None:
+        """Makes the updates that are due after the steps that were observed."""
+
+    @abc.abstractmethod
+    def shaped(
+        self,
+        reward: npt.ArrayLike,
+        observation: npt.ArrayLike,
+        next_observation: npt.ArrayLike,
+        terminated: npt.ArrayLike,
+        action: npt.ArrayLike | None = None,
+    ) -> Float[np.ndarray, " n"]:
+        """Returns the rewards of some steps, shaped with what was learned so far.
+
+        Args:
+            reward: The original rewards.
+            observation: The observations that were left.
+            next_observation: The observations that were reached.
+            terminated: The steps that reached a terminal state.
+            action: The actions, which only a bonus of actions needs.
+        """
+
+    @abc.abstractmethod
+    def attach(self, agent: Any) -> None:
+        """Raises an error unless this was made for an agent, which some also look into later.
+
+        Args:
+            agent: An agent of Stable-Baselines3, or another one with an `observation_space`, an
+                `action_space` and a discount `gamma`.
+        """
+
+    def warnings(self) -> list[str]:
+        """Returns warnings that a user should see when training is over."""
+        return []
+
+
+class BonusWrapper(gymnasium.Wrapper):
+    """Changes the rewards of an environment by shaping that learns, such as `LearnedCounts`.
+
+    The original reward is in `info["reward_original"]`, and the difference in `info["bonus"]`.
+
+    Args:
+        env: The environment.
+        shaping: The shaping.
+    """
+
+    def __init__(self, env: gymnasium.Env, shaping: AbstractShaping) -> None:
+        super().__init__(env)
+        self.shaping = check_shaping(shaping)
+
+    def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
+        observation, info = self.env.reset(**kwargs)
+        self._before = np.array(observation)[None]  # a copy: environments reuse their arrays
+        return observation, info
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        before, after = self._before, np.array(observation)[None]
+        terminal_reward = float(info.get("terminal_reward") or 0.0) * bool(terminated)
+        cost = float(reward) - terminal_reward
+        self.shaping.observe(before, [action], [cost], after, [terminated], [terminal_reward])
+        self.shaping.train()
+        (shaped,) = self.shaping.shaped([float(reward)], before, after, [terminated], [action])
+        self._before = after
+        info = {**info, "reward_original": reward, "bonus": float(shaped) - float(reward)}
+        return observation, float(shaped), terminated, truncated, info
+
+
+def as_columns(observation: Any, next_observation: Any, *parts: npt.ArrayLike) -> list[np.ndarray]:
+    """Returns parts of some steps as columns of shape (n,); those of a replay have shape (n, 1).
+
+    Args:
+        observation: The observations that were left.
+        next_observation: The observations that were reached.
+        *parts: Rewards, actions and the like.
+    """
+    columns = [np.asarray(part).reshape(-1) for part in parts]
+    sizes = [len(observation), len(next_observation), *(column.size for column in columns)]
+    if len(set(sizes)) > 1:
+        raise ArgumentError(f"the parts of these steps have different lengths: {sizes}.")
+    return columns
+
+
+def check_shaping(shaping: Any) -> AbstractShaping:
+    """Returns an argument of the user that must shape rewards."""
+    if not isinstance(shaping, AbstractShaping):
+        raise ArgumentTypeError(
+            f"shaping is {shaping!r}; give a drogo.OnlineMap, a drogo.OnlineTable, or another "
+            "drogo.use.AbstractShaping.",
+            argument="shaping",
+        )
+    return shaping

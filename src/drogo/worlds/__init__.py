@@ -1,5 +1,4 @@
-"""Worlds whose exact solution is known: text maps, MiniGrid, and classic control; and
-two that never end.
+"""Worlds whose exact solution is known: text maps, MiniGrid, control, and two that never end.
 
 The names are listed in `__init__.pyi` and are loaded when they are first used.
 """

@@ -1,9 +1,9 @@
 """RiverSwim and SixArms: small worlds that never end, in which exploring is hard.
 
 Both are from Strehl and Littman (2008), with the rewards that work on counting states uses. Their
-rewards are positive and belong to an action and what it led to, and no state is terminal. So they
-are no `MDP`, whose rewards are r(s); the error of `MDP.from_gymnasium` says so. What is known of
-them is known from steps (`exact.perron_of_steps`, `fit_continuing`).
+rewards are positive and depend on the action and the next state, and no state is terminal. So they
+are no `MDP`, whose rewards are r(s). Their exact solution is computed from steps
+(`exact.perron_of_steps`, `fit_continuing`).
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ import gymnasium
 import numpy as np
 from jaxtyping import Float
 
-from drogo.errors import ArgumentError, check_choice, check_whole
+from drogo.errors import ArgumentError, ArgumentTypeError, check_choice, check_whole
 from drogo.mdp.arrays import frozen
 
 STEP_LIMIT = 5000
-"""The steps after which an episode is cut, in all work on these worlds."""
+"""The number of steps of an episode, in all work on these worlds."""
 SWIM, DRIFT_BACK, STAY_AT_END = 0.3, 0.1, 0.3
-"""Chances of swimming to the right: to get on, to be carried back, and to stay at the end."""
+"""Chances of swimming to the right: to advance, to be carried back, and to stay at the end."""
 SMALL, LARGE = 5.0, 10_000.0
 """Rewards at the two ends of the river."""
 WAYS = (1.0, 0.15, 0.10, 0.05, 0.03, 0.01)
 """The chance that each action leads from the middle to its room."""
 ARMS = (50.0, 133.0, 300.0, 800.0, 1666.0, 6000.0)
-"""What pulling the arm of each room pays."""
+"""The reward of pulling the arm of each room."""
 WAY_OUT = 4
 """The only action that leads out of the first room. In the others, all but one do."""
 
@@ -38,10 +38,10 @@ Table = Float[np.ndarray, "states actions states"]
 
 @dataclass(frozen=True, eq=False)
 class ContinuingWorld:
-    """A finite world in which episodes are cut, but never end.
+    """A finite world in which episodes are truncated, but never terminated.
 
     Args:
-        name: What it is called.
+        name: The name of the world.
         probability: The probability of each next state.
         reward: The reward of each action by the state that it led to.
         start: The distribution of the first state.
@@ -72,7 +72,7 @@ class ContinuingWorld:
 
     @cached_property
     def cumulative(self) -> Table:
-        """The probability of each next state or one before it, to draw next states with."""
+        """The cumulative probabilities of the next states, to sample them with."""
         summed = self.probability.cumsum(axis=2)
         return frozen(np.where(summed > 1 - 1e-12, 1.0, summed))  # no number in [0, 1) is beyond
 
@@ -105,8 +105,8 @@ def river_swim() -> ContinuingWorld:
 def six_arms() -> ContinuingWorld:
     """Returns SixArms: a room in the middle, and six rooms with an arm that pays when it is pulled.
 
-    The better a room pays, the less often an action leads to it. In a room, the action that leads
-    to it pulls its arm; in the first room, all actions but one do.
+    The more a room pays, the less often an action leads to it. In a room, the action that leads to
+    it pulls its arm; in the first room, all actions but one do.
     """
     n = len(ARMS)
     probability, reward = np.zeros((n + 1, n, n + 1)), np.zeros((n + 1, n, n + 1))
@@ -122,7 +122,7 @@ def six_arms() -> ContinuingWorld:
 
 
 WORLDS: dict[str, Callable[[], ContinuingWorld]] = {"river-swim": river_swim, "six-arms": six_arms}
-"""How to make each world, by its name."""
+"""The function that makes each world, by its name."""
 
 
 class ContinuingEnv(gymnasium.Env):
@@ -136,7 +136,7 @@ class ContinuingEnv(gymnasium.Env):
     small environments.
 
     ## Rewards
-    What the action paid, never negative.
+    Those of the table, never negative.
 
     ## Episodes
     An episode is never `terminated`. Made with `gymnasium.make`, it is `truncated` after 5,000
@@ -154,8 +154,12 @@ class ContinuingEnv(gymnasium.Env):
         if isinstance(world, str):
             check_choice("world", world, tuple(WORLDS))
             world = WORLDS[world]()
+        if not isinstance(world, ContinuingWorld):
+            problem = f"world is a {type(world).__name__}; give a ContinuingWorld or its name."
+            raise ArgumentTypeError(problem, argument="world")
         if render_mode is not None:
-            raise ArgumentError(f"render_mode is {render_mode!r}; this world has no pictures.")
+            problem = f"render_mode is {render_mode!r}; this world has no pictures."
+            raise ArgumentError(problem, argument="render_mode")
         self.world, self.render_mode = world, render_mode
         self.observation_space = gymnasium.spaces.Discrete(world.n_states)
         self.action_space = gymnasium.spaces.Discrete(world.n_actions)
@@ -163,7 +167,7 @@ class ContinuingEnv(gymnasium.Env):
 
     @cached_property
     def P(self) -> dict[int, dict[int, list[tuple[float, int, float, bool]]]]:
-        """By state and action: the probability, next state, reward, and False for not ending."""
+        """By state and action: the probability, next state, reward, and False (not terminated)."""
         chances, pays = self.world.probability, self.world.reward
         return {
             state: {
@@ -182,16 +186,17 @@ class ContinuingEnv(gymnasium.Env):
         super().reset(seed=seed)
         unknown = sorted(set(options or {}) - {"state"})
         if unknown:
-            raise ArgumentError(f"unknown reset option(s) {unknown}; known: 'state'.")
-        drawn = int(self.np_random.choice(self.world.n_states, p=self.world.start))
-        asked, last = (options or {}).get("state", drawn), self.world.n_states - 1
+            problem = f"unknown reset option(s) {unknown}; known: 'state'."
+            raise ArgumentError(problem, argument="options")
+        sampled = int(self.np_random.choice(self.world.n_states, p=self.world.start))
+        asked, last = (options or {}).get("state", sampled), self.world.n_states - 1
         self.state = check_whole("reset option 'state'", asked, 0, last)
         return self.state, {"state": self.state}
 
     def step(self, action: Any) -> tuple[int, float, bool, bool, dict[str, Any]]:
         if not self.action_space.contains(action):
             expected = ", ".join(f"{k} ({name})" for k, name in enumerate(self.world.actions))
-            raise ArgumentError(f"action is {action!r}; expected {expected}.")
+            raise ArgumentError(f"action is {action!r}; expected {expected}.", argument="action")
         before = self.state
         cumulative = self.world.cumulative[before, action]
         self.state = int(np.searchsorted(cumulative, self.np_random.random(), side="right"))

@@ -1,4 +1,4 @@
-"""`ReachGoals`: a world in which every episode has another goal."""
+"""`ReachGoals`: a world in which every episode has a different goal."""
 
 from __future__ import annotations
 
@@ -16,40 +16,40 @@ PARTS = ("observation", "achieved_goal", "desired_goal")
 
 
 class ReachGoals(gymnasium.Wrapper, RecordConstructorArgs):
-    """Turns one of the library's worlds into a goal environment, as `HerReplayBuffer` of
-    Stable-Baselines3 and gymnasium-robotics have them.
+    """Turns one of the library's worlds into a goal environment for `HerReplayBuffer` of
+    Stable-Baselines3, in the interface of gymnasium-robotics.
 
-    An observation is a dictionary: `observation` and `achieved_goal` are what the world shows, and
-    `desired_goal` is what it would show in the goal. Every episode has a goal that is drawn from
-    the states which the first state leads to, other than terminal states of a negative value;
-    `reset(options={"goal": i})` names one, and all other options are those of the world. The
-    reward is the cost of the state that is left, and 0 for the step that arrives: hindsight knows
-    an arrival by its reward alone, because it does not change where episodes end. An episode is
-    terminated in the goal, with `info["is_success"]`, and in every terminal state of the world,
-    which is a failure unless it was asked for.
+    An observation is a dictionary: `observation` and `achieved_goal` are the observation of the
+    world, and `desired_goal` is its observation in the goal. The goal of an episode is sampled from
+    the states that can be reached from the first one, other than terminal states of a negative
+    value; `reset(options={"goal": i})` names one, and all other options are those of the world. The
+    reward is the cost of the state that is left, and 0 for the step that reaches the goal, by which
+    hindsight recognises it. An episode is terminated in the goal, with `info["is_success"]`, and in
+    every terminal state of the world, which is a failure unless it is the goal.
 
     Args:
-        env: A world of drogo: `drogo/FourRooms-v0` and its kin, or a `MiniGridWorld`.
-        failure: What it is worth to end an episode in a terminal state of the world that is not the
-            goal: so little that no agent ends it there to save the costs of further steps.
+        env: A world of drogo, such as `drogo/FourRooms-v0`, or a `MiniGridWorld`.
+        failure: The value of a terminal state of the world that is not the goal. It must be so low
+            that no agent ends an episode there to save the costs of further steps.
     """
 
     def __init__(self, env: gymnasium.Env, failure: float = -200.0) -> None:
-        RecordConstructorArgs.__init__(self, failure=failure)
-        gymnasium.Wrapper.__init__(self, env)
-        world, shown = env, []
+        world, wrappers = env, []
         while not isinstance(world, TabularEnv) and isinstance(world, gymnasium.Wrapper):
-            shown += [world.observation] if isinstance(world, gymnasium.ObservationWrapper) else []
+            wrappers += [world] if isinstance(world, gymnasium.ObservationWrapper) else []
             world = world.env
         if not isinstance(world, TabularEnv):
             raise ArgumentTypeError(
-                f"{env} is not a world whose states are known. Give an environment of drogo, such "
-                'as gymnasium.make("drogo/FourRooms-v0") or a MiniGridWorld.'
+                f"{env} is not a world whose states are known.",
+                remedy='Give gymnasium.make("drogo/FourRooms-v0") or a MiniGridWorld.',
+                argument="env",
             )
+        RecordConstructorArgs.__init__(self, failure=failure)
+        gymnasium.Wrapper.__init__(self, env)
         self._world = world
         table = world.all_observations()  # pyright: ignore[reportAttributeAccessIssue]
-        for change in reversed(shown):  # as the wrappers around the world show them
-            table = [change(observation) for observation in table]
+        for wrapper in reversed(wrappers):
+            table = [wrapper.observation(observation) for observation in table]
         self._table = np.asarray(table)
         _check_table(self._table, env.observation_space)
         self.observation_space = gymnasium.spaces.Dict(dict.fromkeys(PARTS, env.observation_space))
@@ -66,9 +66,8 @@ class ReachGoals(gymnasium.Wrapper, RecordConstructorArgs):
         else:
             check_whole("reset option 'goal'", goal, 0, len(self._table) - 1)
             if goal == self._world.state:
-                raise ArgumentError(
-                    f"reset option 'goal' is {goal}, which is the state that the episode begins in."
-                )
+                problem = f"reset option 'goal' is {goal}, the state that the episode begins in."
+                raise ArgumentError(problem, argument="options")
         self.goal = int(goal)
         return self._parts(observation), {**info, "goal": self.goal}
 
@@ -77,18 +76,19 @@ class ReachGoals(gymnasium.Wrapper, RecordConstructorArgs):
         cost = float(reward) - (info.get("terminal_reward") or 0.0)
         arrived = self._world.state == self.goal
         worth = self.failure if over and not arrived else 0.0
-        told = {"cost": cost, "ends_world": over, "is_success": arrived, "terminal_reward": worth}
+        info = {**info, "cost": cost, "ends_world": over, "is_success": arrived,
+                "terminal_reward": worth}  # fmt: skip
         over, reward = over or arrived, 0.0 if arrived else cost + worth
-        return self._parts(observation), reward, over, cut and not over, {**info, **told}
+        return self._parts(observation), reward, over, cut and not over, info
 
     def compute_reward(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
-        """Returns the rewards that steps would have had with other goals: 0 for those that arrive,
-        and for others the costs of the states that were left, with `failure` if they end in a
-        terminal state of the world.
+        """Returns the rewards that steps would have had with other goals: 0 for those that reach
+        the goal, and for others the costs of the states that were left, with `failure` if they end
+        in a terminal state of the world.
 
         Args:
-            achieved_goal: What was reached: one, or a batch.
-            desired_goal: The goals, likewise.
+            achieved_goal: The goal that was reached, or a batch of them.
+            desired_goal: The goal, or a batch of them.
             info: The `info` of the step, or of each step of the batch. `HerReplayBuffer` has them
                 with `copy_info_dict=True`.
         """
@@ -96,22 +96,17 @@ class ReachGoals(gymnasium.Wrapper, RecordConstructorArgs):
         infos = list(info) if batch else [info]
         if not all("cost" in one for one in infos):
             raise ArgumentError(
-                "the costs of these steps are not known, because their info is empty.",
+                "the costs of these steps are unknown, because their info is empty.",
                 remedy="Give copy_info_dict=True to HerReplayBuffer.",
+                argument="info",
             )
-        costs, ends = (np.array([one[name] for one in infos]) for name in ("cost", "ends_world"))
+        costs, over = (np.array([one[name] for one in infos]) for name in ("cost", "ends_world"))
         arrived = np.atleast_1d(self.compute_terminated(achieved_goal, desired_goal, info))
-        rewards = np.where(arrived, 0.0, costs + np.where(ends, self.failure, 0.0))
+        rewards = np.where(arrived, 0.0, costs + np.where(over, self.failure, 0.0))
         return rewards if batch else float(rewards[0])
 
     def compute_terminated(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
-        """Returns whether goals were reached.
-
-        Args:
-            achieved_goal: What was reached: one, or a batch.
-            desired_goal: The goals, likewise.
-            info: Not used.
-        """
+        """Returns whether goals were reached. The arguments are those of `compute_reward`."""
         achieved, desired = np.asarray(achieved_goal), np.asarray(desired_goal)
         numbers = tuple(range(achieved.ndim - self._table[0].ndim, achieved.ndim))
         return (achieved == desired).all(axis=numbers)
@@ -126,31 +121,34 @@ class ReachGoals(gymnasium.Wrapper, RecordConstructorArgs):
 
     def _reachable(self, start: int) -> Int[np.ndarray, " goals"]:
         """Returns the states that a state leads to, except itself and bad terminal states."""
-        moves, known = self._world.moves, np.zeros(len(self._table), dtype=bool)
+        moves, reached = self._world.moves, np.zeros(len(self._table), dtype=bool)
         now = np.array([start])
         while now.size:
-            known[now] = True
+            reached[now] = True
             now = np.unique(moves.next_state[now])
-            now = now[~known[now]]
-        known &= ~(moves.terminal & (moves.reward < 0))
-        known[start] = False
-        if not known.any():
+            now = now[~reached[now]]
+        reached &= ~(moves.terminal & (moves.reward < 0))
+        reached[start] = False
+        if not reached.any():
             raise ArgumentError(f"state {start} leads to no other state that could be a goal.")
-        return np.flatnonzero(known)
+        return np.flatnonzero(reached)
 
 
 def _check_table(table: np.ndarray, space: gymnasium.Space) -> None:
-    """Raises an error unless an environment shows every state as the table does, and each in a way
-    of its own, by which hindsight knows an arrival."""
+    """Raises an error unless the observations of the table are those of the environment, and
+    distinct, so that hindsight recognises a goal."""
     if table.shape[1:] != (space.shape or ()):
         raise ArgumentError(
-            f"a state is shown with shape {table.shape[1:]}, and the environment shows {space}. "
-            "What changes the shape of observations, such as a stack of frames, goes around "
-            "ReachGoals."
+            f"a state has an observation of shape {table.shape[1:]}, and the environment has "
+            f"{space}.",
+            remedy="A wrapper that changes the shape of observations, such as a stack of frames, "
+            "goes around ReachGoals.",
+            argument="env",
         )
     flat = table.reshape(len(table), -1)
     if len(np.unique(flat, axis=0)) < len(flat):
         raise ArgumentError(
-            "several states are shown in the same way, so that a goal is not known when it is "
-            "reached. Use observations that tell all states apart."
+            "several states are shown in the same way, so a goal is not recognised.",
+            remedy="Use observations that distinguish all states.",
+            argument="env",
         )

@@ -1,4 +1,4 @@
-"""`NeverEnding`: a task with an end, made into one without."""
+"""`NeverEnding`: makes a task without terminal states of one with them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from gymnasium.utils import RecordConstructorArgs
 
 
 class NeverEnding(gymnasium.Wrapper, RecordConstructorArgs):
-    """An environment in which the end of an episode leads on to the beginning of the next.
+    """An environment in which the last step of an episode leads to the first state of the next.
 
     The step that would be terminated returns the first observation of a new episode and is not
-    terminated, so that agents and `fit_continuing` see one task that goes on and on. A limit of
-    steps cuts it as before (`truncated`), which says nothing of the task.
+    terminated, so agents and `fit_continuing` see one task that goes on forever. A step limit
+    truncates it as before.
 
     Args:
         env: The environment.

@@ -1,4 +1,4 @@
-"""The ids under which Gymnasium knows the worlds.
+"""The Gymnasium ids of the worlds.
 
 This module runs when `drogo` is imported, so it imports nothing heavy.
 """
@@ -21,6 +21,8 @@ CONTINUING_IDS = {"drogo/RiverSwim-v0": "river-swim", "drogo/SixArms-v0": "six-a
 """The worlds that never end, by their ids."""
 OWN_MAP = "drogo/GridWorld-v0"
 """The id for other maps: `world=` is then a `GridWorld`, a shipped name or a path."""
+MINIGRID_COSTS = {"step": -1.0, "lava": -200.0, "collision": 0.0}
+"""Costs of a `MiniGridWorld`, in place of MiniGrid's reward, which depends on the time."""
 
 
 def environment_id(name: str) -> str:
@@ -32,21 +34,15 @@ def environment_id(name: str) -> str:
 
 
 def register() -> None:
-    """Register every shipped world with Gymnasium, unless it is registered already."""
-    worlds = {environment_id(name): {"world": name} for name in shipped.names()}
-    for identifier, arguments in {**worlds, OWN_MAP: {}}.items():
-        if identifier not in gymnasium.registry:
-            gymnasium.register(identifier, entry_point=ENTRY_POINT, kwargs=arguments)
-    for identifier, layout in ROOM_IDS.items():
-        if identifier not in gymnasium.registry:
-            gymnasium.register(
-                identifier, entry_point=ROOM, kwargs={"layout": layout}, max_episode_steps=500
-            )
-    for identifier, world in CONTINUING_IDS.items():
-        if identifier not in gymnasium.registry:
-            gymnasium.register(
-                identifier, entry_point=CONTINUING, kwargs={"world": world}, max_episode_steps=5000
-            )
+    """Registers every shipped world with Gymnasium, unless it is registered already."""
+    maps = {environment_id(name): {"world": name} for name in shipped.names()} | {OWN_MAP: {}}
+    rooms = {identifier: {"layout": layout} for identifier, layout in ROOM_IDS.items()}
+    continuing = {identifier: {"world": world} for identifier, world in CONTINUING_IDS.items()}
+    kinds = ((ENTRY_POINT, None, maps), (ROOM, 500, rooms), (CONTINUING, 5000, continuing))
+    for entry_point, limit, ids in kinds:
+        for identifier, kwargs in ids.items():
+            if identifier not in gymnasium.registry:
+                gymnasium.register(identifier, entry_point, kwargs=kwargs, max_episode_steps=limit)
 
 
 def register_minigrid() -> None:

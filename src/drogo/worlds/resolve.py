@@ -1,4 +1,4 @@
-"""`resolve`: the world that a name on the command line stands for.
+"""`resolve`: finds a world by the name that the command line gives.
 
 Resolving a name is cheap: maps are parsed and environments are made when they are needed.
 """
@@ -9,7 +9,8 @@ import abc
 import contextlib
 import dataclasses
 import difflib
-import importlib
+import hashlib
+import importlib.util
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +20,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 from drogo.errors import ArgumentError, MDPError, check_whole
-from drogo.requests import source_digest
 from drogo.worlds import shipped
 
 if TYPE_CHECKING:
@@ -29,26 +29,25 @@ if TYPE_CHECKING:
     from drogo.mdp import MDP
     from drogo.worlds.grid import GridWorld
 
-COSTS = {"step": -1.0, "lava": -200.0, "collision": 0.0}
-"""Costs of a MiniGrid environment, whose own reward depends on the time."""
 LONGEST = 1000
-"""The steps of an episode in an environment that has no time limit, if it must have one."""
-ABOUT = {
-    "reward": "reward is a step cost in place of a Gymnasium environment's own reward",
-    "key": "key chooses parts of a Dict observation",
-    "layout": "layout is the seed of a MiniGrid environment's grid",
-    "tile": "tile is the number of pixels per cell of a MiniGrid environment",
+"""The step limit of episodes in an environment that has none, if there must be one."""
+APPLIES_TO = {
+    "observation": "grid worlds (one-hot, coordinates, pixels, state), MiniGrid (pixels, symbolic)",
+    "reward": "environments; the header of a map sets the reward of each symbol ('reward .: -2')",
+    "key": "Gymnasium environments with Dict observations",
+    "layout": "MiniGrid environments, whose grid it seeds",
+    "tile": "MiniGrid environments observed as pixels",
 }
-"""What the options mean that do not apply to every world."""
+"""The worlds that each option applies to."""
 
 
 @dataclass(frozen=True, eq=False)
 class World(abc.ABC):
-    """What a name stands for: a `GridMap`, a `MiniGrid` or any other `Environment`.
+    """A resolved name: a `GridMap`, a `MiniGrid` or any other `Environment`.
 
     Args:
         name: The readable part of the names of result directories.
-        view: What is observed, or the empty string if there is nothing to choose.
+        view: The kind of observation, or the empty string if there is only one.
         digest: The world itself as plain JSON. Worlds that differ have different digests.
     """
 
@@ -81,18 +80,17 @@ class World(abc.ABC):
         """Makes the Gymnasium environment.
 
         Args:
-            limited: Whether episodes must have a time limit, as for training an agent: that of the
-                environment, or `LONGEST` steps if it has none.
+            limited: Whether episodes must have a step limit, as for training an agent: that of the
+                environment, or `LONGEST` if it has none.
         """
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class GridMap(World):
-    """A text map: one that is shipped, or a file."""
+    """A text map: one that is shipped, or a file. `source` is its name in error messages."""
 
     source: str
-    """The name of the shipped map, or the file, for error messages."""
 
     @property
     def grid(self) -> GridWorld:
@@ -115,7 +113,7 @@ class MiniGrid(World):
 
     spec: EnvSpec
     arguments: dict[str, Any]
-    """Of `MiniGridWorld`."""
+    """The arguments of `MiniGridWorld`."""
 
     def make(self, *, limited: bool = False) -> gymnasium.Env:
         from drogo.worlds.minigrid import MiniGridWorld
@@ -160,7 +158,7 @@ class Environment(World):
 
     @property
     def has_limit(self) -> bool:
-        """Whether the environment is registered with a time limit."""
+        """Whether the environment is registered with a step limit."""
         return self.spec.max_episode_steps is not None
 
     def make(self, *, limited: bool = False) -> gymnasium.Env:
@@ -170,11 +168,10 @@ class Environment(World):
         try:
             env = gymnasium.make(self.spec, max_episode_steps=longest)
         except (gymnasium.error.Error, ImportError) as error:
-            raise ArgumentError(f"Gymnasium could not make {self.spec.id}: {error}") from error
-        if limited:
-            return env
-        # Where each transition starts in a state of its own there are no episodes to limit.
-        return env.unwrapped if callable(self.sampling["start"]) else env
+            problem = f"Gymnasium could not make {self.spec.id}: {error}"
+            raise ArgumentError(problem, argument="name") from error
+        # A start function puts each transition into a state, so there are no episodes to limit.
+        return env.unwrapped if callable(self.sampling["start"]) and not limited else env
 
 
 def resolve(
@@ -186,57 +183,51 @@ def resolve(
     layout: int | None = None,
     tile: int | None = None,
 ) -> World:
-    """Returns the world that a name stands for.
+    """Returns the world of a name.
 
     Args:
         name: A shipped world, a map file, a Gymnasium or MiniGrid id, or "module:Id-v0", of which
             the module is imported first and registers the id.
-        observation: What is observed of a grid world ("one-hot", "coordinates", "pixels" or
+        observation: The kind of observation of a grid world ("one-hot", "coordinates", "pixels" or
             "state") or of a MiniGrid environment ("pixels" or "symbolic").
         reward: The cost of every step in place of a Gymnasium environment's own reward.
         key: The part of a `Dict` observation to use, or several, which are joined.
         layout: The seed of a MiniGrid environment's grid, by default 0.
         tile: Pixels per cell of a MiniGrid environment, by default 3.
-
-    Raises:
-        ArgumentError: There is no such world, or an option does not apply to it.
     """
-    keys = (key,) if isinstance(key, str) else tuple(key or ())
-    not_for_maps: dict[str, Any] = {"key": keys, "layout": layout, "tile": tile}
-    if name in shipped.names() or Path(name).is_file():
-        return _grid_map(name, observation or "coordinates", reward, **not_for_maps)
     from drogo.worlds.register import ENTRY_POINT
 
-    spec = _find_spec(name)
-    if spec.entry_point == ENTRY_POINT and isinstance(spec.kwargs.get("world"), str):
-        kind = observation or spec.kwargs.get("observation") or "coordinates"
-        return _grid_map(spec.kwargs["world"], kind, reward, **not_for_maps)
+    keys = (key,) if isinstance(key, str) else tuple(key or ())
+    is_map = name in shipped.names() or Path(name).is_file()
+    spec = None if is_map else _find_spec(name)
+    kwargs = {} if spec is None else spec.kwargs
+    if spec is None or (spec.entry_point == ENTRY_POINT and isinstance(kwargs.get("world"), str)):
+        _refuse(name, reward=reward, key=keys, layout=layout, tile=tile)
+        _refuse(name, observation="symbolic" if observation == "symbolic" else None)
+        source = name if spec is None else kwargs["world"]
+        view = observation or kwargs.get("observation") or "coordinates"
+        title, text = shipped.read(source)
+        return GridMap(title, view, {"map": text}, source)
     if spec.id.startswith("MiniGrid-"):
-        _refuse(f"{name} is observed as a whole", key=keys)
+        _refuse(name, key=keys)
         return _minigrid(spec, observation, reward, layout, tile)
-    if observation is not None:
-        raise ArgumentError(
-            f"The observation {observation!r} is for grid worlds and MiniGrid; {spec.id} has its "
-            "own observations.",
-            remedy="Use key= to choose a part of a Dict observation.",
-            command_remedy="Use --key to choose a part of a Dict observation.",
-        )
-    _refuse(f"{name} is not one", layout=layout, tile=tile)
+    _refuse(name, observation=observation, layout=layout, tile=tile)
     digest = _describe(spec)
     if len(keys) > 1:  # joined names could be those of another request
         digest["key"] = keys
-    chosen = (*keys, None)[0] if len(keys) < 2 else keys
+    chosen = keys if len(keys) > 1 else next(iter(keys), None)
     return Environment(spec.id.replace("/", "-"), "+".join(keys), digest, spec, reward, chosen)
 
 
-def _refuse(why: str, **options: object) -> None:
-    """Raises an error if an option was given that does not apply."""
+def _refuse(name: str, **options: object) -> None:
+    """Raises an error if an option was given that does not apply to a world."""
     for option, value in options.items():
         if value not in (None, ()):
             raise ArgumentError(
-                f"{ABOUT[option]}, and {why}.",
+                f"{option} {value!r} does not apply to {name}. It is for {APPLIES_TO[option]}.",
                 remedy=f"Leave {option}= out.",
                 command_remedy=f"Leave --{option} out.",
+                argument=option,
             )
 
 
@@ -247,34 +238,23 @@ def _minigrid(
     layout: int | None,
     tile: int | None,
 ) -> MiniGrid:
-    if observation not in (None, "pixels", "symbolic"):
-        raise ArgumentError(
-            f"The observation {observation!r} is for grid worlds; a MiniGrid environment is "
-            "observed as 'pixels' or 'symbolic'."
-        )
-    view = "rgb"
-    if observation == "symbolic":
-        _refuse("symbolic observations have no pixels", tile=tile)
-        view = "symbolic"
+    from drogo.worlds.register import MINIGRID_COSTS
+
+    views = {None: "rgb", "pixels": "rgb", "symbolic": "symbolic"}
+    if observation not in views:
+        _refuse(spec.id, observation=observation)
+    view = views[observation]
+    if view == "symbolic":
+        _refuse(f"a symbolic observation of {spec.id}", tile=tile)
     layout, tile = check_whole("layout", layout or 0, 0), 3 if tile is None else tile
-    arguments = {"layout": layout, "observation": view, "tile": tile, **COSTS}
+    arguments = {"layout": layout, "observation": view, "tile": tile, **MINIGRID_COSTS}
     arguments |= {} if reward is None else {"step": reward}
     digest = {**_describe(spec), "arguments": arguments}
     return MiniGrid(f"{spec.id}-layout{layout}", view, digest, spec, arguments)
 
 
-def _grid_map(source: str, observation: str, reward: float | None, **others: object) -> GridMap:
-    by_symbol = "in a map each symbol has its own reward, which its header sets ('reward .: -2')"
-    _refuse(by_symbol, reward=reward)
-    _refuse(f"{source} is a text map", **others)
-    if observation == "symbolic":
-        raise ArgumentError("The observation 'symbolic' is for MiniGrid environments.")
-    name, text = shipped.read(source)
-    return GridMap(name, observation, {"map": text}, source)
-
-
 def _find_spec(name: str) -> EnvSpec:
-    """Gymnasium's specification of an id, after the module that registers it was imported."""
+    """Returns Gymnasium's specification of an id, whose module is imported first."""
     import gymnasium
 
     from drogo.worlds.register import OWN_MAP, register, register_minigrid
@@ -287,11 +267,11 @@ def _find_spec(name: str) -> EnvSpec:
         try:
             importlib.import_module(module)
         except ImportError as error:
-            raise ArgumentError(
-                f"The module {module!r} of {name!r} cannot be imported: {error}."
-            ) from error
+            problem = f"The module {module!r} of {name!r} cannot be imported: {error}."
+            raise ArgumentError(problem, argument="name") from error
     if identifier == OWN_MAP:
-        raise ArgumentError(f"{OWN_MAP} needs a map: give the map's file instead.")
+        problem = f"{OWN_MAP} needs a map: give the map's file instead."
+        raise ArgumentError(problem, argument="name")
     if identifier in gymnasium.registry:
         return gymnasium.registry[identifier]
     close = difflib.get_close_matches(identifier, [*shipped.names(), *gymnasium.registry], n=3)
@@ -299,11 +279,12 @@ def _find_spec(name: str) -> EnvSpec:
     raise ArgumentError(
         f"{name!r} is not a shipped world, a map file or a Gymnasium id.{hint}",
         command_remedy="'drogo envs' lists the shipped worlds.",
+        argument="name",
     )
 
 
 def _describe(spec: EnvSpec) -> dict[str, Any]:
-    """A specification as JSON, with the version and the source of the package that provides it."""
+    """Returns a specification as JSON, with the version of its package or a digest of its file."""
     import numpy as np
 
     def as_json(value: Any) -> Any:
@@ -311,24 +292,30 @@ def _describe(spec: EnvSpec) -> dict[str, Any]:
             return f"{value.__module__}:{value.__qualname__}"
         if isinstance(value, np.ndarray | np.generic):
             return value.tolist()
-        # Without its content, results of different environments could not be told apart.
-        raise ArgumentError(
-            f"{spec.id} is registered with {value!r}, which JSON cannot describe. Register it with "
-            "plain arguments instead."
-        )
+        # Without its content, results of different environments could not be distinguished.
+        problem = f"{spec.id} is registered with {value!r}, which JSON cannot describe."
+        raise ArgumentError(problem, remedy="Register it with plain arguments.", argument="name")
 
     content = json.loads(json.dumps(dataclasses.asdict(spec), default=as_json))
     if content["entry_point"] is None:
         return {"spec": content}
     module = content["entry_point"].partition(":")[0]
-    version = _version(module.partition(".")[0])
-    return {"spec": content, "version": version, "source": source_digest(module)}
-
-
-def _version(package: str) -> str | None:
-    """The version of the distribution that provides a package; None for a file of one's own."""
+    package = module.partition(".")[0]
     try:
-        return metadata.version(package)
+        version = metadata.version(package)
     except metadata.PackageNotFoundError:
         distributions = metadata.packages_distributions().get(package)
-        return metadata.version(distributions[0]) if distributions else None
+        version = metadata.version(distributions[0]) if distributions else None
+    if version is not None:
+        return {"spec": content, "version": version}
+    origin = None
+    with contextlib.suppress(ImportError, ValueError):  # ValueError if it is not from a file
+        origin = getattr(importlib.util.find_spec(module), "origin", None)
+    if origin is None:
+        raise ArgumentError(
+            f"The module {module!r} of {spec.id} cannot be found.",
+            remedy="Put its directory on sys.path.",
+            argument="name",
+        )
+    source = hashlib.sha256(Path(origin).read_bytes()).hexdigest()  # a user's file has no version
+    return {"spec": content, "version": None, "source": source}

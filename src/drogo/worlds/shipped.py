@@ -1,4 +1,4 @@
-"""The maps that come with the library, their `-plain` variants, and map files of one's own."""
+"""Reads the maps that come with the library, their `-plain` variants, and map files."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import os
 from importlib import resources
 from pathlib import Path
 
-from drogo.errors import ArgumentError, FileError, MissingFile
+from drogo.errors import ArgumentError, ArgumentTypeError, FileError, MissingFile
 
 PAPER = ("grid-task", "four-rooms", "grid-room", "grid-maze")
 """The worlds of the paper, in its order."""
 FURTHER = ("grid-room-large", "grid-maze-large", "four-rooms-multigoal", "ring")
 PLAIN = "-plain"
-"""In these variants, every low-reward cell `x` is an ordinary one."""
+"""The variants in which every low-reward cell `x` is an ordinary one."""
 
 
 def names() -> tuple[str, ...]:
@@ -22,7 +22,10 @@ def names() -> tuple[str, ...]:
 
 
 def read(source: str | Path) -> tuple[str, str]:
-    """Reads the map of a shipped world or a file, and returns its name and text."""
+    """Returns the name and the text of a shipped map or a file."""
+    if not isinstance(source, str | Path):
+        problem = f"source is a {type(source).__name__}; give the name of a world or a map file."
+        raise ArgumentTypeError(problem, argument="source")
     name, path = str(source), Path(source)
     if name in names():
         file = resources.files("drogo.worlds") / "maps" / f"{name.removesuffix(PLAIN)}.txt"
@@ -33,11 +36,13 @@ def read(source: str | Path) -> tuple[str, str]:
         hint = f" Did you mean {near[0]!r}?" if near else ""
         raise MissingFile(
             f"no shipped world and no map file is called {name!r}.{hint} "
-            f"Shipped worlds: {', '.join(names())}."
+            f"Shipped worlds: {', '.join(names())}.",
+            argument="source",
         )
     try:
         return path.stem, path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise ArgumentError(f"{path} is not a text file in UTF-8: {error}.") from error
+        problem = f"{path} is not a text file in UTF-8: {error}."
+        raise ArgumentError(problem, argument="source") from error
     except OSError as error:
-        raise FileError(f"The map {path} cannot be read: {error}.") from error
+        raise FileError(f"the map {path} cannot be read: {error}.", argument="source") from error

@@ -1,4 +1,4 @@
-"""Worlds whose moves are a table: the state that each action leads to in each state."""
+"""Worlds whose moves are a table of the next state of each state and action."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STARTS = ("map", "uniform")
 MOST_PIXELS = 4096
 """The largest `tile`: the number of pixels along the side of a cell."""
 LARGEST_TABLE = 4 * 2**30
-"""A table of more bytes is refused, because the machine would swap."""
+"""The most bytes of a table of observations. With more, the machine would swap."""
 
 
 @dataclass(eq=False, repr=False)
@@ -29,15 +29,14 @@ class TabularWorld:
     """A world whose moves are a table."""
 
     next_state: Int[np.ndarray, "states actions"]
-    """The state that each action leads to; a terminal state leads to itself."""
+    """The state that each action leads to. A terminal state leads to itself."""
     reward: Float[np.ndarray, " states"]
-    """The reward of leaving each state; the terminal value of a terminal state."""
+    """The reward of leaving each state, or the terminal value of a terminal state."""
     terminal: Bool[np.ndarray, " states"]
-    """Which states end an episode."""
     start: Float[np.ndarray, " states"]
     """The distribution of the first state of an episode."""
     states: Sequence[Hashable]
-    """What each state stands for."""
+    """The label of each state, such as its cell."""
 
     @property
     def n_states(self) -> int:
@@ -68,14 +67,14 @@ class TabularEnv(gymnasium.Env):
     """The names of the actions, for error messages."""
     moves: TabularWorld
     start = "map"
-    """How episodes begin: as the world says, or "uniform"ly in any non-terminal state."""
+    """Where episodes begin: "map" as the world says, "uniform" in any non-terminal state."""
     step_limit: int
     state = 0
     steps = 0
 
     @cached_property
     def mdp(self) -> MDP:
-        """The MDP of the world, in which episodes begin as `start` says."""
+        """The MDP of the world, whose start distribution follows `start`."""
         mdp = self.moves.mdp
         allowed = ~mdp.terminal
         return mdp if self.start == "map" else replace(mdp, start=allowed / allowed.sum())
@@ -91,15 +90,15 @@ class TabularEnv(gymnasium.Env):
         options = {"start": self.start, **(options or {})}
         unknown = sorted(set(options) - {"state", "start"})
         if unknown:
-            raise ArgumentError(f"unknown reset option(s) {unknown}; known: 'state', 'start'.")
+            problem = f"unknown reset option(s) {unknown}; known: 'state', 'start'."
+            raise ArgumentError(problem, argument="options")
         check_choice("start", options["start"], STARTS)
         if "state" in options:
             state = int(options["state"])
             if not 0 <= state < self.moves.n_states or self.moves.terminal[state]:
-                raise ArgumentError(
-                    f"reset option 'state' is {state}; expected a non-terminal state from 0 to "
-                    f"{self.moves.n_states - 1}."
-                )
+                last = self.moves.n_states - 1
+                problem = f"reset option 'state' is {state}; give a non-terminal state to {last}."
+                raise ArgumentError(problem, argument="options")
         else:
             allowed = ~self.moves.terminal if options["start"] == "uniform" else self.moves.start
             state = int(self.np_random.choice(np.flatnonzero(allowed)))
@@ -109,7 +108,7 @@ class TabularEnv(gymnasium.Env):
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         if not self.action_space.contains(action):
             expected = ", ".join(f"{k} ({name})" for k, name in enumerate(self.actions))
-            raise ArgumentError(f"action is {action!r}; expected {expected}.")
+            raise ArgumentError(f"action is {action!r}; expected {expected}.", argument="action")
         before = self.state
         self.state = int(self.moves.next_state[before, action])
         self.steps += 1
@@ -124,16 +123,11 @@ class TabularEnv(gymnasium.Env):
 
 
 def check_table(name: str, shape: tuple[int, ...], remedy: str) -> None:
-    """Raises an `ArgumentError` if a table of observations is too large to learn from.
-
-    Args:
-        name: What the table holds.
-        shape: The shape of the table.
-        remedy: What to do instead.
-    """
+    """Raises an `ArgumentError` if a table of observations is too large to learn from."""
     size = 4 * math.prod(shape)  # networks observe single precision
     if size > LARGEST_TABLE:
         raise ArgumentError(
-            f"{name} would take {size / 2**30:.0f} GiB "
-            f"({' x '.join(map(str, shape))} float32). {remedy}"
+            f"{name} would take {size / 2**30:.0f} GiB ({' x '.join(map(str, shape))} float32).",
+            remedy=remedy,
+            argument="observation",
         )

@@ -11,9 +11,11 @@ from hypothesis import given, settings, strategies as st
 
 import drogo
 from drogo import GridWorld
+from drogo.errors import ArgumentError
 from drogo.worlds.grid import names
 from drogo.worlds.grid.environment import GridWorldEnv
 from drogo.worlds.register import environment_id
+from raising import raises
 
 KINDS = ("one-hot", "coordinates", "pixels", "state")
 
@@ -118,29 +120,34 @@ def test_starts():
     anywhere = {int(env.reset(options={"start": "uniform"})[0]) for _ in range(2000)}
     world = env.unwrapped.world
     assert anywhere == set(np.flatnonzero(~world.terminal).tolist())
-    with pytest.raises(ValueError, match="'state' is 500; expected a non-terminal state"):
-        env.reset(options={"state": 500})
-    with pytest.raises(ValueError, match=r"unknown reset option\(s\) \['place'\]"):
-        env.reset(options={"place": 1})
-    with pytest.raises(ValueError, match="start is 'goal'; choose one of map, uniform"):
+    for options in ({"state": 500}, {"place": 1}):
+        with raises(ArgumentError, "options"):
+            env.reset(options=options)
+    with raises(ArgumentError, "start"):
         env.reset(options={"start": "goal"})
     again = [env.reset(seed=3, options={"start": "uniform"})[0] for _ in range(2)]
     assert again[0] == again[1]
 
 
-def test_wrong_arguments():
-    for arguments, message in (
-        ({"observation": "text"}, "observation is 'text'; choose one of one-hot"),
-        ({"start": "goal"}, "start is 'goal'; choose one of map, uniform"),
-        ({"step_limit": 0}, "step_limit is 0"),
-        ({"tile": 0}, "tile is 0"),
-        ({"render_mode": "human"}, "render_mode is 'human'; choose one of rgb_array, ansi"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            GridWorldEnv("four-rooms", **arguments)
+@pytest.mark.parametrize(
+    ("argument", "value"),
+    [
+        ("observation", "text"),
+        ("start", "goal"),
+        ("step_limit", 0),
+        ("tile", 0),
+        ("render_mode", "human"),
+    ],
+)
+def test_wrong_arguments(argument, value):
+    with raises(ArgumentError, argument):
+        GridWorldEnv("four-rooms", **{argument: value})
+
+
+def test_wrong_actions():
     env = gymnasium.make("drogo/FourRooms-v0", disable_env_checker=True)
     env.reset()
-    with pytest.raises(ValueError, match=r"action is 4; expected 0 \(right\)"):
+    with raises(ArgumentError, "action"):
         env.step(4)
 
 

@@ -5,10 +5,12 @@ import numpy as np
 import pytest
 
 from drogo import GridWorld
-from drogo.worlds.grid import observe
+from drogo.errors import ArgumentError
+from drogo.worlds.grid.world import COLOURS, KINDS
+from raising import raises
 
 
-@pytest.mark.parametrize(("kind", "tile"), [*((k, 1) for k in observe.KINDS), ("pixels", 3)])
+@pytest.mark.parametrize(("kind", "tile"), [*((k, 1) for k in KINDS), ("pixels", 3)])
 def test_table_equals_the_environment(kind, tile):
     world = GridWorld.load("grid-task")
     env = gymnasium.make("drogo/GridTask-v0", observation=kind, tile=tile)
@@ -32,22 +34,22 @@ def test_pixels_by_hand():
     images = world.observations("pixels")
     assert images.shape == (3, 3, 5, 3)
     assert np.abs(images).max() <= 0.5
-    colours = [observe.AGENT_COLOUR, observe.LOW_REWARD_COLOUR, observe.GOAL_COLOUR]
+    colours = [COLOURS["agent"], COLOURS["low reward"], COLOURS["goal"]]
     assert np.allclose(images[0, 1, 1:4], np.array(colours) - 0.5)
-    assert np.allclose(images[:, 0], np.array(observe.WALL_COLOUR) - 0.5)
+    assert np.allclose(images[:, 0], np.array(COLOURS["wall"]) - 0.5)
     large = world.observations("pixels", tile=4)
     assert np.array_equal(large[:, ::4, ::4], images)
 
 
-def test_states_are_told_apart():
+def test_observations_are_distinct():
     world = GridWorld.load("grid-room")
-    for kind in observe.KINDS:
+    for kind in KINDS:
         assert len(np.unique(world.observations(kind), axis=0)) == world.n_states
 
 
 def test_a_table_that_would_not_fit_is_refused():
     text = "\n".join(["#" * 302, *["#" + "." * 299 + "G#"] * 300, "#" * 302])
     world = GridWorld.parse(text)
-    with pytest.raises(ValueError, match="would take 30 GiB.*Use 'coordinates'"):
+    with raises(ArgumentError, "observation"):  # 30 GiB
         world.observations("one-hot")
     assert world.observations("coordinates").shape == (90000, 2)

@@ -1,4 +1,5 @@
-"""MountainCar: an underpowered car in a valley, with a flag on the right hill."""
+"""MountainCar, an underpowered car in a valley with a flag on the right hill, and Acrobot, two
+links with a motor between them, to be swung up to a height."""
 
 from __future__ import annotations
 
@@ -14,12 +15,14 @@ from drogo.exact.continuous import GridSolution, solve_on_grid
 LOW, HIGH = (-1.2, -0.07), (0.6, 0.07)
 """The range of position and velocity."""
 GOAL, FORCE, GRAVITY, ACTIONS = 0.5, 0.001, 0.0025, 3
+ACROBOT_SPEEDS = np.array([4 * np.pi, 9 * np.pi])
+"""The largest speeds of the two links of an Acrobot."""
 
 
 def dynamics(
     states: Float[np.ndarray, "n 2"], action: int
 ) -> tuple[Float[np.ndarray, "n 2"], Bool[np.ndarray, " n"]]:
-    """Apply Gymnasium's dynamics to many states at once."""
+    """Applies Gymnasium's dynamics to many states at once."""
     position, velocity = states.T
     velocity = velocity + (action - 1) * FORCE - np.cos(3 * position) * GRAVITY
     velocity = np.clip(velocity, LOW[1], HIGH[1])
@@ -38,15 +41,13 @@ def is_goal(states: Float[np.ndarray, "n 2"]) -> Bool[np.ndarray, " n"]:
 def mountain_car_truth(
     lam: float, nodes: tuple[int, int] = (401, 401), reward: float = -1.0
 ) -> GridSolution:
-    """Computes the vector `column` of MountainCar on a grid; with 401 x 401 nodes in about 10 s.
+    """Computes `v` of MountainCar on a grid, as a function of position and velocity. With 401 x 401
+    nodes it takes about 10 s.
 
     Args:
         lam: The temperature lambda, positive.
         nodes: The number of nodes along position and velocity.
         reward: The step cost, negative.
-
-    Returns:
-        A function from states (position and velocity) to `v`.
     """
     return solve_on_grid(dynamics, LOW, HIGH, nodes, actions=ACTIONS, lam=lam, reward=reward)
 
@@ -59,3 +60,13 @@ def uniform_mountain_car(env: gymnasium.Env, rng: np.random.Generator) -> np.nda
         if position < GOAL or velocity < 0:
             inner.state = np.array([position, velocity])
             return inner.state.astype(np.float32)
+
+
+def uniform_acrobot(env: gymnasium.Env, rng: np.random.Generator) -> np.ndarray:
+    """Puts an Acrobot into a non-terminal state with uniform angles and speeds."""
+    inner: Any = env.unwrapped
+    while True:
+        angles = rng.uniform(-np.pi, np.pi, size=2)
+        inner.state = np.concatenate([angles, rng.uniform(-ACROBOT_SPEEDS, ACROBOT_SPEEDS)])
+        if not inner._terminal():
+            return np.asarray(inner._get_ob(), dtype=np.float32)

@@ -1,7 +1,7 @@
 """Walled rooms: a point moves in the unit square, around walls and hazards, to a goal.
 
-An action is a displacement, and the default policy draws it uniformly. A move that would cross a
-wall or leave the square does not happen. A network on the two coordinates easily lets values leak
+An action is a displacement, and the default policy samples it uniformly. A move that would cross a
+wall or leave the square does not happen. Values of a network on the two coordinates easily leak
 through a wall, because points on its two sides are close to each other.
 """
 
@@ -22,7 +22,7 @@ from drogo.exact.continuous import GridSolution
 REACH = 0.1
 """The longest move along each axis."""
 THICKNESS = 0.02
-"""Of a wall."""
+"""The thickness of a wall."""
 STEP, HAZARD = -1.0, -5.0
 """The reward of an ordinary place, and of a hazard."""
 TOLERANCE, MAX_ITERATIONS = 1e-7, 100_000
@@ -41,7 +41,7 @@ def _up(x: float, bottom: float, top: float) -> Rectangle:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the walls, the hazards, the goal and the first state are."""
+    """The places of the walls, the hazards, the goal and the first state."""
 
     walls: tuple[Rectangle, ...]
     hazards: tuple[Rectangle, ...]
@@ -91,11 +91,7 @@ LAYOUTS = {
 
 
 class WalledRoom(gymnasium.Env):
-    """A walled room as a Gymnasium environment, which also steps many states at once.
-
-    Args:
-        layout: One of `LAYOUTS`.
-    """
+    """A walled room, one of `LAYOUTS`, which also steps many states at once."""
 
     def __init__(self, layout: str) -> None:
         check_choice("layout", layout, tuple(LAYOUTS))
@@ -121,7 +117,8 @@ class WalledRoom(gymnasium.Env):
         states = np.empty((0, 2))
         while len(states) < n:
             more = rng.random((2 * n, 2))
-            states = np.concatenate([states, more[_free(self.layout, more)]])
+            free = ~_inside(more, (*self.layout.walls, self.layout.goal))
+            states = np.concatenate([states, more[free]])
         return states[:n]
 
     def observe_many(self, states: Float[np.ndarray, "... 2"]) -> Float[np.ndarray, "... 2"]:
@@ -141,7 +138,7 @@ class WalledRoom(gymnasium.Env):
 
 
 def uniform_walled_room(env: gymnasium.Env, rng: np.random.Generator) -> np.ndarray:
-    """Puts a walled room's point to a uniform place outside of walls and goal."""
+    """Puts the point of a walled room to a uniform place outside of walls and goal."""
     inner: Any = env.unwrapped
     inner.state = inner.start_many(1, rng)[0]
     return inner.observe_many(inner.state)
@@ -149,19 +146,16 @@ def uniform_walled_room(env: gymnasium.Env, rng: np.random.Generator) -> np.ndar
 
 @lru_cache(maxsize=8)
 def walled_room_truth(layout: str, lam: float, nodes: int = 100) -> GridSolution:
-    """Computes the vector `column` of a walled room on a grid; with 100 x 100 nodes in some 5 s.
+    """Computes `v` of a walled room on a grid; with 100 x 100 nodes it takes about 5 s.
 
     Moves of the continuous actions are replaced by those that lead from node to node, with the
-    weights of the trapezoidal rule.
+    weights of the trapezoidal rule. `v` is that of the nearest node, and NaN inside of walls.
 
     Args:
         layout: One of `LAYOUTS`.
         lam: The temperature lambda, positive.
         nodes: The number of nodes along each axis, a multiple of 100 so that walls end between
             nodes.
-
-    Returns:
-        A function from states to `v`, which is that of the nearest node; NaN inside of walls.
     """
     room, axis = LAYOUTS[layout], (np.arange(nodes) + 0.5) / nodes
     places = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=2).reshape(-1, 2)
@@ -205,10 +199,6 @@ def _rewards(room: Layout, places: Float[np.ndarray, "n 2"]) -> Float[np.ndarray
     return np.where(_inside(places, room.hazards), HAZARD, STEP)
 
 
-def _free(room: Layout, places: Float[np.ndarray, "n 2"]) -> Bool[np.ndarray, " n"]:
-    return ~_inside(places, (*room.walls, room.goal))
-
-
 def _inside(
     places: Float[np.ndarray, "n 2"], rectangles: tuple[Rectangle, ...]
 ) -> Bool[np.ndarray, " n"]:
@@ -220,7 +210,7 @@ def _inside(
 def _moved(
     room: Layout, places: Float[np.ndarray, "n 2"], moves: Float[np.ndarray, "#n 2"]
 ) -> Float[np.ndarray, "n 2"]:
-    """Returns where moves lead: nowhere, if they would leave the square or cross a wall."""
+    """Returns the places after moves. Those that would leave the square or cross a wall fail."""
     after = places + moves
     stopped = np.logical_or.reduce((after < 0) | (after > 1), axis=1)
     moves = np.where(moves == 0, 1e-300, moves)  # so that no division is 0 / 0

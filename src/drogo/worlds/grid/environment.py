@@ -9,7 +9,6 @@ import gymnasium
 import numpy as np
 
 from drogo.errors import check_choice, check_whole
-from drogo.worlds.grid import observe
 from drogo.worlds.grid.parse import START
 from drogo.worlds.grid.world import GridWorld
 from drogo.worlds.tabular import STARTS, TabularEnv
@@ -35,9 +34,9 @@ class GridWorldEnv(TabularEnv):
     the map gives one), which is also reported as `info["terminal_reward"]`.
 
     ## Episodes
-    An episode begins as `start` says: in a cell drawn `S` (in any non-terminal cell if there is
-    none), or with `"uniform"` in any non-terminal cell. `reset(options={"state": i})` begins in
-    state `i`, and `reset(options={"start": "uniform"})` overrides `start` once. An episode is
+    With `start="map"`, an episode begins in a cell `S` (in any non-terminal cell if there is none),
+    and with `"uniform"` in any non-terminal cell. `reset(options={"state": i})` begins in state
+    `i`, and `reset(options={"start": "uniform"})` overrides `start` once. An episode is
     `terminated` in a goal, and `truncated` after `step_limit` steps.
 
     Args:
@@ -68,13 +67,11 @@ class GridWorldEnv(TabularEnv):
         if render_mode is not None:
             check_choice("render_mode", render_mode, self.metadata["render_modes"])
         self.moves = self.world = world if isinstance(world, GridWorld) else GridWorld.load(world)
-        self.observation_kind = observation
-        self.tile = tile
-        self.start = start
+        self.observation_kind, self.tile = observation, tile
+        self.start, self.render_mode = start, render_mode
         self.step_limit = step_limit or self.world.step_limit
-        self.render_mode = render_mode
         self.action_space = gymnasium.spaces.Discrete(len(self.actions))
-        self.observation_space = observe.space(self.world, observation, tile)
+        self.observation_space = self.world.space(observation, tile)
         size = int(np.prod(self.observation_space.shape or (1,))) * self.world.n_states
         self._table = self.all_observations() if size <= LARGEST_CACHED_TABLE else None
 
@@ -97,4 +94,4 @@ class GridWorldEnv(TabularEnv):
         if self._table is not None:
             return self._table[self.state].copy()
         state = np.array([self.state])
-        return observe.table(self.world, self.observation_kind, state, self.tile)[0]
+        return self.world.observations(self.observation_kind, self.tile, state)[0]

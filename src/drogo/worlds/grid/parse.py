@@ -1,4 +1,4 @@
-"""Reads and checks a text map. Every error names the line and, where there is one, the column.
+"""Reads and validates text maps. Every error names the line and, if there is one, the column.
 
     step-limit: 200
     reward x: -20
@@ -9,8 +9,8 @@
     ######
 
 The optional header ends at the first row of the map, which begins with a wall. `reward C: R` gives
-the free cells drawn as `C` the reward `R` (the cell `S` has the reward of `.` unless it is given
-one). `goal C: R` makes `C` a terminal cell with the terminal value `R`.
+the free cells `C` the reward `R` (by default the cell `S` has the reward of `.`). `goal C: R` makes
+`C` a terminal cell with the terminal value `R`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import numpy as np
 from jaxtyping import Bool, UInt32
 from scipy import ndimage
 
-from drogo.errors import MapError
+from drogo.errors import ArgumentTypeError, MapError
 
 WALL, START = "#", "S"
 
@@ -33,7 +33,7 @@ _HEADER_LINE = re.compile(r"(step-limit|(?P<key>reward|goal) (?P<symbol>\S)): *(
 
 @dataclass
 class Header:
-    """What the symbols of a map mean, and when episodes are cut off."""
+    """The rewards of the symbols of a map, and its step limit."""
 
     rewards: dict[str, float] = field(default_factory=lambda: {".": -1.0, "x": -20.0})
     """The reward of each symbol of a free cell."""
@@ -42,7 +42,7 @@ class Header:
     step_limit: int | None = None
 
     def read(self, line: str) -> None:
-        """Reads a line of a header. A `ValueError` says what is wrong with it."""
+        """Reads a line of a header, and raises a `ValueError` if it is wrong."""
         match = _HEADER_LINE.match(line)
         if match is None:
             raise ValueError(
@@ -69,7 +69,7 @@ class Header:
         self.set_reward(symbol, amount)
 
     def set_reward(self, symbol: str, reward: float) -> None:
-        """Replaces the reward of a symbol. A `ValueError` says why that is impossible."""
+        """Replaces the reward of a symbol, and raises a `ValueError` if that is impossible."""
         if len(symbol) != 1 or symbol.isspace() or symbol == WALL:
             problem = "always a wall" if symbol == WALL else "not one visible character"
             raise ValueError(f"{symbol!r} is {problem}; use another symbol.")
@@ -86,10 +86,10 @@ class Header:
 def parse(
     text: str, source: str, rewards: Mapping[str, float] | None = None
 ) -> tuple[UInt32[np.ndarray, "height width"], Header]:
-    """Reads the characters of a map (as code points) and its header, and checks them.
-
-    `rewards` adds to, or replaces, the rewards of free cells and goals.
-    """
+    """Returns the characters of a map (as code points) and its header. `rewards` adds to, or
+    replaces, the rewards of free cells and goals."""
+    if not isinstance(text, str):
+        raise ArgumentTypeError(f"text is a {type(text).__name__}, not a map.", argument="text")
     lines = [line.rstrip() for line in text.lstrip("\ufeff").rstrip().splitlines()]
     if not lines:
         raise MapError(source, 1, None, "the map is empty.")
@@ -112,7 +112,7 @@ def parse(
 
 @contextmanager
 def _located(source: str, line: int) -> Iterator[None]:
-    """Says where in a map the problem is that a `ValueError` describes."""
+    """Turns a `ValueError` into a `MapError` that names the line."""
     try:
         yield
     except ValueError as error:
@@ -140,11 +140,11 @@ def _check_cells(cells: UInt32[np.ndarray, "h w"], header: Header, source: str, 
             row, column = divmod(int(np.argmax(bad)), cells.shape[1])
             raise MapError(source, above + row + 1, column + 1, problem(chr(cells[row, column])))
 
-    known = [WALL, *header.rewards, *header.goals]
+    symbols = [WALL, *header.rewards, *header.goals]
     refuse(
-        ~np.isin(cells, [ord(symbol) for symbol in known]),
+        ~np.isin(cells, [ord(symbol) for symbol in symbols]),
         lambda symbol: (
-            f"unknown symbol {symbol!r}. Known symbols: {' '.join(known)} ; declare "
+            f"unknown symbol {symbol!r}. Known symbols: {' '.join(symbols)} ; declare "
             f"others in the header ('reward {symbol}: -5') or with rewards=."
         ),
     )
@@ -154,8 +154,8 @@ def _check_cells(cells: UInt32[np.ndarray, "h w"], header: Header, source: str, 
     refuse(free & edge, lambda symbol: f"the border is open ({symbol!r}); close it with '#'.")
     goal = np.isin(cells, [ord(symbol) for symbol in header.goals])
     if not goal.any():
-        symbols = ", ".join(header.goals) or "declare it: goal G: 0"
-        raise MapError(source, above + 1, None, f"there is no goal; draw one ({symbols}).")
+        goals = ", ".join(header.goals) or "declare it: goal G: 0"
+        raise MapError(source, above + 1, None, f"there is no goal; draw one ({goals}).")
     # Moves between cells can be undone, so a cell reaches a goal iff its island holds one.
     islands, _ = ndimage.label(free)  # pyright: ignore[reportGeneralTypeIssues]
     cut_off = free & ~np.isin(islands, np.unique(islands[goal]))

@@ -6,29 +6,39 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 from jaxtyping import Bool, Float, Float32, Int, Shaped, UInt32
 
-from drogo.errors import ArgumentError, check_choice
+from drogo.errors import ArgumentError, check_choice, check_whole
 from drogo.mdp import MDP
 from drogo.worlds import shipped
-from drogo.worlds.grid import observe
 from drogo.worlds.grid.parse import START, WALL, Header, parse
-from drogo.worlds.tabular import TabularWorld
+from drogo.worlds.tabular import MOST_PIXELS, TabularWorld, check_table
 
 MOVES = ((0, 1), (1, 0), (0, -1), (-1, 0))
 """Right, down, left, up: the (row, column) steps of actions 0 to 3."""
 
 STEPS_PER_STATE = 4
 """The step limit per free cell of a map that does not give a step limit."""
+KINDS = ("one-hot", "coordinates", "pixels", "state")
+"""The kinds of observations."""
+COLOURS = {
+    "wall": (0.20, 0.20, 0.20),
+    "free": (0.95, 0.95, 0.95),
+    "low reward": (0.84, 0.37, 0.00),
+    "goal": (0.00, 0.62, 0.45),
+    "agent": (0.00, 0.45, 0.70),
+}
+"""Okabe-Ito colours, which people with colour blindness can distinguish."""
 
 
 class GridWorld(TabularWorld):
-    """A deterministic grid world. Make one with `load` (a name or a file) or `parse` (text).
+    """A deterministic grid world. `load` makes one from a name or a file, and `parse` from text.
 
     States are the free cells, numbered row by row. There are four moves; a blocked move stays in
     its cell. The reward of a step is that of the cell that is left. Episodes begin in the cells
-    drawn `S`, or in any non-terminal cell if there is none. `states` are pairs (row, column).
+    `S`, or in any non-terminal cell if there is none. `states` are pairs (row, column).
     """
 
     def __init__(
@@ -36,7 +46,6 @@ class GridWorld(TabularWorld):
     ) -> None:
         self.name, self.characters, self.header = name, characters, header
         self.walls: Bool[np.ndarray, "height width"] = characters == ord(WALL)
-        """Which cells are walls."""
         self.cells: Int[np.ndarray, "states 2"] = np.argwhere(~self.walls)
         """The row and column of each state."""
         self.index: Int[np.ndarray, "height width"] = np.full(characters.shape, -1)
@@ -44,21 +53,19 @@ class GridWorld(TabularWorld):
         self.index[~self.walls] = np.arange(len(self.cells))
         symbols = characters[~self.walls]
         self.has_start = bool((symbols == ord(START)).any())
-        """Whether the map says where episodes begin."""
+        """Whether the map has a cell `S`."""
         states = list(zip(*self.cells.T.tolist(), strict=True))
         super().__init__(*self._table(symbols), states)
         self.low_reward: Bool[np.ndarray, " states"]
-        """Which states cost more than the plain ones (`.`)."""
+        """Whether each state has a lower reward than the plain ones (`.`)."""
         self.low_reward = ~self.terminal & (self.reward < header.rewards.get(".", -1.0))
         self.step_limit: int = header.step_limit or STEPS_PER_STATE * self.n_states
 
     def _table(
         self, symbols: UInt32[np.ndarray, " states"]
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Returns the moves, rewards, terminal states and start, if these are the states' symbols.
-
-        A state that is drawn as a wall is terminal, and no move leads to it.
-        """
+        """Returns the moves, rewards, terminal states and start of states with these symbols. A
+        state whose symbol is a wall is terminal, and no move leads to it."""
         walled = symbols == ord(WALL)
         reward = np.zeros(symbols.size)
         for symbol, value in {**self.header.rewards, **self.header.goals}.items():
@@ -78,13 +85,6 @@ class GridWorld(TabularWorld):
         Args:
             source: The name of a shipped world, or the path of a map file.
             rewards: Rewards of symbols, which replace those of the map.
-
-        Returns:
-            The world.
-
-        Raises:
-            MapError: The map is malformed; the error names the line and column.
-            MissingFile: There is no such world or file.
         """
         name, text = shipped.read(source)
         return cls(name, *parse(text, str(source), rewards))
@@ -99,52 +99,40 @@ class GridWorld(TabularWorld):
             text: The map, with or without a header (see `drogo.worlds.grid.parse`).
             rewards: Rewards of symbols, which replace those of the map.
             name: The name of the world, also used in error messages.
-
-        Returns:
-            The world.
-
-        Raises:
-            MapError: The map is malformed; the error names the line and column.
         """
         return cls(name, *parse(text, name, rewards))
 
     def mdp_with(self, cells: Mapping[Any, str]) -> MDP:
-        """Makes the MDP in which some cells are different, and the states have the same numbers.
+        """Returns the MDP in which some cells are different, and the states have the same indices.
 
         A cell that becomes a wall is still a state: a terminal one that no move leads to.
 
         Args:
             cells: The new symbol of each cell that changes, given by its row and column: a wall, a
                 free cell or a goal. A wall of this world is no state and cannot change.
-
-        Returns:
-            The MDP, for example for `exact.update`.
-
-        Raises:
-            ArgumentError: A cell is none of the states, or a symbol is unknown.
-            MDPError: A state cannot reach a goal any more.
         """
         characters = self.characters.copy()
         states = set(self.states)
-        known = (WALL, *self.header.rewards, *self.header.goals)
+        symbols = (WALL, *self.header.rewards, *self.header.goals)
         for cell, symbol in cells.items():
             if cell not in states:
                 raise ArgumentError(
                     f"cell {cell} is not a free cell of {self.name}.",
                     remedy="To open a wall, start from the world in which it is open.",
+                    argument="cells",
                 )
-            check_choice(f"the symbol of cell {cell}", symbol, known)
+            check_choice(f"the symbol of cell {cell}", symbol, symbols)
             characters[cell] = ord(symbol)
         return TabularWorld(*self._table(characters[~self.walls]), self.states).mdp
 
     def _moves(self) -> Int[np.ndarray, "states actions"]:
-        """Returns where each move leads if no state ends an episode."""
+        """Returns the state that each move leads to if no state is terminal."""
         row, column = (self.cells[:, None, :] + np.array(MOVES)).transpose(2, 0, 1)
         reached = self.index[row, column]  # The border is closed, so this stays in the map.
         return np.where(reached < 0, np.arange(len(self.cells))[:, None], reached)
 
     def without_goals(self) -> TabularWorld:
-        """Returns the same cells and moves, but with plain cells for goals: nothing ends."""
+        """Returns the same cells and moves with plain cells in place of goals."""
         plain = self.header.rewards.get(".", -1.0)
         reward = np.where(self.terminal, plain, self.reward)
         return TabularWorld(
@@ -166,39 +154,68 @@ class GridWorld(TabularWorld):
         """The rows of the map, without its header."""
         return "\n".join("".join(map(chr, row)) for row in self.characters.tolist())
 
-    def observations(self, kind: str, tile: int = 1) -> Shaped[np.ndarray, "states ..."]:
-        """Returns the observation of every state.
+    def space(self, kind: str, tile: int = 1) -> gymnasium.Space:
+        """Returns the Gymnasium space of one observation; see `observations`."""
+        check_choice("observation", kind, KINDS)
+        check_whole("tile", tile, 1, MOST_PIXELS)
+        if kind == "state":
+            return gymnasium.spaces.Discrete(self.n_states)
+        if kind == "one-hot":
+            return gymnasium.spaces.Box(0.0, 1.0, (self.n_states,), np.float32)
+        height, width = self.shape
+        shape = (2,) if kind == "coordinates" else (height * tile, width * tile, 3)
+        return gymnasium.spaces.Box(-0.5, 0.5, shape, np.float32)
+
+    def observations(
+        self, kind: str, tile: int = 1, states: Int[np.ndarray, " k"] | None = None
+    ) -> Shaped[np.ndarray, "k ..."]:
+        """Returns the observation of every state, or of some states.
 
         Args:
-            kind: `"one-hot"`, `"coordinates"`, `"pixels"` or `"state"`.
+            kind: `"one-hot"`: one number per state, float32. `"coordinates"`: `(x / (width - 1),
+                y / (height - 1)) - 0.5`, float32. `"pixels"`: an RGB image of the whole map,
+                channels last, float32 in [-0.5, 0.5]; it does not show the direction of the agent,
+                which would leak the last action. `"state"`: the index of the state, int64.
             tile: Pixels per cell, for `"pixels"`.
-
-        Returns:
-            One observation per state, in state order.
+            states: The states; by default all of them, in order.
         """
-        return observe.table(self, kind, np.arange(self.n_states), tile)
+        states = np.arange(self.n_states) if states is None else states
+        shape = (len(states), *(self.space(kind, tile).shape or ()))
+        remedy = "Use 'coordinates' for a world of this size."
+        check_table(f"the {kind} table of {self.name}", shape, remedy)
+        if kind == "state":
+            return states.copy()
+        if kind == "one-hot":
+            return (states[:, None] == np.arange(self.n_states)).astype(np.float32)
+        row, column = self.cells[states].T
+        if kind == "coordinates":
+            height, width = self.shape
+            unit = np.stack([column / (width - 1), row / (height - 1)], axis=-1)
+            return (unit - 0.5).astype(np.float32)
+        images = np.tile(self.picture() - np.float32(0.5), (len(states), 1, 1, 1))
+        agent = np.array(COLOURS["agent"], dtype=np.float32) - np.float32(0.5)
+        images[np.arange(len(states)), row, column] = agent
+        return images.repeat(tile, axis=1).repeat(tile, axis=2)
 
     def as_image(self, values: Float[np.ndarray, " states"]) -> Float[np.ndarray, "height width"]:
-        """Lay out one number per state as the map.
-
-        Args:
-            values: One number per state.
-
-        Returns:
-            An array of the map's shape; walls are NaN.
-        """
+        """Returns one number per state as an array of the map's shape; walls are NaN."""
         image = np.full(self.shape, np.nan)
         image[~self.walls] = values
         return image
 
     def picture(self, state: int | None = None, tile: int = 1) -> Float32[np.ndarray, "h w 3"]:
-        """Draws the map in colour.
+        """Returns the map as an RGB image in [0, 1].
 
         Args:
-            state: The state of the agent, if it is to be drawn.
+            state: The state of the agent, if it is to be shown.
             tile: Pixels per cell.
-
-        Returns:
-            An RGB image in [0, 1].
         """
-        return observe.picture(self, state, tile)
+        check_whole("tile", tile, 1, MOST_PIXELS)
+        image = np.full((*self.shape, 3), COLOURS["wall"], dtype=np.float32)
+        colours = np.full((self.n_states, 3), COLOURS["free"], dtype=np.float32)
+        colours[self.low_reward] = COLOURS["low reward"]
+        colours[self.terminal] = COLOURS["goal"]
+        if state is not None:
+            colours[state] = COLOURS["agent"]
+        image[~self.walls] = colours
+        return image.repeat(tile, axis=0).repeat(tile, axis=1)

@@ -1,6 +1,6 @@
 """Scenes: the states of a MiniGrid environment in which the doors and objects are the same.
 
-Within a scene only the agent moves, so that a vector over its states is a picture of the grid.
+Within a scene only the agent moves, so a vector over its states is a picture of the grid.
 """
 
 from __future__ import annotations
@@ -21,14 +21,13 @@ DOOR_STATES = ("open", "closed", "locked")
 
 
 class Mark(NamedTuple):
-    """A thing in a cell, such as a goal, a key or a door."""
+    """An object in a cell, such as a goal, a key or a door."""
 
     column: int
     row: int
     kind: str
     """MiniGrid's name of its kind, or "start"."""
     is_open: bool = False
-    """Whether it is an open door."""
 
 
 @dataclass(frozen=True)
@@ -36,23 +35,17 @@ class Scene:
     """A part of the states of a world, over its grid."""
 
     name: str
-    """What tells the scene apart from the others; empty if there is only one."""
+    """The difference to the other scenes; empty if there is only one."""
     walls: Bool[np.ndarray, "height width"]
     lava: Bool[np.ndarray, "height width"]
     marks: tuple[Mark, ...]
     states: Int[np.ndarray, " states"]
-    """The states of the scene."""
     cell: Int[np.ndarray, " states"]
     """The cell of each of these states, counted row by row."""
 
     def over_cells(self, values: Float[np.ndarray, " all"]) -> Float[np.ndarray, "height width"]:
-        """Returns the mean over the directions of the agent in each cell.
-
-        Args:
-            values: One value for each state of the world.
-
-        Returns:
-            The means; NaN where the agent cannot be, and in lava, whose value is given.
+        """Returns the mean over the directions of the agent in each cell, from one value for each
+        state of the world. It is NaN where the agent cannot be, and in lava, whose value is given.
         """
         size = self.walls.size
         count = np.bincount(self.cell, minlength=size)
@@ -63,39 +56,34 @@ class Scene:
 
 
 def scenes(world: MiniGridWorld) -> list[Scene]:
-    """Returns the scenes on a shortest way from the first state to a goal, at most `MOST`.
-
-    Args:
-        world: The world.
-    """
-    # What is carried, and the doors and objects: the parts of a state's name after the agent.
+    """Returns the scenes on a shortest path from the first state to a goal, at most `MOST`."""
+    # The parts of a state's name after the agent: the carried object, and the doors and objects.
     names: Any = world.graph.names
     situations = [name[2:] for name in names]
-    way = _shortest_way(world.graph)
-    met = list(dict.fromkeys(situations[k] for k in way if world.graph.kind[k] == NON_TERMINAL))
+    path = _shortest_path(world.graph)
+    met = list(dict.fromkeys(situations[k] for k in path if world.graph.kind[k] == NON_TERMINAL))
     chosen = np.unique(np.linspace(0, len(met) - 1, min(MOST, len(met))).round().astype(int))
     shown = [met[k] for k in chosen]
-    titles = _names(shown)
-    made = []
-    for situation, title in zip(shown, titles, strict=True):
+    listed = []
+    for situation, name in zip(shown, scene_names(shown), strict=True):
         states = np.flatnonzero([other == situation for other in situations])
-        made.append(_scene(world, title, situation, states, is_first=not made))
-    return made
+        listed.append(_scene(world, name, situation, states, is_first=not listed))
+    return listed
 
 
-def _shortest_way(graph: StateGraph) -> list[int]:
-    """The states on a way from state 0 to the nearest goal, or all states if there is no goal.
+def _shortest_path(graph: StateGraph) -> list[int]:
+    """Returns the states from state 0 to the nearest goal, or all states if there is no goal.
 
-    States are numbered as a breadth-first search found them: the nearest goal has the smallest
-    number of all, and the first state that leads to another is on a shortest way to it.
+    States are numbered in the order of a breadth-first search: the nearest goal has the smallest
+    number of all goals, and the first state that leads to another is on a shortest path to it.
     """
     goals = np.flatnonzero(graph.kind == GOAL)
     if not goals.size:
         return list(range(graph.kind.size))
-    way = [int(goals[0])]
-    while way[-1] != 0:
-        way.append(int((graph.next_state == way[-1]).any(axis=1).argmax()))
-    return way[::-1]
+    path = [int(goals[0])]
+    while path[-1] != 0:
+        path.append(int((graph.next_state == path[-1]).any(axis=1).argmax()))
+    return path[::-1]
 
 
 def _scene(
@@ -119,29 +107,18 @@ def _scene(
     return Scene(name, grid == "wall", grid == "lava", tuple(marks), states, cell)
 
 
-def _names(situations: list[Any]) -> list[str]:
-    """Names for situations that say what is carried and how the doors are, as far as it varies."""
-    hands = [_in_hand(carried) for carried, _ in situations]
-    doors = [_doors(things) for _, things in situations]
+def scene_names(situations: list[Any]) -> list[str]:
+    """Returns names of situations, with the carried object and the doors as far as they vary."""
+    from minigrid.core.constants import IDX_TO_OBJECT
+
+    hands, doors = [], []
+    for carried, things in situations:
+        hands.append(f"{IDX_TO_OBJECT[carried[0]] if carried else 'nothing'} in hand")
+        states = [DOOR_STATES[k] for _, kind, _, k, _ in things if IDX_TO_OBJECT[kind] == "door"]
+        several = f"{states.count('open')} of {len(states)} doors open"
+        doors.append(several if len(states) > 1 else "".join(f"door {one}" for one in states))
     parts = [part for part in (hands, doors) if len(set(part)) > 1]
     names = [", ".join(filter(None, texts)) for texts in zip(*parts, strict=True)]
     if len(set(names)) < len(situations) > 1:  # things were moved
         return [f"scene {k + 1}" for k in range(len(situations))]
     return names or [""]
-
-
-def _in_hand(carried: Any) -> str:
-    from minigrid.core.constants import IDX_TO_OBJECT
-
-    return "nothing in hand" if carried is None else f"{IDX_TO_OBJECT[carried[0]]} in hand"
-
-
-def _doors(things: Any) -> str:
-    from minigrid.core.constants import OBJECT_TO_IDX
-
-    states = [
-        DOOR_STATES[state] for _, kind, _, state, _ in things if kind == OBJECT_TO_IDX["door"]
-    ]
-    if len(states) < 2:
-        return "".join(f"door {state}" for state in states)
-    return f"{states.count('open')} of {len(states)} doors open"

@@ -13,25 +13,25 @@ from gymnasium.utils import RecordConstructorArgs
 from jaxtyping import Int, UInt8
 
 from drogo.errors import ArgumentError, ArgumentTypeError, check_choice, check_whole
-from drogo.worlds.minigrid.search import FAILURE, NON_TERMINAL, StateGraph, explore
-from drogo.worlds.minigrid.snapshot import put_back
-from drogo.worlds.register import register_minigrid
+from drogo.worlds.minigrid.search import FAILURE, NON_TERMINAL, StateGraph, explore, put_back, title
+from drogo.worlds.register import MINIGRID_COSTS, register_minigrid
 from drogo.worlds.tabular import MOST_PIXELS, TabularEnv, TabularWorld, check_table
 
 ACTIONS = ("left", "right", "forward", "pickup", "drop", "toggle", "done")
 """The names of MiniGrid's actions, in its order."""
 TRIED = ("left", "right", "forward", "pickup", "toggle")
-"""By default, the actions among these that ever change anything. Dropping things lets every object
+"""By default, those of these actions that ever change anything. Dropping things lets every object
 lie everywhere, which multiplies the states and seldom helps."""
 OBSERVATIONS = ("rgb", "symbolic")
 RENDERED_TILE = 16
 """Pixels per cell in `render()`."""
 MAX_SCENES = 64
-"""The number of pictures of the grid without the agent that are kept."""
+"""The number of cached pictures of the grid without the agent."""
 
 
 class MiniGridWorld(TabularEnv, gymnasium.Wrapper, RecordConstructorArgs):
-    """Turns MiniGrid's time-dependent reward into a reward of the state, and shows the whole grid.
+    """A MiniGrid environment whose reward is a function of the state, not of the time, and whose
+    observations show the whole grid.
 
     A state consists of position, direction, doors and objects. `mdp` is the exact MDP over the
     states that can be reached, in the order of `all_observations()`, and `info["state"]` is the
@@ -45,15 +45,12 @@ class MiniGridWorld(TabularEnv, gymnasium.Wrapper, RecordConstructorArgs):
         observation: `"rgb"` for a picture of the whole grid, or `"symbolic"` for planes of zeros
             and 255s for each kind of object, state of a door, and direction of the agent.
         tile: Pixels per cell, for `"rgb"`.
-        step: The reward of leaving a state, negative.
-        lava: The terminal value of terminal states that MiniGrid does not reward. A goal has 0.
-        collision: Is added to `step` in states that face something that cannot be entered.
         actions: Names from `ACTIONS`. By default those of `TRIED` that ever change anything.
         step_limit: Replaces MiniGrid's own step limit.
-
-    Raises:
-        ArgumentError: A setting cannot be used, the environment moves at random, it has too many
-            states, or no terminal state can be reached.
+        **costs: `step`, by default -1: the reward of leaving a state, negative. `lava`, by default
+            -200: the terminal value of terminal states that MiniGrid does not reward; a goal has 0.
+            `collision`, by default 0: is added to `step` in states that face something that cannot
+            be entered.
     """
 
     def __init__(
@@ -63,31 +60,19 @@ class MiniGridWorld(TabularEnv, gymnasium.Wrapper, RecordConstructorArgs):
         *,
         observation: str = "rgb",
         tile: int = 3,
-        step: float = -1.0,
-        lava: float = -200.0,
-        collision: float = 0.0,
         actions: Sequence[str] | None = None,
         step_limit: int | None = None,
+        **costs: float,
     ) -> None:
-        RecordConstructorArgs.__init__(
-            self, layout=layout, observation=observation, tile=tile, step=step, lava=lava,
-            collision=collision, actions=actions, step_limit=step_limit,
-        )  # fmt: skip
+        self.costs = MINIGRID_COSTS | costs
+        arguments = {"layout": layout, "observation": observation, "tile": tile, **self.costs}
+        arguments |= {"actions": actions, "step_limit": step_limit}
+        RecordConstructorArgs.__init__(self, **arguments)
         gymnasium.Wrapper.__init__(self, _make(env))
         check_choice("observation", observation, OBSERVATIONS)
         check_whole("tile", tile, 1, MOST_PIXELS)
-        if not step < 0:
-            raise ArgumentError(f"step is {step}; the default representation needs it below 0.")
-        for name, value in (("lava", lava), ("collision", collision)):
-            if not value <= 0:
-                raise ArgumentError(f"{name} is {value}; it must not be positive.")
-        unknown = sorted(set(actions or ()) - set(ACTIONS))
-        if unknown or (actions is not None and not actions):
-            raise ArgumentError(f"actions has {unknown or 'nothing'}; choose from {ACTIONS}.")
-        self.layout = layout
-        self.observation_kind = observation
-        self.tile = tile
-        self.costs = {"step": step, "lava": lava, "collision": collision}
+        self._check(actions)
+        self.layout, self.observation_kind, self.tile = layout, observation, tile
         inner: Any = self.unwrapped
         self.step_limit: int = step_limit or int(inner.max_steps)
         inner.max_steps = np.iinfo(np.int64).max
@@ -98,6 +83,7 @@ class MiniGridWorld(TabularEnv, gymnasium.Wrapper, RecordConstructorArgs):
             shape = (self.n_states, inner.height * tile, inner.width * tile, 3)
             check_table(f"the pictures with tile={tile}", shape, "Use fewer pixels per cell.")
         terminal = self.graph.kind != NON_TERMINAL
+        step, lava, collision = self.costs.values()
         reward = np.select(
             [self.graph.kind == FAILURE, terminal, self.graph.blocked],
             [lava, 0.0, step + collision],
@@ -110,13 +96,28 @@ class MiniGridWorld(TabularEnv, gymnasium.Wrapper, RecordConstructorArgs):
         self.action_space = gymnasium.spaces.Discrete(len(self.actions))
         self.observation_space = gymnasium.spaces.Box(0, 255, self._draw(0).shape, np.uint8)
 
+    def _check(self, actions: Sequence[str] | None) -> None:
+        for name, value in self.costs.items():
+            if name not in MINIGRID_COSTS:
+                problem = f"MiniGridWorld has no argument {name}; costs are {[*MINIGRID_COSTS]}."
+                raise ArgumentTypeError(problem, argument=name)
+            if not (value < 0 if name == "step" else value <= 0):
+                expected = "negative" if name == "step" else "at most 0"
+                raise ArgumentError(f"{name} is {value}; it must be {expected}.", argument=name)
+        unknown = sorted(set(actions or ()) - set(ACTIONS))
+        if unknown or (actions is not None and not actions):
+            problem = f"actions has {unknown or 'nothing'}; choose from {ACTIONS}."
+            raise ArgumentError(problem, argument="actions")
+
     def _explore(self, actions: Sequence[str] | None) -> tuple[StateGraph, tuple[str, ...]]:
-        """Finds all states, and the names of the actions in the order of the action space."""
+        """Returns all states, and the names of the actions in the order of the action space."""
         self.env.reset(seed=self.layout)
         if hasattr(self.unwrapped, "instrs"):
             raise ArgumentTypeError(
                 f"{self.env} belongs to BabyAI, whose missions keep a memory that no state of the "
-                "grid shows. Use drogo.collect on the environment itself."
+                "grid shows.",
+                remedy="Use drogo.collect on the environment itself.",
+                argument="env",
             )
         names = tuple(actions or TRIED)
         graph = explore(self.unwrapped, [ACTIONS.index(name) for name in names])
@@ -126,9 +127,11 @@ class MiniGridWorld(TabularEnv, gymnasium.Wrapper, RecordConstructorArgs):
             graph = replace(graph, next_state=graph.next_state[:, useful])
         if (graph.kind == NON_TERMINAL).all():
             raise ArgumentError(
-                f"no terminal state of {self.spec.id if self.spec else self.env} can be reached in "
-                f"layout {self.layout} with the actions {', '.join(names)}. Try another layout, or "
-                "more actions: some missions need something to be put down (actions=ACTIONS[:6])."
+                f"no terminal state of {title(self)} can be reached in layout {self.layout} with "
+                f"the actions {', '.join(names)}.",
+                remedy="Try another layout, or more actions: some missions need something to be "
+                "put down (actions=ACTIONS[:6]).",
+                argument="actions",
             )
         return graph, names
 
@@ -138,7 +141,7 @@ class MiniGridWorld(TabularEnv, gymnasium.Wrapper, RecordConstructorArgs):
         return np.array([snapshot.position for snapshot in self.graph.snapshots])
 
     def all_observations(self) -> UInt8[np.ndarray, "states height width channels"]:
-        """Returns one observation per state, in state order, or raise if two look the same."""
+        """Returns one observation per state, in state order, and raises if two are equal."""
         return self._table
 
     @cached_property
@@ -148,14 +151,15 @@ class MiniGridWorld(TabularEnv, gymnasium.Wrapper, RecordConstructorArgs):
         first: dict[bytes, int] = {}
         for state, picture in enumerate(table):
             twin = first.setdefault(picture.tobytes(), state)
-            remedy = f"Use more pixels per cell (tile={2 * self.tile}), or observation='symbolic'."
+            if twin == state:
+                continue
+            argument, remedy = "tile", f"Use tile={2 * self.tile}, or observation='symbolic'."
             if self.graph.kind[state] != self.graph.kind[twin]:
+                argument = "actions"
                 remedy = "Leave out the action that ends an episode without changing the grid."
-            if twin != state:
-                names = f"{self.graph.names[twin]} and {self.graph.names[state]}"
-                raise ArgumentError(
-                    f"states {twin} and {state} look the same ({names}).", remedy=remedy
-                )
+            names = f"{self.graph.names[twin]} and {self.graph.names[state]}"
+            problem = f"states {twin} and {state} look the same ({names})."
+            raise ArgumentError(problem, remedy=remedy, argument=argument)
         return table
 
     def render(self, tile: int = RENDERED_TILE) -> Any:
@@ -169,7 +173,7 @@ class MiniGridWorld(TabularEnv, gymnasium.Wrapper, RecordConstructorArgs):
         return self._table[self.state].copy()
 
     def _draw(self, state: int) -> np.ndarray:
-        """Puts the environment into a state and draws it."""
+        """Puts the environment into a state and returns its observation."""
         inner: Any = self.unwrapped
         put_back(inner, self.graph.snapshots[state])
         if self.observation_kind != "rgb":
@@ -208,6 +212,6 @@ def _make(env: str | gymnasium.Env) -> gymnasium.Env:
 
     if isinstance(env, str):
         env = gymnasium.make(env, disable_env_checker=True)
-    if not isinstance(env.unwrapped, MiniGridEnv):
-        raise ArgumentTypeError(f"{env} is not a MiniGrid environment.")
+    if not isinstance(env, gymnasium.Env) or not isinstance(env.unwrapped, MiniGridEnv):
+        raise ArgumentTypeError(f"{env} is not a MiniGrid environment.", argument="env")
     return env

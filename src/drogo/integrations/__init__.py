@@ -1,0 +1,5 @@
+"""Other frameworks: each module imports one, when it is first used, and nothing else does."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach(__name__, submodules=["sb3", "sb3_files"])

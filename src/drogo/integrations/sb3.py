@@ -1,0 +1,271 @@
+"""Maps that learn while an agent of Stable-Baselines3 trains.
+
+    online = OnlineMap(env.observation_space, env.action_space, Column(lam=20.0))
+    agent = ExploringDQN("MlpPolicy", env)
+    agent.learn(20_000, callback=LearnMap(online))
+
+The environment, its rewards and everything that the agent logs stay as they are. An off-policy
+agent learns from rewards that are shaped with the newest map whenever they are sampled from its
+replay; an on-policy agent from a rollout whose rewards are shaped before each of its updates.
+`ExploringDQN` is a `DQN` that the map also leads: to what was not tried yet, and then to the goal.
+Any other agent works as well, and explores as it always does.
+
+This module needs the extra `sb3`.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from stable_baselines3 import DQN
+from stable_baselines3.common.buffers import ReplayBuffer, RolloutBuffer
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
+from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
+from stable_baselines3.common.type_aliases import ReplayBufferSamples
+from stable_baselines3.common.vec_env import VecTransposeImage, is_vecenv_wrapped
+
+from drogo.data.step import NumberOfStep, number_or_function, split_rewards
+from drogo.errors import ArgumentError
+from drogo.integrations.sb3_files import Checkpoints, restore, save
+from drogo.online.base import AbstractOnlineMap
+from drogo.use.shaping import AbstractShaping, check_shaping
+
+__all__ = ["Checkpoints", "ExploringDQN", "LearnMap", "ShapedReplayBuffer", "restore", "save"]
+
+RANDOM = 0.1
+"""The share of random actions among those of a map: a wrong network would lead in circles."""
+EVERY = 1000
+"""The number of calls between two records of the map's metrics."""
+CALLBACK = "Give the callback too: agent.learn(..., callback=LearnMap(online))."
+
+
+class ShapedReplayBuffer(ReplayBuffer):
+    """A replay buffer whose rewards are shaped when they are sampled, with the map at that time.
+
+    It holds the original rewards. `LearnMap` installs it in an agent with a `ReplayBuffer`. The
+    files of an agent and of its replay do not hold the map; `LearnMap` gives the buffer one again.
+
+    Args:
+        *args: Those of `ReplayBuffer`.
+        shaping: An `OnlineMap` or another `AbstractShaping`, or None for the one of `LearnMap`.
+        **kwargs: Those of `ReplayBuffer`.
+    """
+
+    shaping: AbstractShaping | None = None
+    _observed: int = 0
+    """The number of steps that the map had observed when the last one was added."""
+    _warned: bool = False
+
+    def __init__(self, *args: Any, shaping: AbstractShaping | None = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.shaping = None if shaping is None else check_shaping(shaping)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "shaping": None}
+
+    def add(self, *args: Any, **kwargs: Any) -> None:
+        """Takes a step of each environment, as in `ReplayBuffer`."""
+        super().add(*args, **kwargs)
+        steps = 0 if self.shaping is None else self.shaping.steps
+        if steps == self._observed > 0 and not self._warned:
+            self._warned = True
+            problem = "the map that shapes this replay did not observe the last step."
+            warnings.warn(f"{problem} {CALLBACK}", UserWarning, stacklevel=2)
+        self._observed = steps
+
+    def _get_samples(self, batch_inds: np.ndarray, env: Any = None) -> ReplayBufferSamples:
+        if self.shaping is None or self.shaping.steps == 0:
+            problem = "nothing was observed for the map that shapes this replay."
+            raise ArgumentError(problem, remedy=CALLBACK, argument="callback")
+        rows = (batch_inds, np.random.randint(0, high=self.n_envs, size=len(batch_inds)))  # noqa: NPY002  # as SB3 samples, from its seed
+        before, after = self.observations[rows], self.next_observations[rows]
+        terminated = self.dones[rows] * (1 - self.timeouts[rows])
+        reward = self._normalize_reward(self.rewards[rows], env)
+        shape = (len(batch_inds), *(self.observation_space.shape or ()))  # SB3 adds one to a number
+        both = (before.reshape(shape), after.reshape(shape))
+        action = self.actions[rows][:, 0]
+        reward = self.shaping.shaped(reward, *both, terminated > 0, action).astype(np.float32)
+        shown = [np.asarray(self._normalize_obs(part, env)) for part in (before, after)]
+        columns = (terminated.reshape(-1, 1), reward.reshape(-1, 1))
+        data = (shown[0], self.actions[rows], shown[1], *columns)
+        return ReplayBufferSamples(*map(self.to_torch, data))
+
+
+class ExploringDQN(DQN):
+    """A `DQN` that a map explores for.
+
+    While it trains, after its first random steps (`learning_starts`) and until a goal is found, it
+    acts greedily on the map, which leads to what was not tried yet. From then on it is
+    epsilon-greedy, and the actions that a `DQN` would choose at random are the map's. `LearnMap`
+    gives it the map. Its arguments, and its predictions once it is trained, are those of `DQN`.
+    """
+
+    explorer: AbstractOnlineMap | None = None
+
+    def _sample_action(
+        self, learning_starts: int, action_noise: Any = None, n_envs: int = 1
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the actions of the next step, for the environments and for the replay."""
+        online = self.explorer
+        if online is None or self.num_timesteps < learning_starts:
+            return super()._sample_action(learning_starts, action_noise, n_envs)
+        # The generator that SB3 samples from, with its seed.
+        rng = np.random.Generator(np.random.get_bit_generator())  # pyright: ignore[reportAttributeAccessIssue]
+        seen: Any = self._last_obs
+        if online.found and rng.random() >= self.exploration_rate:
+            actions, _ = self.predict(seen, deterministic=True)
+            return actions, actions
+        normalised = self.get_vec_normalize_env()
+        seen = seen if normalised is None else normalised.unnormalize_obs(seen)
+        actions = online.act(seen, rng)
+        is_random = rng.random(n_envs) < RANDOM
+        actions = np.where(is_random, rng.integers(online.n_actions, size=n_envs), actions)
+        return actions, actions
+
+    def _excluded_save_params(self) -> list[str]:
+        return [*super()._excluded_save_params(), "explorer"]
+
+
+class LearnMap(BaseCallback):
+    """Lets a map learn from the steps that an agent takes, and shapes the agent's rewards with it.
+
+    Of an off-policy agent, the replay becomes a `ShapedReplayBuffer`. Of an on-policy agent, the
+    rewards of each rollout are shaped before it learns from them. The metrics of the map go to the
+    agent's logger, under `map/`.
+
+    Args:
+        shaping: The map, or another `AbstractShaping`.
+        terminal_reward: The reward of a terminal state itself: a number, or a function of the last
+            `Step` of an episode, as in `collect`. By default `info["terminal_reward"]`, or else 0.
+        verbose: As in `BaseCallback`.
+    """
+
+    def __init__(
+        self, shaping: AbstractShaping, *, terminal_reward: NumberOfStep = None, verbose: int = 0
+    ) -> None:
+        super().__init__(verbose)
+        self.shaping = check_shaping(shaping)
+        self.terminal_reward = number_or_function("terminal_reward", terminal_reward)
+        self._rollout: list[tuple[np.ndarray, ...]] = []
+
+    def _on_training_start(self) -> None:
+        model = self.model
+        if not isinstance(model, OffPolicyAlgorithm | OnPolicyAlgorithm):
+            raise ArgumentError(f"{model} is neither on-policy nor off-policy.", argument="agent")
+        self.shaping.attach(model)
+        self._check_normalisation()
+        if isinstance(model, OffPolicyAlgorithm):
+            self._install_replay(model)
+        else:  # under the name that a shaped replay has for it (`drogo.integrations.sb3_files`)
+            model.rollout_buffer.shaping = self.shaping  # pyright: ignore[reportAttributeAccessIssue]
+        if isinstance(model, ExploringDQN):
+            shaping = self.shaping
+            model.explorer = shaping if isinstance(shaping, AbstractOnlineMap) else None
+        self._rollout = []  # an interrupted rollout may have left steps
+        self._before = self._original(model._last_obs)
+
+    def _install_replay(self, model: OffPolicyAlgorithm) -> None:
+        buffer, kind = model.replay_buffer, type(model).__name__
+        if model.n_steps > 1:
+            raise ArgumentError(
+                f"n_steps is {model.n_steps}; a shaped replay samples single steps.",
+                remedy=f"Make the {kind} with n_steps=1.",
+                argument="n_steps",
+            )
+        if getattr(buffer, "optimize_memory_usage", False):
+            raise ArgumentError(
+                "a replay with optimize_memory_usage=True loses the last observations of episodes.",
+                argument="optimize_memory_usage",
+            )
+        if type(buffer) is ReplayBuffer:  # it keeps what it holds
+            model.replay_buffer_class = buffer.__class__ = ShapedReplayBuffer
+        if isinstance(buffer, ShapedReplayBuffer) and buffer.shaping is None:
+            buffer.shaping = self.shaping
+        if not isinstance(buffer, ShapedReplayBuffer) or buffer.shaping is not self.shaping:
+            raise ArgumentError(
+                f"the replay of this {kind} is a {type(buffer).__name__} that does not shape "
+                "rewards with this map, so the agent would never see it.",
+                remedy="Make the agent with a plain ReplayBuffer, or with ShapedReplayBuffer.",
+                argument="shaping",
+            )
+        # The agent makes no further buffer of them, and would save the map with them.
+        model.replay_buffer_kwargs = {**model.replay_buffer_kwargs, "shaping": None}
+
+    def _check_normalisation(self) -> None:
+        normalised, env = self.model.get_vec_normalize_env(), self.model.get_env()
+        if normalised is None or not normalised.norm_obs or env is None:
+            return
+        if self.shaping.needs_exact_observations or is_vecenv_wrapped(env, VecTransposeImage):
+            raise ArgumentError(
+                "a VecNormalize with norm_obs=True changes the last bits of observations, which a "
+                "table would take for new states, and the axes of images.",
+                remedy="Use VecNormalize(..., norm_obs=False), or an OnlineMap of numbers.",
+                argument="norm_obs",
+            )
+        if normalised.observation_space.shape != env.observation_space.shape:
+            raise ArgumentError(
+                "a wrapper around a VecNormalize, such as VecFrameStack, changes the shape of the "
+                "observations, so that the map cannot get those from before the normalisation.",
+                remedy="Put the VecNormalize outermost: VecNormalize(VecFrameStack(env, ...)).",
+                argument="env",
+            )
+
+    def _original(self, observations: Any) -> np.ndarray:
+        """Returns observations as the agent would see them without a `VecNormalize`."""
+        normalised = self.model.get_vec_normalize_env()
+        if normalised is None or not normalised.norm_obs:
+            return np.array(observations)
+        return np.array(normalised.get_original_obs())
+
+    def _on_step(self) -> bool:
+        local, normalised = self.locals, self.model.get_vec_normalize_env()
+        first = self._original(local["new_obs"])
+        after, dones = first.copy(), np.asarray(local["dones"])
+        terminated = dones.copy()
+        for k in np.flatnonzero(dones):
+            info = local["infos"][k]
+            last = info.get("terminal_observation")
+            if last is not None:
+                after[k] = last if normalised is None else normalised.unnormalize_obs(last)
+            terminated[k] = not info.get("TimeLimit.truncated", False)
+        original = local["rewards"] if normalised is None else normalised.get_original_reward()
+        actions = np.asarray(local["actions"]).reshape(len(dones), -1)[:, 0]
+        costs, values = split_rewards(
+            self._before, actions, original, after, terminated, local["infos"], self.terminal_reward
+        )
+        self.shaping.observe(self._before, actions, costs, after, terminated, values)
+        if isinstance(self.model, OnPolicyAlgorithm):
+            rewards = np.array(local["rewards"])
+            self._rollout.append((rewards, self._before, after, terminated, actions))
+        self._before = first
+        self.shaping.train()
+        if self.n_calls % EVERY == 0:
+            self._log()
+        return True
+
+    def _on_rollout_end(self) -> None:
+        model = self.model
+        if not isinstance(model, OnPolicyAlgorithm):
+            return
+        parts = [np.stack(part) for part in zip(*self._rollout, strict=True)]
+        self._rollout = []
+        reward, n = parts[0], parts[0].size
+        flat = [part.reshape(n, *part.shape[2:]) for part in parts]
+        shaped = self.shaping.shaped(*flat).reshape(reward.shape)
+        buffer: RolloutBuffer = model.rollout_buffer  # pyright: ignore[reportAssignmentType]
+        # The agent has added the value after a time limit, which stays.
+        buffer.rewards += (shaped - reward).astype(buffer.rewards.dtype)
+        buffer.compute_returns_and_advantage(self.locals["values"], self.locals["dones"])
+        self._log()
+
+    def _log(self) -> None:
+        for name, number in self.shaping.metrics.items():
+            self.logger.record(f"map/{name}", number)
+
+    def _on_training_end(self) -> None:
+        self._log()
+        for message in self.shaping.warnings():
+            warnings.warn(message, UserWarning, stacklevel=2)

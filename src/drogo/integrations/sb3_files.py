@@ -1,0 +1,250 @@
+"""Saves an agent of Stable-Baselines3 and its map to one file, so that both continue together.
+
+    agent.learn(100_000, callback=[LearnMap(online), Checkpoints("run.npz", online)])
+
+and after the process was killed, with an agent and a map made as before:
+
+    restore("run.npz", agent, online)
+    agent.learn(100_000 - agent.num_timesteps, reset_num_timesteps=False, callback=...)
+
+The file holds arrays alone: parameters, optimiser, replay with its original rewards, counters,
+statistics of a `VecNormalize`, and map. A resumed run begins a new episode with other random
+numbers, so it is not the same to the last bit as one that was never interrupted.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.buffers import ReplayBuffer
+from stable_baselines3.common.callbacks import BaseCallback
+
+from drogo.errors import ArgumentError, BadCheckpoint, DamagedFile, MissingFile, check_positive
+from drogo.files import Header, read_arrays, write_arrays
+from drogo.learn.checkpoint import as_section, section
+from drogo.online.base import AbstractOnlineMap
+from drogo.online.wrappers import check_map
+from drogo.requests import differences
+
+KIND = "agent and map"
+COUNTERS = ("num_timesteps", "_n_updates", "_episode_num", "_n_calls", "_total_timesteps")
+REPLAY = ("observations", "next_observations", "actions", "rewards", "dones", "timeouts")
+STATISTICS = ("mean", "var", "count")
+AGENT, BUFFER, MAP, NORM, PART = "agent/", "replay/", "map/", "normalise/", "part/"
+
+
+@runtime_checkable
+class Part(Protocol):
+    """Something else that a file holds beside an agent and its map, such as a learning curve."""
+
+    def arrays(self) -> dict[str, np.ndarray]: ...
+
+    def continue_from(self, arrays: dict[str, np.ndarray]) -> None: ...
+
+
+def save(
+    path: str | Path, agent: BaseAlgorithm, online: AbstractOnlineMap | None = None, **parts: Part
+) -> None:
+    """Writes an agent and its map to one file, in place of an earlier one.
+
+    Args:
+        path: The file.
+        agent: The agent.
+        online: Its map, if it has one.
+        **parts: Other parts that are saved with them.
+    """
+    _check_saved(agent, online)
+    arrays = as_section(AGENT, dict(_tensors(agent))) | as_section(NORM, _statistics(agent))
+    arrays |= {} if online is None else as_section(MAP, online.arrays())
+    for name, part in parts.items():
+        arrays |= as_section(f"{PART}{name}/", part.arrays())
+    arrays["counters"] = np.array([getattr(agent, name, 0) or 0 for name in COUNTERS], np.int64)
+    buffer = _replay(agent)
+    if buffer is not None:
+        size = buffer.buffer_size if buffer.full else buffer.pos
+        arrays |= {BUFFER + name: getattr(buffer, name)[:size] for name in REPLAY}
+        arrays["place"] = np.array([buffer.pos, buffer.full], np.int64)
+    write_arrays(Path(path), KIND, arrays, _request(agent, online, parts), overwrite=True)
+
+
+def restore(
+    path: str | Path, agent: BaseAlgorithm, online: AbstractOnlineMap | None = None, **parts: Part
+) -> None:
+    """Restores an agent and its map, which were made with the same arguments as the saved ones.
+
+    The arguments are those of `save`. The file of another agent or map is a `BadCheckpoint`.
+    """
+    _check_saved(agent, online)
+
+    def check(stored: dict[str, Any], headers: dict[str, Header]) -> None:
+        differ = differences(stored, _request(agent, online, parts))
+        if differ:
+            raise ValueError(f"it is of another agent or map, which differs in {', '.join(differ)}")
+        _check_agent(agent, headers)
+        if online is not None:
+            online.check_arrays(section(headers, MAP))
+
+    try:
+        arrays, _ = read_arrays(Path(path), KIND, check)
+        buffer = _replay(agent)
+        if buffer is not None:
+            place, full = arrays["place"].tolist()
+            size = buffer.buffer_size if full else place
+            if len(arrays[BUFFER + REPLAY[0]]) != size or not 0 <= place <= buffer.buffer_size:
+                raise ValueError("the replay in it is not as long as it says")
+        for name, part in parts.items():
+            part.continue_from(section(arrays, f"{PART}{name}/"))
+        if online is not None:
+            online.continue_from(section(arrays, MAP))
+        _put_back(agent, arrays)
+        if agent.seed is not None:  # or it would repeat the random numbers of its beginning
+            agent.set_random_seed((agent.seed + agent.num_timesteps) % 2**31)
+    except (DamagedFile, MissingFile, KeyError, ValueError, RuntimeError) as error:
+        remedy = "Give the file of this very agent."
+        raise BadCheckpoint(str(error), remedy=remedy, argument="path") from error
+
+
+class Checkpoints(BaseCallback):
+    """Saves the agent and its map at intervals, and at the end.
+
+    Args:
+        path: The file.
+        online: The map, if the agent has one.
+        seconds: The seconds between two saves.
+        **parts: Other parts that are saved with them.
+    """
+
+    def __init__(
+        self, path: str | Path, online: Any = None, seconds: float = 30.0, **parts: Part
+    ) -> None:
+        super().__init__()
+        self.path, self.parts = Path(path), parts
+        self.online = None if online is None else check_map(online)
+        self.seconds, self._saved = check_positive("seconds", seconds), time.monotonic()
+
+    def _on_step(self) -> bool:
+        return True
+
+    def _on_rollout_start(self) -> None:  # after the agent has learned from the last rollout
+        _check_saved(self.model, self.online)
+        if time.monotonic() - self._saved > self.seconds:
+            save(self.path, self.model, self.online, **self.parts)
+            self._saved = time.monotonic()
+
+    def _on_training_end(self) -> None:
+        save(self.path, self.model, self.online, **self.parts)
+
+
+def _check_saved(agent: BaseAlgorithm, online: Any) -> None:
+    """Raises an error unless a file can hold an agent together with the map that shapes it."""
+    if online is not None:
+        check_map(online)
+    if not hasattr(agent.policy, "optimizer"):
+        raise ArgumentError(
+            f"a {type(agent).__name__} has several optimisers, and a file holds the state of one.",
+            remedy="Use a DQN, a PPO or an A2C, or agent.save(path) and online.save(path).",
+            argument="agent",
+        )
+    buffers = (getattr(agent, f"{kind}_buffer", None) for kind in ("replay", "rollout"))
+    maps = [getattr(buffer, "shaping", None) for buffer in buffers]
+    if any(isinstance(used, AbstractOnlineMap) and used is not online for used in maps):
+        raise ArgumentError(
+            f"the rewards of this {type(agent).__name__} are shaped by another map than the one "
+            "given here, so that agent and map would not be restored together.",
+            remedy="Give its map, for example Checkpoints(path, online).",
+            argument="online",
+        )
+
+
+def _replay(agent: BaseAlgorithm) -> ReplayBuffer | None:
+    buffer = getattr(agent, "replay_buffer", None)
+    return buffer if isinstance(buffer, ReplayBuffer) else None
+
+
+def _request(
+    agent: BaseAlgorithm, online: AbstractOnlineMap | None, parts: dict[str, Part]
+) -> dict[str, Any]:
+    """Returns everything that must agree for an agent to continue from a file."""
+    buffer = _replay(agent)
+    return {
+        "agent": type(agent).__name__,
+        "observations": list(agent.observation_space.shape or ()),
+        "environments": agent.n_envs,
+        "discount": agent.gamma,  # pyright: ignore[reportAttributeAccessIssue]
+        "replay": None if buffer is None else buffer.buffer_size,
+        "map": None if online is None else online.request(),
+        "parts": sorted(parts),
+    }
+
+
+def _check_agent(agent: BaseAlgorithm, headers: dict[str, Header]) -> None:
+    """Raises an error unless all arrays that an agent needs are there, with its shapes."""
+    expected = {AGENT + name: tuple(part.shape) for name, part in _tensors(agent, optimiser=False)}
+    expected |= {NORM + name: part.shape for name, part in _statistics(agent).items()}
+    expected["counters"] = (len(COUNTERS),)
+    buffer = _replay(agent)
+    if buffer is not None:
+        expected["place"] = (2,)
+        size = headers[BUFFER + REPLAY[0]].shape[0]
+        expected |= {BUFFER + name: (size, *getattr(buffer, name).shape[1:]) for name in REPLAY}
+    wrong = [name for name, shape in expected.items() if headers[name].shape != shape]
+    if wrong:
+        raise ValueError(f"{wrong[0]} in it has another shape than that of this agent")
+
+
+def _tensors(agent: BaseAlgorithm, *, optimiser: bool = True) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yields the parameters of an agent and their state in its optimiser, by name."""
+    for name, tensor in agent.policy.state_dict().items():
+        yield f"policy/{name}", tensor.detach().cpu()
+    if optimiser:
+        for number, tensors in agent.policy.optimizer.state_dict()["state"].items():
+            for name, tensor in tensors.items():
+                yield f"optimiser/{number}/{name}", torch.as_tensor(tensor).detach().cpu()
+
+
+def _statistics(agent: BaseAlgorithm) -> dict[str, np.ndarray]:
+    """Returns the statistics of a `VecNormalize`."""
+    env = agent.get_vec_normalize_env()
+    if env is None:
+        return {}
+    means = {f"{k}/{part}": getattr(rms, part) for k, rms in _running(env) for part in STATISTICS}
+    return {name: np.asarray(part) for name, part in {"returns": env.returns, **means}.items()}
+
+
+def _running(env: Any) -> list[tuple[str, Any]]:
+    """Returns the running means of a `VecNormalize`, as far as it has any of plain arrays."""
+    names = ("ret_rms", "obs_rms")
+    return [(name, getattr(env, name)) for name in names if hasattr(getattr(env, name, 0), "mean")]
+
+
+def _put_back(agent: BaseAlgorithm, arrays: dict[str, np.ndarray]) -> None:
+    stored = {name: torch.as_tensor(part) for name, part in section(arrays, AGENT).items()}
+    agent.policy.load_state_dict(section(stored, "policy/"))
+    moments: dict[int, dict[str, torch.Tensor]] = {}
+    for name, tensor in section(stored, "optimiser/").items():
+        number, part = name.split("/")
+        moments.setdefault(int(number), {})[part] = tensor
+    optimiser = agent.policy.optimizer
+    optimiser.load_state_dict({**optimiser.state_dict(), "state": moments})
+    for name, number in zip(COUNTERS, arrays["counters"].tolist(), strict=True):
+        if hasattr(agent, name):
+            setattr(agent, name, number)
+    buffer = _replay(agent)
+    if buffer is not None:
+        for name in REPLAY:
+            part = arrays[BUFFER + name]
+            getattr(buffer, name)[: len(part)] = part
+        buffer.pos, buffer.full = int(arrays["place"][0]), bool(arrays["place"][1])
+    env, statistics = agent.get_vec_normalize_env(), section(arrays, NORM)
+    if env is not None:
+        env.returns = statistics["returns"]
+        for name, rms in _running(env):
+            for part in STATISTICS:
+                value = statistics[f"{name}/{part}"]
+                setattr(rms, part, float(value) if value.ndim == 0 else value)

@@ -1,0 +1,319 @@
+"""Architectures: the networks of a fit as settings, and how each of them is built.
+
+`fit(network=...)` takes one of these, an equinox module of the user's own, or a function from a JAX
+key to such a module.
+"""
+
+from __future__ import annotations
+
+import abc
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PRNGKeyArray
+
+from drogo.device import to_device
+from drogo.errors import ArgumentError, ArgumentTypeError, check_whole
+from drogo.learn.convolution import ConvolutionalNetwork
+from drogo.learn.inputs import Inputs, fit_inputs
+from drogo.learn.networks import (
+    AbstractNetwork,
+    CustomNetwork,
+    DenseNetwork,
+    Outputs,
+    TableNetwork,
+)
+from drogo.learn.pairs import PairDense, QuasimetricNetwork
+from drogo.learn.settings import check_below_one, check_fields, check_flag, optional
+
+MOST_COORDINATES = 16
+"""Observations of more numbers than this are not coordinates and get no Fourier features."""
+MOST_BYTES_BY_PIXEL = 2**28
+"""Images of a larger table are not normalised pixel by pixel."""
+
+
+def _units(name: str, value: Any) -> int:
+    return check_whole(name, value, 1, 2**16)
+
+
+def _frequencies(name: str, value: Any) -> int:
+    return check_whole(name, value, 0, 2**16)
+
+
+class AbstractArchitecture(abc.ABC):
+    """A network as settings."""
+
+    is_setting: ClassVar[bool] = True
+    pairs: ClassVar[bool] = False
+    """Whether the network takes a state and a goal."""
+
+    def inputs(self, observations: np.ndarray) -> Inputs:
+        """Returns the preprocessing that suits a table of observations.
+
+        Args:
+            observations: The table.
+        """
+        return fit_inputs(observations, normalise=True)
+
+    @abc.abstractmethod
+    def build(
+        self, example: np.ndarray, outputs: Outputs, key: PRNGKeyArray, initial: float | None = 0.0
+    ) -> AbstractNetwork:
+        """Returns a network with fresh parameters.
+
+        Args:
+            example: One preprocessed observation, as a batch.
+            outputs: The number of outputs for each observation.
+            key: Decides the initial parameters.
+            initial: The first value of every entry of a table, or None for random ones.
+        """
+
+
+@dataclass(frozen=True)
+class Table(AbstractArchitecture):
+    """One entry for each state, where observations are state numbers."""
+
+    def inputs(self, observations: np.ndarray) -> Inputs:
+        return fit_inputs(observations, normalise=False, by_state=True)
+
+    def build(
+        self, example: np.ndarray, outputs: Outputs, key: PRNGKeyArray, initial: float | None = 0.0
+    ) -> AbstractNetwork:
+        raise AssertionError("a table is built by `build_network`, which knows how many states")
+
+
+@dataclass(frozen=True)
+class MLP(AbstractArchitecture):
+    """Dense layers of rectified units on the flattened observation."""
+
+    width: int = 128
+    """The number of units in each hidden layer."""
+    depth: int = 4
+    """The number of hidden layers."""
+    frequencies: int = 8
+    """The number of Fourier features of each coordinate, for observations of at most 16 numbers."""
+    leak: float = 0.0
+    """The slope of units that are off. With 0, large steps can leave an observation without a unit
+    that responds to it, and nothing more is learned there."""
+    normalise: bool = True
+    """Shifts and scales vectors of numbers to [-0.5, 0.5] if some are outside [-1, 1] or hardly
+    vary. Images are normalised pixel by pixel, without the pixels that never change."""
+    centred: bool = False
+    """Subtracts the mean of each number in place of the middle of its range, in maps that learn
+    online. Images of one scene differ in a few pixels: the network then sees these and little else,
+    and learns several times as fast."""
+
+    def __post_init__(self) -> None:
+        check_fields(self, width=_units, depth=_units, frequencies=_frequencies)
+        check_fields(self, leak=check_below_one, normalise=check_flag, centred=check_flag)
+
+    def inputs(self, observations: np.ndarray) -> Inputs:
+        by_pixel = observations.nbytes <= MOST_BYTES_BY_PIXEL
+        return fit_inputs(observations, normalise=self.normalise, by_pixel=by_pixel)
+
+    def build(
+        self, example: np.ndarray, outputs: Outputs, key: PRNGKeyArray, initial: float | None = 0.0
+    ) -> AbstractNetwork:
+        size = math.prod(example.shape[1:])
+        frequencies = self.frequencies if _are_coordinates(example) else 0
+        return DenseNetwork(size, frequencies, key, self.width, self.depth, outputs, self.leak)
+
+
+@dataclass(frozen=True)
+class CNN(AbstractArchitecture):
+    """Three convolutions, two of them with pooling, and dense layers, as in the paper."""
+
+    width: int = 128
+    """The number of units in each hidden dense layer."""
+    depth: int = 1
+    """The number of hidden dense layers."""
+
+    def __post_init__(self) -> None:
+        check_fields(self, width=_units, depth=_units)
+
+    def build(
+        self, example: np.ndarray, outputs: Outputs, key: PRNGKeyArray, initial: float | None = 0.0
+    ) -> AbstractNetwork:
+        shape = example.shape[1:]
+        if len(shape) != 3 or min(shape[:2]) < 4:
+            raise ArgumentError(
+                "a CNN needs images (height, width, channels) of at least 4 x 4; these "
+                f"observations have shape {shape}.",
+                argument="network",
+            )
+        return ConvolutionalNetwork(shape, key, self.width, self.depth, outputs)
+
+
+class AbstractPairArchitecture(AbstractArchitecture):
+    """A network of a state and a goal."""
+
+    pairs: ClassVar[bool] = True
+
+    def inputs(self, observations: np.ndarray) -> Inputs:
+        return fit_inputs(observations, normalise=True, by_pixel=True)
+
+
+@dataclass(frozen=True)
+class Quasimetric(AbstractPairArchitecture):
+    """Minus an interval quasimetric embedding: its values satisfy the triangle inequality."""
+
+    width: int = 256
+    """The number of units in each hidden layer."""
+    depth: int = 2
+    """The number of hidden layers."""
+    frequencies: int = 8
+    """The number of Fourier features of each coordinate, for observations of at most 16 numbers."""
+    components: int = 32
+    """The number of components of the quasimetric."""
+    length: int = 8
+    """The number of intervals in each component."""
+
+    def __post_init__(self) -> None:
+        check_fields(self, width=_units, depth=_units, components=_units, length=_units)
+        check_fields(self, frequencies=_frequencies)
+
+    def build(
+        self, example: np.ndarray, outputs: Outputs, key: PRNGKeyArray, initial: float | None = 0.0
+    ) -> AbstractNetwork:
+        if outputs != "scalar":
+            raise ArgumentError(
+                "a quasimetric has one output, and a value for each action is asked for. Use "
+                "network=drogo.learn.PairMLP().",
+                argument="network",
+            )
+        size, frequencies = math.prod(example.shape[1:]), self.frequencies
+        frequencies = frequencies if _are_coordinates(example) else 0
+        sizes = (self.width, self.depth, self.components, self.length)
+        return QuasimetricNetwork(size, frequencies, key, *sizes)
+
+
+@dataclass(frozen=True)
+class PairMLP(AbstractPairArchitecture):
+    """Dense layers on each of a state and a goal, and then on both."""
+
+    width: int = 256
+    """The number of units in each hidden layer."""
+    depth: int = 2
+    """The number of hidden layers that see one observation alone."""
+    frequencies: int = 8
+    """The number of Fourier features of each coordinate, for observations of at most 16 numbers."""
+    negative: bool | None = None
+    """Keeps outputs below 0 by construction, which is the default where values are not known:
+    nothing but the loss would otherwise keep them from rising."""
+
+    def __post_init__(self) -> None:
+        check_fields(self, width=_units, depth=_units, frequencies=_frequencies)
+        check_fields(self, negative=optional(check_flag))
+
+    def build(
+        self, example: np.ndarray, outputs: Outputs, key: PRNGKeyArray, initial: float | None = 0.0
+    ) -> AbstractNetwork:
+        size, frequencies = math.prod(example.shape[1:]), self.frequencies
+        frequencies = frequencies if _are_coordinates(example) else 0
+        sizes = (self.width, self.depth, outputs)
+        return PairDense(size, frequencies, key, *sizes, negative=bool(self.negative))
+
+
+@dataclass(frozen=True)
+class Custom(AbstractArchitecture):
+    """A network of the user's own."""
+
+    given: eqx.Module | Callable[[PRNGKeyArray], eqx.Module]
+    """A module from a batch of observations to their outputs, or a function from a key to one."""
+
+    is_setting: ClassVar[bool] = False
+
+    def build(
+        self, example: np.ndarray, outputs: Outputs, key: PRNGKeyArray, initial: float | None = 0.0
+    ) -> AbstractNetwork:
+        module: Any = self.given if isinstance(self.given, eqx.Module) else self.given(key)
+        if isinstance(module, AbstractNetwork):
+            return module
+        if not isinstance(module, eqx.Module) or not callable(module):
+            raise ArgumentTypeError(
+                f"network is a {type(module).__name__}; give an equinox.Module that can be called "
+                "with a batch of observations, or a function from a JAX key to such a module.",
+                argument="network",
+            )
+        numbers = to_device(np.repeat(example, 3, axis=0))
+        try:
+            out = eqx.filter_eval_shape(module, numbers)
+        except Exception as error:
+            raise ArgumentError(
+                f"network failed on a batch of 3 observations of shape {numbers.shape[1:]} "
+                f"({type(error).__name__}: {error}). It is called with a batch; a module for "
+                "single observations needs jax.vmap.",
+                argument="network",
+            ) from error
+        expected = (3,) if outputs == "scalar" else (3, outputs)
+        if getattr(out, "shape", None) != expected:
+            each = "one number" if outputs == "scalar" else f"{outputs} numbers"
+            raise ArgumentError(
+                f"network returned {getattr(out, 'shape', type(out).__name__)} for a batch of 3 "
+                f"observations; it must return {each} for each: shape {expected}.",
+                argument="network",
+            )
+        return CustomNetwork(module)
+
+
+def as_architecture(given: Any) -> AbstractArchitecture:
+    """Returns an argument of the user as an architecture.
+
+    Args:
+        given: An architecture, an equinox module, or a function from a JAX key to a module.
+    """
+    if isinstance(given, AbstractArchitecture):
+        swept = next((name for name, value in vars(given).items() if isinstance(value, list)), None)
+        if swept is not None:
+            raise ArgumentError(
+                f"the {swept} of network is a list, and a sweep does not vary networks. Fit each "
+                "of them by itself.",
+                argument="network",
+            )
+        return given
+    takes_key = callable(given) and not isinstance(given, type)
+    if isinstance(given, eqx.Module) or takes_key:
+        return Custom(given)  # pyright: ignore[reportArgumentType]
+    raise ArgumentTypeError(
+        f"network is {given!r}; give an architecture such as drogo.learn.MLP(width=256), an "
+        "equinox.Module, or a function from a JAX key to one.",
+        argument="network",
+    )
+
+
+def build_network(
+    architecture: AbstractArchitecture,
+    observations: np.ndarray,
+    inputs: Inputs,
+    outputs: Outputs,
+    key: PRNGKeyArray,
+    initial: float | None = 0.0,
+) -> AbstractNetwork:
+    """Returns a network with fresh parameters for observations like these.
+
+    Args:
+        architecture: The architecture.
+        observations: The table of observations, or some like them.
+        inputs: The preprocessing.
+        outputs: The number of outputs for each observation.
+        key: Decides the initial parameters.
+        initial: The first value of every entry of a table, or None for random ones.
+    """
+    if observations.ndim != 2 and getattr(architecture, "frequencies", 0):
+        architecture = replace(architecture, frequencies=0)  # pyright: ignore
+    if inputs.states is None:
+        return architecture.build(inputs(observations[:1]), outputs, key, initial)
+    shape = (len(inputs.states),) if outputs == "scalar" else (len(inputs.states), outputs)
+    if initial is None:
+        return TableNetwork(jax.random.normal(key, shape))
+    return TableNetwork(jnp.full(shape, initial, dtype=jnp.float32))
+
+
+def _are_coordinates(example: np.ndarray) -> bool:
+    return example.ndim == 2 and example.shape[1] <= MOST_COORDINATES

@@ -1,0 +1,331 @@
+"""Batches: the transitions of each update.
+
+Batches are sampled on the host, where that is cheap, as a few arrays for each update (`Draw`), and
+assembled on the device (`DeviceData`). A draw depends only on a seed and the number of the update.
+An interrupted fit therefore continues with the same batches, and the batches of a seed do not
+depend on the other seeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Float32, Int, Shaped
+
+from drogo.data import Transitions
+from drogo.data.edges import Edges
+from drogo.data.table import read_rows
+from drogo.device import to_device
+from drogo.learn.learner import Batch, Learner
+from drogo.learn.method import AbstractMethod
+from drogo.learn.networks import Features
+from drogo.learn.plan import BYTES_PER_CHUNK, Plan
+
+LONGEST_CHUNK = 100
+"""The number of updates of one compiled call. Checkpoints, logging and Ctrl-C come in between."""
+FIRST, SECOND = range(2)
+"""The streams of random numbers of a batch and of the independent second batch."""
+ROWS_PER_CHUNK = 2**25
+"""The largest number of transitions that are sampled at once."""
+WITHOUT_A_SIZE = 2000
+"""The batch size where all transitions are asked for and the table is too large for that."""
+
+
+@runtime_checkable
+class Sampler(Protocol):
+    """Samples the batches of several updates on the host."""
+
+    @property
+    def longest(self) -> int:
+        """The largest number of updates that are sampled at once."""
+        ...
+
+    def draw(self, update: int, count: int) -> Any:
+        """Returns the draws of `count` updates from `update` on: arrays of shape (updates, seeds,
+        ...), padded to `longest` updates; None for all transitions at once."""
+        ...
+
+
+class Batches(NamedTuple):
+    """The data on the device, which assemble a batch from a draw, and the sampler of draws."""
+
+    data: Any
+    sampler: Sampler
+
+
+class Draw(NamedTuple):
+    """The sampled rows and weights of each update and seed; on the device, of one of them."""
+
+    weight: Float[Array, "*draws n"]
+    second_weight: Float[Array, "*draws n"] | None = None
+    rows: Int[Array, "*draws n"] | None = None
+    second_rows: Int[Array, "*draws n"] | None = None
+    observations: Shaped[Array, "*draws n ..."] | None = None
+    """The prepared observations of these rows, if the table is too large for the device."""
+    next_observations: Shaped[Array, "*draws n ..."] | None = None
+
+
+class Rows(eqx.Module):
+    """Transitions on the device."""
+
+    state: Int[Array, " rows"]
+    next_state: Int[Array, " rows"]
+    reward: Float[Array, " rows"]
+    terminated: Bool[Array, " rows"]
+    terminal_reward: Float[Array, " rows"]
+    action: Int[Array, " rows"] | None
+    log_default: Float[Array, " rows"] | None
+
+
+class DeviceData(eqx.Module):
+    """Assembles batches on the device.
+
+    A batch of a small world is a weight for each of its distinct transitions, and the features of
+    all its observations. From a larger world the transitions of a batch are gathered.
+    """
+
+    rows: Rows
+    share: Float[Array, " rows"] | None
+    """In a small world, the share of each distinct transition in the data; otherwise None."""
+    factor: Float[Array, " rows"]
+    """The weight of each row when it is sampled: 1, or the correction for actions that were taken
+    more or less often than the default policy takes them."""
+    features: Features | None
+    """Features of the table of observations, if they are computed beforehand."""
+    observations: Shaped[Array, "distinct ..."]
+    """The preprocessed table itself, if there are no features; empty if draws bring their
+    observations."""
+
+    def batch(self, learner: Learner, draw: Draw | None) -> Batch:
+        """Returns the batch of a draw; None stands for all transitions at once."""
+        if draw is None:
+            assert self.share is not None
+            return Batch(self.features, None, **vars(self.rows), weight=self.share, complete=True)
+        if draw.rows is None:
+            second, weight = draw.second_weight, draw.weight * self.factor
+            second = None if second is None else second * self.factor
+            columns = vars(self.rows)
+            return Batch(self.features, None, **columns, weight=weight, second_weight=second)
+        rows, factor = jax.tree.map(lambda column: column[draw.rows], (self.rows, self.factor))
+        if draw.observations is not None and draw.next_observations is not None:
+            shown = (draw.observations, draw.next_observations)
+            both = [learner.skeleton.features(learner.inputs.finish(part)) for part in shown]
+        else:
+            both = (self._features(learner, rows.state), self._features(learner, rows.next_state))
+        columns = vars(rows) | {"state": None, "next_state": None}
+        if draw.second_rows is not None:
+            second = self._features(learner, self.rows.state[draw.second_rows])
+            second_weight = draw.weight * self.factor[draw.second_rows]
+            columns |= {"second_features": second, "second_weight": second_weight}
+        return Batch(*both, **columns, weight=draw.weight * factor)
+
+    def _features(self, learner: Learner, states: Int[Array, " n"]) -> Features:
+        if self.features is None:
+            return learner.skeleton.features(learner.inputs.finish(self.observations[states]))
+        return learner.skeleton.take(self.features, states)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Transitions that make up a fixed part of every batch."""
+
+    rows: Int[np.ndarray, " n"]
+    taken: int
+    """The number of them in a batch."""
+    weight: float
+    """The total weight of those in a batch."""
+
+
+@dataclass(frozen=True)
+class Shuffled:
+    """Samples shuffled mini-batches on the host.
+
+    Args:
+        seeds: The seeds.
+        groups: The parts of a batch. Without any, every update uses all transitions.
+        second: Whether an independent second batch is sampled for each.
+        edge_of_row: In a small world, the index of each transition among the distinct ones.
+        streamed: Reads the observations that given transitions leave and reach, if they are not
+            kept on the device.
+        longest: The largest number of updates that are sampled at once.
+    """
+
+    seeds: list[int]
+    groups: list[Group]
+    second: bool = False
+    edge_of_row: Int[np.ndarray, " n"] | None = None
+    streamed: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]] | None = None
+    longest: int = LONGEST_CHUNK
+
+    def draw(self, update: int, count: int) -> Draw | None:
+        """Returns the draws of `count` updates from `update` on, as `Sampler.draw` does."""
+        if not self.groups:
+            return None
+        streams = (FIRST, SECOND) if self.second else (FIRST,)
+        sampled = [draw_rows(self.groups, self.seeds, update, count, stream) for stream in streams]
+        if self.edge_of_row is not None:
+            edges = int(self.edge_of_row.max()) + 1
+            draw = Draw(*(self._padded(shares(self.edge_of_row[rows], edges)) for rows in sampled))
+        else:
+            weight = np.broadcast_to(weights_of(self.groups), sampled[0].shape)
+            draw = Draw(self._padded(weight), None, *map(self._padded, sampled))
+        if self.streamed is None:
+            return draw
+        before, after = map(self._padded, self.streamed(sampled[0]))
+        return draw._replace(observations=before, next_observations=after)
+
+    def _padded(self, part: np.ndarray) -> Array:
+        rest = np.zeros((self.longest - len(part), *part.shape[1:]), dtype=part.dtype)
+        return to_device(np.concatenate([part, rest]))
+
+
+def shares(
+    edges: Int[np.ndarray, "updates seeds batch"], number: int
+) -> Float32[np.ndarray, "updates seeds edges"]:
+    """Returns the share of each edge in each batch."""
+    updates, seeds, size = edges.shape
+    batch = np.arange(updates * seeds).reshape(updates, seeds, 1)
+    counted = np.bincount((batch * number + edges).ravel(), minlength=updates * seeds * number)
+    return (counted / size).astype(np.float32).reshape(updates, seeds, number)
+
+
+def draw_rows(
+    groups: list[Group], seeds: list[int], update: int, count: int, stream: int
+) -> Int[np.ndarray, "updates seeds batch"]:
+    """Returns the transitions of each update and seed, group by group."""
+    parts = []
+    for k, group in enumerate(groups):
+        sizes = (group.rows.size, group.taken)
+        of_seeds = [shuffled(*sizes, [seed, stream + 2 * k], update, count) for seed in seeds]
+        parts.append(group.rows[np.stack(of_seeds, axis=1)])
+    return np.concatenate(parts, axis=-1).astype(np.int32)
+
+
+def shuffled(
+    n: int, batch_size: int, seed: list[int], start: int, count: int
+) -> Int[np.ndarray, "updates batch"]:
+    """Returns the mini-batches of `count` updates from `start` on, in random order.
+
+    Each epoch is one pass over the data; a remainder smaller than a batch is left out of it.
+    """
+    per_epoch = n // batch_size
+    first, last = start // per_epoch, (start + count - 1) // per_epoch
+    epochs = [
+        np.random.default_rng([seed[0], epoch, seed[1]]).permutation(n)[: per_epoch * batch_size]
+        for epoch in range(first, last + 1)
+    ]
+    batches = np.concatenate(epochs).reshape(-1, batch_size)
+    return batches[start - first * per_epoch :][:count]
+
+
+def make_groups(
+    terminated: Bool[np.ndarray, " rows"], batch_size: int, terminal_fraction: float
+) -> list[Group]:
+    """Returns one group of all transitions, or two: the others and those into terminal states."""
+    n = terminated.size
+    size = min(batch_size, n)
+    terminal, others = np.flatnonzero(terminated), np.flatnonzero(~terminated)
+    taken = min(int(np.ceil(terminal_fraction * size)), terminal.size, size - 1)
+    if taken == 0 or others.size < size - taken:
+        return [Group(np.arange(n), size, 1.0)]
+    return [
+        Group(others, size - taken, others.size / n),
+        Group(terminal, taken, terminal.size / n),
+    ]
+
+
+def weights_of(groups: list[Group]) -> Float32[np.ndarray, " batch"]:
+    """Returns the weights of the rows of a batch."""
+    parts = [np.full(group.taken, group.weight / group.taken) for group in groups]
+    return np.concatenate(parts).astype(np.float32)
+
+
+def make_data(
+    data: Transitions,
+    source: Transitions | Edges,
+    plan: Plan,
+    learner: Learner,
+    seeds: list[int],
+    method: AbstractMethod,
+) -> Batches:
+    """Returns the data on the device, and the sampler that suits them."""
+    second, per_action = learner.objective.needs_moment, method.per_action
+    whole_batches = method.batch_size == "all"
+    batch_size = WITHOUT_A_SIZE if isinstance(method.batch_size, str) else method.batch_size
+    assert batch_size is not None
+    table, features = data.observations, None
+    if plan.whole or (plan.repeats and data.are_images):
+        features = learner.skeleton.of_table(learner.inputs(np.asarray(table)))
+    elsewhere = features is not None or plan.streamed
+    on_device = to_device(learner.inputs.prepare(np.asarray(table[:0] if elsewhere else table)))
+    most = ROWS_PER_CHUNK // (len(seeds) * min(batch_size, len(data)))
+    longest = max(1, min(LONGEST_CHUNK, most))
+    if plan.whole:
+        assert isinstance(source, Edges)
+        share = to_device(source.weight / source.weight.sum(), dtype=jnp.float32)
+        factor = to_device(source.weight / source.count, dtype=jnp.float32)
+        groups = [] if whole_batches else make_groups(data.terminated, batch_size, 0.0)
+        sampler = Shuffled(seeds, groups, second, source.of_transition, longest=longest)
+        rows = device_rows(source, per_action=per_action)
+        return Batches(DeviceData(rows, share, factor, features, on_device), sampler)
+    trained = plan.trained if isinstance(source, Transitions) else slice(None)
+    with_terminals = not plan.repeats and method.anchored
+    rows = device_rows(source, trained, per_action=per_action)
+    factor = source.weight[trained]
+    if with_terminals:
+        rows, factor = _with_terminals(rows, factor, data.n_actions)
+    fraction = 0.0 if method.needs_solution else method.terminal_fraction
+    groups = make_groups(np.asarray(rows.terminated), batch_size, fraction)
+    sampler = Shuffled(seeds, groups, second, longest=longest)
+    if plan.streamed:
+        bytes_per_update = 2 * len(seeds) * batch_size * (table.nbytes // len(table))
+        longest = max(1, min(longest, BYTES_PER_CHUNK // bytes_per_update))
+        ends = (np.asarray(rows.state), np.asarray(rows.next_state))
+
+        def read(which: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            both = [learner.inputs.prepare(read_rows(table, end[which].ravel())) for end in ends]
+            before, after = (part.reshape(*which.shape, *part.shape[1:]) for part in both)
+            return before, after
+
+        sampler = Shuffled(seeds, groups, streamed=read, longest=longest)
+    factor = to_device(factor, dtype=jnp.float32)
+    return Batches(DeviceData(rows, None, factor, features, on_device), sampler)
+
+
+def device_rows(
+    source: Transitions | Edges, which: slice | np.ndarray = slice(None), *, per_action: bool
+) -> Rows:
+    """Puts transitions on the device, numbers in single precision."""
+    columns: dict[str, Any] = {name: getattr(source, name) for name in Rows.__dataclass_fields__}
+    columns |= {} if per_action else {"action": None, "log_default": None}
+    single = {np.dtype(np.float64): np.float32, np.dtype(np.int64): np.int32}
+    return Rows(
+        **jax.tree.map(lambda part: to_device(part[which], single.get(part.dtype)), columns)
+    )
+
+
+def _with_terminals(
+    rows: Rows, factor: np.ndarray, n_actions: int | None
+) -> tuple[Rows, np.ndarray]:
+    """Adds one row for each arrival at a terminal state, with the equation of that state:
+    1 - exp(terminal_reward / lam - v) = 0. With an output for each action, one for each of them.
+
+    In a table the values of terminal states are looked up. In a continuous world each terminal
+    state is seen once, and the network must generalise between them.
+    """
+    columns: dict[str, Any] = jax.tree.map(np.asarray, vars(rows))
+    copies = 1 if rows.log_default is None else int(n_actions or 1)
+    arrived = np.repeat(np.flatnonzero(columns["terminated"]), copies)
+    extra = jax.tree.map(lambda part: part[arrived], columns)
+    extra |= {"state": extra["next_state"], "reward": np.zeros(arrived.size, dtype=np.float32)}
+    if rows.log_default is not None:
+        extra["action"] = np.tile(np.arange(copies, dtype=np.int32), arrived.size // copies)
+        extra["log_default"] = np.full(arrived.size, -np.log(copies), dtype=np.float32)
+    longer = jax.tree.map(lambda *parts: to_device(np.concatenate(parts)), columns, extra)
+    return Rows(**longer), np.concatenate([factor, np.ones(arrived.size)])

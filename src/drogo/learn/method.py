@@ -1,0 +1,266 @@
+"""`AbstractMethod`: how a problem is learned. A method is a loss of one transition and its
+settings.
+
+A method of your own is a subclass with a `loss`. Its floating-point fields are arrays while it is
+trained, so that a list in such a field is swept in one compiled program; other fields are static.
+"""
+
+from __future__ import annotations
+
+import abc
+import math
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Any, ClassVar, NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+from jax.lax import stop_gradient
+from jaxtyping import Array, Bool, Float
+
+from drogo.data import Transitions
+from drogo.errors import ArgumentError, check_number, check_whole
+from drogo.learn.architectures import CNN, MLP, AbstractArchitecture, Table
+from drogo.learn.optimiser import Optimiser
+from drogo.learn.settings import check_fields, check_flag, optional, with_defaults
+
+Scalar = Float[Array, ""]
+BYTES_IN_MEMORY = 2**28
+"""Tables of at most this many bytes are evaluated as a whole and kept in a solution."""
+ROWS_AT_ONCE = 4000
+"""An update evaluates a table of at most this many observations as a whole."""
+MANY_IMAGES = 500
+"""From this many images of one scene on, an MLP on the pixels that change is as good as the CNN and
+about thirty times faster."""
+PASSES, FEWEST_UPDATES = 200, 3000
+"""Where states do not repeat, training makes at most this many passes over vectors of numbers, and
+at least this many updates. Each state is seen with a single next state, so more passes overfit."""
+LARGEST_EXPONENT = 80.0
+"""The largest -r / lam. The exponential of 88 is the largest that single precision holds, and an
+optimiser multiplies it by the likes of 100."""
+
+
+class Sample(NamedTuple):
+    """The inputs of a loss besides the network's outputs, for one transition."""
+
+    problem: Any
+    """The problem, whose numbers are arrays."""
+    log_cost: Scalar
+    """-r / lam. With a value for each action, minus the log of the default policy's probability."""
+    terminated: Bool[Array, ""]
+    moment: Float[Array, ...]
+    """A mean over an independent batch: of the squared entries, or of the products of any two
+    vectors; for a task that never ends, of v. Zero unless the method asks for it."""
+    extra: Float[Array, ...] | None
+    """Numbers that are trained beside the network: the log of an eigenvalue, or multipliers."""
+    scale: Scalar
+    """The factor from the network's raw outputs to the values."""
+    ceiling: Scalar
+    """An upper bound of every value, or infinity."""
+
+    @property
+    def cost(self) -> Scalar:
+        """exp(-r / lam)."""
+        return jnp.exp(self.log_cost)
+
+    def energy(self, output: Array, next_output: Array) -> Array:
+        """Returns a sample of u' M u of each vector, for the problem's matrix M."""
+        return self.problem.energy(output, next_output, self)
+
+
+class AbstractMethod(eqx.Module):
+    """A loss of one transition, and the settings of training with it."""
+
+    updates: int | None = eqx.field(static=True, default=None)
+    """The number of updates. By default a number that suits the data."""
+    batch_size: int | str | None = eqx.field(static=True, default=None)
+    """The number of transitions in a batch, or "all" to use all of them in every update. By default
+    all where the table of states is small enough."""
+    weigh_actions: bool = eqx.field(static=True, default=True)
+    """Weighs each action as the default policy takes it, where states repeat, which removes the
+    noise of sampled actions. Data of another policy are always weighed."""
+    stop_early: bool = eqx.field(static=True, default=True)
+    """Stops before the last update once every value is far within the tolerance. It has no effect
+    where states do not repeat, because the residuals say too little there."""
+
+    is_setting: ClassVar[bool] = True
+    host_only: ClassVar[tuple[str, ...]] = ("updates", "batch_size", "weigh_actions", "stop_early")
+    """Fields that compiled programs do not see, so that another value compiles nothing."""
+    solves: ClassVar[tuple[str, ...]] = ()
+    """The kinds of problems that the method solves."""
+    anchored: ClassVar[bool] = True
+    """Whether terminal states have a given value. Otherwise they absorb, at reward -delta."""
+    needs_moment: ClassVar[bool] = False
+    """Whether `Sample.moment` is used, which is estimated from a second batch."""
+    needs_solution: ClassVar[bool] = False
+    """Whether the exact solution of the data is needed to train."""
+    separable: ClassVar[bool] = True
+    """Whether the equation of a state involves only the transitions that leave it. States may then
+    be weighed at will without moving the solution."""
+    initial: ClassVar[float | None] = 0.0
+    """The first value of every entry of a table, or None for random ones."""
+    finds_column: ClassVar[bool] = False
+    """Whether the solution of `Column` is the exact one of the data."""
+
+    per_action: ClassVar[bool] = False
+    scaled: ClassVar[bool] = False
+    emphasis: ClassVar[float] = 0.0
+    target_rate: ClassVar[float] = 1.0
+    terminal_fraction: ClassVar[float] = 0.0
+    ordered: ClassVar[bool] = True
+
+    def __check_init__(self) -> None:
+        check_fields(
+            self,
+            updates=optional(lambda name, value: check_whole(name, value, 1)),
+            batch_size=_check_batch_size,
+            weigh_actions=check_flag,
+            stop_early=check_flag,
+        )
+
+    def bare(self) -> AbstractMethod:
+        """Returns the method without what only the host needs."""
+        return with_defaults(self, self.host_only)
+
+    @property
+    def name(self) -> str:
+        """The name of the method, for tables, pictures and files."""
+        return type(self).__name__
+
+    @abc.abstractmethod
+    def loss(self, output: Array, next_output: Array, sample: Sample) -> Scalar:
+        """Returns the loss of one transition. Its gradient is what matters.
+
+        Args:
+            output: The value at s (for the action that was taken).
+            next_output: The value at s'. At a terminal state of an anchored method it is given.
+            sample: The rest of the transition.
+        """
+
+    def log_e(self, values: Any) -> Any:
+        """Returns log |e| for some values of the network, up to a constant."""
+        return values
+
+    def entry(self, values: Array) -> Array:
+        """Returns the entries of e for some values of the network."""
+        return jnp.exp(self.log_e(values))
+
+    def log_scale(self, log_e: Float[Array, " states"]) -> Scalar:
+        """Returns the constant that is subtracted from log e over all states to fix its scale."""
+        return jnp.zeros((), dtype=log_e.dtype)
+
+    def unit(self, output: Array, log_cost: Array) -> Array:
+        """Returns the unit of a state's residual: the size of the largest term in its equation.
+
+        Args:
+            output: The values at s, for the actions that were taken.
+            log_cost: -r / lam.
+        """
+        return jnp.ones_like(log_cost) if self.scaled else jnp.exp(log_cost)
+
+    def equation(self) -> AbstractMethod:
+        """Returns the method whose equations are checked; another one for a regression."""
+        return self
+
+    def extra(self, problem: Any) -> Array | None:
+        """Returns the first values of numbers that are trained beside the network, or None.
+
+        Args:
+            problem: The problem.
+        """
+        return None
+
+    def recommended(self, data: Transitions, network: AbstractArchitecture) -> dict[str, Any]:
+        """Returns settings that suit the data, for the fields that are None.
+
+        Args:
+            data: The transitions.
+            network: The network.
+        """
+        images = isinstance(network, CNN)
+        limit = rows_at_once(data, network)
+        if is_small(data) and len(data.observations) <= limit:
+            return {"updates": 4000 if images else 5000, "batch_size": "all"}
+        most = 15_000
+        if not data.repeats and data.observations.ndim == 2:
+            most = min(most, max(PASSES * len(data) // 1000, FEWEST_UPDATES))
+        return {"updates": 3000 if images else most, "batch_size": 128 if images else 1000}
+
+    def resolve(self, settings: Mapping[str, Any]) -> AbstractMethod:
+        """Returns the method with its fields that are None replaced.
+
+        Args:
+            settings: What `recommended` returned.
+        """
+        unset = {field.name for field in fields(self) if getattr(self, field.name) is None}
+        return replace(self, **{k: value for k, value in settings.items() if k in unset})
+
+    def network(self, data: Transitions) -> AbstractArchitecture:
+        """Returns the network that suits the data.
+
+        Args:
+            data: The transitions.
+        """
+        if data.observations.ndim == 1:
+            return Table()
+        if data.observations.ndim == 4:
+            many = is_small(data) and len(data.observations) > MANY_IMAGES
+            return MLP() if many else CNN()
+        return MLP()
+
+    def optimiser(self, data: Transitions, network: AbstractArchitecture) -> Optimiser:
+        """Returns the optimiser that suits the data.
+
+        Args:
+            data: The transitions.
+            network: The network.
+        """
+        if isinstance(network, Table):  # each value has to move by as much as the map is deep
+            return Optimiser(step_size=0.05)
+        if isinstance(network, CNN):  # larger steps occasionally disable a part of it for good
+            return Optimiser(step_size=8e-4 if self.batch_size == "all" else 5e-4)
+        return Optimiser()
+
+
+def _check_batch_size(name: str, value: Any) -> int | str | None:
+    return value if value is None or value == "all" else check_whole(name, value, 1)
+
+
+def check_cap(name: str, value: Any) -> float | str:
+    """Returns a cap, which is a positive number, infinity for none, or "auto"."""
+    if value in ("auto", math.inf):
+        return value
+    if not check_number(name, value) > 0:
+        raise ArgumentError(
+            f"{name} is {value}; it must be a positive number, inf for none, or 'auto'.",
+            argument=name,
+        )
+    return float(value)
+
+
+def check_power(name: str, value: Any) -> float:
+    """Returns a power, which is not negative."""
+    power = check_number(name, value)
+    if power < 0:
+        raise ArgumentError(f"{name} is {value}; it must not be negative.", argument=name)
+    return power
+
+
+def is_small(data: Transitions) -> bool:
+    """Returns whether states repeat in a table of observations that fits into memory."""
+    return data.repeats and data.observations.nbytes <= BYTES_IN_MEMORY
+
+
+def rows_at_once(data: Transitions, network: AbstractArchitecture) -> int:
+    """Returns the number of observations that an update may evaluate as a whole."""
+    cheap_images = data.observations.ndim == 4 and isinstance(network, MLP)
+    return 2 * ROWS_AT_ONCE if cheap_images else ROWS_AT_ONCE
+
+
+def imbalance(
+    output: Scalar, next_output: Scalar, log_cost: Scalar, cap: Any, scaled: bool
+) -> Scalar:
+    """Returns exp(-r/lam) - exp(v(s') - v(s)), held constant."""
+    shift = log_cost if scaled else jnp.zeros_like(log_cost)
+    exponent = jnp.minimum(next_output - output - shift, cap)
+    return stop_gradient(jnp.exp(log_cost - shift) - jnp.exp(exponent))

@@ -1,0 +1,322 @@
+"""`AbstractProblem`: what is sought. A problem knows its equation, its exact solution and its
+views.
+
+`fit` asks a problem, in this order, for the transitions to learn from (`prepare`), for their exact
+solution (`exact`), for scales (`scaled`), for batches and for an evaluation of what was learned.
+The shipped problems are in `drogo.problems`. A problem of your own is a subclass of one of these,
+or of this class.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import equinox as eqx
+import numpy as np
+from jaxtyping import Array
+
+from drogo.data import DefaultPolicy, Transitions
+from drogo.errors import ArgumentError, ArgumentTypeError, check_positive
+from drogo.learn.architectures import AbstractArchitecture
+from drogo.learn.method import AbstractMethod
+from drogo.learn.networks import Outputs
+from drogo.learn.optimiser import Optimiser
+from drogo.learn.settings import Swept, check_fields, with_defaults
+
+if TYPE_CHECKING:
+    from drogo.learn.batches import Batches
+    from drogo.learn.judge import Judge
+    from drogo.learn.learner import Learner
+    from drogo.learn.plan import Plan
+    from drogo.learn.solution import Solution
+
+BEYOND_SINGLE = 1e38
+"""Networks compute in single precision, which has no larger numbers."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The transitions of a fit, weighed and checked.
+
+    Args:
+        data: The transitions that describe the problem.
+        shown: The transitions that are trained on, for example with absorbing terminal states.
+        notes: Sentences about the data: assumptions, and what they do not determine.
+        complete: Whether the data show every action of the default policy in every visited state.
+        facts: Whatever else a problem keeps for itself.
+    """
+
+    data: Transitions
+    shown: Transitions
+    notes: tuple[str, ...] = ()
+    complete: bool = True
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Point:
+    """One point of a sweep: the settings that some seeds share.
+
+    Args:
+        problem: The problem.
+        method: The method, with every setting resolved.
+        optimiser: The optimiser.
+        exact: The exact solution of the data, if it is known.
+    """
+
+    problem: Any
+    method: Any
+    optimiser: Any
+    exact: Any = None
+
+
+class AbstractProblem(eqx.Module):
+    """A quantity of a Markov decision process that is computed or learned."""
+
+    lam: Swept = 20.0
+    """Temperature lambda, in units of reward. A smaller value makes the map more sensitive to
+    rewards."""
+    default_policy: DefaultPolicy | None = None
+    """The policy that the map belongs to: one probability for each action, or a function
+    `default_policy(observations, actions)` that returns the probability of each action of a batch
+    (the density, for vectors). By default that of the environment's MDP if the data were collected
+    from it, and otherwise uniform."""
+    tolerance: float = eqx.field(static=True, default=0.1)
+    """The largest difference of any value from the exact solution of the data in a converged fit; a
+    thousandth of the map's depth if that is more. Where no solution is known: the largest residual
+    relative to exp(-r / lam)."""
+
+    is_setting: ClassVar[bool] = True
+    kind: ClassVar[str]
+    """The name by which methods know the problem."""
+    host_only: ClassVar[tuple[str, ...]] = ("default_policy", "tolerance")
+    """Fields that compiled programs do not see, so that another value compiles nothing."""
+    anchor_cap: ClassVar[float] = 20.0
+    """The smallest cap of an exponent at a terminal state: far above any solution, far below an
+    overflow."""
+    views: ClassVar[tuple[str, ...]] = ()
+    """Methods of the problem that a solution offers as its own, bound to itself."""
+
+    def __check_init__(self) -> None:
+        check_fields(self, lam=_check_lam, tolerance=check_positive)
+        policy = self.default_policy
+        if policy is not None and not callable(policy):
+            try:
+                shares = np.asarray(policy, dtype=np.float64)
+            except (TypeError, ValueError):
+                raise ArgumentTypeError(
+                    f"default_policy is {policy!r}; give one probability for each action, or a "
+                    "function of observations and actions.",
+                    argument="default_policy",
+                ) from None
+            object.__setattr__(self, "default_policy", shares)
+
+    def bare(self) -> AbstractProblem:
+        """Returns the problem without what only the host needs."""
+        return with_defaults(self, self.host_only)
+
+    # On the device
+
+    def outputs(self, method: AbstractMethod, n_actions: int | None) -> Outputs:
+        """Returns the number of outputs that a network needs.
+
+        Args:
+            method: The method.
+            n_actions: The number of actions, if they are known.
+        """
+        if not method.per_action:
+            return "scalar"
+        if n_actions is None:
+            raise ArgumentError(
+                "action_values=True learns a value for each action, and these transitions have no "
+                "discrete actions. Collect them with drogo.collect, or give action= and n_actions= "
+                "to Transitions.from_arrays.",
+                argument="action_values",
+            )
+        return n_actions
+
+    def initial(self, method: AbstractMethod) -> float | None:
+        """Returns the first value of every entry of a table, or None for random ones."""
+        return method.initial
+
+    def extra(self) -> Array | None:
+        """Returns the first values of numbers that are trained beside the network, or None."""
+        return None
+
+    def learns_gain(self, method: AbstractMethod) -> bool:
+        """Returns whether an eigenvalue is learned beside the map."""
+        return False
+
+    def energy(self, output: Array, next_output: Array, sample: Any) -> Array:
+        """Returns a sample of u' M u for each vector u, for the problem's matrix M."""
+        raise ArgumentError(f"{type(self).__name__} has no matrix, as a penalised method needs.")
+
+    # Recommendations
+
+    @abc.abstractmethod
+    def recommend(self, data: Transitions) -> AbstractMethod:
+        """Returns the method that suits the data.
+
+        Args:
+            data: The transitions.
+        """
+
+    def recommended(
+        self, data: Transitions, method: AbstractMethod, network: AbstractArchitecture
+    ) -> dict[str, Any]:
+        """Returns settings for the fields of a method that are None."""
+        return method.recommended(data, network)
+
+    def network(self, data: Transitions, method: AbstractMethod) -> AbstractArchitecture:
+        """Returns the network that suits the data."""
+        return method.network(data)
+
+    def adapted_network(
+        self, network: AbstractArchitecture, method: AbstractMethod
+    ) -> AbstractArchitecture:
+        """Returns the network of the user, checked, with settings that follow from the method."""
+        if network.pairs:
+            raise ArgumentError(
+                f"network is {network!r}, which takes a state and a goal. It is for drogo.Goals.",
+                argument="network",
+            )
+        return network
+
+    def optimiser(
+        self, data: Transitions, method: AbstractMethod, network: AbstractArchitecture
+    ) -> Optimiser:
+        """Returns the optimiser that suits the data."""
+        return method.optimiser(data, network)
+
+    # Learning
+
+    @abc.abstractmethod
+    def prepare(self, data: Transitions, method: AbstractMethod) -> Prepared:
+        """Returns the transitions to learn from, weighed like the default policy's.
+
+        Args:
+            data: The transitions.
+            method: The method.
+        """
+
+    def adapted(self, prepared: Prepared) -> AbstractProblem:
+        """Returns the problem with settings that follow from the data."""
+        return self
+
+    @abc.abstractmethod
+    def exact(self, prepared: Prepared, method: AbstractMethod) -> Any:
+        """Returns the exact solution of the data, or None where it is not known.
+
+        Args:
+            prepared: The transitions.
+            method: The method.
+        """
+
+    @abc.abstractmethod
+    def scaled(
+        self, prepared: Prepared, method: AbstractMethod, exact: Any, step_size: float
+    ) -> tuple[AbstractMethod, dict[str, float]]:
+        """Returns the method with numbers that follow from the data, and the scales of `Objective`.
+
+        Args:
+            prepared: The transitions.
+            method: The method.
+            exact: Their exact solution, if it is known.
+            step_size: The step size of the optimiser.
+        """
+
+    @abc.abstractmethod
+    def batches(
+        self, prepared: Prepared, plan: Plan, learner: Learner, seeds: list[int], point: Point
+    ) -> Batches:
+        """Returns the source of the batches that are trained on.
+
+        Args:
+            prepared: The transitions.
+            plan: How the data are split between training and evaluation.
+            learner: The learner.
+            seeds: The seeds.
+            point: The settings, which the runs share but for what is swept.
+        """
+
+    @abc.abstractmethod
+    def judge(self, **parts: Any) -> Judge:
+        """Returns the evaluation of the runs.
+
+        Args:
+            **parts: The fields of `drogo.learn.judge.Judge`.
+        """
+
+    def truth_shape(self, data: Transitions) -> tuple[int, ...]:
+        """Returns the shape of a known answer that a fit is compared with.
+
+        Args:
+            data: The transitions that are trained on.
+        """
+        return (len(data.observations),)
+
+    def completed(self, solution: Solution) -> Solution:
+        """Returns a fresh solution of a fit with whatever follows from its arrays."""
+        return solution
+
+    def shares_batches(self, method: AbstractMethod) -> bool:
+        """Returns whether runs with different lam can be trained on the same batches."""
+        return not method.needs_solution
+
+    # Solutions
+
+    @abc.abstractmethod
+    def solve(self, source: Any) -> Solution:
+        """Returns the exact solution of an MDP, or of transitions whose states repeat.
+
+        Args:
+            source: A `drogo.MDP`, or transitions.
+        """
+
+    @abc.abstractmethod
+    def evaluate(self, solution: Solution, *arguments: Any) -> np.ndarray:
+        """Returns the values at any observations, for every seed."""
+
+    def value_fn(self, solution: Solution, seed: int) -> Callable[[Array], Array]:
+        """Returns the values of one seed as a pure JAX function."""
+        raise self._lacks("value_fn")
+
+    def potential(self, solution: Solution, seed: int, **options: Any) -> Any:
+        """Returns a `Potential` of one seed."""
+        raise self._lacks("potential")
+
+    def policy(self, solution: Solution, seed: int, **options: Any) -> Any:
+        """Returns the `Policy` of one seed."""
+        raise self._lacks("policy")
+
+    def check_file(self, header: Mapping[str, Any], seeds: int) -> None:
+        """Raises an error unless arrays of these shapes can belong to a solution.
+
+        Args:
+            header: The shape and type of each array, by name.
+            seeds: The number of seeds.
+        """
+
+    def check_arrays(
+        self, arrays: Mapping[str, np.ndarray], good: Sequence[bool], n_actions: int | None
+    ) -> None:
+        """Raises an error unless arrays of a file can be used.
+
+        Args:
+            arrays: The arrays, by name.
+            good: Which seeds did not diverge.
+            n_actions: The number of actions, if they are known.
+        """
+
+    def _lacks(self, view: str) -> ArgumentError:
+        return ArgumentError(f"a solution of {type(self).__name__} has no {view}.")
+
+
+def _check_lam(name: str, value: Any) -> float:
+    lam = check_positive(name, value)
+    if lam >= BEYOND_SINGLE:
+        raise ArgumentError(f"{name} is {lam}; it must be less than 1e38.", argument=name)
+    return lam

@@ -1,0 +1,279 @@
+"""Settings: problems, methods, networks and optimisers as plain values, files and grids.
+
+Each of these is a small class with a few documented fields. A field that holds a list stands for
+several values: `fit` then trains at every point of the grid.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields, is_dataclass, replace
+from functools import partial
+from itertools import product
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from drogo.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DamagedFile,
+    check_share,
+    check_whole,
+)
+
+T = TypeVar("T")
+if TYPE_CHECKING:
+    Swept = float
+    OptionalSwept = float
+else:
+    Swept = OptionalSwept = Any
+    """A number, or a list of numbers to sweep over. Where it is computed with, it is a number."""
+CLASS, CUSTOM = "class", "custom"
+UNSET = (None, "auto")
+"""Values of fields that `fit` resolves."""
+
+
+def check_fields(settings: Any, **checks: Callable[[str, Any], Any]) -> None:
+    """Checks fields of a frozen object. A list is checked entry by entry.
+
+    Args:
+        settings: The object.
+        **checks: For each field, a function of its name and a value that raises an error or returns
+            the value to keep.
+    """
+    for name, check in checks.items():
+        value = getattr(settings, name)
+        if hasattr(value, "aval"):  # an array of a compiled program, which was checked before
+            continue
+        if isinstance(value, list):
+            kept: Any = [check(name, entry) for entry in value]
+            if not kept or len(set(kept)) < len(kept):
+                raise ArgumentError(
+                    f"{name} is {value}; a list stands for a sweep, and needs at least one value "
+                    "and no value twice.",
+                    argument=name,
+                )
+        else:
+            kept = check(name, value)
+        object.__setattr__(settings, name, kept)
+
+
+def check_values(settings: Any, **checks: Callable[[str, Any], Any]) -> None:
+    """Checks fields of a frozen object that is never swept: a list is a value like any other.
+
+    Args:
+        settings: The object.
+        **checks: As in `check_fields`.
+    """
+    for name, check in checks.items():
+        object.__setattr__(settings, name, check(name, getattr(settings, name)))
+
+
+def from_keywords(given: Mapping[str, Any], *kinds: Any) -> list[Any]:
+    """Returns settings that a user gave as keyword arguments.
+
+    Args:
+        given: The arguments.
+        *kinds: The dataclasses that they are fields of.
+
+    Returns:
+        One object of each class, in their order.
+    """
+    names = [[field.name for field in fields(kind)] for kind in kinds]
+    every = [name for part in names for name in part]
+    for name in given:
+        if name not in every:
+            close = difflib.get_close_matches(name, every, n=1)
+            raise ArgumentTypeError(
+                f"{name} is not an argument.",
+                remedy=f"Did you mean {close[0]}?" if close else f"Use {', '.join(every)}.",
+                argument=name,
+            )
+    return [
+        kind(**{name: given[name] for name in some if name in given})
+        for kind, some in zip(kinds, names, strict=True)
+    ]
+
+
+def optional(check: Callable[[str, Any], Any]) -> Callable[[str, Any], Any]:
+    """Returns a check that lets None pass."""
+    return lambda name, value: None if value is None else check(name, value)
+
+
+def at_least(least: int) -> Callable[[str, Any], int]:
+    """Returns a check of whole numbers."""
+    return lambda name, value: check_whole(name, value, least)
+
+
+def check_flag(name: str, value: Any) -> bool:
+    """Returns a value that is True or False, checked."""
+    if not isinstance(value, bool | np.bool_):
+        raise ArgumentTypeError(f"{name} is {value!r}; it must be True or False.", argument=name)
+    return bool(value)
+
+
+def check_below_one(name: str, value: Any) -> float:
+    """Returns a number that is at least 0 and less than 1, checked."""
+    share = check_share(name, value)
+    if share == 1:
+        raise ArgumentError(f"{name} is {value}; it must be less than 1.", argument=name)
+    return share
+
+
+def with_defaults(settings: T, names: Iterable[str]) -> T:
+    """Returns settings with some fields at their defaults.
+
+    Args:
+        settings: The settings.
+        names: The names of the fields.
+    """
+    defaults = {field.name: field.default for field in fields(settings)}  # pyright: ignore
+    return replace(settings, **{name: defaults[name] for name in names})  # pyright: ignore
+
+
+def grid_of(*parts: Any) -> dict[tuple[Any, ...], tuple[Any, ...]]:
+    """Returns the points of the grid of all fields that hold lists.
+
+    Args:
+        *parts: A problem, a method and an optimiser.
+
+    Returns:
+        The parts with single values, by the tuple of these values in the order of the fields: the
+        empty tuple if nothing is swept.
+    """
+    swept = [
+        (k, field.name, getattr(part, field.name))
+        for k, part in enumerate(parts)
+        if is_dataclass(part)
+        for field in fields(part)
+        if isinstance(getattr(part, field.name), list)
+    ]
+    points = {}
+    for values in product(*(values for _, _, values in swept)):
+        point = list(parts)
+        for (k, name, _), value in zip(swept, values, strict=True):
+            point[k] = replace(point[k], **{name: value})
+        points[values] = tuple(point)
+    return points
+
+
+def check_not_swept(*parts: Any) -> None:
+    """Raises an error if a field of some settings holds a list."""
+    for part in parts:
+        for field in fields(part) if is_dataclass(part) else ():
+            value = getattr(part, field.name)
+            if isinstance(value, list):
+                raise ArgumentError(
+                    f"{field.name} is {value}; a list is a sweep, which only drogo.fit makes.",
+                    argument=field.name,
+                )
+
+
+def as_json(part: Any) -> Any:
+    """Returns settings as plain JSON: the name of their class, and their fields.
+
+    Of a function or an object of the user's own, only the name is kept.
+
+    Args:
+        part: A problem, a method, a network, an optimiser, or None.
+    """
+    if part is None:
+        return None
+    if not getattr(type(part), "is_setting", False):
+        return {CUSTOM: described(part)}
+    return {CLASS: class_name(type(part))} | {
+        field.name: _plain(getattr(part, field.name)) for field in fields(part)
+    }
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if callable(value) and not isinstance(value, type):
+        return {CUSTOM: described(value)}
+    return value
+
+
+def class_name(kind: type) -> str:
+    """Returns the name by which a file knows a class: short if it is one of drogo's own."""
+    own = kind.__module__.split(".")[0] == "drogo"
+    return kind.__qualname__ if own else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def described(part: Any) -> str:
+    """Returns the full name of an object or a function that a user gave."""
+    part = part.func if isinstance(part, partial) else part
+    named = part if hasattr(part, "__qualname__") else type(part)
+    return f"{named.__module__}.{named.__qualname__}"
+
+
+def from_json(base: type[T], stored: Any, given: T | None, name: str) -> Any:
+    """Returns the settings that `as_json` wrote.
+
+    Args:
+        base: The class that all settings of this kind are subclasses of.
+        stored: What was written.
+        given: The object that the user gave again, because a file cannot hold it.
+        name: The argument of `load` by which it is given.
+    """
+    if given is not None:
+        again, unset = as_json(given), {}
+        if CLASS in again and isinstance(stored, Mapping):  # what was resolved is in the file
+            unset = {key: stored.get(key) for key, value in again.items() if value in UNSET}
+        if _named(again | unset) != _named(stored):
+            raise ArgumentError(
+                f"{name} is {given!r}, and the file was written with {stored}. They must agree.",
+                argument=name,
+            )
+        return replace(given, **_numbers(unset)) if unset else given  # pyright: ignore
+    if stored is None:
+        return None
+    if not isinstance(stored, Mapping):
+        raise DamagedFile(f"its {name} is {stored!r}.")
+    known = {class_name(kind): kind for kind in (base, *_subclasses(base))}
+    kind = known.get(str(stored.get(CLASS)))
+    if kind is None or CUSTOM in str([*stored, *map(_keys, stored.values())]):
+        raise ArgumentError(
+            f"its {name} is {stored.get(CUSTOM, stored.get(CLASS))!r}, or a function in it is the "
+            "user's own, which a file cannot hold.",
+            remedy=f"Give it again: load(path, {name}=...), or import its class first.",
+            argument=name,
+        )
+    values = {key: value for key, value in stored.items() if key != CLASS}
+    differ = sorted(set(values) ^ {field.name for field in fields(kind)})  # pyright: ignore[reportArgumentType]
+    if differ:
+        raise DamagedFile(
+            f"its {name} is from another version of drogo: {', '.join(differ)} differ."
+        )
+    try:
+        return kind(**_numbers(values))
+    except (TypeError, ValueError) as error:
+        raise DamagedFile(f"its {name} cannot be used: {error}") from error
+
+
+def _numbers(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns stored fields with infinity and NaN, which JSON has no words for."""
+    words = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
+    return {k: words.get(v, v) if isinstance(v, str) else v for k, v in stored.items()}
+
+
+def _named(stored: Any) -> Any:
+    """Returns what can be compared of stored settings: lists are tuples in one and not the
+    other."""
+    if isinstance(stored, Mapping):
+        return {key: _named(value) for key, value in stored.items()}
+    return list(stored) if isinstance(stored, tuple) else stored
+
+
+def _keys(value: Any) -> list[str]:
+    return list(value) if isinstance(value, Mapping) else []
+
+
+def _subclasses(base: type) -> list[type]:
+    direct = base.__subclasses__()
+    return direct + [kind for part in direct for kind in _subclasses(part)]

@@ -1,0 +1,251 @@
+"""`Solution`: the answer to a problem, with its status and its provenance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Array, Float, Shaped
+
+from drogo.errors import ArgumentError
+from drogo.learn.learner import Learner, State
+from drogo.learn.policy import Policy
+from drogo.potential import Potential
+
+MANY_AT_CAP = 0.02
+FALLING = 0.05
+"""The share of its depth by which v may fall over the last quarter of training."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Solution:
+    """The answer to a problem, for each seed: computed by `drogo.solve`, or learned by `drogo.fit`.
+
+    The views `potential`, `policy` and `value_fn` depend on the problem, and so do its named
+    arrays: `solution.v`, `solution.observations` and those that the problem documents are
+    attributes.
+    """
+
+    problem: Any
+    """The problem that was solved."""
+    method: Any
+    """The method, with every setting resolved; None for an exact solution."""
+    seeds: tuple[int, ...]
+    status: tuple[str, ...]
+    """For each seed:
+
+    - "converged": every value is within the tolerance of the exact solution of the data. For a
+      method whose solution is not known exactly, every equation holds within the tolerance.
+    - "unverified": no equation is seen to be violated, but the values were not compared with
+      anything: states do not repeat, or the data do not determine every value.
+    - "max_updates": neither is the case (also if a callback stopped the fit).
+    - "diverged": a number became infinite.
+    """
+    error: Float[np.ndarray, " seeds"]
+    """The largest difference of a value from the exact solution of the data, or the bound of an
+    exact solver; infinite where it is not known."""
+    arrays: Mapping[str, np.ndarray] = field(repr=False)
+    """The values and everything that belongs to them, by name."""
+    history: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """`update` (logged,) and arrays (logged, seeds): the mean `loss` since the last row, NaN where
+    a seed made no update; the mean absolute residual over all states (`violation`), the largest one
+    after noise is subtracted (`worst`), and the `spread` between the largest and the smallest;
+    `at_cap`, the share of transitions with v(s') - v(s) at the cap; `level`, the mean of v; the
+    `error`, where it is known; and `cosine_NAME`, `difference_NAME` and `mean_difference_NAME` for
+    each truth that was given."""
+    diverged_at: tuple[int | None, ...] = ()
+    """For each seed the update at which it diverged, or None."""
+    network: Any = None
+    """The network: an architecture, or the user's own."""
+    optimiser: Any = None
+    """The optimiser: a `drogo.learn.Optimiser`, or the user's own."""
+    notes: tuple[str, ...] = ()
+    """Sentences about the data: assumptions, and what they do not determine."""
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    """A digest of the data, the number of actions, and the versions of the packages."""
+    learner: Learner | None = field(default=None, repr=False)
+    """The learner; None for an exact solution."""
+    state: State | None = field(default=None, repr=False)
+    """The state of training of all seeds, from which it can continue."""
+
+    v: Float[np.ndarray, "seeds ..."] = field(init=False, repr=False)
+    observations: Shaped[np.ndarray, "distinct ..."] = field(init=False, repr=False)
+
+    @classmethod
+    def exact(
+        cls,
+        problem: Any,
+        arrays: Mapping[str, np.ndarray],
+        *,
+        complete: bool,
+        error: float = np.inf,
+        notes: Sequence[str] = (),
+        n_actions: int | None = None,
+    ) -> Solution:
+        """Returns an exact solution, which has one seed, 0.
+
+        Args:
+            problem: The problem.
+            arrays: Its arrays, with an axis over seeds where a solution has one.
+            complete: Whether every value is known and accurate.
+            error: A bound on the error of a value.
+            notes: Sentences about the data.
+            n_actions: The number of actions, if they are discrete and known.
+        """
+        status = ("converged" if complete else "unverified",)
+        provenance = {"n_actions": n_actions, "repeats": True}
+        rest = {"diverged_at": (None,), "notes": tuple(notes), "provenance": provenance}
+        return cls(problem, None, (0,), status, np.array([error], np.float64), arrays, **rest)
+
+    def __post_init__(self) -> None:
+        for name in ("v", "observations"):
+            object.__setattr__(self, name, self.arrays[name])
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name in ("arrays", "problem"):
+            raise AttributeError(name)
+        if name in self.arrays:
+            return self.arrays[name]
+        if name in self.problem.views:
+            return partial(getattr(self.problem, name), self)
+        known = sorted({*self.arrays, *self.problem.views})
+        raise AttributeError(
+            f"a solution of {type(self.problem).__name__} has no {name!r}; it has "
+            f"{', '.join(known)}."
+        )
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self.arrays, *self.problem.views]
+
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{self.status.count(s)} {s}" for s in sorted(set(self.status)))
+        how = "exact" if self.method is None else f"{self.method.name}, {self.updates} updates"
+        shape = " x ".join(map(str, self.v.shape[1:]))
+        return (
+            f"Solution({type(self.problem).__name__}, lam {self.problem.lam:g}, {how}, "
+            f"{len(self.seeds)} seed(s) x {shape} values, status: {counts})"
+        )
+
+    @property
+    def updates(self) -> int:
+        """The number of updates made."""
+        return 0 if self.state is None else int(np.asarray(self.state.update).max())
+
+    @property
+    def n_actions(self) -> int | None:
+        """The number of actions, if they are discrete and known."""
+        return self.provenance.get("n_actions")
+
+    def __call__(self, *observations: Any) -> Float[np.ndarray, "seeds ..."]:
+        """Returns the values at any observations, also unseen ones."""
+        return self.problem.evaluate(self, *observations)
+
+    def value_fn(self, seed: int = 0) -> Callable[[Array], Array]:
+        """Returns the values of one seed as a pure JAX function of observations.
+
+        It takes a batch or a single observation, and works inside `jax.jit`, `vmap` and `grad`.
+
+        Args:
+            seed: One of the seeds.
+        """
+        return self.problem.value_fn(self, seed)
+
+    def potential(self, seed: int = 0, **options: Any) -> Potential:
+        """Returns the map of one seed as a potential for `PotentialShaping`.
+
+        Args:
+            seed: One of the seeds.
+            **options: `normalised=False` not to divide by the mean difference between neighbours in
+                the data; `goal=` for `Goals`, and `vector=` and `negated=` for `Spectrum`.
+        """
+        return self.problem.potential(self, seed, **options)
+
+    def policy(self, seed: int = 0, **options: Any) -> Policy:
+        """Returns the optimal policy of the linearly solvable MDP, as one seed has learned it.
+
+        Args:
+            seed: One of the seeds.
+            **options: `goal=` for `Goals`.
+        """
+        return self.problem.policy(self, seed, **options)
+
+    def index(self, seed: int, *, usable: bool = False) -> int:
+        """Returns the position of a seed in `seeds`.
+
+        Args:
+            seed: The seed.
+            usable: Whether it is an error that the seed diverged.
+        """
+        if seed not in self.seeds:
+            raise ArgumentError(
+                f"seed {seed} is none of this solution's seeds: {list(self.seeds)}.",
+                argument="seed",
+            )
+        k = self.seeds.index(seed)
+        if usable and self.status[k] == "diverged":
+            raise ArgumentError(
+                f"seed {seed} diverged at update {self.diverged_at[k]} and cannot be used. Use "
+                "another seed, or train again.",
+                argument="seed",
+            )
+        return k
+
+    def diagnosis(self) -> list[str]:
+        """Returns, for each seed that has not converged, the problem and a remedy."""
+        lines = []
+        for k, seed in enumerate(self.seeds):
+            rows = {name: part[:, k] for name, part in self.history.items() if name != "update"}
+            text = diagnose(rows, self.status[k])
+            lines += [f"seed {seed}: {text}"] if text else []
+        return lines
+
+    def save(self, path: str | Path, *, overwrite: bool = False) -> None:
+        """Writes the solution to one `.npz` file, without Python objects.
+
+        Of a network, optimiser or method of the user's own the arrays are saved; `drogo.load` is
+        given the object again.
+
+        Args:
+            path: The file.
+            overwrite: Whether to replace a file that is there.
+        """
+        from drogo.learn.files import save_solution  # which imports this file
+
+        save_solution(self, Path(path), overwrite=overwrite)
+
+
+def diagnose(history: Mapping[str, np.ndarray], status: str) -> str:
+    """Returns the problem of one seed and a remedy, or an empty text if there is none."""
+    if status == "converged":
+        return ""
+    if status == "diverged":
+        return "diverged. Try target_rate=0.3 and cap='auto', or a smaller step_size."
+    if status == "unverified":
+        return (
+            "no equation is seen to be violated, but the values were not compared with anything: "
+            "states do not repeat, or some were never left or never lead to a terminal state."
+        )
+    name, key = ("error", "error") if "error" in history else ("residual", "worst")
+    if key not in history:
+        return "it has not converged; use more updates."
+    parts = [f"the largest {name} is {history[key][-1]:.2g}, above the tolerance"]
+    level = history["level"]
+    fell = level[3 * (len(level) - 1) // 4] - level[-1]
+    if fell > FALLING * abs(level[-1]):
+        parts.append(
+            f"v still falls (by {fell:.2g} over the last quarter). Use more updates; if it never "
+            "stops falling, collect more transitions into terminal states, which anchor it"
+        )
+    if "at_cap" in history and history["at_cap"][-1] > MANY_AT_CAP:
+        parts.append(
+            f"{history['at_cap'][-1]:.0%} of the transitions are at the cap, so some values are "
+            "higher than anything supports. Use more updates, Fourier features (frequencies) or a "
+            "target network (target_rate)"
+        )
+    if len(parts) == 1:
+        parts.append("more updates may help, or more data where states were seen seldom")
+    return "; ".join(parts) + "."

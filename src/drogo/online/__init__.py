@@ -1,0 +1,13 @@
+"""Maps that learn while an agent acts."""
+
+from drogo.online.base import AbstractOnlineMap as AbstractOnlineMap
+from drogo.online.learner import OnlineLearner as OnlineLearner, OnlineSettings as OnlineSettings
+from drogo.online.network import OnlineMap as OnlineMap
+from drogo.online.replay import OnlineState as OnlineState, StepBatch as StepBatch
+from drogo.online.table import OnlineTable as OnlineTable
+from drogo.online.wrappers import (
+    OnlineShaping as OnlineShaping,
+    VectorOnlineShaping as VectorOnlineShaping,
+)
+from drogo.use.options import FrozenMap as FrozenMap
+from drogo.use.shaping import Shaping as Shaping

@@ -1,0 +1,290 @@
+"""`AbstractOnlineMap`: the interface of a map that learns from an agent's steps."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import numpy.typing as npt
+from jaxtyping import Bool, Float, Int, Shaped
+
+from drogo.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    BadCheckpoint,
+    DamagedFile,
+    DataError,
+    MissingFile,
+    check_number,
+)
+from drogo.files import Header, read_arrays, write_arrays
+from drogo.learn.settings import as_json, check_not_swept
+from drogo.online.replay import StepBatch
+from drogo.problems.column import Column
+from drogo.requests import differences
+from drogo.use.options import FrozenMap
+from drogo.use.shaping import AbstractShaping, Shaping, as_columns
+
+KIND = "online map"
+EQUAL = 1e-9
+"""Logits that differ by less count as equal."""
+
+
+class AbstractOnlineMap(AbstractShaping):
+    """A map that learns from an agent's steps, and shapes the agent's rewards.
+
+    Give it steps with `observe`, let it learn with `train`, and ask it for rewards with `shaped`.
+    `drogo.sb3.LearnMap` and the wrapper `OnlineShaping` do that.
+    """
+
+    found: bool
+    """Whether a goal was seen: a terminal state, worth at least as much as `optimism` if given."""
+
+    def __init__(
+        self,
+        observation_space: gymnasium.Space,
+        action_space: gymnasium.Space,
+        problem: Column | None,
+        optimism: float | None,
+        shaping: Shaping,
+    ) -> None:
+        if not isinstance(action_space, gymnasium.spaces.Discrete) or action_space.start != 0:
+            raise ArgumentError(
+                f"the actions are {action_space}; an online map has a value for each action, so "
+                "they must be Discrete and start at 0.",
+                remedy="Wrap the environment so that a number chooses one of some actions.",
+                argument="action_space",
+            )
+        space = observation_space
+        if not isinstance(space, gymnasium.spaces.Box | gymnasium.spaces.Discrete):
+            raise ArgumentError(
+                f"the observations are {type(space).__name__}; give a Box or Discrete.",
+                remedy="Select or join their parts with gymnasium.wrappers.FlattenObservation.",
+                argument="observation_space",
+            )
+        self.shape, self.dtype = tuple(space.shape or ()), np.dtype(space.dtype)
+        self.n_actions, self.shaping, self.found = int(action_space.n), shaping, False
+        self.problem = Column() if problem is None else problem
+        if not isinstance(self.problem, Column):
+            raise ArgumentTypeError(
+                f"problem is {problem!r}; an online map solves drogo.Column.", argument="problem"
+            )
+        check_not_swept(self.problem)
+        self.default_policy = probabilities(self.problem.default_policy, self.n_actions)
+        self.optimism = None if optimism is None else check_number("optimism", optimism)
+
+    @property
+    def lam(self) -> float:
+        """Temperature of the map."""
+        return float(self.problem.lam)  # pyright: ignore[reportArgumentType]
+
+    def check_spaces(
+        self, observation_space: gymnasium.Space, action_space: gymnasium.Space
+    ) -> None:
+        """Raises an error unless the map was made for the spaces of an environment."""
+        shape, actions = tuple(observation_space.shape or ()), getattr(action_space, "n", None)
+        given, expected = (np.dtype(kind).kind for kind in (observation_space.dtype, self.dtype))
+        fits = shape == self.shape and not (given == "f" and expected in "iub")
+        if not fits or actions != self.n_actions:
+            raise ArgumentError(
+                f"the agent has observations {observation_space} and actions {action_space}; this "
+                f"map has {self.dtype} of shape {self.shape} and {self.n_actions} actions.",
+                remedy="Make it with the spaces that the agent sees. Stable-Baselines3 puts "
+                "colours first: wrap the environment in a VecTransposeImage, and take its spaces.",
+                argument="action_space" if fits else "observation_space",
+            )
+
+    def attach(self, agent: Any) -> None:
+        self.check_spaces(agent.observation_space, agent.action_space)
+        if agent.gamma != self.shaping.discount:
+            raise ArgumentError(
+                f"the agent's discount is {agent.gamma}, and that of the map is "
+                f"{self.shaping.discount}. Shaping keeps the best policy only if both agree.",
+                argument="discount",
+            )
+
+    def warnings(self) -> list[str]:
+        which = "" if self.optimism is None else f" worth {self.optimism:g} or more"
+        unseen = (
+            f"no terminal state{which} was seen in {self.steps:,} steps. The map knows only what "
+            "was not tried yet, and with optimism=None nothing at all: train for longer, or start "
+            "episodes closer to the goal."
+        )
+        diverged = "the map diverged and is frozen. Use a smaller step size."
+        return [unseen] * (not self.found) + [diverged] * bool(self.metrics.get("diverged"))
+
+    @abc.abstractmethod
+    def _add(self, steps: StepBatch) -> None:
+        """Takes steps that were checked."""
+
+    @abc.abstractmethod
+    def values(self, observations: npt.ArrayLike) -> Float[np.ndarray, " n"]:
+        """Returns the map `v` at a batch of observations."""
+
+    @abc.abstractmethod
+    def knows(self, observations: npt.ArrayLike) -> Bool[np.ndarray, " n"]:
+        """Returns which observations of a batch have a value: all as soon as a network learned."""
+
+    @abc.abstractmethod
+    def logits(self, observations: npt.ArrayLike) -> Float[np.ndarray, "n actions"]:
+        """Returns the log of the value of each action at some observations, up to a constant."""
+
+    @abc.abstractmethod
+    def frozen(self) -> FrozenMap:
+        """Returns the current action values, which do not change when the map learns on."""
+
+    def act(self, observations: npt.ArrayLike, rng: np.random.Generator) -> Int[np.ndarray, " n"]:
+        """Returns the actions of the largest logits: to the goal as far as it is known, and before
+        that to what was not tried yet. Among equal ones, `rng` chooses."""
+        logits = self.logits(observations)
+        best = logits >= logits.max(axis=1, keepdims=True) - EQUAL
+        return np.where(best, rng.random(logits.shape), -1.0).argmax(axis=1)
+
+    @property
+    @abc.abstractmethod
+    def mean_step(self) -> float:
+        """The mean difference of the map between the two states of a step, or 1 if it is flat."""
+
+    def potential(self, observations: npt.ArrayLike) -> Float[np.ndarray, " n"]:
+        """Returns the current potential at a batch of observations: the map over `mean_step`."""
+        phi = self.values(observations) / self.mean_step
+        return np.where(np.isfinite(phi), phi, 0.0)  # an agent must never train on NaN
+
+    def observe(
+        self,
+        observation: npt.ArrayLike,
+        action: npt.ArrayLike,
+        reward: npt.ArrayLike,
+        next_observation: npt.ArrayLike,
+        terminated: npt.ArrayLike,
+        terminal_reward: npt.ArrayLike | None = None,
+    ) -> None:
+        before, after = self._checked(observation), self._checked(next_observation)
+        values = np.zeros(len(before)) if terminal_reward is None else terminal_reward
+        actions, rewards, is_last, values = as_columns(
+            before, after, action, reward, terminated, values
+        )
+        whole = actions.dtype.kind in "iu"
+        if not whole or not ((actions >= 0) & (actions < self.n_actions)).all():
+            problem = f"an action is none of the numbers from 0 to {self.n_actions - 1}."
+            raise DataError(problem, argument="action")
+        _check_finite(rewards)
+        if self.shaping.reward is not None:
+            rewards = np.full(len(rewards), self.shaping.reward)
+        if not (rewards < 0).all():
+            raise DataError(
+                f"a reward is {float(rewards.max())}; the map needs a cost for every step: a "
+                "negative number.",
+                remedy="Give reward=-1.0 to the map, which then counts every step alike; the agent "
+                "keeps its own rewards. If some terminal states are worse than others, give "
+                "terminal_reward= to LearnMap or to the wrapper.",
+                command_remedy="Give --reward -1, with which the map counts every step alike. The "
+                "agent keeps its own rewards.",
+                argument="reward",
+            )
+        values = np.where(is_last, values, 0.0)
+        if not np.isfinite(values).all():
+            raise DataError("a terminal_reward is not finite.", argument="terminal_reward")
+        columns = (actions.astype(np.int32), rewards.astype(np.float64))
+        self._add(StepBatch(before, *columns, after, is_last.astype(bool), values))
+        if not self.found and is_last.any():
+            best = values[is_last.astype(bool)].max()
+            self.found = self.optimism is None or bool(best >= self.optimism)
+        self._steps += len(rewards)
+
+    def shaped(
+        self,
+        reward: npt.ArrayLike,
+        observation: npt.ArrayLike,
+        next_observation: npt.ArrayLike,
+        terminated: npt.ArrayLike,
+        action: npt.ArrayLike | None = None,
+    ) -> Float[np.ndarray, " n"]:
+        both = [self._checked(part) for part in (observation, next_observation)]
+        rewards, is_last = as_columns(*both, reward, terminated)
+        _check_finite(rewards)
+        phi, next_phi = np.split(self.potential(np.concatenate(both)), 2)  # faster than two calls
+        return self.shaping.reward_of(rewards, phi, next_phi, is_last)[0]
+
+    def _checked(self, observations: npt.ArrayLike) -> Shaped[np.ndarray, "n ..."]:
+        given = np.asarray(observations)
+        fits = given.ndim and given.shape[1:] == self.shape
+        if not fits or (given.dtype.kind == "f" and self.dtype.kind in "iub"):
+            raise ArgumentError(
+                f"the observations are {given.dtype} of shape {given.shape}; this map was made for "
+                f"batches of {self.dtype} of shape (n, *{self.shape}).",
+                remedy="Make it with the spaces that the agent sees, not those behind a wrapper.",
+                argument="observations",
+            )
+        batch = given.astype(self.dtype, copy=False)
+        if batch.dtype.kind == "f" and not np.isfinite(batch).all():
+            raise DataError("an observation is not finite.", argument="observations")
+        return batch
+
+    @abc.abstractmethod
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Returns everything that a file holds of the map."""
+
+    @abc.abstractmethod
+    def check_arrays(self, headers: Mapping[str, Header]) -> None:
+        """Raises an error unless these could be the arrays of such a map."""
+
+    @abc.abstractmethod
+    def continue_from(self, arrays: dict[str, np.ndarray]) -> None:
+        """Continues from the arrays of a file."""
+
+    def request(self) -> dict[str, Any]:
+        """Returns the arguments that must agree for a saved map to be continued."""
+        spaces = {"shape": list(self.shape), "dtype": self.dtype.str, "n_actions": self.n_actions}
+        given = {"class": type(self).__name__, "problem": as_json(self.problem)}
+        return {**given, **spaces, "optimism": self.optimism, **asdict(self.shaping)}
+
+    def save(self, path: str | Path, *, overwrite: bool = False) -> None:
+        """Writes the map to a file, with everything that it needs to continue."""
+        write_arrays(Path(path), KIND, self.arrays(), self.request(), overwrite=overwrite)
+
+    def restore(self, path: str | Path) -> None:
+        """Continues from a saved map, which must have been made with the same arguments."""
+
+        def check(stored: dict[str, Any], headers: dict[str, Header]) -> None:
+            differ = differences(stored, self.request())
+            if differ:
+                raise ValueError(f"it is another map, which differs in {', '.join(differ)}")
+            self.check_arrays(headers)
+
+        try:
+            arrays, _ = read_arrays(Path(path), KIND, check)
+            self.continue_from(arrays)
+        except (DamagedFile, MissingFile) as error:
+            remedy = "Give the file of this very map."
+            raise BadCheckpoint(str(error), remedy=remedy, argument="path") from error
+
+
+def probabilities(given: Any, count: int) -> Float[np.ndarray, " actions"]:
+    """Returns the default policy of a problem over `count` actions, checked; uniform by default."""
+    if given is None:
+        return np.full(count, 1 / count)
+    policy = np.zeros(0) if callable(given) else np.asarray(given, dtype=np.float64)
+    if policy.shape != (count,) or not (policy > 0).all() or abs(policy.sum() - 1) > 1e-9:
+        raise ArgumentError(
+            f"default_policy is {given!r}; an online map needs one probability above 0 for each of "
+            f"the {count} actions, and their sum must be 1.",
+            argument="default_policy",
+        )
+    return policy
+
+
+def _check_finite(rewards: np.ndarray) -> None:
+    """Raises an error unless the agent's own rewards are finite."""
+    finite = np.isfinite(rewards)
+    if not finite.all():
+        raise DataError(
+            f"a reward of the agent is {float(rewards[~finite][0])}, so that it cannot learn.",
+            remedy="Mend the environment, or the wrapper that changes its rewards.",
+            argument="reward",
+        )

@@ -1,0 +1,386 @@
+"""`OnlineLearner`: a map that is learned from steps as they come, as pure functions.
+
+    learner = OnlineLearner(drogo.Column(), drogo.Drogo(), network, n_actions=4)
+    state = learner.init(network, key, observation, capacity=10_000, low=-0.5, high=0.5)
+    state = learner.observe(state, steps)
+    state, loss = learner.update(state)
+    log_e = learner.value(state, observations)
+
+The state holds arrays alone, so all of this can be jitted and scanned, together with an agent. The
+method learns a value for each action, so that it does not matter how often an agent takes which.
+
+Before the first terminal state is seen, nothing anchors the map. Under *optimism*, an action that
+was never taken in a cell of observations counts as one into a terminal state of a given reward. The
+map then leads to what was not tried yet, around costly states, and later to the goal.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import logsumexp
+from jaxtyping import Array, Bool, Float, Int, Shaped
+
+from drogo.errors import ArgumentError, check_number, check_positive, check_share, check_whole
+from drogo.learn.anchored import Drogo
+from drogo.learn.architectures import MOST_COORDINATES
+from drogo.learn.learner import Batch, Learner
+from drogo.learn.networks import AbstractNetwork
+from drogo.learn.objective import Objective
+from drogo.learn.optimiser import AnyOptimiser, Optimiser, as_optimiser
+from drogo.learn.settings import at_least, check_flag, check_not_swept, check_values, optional
+from drogo.online.base import probabilities
+from drogo.online.replay import OnlineState, Replay, Sampler, StepBatch, Visits
+from drogo.problems.column import Column
+
+CELLS = 20
+"""The number of cells along each number of an observation, unless their sides are given."""
+TERMINAL_STEPS = 1000
+"""The number of steps into terminal states that are kept."""
+RATE = 0.01
+"""The rate of the running means of the parameters and of the map's differences."""
+MEASURED = 16
+"""The number of steps of a batch on which differences are measured; all would cost far more."""
+DEFAULTS = {"batch_size": 32, "action_values": True, "emphasis": 0.0, "terminal_fraction": 0.1}
+
+
+@dataclass(frozen=True)
+class OnlineSettings:
+    """The settings of a network that learns the map while an agent acts."""
+
+    optimism: float | None = 0.0
+    """The reward of the terminal state that an action is taken to lead to until it was tried in a
+    cell of observations. With None there is no map before the first real terminal state."""
+    until_found: bool = True
+    """Ends optimism as soon as a terminal state was seen that is worth as much."""
+    known_after: int = 1
+    """The number of visits before an action counts as tried in a cell of observations."""
+    untried_share: float = 0.0
+    """The share of a batch that is sampled from steps that left a cell with an untried action."""
+    evenly: bool = False
+    """Samples all pairs of a cell and an action equally often, however often they were tried."""
+    capacity: int = 100_000
+    """The number of steps that are kept."""
+    updates_per_step: float = 0.5
+    """The number of updates for each step of the environment."""
+    train_every: int = 8
+    """The number of steps between training calls: several updates at once are faster."""
+    learning_starts: int = 500
+    """The number of steps before the first update."""
+    sides: Any = None
+    """The sides of the cells of observations, one for all or one for each number. By default a
+    twentieth of the range of each number, and for images so small that all differ. Images are
+    `uint8`, or more than 16 numbers along two or three axes."""
+
+    def __post_init__(self) -> None:
+        check_values(self, optimism=optional(check_number), until_found=check_flag)
+        check_values(self, known_after=at_least(1), untried_share=check_share, evenly=check_flag)
+        check_values(self, capacity=at_least(2), updates_per_step=check_positive)
+        check_values(self, train_every=at_least(1), learning_starts=at_least(1))
+
+
+class Snapshot(NamedTuple):
+    """The arrays of a state that the values of the map depend on, of JAX or of NumPy.
+
+    A network sees the numbers of an observation minus `shift`, times `width`. Its outputs times
+    `scale` are logits. `ceiling` is the best reward of a terminal state, over lam.
+    """
+
+    latest: list[Any]
+    average: list[Any]
+    """The parameters after the last update, and their running mean."""
+    shift: Float[Any, " size"]
+    width: Float[Any, " size"]
+    scale: Float[Any, ""]
+    ceiling: Float[Any, ""]
+    mean_step: Float[Any, ""]
+    updates: Int[Any, ""]
+    diverged_at: Int[Any, ""]
+
+
+class OnlineLearner(eqx.Module):
+    """A learner with a memory of its own.
+
+    Args:
+        problem: The problem.
+        method: The method; its settings that are None are resolved.
+        network: The network, with an output for each action. Its parameters serve as a template.
+        n_actions: The number of actions.
+        optimiser: By default Adam with a constant step size of 0.002.
+        settings: The other settings. Those of `OnlineMap` alone have no effect.
+        scale: The factor from the network's outputs to values: a twentieth of the map's depth.
+        normalise: The number that the network sees as 0: the "middle" of the range of each number
+            of a flat observation, or its "mean". With None it sees observations as they are.
+    """
+
+    learner: Learner
+    log_default: Float[Array, " actions"]
+    optimism: Float[Array, ""]
+    step_size: Float[Array, ""]
+    sampler: Sampler = eqx.field(static=True)
+    until_found: bool = eqx.field(static=True)
+    normalise: str | None = eqx.field(static=True)
+
+    def __init__(
+        self,
+        problem: Column,
+        method: Drogo | None,
+        network: eqx.Module,
+        n_actions: int,
+        *,
+        optimiser: Any = None,
+        settings: OnlineSettings | None = None,
+        scale: float = 1.0,
+        normalise: str | None = "middle",
+    ) -> None:
+        method, optimiser = resolved_method(method), resolved_optimiser(optimiser)
+        settings = OnlineSettings() if settings is None else settings
+        objective = Objective(problem, method, scale=scale if method.scaled else 1.0)
+        self.learner = Learner(objective, network, optimiser.transformation())
+        default = probabilities(problem.default_policy, n_actions)
+        self.log_default = jnp.log(jnp.asarray(default, jnp.float32))
+        self.optimism = jnp.asarray(settings.optimism or 0.0, jnp.float32)
+        self.step_size = jnp.asarray(optimiser.step_size, jnp.float32)
+        known_after = 0 if settings.optimism is None else settings.known_after
+        n, share = int(method.batch_size or 0), method.terminal_fraction or 0.0
+        chosen = (known_after, settings.untried_share, settings.evenly)
+        self.sampler = Sampler(n, round(share * n), *chosen)
+        self.until_found, self.normalise = settings.until_found, normalise
+
+    def init(
+        self,
+        params: Any,
+        key: Array,
+        observation: Shaped[Any, ...],
+        *,
+        capacity: int,
+        low: Float[Any, ...] | float | None = None,
+        high: Float[Any, ...] | float | None = None,
+        sides: Float[Any, ...] | float | None = None,
+    ) -> OnlineState:
+        """Returns the state before the first step.
+
+        Args:
+            params: A network like the learner's own, or its parameters.
+            key: Decides the batches.
+            observation: An observation, or anything of its shape and type.
+            capacity: The number of steps that are kept.
+            low: The smallest number of an observation, or one for each of its numbers: infinity
+                where it is not known beforehand.
+            high: Likewise the largest: minus infinity where it is not known.
+            sides: As in `OnlineSettings`, by default a twentieth of the range given here.
+        """
+        if sides is None and (low is None or high is None):
+            raise ArgumentError("give sides, or the whole range: low and high.", argument="sides")
+        shape, none = (math.prod(observation.shape),), (jnp.inf, -jnp.inf)
+        low, high = (
+            jnp.broadcast_to(jnp.asarray(unknown if part is None else part, jnp.float32), shape)
+            for part, unknown in zip((low, high), none, strict=True)
+        )
+        sides = jnp.where(high > low, high - low, 1.0) / CELLS if sides is None else sides
+        sides = jnp.broadcast_to(jnp.asarray(sides, jnp.float32), shape)
+        training, zero = self.learner.init(params), jnp.zeros(())
+        return OnlineState(
+            training,
+            training.params,
+            Replay.empty(capacity, observation),
+            Replay.empty(min(capacity, TERMINAL_STEPS), observation),
+            Visits.none(sides, self.log_default.size),
+            jnp.zeros(capacity, jnp.uint32),
+            *(low, high, jnp.zeros(shape), zero - jnp.inf, zero, key),
+        )
+
+    def observe(
+        self, state: OnlineState, steps: StepBatch, chosen: Bool[Any, " n"] | None = None
+    ) -> OnlineState:
+        """Returns the state with the chosen steps (by default all), at most as many as fit."""
+        chosen = jnp.ones(len(steps.reward), bool) if chosen is None else jnp.asarray(chosen)
+        is_last, slots = chosen & steps.terminated, state.visits.slot(steps.observation)
+        flat, mask = _flat(steps.observation), chosen[None, :, None]
+        both = jnp.stack([flat, _flat(steps.next_observation)])
+        share = 1 / jnp.maximum(state.steps + chosen.sum(dtype=jnp.int32), 1)
+        distance = jnp.where(chosen[:, None], flat - state.mean[None], 0.0).sum(axis=0)
+        rewards = jnp.where(is_last, steps.terminal_reward, -jnp.inf)
+        new = (
+            state.replay.add(steps, chosen),
+            state.terminal.add(steps, is_last),
+            state.visits.add(steps.observation, steps.action, chosen),
+            state.slots.at[state.replay.places(chosen)].set(slots, mode="drop"),
+            jnp.minimum(state.low, jnp.where(mask, both, jnp.inf).min(axis=(0, 1))),
+            jnp.maximum(state.high, jnp.where(mask, both, -jnp.inf).max(axis=(0, 1))),
+            state.mean + share * distance,
+            jnp.maximum(state.best, rewards.max()),
+        )
+        parts = ("replay", "terminal", "visits", "slots", "low", "high", "mean", "best")
+        return replace(state, **dict(zip(parts, new, strict=True)))
+
+    def update(self, state: OnlineState) -> tuple[OnlineState, Float[Array, ""]]:
+        """Makes one update from the steps so far, of which there must be one. Returns the state
+        after it, and the loss before it."""
+        key, *keys = jax.random.split(state.key, 5)
+        steps = self.sampler.sample(state, keys)
+        batch, is_anchored = self._batch(state, steps, keys[3])
+        ceiling = self._ceiling(state)
+        learner = eqx.tree_at(lambda part: part.objective.ceiling, self.learner, ceiling)
+        training, loss = learner.step(state.training, batch, self.step_size)
+        # Without an anchor, the map would fall without bounds.
+        training = jax.tree.map(
+            lambda new, old: jnp.where(is_anchored, new, old), training, state.training
+        )
+        rate = jnp.maximum(RATE, 1 / (1 + training.update))
+        average = jax.tree.map(
+            lambda mean, new: mean + rate * (new - mean), state.average, training.params
+        )
+        few = jax.tree.map(lambda part: part[:MEASURED], steps)
+        both = (batch.features, batch.next_features)
+        features = jax.tree.map(lambda a, b: jnp.concatenate([a[:MEASURED], b[:MEASURED]]), *both)
+        v = learner.objective.log_e(learner.network(average).values(features))
+        moved = (_flat(few.observation) != _flat(few.next_observation)).any(axis=1)
+        measured = moved & ~few.terminated
+        step = jnp.mean(jnp.abs(v[len(moved) :] - v[: len(moved)]), where=measured)
+        mean = state.mean_step + jnp.where(measured.any(), rate * (step - state.mean_step), 0.0)
+        new = {"training": training, "average": average, "mean_step": mean, "key": key}
+        return replace(state, **new), loss
+
+    def _batch(
+        self, state: OnlineState, steps: StepBatch, key: Array
+    ) -> tuple[Batch, Bool[Array, ""]]:
+        """Returns the batch of an update, and whether anything in it anchors the map: a terminal
+        state, or an untried action."""
+        n = self.sampler.batch_size
+        other, untried = self.sampler.other_actions(state, steps, key)
+        if self.until_found:
+            untried &= state.best < self.optimism
+        real = self.sampler.weights(state, steps)
+        weight = jnp.concatenate([real, untried.astype(real.dtype)])
+        rows, action = jnp.tile(jnp.arange(n), 2), jnp.concatenate([steps.action, other])
+        zero, limits = jnp.zeros(n), self._range(state)
+        features, next_features = (
+            self.learner.skeleton.features(self.inputs(part, *limits))
+            for part in (steps.observation, steps.next_observation)
+        )
+        batch = Batch(
+            features,
+            next_features,
+            rows,
+            rows,
+            jnp.concatenate([steps.reward, zero]),
+            jnp.concatenate([steps.terminated, jnp.ones(n, bool)]),
+            jnp.concatenate([steps.terminal_reward, zero + self.optimism]),
+            weight / weight.sum(),
+            action,
+            self.log_default[action],
+        )
+        return batch, state.has_terminal | untried.any()
+
+    def snapshot(self, state: OnlineState) -> Snapshot:
+        """Returns the arrays that the values of the map depend on."""
+        training, scale = state.training, self.learner.objective.scale
+        latest, average = (jax.tree.leaves(part) for part in (training.params, state.average))
+        rest = (scale, self._ceiling(state), state.mean_step, training.update, training.diverged_at)
+        return Snapshot(latest, average, *self._range(state), *rest)
+
+    def inputs(self, observations: Array, shift: Array, width: Array) -> Array:
+        """Returns the numbers that the network sees, as `Snapshot` says."""
+        raw = self.normalise is None
+        return self.learner.inputs(observations) if raw else normalised(observations, shift, width)
+
+    def logits_of(
+        self, network: AbstractNetwork, snapshot: Snapshot, observations: Shaped[Array, "n ..."]
+    ) -> Float[Array, "n actions"]:
+        """Returns the logits of all actions by a network of a snapshot."""
+        inputs = self.inputs(observations, snapshot.shift, snapshot.width)
+        return snapshot.scale * network(inputs)
+
+    def logits(self, state: OnlineState, observations: Shaped[Array, "n ..."]) -> Array:
+        """Returns the log of the value of each action, up to a constant."""
+        snapshot, network = self.snapshot(state), self.learner.network(state.training.params)
+        logits = self.logits_of(network, snapshot, observations)
+        return jnp.where(snapshot.updates > 0, logits, 0.0)
+
+    def value(self, state: OnlineState, observations: Shaped[Array, "n ..."]) -> Float[Array, " n"]:
+        """Returns the map at some observations: 0 everywhere before the first update."""
+        snapshot, network = self.snapshot(state), self.learner.network(state.average)
+        v = logsumexp(self.logits_of(network, snapshot, observations), axis=-1)
+        return jnp.where(snapshot.updates > 0, jnp.minimum(v, snapshot.ceiling), 0.0)
+
+    def potential(self, state: OnlineState, observations: Shaped[Array, "n ..."]) -> Array:
+        """Returns the map divided by its mean difference between the two states of a step."""
+        mean = jnp.where(state.mean_step > 0, state.mean_step, 1.0)
+        return self.value(state, observations) / mean
+
+    def _ceiling(self, state: OnlineState) -> Float[Array, ""]:
+        optimism = self.optimism if self.sampler.known_after else -jnp.inf
+        lam: Any = self.learner.objective.problem.lam
+        return jnp.maximum(state.best, optimism) / lam
+
+    def _range(self, state: OnlineState) -> tuple[Float[Array, " size"], Float[Array, " size"]]:
+        """Returns `Snapshot.shift` and `Snapshot.width`."""
+        width = state.high - state.low
+        varies = (width > 0) & jnp.isfinite(width)
+        middle = state.mean if self.normalise == "mean" else (state.low + state.high) / 2
+        shift = jnp.where(varies, middle, state.low)
+        scale = jnp.where(varies, 1 / jnp.where(varies, width, 1.0), 0.0)
+        return jnp.where(jnp.isfinite(shift), shift, 0.0), scale
+
+
+def normalised(observations: Any, shift: Any, width: Any) -> Float[Any, "n size"]:
+    """Returns the numbers of flat observations minus `shift`, times `width`, in NumPy or in JAX."""
+    flat = observations.reshape(len(observations), shift.size).astype(np.float32)
+    return (flat - shift[None]) * width[None]
+
+
+def resolved_method(method: Any, size: int = 1) -> Drogo:
+    """Returns the method of a map with every setting resolved, for observations of `size`
+    numbers."""
+    method = Drogo() if method is None else method
+    if not isinstance(method, Drogo):
+        raise ArgumentError(
+            f"method is {method!r}; an online map learns with drogo.Drogo().", argument="method"
+        )
+    check_not_swept(method)
+    fixed = {"action_values": (None, True), "updates": (None,), "emphasis": (None, 0.0)}
+    for name, values in fixed.items():
+        if getattr(method, name) not in values:
+            raise ArgumentError(
+                f"{name} is {getattr(method, name)}; leave it out. An online map learns a value "
+                "for each action, from sampled batches, as long as the agent acts.",
+                argument=name,
+            )
+    # With a faster target network the map of images sinks as a whole, far below the truth.
+    rate = 0.5 if size <= MOST_COORDINATES else 0.05
+    method = method.resolve({**DEFAULTS, "target_rate": rate})
+    check_whole("batch_size", method.batch_size, 10)
+    if not method.terminal_fraction <= 0.9:  # pyright: ignore[reportOptionalOperand]
+        raise ArgumentError(
+            f"terminal_fraction is {method.terminal_fraction}; it must be at most 0.9.",
+            argument="terminal_fraction",
+        )
+    # Values are right where next states have probabilities above exp(-4), 2 %. A larger cap makes
+    # training less stable.
+    return replace(method, cap=4.0) if method.cap == "auto" else method
+
+
+def resolved_optimiser(optimiser: Any) -> AnyOptimiser:
+    """Returns the optimiser of an online map: Adam unless given."""
+    if optimiser is None:
+        return Optimiser(step_size=2e-3, schedule="constant")
+    optimiser = as_optimiser(optimiser)
+    check_not_swept(optimiser)
+    if isinstance(optimiser, Optimiser) and optimiser.schedule != "constant":
+        raise ArgumentError(
+            f"schedule is {optimiser.schedule!r}; online training has no last update.",
+            remedy='Give drogo.learn.Optimiser(step_size=..., schedule="constant").',
+            argument="schedule",
+        )
+    return optimiser
+
+
+def _flat(observations: Shaped[Array, "n ..."]) -> Float[Array, "n size"]:
+    return jnp.asarray(observations).reshape(len(observations), -1).astype(jnp.float32)

@@ -1,0 +1,376 @@
+"""`OnlineMap`: a network that learns the map while an agent acts.
+
+NumPy evaluates a small MLP at a few observations in less time than it takes to call a compiled
+program. Everything else goes through a compiled one: NumPy would share even small products of
+matrices among threads, which is very slow wherever another process keeps a core busy.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections import namedtuple
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import equinox as eqx
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpy.typing as npt
+from jaxtyping import Array, Bool, Float, Shaped
+
+from drogo.errors import ArgumentError, check_whole
+from drogo.files import Header, check_memory
+from drogo.learn.anchored import Drogo
+from drogo.learn.architectures import MLP, MOST_COORDINATES, Custom, Table, as_architecture
+from drogo.learn.checkpoint import as_section, by_path, check_leaves, section, tree_from
+from drogo.learn.inputs import Inputs
+from drogo.learn.networks import AbstractNetwork, DenseNetwork, dense, fourier
+from drogo.learn.settings import as_json, from_keywords
+from drogo.online.base import AbstractOnlineMap
+from drogo.online.learner import (
+    CELLS,
+    OnlineLearner,
+    OnlineSettings,
+    Snapshot,
+    normalised,
+    resolved_method,
+    resolved_optimiser,
+)
+from drogo.online.replay import OnlineState, StepBatch, Visits
+from drogo.problems.column import STEPS_OF_A_SCALE, Column
+from drogo.use.options import FrozenMap
+from drogo.use.shaping import Shaping
+
+HUGE = 1e6
+"""Wider ranges are treated as unbounded."""
+FEW = 4
+"""The largest number of observations that NumPy evaluates."""
+CHUNKS = (8, 64)
+"""Steps go to the device in chunks of one of these sizes, since each size is compiled."""
+PROGRAMS_KEPT = 8
+"""The number of compiled programs that are kept, for learners that differ in more than arrays."""
+ONE_THREAD = {"xla_cpu_multi_thread_eigen": False}
+"""The matrices of an online map are so small that sharing them among threads costs time."""
+Layer = namedtuple("Layer", ("weight", "bias", "out_features"), defaults=(0,))
+"""A linear layer in arrays of NumPy. A module of equinox takes longer to make."""
+STATE, STAGED = "state/", "staged/"
+
+
+class Program:
+    """The compiled functions of a learner, and its arrays. `equinox.filter_jit` takes a learner and
+    its state apart at every call, which would take longer than some updates."""
+
+    def __init__(self, learner: OnlineLearner, state: OnlineState) -> None:
+        leaves, structure = jax.tree.flatten(learner)
+        others = tuple(None if eqx.is_array(leaf) else leaf for leaf in leaves)
+        self.learner, self.arrays = learner, [leaf for leaf in leaves if eqx.is_array(leaf)]
+        self.of_state, self.of_params = map(jax.tree.structure, (state, state.average))
+        self.advance, self.logits = _compiled(structure, others, self.of_state, self.of_params)
+
+
+@functools.lru_cache(maxsize=PROGRAMS_KEPT)
+def _compiled(structure: Any, others: Any, of_state: Any, of_params: Any) -> tuple[Callable, ...]:
+    def learner_of(arrays: list[Array]) -> OnlineLearner:
+        rest = iter(arrays)
+        leaves = [next(rest) if leaf is None else leaf for leaf in others]
+        return jax.tree.unflatten(structure, leaves)
+
+    @functools.partial(jax.jit, donate_argnums=1, compiler_options=ONE_THREAD)
+    def advance(
+        arrays: list[Array], old: list[Array], steps: StepBatch, chosen: Any, updates: Any
+    ) -> tuple[list[Array], Array, Snapshot]:
+        learner = learner_of(arrays)
+        state = learner.observe(jax.tree.unflatten(of_state, old), steps, chosen)
+        first = (state, jnp.zeros(()))
+        state, loss = jax.lax.fori_loop(0, updates, lambda _, now: learner.update(now[0]), first)
+        # A copy, because the next call takes the memory of the state.
+        snapshot = jax.tree.map(jnp.copy, learner.snapshot(state))
+        return jax.tree.leaves(state), loss, snapshot
+
+    @functools.partial(jax.jit, static_argnums=3, compiler_options=ONE_THREAD)
+    def logits(arrays: list[Array], snapshot: Snapshot, seen: Any, averaged: bool) -> Array:
+        learner, leaves = learner_of(arrays), snapshot.average if averaged else snapshot.latest
+        network = learner.learner.network(jax.tree.unflatten(of_params, leaves))
+        return learner.logits_of(network, snapshot, seen)
+
+    return advance, logits
+
+
+@dataclass(frozen=True)
+class FrozenNetwork:
+    """Evaluates a snapshot of a map, which nothing else changes."""
+
+    program: Program
+    snapshot: Snapshot
+
+    @functools.cached_property
+    def host(self) -> Snapshot:
+        """The snapshot in arrays of NumPy. This waits for the update that it comes from."""
+        return jax.tree.map(np.asarray, self.snapshot)
+
+    @functools.cached_property
+    def _layers(self) -> list[list[Layer]]:
+        """The layers of an MLP, by the latest parameters and by their running mean."""
+        both = (self.host.latest, self.host.average)
+        return [list(map(Layer, leaves[::2], leaves[1::2])) for leaves in both]
+
+    def logits(
+        self, observations: Shaped[np.ndarray, "n ..."], *, averaged: bool = False
+    ) -> Float[np.ndarray, "n actions"]:
+        """Returns the logits of all actions, by the latest parameters or by their running mean: 0
+        before the first update."""
+        n, program, host = len(observations), self.program, self.host
+        if not host.updates:
+            return np.zeros((n, program.learner.log_default.size))
+        network = program.learner.learner.skeleton
+        if n <= FEW and isinstance(network, DenseNetwork) and program.learner.normalise:
+            x = fourier(normalised(observations, host.shift, host.width), network.frequencies)
+            logits = host.scale * dense(self._layers[averaged], x, network.leak)
+        else:  # sizes are powers of two, since each is compiled
+            size = 1 << max(n - 1, 0).bit_length()
+            filled = np.resize(observations, (size, *observations.shape[1:]))
+            logits = np.asarray(program.logits(program.arrays, self.snapshot, filled, averaged))[:n]
+        return np.asarray(logits, dtype=np.float64)
+
+
+class OnlineMap(AbstractOnlineMap):
+    """A network on observations that learns the map from an agent's steps.
+
+    Args:
+        observation_space: The observations of the agent: a `Box` of any shape.
+        action_space: The actions, `Discrete`.
+        problem: The problem, by default `drogo.Column()`.
+        method: `drogo.Drogo` or a subclass. By default batches have 32 steps, the cap is 4, and the
+            target rate 0.5, or 0.05 where an observation has more than 16 numbers.
+        network: An architecture, an equinox module with one output for each action, or a function
+            from a JAX key to a module. By default `drogo.learn.MLP(width=64, depth=3)`. An `MLP`
+            sees flat observations, normalised by their range so far; other networks see
+            observations as they are, and bytes as numbers in [-0.5, 0.5].
+        optimiser: A `drogo.learn.Optimiser` with a constant schedule, or an optax transformation.
+            By default Adam with a step size of 0.002.
+        seed: The seed.
+        **settings: Fields of `Shaping` and `OnlineSettings`.
+    """
+
+    def __init__(
+        self,
+        observation_space: gymnasium.Space,
+        action_space: gymnasium.Space,
+        problem: Column | None = None,
+        method: Drogo | None = None,
+        *,
+        network: Any = None,
+        optimiser: Any = None,
+        seed: int = 0,
+        **settings: Any,
+    ) -> None:
+        shaping, self.settings = from_keywords(settings, Shaping, OnlineSettings)
+        super().__init__(observation_space, action_space, problem, self.settings.optimism, shaping)
+        if not isinstance(observation_space, gymnasium.spaces.Box):
+            raise ArgumentError(
+                f"the observations are {observation_space}; a network takes a Box.",
+                remedy="Use OnlineTable, which takes states by their numbers.",
+                argument="observation_space",
+            )
+        self.seed, size = check_whole("seed", seed, 0), math.prod(self.shape)
+        self.method, self.optimiser = resolved_method(method, size), resolved_optimiser(optimiser)
+        self.network = MLP(width=64, depth=3) if network is None else as_architecture(network)
+        if self.network.pairs or isinstance(self.network, Table):
+            raise ArgumentError(
+                f"network is {self.network!r}; an online map needs a network of one observation.",
+                remedy="For a table of states, use OnlineTable.",
+                argument="network",
+            )
+        if not isinstance(self.network, MLP):
+            self._built()  # raises an error if it does not fit the observations
+        sides = np.asarray(1.0 if self.settings.sides is None else self.settings.sides, np.float64)
+        if sides.shape not in ((), (size,)) or not (np.isfinite(sides) & (sides > 0)).all():
+            raise ArgumentError(
+                f"sides is {sides}; give a positive number, or one for each of the {size} numbers.",
+                argument="sides",
+            )
+        capacity = self.settings.capacity
+        check_memory(f"a replay of {capacity} steps", 2 * capacity * size * self.dtype.itemsize)
+        self._is_image = len(self.shape) in (2, 3) and size > MOST_COORDINATES
+        self._is_image |= self.dtype == np.uint8
+        bounds = (observation_space.low, observation_space.high)
+        low, high = (np.asarray(bound, np.float64).ravel() for bound in bounds)
+        # Of an image the range of each pixel has to be seen: most never change.
+        bounded = np.isfinite(low) & np.isfinite(high) & (high - low < HUGE) & (not self._is_image)
+        self._low, self._high = np.where(bounded, low, np.inf), np.where(bounded, high, -np.inf)
+        self._staged: list[StepBatch] = []
+        self._due, self._scale, self._loss = 0.0, 1.0, np.zeros(())
+        self._program: Program | None = None
+        self._state: list[Array] = []
+        self._frozen: FrozenNetwork | None = None
+
+    @property
+    def mean_step(self) -> float:
+        step = 0.0 if self._frozen is None else float(self._frozen.host.mean_step)
+        return step if step > 0 and math.isfinite(step) else 1.0
+
+    @property
+    def updates(self) -> int:
+        """The number of updates so far."""
+        return 0 if self._frozen is None else int(self._frozen.host.updates)
+
+    @property
+    def metrics(self) -> Mapping[str, float]:
+        diverged = self._frozen is not None and int(self._frozen.host.diverged_at) >= 0
+        counts = {"steps": self._steps, "updates": self.updates, "found": self.found}
+        numbers = {"loss": self._loss, "mean_step": self.mean_step, "diverged": diverged}
+        return {name: float(number) for name, number in (counts | numbers).items()}
+
+    def state(self) -> tuple[OnlineLearner, OnlineState] | None:
+        """Returns the pure learner and a copy of its state, or None before the first update."""
+        if self._program is None:
+            return None
+        state = jax.tree.unflatten(self._program.of_state, [jnp.copy(part) for part in self._state])
+        return self._program.learner, state
+
+    def _add(self, steps: StepBatch) -> None:
+        self._staged.append(StepBatch(*map(np.array, steps)))  # copies: callers reuse their buffers
+        self._due += self.settings.updates_per_step * len(steps.reward)
+
+    def train(self) -> None:
+        if self._steps < self.settings.learning_starts or not self._staged:
+            return
+        waiting = sum(len(steps.reward) for steps in self._staged)
+        if self._program is None:
+            self._begin()
+            self._due = 1.0
+        elif waiting < self.settings.train_every:
+            return
+        staged, self._staged = _joined(self._staged), []
+        for begin in range(0, waiting, CHUNKS[-1]):
+            part = StepBatch(*(column[begin : begin + CHUNKS[-1]] for column in staged))
+            self._advance(part, int(self._due) if begin + CHUNKS[-1] >= waiting else 0)
+
+    def _advance(self, steps: StepBatch, updates: int) -> None:
+        """Takes at most a chunk of steps, and makes some updates."""
+        assert self._program is not None
+        n = len(steps.reward)
+        size = next(chunk for chunk in CHUNKS if n <= chunk)
+        filled = StepBatch(*(np.resize(column, (size, *column.shape[1:])) for column in steps))
+        chosen, count = np.arange(size) < n, np.asarray(updates, np.int32)
+        self._state, loss, snapshot = self._program.advance(
+            self._program.arrays, self._state, filled, chosen, count
+        )
+        self._frozen = FrozenNetwork(self._program, snapshot)
+        self._due -= updates
+        self._loss = loss if updates else self._loss  # not a number yet: that would wait for it
+
+    def _begin(self) -> None:
+        """Builds the learner, once it is known what observations and rewards look like."""
+        steps = _joined(self._staged)
+        self._scale = max(1.0, STEPS_OF_A_SCALE * -float(steps.reward.mean()) / self.lam)
+        seen = steps.observation.reshape(len(steps.reward), -1).astype(np.float64)
+        low = np.where(np.isfinite(self._low), self._low, seen.min(axis=0))
+        high = np.where(np.isfinite(self._high), self._high, seen.max(axis=0))
+        sides = np.where(high > low, high - low, 1.0) / CELLS
+        if self.settings.sides is not None:
+            sides = self.settings.sides
+        elif self._is_image:  # every difference counts
+            sides = 1.0 if self.dtype.kind in "iub" else 1 / 256
+        self._keep(*self._first(self._scale, sides))
+
+    def _keep(self, learner: OnlineLearner, state: OnlineState) -> None:
+        self._program = Program(learner, state)
+        # A copy of each: no array may be donated twice.
+        self._state = [jnp.copy(part) for part in jax.tree.leaves(state)]
+        self._frozen = FrozenNetwork(self._program, jax.tree.map(jnp.copy, learner.snapshot(state)))
+
+    def _built(self) -> AbstractNetwork:
+        size, flat = math.prod(self.shape), isinstance(self.network, MLP)
+        shape, dtype = ((1, size), np.float32) if flat else ((1, *self.shape), self.dtype)
+        example = Inputs()(np.zeros(shape, jax.dtypes.canonicalize_dtype(dtype)))
+        return self.network.build(example, self.n_actions, jax.random.key(self.seed))
+
+    def _first(self, scale: float, sides: Any = 1.0) -> tuple[OnlineLearner, OnlineState]:
+        """Returns the learner and its first state."""
+        network, normalise = self._built(), None
+        if isinstance(self.network, MLP) and self.network.normalise:
+            normalise = "mean" if self.network.centred else "middle"
+        learner = OnlineLearner(
+            self.problem, self.method, network, self.n_actions, optimiser=self.optimiser,
+            settings=self.settings, scale=scale, normalise=normalise,
+        )  # fmt: skip
+        key = jax.random.PRNGKey(self.seed)  # of plain numbers, which a file can hold
+        example = jnp.zeros(self.shape, jax.dtypes.canonicalize_dtype(self.dtype))
+        rest = {"low": self._low, "high": self._high, "sides": sides}
+        state = learner.init(network, key, example, capacity=self.settings.capacity, **rest)
+        return learner, state
+
+    def values(self, observations: npt.ArrayLike) -> Float[np.ndarray, " n"]:
+        batch, frozen = self._checked(observations), self._frozen
+        if frozen is None or not frozen.host.updates:
+            return np.zeros(len(batch))
+        v = np.logaddexp.reduce(frozen.logits(batch, averaged=True), axis=1)
+        return np.minimum(v, float(frozen.host.ceiling))
+
+    def knows(self, observations: npt.ArrayLike) -> Bool[np.ndarray, " n"]:
+        return np.full(len(self._checked(observations)), self.updates > 0)
+
+    def logits(self, observations: npt.ArrayLike) -> Float[np.ndarray, "n actions"]:
+        batch, frozen = self._checked(observations), self._frozen
+        return np.zeros((len(batch), self.n_actions)) if frozen is None else frozen.logits(batch)
+
+    def frozen(self) -> FrozenMap:
+        network, current = self._frozen, self.state()
+        if network is None or current is None:
+            zeros = lambda batch: np.zeros((len(self._checked(batch)), self.n_actions))  # noqa: E731
+            return FrozenMap(zeros, lambda batch: zeros(batch) == 0, is_done=False)
+        visits, known_after = current[1].visits, current[0].sampler.known_after
+        return FrozenMap(
+            lambda batch: network.logits(self._checked(batch), averaged=True),
+            lambda batch: np.asarray(_untried(visits, self._checked(batch), known_after)),
+            is_done=bool(visits.is_done(known_after)),
+        )
+
+    def request(self) -> dict[str, Any]:
+        network = self.network.given if isinstance(self.network, Custom) else self.network
+        parts = {"method": self.method, "network": network, "optimiser": self.optimiser}
+        settings = {**asdict(self.settings), "seed": self.seed}
+        if self.settings.sides is not None:
+            settings["sides"] = np.asarray(self.settings.sides).tolist()
+        return super().request() | {k: as_json(part) for k, part in parts.items()} | settings
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        current = self.state()
+        arrays = {} if current is None else as_section(STATE, by_path(current[1]))
+        if self._staged:
+            arrays |= as_section(STAGED, _joined(self._staged)._asdict())
+        numbers = (self._steps, self._due, self.found, self._scale, float(self._loss))
+        return arrays | {"numbers": np.array(numbers, dtype=np.float64)}
+
+    def check_arrays(self, headers: Mapping[str, Header]) -> None:
+        stored = section(headers, STATE)
+        if headers["numbers"].shape != (5,):
+            raise ValueError("its numbers are missing")
+        if stored:
+            check_leaves(stored, jax.eval_shape(lambda: self._first(1.0)[1]))
+
+    def continue_from(self, arrays: dict[str, np.ndarray]) -> None:
+        count, self._due, found, self._scale, loss = arrays["numbers"].tolist()
+        self._steps, self.found, self._loss = int(count), bool(found), np.asarray(loss)
+        staged, stored = section(arrays, STAGED), section(arrays, STATE)
+        self._staged = [StepBatch(**staged)] if staged else []
+        self._program = self._frozen = None
+        if stored:
+            learner, like = self._first(self._scale)
+            self._keep(learner, tree_from(stored, like))
+
+
+_untried = jax.jit(Visits.untried, static_argnums=2)
+
+
+def _joined(parts: list[StepBatch]) -> StepBatch:
+    """Returns several batches as one, in single precision."""
+    joined = StepBatch(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+    columns = (joined.reward, joined.terminal_reward)
+    reward, terminal_reward = (np.asarray(column, np.float32) for column in columns)
+    return joined._replace(reward=reward, terminal_reward=terminal_reward)

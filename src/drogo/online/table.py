@@ -1,0 +1,307 @@
+"""`OnlineTable`: the exact map of everything that an agent has seen, where observations repeat.
+
+Where an agent has tried an action, the frequencies of its outcomes define an MDP. Under *optimism*,
+an action that was never tried leads to a terminal state of a given reward. The map then leads to
+the goal, or to the nearest place where something is left to try, around costly states.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium
+import numpy as np
+import numpy.typing as npt
+from jaxtyping import Bool, Float, Int
+
+from drogo.data.index import ObservationIndex
+from drogo.errors import ArgumentError, DamagedFile, check_whole
+from drogo.exact.sampled import Sampled, solve_sampled
+from drogo.files import Header
+from drogo.learn.settings import check_flag, from_keywords
+from drogo.online.base import AbstractOnlineMap
+from drogo.online.replay import StepBatch
+from drogo.problems.column import Column
+from drogo.use.options import FrozenMap
+from drogo.use.shaping import Shaping
+
+MOST_STATES = 100_000
+GROWTH = 1.1
+"""The map is solved again once there are this many times the steps, although nothing is new."""
+
+States = Float[np.ndarray, " states"]
+Pairs = Float[np.ndarray, "states actions"]
+Edge = tuple[int, int, int, bool, float]
+"""The state, the action, the next state, whether it is terminal, and its reward if it is. The table
+has, for each edge, its count and the log of the sum of exp(r / lam): all that the map needs."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """The distinct transitions of an agent, and the number of times that each was seen."""
+
+    state: Int[np.ndarray, " n"]
+    action: Int[np.ndarray, " n"]
+    next_state: Int[np.ndarray, " n"]
+    reward: Float[np.ndarray, " n"]
+    terminated: Bool[np.ndarray, " n"]
+    terminal_reward: Float[np.ndarray, " n"]
+    count: Int[np.ndarray, " n"]
+
+
+def solve_seen(seen: Seen, default: Pairs, lam: float, optimism: float | None) -> States:
+    """Computes the map of the transitions of an agent.
+
+    Args:
+        seen: The transitions.
+        default: The default policy in every state.
+        lam: The temperature.
+        optimism: The reward of the terminal state that an untried action is taken to lead to. With
+            None, the default policy is taken to choose among the actions that were tried.
+
+    Returns:
+        The value `v` of each state. Where nothing is known of it, it is the lowest of the known
+        ones; it is 0 everywhere if no terminal state was seen.
+    """
+    states, actions = default.shape
+    times = np.zeros((states, actions))
+    np.add.at(times, (seen.state, seen.action), seen.count)
+    weight = default[seen.state, seen.action] * seen.count / times[seen.state, seen.action]
+    value = seen.terminal_reward / lam
+    columns = (seen.state, seen.next_state, weight, -seen.reward / lam, seen.terminated, value)
+    terminal = np.zeros(states, dtype=bool)
+    terminal[seen.next_state[seen.terminated]] = True
+    terminal[seen.state] = False
+    if optimism is not None:
+        state, action = np.nonzero((times == 0) & (default > 0) & ~terminal[:, None])
+        share, zeros = default[state, action], np.zeros(state.size)
+        value = np.full(state.size, optimism / lam)
+        untried = (state, state, share, zeros, zeros == 0, value)
+        columns = tuple(np.concatenate(both) for both in zip(columns, untried, strict=True))
+    if not columns[4].any():
+        return np.zeros(states)
+    v = solve_sampled(Sampled(states, *columns))
+    # A terminal state with several rewards gets the last one; the others only count in averages.
+    last = seen.terminated & terminal[seen.next_state]
+    v[seen.next_state[last]] = seen.terminal_reward[last] / lam
+    finite = np.isfinite(v)
+    return np.where(finite, v, v[finite].min()) if finite.any() else np.zeros(states)
+
+
+def action_values(
+    seen: Seen, v: States, default: Pairs, lam: float, optimism: float | None
+) -> Pairs:
+    """Computes the log of the value of each action: `log d(a|s) + log E[exp(r/lam + v(s'))]`, where
+    v is the map. Without optimism, untried actions have minus infinity.
+
+    The optimal policy of the linearly solvable MDP takes actions in proportion to their values.
+    """
+    times = np.zeros(default.shape)
+    np.add.at(times, (seen.state, seen.action), seen.count)
+    after = np.where(seen.terminated, seen.terminal_reward / lam, v[seen.next_state])
+    log_total = np.full(default.shape, -np.inf)
+    terms = np.log(seen.count) + seen.reward / lam + after
+    np.logaddexp.at(log_total, (seen.state, seen.action), terms)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        tried = log_total - np.log(times)
+        untried = -np.inf if optimism is None else optimism / lam
+        return np.log(default) + np.where(times > 0, tried, untried)
+
+
+def mean_step_of(v: States, seen: Seen) -> float:
+    """Returns the mean difference of a map between the two states of a step; 1 if it is flat."""
+    moved = seen.state != seen.next_state
+    steps = np.abs(v[seen.next_state[moved]] - v[seen.state[moved]])
+    mean = float(steps.mean()) if steps.size else 0.0
+    return mean if mean > 0 else 1.0
+
+
+class OnlineTable(AbstractOnlineMap):
+    """A map of all observations that were seen, recognised bit for bit, of images too.
+
+    The problem that the steps so far describe is solved exactly, `every` so many steps if anything
+    new was seen, and whenever their number has grown by a tenth, since frequencies change.
+
+    Args:
+        observation_space: The observations of the agent: a `Box`, or `Discrete` states.
+        action_space: The actions, `Discrete`.
+        problem: The problem, by default `drogo.Column()`.
+        optimism: The reward of the terminal state that an action is taken to lead to until it was
+            tried. With None there is no map before the first terminal state.
+        until_found: Whether optimism ends as soon as a terminal state was seen that is worth it.
+        every: The number of steps between two solutions.
+        most_states: More different observations than this are an error.
+        **shaping: Fields of `Shaping`.
+    """
+
+    needs_exact_observations = True
+
+    def __init__(
+        self,
+        observation_space: gymnasium.Space,
+        action_space: gymnasium.Space,
+        problem: Column | None = None,
+        *,
+        optimism: float | None = 0.0,
+        until_found: bool = True,
+        every: int = 10,
+        most_states: int = MOST_STATES,
+        **shaping: Any,
+    ) -> None:
+        (rule,) = from_keywords(shaping, Shaping)
+        super().__init__(observation_space, action_space, problem, optimism, rule)
+        self.until_found = check_flag("until_found", until_found)
+        whole = {"every": every, "most_states": most_states}
+        self.every, self.most_states = (check_whole(*pair, 1) for pair in whole.items())
+        self._index = ObservationIndex(np.zeros((0, *self.shape), self.dtype), "this map")
+        self._edges: dict[Edge, tuple[int, float]] = {}
+        self._tried: set[tuple[int, int]] = set()
+        self._v, self._mean_step, self._elsewhere = np.zeros(0), 1.0, 0.0
+        self._action_values = np.zeros((0, self.n_actions))
+        self._solved_at, self._is_new = 0, False
+
+    @property
+    def mean_step(self) -> float:
+        return self._mean_step
+
+    @property
+    def metrics(self) -> Mapping[str, float]:
+        depth = float(np.ptp(self._v)) if self._v.size else 0.0
+        numbers = {"steps": self._steps, "states": len(self._index), "found": self.found}
+        return {name: float(number) for name, number in numbers.items()} | {"depth": depth}
+
+    def _add(self, steps: StepBatch) -> None:
+        both = np.stack([steps.observation, steps.next_observation], axis=1)
+        rows = self._index.add(both.reshape(2 * len(both), *self.shape)).reshape(-1, 2).tolist()
+        if len(self._index) > self.most_states:
+            raise ArgumentError(
+                f"more than {self.most_states} different observations were seen.",
+                remedy="Use OnlineMap, which learns a network, or give a larger most_states.",
+                argument="most_states",
+            )
+        columns = (steps.action, steps.terminated, steps.terminal_reward, steps.reward)
+        parts = zip(rows, *(column.tolist() for column in columns), strict=True)
+        for (state, after), action, terminated, terminal_reward, reward in parts:
+            edge = (state, action, after, terminated, terminal_reward)
+            times, log_sum = self._edges.get(edge, (0, -math.inf))
+            log_gain = reward / self.lam
+            self._edges[edge] = (times + 1, float(np.logaddexp(log_sum, log_gain)))
+            self._is_new |= not times
+            if edge[:2] not in self._tried:
+                self._tried.add(edge[:2])
+                self._back_up(edge, log_gain)
+
+    def _back_up(self, edge: Edge, log_gain: float) -> None:
+        """Corrects the value of an action as soon as it was tried, so that no agent tries it again
+        and again until the next solution."""
+        state, action, after, terminated, terminal_reward = edge
+        if state < len(self._action_values):
+            value = self._v[after] if after < self._v.size else self._elsewhere
+            value = terminal_reward / self.lam if terminated else value
+            log_default = math.log(self.default_policy[action])
+            self._action_values[state, action] = log_gain + value + log_default
+
+    def train(self) -> None:
+        if self._steps - self._solved_at < self.every:
+            return
+        if not self._is_new and self._steps < GROWTH * self._solved_at:
+            return
+        self._solved_at, self._is_new = self._steps, False
+        seen, shape = self.seen(), (len(self._index), self.n_actions)
+        default = np.broadcast_to(self.default_policy, shape)
+        optimism = None if self.found and self.until_found else self.optimism
+        self._v = solve_seen(seen, default, self.lam, optimism)
+        self._action_values = action_values(seen, self._v, default, self.lam, optimism)
+        self._mean_step = mean_step_of(self._v, seen)
+        self._elsewhere = float(self._v.min()) if optimism is None else optimism / self.lam
+
+    def seen(self) -> Seen:
+        """Returns the distinct transitions so far. Of several rewards of one of them it has the
+        log-mean-exp equivalent."""
+        rows = [(*edge, *sums) for edge, sums in self._edges.items()]
+        kinds = (np.int64, np.int64, np.int64, bool, np.float64, np.int64, np.float64)
+        columns = list(zip(*rows, strict=True)) or [()] * len(kinds)
+        parts: list[Any] = [np.array(*pair) for pair in zip(columns, kinds, strict=True)]
+        state, action, next_state, terminated, terminal_reward, count, log_sum = parts
+        reward = self.lam * (log_sum - np.log(count))
+        return Seen(state, action, next_state, reward, terminated, terminal_reward, count)
+
+    def values(self, observations: npt.ArrayLike) -> Float[np.ndarray, " n"]:
+        return np.append(self._v, self._elsewhere)[self._rows(observations)]
+
+    def knows(self, observations: npt.ArrayLike) -> Bool[np.ndarray, " n"]:
+        return self._rows(observations) < self._v.size
+
+    def logits(self, observations: npt.ArrayLike) -> Float[np.ndarray, "n actions"]:
+        return self._logits_at(self._rows(observations), self._action_values)
+
+    def _logits_at(self, rows: np.ndarray, values: np.ndarray) -> Float[np.ndarray, "n actions"]:
+        """Returns rows of the action values, and zeros where nothing is known."""
+        logits = np.concatenate([values, np.zeros((1, self.n_actions))])[rows]
+        return np.where(np.isfinite(logits).any(axis=1, keepdims=True), logits, 0.0)
+
+    def _rows(self, observations: npt.ArrayLike, n: int | None = None) -> Int[np.ndarray, " rows"]:
+        """Returns the rows of some observations; the number of states for those without a value."""
+        n, rows = self._v.size if n is None else n, self._index.rows(self._checked(observations))
+        return np.where((rows < 0) | (rows > n), n, rows)
+
+    def frozen(self) -> FrozenMap:
+        n, values = self._v.size, self._action_values.copy()
+        tried = np.zeros((n + 1, self.n_actions), dtype=bool)
+        for state, action in self._tried:
+            tried[min(state, n), action] = True
+        tried[-1] = False  # nothing was tried where the map has no value
+
+        return FrozenMap(
+            lambda batch: self._logits_at(self._rows(batch, n), values),
+            lambda batch: ~tried[self._rows(batch, n)],
+            is_done=bool(tried[:-1].all()) and n > 0,
+        )
+
+    def request(self) -> dict[str, Any]:
+        return super().request() | {"until_found": self.until_found, "every": self.every}
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        counters = (self._steps, self._solved_at, self._is_new, self.found)
+        return {
+            **vars(self.seen()),
+            "observations": self._index.observations,
+            "v": self._v,
+            "action_values": self._action_values,
+            "scales": np.array([self._mean_step, self._elsewhere]),
+            "counters": np.array(counters, dtype=np.int64),
+        }
+
+    def check_arrays(self, headers: Mapping[str, Header]) -> None:
+        table, solved, n = headers["observations"], headers["v"].shape, headers["state"].shape
+        expected = {"observations": (*table.shape[:1], *self.shape), "counters": (4,)}
+        expected |= {"action_values": (*solved, self.n_actions), "scales": (2,)}
+        expected |= dict.fromkeys(Seen.__dataclass_fields__, n)
+        fits = all(headers[name].shape == shape for name, shape in expected.items())
+        if not fits or solved > table.shape[:1] or table.dtype != self.dtype:
+            raise ValueError("its arrays do not fit together")
+
+    def continue_from(self, arrays: dict[str, np.ndarray]) -> None:
+        seen, states = (
+            Seen(*(arrays[name] for name in Seen.__dataclass_fields__)),
+            len(arrays["observations"]),
+        )
+        limits = {"state": states, "next_state": states, "action": self.n_actions}
+        for name, limit in limits.items():
+            column = arrays[name]
+            if ((column < 0) | (column >= limit)).any() or (seen.count < 1).any():
+                raise DamagedFile(f"a transition in it has a {name} or a count that cannot be.")
+        self._index = ObservationIndex(arrays["observations"], "this map")
+        columns = (part.tolist() for part in vars(seen).values())
+        self._edges = {
+            (state, action, after, terminated, value): (n, reward / self.lam + math.log(n))
+            for state, action, after, reward, terminated, value, n in zip(*columns, strict=True)
+        }
+        self._tried = {edge[:2] for edge in self._edges}
+        self._v, self._action_values = arrays["v"], arrays["action_values"]
+        self._mean_step, self._elsewhere = arrays["scales"].tolist()
+        self._steps, self._solved_at, *flags = arrays["counters"].tolist()
+        self._is_new, self.found = map(bool, flags)

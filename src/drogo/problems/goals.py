@@ -1,0 +1,637 @@
+"""`Goals`: a map to every goal at once, v(s, g)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import Any, ClassVar
+
+import equinox as eqx
+import numpy as np
+import numpy.typing as npt
+from jaxtyping import Bool, Float, Int, Shaped
+
+from drogo import exact as exact_solvers
+from drogo.data import Transitions, under
+from drogo.data.arrays import as_batch, as_type
+from drogo.data.default import unseen_pairs
+from drogo.data.empirical import check_ends, costs_needed, empirical
+from drogo.data.index import ObservationIndex
+from drogo.data.table import row_bytes
+from drogo.device import to_device
+from drogo.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DamagedFile,
+    DataError,
+    check_positive,
+    check_share,
+    check_whole,
+)
+from drogo.exact.columns import as_rewards
+from drogo.exact.sampled import sampled_columns
+from drogo.files import check_memory
+from drogo.learn.anchored import Drogo, Regression
+from drogo.learn.architectures import (
+    MOST_COORDINATES,
+    AbstractArchitecture,
+    AbstractPairArchitecture,
+    PairMLP,
+    Quasimetric,
+)
+from drogo.learn.batches import Batches
+from drogo.learn.judge import Judge, Row, allowed
+from drogo.learn.learner import Learner
+from drogo.learn.method import AbstractMethod
+from drogo.learn.optimiser import Optimiser
+from drogo.learn.plan import BYTES_IN_RESULT, Plan
+from drogo.learn.policy import Policy
+from drogo.learn.problem import AbstractProblem, Point, Prepared
+from drogo.learn.settings import check_fields, optional
+from drogo.learn.solution import Solution
+from drogo.potential import Potential, mean_step
+from drogo.problems.action_model import ActionModel
+from drogo.problems.column import (
+    STEPS_OF_A_SCALE,
+    TINY,
+    check_no_options,
+    check_shapes,
+    check_source,
+    observations_of,
+    with_cap,
+)
+from drogo.problems.goal_batches import (
+    KnownPairs,
+    PairData,
+    PairSampler,
+    Reached,
+    Relabelled,
+    ask,
+    pair_outputs,
+    pair_values,
+)
+from drogo.problems.tasks import GoalTask, make_policy, make_potential
+
+MISSED = -20.0
+"""The value of a goal that is missed for good, in units of the scale of outputs. It is minus
+infinity, towards which a network would fall without end, and its neighbours with it."""
+KEPT = 100
+"""The number of transitions whose states a solution keeps, where states do not repeat."""
+TRIED = 100
+"""The number of updates whose samples show whether any step reaches its goal."""
+MODEL = tuple(f"step_{name}" for name in ActionModel.__dataclass_fields__)
+
+
+class Goals(AbstractProblem):
+    """v(s, g) = log E[exp(sum of r / lam until g)] for all states and goals: 0 where s is g.
+
+    A solution has the arrays `v` (seeds, goals, distinct), minus infinity where the data do not
+    lead from s to g; `goals`, the rows of `observations` that are the goals of `v`;
+    `terminal_states`, likewise; and `neighbours`. It is called with observations and goals.
+    `transfer` gives the map to new rewards of the terminal states without learning.
+    """
+
+    reached: Reached | None = None
+    """Where states do not repeat: a function of a batch of observations and a goal for each of
+    them, which returns whether it is reached there."""
+    radius: float | None = eqx.field(static=True, default=None)
+    """In place of `reached`: the largest distance between normalised observations at which a goal
+    is reached."""
+    most_goals: int = eqx.field(static=True, default=1000)
+    """The largest number of goals that are learned from. Where states repeat, all terminal states
+    are among them."""
+    near: float = eqx.field(static=True, default=0.5)
+    """With `Drogo`, the share of pairs whose goal is one of the nearest of the state. Others are
+    hardly ever reached in one step, and it is these that all other values rest on."""
+
+    kind: ClassVar[str] = "goals"
+    host_only: ClassVar[tuple[str, ...]] = (
+        *AbstractProblem.host_only, "reached", "radius", "most_goals", "near",
+    )  # fmt: skip
+    anchor_cap: ClassVar[float] = 6.0
+    """It is right as long as a goal next to a state is reached in one of exp(6) = 400 steps. A
+    single map has few such pairs and a higher cap; here a few that are far too low would outweigh
+    all others."""
+    views: ClassVar[tuple[str, ...]] = ("transfer", "value")
+
+    def __check_init__(self) -> None:
+        check_fields(
+            self,
+            reached=optional(_check_reached),
+            radius=optional(check_positive),
+            most_goals=lambda name, value: check_whole(name, value, 1),
+            near=check_share,
+        )
+
+    # Recommendations
+
+    def recommend(self, data: Transitions) -> AbstractMethod:
+        return Regression() if data.repeats else Drogo()
+
+    def network(self, data: Transitions, method: AbstractMethod) -> AbstractArchitecture:
+        table = data.observations
+        if table.ndim == 1:
+            raise ArgumentError(
+                "the observations are state numbers, from which a network of goals learns nothing.",
+                remedy="Use drogo.solve(data, problem), or another kind of observation, such as "
+                "one-hot.",
+                argument="data",
+            )
+        few = table.ndim == 2 and table.shape[1] <= MOST_COORDINATES
+        if method.per_action:
+            return PairMLP() if few else PairMLP(depth=1, frequencies=0)
+        return Quasimetric() if few else Quasimetric(width=512, depth=1, frequencies=0)
+
+    def adapted_network(
+        self, network: AbstractArchitecture, method: AbstractMethod
+    ) -> AbstractArchitecture:
+        if not isinstance(network, AbstractPairArchitecture):
+            raise ArgumentError(
+                f"network is {network!r}; a map to every goal needs a network of two observations: "
+                "drogo.learn.Quasimetric() or drogo.learn.PairMLP().",
+                argument="network",
+            )
+        if isinstance(network, PairMLP) and network.negative is None:
+            return replace(network, negative=not method.needs_solution)
+        return network
+
+    def recommended(
+        self, data: Transitions, method: AbstractMethod, network: AbstractArchitecture
+    ) -> dict[str, Any]:
+        dense = isinstance(network, PairMLP)
+        settings = {"updates": 4000 if dense else 6000, "batch_size": 2048 if dense else 1024}
+        if not data.repeats:
+            settings = {"updates": 5000, "batch_size": 512}
+        rest = {"emphasis": 0.0, "target_rate": 0.3, "terminal_fraction": 0.0}
+        return {**settings, **rest, "action_values": False}
+
+    def optimiser(
+        self, data: Transitions, method: AbstractMethod, network: AbstractArchitecture
+    ) -> Optimiser:
+        slow = isinstance(network, PairMLP) or not data.repeats
+        return Optimiser(step_size=1e-3 if slow else 3e-3)
+
+    # Learning
+
+    def prepare(self, data: Transitions, method: AbstractMethod) -> Prepared:
+        check_ends(data)
+        if (data.reward >= 0).any():
+            raise costs_needed(data)
+        self._check_reached(data)
+        if data.observations.nbytes > BYTES_IN_RESULT:
+            raise ArgumentError(
+                f"the observations take {data.observations.nbytes / 2**20:.0f} MiB, and a map to "
+                f"every goal is learned from at most {BYTES_IN_RESULT / 2**20:.0f}. Use fewer "
+                "transitions.",
+                argument="data",
+            )
+        by_action = not data.repeats and method.per_action
+        data, notes = under(data, self.default_policy, by_action=by_action)
+        rng = np.random.default_rng(0)
+        if data.repeats:
+            goals = self._goals(data)
+            facts: dict[str, Any] = {"goals": goals}
+        else:
+            some = rng.permutation(len(data))[: max(1, self.most_goals // 2)]
+            goals = np.unique(np.concatenate([data.state[some], data.next_state[some]]))
+            facts = {"goals": goals, "some": some[:KEPT]}
+        return Prepared(data, data, tuple(notes), unseen_pairs(data) == 0, facts)
+
+    def _check_reached(self, data: Transitions) -> None:
+        given = (self.reached is not None) + (self.radius is not None)
+        if data.repeats and given:
+            raise ArgumentError(
+                "states repeat in these data, so that a goal is reached in the very state. Leave "
+                "out reached and radius.",
+                argument="reached" if self.radius is None else "radius",
+            )
+        if not data.repeats and given != 1:
+            raise ArgumentError(
+                "states do not repeat in these data, so no goal is ever reached exactly.",
+                remedy="Define when it counts as reached: give radius=, the largest distance "
+                "between normalised observations, or reached=, a function of observations and "
+                "goals.",
+                argument="reached",
+            )
+
+    def _goals(self, data: Transitions) -> Int[np.ndarray, " goals"]:
+        """Returns the goals of a world whose states repeat: all terminal states, and others."""
+        mixed = np.setdiff1d(data.terminal_states, data.pure_terminal_states[0])
+        if mixed.size:
+            raise DataError(
+                f"observation {mixed[0]} of the table, and {mixed.size - 1} more, are terminal "
+                "states in some transitions and ordinary states in others, so it is not known what "
+                "follows when such a goal is reached. Use an observation that distinguishes the "
+                "two."
+            )
+        problem = empirical(data, 1.0)
+        others = np.setdiff1d(problem.state[problem.known], data.terminal_states)
+        room = max(0, self.most_goals - data.terminal_states.size)
+        if others.size > room:
+            others = np.random.default_rng(0).choice(others, room, replace=False)
+        return np.sort(np.concatenate([others, data.terminal_states]).astype(np.int64))
+
+    def exact(self, prepared: Prepared, method: AbstractMethod | None) -> Any:
+        data, goals = prepared.data, prepared.facts["goals"]
+        if not data.repeats:
+            if method is not None and method.needs_solution:
+                raise ArgumentError(
+                    f"{method.name} needs states that repeat. Use method=drogo.Drogo().",
+                    argument="method",
+                )
+            return None
+        m = len(data.observations)
+        check_memory(
+            f"a table of {goals.size} goals and {m} states", 8 * m * goals.size,
+            "Give a lower most_goals.",
+        )  # fmt: skip
+        return sampled_columns(empirical(data, float(self.lam)), goals)  # pyright: ignore
+
+    def scaled(
+        self, prepared: Prepared, method: AbstractMethod, exact: Any, step_size: float
+    ) -> tuple[AbstractMethod, dict[str, float]]:
+        data, lam = prepared.data, float(self.lam)
+        if method.needs_solution:
+            finite = exact.log_e[np.isfinite(exact.log_e)]
+            return method, {"scale": max(float(np.std(finite)), TINY)}
+        scale = max(float(STEPS_OF_A_SCALE * -data.reward.mean() / lam), 1.0)
+        return with_cap(method, data, lam), {"scale": scale, "ceiling": 0.0}
+
+    def batches(
+        self, prepared: Prepared, plan: Plan, learner: Learner, seeds: list[int], point: Point
+    ) -> Batches:
+        data, goals, method = prepared.data, prepared.facts["goals"], point.method
+        seen = np.asarray(learner.inputs(data.observations))
+        if method.needs_solution:
+            v, actions = point.exact.log_e, None
+            if method.per_action:
+                model = ActionModel.of(data, point.problem.lam)
+                assert model is not None
+                actions = model.values(v, data.n_actions or 0)
+            draws: Any = KnownPairs(v, goals, actions, method.batch_size)
+        else:
+            reached = self.reached_by(learner)
+            missed = MISSED * float(learner.objective.scale)
+            rest = (missed, self.near, method.batch_size, method.per_action)
+            draws = Relabelled(data, goals, seen, reached, *rest)
+            _check_arriving(draws(seeds[0], 0, TRIED))
+        features = learner.skeleton.features(to_device(seen))
+        return Batches(PairData(features), PairSampler(seeds, draws))
+
+    def reached_by(self, learner: Learner) -> Reached | None:
+        """Returns the function that decides whether a goal is reached, if it is not the state
+        itself.
+
+        Args:
+            learner: The learner, whose preprocessing distances are measured in.
+        """
+        if self.radius is None:
+            return self.reached
+        radius, inputs = self.radius, learner.inputs
+
+        def within(observations: np.ndarray, goals: np.ndarray) -> Bool[np.ndarray, " n"]:
+            apart = np.asarray(inputs(observations)) - np.asarray(inputs(goals))
+            return np.linalg.norm(apart.reshape(len(apart), -1), axis=1) <= radius
+
+        return within
+
+    def judge(self, **parts: Any) -> Judge:
+        return GoalsJudge(**parts, logged=10)
+
+    def shares_batches(self, method: AbstractMethod) -> bool:
+        return False
+
+    def truth_shape(self, data: Transitions) -> tuple[int, ...]:
+        return (self._goals(data).size, len(data.observations))
+
+    # Solutions
+
+    def solve(self, source: Any) -> Solution:
+        if isinstance(source, Transitions):
+            if not source.repeats:
+                raise ArgumentError(
+                    "an exact map to every goal needs states that repeat. Use drogo.fit.",
+                    argument="source",
+                )
+            prepared = self.prepare(source, Regression(action_values=False))
+            columns, data = self.exact(prepared, None), prepared.data
+            status, notes = _coverage(prepared, columns)
+            arrays = _shared_arrays(data, prepared.facts["goals"], data.terminal_states)
+            arrays |= _model_arrays(ActionModel.of(data, float(self.lam)))
+            complete = status == "converged"
+            rest: dict[str, Any] = {"notes": notes, "n_actions": data.n_actions}
+        else:
+            check_source(source)
+            columns = exact_solvers.solve_columns(source, self.lam)
+            terminal = np.flatnonzero(source.terminal)
+            arrays = _shared_arrays(source, np.asarray(columns.goals), terminal)
+            complete, rest = True, {}
+        arrays["v"], error = columns.log_e[None], float(np.max(columns.error))
+        return Solution.exact(self, arrays, complete=complete, error=error, **rest)
+
+    def evaluate(self, solution: Solution, *arguments: Any) -> Float[np.ndarray, "seeds batch"]:
+        observations, goal_observations = arguments
+        batch = as_batch("this map", observations, solution.observations)
+        goals = as_goals(solution, goal_observations, len(batch))
+        if not len(batch):
+            return np.zeros((len(solution.seeds), 0))
+        index, places = _index(solution)
+        state, goal = index.rows(batch), index.rows(goals)
+        place = np.where(goal < 0, -1, places[goal])
+        learner = solution.learner
+        if learner is None:
+            known = (state >= 0) & (place >= 0)
+            if not known.all():
+                raise ArgumentError(
+                    f"pair {int(known.argmin())} has an observation that does not occur in the "
+                    "data, or a goal that is none of theirs, and an exact solution has no other. "
+                    "Use drogo.fit, or a higher most_goals."
+                )
+            return solution.v[:, place, state]
+        assert solution.state is not None
+        rows = np.arange(len(batch))
+        v = pair_values(learner, solution.state.params, (batch, goals), rows, rows)
+        if solution.provenance["repeats"]:
+            known = (state >= 0) & (place >= 0)
+            never = known & np.isneginf(solution.v[0, place, state])
+            never |= np.isin(state, solution.terminal_states)
+            v = np.where(never, -np.inf, v)
+        arrived, reached = row_bytes(batch) == row_bytes(goals), self.reached_by(learner)
+        if reached is not None:
+            arrived = arrived | ask(reached, batch, goals)
+        return np.where(arrived, 0.0, v)
+
+    def action_values(
+        self, solution: Solution, batch: np.ndarray, goals: np.ndarray
+    ) -> Float[np.ndarray, "seeds batch actions"]:
+        """Returns x(s, a, g) by the network, for one goal or one for each observation."""
+        assert solution.learner is not None
+        assert solution.state is not None
+        rows = np.arange(len(batch))
+        places = rows if len(goals) == len(batch) else np.zeros_like(rows)
+        shown = as_batch("this map", batch, solution.observations)
+        return pair_outputs(solution.learner, solution.state.params, (shown, goals), rows, places)
+
+    def potential(
+        self,
+        solution: Solution,
+        seed: int,
+        *,
+        goal: Any = None,
+        normalised: bool = True,
+        **options: Any,
+    ) -> Potential:
+        check_no_options("potential", options)
+        k, place = solution.index(seed, usable=True), _given_goal(goal)
+        return make_potential(
+            solution,
+            lambda batch: self.evaluate(solution, batch, place)[k],
+            name=f"the potential of a goal (seed {seed})",
+            normalised=normalised,
+        )
+
+    def policy(self, solution: Solution, seed: int, *, goal: Any = None, **options: Any) -> Policy:
+        check_no_options("policy", options)
+        k, shape = solution.index(seed, usable=True), solution.observations.shape[1:]
+        place = as_goals(solution, _given_goal(goal), 1)
+        if solution.learner is not None and solution.method.per_action:
+            return Policy(lambda batch: self.action_values(solution, batch, place)[k], shape)
+        return make_policy(solution, self.evaluate(solution, solution.observations, place[0])[k])
+
+    def value(
+        self, solution: Solution, seed: int = 0, *, normalised: bool = True
+    ) -> Callable[[Any, Any], Float[np.ndarray, " batch"]]:
+        """Returns v(s, g) of one seed as a function of observations and goals, for `GoalShaping`.
+
+        States from which a goal is not reached get the lowest value of all.
+
+        Args:
+            solution: The solution.
+            seed: One of its seeds.
+            normalised: Whether to divide by the mean difference between neighbours in the data from
+                which a goal is reached, over all goals.
+        """
+        k = solution.index(seed, usable=True)
+        v = solution.v[k]
+        lowest, scale = float(v[np.isfinite(v)].min()), 1.0
+        if normalised:
+            before, after = (v[:, rows] for rows in solution.neighbours.T)
+            both = np.isfinite(before) & np.isfinite(after)
+            pairs = np.arange(2 * both.sum()).reshape(2, -1).T
+            scale = float(mean_step(np.concatenate([before[both], after[both]]), pairs))
+
+        def of_pairs(observations: Any, goals: Any) -> Float[np.ndarray, " batch"]:
+            values = self.evaluate(solution, observations, goals)[k]
+            # A table has NaN where nothing is known. That of a network is an error.
+            unknown = np.isneginf(values) | (np.isnan(values) & (solution.learner is None))
+            return np.where(unknown, lowest, values) / scale
+
+        return of_pairs
+
+    def transfer(
+        self, solution: Solution, terminal_rewards: npt.ArrayLike, seed: int = 0
+    ) -> GoalTask:
+        """Returns the map to new rewards of the terminal states, without learning anything.
+
+        Args:
+            solution: The solution.
+            terminal_rewards: A reward for each of `terminal_states`, of shape (terminals,), or
+                several such tasks, of shape (tasks, terminals). Minus infinity stands for a
+                terminal state that is worth nothing.
+            seed: One of its seeds.
+        """
+        if not solution.provenance["repeats"]:
+            raise ArgumentError(
+                "where states do not repeat, terminal states are places that overlap, and their "
+                "rewards cannot be added up. Use drogo.Column with terminal_reward in the data."
+            )
+        rewards = as_rewards(terminal_rewards, solution.terminal_states.size)
+        solution.index(seed, usable=True)
+        return GoalTask(solution, rewards, seed)
+
+    def check_file(self, header: Mapping[str, Any], seeds: int) -> None:
+        distinct, (goals,) = header["observations"].shape[0], header["goals"].shape
+        shapes = {
+            "v": (seeds, goals, distinct),
+            "neighbours": (header["neighbours"].shape[0], 2),
+            "terminal_states": header["terminal_states"].shape[:1],
+        }
+        if MODEL[0] in header:
+            shapes |= dict.fromkeys(MODEL, header[MODEL[0]].shape[:1])
+        check_shapes(header, shapes, ("goals", "terminal_states", "neighbours", *MODEL[:3]))
+
+    def check_arrays(
+        self, arrays: Mapping[str, np.ndarray], good: Sequence[bool], n_actions: int | None
+    ) -> None:
+        distinct = len(arrays["observations"])
+        for name in ("goals", "terminal_states", "neighbours", MODEL[0], MODEL[2]):
+            rows = arrays.get(name, np.zeros(0, dtype=int))
+            if not ((rows >= 0) & (rows < distinct)).all():
+                raise DamagedFile(f"its {name} are not among its observations.")
+        actions = arrays.get(MODEL[1], np.zeros(0, dtype=int))
+        if not ((actions >= 0) & (actions < (n_actions or 0))).all():
+            raise DamagedFile(f"its {MODEL[1]} are not among its {n_actions} actions.")
+
+
+@dataclass(frozen=True)
+class GoalsJudge(Judge):
+    """Measures maps to every goal against the exact one of the data, where states repeat."""
+
+    @cached_property
+    def solution(self) -> Float[np.ndarray, "goals distinct"] | None:
+        exact = self.points[0].exact
+        return None if exact is None else exact.log_e
+
+    def values(self, params: Any) -> Float[np.ndarray, "runs goals distinct"]:
+        """Returns v(s, g) of every run at all goals and observations of the data."""
+        assert self.solution is not None
+        goals, table = self.prepared.facts["goals"], self.data.observations
+        goal, state = np.nonzero(~np.isneginf(self.solution))
+        v = np.full((len(self.points), *self.solution.shape), -np.inf)
+        v[:, goal, state] = pair_values(self.learner, params, (table, table), state, goals[goal])
+        v[:, np.arange(goals.size), goals] = 0.0
+        return v
+
+    def row(self, params: Any, losses: Float[np.ndarray, " runs"]) -> Row:
+        runs = len(self.points)
+        row = {"loss": losses, "violation": np.full(runs, np.nan), "level": np.zeros(runs)}
+        if self.solution is None:
+            return row
+        v, known = self.values(params), np.isfinite(self.solution)
+        row["error"] = np.abs(v[:, known] - self.solution[known]).max(axis=1)
+        row["level"] = v[:, known].mean(axis=1)
+        for name, truth in self.truths.items():
+            gaps = np.abs(v[:, known] - truth[:, known])
+            row |= {f"difference_{name}": gaps.max(axis=1)}
+            row |= {f"mean_difference_{name}": gaps.mean(axis=1)}
+        return row
+
+    def converged(
+        self, row: Mapping[str, np.ndarray], share: float = 1.0
+    ) -> Bool[np.ndarray, " runs"]:
+        if self.solution is None:
+            return np.zeros(len(self.points), dtype=bool)
+        depth = -float(self.solution[np.isfinite(self.solution)].min())
+        return row["error"] <= share * allowed(self.tolerance, depth)
+
+    def status(self, row: Mapping[str, np.ndarray]) -> list[str]:
+        if self.solution is None:
+            return ["unverified"] * len(self.points)
+        good = _coverage(self.prepared, self.points[0].exact)[0]
+        return np.where(self.converged(row), good, "max_updates").tolist()
+
+    def finish(self, params: Any) -> dict[str, np.ndarray]:
+        if self.solution is not None:
+            return {"v": self.values(params)}
+        shown = self.shared()["observations"]
+        n = len(shown)
+        goal, state = np.divmod(np.arange(n * n), n)
+        v = pair_values(self.learner, params, (shown, shown), state, goal)
+        reached = self.points[0].problem.reached_by(self.learner)
+        v[:, ask(reached, shown[state], shown[goal]) | (state == goal)] = 0.0
+        return {"v": v.reshape(-1, n, n)}
+
+    def shared(self, run: int = 0) -> dict[str, np.ndarray]:
+        data, facts = self.data, self.prepared.facts
+        if self.solution is not None:
+            model = ActionModel.of(data, self.points[run].problem.lam)
+            shared = _shared_arrays(data, facts["goals"], data.terminal_states)
+            return shared | _model_arrays(model)
+        some = facts["some"]
+        both = np.stack([data.state[some], data.next_state[some]], axis=1)
+        kept, rows = np.unique(both, return_inverse=True)
+        rows = rows.reshape(-1, 2)
+        return {
+            "goals": np.arange(kept.size),
+            "observations": np.asarray(data.observations[kept]),
+            "terminal_states": np.flatnonzero(np.isin(kept, data.terminal_states)),
+            "neighbours": rows[rows[:, 0] != rows[:, 1]],
+        }
+
+
+def _shared_arrays(
+    source: Any, goals: np.ndarray, terminal_states: np.ndarray
+) -> dict[str, np.ndarray]:
+    return {
+        "goals": goals,
+        "observations": observations_of(source),
+        "terminal_states": terminal_states.astype(np.int64),
+        "neighbours": source.neighbours,
+    }
+
+
+def _model_arrays(model: ActionModel | None) -> dict[str, np.ndarray]:
+    return {} if model is None else dict(zip(MODEL, vars(model).values(), strict=True))
+
+
+def _coverage(prepared: Prepared, exact: Any) -> tuple[str, list[str]]:
+    """Returns the status of a map that agrees with the solution, and what the data lack."""
+    v, data = exact.log_e, prepared.data
+    live = np.setdiff1d(np.arange(v.shape[1]), data.terminal_states)
+    apart, unknown = np.isneginf(v[:, live]).sum(), np.isnan(v[0]).sum()
+    notes = list(prepared.notes)
+    if unknown:
+        notes.append(
+            f"{unknown} states were never left, or only to such states: transitions into them were "
+            "left out."
+        )
+    if apart:
+        notes.append(f"{apart} pairs of a state and a goal are not connected in the data.")
+    whole = not (unknown or apart) and prepared.complete and bool(exact.converged.all())
+    return "converged" if whole else "unverified", notes
+
+
+def _check_arriving(draw: Any) -> None:
+    """Raises an error if no sampled step reaches its goal, which holds a map in place."""
+    begun = draw.weight > 0
+    if not begun.any():
+        raise DataError(
+            f"all of {begun.size:,} steps began in the goal that was sampled for them, so there is "
+            "nothing to learn.",
+            remedy="Give a smaller radius, or a function reached that is stricter.",
+        )
+    if not (draw.known & (draw.value == 0) & begun).any():
+        raise DataError(
+            f"none of {int(begun.sum()):,} steps reached the goal that was sampled for it, and "
+            "nothing else holds the values of a map in place.",
+            remedy="Give a larger radius, which is a distance between normalised observations, or "
+            "a function reached that is less strict.",
+        )
+
+
+def _check_reached(name: str, value: Any) -> Reached:
+    if not callable(value):
+        raise ArgumentTypeError(
+            f"{name} is {value!r}; give a function of observations and goals.", argument=name
+        )
+    return value
+
+
+def _given_goal(goal: Any) -> Any:
+    if goal is None:
+        raise ArgumentError("give the goal as an observation: goal=...", argument="goal")
+    return goal
+
+
+def as_goals(solution: Solution, given: Any, n: int) -> Shaped[np.ndarray, "n ..."]:
+    """Returns goals in the type of the data, one for each of n observations."""
+    shape = solution.observations.shape[1:]
+    goals = as_type("this map", given, solution.observations.dtype)
+    if goals.shape == shape:
+        goals = np.broadcast_to(goals, (n, *shape))
+    if goals.shape != (n, *shape):
+        raise ArgumentError(
+            f"the goals have shape {goals.shape}. Give one goal of shape {shape}, or one for each "
+            f"of {n} observation(s).",
+            argument="goal",
+        )
+    return goals
+
+
+@lru_cache(maxsize=8)
+def _index(solution: Solution) -> tuple[ObservationIndex, Int[np.ndarray, " distinct"]]:
+    """Returns the index of a solution's observations, and the place of each among the goals."""
+    places = np.full(len(solution.observations), -1)
+    places[solution.goals] = np.arange(solution.goals.size)
+    return ObservationIndex(solution.observations), places

@@ -1,0 +1,581 @@
+"""`Spectrum`: the leading eigenvectors of a representation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy.linalg
+from jaxtyping import Array, Bool, Float
+
+from drogo import exact as exact_solvers
+from drogo.data import Transitions, under
+from drogo.data.arrays import as_batch
+from drogo.data.default import unseen_pairs
+from drogo.data.table import read_rows
+from drogo.device import to_device
+from drogo.errors import ArgumentError, DamagedFile, check_choice, check_number, check_whole
+from drogo.exact.subspaces import contained, cosines, overlap
+from drogo.learn.architectures import MLP, AbstractArchitecture, Table
+from drogo.learn.batches import Batches, make_data
+from drogo.learn.fit import take
+from drogo.learn.judge import Judge, Row, outputs
+from drogo.learn.learner import Learner
+from drogo.learn.method import AbstractMethod, Sample
+from drogo.learn.networks import Outputs
+from drogo.learn.optimiser import Optimiser
+from drogo.learn.penalised import ALLO
+from drogo.learn.plan import Plan
+from drogo.learn.problem import AbstractProblem, Point, Prepared
+from drogo.learn.settings import Swept, check_fields
+from drogo.learn.solution import Solution
+from drogo.potential import Potential, mean_step
+from drogo.problems.column import (
+    check_no_options,
+    check_shapes,
+    check_source,
+    observations_of,
+    warn_of_mixed_states,
+)
+from drogo.problems.matrices import evenly, solve, with_rows_of_terminals, without_unknown
+
+MATRICES = ("laplacian", "successor", "default")
+MOST_VECTORS = 1000
+LARGEST_EXPONENT = 20.0
+"""The largest -r / lam: the matrix of the default representation has exp(-r / lam) on its diagonal,
+and is learned no better than its largest entry allows."""
+PACE = 1e-3
+"""The step of the multipliers of `ALLO` in an update, whatever the step size is. Those of a table,
+which is trained with larger steps, would overshoot."""
+LEAST_PENALTY, TIMES_THE_EIGENVALUES = 0.3, 2.0
+"""A penalty holds the vectors in place if it is above their eigenvalues and the differences between
+these (Gomez et al. 2024, Theorem 1). One that is far above them hides these differences, by which
+the vectors are distinguished, and takes several times as many updates."""
+NEAR = 0.01
+"""The largest distance from 1 of the cosine of every vector of a converged fit."""
+
+
+class Spectrum(AbstractProblem):
+    """The eigenvectors of the smallest eigenvalues of `D - P~` (the Laplacian), `I - discount P~`
+    (whose inverse is the successor representation) or `R - P~` (the default representation).
+
+    Where states repeat, each of them counts the same, however often it was seen. Terminal states
+    absorb; those of the successor representation have a zero row. Where states do not repeat, many
+    may lead to one that is hardly ever left, and u' P~ u has no bound. There `D - P~`, with the row
+    sums of P~ in D, takes the place of `I - P~`.
+
+    A solution has the arrays `v` (seeds, vectors, distinct), of unit norm and with the largest
+    entry positive; `eigenvalues`, the Rayleigh quotients by the transitions, and `cosines` with the
+    exact vectors of the data (seeds, vectors); `overlap` with the exact subspace (seeds,);
+    `observations`; `neighbours`, by which potentials are normalised; and `mixing`, `energy` and
+    `products`, from which `rotated` computes the eigenvectors within the subspace.
+    """
+
+    vectors: int = eqx.field(static=True, default=8)
+    """The number of eigenvectors."""
+    matrix: str = eqx.field(static=True, default="laplacian")
+    """One of "laplacian", "successor" and "default"."""
+    discount: float = eqx.field(static=True, default=0.99)
+    """The discount factor, for "successor" only."""
+    bounded: bool | None = eqx.field(static=True, default=None)
+    """Puts the row sums of P~ on the diagonal in place of 1. `fit` sets it where states do not
+    repeat."""
+
+    kind: ClassVar[str] = "spectrum"
+    views: ClassVar[tuple[str, ...]] = ("rotated", "score", "subspace")
+
+    def __init__(
+        self,
+        vectors: int = 8,
+        *,
+        matrix: str = "laplacian",
+        discount: float = 0.99,
+        lam: Swept = 20.0,
+        default_policy: Any = None,
+        bounded: bool | None = None,
+        tolerance: float = 0.1,
+    ) -> None:
+        self.vectors, self.matrix, self.discount = vectors, matrix, discount
+        self.lam, self.default_policy, self.bounded = lam, default_policy, bounded
+        self.tolerance = tolerance
+
+    def __check_init__(self) -> None:
+        check_whole("vectors", self.vectors, 1, MOST_VECTORS)
+        check_choice("matrix", self.matrix, MATRICES)
+        check_fields(self, discount=_check_discount)
+        if self.matrix != "default" and isinstance(self.lam, list):
+            raise ArgumentError(
+                f"the matrix {self.matrix!r} has no lam, so that a sweep over it is idle.",
+                argument="lam",
+            )
+
+    # On the device
+
+    def outputs(self, method: AbstractMethod, n_actions: int | None) -> Outputs:
+        return self.vectors
+
+    def initial(self, method: AbstractMethod) -> None:
+        return None
+
+    def energy(self, output: Array, next_output: Array, sample: Any) -> Array:
+        difference = 0.5 * (output - next_output) ** 2
+        if self.matrix == "laplacian":
+            return difference
+        flow = output**2 - difference if self.bounded else output * next_output  # u' P~ u
+        if self.matrix == "default":
+            return sample.cost * output**2 - flow
+        return output**2 - jnp.where(sample.terminated, 0.0, self.discount * flow)
+
+    # Recommendations
+
+    def recommend(self, data: Transitions) -> AbstractMethod:
+        return ALLO()
+
+    def network(self, data: Transitions, method: AbstractMethod) -> AbstractArchitecture:
+        # Without a leak some seeds froze: an image that no unit responds to is learned no better.
+        # The CNN takes many more updates than an MLP on the pixels that change.
+        return Table() if data.observations.ndim == 1 else MLP(leak=0.1)
+
+    def recommended(
+        self, data: Transitions, method: AbstractMethod, network: AbstractArchitecture
+    ) -> dict[str, Any]:
+        settings = super().recommended(data, method, network)
+        settings["penalty"] = None  # it follows from the eigenvalues
+        if data.repeats:  # vectors with nearly equal eigenvalues take many updates
+            settings["updates"] = 20_000
+        return settings
+
+    def optimiser(
+        self, data: Transitions, method: AbstractMethod, network: AbstractArchitecture
+    ) -> Optimiser:
+        if data.repeats and data.observations.ndim > 1:
+            return Optimiser(step_size=3e-3)
+        return super().optimiser(data, method, network)
+
+    # Learning
+
+    def prepare(self, data: Transitions, method: AbstractMethod) -> Prepared:
+        lowest = float(data.reward.min())
+        lam = min(self.lam) if isinstance(self.lam, list) else self.lam
+        if self.matrix == "default" and -lowest / lam > LARGEST_EXPONENT:
+            raise ArgumentError(
+                f"exp(-r / lam) is too large: the lowest reward is {lowest:g}, and lam is "
+                f"{lam:g}. Use lam of at least {-lowest / LARGEST_EXPONENT:.3g}.",
+                argument="lam",
+            )
+        data, notes = under(data, self.default_policy)
+        warn_of_mixed_states(data)
+        complete, delta = unseen_pairs(data) == 0, method.delta  # pyright: ignore
+        shown = with_rows_of_terminals(data, delta)
+        if shown.repeats:
+            data, lost = without_unknown(data)
+            notes += [f"{lost} observations were never left, and are left out."] if lost else []
+            check_whole("vectors", self.vectors, 1, len(data.observations))
+            shown = with_rows_of_terminals(data, delta)
+        shown = evenly(shown) if shown.repeats else shown
+        return Prepared(data, shown, tuple(notes), complete)
+
+    def adapted(self, prepared: Prepared) -> Spectrum:
+        return replace(self, bounded=not prepared.shown.repeats)
+
+    def exact(self, prepared: Prepared, method: AbstractMethod) -> exact_solvers.Spectrum | None:
+        shown = prepared.shown
+        if not shown.repeats:
+            return None
+        return solve(shown, self.matrix, self.vectors, float(self.lam), self.discount)  # pyright: ignore
+
+    def scaled(
+        self, prepared: Prepared, method: AbstractMethod, exact: Any, step_size: float
+    ) -> tuple[AbstractMethod, dict[str, float]]:
+        shown, size = prepared.shown, 1.0
+        if self.matrix == "default":  # its eigenvalues grow with its mean diagonal
+            size = float(np.average(np.exp(-shown.reward / self.lam), weights=shown.weight))
+        penalty = method.penalty  # pyright: ignore[reportAttributeAccessIssue]
+        if penalty is None and exact is None:
+            penalty = 1.0
+        elif penalty is None:
+            norm = method.target_norm  # pyright: ignore[reportAttributeAccessIssue]
+            penalty = _penalty(exact.eigenvalues[: self.vectors] / size, norm)
+        pace = PACE / step_size if step_size < 1 else 1.0
+        return replace(method, penalty=size * penalty), {"extra_scale": pace}  # pyright: ignore
+
+    def batches(
+        self, prepared: Prepared, plan: Plan, learner: Learner, seeds: list[int], point: Point
+    ) -> Batches:
+        shown = prepared.shown
+        source = shown.edges if plan.whole else shown
+        return make_data(shown, source, plan, learner, seeds, point.method)
+
+    def judge(self, **parts: Any) -> Judge:
+        return SpectrumJudge(**parts)
+
+    def truth_shape(self, data: Transitions) -> tuple[int, ...]:
+        return (self.vectors, len(data.observations))
+
+    def completed(self, solution: Solution) -> Solution:
+        return _mixed(solution, solution.mixing)
+
+    # Solutions
+
+    def solve(self, source: Any) -> Solution:
+        if isinstance(source, Transitions):
+            prepared = self.prepare(source, ALLO())
+            vectors, source = self.exact(prepared, ALLO()), prepared.data
+            if vectors is None:
+                raise ArgumentError(
+                    "an exact spectrum needs states that repeat. Use drogo.fit.", argument="source"
+                )
+            rest: dict[str, Any] = {"complete": prepared.complete, "notes": prepared.notes}
+        else:
+            check_source(source)
+            lam = self.lam if self.matrix == "default" else None
+            settings = {"matrix": self.matrix, "discount": self.discount, "lam": lam}
+            vectors = exact_solvers.spectrum(source, self.vectors, **settings)
+            rest = {"complete": True}
+        k = self.vectors
+        arrays = {
+            "v": vectors.vectors[None, :k],
+            "eigenvalues": vectors.eigenvalues[None, :k],
+            "cosines": np.ones((1, k)),
+            "overlap": np.ones(1),
+            "observations": observations_of(source),
+            "neighbours": source.neighbours,
+            "mixing": np.eye(k)[None],
+            "energy": np.diag(vectors.eigenvalues[:k])[None],
+            "products": np.eye(k)[None],
+        }
+        error = float(vectors.residuals[:k].max())
+        return Solution.exact(self, arrays, error=error, **rest)
+
+    def evaluate(
+        self, solution: Solution, *arguments: Any
+    ) -> Float[np.ndarray, "seeds vectors batch"]:
+        (observations,) = arguments
+        batch = as_batch("this solution", observations, solution.observations)
+        if solution.learner is None or solution.state is None:
+            raise self._lacks("values at other observations, because nothing was learned")
+        raw = outputs(solution.learner, solution.state.params, batch)
+        return solution.mixing @ np.moveaxis(raw, 2, 1)
+
+    def score(
+        self, solution: Solution, truth: exact_solvers.Spectrum
+    ) -> Float[np.ndarray, "seeds vectors"]:
+        """Returns the cosine of each vector with known eigenvectors, as `exact.cosines` does.
+
+        Args:
+            solution: The solution.
+            truth: The eigenvectors over `observations`, in their order.
+        """
+        return np.stack([cosines(vectors, truth) for vectors in solution.v])
+
+    def subspace(
+        self, solution: Solution, truth: exact_solvers.Spectrum
+    ) -> Float[np.ndarray, " seeds"]:
+        """Returns the share of the subspace of known eigenvectors in that of the vectors.
+
+        Args:
+            solution: The solution.
+            truth: The eigenvectors over `observations`, in their order.
+        """
+        return np.array([overlap(vectors, truth) for vectors in solution.v])
+
+    def rotated(self, solution: Solution) -> Solution:
+        """Returns the same subspace with the eigenvectors within it (the Rayleigh-Ritz method), by
+        the transitions alone and without further training.
+
+        Args:
+            solution: The solution.
+        """
+        if solution.learner is None:
+            return solution  # these are the eigenvectors
+        mixing = solution.mixing.copy()
+        for k, seed in enumerate(solution.seeds):
+            if solution.status[k] == "diverged":
+                continue
+            try:
+                mixing[k] = scipy.linalg.eigh(solution.energy[k], solution.products[k])[1].T
+            except (np.linalg.LinAlgError, ValueError) as error:
+                raise ArgumentError(
+                    f"the vectors of seed {seed} are not independent, so that there is no rotation "
+                    "that makes eigenvectors of them. Train for longer, or with a larger penalty."
+                ) from error
+        turned = _mixed(solution, mixing)
+        if np.isnan(turned.cosines).all():
+            return turned
+        near = turned.cosines.min(axis=1) >= 1 - NEAR
+        good = "converged" if solution.provenance.get("complete", True) else "unverified"
+        status = tuple(
+            "diverged" if old == "diverged" else good if right else "max_updates"
+            for old, right in zip(solution.status, near, strict=True)
+        )
+        return replace(turned, status=status)
+
+    def potential(
+        self,
+        solution: Solution,
+        seed: int,
+        *,
+        vector: int = 0,
+        negated: bool | None = None,
+        normalised: bool = True,
+        **options: Any,
+    ) -> Potential:
+        check_no_options("potential", options)
+        if not 0 <= vector < solution.v.shape[1]:
+            raise ArgumentError(
+                f"vector is {vector}; there are {solution.v.shape[1]}, from 0 on.",
+                argument="vector",
+            )
+        k = solution.index(seed, usable=True)
+        if self.matrix == "laplacian" and vector == 0:
+            raise ArgumentError(
+                "the first vector of the Laplacian is constant, and no potential.",
+                remedy="Use another vector=, or the first one of matrix='successor'.",
+                argument="vector",
+            )
+        if negated is None:  # the first vector of the SR is smallest at the goal
+            negated = self.matrix == "successor" and vector == 0
+        values = (-1.0 if negated else 1.0) * solution.v[k, vector]
+        scale = float(mean_step(values, solution.neighbours)) if normalised else 1.0
+        name, network_alone = f"the potential of seed {seed}, vector {vector}", None
+        learner, state = solution.learner, solution.state
+        if learner is not None and state is not None:
+            mixing = (-1.0 if negated else 1.0) * solution.mixing[k, vector] / scale
+            params = take(state.params, slice(k, k + 1))
+
+            def unseen(batch: np.ndarray) -> np.ndarray:
+                return outputs(learner, params, batch)[0] @ mixing
+
+            network_alone = Potential(unseen, name=name)
+        return Potential.from_states(
+            solution.observations, values / scale, name=name, otherwise=network_alone
+        )
+
+    def check_file(self, header: Mapping[str, Any], seeds: int) -> None:
+        k, distinct = header["v"].shape[1:]
+        shapes = {
+            "v": (seeds, self.vectors, distinct),
+            "eigenvalues": (seeds, k),
+            "cosines": (seeds, k),
+            "overlap": (seeds,),
+            "observations": (distinct, *header["observations"].shape[1:]),
+            "neighbours": (header["neighbours"].shape[0], 2),
+            **dict.fromkeys(("mixing", "energy", "products"), (seeds, k, k)),
+        }
+        if "exact_vectors" in header:
+            known = header["exact_vectors"].shape[0]  # with all of nearly equal eigenvalues
+            shapes |= {"exact_vectors": (known, distinct), "exact_numbers": (2, known + 1)}
+        check_shapes(header, shapes, indices=("neighbours",))
+
+    def check_arrays(
+        self, arrays: Mapping[str, np.ndarray], good: Sequence[bool], n_actions: int | None
+    ) -> None:
+        for name in ("v", "mixing", "energy", "products"):
+            if not np.isfinite(arrays[name][np.asarray(good)]).all():
+                raise DamagedFile(f"a number of its {name} is not finite.")
+        pairs = arrays["neighbours"]
+        if not ((pairs >= 0) & (pairs < len(arrays["observations"]))).all():
+            raise DamagedFile("its neighbours are not among its observations.")
+
+
+@dataclass(frozen=True)
+class SpectrumJudge(Judge):
+    """Measures several vectors against the exact ones of the data, where states repeat."""
+
+    @cached_property
+    def solution(self) -> Any:
+        if self.points[0].exact is None or not self.plan.repeats:
+            return None
+        return [point.exact for point in self.points]
+
+    def row(self, params: Any, losses: Float[np.ndarray, " runs"]) -> Row:
+        compared = self.plan.compared if self.solution is not None else self.plan.compared[:1000]
+        vectors = self.vectors(params, compared)
+        level = (vectors**2).mean(axis=(1, 2))
+        row = {"loss": losses, "level": level, "violation": np.full(len(level), np.nan)}
+        clean = np.nan_to_num(vectors, posinf=0.0, neginf=0.0)
+        for name, known in self.truths.items():
+            each = [
+                cosines(run, _as_spectrum(one, self.points[0].problem.matrix))
+                for run, one in zip(clean, known[:, :, compared], strict=True)
+            ]
+            row[f"cosine_{name}"] = np.stack(each).mean(axis=1)
+        if self.solution is None:
+            return row
+        both = list(zip(clean, self.solution, strict=True))
+        inside = np.stack([contained(run, known) for run, known in both])
+        each = np.stack([cosines(run, known) for run, known in both])
+        worst = (each if self.points[0].method.ordered else inside).min(axis=1)
+        shares = {"overlap": (inside**2).mean(axis=1), "cosine": each.mean(axis=1)}
+        return row | shares | {"violation": 1 - worst, "error": 1 - worst}
+
+    def converged(
+        self, row: Mapping[str, np.ndarray], share: float = 1.0
+    ) -> Bool[np.ndarray, " runs"]:
+        return np.nan_to_num(row["violation"], nan=np.inf) <= share * NEAR
+
+    def status(self, row: Mapping[str, np.ndarray]) -> list[str]:
+        if self.solution is None:
+            return ["unverified"] * len(self.points)
+        good = "converged" if self.prepared.complete else "unverified"
+        return np.where(self.converged(row), good, "max_updates").tolist()
+
+    def finish(self, params: Any) -> dict[str, np.ndarray]:
+        energy, products = self.products(params)
+        v = self.vectors(params, self.plan.kept)
+        runs, k = v.shape[:2]
+        empty = np.full((runs, k), np.nan)
+        return {
+            "v": v,
+            "eigenvalues": empty,
+            "cosines": empty,
+            "overlap": empty[:, 0],
+            "mixing": np.tile(np.eye(k), (runs, 1, 1)),
+            "energy": energy,
+            "products": products,
+        }
+
+    def shared(self, run: int = 0) -> dict[str, np.ndarray]:
+        kept, pairs = self.plan.kept, self.prepared.data.neighbours
+        both = np.isin(pairs, kept).all(axis=1)
+        shared = {
+            "observations": np.asarray(self.data.observations[kept]),
+            "neighbours": np.searchsorted(kept, pairs[both]),
+        }
+        return shared if self.solution is None else shared | _as_arrays(self.solution[run])
+
+    def vectors(self, params: Any, which: np.ndarray) -> Float[np.ndarray, "runs vectors n"]:
+        """Returns the vectors of every run at some rows of the table of observations."""
+        raw = outputs(self.learner, params, read_rows(self.data.observations, which))
+        return np.moveaxis(raw, 2, 1)
+
+    def products(
+        self, params: Any
+    ) -> tuple[
+        Float[np.ndarray, "runs vectors vectors"], Float[np.ndarray, "runs vectors vectors"]
+    ]:
+        """Returns u_i' M u_j and <u_i, u_j> of every run, by the transitions."""
+        data = self.data
+        if self.plan.repeats:
+            rows: Any = data.edges
+            which, weight = np.arange(rows.state.size), rows.weight
+        else:
+            rows, which = data, self.plan.checked
+            weight = data.weight[which]
+        both_ends = np.concatenate([rows.state[which], rows.next_state[which]])
+        distinct, place = np.unique(both_ends, return_inverse=True)
+        values = self.vectors(params, distinct)
+        before, after = np.split(place, 2)
+        share = weight / weight.sum()
+        terminated = to_device(rows.terminated[which])
+        energy, norm = [], []
+        for k, run in enumerate(values):
+            problem = take(self.objectives, k).problem
+            log_cost = to_device(-rows.reward[which] / self.lam[k], jnp.float32)
+            energy.append(
+                _energies(problem, run[:, before], run[:, after], log_cost, terminated, share)
+            )
+            norm.append((run[:, before] * share) @ run[:, before].T)
+        return np.stack(energy), np.stack(norm)
+
+
+def _energies(
+    problem: Any,
+    before: np.ndarray,
+    after: np.ndarray,
+    log_cost: Array,
+    terminated: Array,
+    share: np.ndarray,
+) -> Float[np.ndarray, "vectors vectors"]:
+    """Returns u_i' M u_j for all pairs: a fourth of the difference between the energies of
+    u_i + u_j and of u_i - u_j."""
+    one = jnp.ones(())
+
+    def energy(output: Array, next_output: Array, log_cost: Array, terminated: Array) -> Array:
+        sample = Sample(problem, log_cost, terminated, jnp.zeros(()), None, one, one)
+        return sample.energy(output, next_output)
+
+    def form(u: np.ndarray, w: np.ndarray) -> np.ndarray:
+        pairs = (to_device(u.T, jnp.float32), to_device(w.T, jnp.float32))
+        return np.asarray(jax.vmap(energy)(*pairs, log_cost, terminated), dtype=np.float64)
+
+    k = len(before)
+    i, j = (part.ravel() for part in np.meshgrid(np.arange(k), np.arange(k), indexing="ij"))
+    plus = form(before[i] + before[j], after[i] + after[j])
+    minus = form(before[i] - before[j], after[i] - after[j])
+    return (share @ (plus - minus) / 4).reshape(k, k)
+
+
+def _mixed(solution: Solution, mixing: Float[np.ndarray, "seeds vectors outputs"]) -> Solution:
+    """Returns a solution with other combinations of the network's outputs, of unit norm and with
+    the largest entry positive, and everything that follows from these."""
+    assert solution.learner is not None
+    assert solution.state is not None
+    raw = outputs(solution.learner, solution.state.params, solution.observations)
+    combined = mixing @ np.moveaxis(raw, 2, 1)
+    length = np.linalg.norm(combined, axis=2)
+    at = np.abs(combined).argmax(axis=2)
+    largest = np.take_along_axis(combined, at[:, :, None], axis=2)[:, :, 0]
+    factor = np.where(largest < 0, -1.0, 1.0) / np.where(length > 0, length, 1.0)
+    mixing, v = factor[:, :, None] * mixing, factor[:, :, None] * combined
+    top, bottom = (
+        np.einsum("svi,sij,svj->sv", mixing, part, mixing)
+        for part in (solution.energy, solution.products)
+    )
+    each, together = np.full(top.shape, np.nan), np.full(len(top), np.nan)
+    if "exact_vectors" in solution.arrays:
+        known = _from_arrays(solution.arrays, solution.problem.matrix)
+        clean = np.nan_to_num(v, posinf=0.0, neginf=0.0)
+        each = np.stack([cosines(run, known) for run in clean])
+        together = np.array([overlap(run, known) for run in clean])
+    arrays = {
+        "v": v,
+        "eigenvalues": top / np.where(bottom > 0, bottom, np.nan),
+        "cosines": each,
+        "overlap": together,
+        "mixing": mixing,
+    }
+    return replace(solution, arrays={**solution.arrays, **arrays})
+
+
+def _as_spectrum(vectors: np.ndarray, matrix: str) -> exact_solvers.Spectrum:
+    k = len(vectors)
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    return exact_solvers.Spectrum(unit, np.arange(k, dtype=float), np.zeros(k), float(k), matrix)
+
+
+def _as_arrays(known: exact_solvers.Spectrum) -> dict[str, np.ndarray]:
+    """Returns exact eigenvectors as arrays of a solution."""
+    eigenvalues = np.append(known.eigenvalues, known.next_eigenvalue)
+    numbers = np.stack([eigenvalues, np.append(known.residuals, 0.0)])
+    return {"exact_vectors": known.vectors, "exact_numbers": numbers}
+
+
+def _from_arrays(arrays: Mapping[str, np.ndarray], matrix: str) -> exact_solvers.Spectrum:
+    eigenvalues, residuals = arrays["exact_numbers"]
+    return exact_solvers.Spectrum(
+        arrays["exact_vectors"], eigenvalues[:-1], residuals[:-1], float(eigenvalues[-1]), matrix
+    )
+
+
+def _penalty(eigenvalues: np.ndarray, target_norm: float) -> float:
+    """Returns a penalty that holds vectors in place and lets their eigenvalues distinguish them.
+
+    A vector of `GDO` has the norm c - eigenvalue / (2 b). Three digits are the same on every
+    machine, so that a checkpoint of one is continued on another.
+    """
+    largest = max(float(np.abs(eigenvalues).max()), float(np.ptp(eigenvalues)))
+    return float(f"{max(LEAST_PENALTY, TIMES_THE_EIGENVALUES * largest) / target_norm:.3g}")
+
+
+def _check_discount(name: str, value: Any) -> float:
+    discount = check_number(name, value)
+    if not 0 < discount < 1:
+        raise ArgumentError(f"{name} is {discount}; it must lie in (0, 1).", argument=name)
+    return discount

@@ -1,0 +1,311 @@
+"""Options: policies over several steps, made from a map, and a wrapper that acts with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium
+import numpy as np
+import numpy.typing as npt
+from gymnasium.utils import RecordConstructorArgs
+from jaxtyping import Bool, Float, Int
+
+from drogo.data.index import ObservationIndex
+from drogo.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    NumericalError,
+    check_choice,
+    check_number,
+    check_share,
+    check_whole,
+)
+from drogo.mdp import MDP, HasMDP
+
+METHODS = ("solve", "climb")
+MOST_SWEEPS = 100_000
+TOLERANCE = 1e-10
+"""Value iteration stops when no value changes by more, relative to the range of the vector."""
+GAIN = 1e-6
+"""An option continues only for a larger gain, relative to the range of the vector. With a smaller
+one, rounding could lead it in circles."""
+
+Vector = Float[np.ndarray, " states"]
+
+
+@dataclass(frozen=True)
+class Option:
+    """A temporally extended action (Sutton, Precup and Singh, 1999).
+
+    Its three parts are functions of one observation. `make_option` makes them from a potential.
+
+    Args:
+        policy: The primitive action that it takes.
+        begins: Whether it may begin at an observation.
+        ends: Whether it ends at an observation.
+        name: Its name in error messages.
+    """
+
+    policy: Callable[[Any], int]
+    begins: Callable[[Any], bool]
+    ends: Callable[[Any], bool]
+    name: str = "option"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str):
+            raise ArgumentTypeError(f"name is {self.name!r}; give a string.", argument="name")
+
+
+@dataclass(frozen=True)
+class FrozenMap:
+    """The action values of a map at one point of its training. They do not change afterwards.
+
+    Args:
+        logits: The log of the value of each action, up to a constant, for a batch of observations.
+        untried: The actions that had not been tried often enough, for a batch of observations.
+        is_done: Whether every action had been tried wherever the agent had been.
+    """
+
+    logits: Callable[[npt.ArrayLike], Float[np.ndarray, "n actions"]]
+    untried: Callable[[npt.ArrayLike], Bool[np.ndarray, "n actions"]]
+    is_done: bool
+
+
+def make_option(
+    world: HasMDP,
+    potential: Any,
+    *,
+    method: str = "solve",
+    discount: float = 0.99,
+    name: str = "option",
+) -> Option:
+    """Makes an option from any function that gives states a value.
+
+    With `method="solve"` the option solves its own problem exactly: a step from s to s' is worth
+    `e(s') - e(s)`, discounted, and the option ends where nothing more can be gained. It crosses a
+    valley if what lies behind it is worth the way. With `method="climb"` it follows the steepest
+    ascent, in the mean if transitions are random, and ends at the first maximum.
+
+    Args:
+        world: An environment that knows its MDP, such as `gymnasium.make("drogo/FourRooms-v0")
+            .unwrapped`.
+        potential: A vector over its states, a `Potential`, a fit, or a function of a batch of
+            observations.
+        method: "solve" or "climb".
+        discount: The discount of the option's own problem, for "solve".
+        name: Its name in error messages.
+
+    Raises:
+        NumericalError: Value iteration did not converge.
+    """
+    check_choice("method", method, METHODS)
+    observations, mdp = world.all_observations(), world.mdp
+    if hasattr(potential, "potential"):
+        potential = potential.potential()
+    given = potential if isinstance(potential, np.ndarray) else potential(observations)
+    values = np.asarray(given, dtype=np.float64)
+    if values.shape != (mdp.n_states,) or not np.isfinite(values).all():
+        raise ArgumentError(
+            f"the potential has the shape {values.shape} over {mdp.n_states} states, or is not "
+            "finite everywhere; an option needs one finite number for each state.",
+            argument="potential",
+        )
+    action, ends = _solve(mdp, values, discount) if method == "solve" else _climb(mdp, values)
+    return _tabular(observations, action, ends, name)
+
+
+def learned_option(online: Any, name: str = "option", seed: int = 0) -> Option:
+    """Makes an option that leads to untried actions, according to the current state of a map.
+
+    Its policy is greedy on the map, and it ends where some action was not tried: an optimistic map
+    has its largest logits there. It may begin everywhere, unless everything was tried. Where it
+    begins at its end, it takes one of the untried actions at random.
+
+    The option keeps a snapshot of the map, which may continue to learn.
+
+    Args:
+        online: A `drogo.OnlineMap` or a `drogo.OnlineTable`, with `optimism`.
+        name: Its name in error messages.
+        seed: The seed of the choice among untried actions.
+
+    Returns:
+        The option. A network may be wrong and lead in circles: give `OptionWrapper` a limit.
+    """
+    if not callable(getattr(online, "frozen", None)):
+        raise ArgumentTypeError(
+            f"online is a {type(online).__name__}; give a drogo.OnlineMap or a drogo.OnlineTable.",
+            argument="online",
+        )
+    frozen: FrozenMap = online.frozen()
+    rng = np.random.default_rng(check_whole("seed", seed, 0))
+
+    def policy(observation: Any) -> int:
+        batch = np.asarray(observation)[None]
+        (untried,) = frozen.untried(batch)
+        if untried.any():
+            return int(rng.choice(np.flatnonzero(untried)))
+        return int(frozen.logits(batch)[0].argmax())
+
+    def ends(observation: Any) -> bool:
+        return frozen.is_done or bool(frozen.untried(np.asarray(observation)[None]).any())
+
+    return Option(policy, lambda observation: not frozen.is_done, ends, name)
+
+
+class OptionWrapper(gymnasium.Wrapper, RecordConstructorArgs):
+    """Offers options as further actions: a semi-Markov decision process for any agent.
+
+    Action `n + k` is option k, where n is the number of primitive actions. It runs until it ends,
+    the episode ends, or it has taken `limit` steps. The reward is the discounted sum of the rewards
+    on the way: `r_1 + discount r_2 + ...`.
+
+    `info["steps"]` is the number of steps of an action and `info["discount"]` is `discount **
+    steps`, so `reward + info["discount"] max Q(s')` is the target of Q-learning. An agent with a
+    fixed discount, such as those of Stable-Baselines3, applies it once to an action of any length.
+    `info["option_cut"]` is True if the limit stopped an option, and `info["option_unavailable"]` if
+    it may not begin where it was chosen: it then takes one step of its policy. `action_masks()`
+    returns which actions are possible.
+
+    Args:
+        env: The environment. Its action space is Discrete.
+        options: The options.
+        discount: The discount of the agent.
+        limit: The largest number of steps of an option.
+    """
+
+    def __init__(
+        self,
+        env: gymnasium.Env,
+        options: Sequence[Option],
+        discount: float = 0.99,
+        *,
+        limit: int = 100,
+    ) -> None:
+        RecordConstructorArgs.__init__(self, options=options, discount=discount, limit=limit)
+        super().__init__(env)
+        space = env.action_space
+        if not isinstance(space, gymnasium.spaces.Discrete) or space.start != 0:
+            raise ArgumentError(
+                f"options need Discrete actions from 0 on; these are {space}.", argument="env"
+            )
+        self.options, self.primitive = list(options), int(space.n)
+        self.discount, self.limit = (
+            check_share("discount", discount),
+            check_whole("limit", limit, 1),
+        )
+        self.action_space = gymnasium.spaces.Discrete(self.primitive + len(self.options))
+        self._observation: Any = None
+
+    def action_masks(self) -> Bool[np.ndarray, " actions"]:
+        """Returns which actions are possible now: primitive ones, and options that may begin."""
+        begin = [bool(option.begins(self._observation)) for option in self.options]
+        return np.array([True] * self.primitive + begin)
+
+    def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
+        self._observation, info = self.env.reset(**kwargs)
+        return self._observation, info
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        if not self.action_space.contains(action):
+            raise ArgumentError(
+                f"action is {action!r}; expected 0 to {self.primitive - 1}, or an option from "
+                f"{self.primitive} to {self.primitive + len(self.options) - 1}.",
+                argument="action",
+            )
+        chosen = int(action)
+        option = None if chosen < self.primitive else self.options[chosen - self.primitive]
+        unavailable = option is not None and not option.begins(self._observation)
+        earned, worth, steps = 0.0, 1.0, 0
+        while True:
+            move = chosen if option is None else int(option.policy(self._observation))
+            # Some environments tell NumPy's numbers from Python's.
+            move = np.int64(move) if isinstance(action, np.integer) else move
+            self._observation, reward, terminated, truncated, info = self.env.step(move)
+            earned += worth * float(reward)
+            worth *= self.discount
+            steps += 1
+            over = terminated or truncated
+            if option is None or unavailable or over or option.ends(self._observation):
+                cut = False
+                break
+            if steps >= self.limit:
+                cut = True
+                break
+        info = {
+            **info, "steps": steps, "discount": worth, "option_cut": cut,
+            "option_unavailable": unavailable,
+        }  # fmt: skip
+        return self._observation, earned, terminated, truncated, info
+
+
+def _tabular(
+    observations: np.ndarray,
+    action: Int[np.ndarray, " states"],
+    ends: Bool[np.ndarray, " states"],
+    name: str,
+) -> Option:
+    """Returns an option that finds states by the bytes of their observations."""
+    index = ObservationIndex(np.asarray(observations), name)
+    if (index.rows(index.observations) != np.arange(len(index))).any():
+        raise ArgumentError(
+            "two states of the world have the same observation, so an option cannot distinguish "
+            "them.",
+            argument="world",
+        )
+
+    def at(observation: Any) -> tuple[int, bool]:
+        row = index.row(observation)
+        if row < 0:
+            raise ArgumentError(
+                f"{name} covers {len(index)} states, and {observation!r} is none of them. It was "
+                "made for another environment, or for another kind of observation.",
+                argument="observation",
+            )
+        return int(action[row]), bool(ends[row])
+
+    return Option(
+        policy=lambda observation: at(observation)[0],
+        begins=lambda observation: not at(observation)[1],
+        ends=lambda observation: at(observation)[1],
+        name=name,
+    )
+
+
+def _solve(mdp: MDP, values: Vector, discount: float) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the action of an option in each state and whether it ends there.
+
+    The problem is one of optimal stopping, solved by value iteration from stopping at once.
+    """
+    if not 0 <= check_number("discount", discount) < 1:
+        raise ArgumentError(
+            f"discount is {discount}; it must be at least 0 and less than 1.", argument="discount"
+        )
+    allowed = ~mdp.terminal[:, None]
+    gain = np.where(allowed, _mean_after(mdp, values) - values[:, None], 0.0)
+    scale = float(np.ptp(values)) or 1.0
+    value, q, change = np.zeros(values.shape), gain, np.inf
+    for _ in range(MOST_SWEEPS):
+        q = np.where(allowed, gain + discount * _mean_after(mdp, value), 0.0)
+        better = np.maximum(q.max(axis=-1), 0.0)
+        change = float(np.abs(better - value).max())
+        value = better
+        if change <= TOLERANCE * scale * (1 - discount):
+            return q.argmax(axis=-1), value <= GAIN * scale
+    raise NumericalError(
+        f"the values of an option still change by {change:.2g} after {MOST_SWEEPS} sweeps: a "
+        f"discount of {discount} is too close to 1.",
+        argument="discount",
+    )
+
+
+def _climb(mdp: MDP, values: Vector) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the action of steepest ascent in each state and whether no action leads upwards."""
+    gain = np.where(~mdp.terminal[:, None], _mean_after(mdp, values) - values[:, None], -np.inf)
+    return gain.argmax(axis=-1), ~(gain.max(axis=-1) > GAIN * (float(np.ptp(values)) or 1.0))
+
+
+def _mean_after(mdp: MDP, values: Vector) -> Float[np.ndarray, "states actions"]:
+    """Returns the mean of a vector after each action in each state."""
+    return np.stack([p @ values for p in mdp.transitions], axis=-1)

@@ -1,0 +1,182 @@
+"""Training and evaluation of agents of Stable-Baselines3.
+
+It needs the extra `sb3`, which is imported when an agent is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+from jaxtyping import Shaped
+
+from drogo.errors import ArgumentError, check_choice, check_whole, import_extra
+from drogo.online.base import AbstractOnlineMap
+from drogo_paper.agents.trained import Trained
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "dqn": {
+        "learning_rate": 1e-3, "learning_starts": 500, "train_freq": 2, "gradient_steps": 1,
+        "batch_size": 64, "target_update_interval": 250, "buffer_size": 50_000,
+        "exploration_fraction": 0.5, "exploration_final_eps": 0.05,
+        "policy_kwargs": {"net_arch": [128, 128], "optimizer_kwargs": {"fused": True}},
+    },
+    "ppo": {
+        "n_steps": 128, "batch_size": 256, "n_epochs": 4, "learning_rate": 2.5e-4, "ent_coef": 0.01,
+        "policy_kwargs": {"optimizer_kwargs": {"fused": True, "eps": 1e-5}},
+    },
+}  # fmt: skip
+"""PPO has CleanRL's settings for eight environments, with the reward normalised as in SB3's zoo for
+MiniGrid. A fused optimiser makes the same updates in less time."""
+ENVIRONMENTS = {"dqn": 1, "ppo": 8}
+EVERY = {"dqn": 500, "ppo": 2048}
+"""The default number of steps between evaluations."""
+
+
+def as_numbers(env: gymnasium.Env) -> gymnasium.Env:
+    """Wraps an environment so that an agent's network sees numbers from -1 to 1.
+
+    Images become differences from the first one: with the background, an MLP takes long to
+    distinguish states.
+    """
+    space = env.observation_space
+    if isinstance(space, gymnasium.spaces.Box) and space.dtype == np.uint8:
+        first = env.reset(seed=0)[0].astype(np.float32)
+        seen = gymnasium.spaces.Box(-1, 1, space.shape, np.float32)
+        return gymnasium.wrappers.TransformObservation(
+            env, lambda picture: (picture.astype(np.float32) - first) / 255, seen
+        )
+    if isinstance(space, gymnasium.spaces.Box) and space.is_bounded():
+        return gymnasium.wrappers.RescaleObservation(env, np.float32(-1), np.float32(1))
+    return env
+
+
+def make_agent(
+    kind: str,
+    make: Callable[[], gymnasium.Env],
+    shaping: Any,
+    *,
+    explore: bool = False,
+    **settings: Any,
+) -> Any:
+    """Returns a fresh agent of Stable-Baselines3.
+
+    Args:
+        kind: "dqn" or "ppo".
+        make: Returns a new environment.
+        shaping: The shaping of its rewards, or None.
+        explore: Whether the map chooses the actions of a DQN until a goal is reached.
+        **settings: Arguments of the agent, in place of those of `SETTINGS`.
+    """
+    check_choice("kind", kind, tuple(SETTINGS))
+    sb3 = import_extra("stable_baselines3", "Stable-Baselines3", extra="sb3")
+    from stable_baselines3.common.env_util import make_vec_env
+    from stable_baselines3.common.vec_env import VecNormalize
+
+    chosen = {**SETTINGS[kind], "device": "cpu", **settings}
+    if kind == "dqn":
+        if shaping is not None:
+            from drogo.integrations.sb3 import ShapedReplayBuffer
+
+            chosen |= {"replay_buffer_class": ShapedReplayBuffer,
+                       "replay_buffer_kwargs": {"shaping": shaping}}  # fmt: skip
+        return (_exploring_dqn() if explore else sb3.DQN)("MlpPolicy", make(), **chosen)
+    several = make_vec_env(make, n_envs=ENVIRONMENTS[kind], seed=chosen.get("seed"))
+    discount = chosen.get("gamma", 0.99)
+    return sb3.PPO("MlpPolicy", VecNormalize(several, norm_obs=False, gamma=discount), **chosen)
+
+
+def _exploring_dqn() -> Any:
+    """Returns the class of a DQN whose map explores."""
+    from drogo.integrations.sb3 import ExploringDQN
+
+    return ExploringDQN
+
+
+def train_agent(
+    kind: str,
+    make: Callable[[], gymnasium.Env],
+    shaping: Any = None,
+    *,
+    steps: int,
+    every: int | None = None,
+    episodes: int = 1,
+    explore: bool | None = None,
+    stop_when_solved: bool = True,
+    observations: Shaped[np.ndarray, "n ..."] | None = None,
+    progress: Callable[[int], None] | None = None,
+    checkpoint: Path | None = None,
+    callbacks: Sequence[Any] = (),
+    **settings: Any,
+) -> Trained:
+    """Trains an agent and evaluates it during training and at the end.
+
+    Args:
+        kind: "dqn" or "ppo".
+        make: Returns a new environment.
+        shaping: The shaping of its rewards: an `OnlineMap`, an `OnlineTable`, a rival, or None.
+        steps: The number of environment steps.
+        every: The number of steps between evaluations.
+        episodes: The number of episodes of an evaluation.
+        explore: Whether the map chooses the actions of a DQN until a goal is reached; by default
+            whether it is optimistic.
+        stop_when_solved: Whether to stop as soon as the world is solved.
+        observations: The observations at which the map is recorded at each evaluation.
+        progress: Called at each evaluation with the number of steps.
+        checkpoint: A file for checkpoints. If it exists, training continues from it.
+        callbacks: More callbacks of Stable-Baselines3.
+        **settings: Arguments of the agent.
+
+    Raises:
+        BadCheckpoint: The checkpoint is damaged. The map may have read a part of it: train again
+            with a new map, without the file.
+    """
+    check_whole("steps", steps, 1)
+    is_map = isinstance(shaping, AbstractOnlineMap)
+    explores = _explores(kind, shaping, explore)
+    agent = make_agent(kind, make, shaping, explore=explores, **settings)
+    from drogo.integrations.sb3 import LearnMap
+    from drogo_paper.agents.evaluator import Evaluator
+
+    evaluator = Evaluator(
+        make(), every=EVERY[kind] if every is None else every, episodes=episodes,
+        online=shaping if is_map else None, observations=observations, progress=progress,
+        stop_when_solved=stop_when_solved,
+    )  # fmt: skip
+    listening: list[Any] = [evaluator, *callbacks]
+    if shaping is not None:
+        listening.append(LearnMap(shaping))
+    if checkpoint is not None:
+        listening.append(_continued(checkpoint, agent, shaping, evaluator))
+    left = steps - agent.num_timesteps
+    if left > 0 and not evaluator.is_done:
+        agent.learn(left, callback=listening, reset_num_timesteps=agent.num_timesteps == 0)
+    evaluator.evaluate(agent)  # the last evaluation may be missing in a checkpoint
+    return evaluator.trained({} if shaping is None else dict(shaping.metrics))
+
+
+def _continued(path: Path, agent: Any, shaping: Any, evaluator: Any) -> Any:
+    """Restores an agent, its map and its evaluations from a file, if it exists, and returns a
+    callback that saves them there."""
+    from drogo.integrations.sb3_files import Checkpoints, restore
+
+    if shaping is not None and not isinstance(shaping, AbstractOnlineMap):
+        raise ArgumentError(
+            "checkpoint= is for an agent with a map, or without any shaping.", argument="checkpoint"
+        )
+    if path.exists():
+        restore(path, agent, shaping, evaluator=evaluator)
+    return Checkpoints(path, shaping, evaluator=evaluator)
+
+
+def _explores(kind: str, shaping: Any, explore: bool | None) -> bool:
+    """Returns whether the map of an agent explores."""
+    is_able = kind == "dqn" and isinstance(shaping, AbstractOnlineMap)
+    if explore and not is_able:
+        raise ArgumentError(
+            "explore=True needs a DQN with a map, which chooses its actions.", argument="explore"
+        )
+    return is_able and (shaping.optimism is not None if explore is None else explore)

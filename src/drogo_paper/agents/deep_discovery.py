@@ -1,0 +1,212 @@
+"""Deep option discovery: walk, learn a map from the steps, make an option of it, and walk again.
+
+This is the cycle of `discover` in any environment with discrete actions: from pixels, coordinates
+or any other numbers, with a network instead of a table, and one agent instead of many runs.
+
+No terminal state is needed, and none counts: only untried actions are terminal for the map, and an
+episode that is over continues with the first observation of the next, at the cost of its end. So a
+map of the rewards leads to untried actions around costly states, and a map in which every step
+costs the same leads there by the shortest way, through lava if that is a short way to the start.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium
+import numpy as np
+from jaxtyping import Float, Int
+
+from drogo.data.step import NumberOfStep, Step, check_cost, is_bad
+from drogo.errors import check_share, check_whole
+from drogo.learn import MLP, Drogo
+from drogo.online import AbstractOnlineMap, OnlineMap
+from drogo.problems import Column
+from drogo.use.options import Option, OptionWrapper, learned_option
+
+CHUNK = 64
+"""The number of steps that the map observes together."""
+LEARNING: dict[str, Any] = {
+    "problem": Column(lam=5.0),
+    "method": Drogo(batch_size=64),
+    "network": MLP(width=64, depth=3, centred=True),
+    "until_found": False,
+    "learning_starts": 1,
+    "updates_per_step": 2.0,
+    "untried_share": 0.25,
+    "evenly": True,
+}
+"""Arguments of an `OnlineMap` that differ from its defaults."""
+
+
+@dataclass(frozen=True, eq=False)
+class DeepDiscovery:
+    """The result of `discover_deep`.
+
+    Args:
+        visited: The number of different places, without terminal states, up to each iteration.
+        deaths: The number of episodes of each iteration with a negative `info["terminal_reward"]`.
+        reward: The mean original reward of the steps of each iteration.
+        options: The options of the last iterations, the latest at the end.
+        online: The map, or None after a random walk.
+        begun: The number of times that an option began.
+        cut: The number of these that the limit stopped.
+    """
+
+    visited: Int[np.ndarray, " iterations"]
+    deaths: Int[np.ndarray, " iterations"]
+    reward: Float[np.ndarray, " iterations"]
+    options: Sequence[Option]
+    online: AbstractOnlineMap | None
+    begun: int
+    cut: int
+
+
+class _Walked(gymnasium.Wrapper):
+    """Records the steps of a walk, and truncates the episode after its last step."""
+
+    def __init__(
+        self,
+        env: gymnasium.Env,
+        cost: NumberOfStep,
+        place: Callable[[Any, dict[str, Any]], Hashable],
+    ) -> None:
+        super().__init__(env)
+        self.cost, self.place = cost, place
+        self.steps: list[Step] = []
+        self.costs: list[float] = []
+        self.seen: set[Hashable] = set()
+        self.left = 0
+
+    def begin(self, steps: int) -> None:
+        """Starts a new walk of some steps."""
+        self.steps, self.costs, self.left = [], [], steps
+
+    def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
+        observation, info = self.env.reset(**kwargs)
+        self._before = np.array(observation)  # a copy: some environments reuse their buffers
+        self.seen.add(self.place(observation, info))
+        if self.steps and self.steps[-1].terminated:  # the episode continues with the next one
+            self.steps[-1] = self.steps[-1]._replace(next_observation=self._before)
+        return observation, info
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        reached, ended, late = np.array(observation), bool(terminated), bool(truncated)
+        step = Step(self._before, action, float(reward), reached, ended, late, info)
+        cost = self.cost(step) if callable(self.cost) else self.cost
+        self.costs.append(step.reward if cost is None else float(cost))
+        self.steps.append(step)
+        if not ended:
+            self.seen.add(self.place(observation, info))
+        self._before = reached
+        self.left -= 1
+        return observation, step.reward, ended, late or self.left <= 0, info
+
+    def columns(self) -> tuple[np.ndarray, ...]:
+        """Returns the arguments of `observe` for the walk, in which no step is terminal."""
+        before, action, _, after, *_ = zip(*self.steps, strict=True)
+        none = np.zeros(len(self.steps), dtype=bool)
+        return np.stack(before), np.array(action), np.array(self.costs), np.stack(after), none
+
+
+def discover_deep(
+    make_env: Callable[[], gymnasium.Env],
+    *,
+    iterations: int,
+    steps: int = 200,
+    seed: int = 0,
+    reward: NumberOfStep = None,
+    p_option: float = 0.5,
+    limit: int = 100,
+    keep: int = 1,
+    make_map: Callable[..., AbstractOnlineMap] = OnlineMap,
+    place: Callable[[Any, dict[str, Any]], Hashable] | None = None,
+    progress: Callable[[int], None] | None = None,
+    **settings: Any,
+) -> DeepDiscovery:
+    """Discovers options with a network, one in each iteration.
+
+    An iteration walks from the first observation of an episode, with random actions and options.
+    Then the map learns from these steps, and the next option follows it (`learned_option`).
+
+    Args:
+        make_env: Returns the environment. Its actions are Discrete, its observations a `Box`.
+        iterations: The number of iterations.
+        steps: The number of steps of each walk.
+        seed: The seed, also of the environment's first reset.
+        reward: The cost of a step for the map: a negative number, a function of a `Step`, or None
+            for the environment's rewards. With -1.0 the map is blind to rewards.
+        p_option: The probability of starting an option in a step in which none is followed. With 0
+            the walk is random, and nothing is learned.
+        limit: The largest number of steps of an option.
+        keep: The number of options that are kept. The oldest is dropped first.
+        make_map: The kind of map: `OnlineMap`, or `OnlineTable` where observations repeat.
+        place: The place of an observation and its `info`, for `visited`. By default
+            `info["state"]`, or else the observation.
+        progress: Called with the number of iterations that are done.
+        **settings: Arguments of the map, in place of its defaults and of `LEARNING`.
+    """
+    counts = {"iterations": iterations, "steps": steps, "limit": limit, "keep": keep}
+    for name, number in counts.items():
+        check_whole(name, number, 1)
+    check_share("p_option", p_option)
+    check_cost(reward)
+    rng = np.random.default_rng([seed, 1])
+    env = _Walked(make_env(), reward, place or place_of)
+    online, capacity = None, max(2, iterations * steps)
+    if p_option > 0:
+        defaults = {**LEARNING, "seed": seed, "capacity": capacity} if make_map is OnlineMap else {}
+        online = make_map(env.observation_space, env.action_space, **{**defaults, **settings})
+    options: deque[Option] = deque(maxlen=keep)
+    visited, deaths, rewards, begun, cut = [], [], [], 0, 0
+    for number in range(iterations):
+        env.begin(steps)
+        wrapped = OptionWrapper(env, list(options), limit=limit)
+        wrapped.reset(seed=seed if number == 0 else None)
+        taken = _walk(wrapped, env, p_option, rng)
+        begun, cut = begun + taken[0], cut + taken[1]
+        visited.append(len(env.seen))
+        deaths.append(sum(step.terminated and is_bad(step.info) for step in env.steps))
+        rewards.append(float(np.mean([step.reward for step in env.steps])))
+        if online is not None:
+            _learn(online, env.columns())
+            options.append(learned_option(online, f"option {number}", seed))
+        if progress is not None:
+            progress(number + 1)
+    arrays = (np.array(visited), np.array(deaths), np.array(rewards))
+    return DeepDiscovery(*arrays, list(options), online, begun, cut)
+
+
+def _learn(online: AbstractOnlineMap, columns: tuple[np.ndarray, ...]) -> None:
+    for k in range(0, len(columns[0]), CHUNK):
+        online.observe(*(column[k : k + CHUNK] for column in columns))
+        online.train()
+
+
+def _walk(
+    env: OptionWrapper, walked: _Walked, p_option: float, rng: np.random.Generator
+) -> tuple[int, int]:
+    """Takes the steps of one walk, and returns the numbers of options that began and were cut."""
+    over, begun, cut = False, 0, 0
+    while walked.left > 0:
+        if over:
+            env.reset()
+        able = np.flatnonzero(env.action_masks()[env.primitive :])
+        follows = able.size > 0 and rng.random() < p_option
+        action = env.primitive + rng.choice(able) if follows else rng.integers(env.primitive)
+        _, _, terminated, truncated, info = env.step(np.int64(action))
+        over = terminated or truncated
+        begun, cut = begun + bool(follows), cut + bool(info["option_cut"])
+    if walked.steps[-1].terminated:
+        walked.reset()  # for the next observation of the last step
+    return begun, cut
+
+
+def place_of(observation: Any, info: dict[str, Any]) -> Hashable:
+    """Returns the state that an environment reports, or else the bytes of its observation."""
+    state = info.get("state")
+    return np.asarray(observation).tobytes() if state is None else state

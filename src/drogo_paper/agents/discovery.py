@@ -1,0 +1,159 @@
+"""Option discovery: walk, learn a representation, make an option that climbs it, and walk again.
+
+This is the cycle of covering eigenoptions (Machado, Barreto and Precup, 2023), which Tse,
+Chandrasekar and Machado (2025) follow with the successor (CEO) and the default representation
+(RACE). Many runs, of one seed each, take their steps together, each with its own generator.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from drogo.errors import ArgumentError, check_share, check_whole
+from drogo.worlds.tabular import TabularWorld
+from drogo_paper.agents.options import TabularOption, solve_option
+from drogo_paper.agents.representations import AbstractVectors, Memory
+
+
+@dataclass(frozen=True, eq=False)
+class Discovery:
+    """The result of `discover`.
+
+    Args:
+        visited: The share of visited states, after each step and each reset.
+        reward: The mean reward of the steps of each iteration.
+        options: The options of the last iterations, the latest at the end.
+        inaccurate: The number of vectors that were not accurate.
+    """
+
+    visited: Float[np.ndarray, "runs times"]
+    reward: Float[np.ndarray, "runs iterations"]
+    options: Sequence[TabularOption]
+    inaccurate: int
+
+
+@dataclass(frozen=True, eq=False)
+class Iteration:
+    """The result of one iteration of discovery.
+
+    Args:
+        number: The number of iterations so far.
+        memory: The steps so far. Its arrays change later: keep copies of them.
+        vectors: The vectors that the options climb, or None in a random walk.
+        option: The option of each run, or None in a random walk.
+    """
+
+    number: int
+    memory: Memory
+    vectors: Float[np.ndarray, "runs states"] | None
+    option: TabularOption | None
+
+
+@dataclass
+class _Walks:
+    """Walks of all runs with random actions and options. Arrays change in place."""
+
+    world: TabularWorld
+    p_option: float
+    rngs: Sequence[np.random.Generator]
+    tried: Bool[np.ndarray, "runs states actions"]
+    seen: Bool[np.ndarray, "runs states"]
+
+    def walk(self, steps: int, options: Sequence[TabularOption]) -> tuple[np.ndarray, np.ndarray]:
+        """Walks from the start, and returns states and visited shares, one more than steps."""
+        runs, states, actions = self.tried.shape
+        run, none = np.arange(runs), len(options)
+        numbers = np.stack([rng.random((3, steps)) for rng in self.rngs], axis=2)
+        does = np.zeros((none + 1, runs, states), dtype=np.int64)
+        may = np.zeros((none, runs, states), dtype=bool)
+        for k, option in enumerate(options):
+            does[k], may[k] = option.action, ~option.ends
+        state = np.full(runs, int(self.world.start.argmax()))
+        followed = np.full(runs, none)
+        self.seen[run, state] = True
+        path, shares = [state], [self.seen.mean(axis=1)]
+        for begins, which, random in numbers.transpose(1, 0, 2):
+            able = may[:, run, state]
+            wants = (followed == none) & (begins < self.p_option) & able.any(axis=0)
+            counted = able.cumsum(axis=0)
+            if wants.any():
+                chosen = (counted > np.floor(which * counted[-1])).argmax(axis=0)
+                followed = np.where(wants, chosen, followed)
+            primitive = np.floor(random * actions).astype(np.int64)
+            action = np.where(followed < none, does[followed, run, state], primitive)
+            self.tried[run, state, action] = True
+            state = self.world.next_state[state, action]
+            self.seen[run, state] = True
+            path.append(state)
+            shares.append(self.seen.mean(axis=1))
+            if none:
+                over = (followed < none) & ~may[np.minimum(followed, none - 1), run, state]
+                followed = np.where(over, none, followed)
+        return np.stack(path, axis=1), np.stack(shares, axis=1)
+
+
+def discover(
+    world: TabularWorld,
+    vectors: AbstractVectors | None,
+    *,
+    seeds: Sequence[int],
+    iterations: int,
+    steps: int = 100,
+    p_option: float = 0.1,
+    keep: int = 1,
+    discount: float = 0.99,
+    may_end: bool = True,
+    progress: Callable[[int], None] | None = None,
+    watch: Callable[[Iteration], None] | None = None,
+) -> Discovery:
+    """Discovers options, one in each iteration.
+
+    An iteration walks from the start, with random actions and options. Then the vectors are
+    updated, and the option that climbs each is solved exactly among the tried actions.
+
+    Args:
+        world: The world, without terminal states, and with one first state.
+        vectors: The representation, such as `LearnedDefault`; None is a random walk.
+        seeds: The seed of each run.
+        iterations: The number of iterations.
+        steps: The number of steps of each walk.
+        p_option: The probability of starting an option in a step in which none is followed.
+        keep: The number of options that are kept. The oldest is dropped first.
+        discount: The discount of the options' own problems.
+        may_end: As in `solve_option`; False is as published.
+        progress: Called with the number of iterations that are done.
+        watch: Called with the result of each iteration.
+    """
+    if world.terminal.any() or np.count_nonzero(world.start) != 1:
+        raise ArgumentError(
+            "discovery needs a world without terminal states, and with one start.", argument="world"
+        )
+    for name, count in (("iterations", iterations), ("steps", steps), ("keep", keep)):
+        check_whole(name, count, 1)
+    runs, shape = len(seeds), world.next_state.shape
+    rngs = [np.random.default_rng([seed, 1]) for seed in seeds]
+    tried, seen = np.zeros((runs, *shape), dtype=bool), np.zeros((runs, shape[0]), dtype=bool)
+    walks = _Walks(world, check_share("p_option", p_option), rngs, tried, seen)
+    options: deque[TabularOption] = deque(maxlen=keep)
+    shares, rewards = [], []
+    for number in range(iterations):
+        path, share = walks.walk(steps, list(options))
+        shares.append(share)
+        rewards.append(world.reward[path[:, :-1]].mean(axis=1))
+        memory, e, option = Memory(world, tried, path[:, :-1], path[:, 1:]), None, None
+        if vectors is not None:
+            e, problem = vectors.update(memory), {"discount": discount, "may_end": may_end}
+            option = solve_option(world.next_state, e, tried=tried, **problem)
+            options.append(option)
+        if watch is not None:
+            watch(Iteration(number + 1, memory, e, option))
+        if progress is not None:
+            progress(number + 1)
+    visited, reward = np.concatenate(shares, axis=1), np.stack(rewards, axis=1)
+    inaccurate = 0 if vectors is None else vectors.inaccurate
+    return Discovery(visited, reward, list(options), inaccurate)

@@ -1,0 +1,221 @@
+"""Tabular Q-learning of many runs in one program. A run is one seed with one setting.
+
+All runs take their steps together, as a few operations on small arrays, so that hundreds of runs
+cost little more than one. Random numbers belong to a seed and not to a run: all settings see the
+same ones, and the result of a run does not depend on the others.
+
+Q starts at 0. The agent takes a uniformly random action with probability epsilon, and otherwise the
+first of the greedy actions. It bootstraps from truncated steps, but not from terminal states. Every
+`every` steps, one greedy episode with random choices among equal actions gives a point of the
+learning curve: its original, undiscounted return.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property, partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from drogo.data.arrays import column, plain
+from drogo.device import to_device
+from drogo.errors import ArgumentError, check_whole
+from drogo.files import check_memory
+from drogo.mdp import MDP
+from drogo_paper.agents.task import Task, draw_random_numbers, draw_start, make_task, shaped_rewards
+from drogo_paper.agents.training import Agent, Batch, advance
+from drogo_paper.agents.value_iteration import optimal_values
+
+MOST_EVALUATIONS_A_CALL = 20
+"""Evaluations between two calls of `progress`, which can interrupt the training."""
+RETURN_TOLERANCE = 1e-5
+"""Returns are added up in single precision; with a smaller relative difference they are equal."""
+BYTES_OF_STEP = 16
+"""Four random numbers in single precision."""
+BEFORE_TRAINING = 2**31
+"""The phase whose random numbers choose the very first states."""
+
+Progress = Callable[[int], None]
+"""Called with the number of evaluations that are done."""
+
+
+@dataclass(frozen=True, eq=False)
+class Runs:
+    """The result of `q_learning`.
+
+    Args:
+        returns: The original, undiscounted return of each evaluation.
+        arrived: Whether its episode reached a terminal state before the step limit.
+        best_return: The largest expected return from the first state of each evaluation.
+        every: The number of training steps between evaluations.
+        low_reward_visits: Visits to low-reward states during training.
+        q: The action values after training.
+    """
+
+    returns: Float[np.ndarray, "*runs evaluations"]
+    arrived: Bool[np.ndarray, "*runs evaluations"]
+    best_return: Float[np.ndarray, "*runs evaluations"]
+    every: int
+    low_reward_visits: Int[np.ndarray, "*runs"]
+    q: Float[np.ndarray, "*shape states actions"]
+
+    @cached_property
+    def steps_to_optimal(self) -> Float[np.ndarray, "*runs"]:
+        """Training steps until this and all later evaluations are optimal, or inf.
+
+        A truncated episode is not optimal, whatever its return: it did not pay for the rest of its
+        way.
+        """
+        tolerance = RETURN_TOLERANCE * np.maximum(1, np.abs(self.best_return))
+        optimal = self.arrived & (self.returns >= self.best_return - tolerance)
+        stays = np.logical_and.accumulate(optimal[..., ::-1], axis=-1)[..., ::-1]
+        return np.where(stays.any(axis=-1), (stays.argmax(axis=-1) + 1.0) * self.every, np.inf)
+
+
+def q_learning(
+    mdp: MDP,
+    *,
+    potential: Float[np.ndarray, "runs states"],
+    weight: Float[np.ndarray, " runs"],
+    step_size: Float[np.ndarray, " runs"],
+    seed: Int[np.ndarray, " runs"],
+    step_limit: int,
+    low_reward: Bool[np.ndarray, " states"] | None = None,
+    steps: int = 100_000,
+    every: int = 100,
+    discount: float = 0.99,
+    epsilon: float = 0.05,
+    progress: Progress | None = None,
+    threads: int | None = None,
+) -> Runs:
+    """Trains all runs with the reward `(1 - weight) r + weight (discount phi(s') - phi(s))`.
+
+    Args:
+        mdp: The MDP.
+        potential: The potential phi of each run. As in the paper, it also counts in terminal
+            states, unless it is 0 there.
+        weight: The weight of the shaping reward in each run; 0 is no shaping.
+        step_size: The step size of each run.
+        seed: The seed of each run.
+        step_limit: The number of steps after which an episode is truncated.
+        low_reward: The states whose visits are counted.
+        steps: The number of training steps.
+        every: The number of training steps between evaluations.
+        discount: The discount of the agents.
+        epsilon: The probability of a random action.
+        progress: Called with the number of evaluations that are done.
+        threads: The number of threads, by default one for each core. The result does not depend on
+            it.
+
+    """
+    one_per_run = {"weight": weight, "step_size": step_size, "seed": seed}
+    weight, step_size, seed = (column(*item) for item in one_per_run.items())
+    potential = plain("potential", potential)
+    check_runs(mdp, potential, weight, step_size, seed)
+    check_counts(steps, every, step_limit, seed)
+    task = make_task(mdp, low_reward, discount, epsilon)
+    runs, rounds = len(weight), steps // every
+    workers = min(threads or os.cpu_count() or 1, runs)
+    groups = []
+    # Equal parts, since each size is compiled: some runs may be in two groups.
+    for k in np.resize(np.arange(runs), (workers, -(-runs // workers))):
+        rewards = shaped_rewards(task, mdp, potential[k], weight[k])
+        groups.append(first_batch(task, rewards, step_size[k], seed[k]))
+    groups, curves = _train(task, groups, rounds, every, step_limit, progress)
+    returns, arrived, starts = (part[:runs] for part in curves)
+    return Runs(
+        returns=returns.astype(np.float64),
+        arrived=arrived,
+        best_return=optimal_values(mdp)[starts],
+        every=every,
+        low_reward_visits=np.concatenate([group.agents.visits for group in groups])[:runs],
+        q=np.concatenate([group.agents.q for group in groups])[:runs],
+    )
+
+
+def _train(
+    task: Task,
+    groups: Sequence[Batch],
+    rounds: int,
+    every: int,
+    step_limit: int,
+    progress: Progress | None,
+) -> tuple[Sequence[Batch], list[np.ndarray]]:
+    """Trains groups of runs, a thread each, and returns them with the results of `evaluate`."""
+    at_once = max(k for k in range(1, MOST_EVALUATIONS_A_CALL + 1) if rounds % k == 0)
+
+    def work(done: int, group: Batch) -> tuple[Batch, tuple[jax.Array, ...]]:
+        evaluations = jnp.arange(done, done + at_once, dtype=jnp.uint32)
+        return jax.block_until_ready(advance(task, group, evaluations, every, step_limit))
+
+    curves = []
+    with ThreadPoolExecutor(len(groups)) as pool:
+        for done in range(0, rounds, at_once):
+            groups, evaluated = zip(*pool.map(partial(work, done), groups), strict=True)
+            parts = zip(*evaluated, strict=True)
+            curves.append([np.concatenate(part, axis=1) for part in parts])
+            if progress is not None:
+                progress(done + at_once)
+    return groups, [np.concatenate(part).T for part in zip(*curves, strict=True)]
+
+
+def first_batch(task: Task, rewards: np.ndarray, step_size: np.ndarray, seed: np.ndarray) -> Batch:
+    """Returns a batch of runs before their first step."""
+    seeds, seed_of_run = np.unique(seed, return_inverse=True)
+    seeds, seed_of_run = to_device(seeds, jnp.uint32), to_device(seed_of_run, jnp.int32)
+
+    def start(seed: jax.Array) -> jax.Array:
+        random = draw_random_numbers(seed, jnp.uint32(BEFORE_TRAINING), steps=1)
+        return draw_start(task, jax.tree.map(lambda part: part[0], random))
+
+    zeros = jnp.zeros(len(seed), dtype=jnp.int32)
+    state = jax.vmap(start)(seeds)[seed_of_run]
+    agents = Agent(jnp.zeros(rewards.shape[:3]), state, steps=zeros, visits=zeros)
+    sizes = to_device(step_size, dtype=jnp.float32)
+    return Batch(agents, to_device(rewards), sizes, seeds, seed_of_run)
+
+
+def check_counts(steps: int, every: int, step_limit: int, seed: np.ndarray) -> None:
+    """Raises an error unless these numbers of steps are possible."""
+    for name, count in (("steps", steps), ("every", every), ("step_limit", step_limit)):
+        check_whole(name, count, 1)
+    if steps % every:
+        raise ArgumentError(
+            f"steps is {steps}; it must be a multiple of every, which is {every}.", argument="steps"
+        )
+    numbers = BYTES_OF_STEP * int(step_limit) * len(np.unique(seed))
+    check_memory(f"the random numbers of an episode of {step_limit} steps", numbers)
+
+
+def check_runs(
+    mdp: MDP, potential: np.ndarray, weight: np.ndarray, step_size: np.ndarray, seed: np.ndarray
+) -> None:
+    """Raises an error unless there are a potential, a weight, a step size and a seed per run."""
+    runs = len(weight)
+    shapes = {weight.shape, step_size.shape, seed.shape}
+    if potential.shape != (runs, mdp.n_states) or shapes != {(runs,)} or not runs:
+        raise ArgumentError(
+            f"potential {potential.shape}, weight {weight.shape}, step_size {step_size.shape} and "
+            f"seed {seed.shape} must have a row for each run, and potential {mdp.n_states} states.",
+            argument="potential",
+        )
+    if not np.isfinite(potential).all():
+        raise ArgumentError("potential is not finite everywhere.", argument="potential")
+    is_seed = (seed >= 0) & (seed < 2**32) & (seed.dtype.kind in "iu")
+    within = {
+        "weight": (weight, (weight >= 0) & (weight <= 1), "numbers from 0 to 1"),
+        "step_size": (step_size, (step_size > 0) & (step_size <= 1), "numbers above 0 and up to 1"),
+        "seed": (seed, is_seed, "whole numbers from 0 to 2**32 - 1"),
+    }
+    for name, (values, is_fine, expected) in within.items():
+        if not is_fine.all():  # a NaN is nowhere within
+            run = int(is_fine.argmin())
+            raise ArgumentError(
+                f"{name} is {values[run]} in run {run}; give {expected}.", argument=name
+            )

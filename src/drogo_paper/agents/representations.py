@@ -1,0 +1,243 @@
+"""The vectors that options climb, learned or computed from the steps of some agents.
+
+`Learned...` are tables that temporal differences update along the latest steps, as published. Rows
+without updates keep their initial values, so the vectors are largest in states with few visits.
+`Exact...` are solutions of the empirical MDP, without step sizes and passes.
+"""
+
+from __future__ import annotations
+
+import abc
+from dataclasses import dataclass, field
+from typing import final
+
+import numpy as np
+import scipy.sparse as sp
+from jaxtyping import Bool, Float, Int
+from scipy.linalg import eigh
+
+from drogo import exact
+from drogo.errors import NotConverged, check_share, check_whole
+from drogo.exact.definitions import successor_eigenvector
+from drogo.exact.dense import log_perron
+from drogo.mdp import MDP
+from drogo.online.table import Seen, solve_seen
+from drogo.worlds.tabular import TabularWorld
+
+ACCURATE = 1e-3
+"""A vector whose eigenvalue is uncertain by more, relatively, counts as inaccurate. So does one
+that has entries beyond the range of double precision."""
+FAR = -745.0
+"""The log of the smallest positive number, for entries beyond the range of double precision."""
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The steps of some runs.
+
+    Args:
+        world: The world, without terminal states.
+        tried: Which actions each run has tried in each state.
+        state: The states of the latest steps, in order.
+        next_state: The next states of these steps.
+    """
+
+    world: TabularWorld
+    tried: Bool[np.ndarray, "runs states actions"]
+    state: Int[np.ndarray, "runs steps"]
+    next_state: Int[np.ndarray, "runs steps"]
+
+
+@dataclass
+class AbstractVectors(abc.ABC):
+    """Gives each run a vector over states, which its next option climbs."""
+
+    inaccurate: int = field(default=0, init=False)
+    """The number of vectors that were not accurate. They are used nevertheless."""
+
+    @abc.abstractmethod
+    def update(self, memory: Memory) -> Float[np.ndarray, "runs states"]:
+        """Returns the vectors after further steps."""
+
+
+@dataclass
+class _Learned(AbstractVectors):
+    """A table of each run, which is updated in some passes over the latest steps."""
+
+    step_size: float
+    passes: int
+
+    def __post_init__(self) -> None:
+        check_share("step_size", self.step_size)
+        check_whole("passes", self.passes, 1)
+        self.table: Float[np.ndarray, "runs states states"] = np.zeros((0, 0, 0))
+
+    def _learn(self, memory: Memory, gain: np.ndarray, carry: np.ndarray, *, back: bool) -> None:
+        """Moves rows towards `gain 1_s + carry table[s']`; with `back`, the first pass from the
+        last step to the first."""
+        run = np.arange(len(memory.state))
+        steps = list(zip(memory.state.T, memory.next_state.T, strict=True))
+        for number in range(self.passes):
+            for state, after in reversed(steps) if back and number == 0 else steps:
+                target = carry[state][:, None] * self.table[run, after]
+                target[run, state] += gain[state]
+                row = self.table[run, state]
+                self.table[run, state] = row + self.step_size * (target - row)
+
+    def _symmetric(self) -> Float[np.ndarray, "runs states states"]:
+        return (self.table + self.table.transpose(0, 2, 1)) / 2
+
+
+@final
+@dataclass
+class LearnedSuccessor(_Learned):
+    """Minus the top eigenvector of a successor representation that is learned from 0.
+
+    Args:
+        step_size: The step size.
+        passes: The number of passes over the latest steps.
+        discount: The discount of the representation.
+    """
+
+    discount: float = 0.99
+
+    def update(self, memory: Memory) -> Float[np.ndarray, "runs states"]:
+        runs, states, _ = memory.tried.shape
+        if not self.table.size:
+            self.table = np.zeros((runs, states, states))
+        ones = np.ones(states)
+        self._learn(memory, ones, self.discount * ones, back=False)
+        top = [states - 1] * 2
+        vectors = [eigh(s, subset_by_index=top)[1][:, 0] for s in self._symmetric()]
+        return -np.abs(np.stack(vectors))
+
+
+@final
+@dataclass
+class LearnedDefault(_Learned):
+    """The log of the top eigenvector of a default representation that is learned from the identity.
+
+    States whose row has no updates have the value 0, the largest. As published, the vector is
+    divided by its norm, and the first pass goes back in time.
+
+    Args:
+        step_size: The step size.
+        passes: The number of passes over the latest steps.
+        lam: The temperature lambda.
+    """
+
+    lam: float = 1.3
+
+    def update(self, memory: Memory) -> Float[np.ndarray, "runs states"]:
+        runs, states, _ = memory.tried.shape
+        if not self.table.size:
+            self.table = np.tile(np.eye(states), (runs, 1, 1))
+        factor = np.exp(memory.world.reward / self.lam)
+        self._learn(memory, factor, factor, back=True)
+        e = np.zeros((runs, states))
+        for run, symmetric in enumerate(self._symmetric()):
+            updated = symmetric.sum(axis=1) != 1
+            log_e, spread = log_perron(symmetric[np.ix_(updated, updated)])
+            self.inaccurate += not (spread <= ACCURATE and np.isfinite(log_e).all())
+            e[run, updated] = np.maximum(log_e, FAR)
+        return e / np.linalg.norm(e, axis=1, keepdims=True)
+
+
+@dataclass
+class _Exact(AbstractVectors):
+    """A vector of the empirical MDP, solved for each run whose MDP has changed."""
+
+    def __post_init__(self) -> None:
+        self._tried = np.zeros((0, 0, 0), dtype=bool)
+        self._vectors = np.zeros((0, 0))
+
+    @abc.abstractmethod
+    def _solve(self, world: TabularWorld, tried: np.ndarray) -> Float[np.ndarray, " states"]:
+        """Returns the vector of one run."""
+
+    def update(self, memory: Memory) -> Float[np.ndarray, "runs states"]:
+        if not self._tried.size:
+            self._tried = np.zeros_like(memory.tried)
+            self._vectors = np.zeros(memory.tried.shape[:2])
+        for run in np.flatnonzero((self._tried != memory.tried).any(axis=(1, 2))):
+            self._vectors[run] = self._solve(memory.world, memory.tried[run])
+        self._tried = memory.tried.copy()
+        return self._vectors.copy()
+
+
+@final
+@dataclass
+class ExactSuccessor(_Exact):
+    """Minus the top eigenvector of the successor representation of the empirical MDP."""
+
+    discount: float = 0.99
+
+    def _solve(self, world: TabularWorld, tried: np.ndarray) -> Float[np.ndarray, " states"]:
+        e = np.zeros(world.n_states)
+        mdp, visited = empirical_mdp(world, tried)
+        try:
+            e[visited] = -successor_eigenvector(mdp, self.discount)
+        except NotConverged:
+            self.inaccurate += 1
+        return e
+
+
+@final
+@dataclass
+class ExactDefault(_Exact):
+    """The map of the empirical MDP, from the default representation.
+
+    With optimism, an untried action is treated as terminal, and the vector is that of
+    `drogo.OnlineTable`: it leads to the nearest untried action, around costly states. Without, it
+    is the log of the top eigenvector of the default representation.
+
+    Args:
+        lam: The temperature lambda.
+        optimistic: Whether untried actions count.
+    """
+
+    lam: float = 1.3
+    optimistic: bool = True
+
+    def _solve(self, world: TabularWorld, tried: np.ndarray) -> Float[np.ndarray, " states"]:
+        states, actions = tried.shape
+        if self.optimistic:
+            state, action = np.nonzero(tried)
+            none = np.zeros(state.size)
+            seen = Seen(state, action, world.next_state[state, action], world.reward[state],
+                        none > 0, none, np.ones(state.size, dtype=np.int64))  # fmt: skip
+            return solve_seen(seen, np.full((states, actions), 1 / actions), self.lam, 0.0)
+        e = np.zeros(states)
+        mdp, visited = empirical_mdp(world, tried)
+        solution = exact.solve(mdp, self.lam, "representation", terminal="zero-row")
+        self.inaccurate += solution.status != "converged"
+        e[visited] = solution.log_e
+        return e
+
+
+def empirical_mdp(
+    world: TabularWorld, tried: np.ndarray
+) -> tuple[MDP, Int[np.ndarray, " visited"]]:
+    """Returns the empirical MDP of one run, and the states of the world that it has.
+
+    The default policy chooses among the tried actions. A state that was never left has a zero row.
+    The MDP is not made by `from_arrays`, which needs a terminal state: rewards are negative, so its
+    eigenvectors are defined without one.
+    """
+    state, action = np.nonzero(tried)
+    visited = np.union1d(state, world.next_state[state, action])
+    n = visited.size
+    place = np.full(world.n_states, -1)
+    place[visited] = np.arange(n)
+    share = 1 / tried.sum(axis=1)[state]
+    entries = (share, (place[state], place[world.next_state[state, action]]))
+    P = sp.csr_array(entries, shape=(n, n))
+    P.sum_duplicates()
+    return MDP(
+        transitions=(P,),
+        reward=world.reward[visited],
+        terminal=np.logical_not(tried[visited].any(axis=1)),
+        start=np.full(n, 1 / n),
+        default_policy=np.ones((n, 1)),
+        states=range(n),
+    ), visited

@@ -1,0 +1,293 @@
+"""Other methods that change the rewards of an agent while it learns, for comparison with a map.
+
+`RND` is a bonus for observations that a network cannot predict yet. `OwnValue` shapes rewards with
+the agent's own value. `Frozen` shapes them with a map that was learned beforehand. All are used
+like `OnlineMap` with the classes of `drogo.sb3`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import equinox as eqx
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, Float, Shaped
+
+from drogo.device import to_device
+from drogo.errors import ArgumentError, check_number, check_whole
+from drogo.learn.networks import DenseNetwork
+from drogo.online.base import AbstractOnlineMap
+from drogo.potential import mix
+from drogo.use.shaping import AbstractShaping, as_columns
+
+TOGETHER = 4
+"""Updates of RND in one call of a compiled program, since a call takes longer than an update."""
+FAR = 5.0
+"""Normalised observations are clipped at this number of standard deviations."""
+
+
+class _Prediction(eqx.Module):
+    """A network that learns to predict the output of a fixed random network."""
+
+    predictor: DenseNetwork
+    target: DenseNetwork
+    optimiser: Any
+    mean: Float[Array, " size"]
+    square: Float[Array, " size"]
+    """Running means of observations and of their squares."""
+    count: Float[Array, ""]
+    novelty: Float[Array, ""]
+    """The mean squared error of all updates so far."""
+
+
+class RND(AbstractShaping):
+    """Random network distillation (Burda et al. 2018): a bonus for observations that a network
+    cannot predict yet. The agent's reward is `r + weight * bonus`, where the bonus is the squared
+    error of the prediction divided by its mean over all updates so far. It vanishes as the network
+    learns.
+
+    Args:
+        observation_space: The observations of the agent, a `Box`.
+        weight: The weight of the bonus.
+        width: Units in each of two hidden layers.
+        outputs: The number of predicted outputs.
+        step_size: The step size of Adam.
+        batch_size: The number of observations of an update.
+        updates: Updates for each step of the environment.
+        capacity: The number of observations that are kept.
+        seed: The seed.
+    """
+
+    def __init__(
+        self,
+        observation_space: gymnasium.Space,
+        *,
+        weight: float = 1.0,
+        width: int = 128,
+        outputs: int = 64,
+        step_size: float = 1e-4,
+        batch_size: int = 64,
+        updates: float = 0.5,
+        capacity: int = 10_000,
+        seed: int = 0,
+    ) -> None:
+        if not isinstance(observation_space, gymnasium.spaces.Box):
+            raise ArgumentError(
+                f"the observations are {observation_space}; RND takes a Box.",
+                argument="observation_space",
+            )
+        self.shape, self.weight = observation_space.shape, check_number("weight", weight)
+        self.batch_size = check_whole("batch_size", batch_size, 1)
+        self.updates, self._due = check_number("updates", updates), 0.0
+        self._rng = np.random.default_rng(seed)
+        size = math.prod(self.shape)
+        self._kept = np.zeros((check_whole("capacity", capacity, 1), size), np.float32)
+        keys = jax.random.split(jax.random.key(seed))
+        predictor, target = (DenseNetwork(size, 0, key, width, 2, outputs) for key in keys)
+        self._adam = optax.adam(step_size)
+        zero = jnp.zeros(size)
+        optimiser = self._adam.init(eqx.filter(predictor, eqx.is_inexact_array))
+        scalars = (jnp.zeros(()), jnp.ones(()))
+        self._state = _Prediction(predictor, target, optimiser, zero, zero, *scalars)
+
+    @property
+    def metrics(self) -> Mapping[str, float]:
+        return {"steps": float(self.steps), "novelty": float(self._state.novelty)}
+
+    def observe(
+        self,
+        observation: Any,
+        action: Any,
+        reward: Any,
+        next_observation: Any,
+        terminated: Any,
+        terminal_reward: Any = None,
+    ) -> None:
+        """Records steps, of which only `next_observation` matters."""
+        rows = np.asarray(next_observation, np.float32).reshape(len(next_observation), -1)
+        self._kept[(self._steps + np.arange(len(rows))) % len(self._kept)] = rows
+        super().observe(observation, action, reward, next_observation, terminated, terminal_reward)
+        self._due += self.updates * len(rows)
+
+    def attach(self, agent: Any) -> None:
+        shape = tuple(agent.observation_space.shape or ())
+        if shape != self.shape:
+            raise ArgumentError(
+                f"the agent has observations of shape {shape}; this RND was made for {self.shape}.",
+                argument="agent",
+            )
+
+    def train(self) -> None:
+        """Makes the updates that are due, several at once."""
+        while self._due >= TOGETHER:
+            seen, size = min(self.steps, len(self._kept)), (TOGETHER, self.batch_size)
+            batches = to_device(self._kept[self._rng.integers(seen, size=size)])
+            self._state = _predict_better(self._adam, self._state, batches)
+            self._due -= TOGETHER
+
+    def shaped(
+        self,
+        reward: Any,
+        observation: Any,
+        next_observation: Any,
+        terminated: Any,
+        action: Any = None,
+    ) -> np.ndarray:
+        """Returns the rewards with the bonuses of the next observations."""
+        (rewards,) = as_columns(observation, next_observation, reward)
+        rows = np.asarray(next_observation, np.float32).reshape(len(next_observation), -1)
+        errors = np.asarray(_errors(self._state, to_device(rows)), np.float64)
+        bonus = errors / max(float(self._state.novelty), 1e-8)
+        return rewards.astype(np.float64) + self.weight * bonus
+
+
+def _normalised(state: _Prediction, rows: Shaped[Array, "n size"]) -> Float[Array, "n size"]:
+    spread = jnp.sqrt(jnp.maximum(state.square - state.mean**2, 1e-8))
+    return jnp.clip((rows - state.mean[None]) / spread[None], -FAR, FAR)
+
+
+@eqx.filter_jit
+def _errors(state: _Prediction, rows: Float[Array, "n size"]) -> Float[Array, " n"]:
+    numbers = _normalised(state, rows)
+    return ((state.predictor(numbers) - state.target(numbers)) ** 2).mean(axis=1)
+
+
+@eqx.filter_jit
+def _predict_better(
+    adam: optax.GradientTransformation, state: _Prediction, batches: Float[Array, "updates n size"]
+) -> _Prediction:
+    arrays, rest = eqx.partition(state, eqx.is_array)
+
+    def update(arrays: Any, rows: Array) -> tuple[Any, None]:
+        return eqx.filter(_updated(adam, eqx.combine(arrays, rest), rows), eqx.is_array), None
+
+    return eqx.combine(jax.lax.scan(update, arrays, batches)[0], rest)
+
+
+def _updated(
+    adam: optax.GradientTransformation, state: _Prediction, rows: Float[Array, "n size"]
+) -> _Prediction:
+    count = state.count + 1
+    rate = jnp.maximum(1 / count, 1e-3)
+    mean = state.mean + rate * (rows.mean(axis=0) - state.mean)
+    square = state.square + rate * ((rows**2).mean(axis=0) - state.square)
+    state = eqx.tree_at(lambda s: (s.mean, s.square, s.count), state, (mean, square, count))
+    numbers = _normalised(state, rows)
+    wanted = state.target(numbers)
+
+    def loss(predictor: DenseNetwork) -> Array:
+        return ((predictor(numbers) - wanted) ** 2).mean()
+
+    error, gradient = eqx.filter_value_and_grad(loss)(state.predictor)
+    with jax.numpy_dtype_promotion("standard"):  # optax mixes types
+        change, optimiser = adam.update(gradient, state.optimiser)
+    novelty = state.novelty + (error - state.novelty) / count
+    predictor = eqx.apply_updates(state.predictor, change)
+    changed = (predictor, optimiser, novelty)
+    return eqx.tree_at(lambda s: (s.predictor, s.optimiser, s.novelty), state, changed)
+
+
+class Frozen(AbstractShaping):
+    """A map that was learned beforehand, as in the paper's two stages: it does not learn from the
+    agent.
+
+    Args:
+        online: The map. The steps that it has observed count as steps of the agent.
+    """
+
+    def __init__(self, online: AbstractOnlineMap) -> None:
+        self.online = online
+        self.needs_exact_observations = online.needs_exact_observations
+
+    @property
+    def metrics(self) -> Mapping[str, float]:
+        return {"steps": float(self.steps), "steps_beforehand": float(self.online.steps)}
+
+    def attach(self, agent: Any) -> None:
+        self.online.attach(agent)
+
+    def warnings(self) -> list[str]:
+        return self.online.warnings()
+
+    def train(self) -> None:
+        """Does nothing."""
+
+    def shaped(
+        self,
+        reward: Any,
+        observation: Any,
+        next_observation: Any,
+        terminated: Any,
+        action: Any = None,
+    ) -> np.ndarray:
+        """Returns the rewards, shaped with the map."""
+        return self.online.shaped(reward, observation, next_observation, terminated)
+
+
+class OwnValue(AbstractShaping):
+    """Bootstrapped reward shaping (Adamczyk et al. 2025): the agent's own value is its potential.
+
+    The reward is `r + weight * (discount * V(s') - V(s))`, where V is the largest value of the
+    target network of a DQN, or the value of an on-policy agent.
+
+    Args:
+        weight: The weight of the shaping reward.
+    """
+
+    def __init__(self, *, weight: float = 0.5) -> None:
+        self.weight = check_number("weight", weight)
+        self._agent: Any = None
+
+    @property
+    def metrics(self) -> Mapping[str, float]:
+        return {"steps": float(self.steps)}
+
+    def attach(self, agent: Any) -> None:
+        on_policy = hasattr(getattr(agent, "policy", None), "predict_values")
+        if not (on_policy or hasattr(agent, "q_net_target")):
+            raise ArgumentError(
+                f"a {type(agent).__name__} has no value function of states for OwnValue.",
+                remedy="Use a DQN, or an on-policy agent.",
+                argument="agent",
+            )
+        self._agent = agent
+
+    def train(self) -> None:
+        """Does nothing: the agent learns its value itself."""
+
+    def shaped(
+        self,
+        reward: Any,
+        observation: Any,
+        next_observation: Any,
+        terminated: Any,
+        action: Any = None,
+    ) -> np.ndarray:
+        """Returns the rewards, shaped with the present value."""
+        if self._agent is None:
+            raise ArgumentError(
+                "OwnValue has no agent yet.", remedy="Give the agent the callback LearnMap."
+            )
+        rewards, ended = as_columns(observation, next_observation, reward, terminated)
+        after = np.where(ended, 0.0, self._value(next_observation))
+        shaping = self.weight * (self._agent.gamma * after - self._value(observation))
+        return mix(rewards.astype(np.float64), shaping, None)
+
+    def _value(self, observations: Any) -> Float[np.ndarray, " n"]:
+        import torch
+
+        agent, target = self._agent, getattr(self._agent, "q_net_target", None)
+        normalised = agent.get_vec_normalize_env()
+        seen = np.asarray(observations)
+        seen = seen if normalised is None else normalised.normalize_obs(seen)
+        with torch.no_grad():
+            shown = agent.policy.obs_to_tensor(seen)[0]
+            if target is not None:
+                return target(shown).max(dim=1).values.cpu().numpy().astype(np.float64)
+            return agent.policy.predict_values(shown)[:, 0].cpu().numpy().astype(np.float64)

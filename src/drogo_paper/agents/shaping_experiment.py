@@ -1,0 +1,128 @@
+"""An experiment: which potential lets Q-learning find the best return soonest?
+
+The methods are no shaping, two baselines from the successor representation (SR), the exact column
+of the default representation (DR), and learned vectors. `potentials` returns the arguments of
+`compare`, and `summarise` turns its result into the rows of a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from drogo.exact import log_column
+from drogo.exact.definitions import successor_eigenvector
+from drogo.mdp import MDP
+from drogo.potential import normalised
+from drogo.statistics import Interval, bootstrap_mean
+from drogo.worlds.grid import GridWorld
+from drogo_paper.agents.comparison import Grid
+
+NONE, SR, SR_DISTANCE, DR_EXACT = "none", "SR", "SR distance", "DR exact"
+UNITS = {"steps_to_optimal": (1000, "N_OPT (×10³)"), "low_reward_visits": (100, "N_VISIT (×10²)")}
+"""The measured quantities, each with its unit and its name in the table."""
+
+
+def successor_potential(mdp: MDP, discount: float = 0.99) -> Float[np.ndarray, " states"]:
+    """Computes the paper's baseline: minus the positive top eigenvector of the SR, which is highest
+    at the terminal states."""
+    return -successor_eigenvector(mdp, discount)
+
+
+def successor_distance(mdp: MDP, discount: float = 0.99) -> Float[np.ndarray, " states"]:
+    """Computes minus the squared distance to the nearest terminal state in the SR's eigenvector, as
+    eigenvectors of the SR and the Laplacian were used before (Wu et al. 2019)."""
+    e = successor_eigenvector(mdp, discount)
+    return -((e[:, None] - e[mdp.terminal][None, :]) ** 2).min(axis=1)
+
+
+def potentials(
+    world: GridWorld,
+    learned: Mapping[str, Float[np.ndarray, "seeds states"]],
+    *,
+    seeds: int,
+    lam: float,
+    discount: float,
+    terminal: str = "keep",
+) -> dict[str, Float[np.ndarray, "seeds states"] | None]:
+    """Returns the normalised potentials of all methods.
+
+    Args:
+        world: The world of the agents.
+        learned: Learned vectors over the states of the world, by the name of their method. Where
+            there are fewer rows than seeds, the rows are used in turn.
+        seeds: The number of seeds of the agents.
+        lam: The temperature of the exact DR.
+        discount: The discount of the SR, and of the agents.
+        terminal: "zero" sets the potential of terminal states to 0, "keep" leaves it.
+
+    Returns:
+        By method, one row for each seed; None for no shaping.
+    """
+    vectors = {
+        SR: successor_potential(world.mdp, discount)[None],
+        SR_DISTANCE: successor_distance(world.mdp, discount)[None],
+        DR_EXACT: log_column(world.mdp, lam)[None],
+        **learned,
+    }
+    methods: dict[str, Float[np.ndarray, "seeds states"] | None] = {NONE: None}
+    for name, rows in vectors.items():
+        phi = normalised(rows, world.mdp.neighbours)[np.arange(seeds) % len(rows)]
+        methods[name] = np.where(world.terminal, 0.0, phi) if terminal == "zero" else phi
+    return methods
+
+
+@dataclass(frozen=True)
+class Row:
+    """One method in one world, with the setting that is reported.
+
+    Args:
+        weight: The weight of the shaping reward.
+        step_size: The step size of Q-learning.
+        steps_to_optimal: Training steps until all evaluations are optimal.
+        low_reward_visits: Visits to low-reward cells during training.
+        unfinished: The number of seeds whose last evaluations are not optimal.
+        apart: For each quantity, whether the interval lies below that of the SR without overlap.
+    """
+
+    weight: float
+    step_size: float
+    steps_to_optimal: Interval
+    low_reward_visits: Interval
+    unfinished: int
+    apart: Mapping[str, bool]
+
+
+def summarise(grids: Mapping[str, Grid]) -> dict[str, Row]:
+    """Summarises the reported setting of each method in the result of `compare` over its seeds."""
+    low_of_sr = dict.fromkeys(UNITS, np.inf)
+    if SR in grids:
+        low_of_sr = {name: interval.low for name, interval in _intervals(grids[SR]).items()}
+    rows = {}
+    for name, grid in grids.items():
+        intervals = _intervals(grid)
+        rows[name] = Row(
+            weight=float(grid.weight[grid.chosen]),
+            step_size=float(grid.step_size[grid.chosen]),
+            unfinished=int(np.isinf(grid.steps_to_optimal[grid.chosen]).sum()),
+            apart={q: interval.high < low_of_sr[q] < np.inf for q, interval in intervals.items()},
+            **intervals,
+        )
+    return rows
+
+
+def _intervals(grid: Grid) -> dict[str, Interval]:
+    """Returns the mean of each quantity over the seeds of the reported setting."""
+    seeds = {name: getattr(grid, name)[grid.chosen].astype(np.float64) for name in UNITS}
+    return {name: bootstrap_mean(row, np.random.default_rng(0)) for name, row in seeds.items()}
+
+
+def cell(interval: Interval, unit: int) -> str:
+    """Returns an interval in some unit as text, `1.37 [1.33, 1.41]`, or a dash if infinite."""
+    if not np.isfinite(interval.mean):
+        return "-"
+    mean, low, high = (number / unit for number in interval)
+    return f"{mean:.2f} [{low:.2f}, {high:.2f}]"

@@ -1,0 +1,185 @@
+"""Q-learning of many runs as one compiled program: steps, evaluations, and rounds of both."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Integer
+
+from drogo_paper.agents.task import RandomNumbers, Task, draw, draw_random_numbers, draw_start
+
+
+class Agent(NamedTuple):
+    """The state of one run."""
+
+    q: Float[Array, "*runs states actions"]
+    state: Int[Array, "*runs"]
+    steps: Int[Array, "*runs"]
+    """Steps of the present episode."""
+    visits: Int[Array, "*runs"]
+    """Visits to low-reward states so far."""
+
+
+class Taken(NamedTuple):
+    """One step of a run: the state that was left, the action, and the number of its outcome."""
+
+    state: Int[Array, "*runs"]
+    action: Int[Array, "*runs"]
+    outcome: Int[Array, "*runs"]
+
+
+class Batch(NamedTuple):
+    """Agents that are trained together. Several of them may share a seed."""
+
+    agents: Agent
+    reward: Float[Array, "runs states actions outcomes"]
+    """The shaped reward of every transition."""
+    step_size: Float[Array, " runs"]
+    seeds: Integer[Array, " seeds"]
+    seed_of_run: Int[Array, " runs"]
+
+
+def rounded(product: Float[Array, ""], zero: Int[Array, ""]) -> Float[Array, ""]:
+    """Keeps the compiler from merging a product with the sum that it goes into.
+
+    Whether it merges them, and so rounds once or twice, depends on the number of runs; and two
+    values that are equal with one rounding may differ with two.
+    """
+    bits = jax.lax.bitcast_convert_type(product, jnp.int32) ^ zero
+    return jax.lax.bitcast_convert_type(bits, jnp.float32)
+
+
+def q_step(
+    task: Task,
+    step_limit: int,
+    agent: Agent,
+    reward: Array,
+    step_size: Array,
+    random: RandomNumbers,
+) -> tuple[Agent, Taken]:
+    """Trains one run for one step."""
+    actions = agent.q.shape[1]
+    values = agent.q[agent.state]
+    uniform = jnp.minimum((random.action * actions).astype(jnp.int32), actions - 1)
+    action = jnp.where(random.explore < task.epsilon, uniform, jnp.argmax(values))
+    outcome = draw(task.cumulative[agent.state, action], random.outcome)
+    next_state = task.next_state[agent.state, action, outcome]
+    terminal = task.terminal[next_state]
+    best = jnp.where(terminal, 0.0, agent.q[next_state].max())
+    target = reward[agent.state, action, outcome] + rounded(task.discount * best, task.zero)
+    kept = rounded((1 - step_size) * values[action], task.zero)
+    learned = rounded(step_size * target, task.zero)
+    steps = agent.steps + 1
+    over = terminal | (steps >= step_limit)
+    trained = Agent(
+        q=agent.q.at[agent.state, action].set(kept + learned),
+        state=jnp.where(over, draw_start(task, random), next_state),
+        steps=jnp.where(over, 0, steps),
+        visits=agent.visits + task.low_reward[next_state].astype(jnp.int32),
+    )
+    return trained, Taken(agent.state, action, outcome)
+
+
+def train_batch(
+    task: Task, step_limit: int, batch: Batch, by_step: RandomNumbers
+) -> tuple[Agent, Taken]:
+    """Trains all runs for some steps.
+
+    Args:
+        task: The task.
+        step_limit: The number of steps after which an episode is truncated.
+        batch: The batch before the first step.
+        by_step: Random numbers, with a row for each step and a column for each seed.
+
+    Returns:
+        The agents after the last step, and all steps that they took.
+    """
+    train = jax.vmap(partial(q_step, task, step_limit))
+
+    def step(agents: Agent, random: RandomNumbers) -> tuple[Agent, Taken]:
+        of_runs = RandomNumbers(*(part[batch.seed_of_run] for part in random))
+        return train(agents, batch.reward, batch.step_size, of_runs)
+
+    return jax.lax.scan(step, batch.agents, by_step)
+
+
+def numbers_of_seeds(batch: Batch, phase: Array, steps: int) -> RandomNumbers:
+    """Samples the numbers of some steps: a row for each seed, a column for each step."""
+    return jax.vmap(partial(draw_random_numbers, steps=steps), (0, None))(batch.seeds, phase)
+
+
+def greedy_action(
+    q: Float[Array, "states actions"], state: Int[Array, ""], number: Float[Array, ""]
+) -> Int[Array, ""]:
+    """Returns the best action in a state; a uniform number breaks ties."""
+    best = q[state] == q[state].max()
+    ties = best.sum()
+    rank = jnp.minimum((number * ties.astype(jnp.float32)).astype(jnp.int32), ties - 1)
+    return jnp.argmax(best & (jnp.cumsum(best) - 1 == rank))
+
+
+def evaluate(
+    task: Task, q: Float[Array, "runs states actions"], random: RandomNumbers, seed_of_run: Array
+) -> tuple[Float[Array, " runs"], Bool[Array, " runs"], Int[Array, " runs"]]:
+    """Evaluates one greedy episode of each run.
+
+    Args:
+        task: The task.
+        q: The action values.
+        random: Random numbers, with a row for each seed and a column for each possible step.
+        seed_of_run: The row of each run.
+
+    Returns:
+        The return of each episode, whether it reached a terminal state, and its first state.
+    """
+
+    def numbers(step: int | Array) -> RandomNumbers:
+        return RandomNumbers(*(part[seed_of_run, step] for part in random))
+
+    def goes_on(carry: tuple) -> Array:
+        step, _, _, over = carry
+        return (step < random.action.shape[1]) & ~over.all()
+
+    def body(carry: tuple) -> tuple:
+        step, state, earned, over = carry
+        now = numbers(step)
+        action = jax.vmap(greedy_action)(q, state, now.action)
+        outcome = jax.vmap(draw)(task.cumulative[state, action], now.outcome)
+        next_state = task.next_state[state, action, outcome]
+        terminal = task.terminal[next_state]
+        reward = task.reward[state] + jnp.where(terminal, task.reward[next_state], 0.0)
+        earned = earned + jnp.where(over, 0.0, reward)
+        return step + 1, jnp.where(over, state, next_state), earned, over | terminal
+
+    starts = jax.vmap(partial(draw_start, task))(numbers(0))
+    runs = q.shape[0]
+    carry = (jnp.int32(0), starts, jnp.zeros(runs), jnp.zeros(runs, dtype=bool))
+    _, _, earned, arrived = jax.lax.while_loop(goes_on, body, carry)
+    return earned, arrived, starts
+
+
+@partial(jax.jit, static_argnames=("every", "step_limit"))
+def advance(
+    task: Task,
+    batch: Batch,
+    evaluations: Integer[Array, " evaluations"],
+    every: int,
+    step_limit: int,
+) -> tuple[Batch, tuple[Array, Array, Array]]:
+    """Trains for `every` steps before each of some evaluations, which are numbered from 0.
+
+    Returns the trained batch, and the results of `evaluate`, with a row for each evaluation.
+    """
+
+    def train_and_evaluate(agents: Agent, evaluation: Array) -> tuple[Agent, tuple]:
+        of_training = numbers_of_seeds(batch, 2 * evaluation, every)
+        by_step = RandomNumbers(*(part.T for part in of_training))
+        agents, _ = train_batch(task, step_limit, batch._replace(agents=agents), by_step)
+        random = numbers_of_seeds(batch, 2 * evaluation + 1, step_limit)
+        return agents, evaluate(task, agents.q, random, batch.seed_of_run)
+
+    agents, evaluated = jax.lax.scan(train_and_evaluate, batch.agents, evaluations)
+    return batch._replace(agents=agents), evaluated

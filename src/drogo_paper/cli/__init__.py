@@ -1,0 +1,1 @@
+"""The verbs of the experiments: entry points of the `drogo` command."""

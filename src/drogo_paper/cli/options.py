@@ -1,0 +1,226 @@
+"""`drogo options ENV`: discovers options, and draws them as they form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import tyro
+
+import drogo
+from drogo.cli.output import (
+    obtain_report,
+    print_report,
+    progress_bar,
+    result_directory,
+    table,
+    terminal,
+)
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from drogo.requests import ResultDirectory
+    from drogo.worlds.resolve import World
+    from drogo_paper.agents.representations import AbstractVectors
+    from drogo_paper.plot.options import Stage
+
+KIND = "options"
+MOST_PANELS, MOST_FRAMES, MOST_ROWS = 6, 40, 8
+
+
+@dataclass(frozen=True)
+class Options:
+    """Discover options in a grid world: walk, learn a map, climb it, and walk again.
+
+    Goals are plain cells, and nothing ends. For example: drogo options four-rooms
+    """
+
+    env: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="ENV")]
+    """A shipped world, or a map file."""
+    method: Literal["race", "ceo", "untried", "race-exact", "ceo-exact"] = "race"
+    """race: climb the default representation, which sees rewards, as published. ceo: climb the
+    successor representation, which does not. untried: the exact map in which untried actions are
+    goals; it has no step size and no passes. race-exact, ceo-exact: exact vectors of the visited
+    part of the world."""
+    iterations: int = 50
+    """Number of discovered options."""
+    steps: int = 100
+    """Steps of each walk, which begins at the start."""
+    seeds: int = 10
+    """Number of agents. Pictures show the first."""
+    p_option: float = 0.1
+    """Probability of starting an option in a step in which none is followed."""
+    keep: int = 1
+    """Number of options that are kept. The oldest is dropped first."""
+    step_size: float = 0.03
+    """Step size of the representation, for race and ceo."""
+    passes: int = 1
+    """Passes over the latest walk, for race and ceo."""
+    lam: float = 1.3
+    """Temperature lambda, for race, untried and race-exact."""
+    discount: float = 0.99
+    """Discount of the options' own problems, and of the successor representation."""
+    out: Path = Path("results/options")
+    """Directory of all results; each result has its own directory in it."""
+    overwrite: bool = False
+    """Compute the result again even if it is already there."""
+    json: bool = False
+    """Print JSON instead of a table."""
+
+    def run(self) -> None:
+        from drogo.errors import check_positive, check_share, check_whole
+        from drogo.worlds.resolve import resolve
+
+        console = terminal(quiet=self.json)
+        for name in ("iterations", "steps", "seeds", "keep", "passes"):
+            check_whole(name, getattr(self, name), 1)
+        for name in ("p_option", "step_size", "discount"):
+            check_share(name, getattr(self, name))
+        for name in ("lam", "step_size"):
+            check_positive(name, getattr(self, name))
+        world = resolve(self.env)
+        check_world(world)
+        label = f"{world.name}-{self.method}-{self.seeds}seeds"
+        result = result_directory(self, world, label)
+        make = partial(self._discover, world, result, console)
+        report, note = obtain_report(self, result, make)
+        print_report(console, report, result.path, note, as_json=self.json)
+
+    def _discover(self, world: Any, result: ResultDirectory, console: Console) -> dict[str, Any]:
+        import numpy as np
+
+        from drogo.cli.pictures import without_formulas
+        from drogo.files import write_arrays
+        from drogo.requests import plain
+        from drogo_paper.agents.discovery import Iteration, discover
+        from drogo_paper.plot.animation import as_gif
+        from drogo_paper.plot.options import Stage, exploration, option_maps, visit_frames
+
+        grid, stages = world.grid, []
+        visits = np.zeros(grid.n_states, dtype=np.int64)
+
+        def watch(iteration: Iteration) -> None:
+            memory, option = iteration.memory, iteration.option
+            if iteration.vectors is None or option is None:
+                return
+            visits[memory.state[0, 0]] += 1
+            np.add.at(visits, memory.next_state[0], 1)
+            stages.append(
+                Stage(iteration.number, iteration.vectors[0], option.action[0], option.ends[0],
+                      visits.copy())
+            )  # fmt: skip
+
+        with progress_bar(console, f"discovering options in {self.env}") as update:
+            discovery = discover(
+                grid.without_goals(), make_vectors(self), seeds=range(self.seeds),
+                iterations=self.iterations, steps=self.steps, p_option=self.p_option,
+                keep=self.keep, discount=self.discount,
+                may_end=self.method not in ("race", "ceo"), watch=watch,
+                progress=lambda done: update(done, self.iterations, "iterations"),
+            )  # fmt: skip
+        visited = discovery.visited[:, self.steps :: self.steps + 1]
+        title = f"{without_formulas(world.name)}: {self.method}"
+        with console.status("drawing"):
+            pictures = {
+                "picture": drogo.plot.as_png(
+                    option_maps(grid, _some(stages, MOST_PANELS), title=title)
+                ),
+                "visits": as_gif(visit_frames(grid, _some(stages, MOST_FRAMES), title=title)),
+                "curves": drogo.plot.as_png(exploration(visited, discovery.reward, title=title)),
+            }
+        arrays = {"visited": discovery.visited, "reward": discovery.reward}
+        arrays |= {
+            name: np.stack([getattr(stage, name) for stage in stages])
+            for name in ("vector", "action", "ends", "visits")
+        }
+        report = self._report(grid, stages, visited, discovery)
+        with result.begin(overwrite=self.overwrite):
+            settings = plain(result.request)
+            write_arrays(result.path / "options.npz", KIND, arrays, settings, overwrite=True)
+            return result.finish(report, **pictures)
+
+    def _report(
+        self, grid: Any, stages: list[Stage], visited: Any, discovery: Any
+    ) -> dict[str, Any]:
+        rows = [
+            {
+                "iteration": str(stage.number),
+                "states visited": f"{visited[:, stage.number - 1].mean():.3f}",
+                "reward of a step": f"{discovery.reward[:, stage.number - 1].mean():.2f}",
+                "option begins in": f"{int((~stage.ends & (stage.visits > 0)).sum())}",
+                "ends in": f"{int((stage.ends & (stage.visits > 0)).sum())}",
+            }
+            for stage in _some(stages, MOST_ROWS)
+        ]
+        warnings = []
+        if discovery.inaccurate:
+            warnings = [
+                f"{discovery.inaccurate} vectors were not accurate, and were used nevertheless."
+            ]
+        title = f"{self.env}, {grid.n_states} states, {self.method}"
+        caption = (
+            f"Means of {self.seeds} seed(s); the option is that of the first. "
+            f"{self.iterations * self.steps:,} steps."
+        )
+        return {
+            "env": self.env,
+            "states": grid.n_states,
+            "method": self.method,
+            "visited": visited.mean(axis=0).tolist(),
+            "reward": discovery.reward.mean(axis=0).tolist(),
+            "inaccurate": int(discovery.inaccurate),
+            "files": {
+                "picture": "picture.png", "visits": "visits.gif", "curves": "curves.png",
+                "options": "options.npz",
+            },
+            "warnings": warnings,
+            "table": table(title, caption, rows, left=()),
+        }  # fmt: skip
+
+
+def make_vectors(options: Options) -> AbstractVectors:
+    """Returns the representation that the options of a method climb."""
+    from drogo_paper.agents import representations as kinds
+
+    learned = {"step_size": options.step_size, "passes": options.passes}
+    makers = {
+        "race": lambda: kinds.LearnedDefault(**learned, lam=options.lam),
+        "ceo": lambda: kinds.LearnedSuccessor(**learned, discount=options.discount),
+        "untried": lambda: kinds.ExactDefault(options.lam),
+        "race-exact": lambda: kinds.ExactDefault(options.lam, optimistic=False),
+        "ceo-exact": lambda: kinds.ExactSuccessor(options.discount),
+    }
+    return makers[options.method]()
+
+
+def check_world(world: World) -> None:
+    """Raises an error unless the world is a map with one start."""
+    import numpy as np
+
+    from drogo.errors import ArgumentError
+    from drogo.worlds.resolve import GridMap
+
+    if not isinstance(world, GridMap):
+        raise ArgumentError(
+            f"`drogo options` draws options over maps, and {world.name} is none; give a shipped "
+            "world or a map file. `drogo_paper.agents.discover` takes any table of moves.",
+            argument="env",
+        )
+    starts = int(np.count_nonzero(world.grid.start))
+    if starts != 1:
+        raise ArgumentError(
+            f"walks begin in one cell, and {world.name} has {starts} in which episodes may begin; "
+            "mark one with S in a map of your own.",
+            argument="env",
+        )
+
+
+def _some(stages: list[Stage], most: int) -> list[Stage]:
+    """Returns stages that are spread evenly, with the first and the last."""
+    import numpy as np
+
+    chosen = np.unique(np.linspace(0, len(stages) - 1, min(most, len(stages))).round().astype(int))
+    return [stages[k] for k in chosen]

@@ -1,4 +1,0 @@
-"""The transfer experiment of Tse, Chandrasekar and Machado (2025): its tasks, learners and jobs.
-
-A package of its own, so that editing it does not invalidate the runs of other questions.
-"""

@@ -1,0 +1,76 @@
+"""The settings of the paper's fits: a method, a network and an optimiser for each objective."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import fields, replace
+from typing import Any
+
+import drogo
+from drogo.data import Transitions
+from drogo.learn import CNN, MLP, Optimiser, Sample, Table
+from drogo.learn.method import Scalar
+
+UPDATES = {"paper": 40_000, "fast": 5000}
+STEP_SIZES = {"paper": 1e-5, "fast": 1e-3}
+DELTA = 0.001
+PENALISED = {"updates": 40_000, "batch_size": 2000, "weigh_actions": False, "stop_early": False}
+"""The paper's settings of the objectives with a norm penalty."""
+
+
+class IntendedGDO(drogo.GDO):
+    """(1 + exp(-r/lam)) u(s)^2 - u(s) u(s') + b (u(s)^2 - c)(u(s'')^2 - c).
+
+    With s uniform over all states, the mean of the first two terms is u'(I + R - P)u / n, which is
+    u'(I + R - P~)u / n for every P. The printed sample, 1/2 (u(s) - u(s'))^2 + exp(-r/lam) u(s)^2,
+    replaces u(s)^2 by the average of u(s)^2 and u(s')^2. That has the same mean only if every state
+    is entered as often as it is left.
+    """
+
+    def loss(self, output: Scalar, next_output: Scalar, sample: Sample) -> Scalar:
+        norm = (output**2 - self.target_norm) * (sample.moment - self.target_norm)
+        return (1 + sample.cost) * output**2 - output * next_output + self.penalty * norm
+
+
+METHODS = {
+    "gdo": drogo.GDO,
+    "gdo_intended": IntendedGDO,
+    "log_gdo": drogo.LogGDO,
+    "natural_gdo": drogo.NaturalGDO,
+    "drogo": drogo.Drogo,
+}
+
+
+def recipe(
+    data: Transitions, preset: str, objective: str = "drogo", **changed: Any
+) -> dict[str, Any]:
+    """Returns the arguments method, network and optimiser of `drogo.fit`.
+
+    Args:
+        data: The transitions.
+        preset: "paper" for exactly the paper's settings, or "fast" for those that suit the data.
+        objective: The name of the objective.
+        **changed: Settings of the method or the optimiser in place of these, or lists of them.
+    """
+    kind, problem = METHODS[objective], drogo.Column()
+    if preset == "paper":
+        settings = dict(PENALISED)
+        if kind is drogo.NaturalGDO:
+            settings |= {"scaled": False, "cap": math.inf, "emphasis": 0.0}
+        method = drogo.Paper() if kind is drogo.Drogo else kind(**settings)
+        shapes = {1: Table(), 4: CNN()}
+        network = shapes.get(data.observations.ndim, MLP(frequencies=0, normalise=False))
+        optimiser = Optimiser("rmsprop", STEP_SIZES["paper"], "constant")
+    else:
+        method = kind()
+        network = problem.network(data, method)
+        method = method.resolve(problem.recommended(data, method, network))
+        optimiser = problem.optimiser(data, method, network)
+    names = {field.name for field in fields(Optimiser)}
+    of_optimiser = {name: value for name, value in changed.items() if name in names}
+    of_method = {name: value for name, value in changed.items() if name not in names}
+    return {
+        "method": replace(method, **of_method),
+        "network": network,
+        "optimiser": replace(optimiser, **of_optimiser),
+    }

@@ -1,0 +1,145 @@
+"""Exploration bonuses: updates of agents and representations by hand, and random choices."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+from drogo.errors import ArgumentError, NumericalError
+from drogo.worlds import river_swim
+from drogo_paper.agents.counting import (
+    CountedStep,
+    DefaultCounts,
+    SampledChance,
+    SuccessorCounts,
+    run_counting,
+)
+from raising import raises
+
+RIGHT, LEFT = 0, 1
+RIVER = river_swim()
+
+
+@dataclass
+class Scripted:
+    """Chance that was decided before: actions, with those of the updates between them."""
+
+    acts: list
+    moves: list
+    first: int = 5
+    seen: list = field(default_factory=list)
+
+    def start(self):
+        return np.array([self.first])
+
+    def act(self, values):
+        self.seen.append(values[0].tolist())
+        return np.array([self.acts.pop(0)])
+
+    def move(self, state, action):
+        return np.array([self.moves.pop(0)])
+
+
+def test_sarsa_by_hand():
+    """10,000 for staying at the end, then nothing, then nothing and no bootstrap."""
+    chance = Scripted([RIGHT, RIGHT, RIGHT, LEFT, LEFT, RIGHT], [5, 5, 4])
+    runs = run_counting(RIVER, chance, step_size=0.5, discount=0.9, steps=3)
+    # 1: half of 10,000 + 0.9 * 0. 2: 5,000 + (10,000 + 0.9 * 0 - 5,000)/2, of the action left.
+    assert runs.q[0, 5].tolist() == [7500, 0]
+    assert runs.returns.tolist() == [20_000]
+    assert runs.visits[0].sum(axis=0).tolist() == [2, 1]
+    assert chance.seen[1] == [0, 0]  # the action of the update is drawn before the update,
+    assert chance.seen[2] == [5000, 0]  # and the next one after it
+
+
+def test_the_bonus_is_learned_with_the_value_but_not_earned():
+    chance = Scripted([LEFT, LEFT, LEFT, LEFT], [4, 3])
+    counts = SuccessorCounts(6, discount=0.5, step_size=0.5, weight=3.0)
+    runs = run_counting(RIVER, chance, step_size=0.5, counts=counts, steps=2)
+    assert runs.returns.tolist() == [0]
+    assert runs.q[0, [5, 4], LEFT].tolist() == [3, 3]  # half of 3 / (1/2)
+
+
+def runs_of(count):
+    best = {"best": 1e4, "unit": 1e4}
+    counts = DefaultCounts(6, 2, lam=1.0, step_size=0.5, weight=100.0, runs=count, **best)
+    rngs = [np.random.default_rng([5, run]) for run in range(count)]
+    return run_counting(
+        RIVER, SampledChance(RIVER, 0.1, rngs), step_size=0.25, counts=counts, steps=100
+    )
+
+
+def test_a_run_does_not_depend_on_others():
+    one, three = runs_of(1), runs_of(3)
+    np.testing.assert_array_equal(one.q[0], three.q[0])
+    assert one.returns[0] == three.returns[0]
+    assert (three.visits.sum(axis=(1, 2)) == 100).all()
+    assert (three.q[0] != three.q[1]).any()
+
+
+HALVING = 1 / np.log(2)
+"""With this lambda, a reward of -1 halves."""
+
+
+def step(state, next_state, reward=-1.0, *, action=0, next_action=0, ended=False):
+    whole = (np.array([number]) for number in (state, action))
+    after = (np.array([number]) for number in (next_state, next_action))
+    return CountedStep(*whole, np.array([reward]), *after, np.array([ended]))
+
+
+def default(states=2, actions=1, **options):
+    options = {"lam": HALVING, "step_size": 0.5, "weight": 3.0} | options
+    return DefaultCounts(states, actions, **options)
+
+
+def test_one_update_of_the_default_representation():
+    """Half of the way from (1, 0) to (1/2) ((1, 0) + (0, 1)) is (3/4, 1/4)."""
+    counts = default()
+    bonus = counts.update(step(0, 1))
+    assert counts.table[0].tolist() == [[0.75, 0.25], [0, 1]]
+    assert bonus == pytest.approx(3 * np.log(np.sqrt(0.75**2 + 0.25**2)))
+    # From there and its row (0, 1) to (1/2) (3/4, 1/4 + 1): to (3/8, 5/8), half of the way.
+    counts.update(step(1, 0))
+    np.testing.assert_allclose(counts.table[0, 1], [3 / 16, 13 / 16])
+
+
+def test_pairs_and_rewards_that_are_positive():
+    """Of two actions, the second of state 1 is pair 3. A reward of 6, of at most 10: (6 - 10)/4."""
+    counts = default(2, 2, best=10.0, unit=4.0)
+    counts.update(step(1, 0, reward=6.0, action=1, next_action=1))
+    assert counts.table[0, 3].tolist() == [0, 0.25, 0, 0.75]
+    with raises(ArgumentError, "best"):
+        counts.update(step(1, 0, reward=11.0))
+
+
+def test_it_tends_to_the_default_representation():
+    """Around a circle of three states with different costs."""
+    counts, reward = default(3), np.array([-1.0, -0.2, -2.0])
+    for k in range(300):
+        counts.update(step(k % 3, (k + 1) % 3, reward[k % 3]))
+    P = np.eye(3)[[1, 2, 0]]
+    np.testing.assert_allclose(counts.table[0], np.linalg.inv(np.diag(2**-reward) - P))
+
+
+def test_two_updates_of_the_successor_representation():
+    """(0, 0) goes half of the way to (1, 0); then (0, 0) half of the way to (1/4, 1)."""
+    counts = SuccessorCounts(2, discount=0.5, step_size=0.5, weight=3.0)
+    assert counts.update(step(0, 1)) == pytest.approx(3 / 0.5)
+    assert counts.update(step(1, 0)) == pytest.approx(3 / 0.625)
+    assert counts.table[0].tolist() == [[0.5, 0], [0.125, 0.5]]
+    assert counts.update(step(1, 0, ended=True)) == pytest.approx(3 / 0.8125)
+
+
+def test_errors():
+    chance = SampledChance(RIVER, 0.1, [np.random.default_rng(0)])
+    wrong = SuccessorCounts(6, discount=0.5, step_size=0.5, weight=1.0, runs=2)
+    with raises(ArgumentError, "counts"):
+        run_counting(RIVER, chance, step_size=0.1, counts=wrong)
+    with raises(ArgumentError, "target"):
+        run_counting(RIVER, chance, step_size=0.1, target="expected")
+    huge = SuccessorCounts(6, discount=0.5, step_size=0.5, weight=np.inf)
+    with raises(NumericalError):
+        run_counting(RIVER, chance, step_size=0.1, counts=huge, steps=3)
+    for name, value in {"lam": 0.0, "unit": -1.0, "step_size": 2.0}.items():
+        with raises(ArgumentError, name):
+            default(**{name: value})

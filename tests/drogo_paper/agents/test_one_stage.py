@@ -1,0 +1,59 @@
+"""One stage: the map and the policy from the same steps."""
+
+import numpy as np
+import pytest
+
+from drogo import GridWorld
+from drogo.errors import ArgumentError
+from drogo_paper.agents import one_stage, q_learning
+from raising import raises
+
+LAM = 20.0
+SMALL = "step-limit: 30\n\n######\n#S..G#\n#.x..#\n######"
+
+
+def run(world, **options):
+    runs = options.pop("runs", 3)
+    return one_stage(
+        world.mdp, weight=np.full(runs, 0.5), step_size=np.full(runs, 1.0), seed=np.arange(runs),
+        step_limit=world.step_limit, low_reward=world.low_reward, every=50, **options,
+    )  # fmt: skip
+
+
+@pytest.mark.slow
+def test_without_a_map_and_a_replay_it_is_q_learning():
+    world = GridWorld.parse(SMALL)
+    plain = q_learning(
+        world.mdp, potential=np.zeros((3, world.mdp.n_states)), weight=np.zeros(3),
+        step_size=np.ones(3), seed=np.arange(3), step_limit=world.step_limit, steps=1000, every=50,
+        low_reward=world.low_reward,
+    )  # fmt: skip
+    ours = run(world, map="none", sweeps=0, steps=1000)
+    assert np.array_equal(ours.q, plain.q)
+    assert np.array_equal(ours.returns, plain.returns)
+    assert np.array_equal(ours.low_reward_visits, plain.low_reward_visits)
+
+
+@pytest.mark.parametrize("how", ["solve", "backups"])
+def test_a_map_of_its_own_steps_finds_the_best_return_and_becomes_the_column(how):
+    world = GridWorld.parse(SMALL)
+    runs = run(world, map=how, steps=1500, sweeps=5)
+    assert np.isfinite(runs.steps_to_optimal).all()
+    assert (runs.tried[:, -1] > 0.9).all()
+    everything = runs.tried[:, -1] == 1
+    assert everything.any()
+    assert (runs.cosine[everything, -1] > 0.9999).all()
+
+
+@pytest.mark.parametrize("how", ["solve", "backups"])
+def test_without_optimism_there_is_no_map_before_a_terminal_state(how):
+    runs = run(GridWorld.load("four-rooms"), map=how, optimism=None, steps=100, keep_maps=True)
+    assert not runs.solved.any()
+    assert np.nanmax(np.abs(runs.maps)) == 0
+
+
+def test_what_cannot_be_done_is_an_error():
+    world = GridWorld.parse(SMALL)
+    for name, value in {"map": "magic", "map_every": 7, "lam": 0.0, "sweeps": -1}.items():
+        with raises(ArgumentError, name):
+            run(world, steps=100, **{name: value})

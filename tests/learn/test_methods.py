@@ -1,0 +1,202 @@
+"""The losses of all methods: numbers worked out by hand, and the paper's means by enumeration."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import drogo
+from drogo import ALLO, GDO, GGDO, Column, Drogo, LogGDO, NaturalGDO, Regression, Spectrum
+from drogo.learn import Objective, Sample
+from random_mdps import random_mdp
+
+LN2 = float(np.log(2.0))
+PLAIN = Drogo(cap=np.inf, scaled=False, action_values=False)
+NATURAL = NaturalGDO(cap=np.inf, scaled=False, penalty=0.5)
+COLUMN = Column(1.0)
+
+
+def a_sample(objective, cost=3.0, moment=4.0, terminated=False, extra=None):
+    numbers = (objective.extra(extra), objective.scale, objective.ceiling)
+    log_cost, moment = jnp.log(jnp.float32(cost)), jnp.asarray(moment, jnp.float32)
+    return Sample(objective.problem, log_cost, jnp.asarray(terminated), moment, *numbers)
+
+
+def value_and_slopes(method, v, v_next, problem=COLUMN, ceiling=np.inf, **sample):
+    objective = Objective(problem, method, ceiling=ceiling)
+    given, loss = a_sample(objective, **sample), objective.method.loss
+    both = (jnp.asarray(v, jnp.float32), jnp.asarray(v_next, jnp.float32))
+    slopes = jax.grad(lambda a, b: loss(a, b, given), argnums=(0, 1))(*both)
+    return float(loss(*both, given)), *(np.asarray(part).tolist() for part in slopes)
+
+
+@pytest.mark.parametrize(
+    ("method", "v", "v_next", "expected"),
+    [
+        # u = 2, u' = 1: 1/2 + 3*4 + 0.5*(4-1)*(4-1) = 17; d/du = 1 + 12 + 0.5*4*3 = 19; d/du' = -1.
+        (GDO(penalty=0.5), 2.0, 1.0, (17.0, 19.0, -1.0)),
+        # The same point in logs: the same value, slopes times u and u'.
+        (LogGDO(penalty=0.5), LN2, 0.0, (17.0, 38.0, -1.0)),
+        # [3 - exp(0 - ln 2) + 0.5 (4 - 1)] = 4 is the slope; the value is 4 ln 2; s' gets nothing.
+        (NATURAL, LN2, 0.0, (4 * LN2, 4.0, 0.0)),
+        # Divided by the cost of 3.
+        (NaturalGDO(cap=np.inf, penalty=0.5), LN2, 0.0, (4 / 3 * LN2, 4 / 3, 0.0)),
+        # [3 - exp(ln 2 - 0)] = 1 is the slope at v = 0, v' = ln 2; divided by the cost it is 1/3.
+        (PLAIN, 0.0, LN2, (0.0, 1.0, 0.0)),
+        (Drogo(cap=np.inf), 0.0, LN2, (0.0, 1 / 3, 0.0)),
+        # Half of the square of 5 - 3.
+        (Regression(), 5.0, 3.0, (2.0, 2.0, -2.0)),
+    ],
+)
+def test_one_vector_by_hand(method, v, v_next, expected):
+    assert value_and_slopes(method, v, v_next) == pytest.approx(expected, rel=1e-5, abs=1e-6)
+
+
+def test_cap_and_ceiling():
+    """A cap of ln 2 turns exp(5) into 2, a ceiling of 0 turns v(s') = 5 into 0. At a terminal state
+    the cap is at least 20, or the problem's own, and there is no ceiling."""
+    capped = Drogo(cap=LN2, scaled=False)
+    over = {"terminated": True}
+    assert value_and_slopes(capped, 0.0, 5.0)[1] == pytest.approx(1.0)
+    assert value_and_slopes(PLAIN, 0.0, 5.0, ceiling=0.0)[1] == pytest.approx(2.0)
+    assert value_and_slopes(capped, -5.0, 0.0, **over)[1] == pytest.approx(3 - np.exp(5), rel=1e-5)
+    assert value_and_slopes(capped, 0.0, 30.0, **over)[1] == pytest.approx(3 - np.exp(20.0))
+    above = value_and_slopes(PLAIN, 0.0, LN2, **over, ceiling=0.0)[1]
+    assert above == pytest.approx(1.0, rel=1e-5)
+    natural = NaturalGDO(cap=LN2, scaled=False, penalty=0.5)
+    assert value_and_slopes(natural, 0.0, 5.0)[1] == pytest.approx(2.5)
+
+
+def test_terminal_states_have_their_own_value():
+    """Anchored methods take terminal_reward / lam; penalised ones leave the output alone."""
+    arguments = (jnp.array([9.0, 9.0]), jnp.array([True, False]), jnp.array([-6.0, -6.0]))
+    assert np.allclose(Objective(Column(2.0), PLAIN).next_output(*arguments), [-3.0, 9.0])
+    assert np.allclose(Objective(Column(2.0), NATURAL).next_output(*arguments), [9.0, 9.0])
+
+
+def test_outputs_stand_for_values():
+    """e, log e, and the constant that gives e unit norm: |(3, -4)| = 5. A scale of 3 makes v = 3
+    out of an output of 1."""
+    out = jnp.array([3.0, -4.0])
+    linear, natural = (Objective(Column(), method) for method in (GDO(), NATURAL))
+    assert np.allclose(linear.log_e(out), np.log([3.0, 4.0]))
+    assert np.allclose(linear.entry(out), out)
+    assert float(linear.log_scale(linear.log_e(out))) == pytest.approx(np.log(5.0))
+    assert float(linear.moment(out, jnp.array([0.75, 0.25]))) == pytest.approx(0.75 * 9 + 0.25 * 16)
+    assert np.allclose(natural.entry(jnp.log(jnp.array([3.0, 4.0]))), [3.0, 4.0])
+    assert float(Objective(Column(), PLAIN).log_scale(out)) == 0.0
+    scaled = Objective(Column(), PLAIN, scale=3.0)
+    assert scaled.log_e(jnp.ones(1)) == scaled.at_action(jnp.ones(1), None) == pytest.approx([3.0])
+
+
+def test_action_values_by_hand():
+    """Outputs ln 2 and ln 6 are v = ln 8. For the second action, taken half of the time by the
+    default policy, with v' = ln 3 and a cost of 2: [2 / 0.5 - exp(ln 3 - ln 6)] = 3.5."""
+    method, outputs = Drogo(cap=np.inf, scaled=False, action_values=True), jnp.array([[2.0, 6.0]])
+    objective, outputs = Objective(Column(), method), jnp.log(outputs)
+    assert objective.log_e(outputs) == pytest.approx([np.log(8)], rel=1e-6)
+    assert objective.entry(outputs) == pytest.approx([8.0], rel=1e-6)
+    taken = objective.at_action(outputs, jnp.array([1]))
+    assert taken == pytest.approx([np.log(6)], rel=1e-6)
+    slope = value_and_slopes(method, taken[0], np.log(3.0), cost=2.0 / 0.5)[1]
+    assert slope == pytest.approx(3.5, rel=1e-5)
+
+
+def test_the_gain_of_a_task_that_never_ends_by_hand():
+    """With k = 2 * 0.25, -r/lam = 0.3 and v(s') - v(s) = 0.5 the bracket is, divided by
+    exp(k - r/lam), 1 - exp(0.5 - 0.8) = 0.2591818; a mean of 0.7 adds to the slope of v alone."""
+    objective = Objective(drogo.Continuing(1.0), Drogo(cap=np.inf), extra_scale=2.0)
+
+    def loss(v, raw):
+        sample = a_sample(objective, np.exp(0.3), 0.7, extra=raw)
+        return objective.method.loss(v, jnp.float32(1.5), sample)
+
+    slopes = jax.grad(loss, argnums=(0, 1))(jnp.float32(1.0), jnp.float32(0.25))
+    assert slopes == pytest.approx((0.2591818 + 0.7, 2 * 0.2591818), abs=1e-6)
+    assert objective.needs_moment
+    assert float(objective.moment(jnp.array([1.0, 3.0]), jnp.array([0.25, 0.75]))) == 2.5
+
+
+# Several vectors: u = (1, -2) at s and (3, 0.5) at s', with a penalty of 2.
+
+U, NEXT = jnp.array([1.0, -2.0]), jnp.array([3.0, 0.5])
+PRODUCTS = [[1.5, 0.25], [0.25, 0.5]]
+
+
+@pytest.mark.parametrize(
+    ("matrix", "bounded", "expected"),
+    [
+        ("laplacian", False, [2.0, 3.125]),  # (1 - 3)^2 / 2 and (-2 - 0.5)^2 / 2
+        ("default", False, [3.0 - 3.0, 12.0 + 1.0]),  # cost u^2 - u u'
+        ("successor", False, [1.0 - 2.7, 4.0 + 0.9]),  # u^2 - discount u u'
+        # The differences take the place of u^2 - u u'.
+        ("default", True, [2.0 + 2.0, 8.0 + 3.125]),
+        ("successor", True, [0.1 * 1 + 0.9 * 2.0, 0.1 * 4 + 0.9 * 3.125]),
+    ],
+)
+def test_energies_by_hand(matrix, bounded, expected):
+    problem = Spectrum(2, matrix=matrix, discount=0.9, lam=2.0, bounded=bounded)
+    objective = Objective(problem, GDO(penalty=2.0))
+    assert np.allclose(a_sample(objective).energy(U, NEXT), expected, atol=1e-6)
+    if matrix == "successor":  # a terminal state has a zero row
+        assert np.allclose(a_sample(objective, terminated=True).energy(U, NEXT), [1.0, 4.0])
+
+
+def test_several_vectors_by_hand():
+    """<u, u> - 1 is [[0, -2], [-2, 3]] here, and [[0.5, 0.25], [0.25, -0.5]] in the other batch. In
+    `GGDO` the first vector alone counts twice, and everything with the second one once, of two."""
+    given, penalty = {"problem": Spectrum(2), "moment": PRODUCTS}, 2 * (-2) * 0.25 + 3 * (-0.5)
+    loss = value_and_slopes(GDO(penalty=2.0), U, NEXT, **given)[0]
+    assert loss == pytest.approx(5.125 + 2 * penalty)
+    loss = value_and_slopes(GGDO(penalty=2.0), U, NEXT, **given)[0]
+    assert loss == pytest.approx((2.0 + (2.0 + 3.125)) / 2 + penalty)
+
+
+def test_allo_by_hand():
+    """2 (u - u')/2 + sum_{j <= i} (m_ij + 2 b excess_ij) u_j, with b = 2."""
+    objective = Objective(Spectrum(2), ALLO(penalty=2.0))
+
+    def loss(u, raw):
+        return objective.method.loss(u, NEXT, a_sample(objective, moment=PRODUCTS, extra=raw))
+
+    multipliers = jnp.array([[0.1, 9.0], [0.2, -0.3]])
+    slopes, climb = jax.grad(loss, argnums=(0, 1))(U, multipliers)
+    pull = [[0.1 + 4 * 0.5, 0.0], [0.2 + 4 * 0.25, -0.3 - 4 * 0.5]]
+    expected = [-2.0 + pull[0][0], -2.5 + pull[1][0] - 2 * pull[1][1]]
+    assert slopes == pytest.approx(expected, abs=1e-6)
+    assert np.allclose(climb, [[-0.5, 0.0], [-0.25, 0.5]])  # minus the excess, where j <= i
+    assert objective.method.extra(objective.problem).shape == (2, 2)
+
+
+# The paper's means: over s uniform, s' ~ P(s, .) and s'' uniform, with absorbing terminal states.
+
+LAM, PENALTY, NORM = 5.0, 0.7, 0.4
+MDP = random_mdp(5, 7)
+V = np.random.default_rng(0).normal(size=7).astype(np.float32)
+P = MDP.P.toarray()
+P[MDP.terminal, MDP.terminal] = 1.0
+R = np.exp(-np.where(MDP.terminal, -0.001, MDP.reward) / LAM)
+
+
+@pytest.mark.parametrize("kind", [NaturalGDO, GDO, LogGDO])
+def test_mean_gradients(kind):
+    """That of `NaturalGDO` is proposition 3.7: R - exp(-v) (P u) + b (mean u^2 - c), with P for P~
+    (the paper's own approximation: it samples forwards). Those of the others are the gradients of
+    1/2 E(u - u')^2 + E R u^2 + b (E u^2 - c)^2: the moment is differentiated as well, which supplies
+    the factor 2. In logs they have another factor u, which the natural gradient removes."""
+    plain = {"cap": np.inf, "scaled": False} if kind is NaturalGDO else {}
+    objective = Objective(Column(LAM), kind(penalty=PENALTY, target_norm=NORM, **plain))
+    s, t = np.nonzero(P)
+    weight, log_cost = (jnp.asarray(part, jnp.float32) for part in (P[s, t] / 7, np.log(R[s])))
+    u = np.exp(V)
+
+    def loss(out):
+        moment = objective.moment(out, jnp.full(7, 1 / 7, jnp.float32))
+        rest = (log_cost, jnp.zeros(len(s), bool), moment, None)
+        return weight @ objective.losses(out[s], out[t], *rest)
+
+    gradient = 7 * np.asarray(jax.grad(loss)(jnp.asarray(u if kind is GDO else V, jnp.float32)))
+    gaps, excess = P * (u[:, None] - u[None, :]), PENALTY * ((u**2).mean() - NORM)
+    of_u = gaps.sum(axis=1) - gaps.sum(axis=0) + 2 * R * u + 4 * excess * u
+    expected = {NaturalGDO: R - (P @ u) / u + excess, GDO: of_u, LogGDO: u * of_u}[kind]
+    assert gradient == pytest.approx(expected, rel=1e-4, abs=1e-5)

@@ -1,0 +1,244 @@
+"""Solutions and checkpoints as files: written whole, read with suspicion, resumed to the same bits."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import optax
+import pytest
+
+from drogo import (
+    ALLO,
+    Column,
+    Continuing,
+    Drogo,
+    Goals,
+    NaturalGDO,
+    Paper,
+    Regression,
+    Spectrum,
+    exact,
+    fit,
+    load,
+    solve,
+)
+from drogo.errors import AlreadyExists, ArgumentError, BadCheckpoint, DamagedFile, MissingFile
+from drogo.files import write_arrays
+from drogo.learn import Optimiser, PairMLP, Quasimetric
+from learn.killed_fit import ARGUMENTS
+from raising import raises
+from small_data import CHAIN, ROOM, SLOW, SMALL, WORLD, data_of, ring
+
+TINY = Quasimetric(16, 1, components=4, length=4)
+LEARNED = {
+    "column": (ROOM, Column(), Regression(), SMALL),
+    "action values": (ROOM, Column(2.0), Drogo(action_values=True), SMALL),
+    "natural": (ROOM, Column(), NaturalGDO(), SMALL),
+    "goals": (ROOM, Goals(), Regression(), TINY),
+    "goals by action": (ROOM, Goals(), Drogo(action_values=True), PairMLP(16, 1)),
+    "spectrum": (ROOM, Spectrum(2), ALLO(), SMALL),
+    "continuing": (None, Continuing(2.0, reference=3), Regression(), None),
+    "gain": (None, Continuing(2.0), Drogo(), None),
+}
+EXACT = ("column", "goals", "spectrum", "continuing")
+
+
+@cache
+def solution_of(name):
+    world, problem, method, network = LEARNED[name.removeprefix("exact ")]
+    data = ring()[0] if world is None else data_of(world, "coordinates", 1500)
+    if name.startswith("exact"):
+        return solve(data, problem)
+    return fit(data, problem, replace(method, updates=6), network=network, seeds=2)
+
+
+def values_of(solution):
+    shown = solution.observations
+    if solution.learner is None and isinstance(solution.problem, Spectrum):
+        return solution.v
+    return solution(shown, shown[3]) if isinstance(solution.problem, Goals) else solution(shown)
+
+
+@pytest.mark.parametrize("name", [*LEARNED, *(f"exact {name}" for name in EXACT)])
+def test_a_solution_survives_a_file(name, tmp_path):
+    solution, path = solution_of(name), tmp_path / "deep" / "solution.npz"
+    solution.save(path)
+    again = load(path)
+    assert repr(again) == repr(solution)
+    assert np.array_equal(values_of(again), values_of(solution))
+    assert again.arrays.keys() == solution.arrays.keys()
+    for part in ("arrays", "history"):
+        for key, before in getattr(solution, part).items():
+            assert np.array_equal(getattr(again, part)[key], before, equal_nan=True), key
+    for field in ("seeds", "status", "diverged_at", "notes", "provenance", "updates", "network"):
+        assert getattr(again, field) == getattr(solution, field), field
+    assert (again.optimiser, again.method) == (solution.optimiser, solution.method)
+    assert type(again.problem) is type(solution.problem)
+    with zipfile.ZipFile(path) as archive:  # arrays of numbers, and no Python objects
+        assert all(b"pickle" not in archive.read(entry) for entry in archive.namelist())
+    with np.load(path, allow_pickle=False) as stored:
+        assert {stored[entry].dtype.kind for entry in stored} <= set("biuf")
+    with raises(AlreadyExists):
+        solution.save(path)
+    solution.save(path, overwrite=True)
+
+
+def test_a_solution_in_double_precision_is_loaded(tmp_path):
+    solution = solution_of("column")
+    solution.save(tmp_path / "fit.npz")
+    with np.load(tmp_path / "fit.npz") as stored:
+        wide = {
+            name: part.astype(np.float64) if part.dtype == np.float32 and "state" in name else part
+            for name, part in stored.items()
+        }
+    np.savez_compressed(tmp_path / "wide.npz", **wide)
+    assert any(part.dtype == np.float64 for name, part in wide.items() if "params" in name)
+    assert np.array_equal(values_of(load(tmp_path / "wide.npz")), values_of(solution))
+
+
+DAMAGED = [
+    *(("column", change) for change in (
+        {"status": ["great", "max_updates"]}, {"status": ["converged"]}, {"seeds": [-7, 1]},
+        {"seeds": "01"}, {"diverged_at": ["x", None]}, {"provenance": {"n_actions": -1}},
+        {"provenance": None}, {"notes": 3}, {"method": 7}, {"problem": None}, {"network": None},
+        {"v": np.zeros((2, 99))}, {"v": np.full((2, 14), np.nan)}, {"mean_step": np.zeros(7)},
+        {"terminal_states": np.zeros(1)}, {"terminal_states": np.array([99])},
+        {"terminal_rewards": np.zeros(3)}, {"error": np.zeros(3)}, {"scales/scale": np.zeros(3)},
+        {"scales/scale": np.asarray(np.nan)}, {"scales/scale": None}, {"observations": None},
+        {"history/loss": np.zeros((3, 2))},
+    )),
+    *(("goals", change) for change in (
+        {"goals": np.full(14, 10**6)}, {"goals": np.zeros(14)}, {"v": np.zeros((1, 14, 14))},
+        {"neighbours": np.full((1, 2), -1)}, {"step_next_state": np.full(52, 99)},
+        {"step_action": np.full(52, 4)}, {"step_action": np.full(52, -1)},
+        {"step_log_gain": np.zeros(3)}, {"state/.params.mixing": np.zeros(5, np.float32)},
+    )),
+    *(("spectrum", {name: np.nan}) for name in ("v", "mixing", "energy", "products")),
+    ("spectrum", {"neighbours": np.full((1, 2), 99)}), ("spectrum", {"overlap": np.zeros(5)}),
+    ("continuing", {"gain": np.zeros(3)}), ("continuing", {"log_eigenvalue": np.full(2, np.nan)}),
+    ("continuing", {"reference": np.zeros(2, int)}), ("continuing", {"inputs/states": np.arange(3)}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "changes"), DAMAGED, ids=lambda part: str(part)[:40])
+def test_parts_that_do_not_belong_together(name, changes, tmp_path):
+    path = tmp_path / "fit.npz"
+    solution_of(name).save(path)
+    with np.load(path) as stored:
+        arrays = {entry: part for entry, part in stored.items() if entry != "settings"}
+        settings = json.loads(bytes(stored["settings"]))
+    for entry, value in changes.items():
+        if entry in arrays and value is None:
+            del arrays[entry]
+        elif entry in arrays or isinstance(value, np.ndarray):
+            assert entry in arrays, sorted(arrays)
+            arrays[entry] = value * arrays[entry] if isinstance(value, float) else value
+        else:
+            settings[entry] = value
+    write_arrays(path, "solution", arrays, settings, overwrite=True)
+    with raises(DamagedFile) as caught:
+        load(path)
+    assert str(path) in str(caught.value)
+
+
+def test_other_files(tmp_path):
+    with raises(MissingFile):
+        load(tmp_path / "none.npz")
+    data_of(CHAIN).save(tmp_path / "data.npz")
+    with raises(DamagedFile):
+        load(tmp_path / "data.npz")
+    solution_of("column").save(tmp_path / "fit.npz")
+    whole = (tmp_path / "fit.npz").read_bytes()
+    for k, content in enumerate((whole[: len(whole) // 2], b"", b"text", whole[:-200])):
+        (tmp_path / f"{k}.npz").write_bytes(content)
+        with raises(DamagedFile):
+            load(tmp_path / f"{k}.npz")
+
+
+def test_parts_that_are_given_again_must_agree(tmp_path):
+    solution_of("column").save(tmp_path / "fit.npz")
+    for part in (
+        {"problem": Column(3.0)},
+        {"method": Drogo()},
+        {"network": replace(SMALL, width=8)},
+    ):
+        with raises(ArgumentError, next(iter(part))):
+            load(tmp_path / "fit.npz", **part)
+    with raises(ArgumentError, "optimiser"):
+        load(tmp_path / "fit.npz", optimiser=optax.sgd(0.1))
+    assert load(tmp_path / "fit.npz", problem=Column(), network=SMALL).seeds == (0, 1)
+
+
+# Checkpoints
+
+
+@pytest.mark.parametrize("kind", [Drogo, Paper])
+def test_interrupted_and_resumed(tmp_path, kind):
+    data = data_of(WORLD, "coordinates")
+    truth = {"column": exact.log_column(WORLD.mdp, 20.0)}
+    settings = {"network": SMALL, "optimiser": SLOW, "seeds": 2, "truth": truth}
+    method = kind(updates=80, batch_size=500)
+    whole = fit(data, Column(), method, **settings)
+    path = tmp_path / "checkpoint.npz"
+
+    def stop(report):
+        if report.update >= 40:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fit(data, Column(), method, checkpoint=path, callbacks=[stop], **settings)
+    resumed = fit(data, Column(), method, checkpoint=path, **settings)
+    assert np.array_equal(resumed.v, whole.v)
+    for name, values in whole.history.items():
+        assert np.array_equal(resumed.history[name], values, equal_nan=True), name
+    for other in (
+        {"optimiser": replace(SLOW, step_size=2e-3)}, {"problem": Column(3.0)},
+        {"method": replace(method, cap=4.0)}, {"seeds": 1}, {"truth": None},
+        {"network": replace(SMALL, width=8)}, {"data": data_of(WORLD, "coordinates", 3000)},
+    ):  # fmt: skip
+        given = {"data": data, "problem": Column(), "method": method, **settings, **other}
+        with raises(BadCheckpoint):
+            fit(checkpoint=path, **given)
+    path.write_bytes(path.read_bytes()[:-100])
+    with raises(BadCheckpoint):
+        fit(data, Column(), method, checkpoint=path, **settings)
+
+
+def test_a_checkpoint_knows_the_numbers_of_a_users_optimiser(tmp_path):
+    path, method = tmp_path / "checkpoint.npz", Drogo(updates=5)
+    fit(data_of(CHAIN), Column(), method, optimiser=optax.adam(1e-3), checkpoint=path)
+    with raises(BadCheckpoint):
+        fit(data_of(CHAIN), Column(), method, optimiser=optax.adam(1e-2), checkpoint=path)
+    with raises(BadCheckpoint):
+        fit(data_of(CHAIN), Column(), method, optimiser=Optimiser(), checkpoint=path)
+    again = fit(data_of(CHAIN), Column(), method, optimiser=optax.adam(1e-3), checkpoint=path)
+    assert again.updates == 5
+
+
+def test_killed_and_resumed(tmp_path):
+    """SIGKILL in the middle; the next fit ends where an undisturbed one does."""
+    checkpoint = tmp_path / "checkpoint.npz"
+    script = str(Path(__file__).parent / "killed_fit.py")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    process = subprocess.Popen(
+        [sys.executable, script, str(checkpoint)], stdout=subprocess.PIPE, env=environment
+    )
+    deadline = time.monotonic() + 120
+    while not checkpoint.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    os.kill(process.pid, signal.SIGKILL)
+    printed, _ = process.communicate()
+    assert checkpoint.exists()
+    assert printed == b""
+    left = []
+    resumed = fit(data_of(WORLD), **ARGUMENTS, checkpoint=checkpoint, callbacks=[left.append])
+    assert left[0].update > 0
+    assert np.array_equal(resumed.v, fit(data_of(WORLD), **ARGUMENTS).v)

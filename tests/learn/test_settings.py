@@ -1,0 +1,198 @@
+"""Problems, methods, networks and optimisers: checked when they are made, and plain JSON in files."""
+
+import json
+import math
+from dataclasses import fields
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+
+from drogo import (
+    ALLO,
+    GDO,
+    GGDO,
+    Column,
+    Continuing,
+    Drogo,
+    Goals,
+    LogGDO,
+    NaturalGDO,
+    Paper,
+    Regression,
+    Spectrum,
+)
+from drogo.errors import ArgumentError, ArgumentTypeError, DamagedFile
+from drogo.learn import (
+    CNN,
+    MLP,
+    AbstractMethod,
+    AbstractProblem,
+    Optimiser,
+    PairMLP,
+    Quasimetric,
+    Table,
+)
+from drogo.learn.architectures import AbstractArchitecture
+from drogo.learn.settings import as_json, from_json, grid_of
+from raising import raises
+
+POSITIVE = st.floats(1e-3, 1e6)
+SHARE, FLAG = st.floats(0.0, 0.99), st.booleans()
+WHOLE = st.integers(1, 1000)
+POLICY = st.none() | st.lists(POSITIVE, min_size=2, max_size=4)
+CAP = st.just(math.inf) | st.just("auto") | POSITIVE
+PROBLEM = {"lam": POSITIVE, "default_policy": POLICY, "tolerance": POSITIVE}
+METHOD = {
+    "updates": st.none() | WHOLE, "batch_size": st.none() | st.just("all") | WHOLE,
+    "weigh_actions": FLAG, "stop_early": FLAG,
+}  # fmt: skip
+ACTIONS = METHOD | {"action_values": st.none() | FLAG}
+DROGO = ACTIONS | {
+    "cap": CAP, "scaled": FLAG, "emphasis": st.none() | POSITIVE, "terminal_fraction": st.none() | SHARE,
+    "target_rate": st.none() | st.floats(0.01, 1.0),
+}  # fmt: skip
+PENALISED = METHOD | {"penalty": st.none() | POSITIVE, "target_norm": POSITIVE, "delta": POSITIVE}
+LAYERS = {"width": WHOLE, "depth": WHOLE}
+FOURIER = LAYERS | {"frequencies": st.integers(0, 99)}
+KINDS = {
+    Column: PROBLEM,
+    Goals: PROBLEM | {"radius": st.none() | POSITIVE, "most_goals": WHOLE, "near": SHARE},
+    Continuing: PROBLEM | {"reference": st.none() | st.lists(POSITIVE, min_size=1, max_size=3)},
+    Spectrum: PROBLEM | {
+        "vectors": WHOLE, "discount": st.floats(0.01, 0.99), "bounded": st.none() | FLAG,
+        "matrix": st.sampled_from(["laplacian", "successor", "default"]),
+    },
+    Drogo: DROGO, Paper: DROGO, Regression: ACTIONS, GDO: PENALISED, GGDO: PENALISED,
+    ALLO: PENALISED, LogGDO: PENALISED,
+    NaturalGDO: PENALISED | {"cap": CAP, "scaled": FLAG, "emphasis": st.none() | POSITIVE},
+    Table: {}, CNN: LAYERS, MLP: FOURIER | {"leak": SHARE, "normalise": FLAG},
+    PairMLP: FOURIER | {"negative": st.none() | FLAG},
+    Quasimetric: FOURIER | {"components": WHOLE, "length": WHOLE},
+    Optimiser: {
+        "name": st.sampled_from(["adam", "rmsprop"]), "step_size": POSITIVE, "clip_norm": POSITIVE,
+        "schedule": st.sampled_from(["constant", "cosine"]),
+    },
+}  # fmt: skip
+BASES = (AbstractProblem, AbstractMethod, AbstractArchitecture, Optimiser)
+
+
+def base_of(kind):
+    return next(base for base in BASES if issubclass(kind, base))
+
+
+def test_every_field_of_every_kind_is_tried():
+    for kind, strategies in KINDS.items():
+        assert {field.name for field in fields(kind)} - set(strategies) <= {"reached", "centred"}
+    public = {
+        kind
+        for base in BASES
+        for kind in base.__subclasses__()
+        if kind.__module__.startswith("drogo.")
+    }
+    concrete = {kind for kind in public if not kind.__name__.startswith(("Abstract", "Custom"))}
+    assert concrete <= set(KINDS)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(data=st.data())
+def test_settings_survive_json(kind, data):
+    values = data.draw(st.fixed_dictionaries({}, optional=KINDS[kind]))
+    given_settings = kind(**values)
+    stored = json.loads(json.dumps(as_json(given_settings), allow_nan=False))
+    again = from_json(base_of(kind), stored, None, "part")
+    assert type(again) is kind
+    for field in fields(kind):
+        before, after = (getattr(part, field.name) for part in (given_settings, again))
+        assert np.array_equal(before, after) if before is not None else after is None
+    assert as_json(again) == as_json(given_settings)
+    assert from_json(base_of(kind), stored, given_settings, "part") is not None
+
+
+def test_settings_that_were_resolved_are_given_again_without_them():
+    """What `fit` resolved is in the file; what the user set must agree."""
+    resolved = Drogo(updates=7, batch_size="all", cap=2.5, emphasis=0.5, target_rate=1.0,
+                     terminal_fraction=0.0, action_values=False)  # fmt: skip
+    stored = as_json(resolved)
+    assert from_json(AbstractMethod, stored, Drogo(updates=7), "method") == resolved
+    for other in (Drogo(updates=8), Drogo(cap=3.0), Regression()):
+        with raises(ArgumentError, "method"):
+            from_json(AbstractMethod, stored, other, "method")
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind"),
+    [
+        ({"class": "Unheard"}, ArgumentError),
+        ({"class": "os.system"}, ArgumentError),
+        ({"custom": "my.function"}, ArgumentError),
+        ({"default_policy": {"custom": "my.policy"}}, ArgumentError),
+        ({"surplus": 3}, DamagedFile),
+        ({"lam": -1.0}, DamagedFile),
+        ({"lam": "inf"}, DamagedFile),
+    ],
+)
+def test_stored_settings_are_not_believed(changes, kind):
+    with raises(kind):
+        from_json(AbstractProblem, as_json(Column()) | changes, None, "problem")
+    for wrong in (3, "Column", [1]):
+        with raises(DamagedFile):
+            from_json(AbstractProblem, wrong, None, "problem")
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    ("kind", "name", "wrong"),
+    [
+        *((Column, "lam", wrong) for wrong in (-1.0, 0, "20", 10**400, math.nan, 1e300, True, [], [1.0, 1])),
+        (Column, "tolerance", 0.0), (Column, "default_policy", "x"),
+        (Goals, "radius", -1.0), (Goals, "most_goals", 0), (Goals, "near", 1.5), (Goals, "reached", 3),
+        (Spectrum, "vectors", 0), (Spectrum, "matrix", "graph"), (Spectrum, "discount", 1.0),
+        *((Drogo, "updates", wrong) for wrong in (0, 2.5, 2**70)),
+        *((Drogo, "batch_size", wrong) for wrong in (0, "some")),
+        (Drogo, "weigh_actions", 3), (Drogo, "stop_early", "no"), (Drogo, "action_values", 2),
+        *((Drogo, "cap", wrong) for wrong in (-1.0, "none", math.nan)),
+        (Drogo, "scaled", 2), (Drogo, "emphasis", -1.0), (Drogo, "target_rate", 0.0),
+        (Drogo, "target_rate", 1.5), (Drogo, "terminal_fraction", 1.0),
+        (NaturalGDO, "emphasis", -1.0), (NaturalGDO, "cap", -1.0),
+        (GDO, "penalty", -1.0), (GDO, "target_norm", 0.0), (GDO, "delta", 0.0),
+        (Optimiser, "name", "sgd"), (Optimiser, "schedule", "linear"), (Optimiser, "step_size", 0.0),
+        (Optimiser, "clip_norm", -1.0),
+        (MLP, "width", True), (MLP, "width", 2**40), (MLP, "depth", 0), (MLP, "frequencies", -1),
+        (MLP, "leak", 1.0), (MLP, "normalise", 3),
+        (CNN, "width", 0), (PairMLP, "negative", 3), (Quasimetric, "components", 0),
+    ],
+)  # fmt: skip
+def test_wrong_fields(kind, name, wrong):
+    """A user has no type checker at run time, which would raise its own error here."""
+    with pytest.raises(ArgumentError) as caught:
+        kind(**{name: wrong})
+    assert type(caught.value) in (ArgumentError, ArgumentTypeError)
+    assert caught.value.argument == name
+
+
+def test_a_sweep_over_a_lam_that_a_matrix_does_not_have():
+    with raises(ArgumentError, "lam"):
+        Spectrum(2, lam=[1.0, 2.0])
+    assert len(grid_of(Spectrum(2, lam=[1.0, 2.0], matrix="default"), ALLO())) == 2
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_whole_numbers_beyond_those_of_numpy():
+    """They count as floats."""
+    problem = Column(lam=2**70)
+    assert (problem.lam, type(problem.lam)) == (2.0**70, float)
+    assert type(Drogo(cap=2**80).cap) is float
+    assert type(MLP(width=np.int64(7)).width) is int
+
+
+def test_the_paper_is_exactly_the_papers():
+    method = Paper()
+    assert (method.updates, method.batch_size, method.cap, method.scaled) == (
+        40_000,
+        2000,
+        math.inf,
+        False,
+    )
+    assert (method.weigh_actions, method.stop_early, method.action_values) == (False, False, False)
+    assert (method.emphasis, method.target_rate, method.terminal_fraction) == (0.0, 1.0, 0.0)

@@ -1,0 +1,237 @@
+"""`Column`: solved exactly, fitted to a network, values of actions, policies and potentials."""
+
+from dataclasses import replace
+
+import gymnasium
+import numpy as np
+import pytest
+
+import needs
+from drogo import MDP, Column, Drogo, NaturalGDO, Regression, collect, exact, fit, load, solve
+from drogo.errors import ArgumentError, DataError
+from drogo.learn import Optimiser
+from raising import raises
+from small_data import CHAIN, FAST, ROOM, SMALL, data_of, line, mostly_right, table_of, world_env
+
+EVERY = data_of(ROOM, "coordinates", 2000)
+
+
+def test_the_exact_solution_of_an_mdp_and_of_data():
+    truth = exact.log_column(ROOM.mdp, 20.0)
+    of_world, of_data = solve(ROOM.mdp, Column()), solve(EVERY, Column())
+    assert np.abs(of_world.v[0] - truth).max() < 1e-12
+    assert of_world.error[0] < 1e-9
+    assert np.abs(of_data.v[0] - truth).max() < 1e-9  # moves are certain, and all were seen
+    for solution in (of_world, of_data):
+        assert (solution.status, solution.seeds, solution.method) == (("converged",), (0,), None)
+        rows = solution.observations[[3, 0]]
+        assert np.array_equal(solution(rows), solution.v[:, [3, 0]])
+        step = np.abs(np.diff(truth[EVERY.neighbours], axis=1)).mean()
+        assert solution.mean_step == pytest.approx([step])
+        assert np.allclose(solution.potential()(solution.observations), truth / step)
+        assert np.allclose(solution.potential(normalised=False)(rows), truth[[3, 0]])
+        for view in (solution.value_fn, solution.policy, lambda: solution(rows + 7)):  # noqa: B023
+            with raises(ArgumentError):
+                view()
+    with raises(ArgumentError, "goal"):
+        of_data.potential(goal=rows[0])
+    with pytest.raises(AttributeError):
+        _ = of_data.eigenvalues
+    assert {"v", "terminal_states", "mean_step"} <= set(dir(of_data))
+
+
+@pytest.mark.parametrize("lam", [0.4, 20.0])
+@pytest.mark.parametrize("action_values", [False, True])
+def test_regression_is_right_at_every_lam(lam, action_values):
+    """Rewards of -20 at lam 0.4 make exp(-r/lam) = exp(50)."""
+    truth = exact.log_column(ROOM.mdp, lam)
+    method = Regression(action_values=action_values)
+    result = fit(EVERY, Column(lam), method, truth={"column": truth})
+    assert result.status == ("converged",)
+    assert np.abs(result.v[0] - truth).max() < max(0.1, 1e-3 * np.ptp(truth))
+    assert result.history["error"][-1] == pytest.approx(np.abs(result.v - truth).max(), abs=1e-9)
+    assert np.array_equal(result.error, result.history["error"][-1])
+    assert result.updates < result.method.updates  # it stopped when it was right
+
+
+@pytest.mark.parametrize(("reward", "lam"), [(-0.01, 20.0), (-1.0, 1000.0)])
+def test_a_map_that_is_shallower_than_the_tolerance_is_learned_too(reward, lam):
+    """A walk to the right: v = r/lam times the number of steps, and at most 0.004 deep."""
+    states = np.arange(4)
+    data = table_of(states, states + 1, reward, states == 3, copies=25)
+    result = fit(data, Column(lam))
+    assert result.status == ("converged",)
+    expected = reward / lam * np.arange(4, -1, -1)
+    assert np.abs(result.v[0] - expected).max() <= 0.05 * np.ptp(expected)
+    assert fit(data, Column(lam), Regression(updates=1)).status == ("max_updates",)
+
+
+def test_at_an_enormous_lam_nothing_is_learned_and_nothing_claimed():
+    truth = {"column": exact.log_column(ROOM.mdp, 1e30)}
+    result = fit(data_of(ROOM, "state", 2000), Column(1e30), Regression(updates=5), truth=truth)
+    assert result.status == ("max_updates",)
+    assert np.abs(result.history["cosine_column"]).max() <= 1 + 1e-12
+
+
+@pytest.mark.parametrize("method", [Regression(updates=3), Drogo(updates=3)])
+def test_a_map_that_is_off_by_more_than_the_tolerance_has_not_converged(method):
+    result = fit(EVERY, Column(), method, network=SMALL)
+    assert result.status == ("max_updates",)
+    assert result.history["error"][-1] > 0.1
+    assert len(result.diagnosis()) == 1
+
+
+def test_states_that_lead_nowhere_are_not_verified():
+    """States 2 and 3 only lead to each other: no data show their values."""
+    data = table_of([0, 1, 2, 3], [1, 4, 3, 2], -1.0, [False, True, False, False])
+    result = fit(data, Column(2.0))
+    assert result.v[0, [0, 1, 4]] == pytest.approx([-1.0, -0.5, 0.0], abs=0.02)
+    assert result.status == ("unverified",)
+    assert len(result.diagnosis()) == 1
+
+
+def test_continuous_states_are_not_verified():
+    method = Drogo(updates=400, batch_size=200, action_values=True)
+    result = fit(line(2000), Column(), method, network=SMALL)
+    assert result.status[0] in ("unverified", "max_updates")
+    assert np.isinf(result.error).all()
+    high, low = result(np.array([[0.8], [0.2]], dtype=np.float32))[0]
+    assert high > low
+
+
+def test_action_values_learn_from_another_policy():
+    """By bootstrapping, on data of which 70 % go right: to the exact column of the world."""
+    data = data_of(ROOM, "state", 4000, mostly_right)
+    result = fit(data, Column(), Drogo(updates=6000, action_values=True), optimiser=FAST)
+    assert result.status == ("converged",)
+    assert np.abs(result.v[0] - exact.log_column(ROOM.mdp, 20.0)).max() < 0.05
+
+
+# Policies
+
+
+@pytest.fixture(scope="module")
+def with_actions():
+    return fit(EVERY, Column(1.0), Regression(action_values=True), network=replace(SMALL, width=64))
+
+
+def test_the_policy_of_action_values(with_actions, tmp_path):
+    """It is d(a|s) exp(v(s')), normalised: the policy of the linearly solvable MDP."""
+    v = exact.log_column(ROOM.mdp, 1.0)
+    weights = np.exp(v[ROOM.next_state] - v[:, None])
+    optimal = weights / weights.sum(axis=1, keepdims=True)
+    with_actions.save(tmp_path / "fit.npz")
+    policy, table = load(tmp_path / "fit.npz").policy(), EVERY.observations
+    probabilities = policy.probabilities(table)
+    assert np.abs(probabilities - optimal)[~ROOM.terminal].max() < 0.03
+    assert np.array_equal(policy(table), probabilities.argmax(axis=1))
+    many = np.repeat(table, 2000, axis=0)
+    sampled, again = (policy.predict(many)[0] for _ in range(2))
+    share = (sampled.reshape(-1, 2000, 1) == np.arange(4)).mean(axis=1)
+    assert np.abs(share - probabilities).max() < 0.06
+    assert not np.array_equal(sampled, again)
+    action, state = policy.predict(table[0], "kept", deterministic=True)
+    assert (action, state) == (probabilities[0].argmax(), "kept")
+    for wrong in (
+        lambda: policy.probabilities(table[0]),
+        lambda: policy.probabilities(table * np.nan),
+    ):
+        with raises(ArgumentError):
+            wrong()
+    with raises(ArgumentError):
+        fit(EVERY, Column(), Regression(updates=2), network=SMALL).policy()
+
+
+def test_stable_baselines_evaluates_the_policy(with_actions):
+    evaluation = needs.module("stable_baselines3.common.evaluation")
+    env = world_env(ROOM, "coordinates")
+    with pytest.warns(UserWarning, match="Monitor"):
+        mean, spread = evaluation.evaluate_policy(with_actions.policy(), env, n_eval_episodes=3)
+    assert (mean, spread) == (-6.0, 0.0)  # six steps around the costly cells
+
+
+# The default policy and the data
+
+
+@pytest.mark.parametrize(
+    "method", [Regression(), Regression(action_values=True), Drogo(updates=2000)]
+)
+def test_rewards_of_the_action(method):
+    """Two ways from 0 to the terminal state, at costs 1 and 3: with the default policy d,
+    exp(v) = d(0) exp(-1/2) + d(1) exp(-3/2)."""
+    data = table_of([0, 0], [1, 1], [-1.0, -3.0], [True, True], copies=6, action=np.array([0, 1]))
+    optimiser = Optimiser(step_size=0.05)
+    for policy in (None, [0.9, 0.1], lambda observations, actions: np.where(actions, 0.2, 0.8)):
+        shares = (
+            {None: (0.5, 0.5)}.get(policy, (0.8, 0.2)) if not isinstance(policy, list) else policy
+        )
+        value = np.log(shares[0] * np.exp(-0.5) + shares[1] * np.exp(-1.5))
+        problem = Column(2.0, default_policy=policy)
+        assert solve(data, problem).v[0, 0] == pytest.approx(value, abs=1e-9)
+        assert fit(data, problem, method, optimiser=optimiser).v[0, 0] == pytest.approx(
+            value, abs=0.02
+        )
+
+
+def test_an_mdp_of_its_own_default_policy_is_kept():
+    """The default policy of a world that knows one is that of its MDP, not the uniform one."""
+    P = np.zeros((2, 3, 3))
+    P[0, 0, 1] = P[0, 1, 2] = P[1, 0, 0] = P[1, 1, 0] = 1.0
+    mdp = MDP.from_arrays(P, [-1.0, -1.0, 0.0], [2], default_policy=[[0.9, 0.1]] * 3)
+
+    class World(gymnasium.Env):
+        observation_space = gymnasium.spaces.Discrete(3)
+        action_space = gymnasium.spaces.Discrete(2)
+        step_limit = 10
+
+        def __init__(self):
+            self.mdp = mdp
+
+        def all_observations(self):
+            return np.arange(3)
+
+    result = fit(collect(World(), 500, seed=0), Column())
+    assert np.abs(result.v[0] - exact.log_column(mdp, 20.0)).max() < 0.02
+
+
+def test_a_trap_that_costs_nothing():
+    """Half of the steps from 0 lead to 1, which is never left: no value holds there."""
+    data = table_of([0, 0, 1], [1, 2, 1], [-1.0, -1.0, 0.5], [False, True, False])
+    with raises(DataError):
+        fit(data, Column(1.0))
+
+
+def test_rewards_of_any_sign():
+    """With g = exp(0.2)/2 and h = exp(-1)/2, x0 = g (x0 + x1) and x1 = h (x0 + 1), so that x1 is
+    h / (1 - h g / (1 - g))."""
+    g, h = np.exp(0.2) / 2, np.exp(-1) / 2
+    x1 = h / (1 - h * g / (1 - g))
+    data = table_of([0, 0, 1, 1], [0, 1, 0, 2], [0.2, 0.2, -1.0, -1.0], [False, False, False, True])
+    with pytest.warns(UserWarning, match="6 of 12 rewards"):
+        result = fit(data, Column(1.0), Regression(updates=600))
+    assert result.v[0] == pytest.approx(np.log([g / (1 - g) * x1, x1, 1.0]), abs=0.02)
+    assert result.status == ("converged",)
+
+
+def test_observations_that_are_terminal_and_ordinary_are_reported():
+    data = table_of([0, 1, 1, 2], [1, 2, 0, 1], -1.0, [False, True, False, False], copies=4)
+    with pytest.warns(UserWarning, match="1 observation"):
+        fit(data, Column(), Drogo(updates=2))
+
+
+def test_values_of_a_seed_by_its_network_alone():
+    """Rollouts stop at terminal states, so that these are not looked up."""
+    result = fit(data_of(CHAIN), Column(), NaturalGDO(updates=5), seeds=2)
+    values = result.problem.values_of(result, 1)
+    assert np.allclose(values(np.arange(5)), result.v[1], atol=1e-6)
+    assert np.allclose(
+        values(np.array([2, 2, 0, 1, 3, 4, 4])), result.v[1][[2, 2, 0, 1, 3, 4, 4]], atol=1e-6
+    )
+
+
+def test_a_constant_map_cannot_be_normalised():
+    data = table_of([0], [1], -1.0, [True], copies=4)
+    result = fit(data, Column(1.0), Drogo(updates=1), optimiser=Optimiser(step_size=1e-60))
+    with raises(ArgumentError, "seed"):
+        result.potential()
+    assert np.allclose(result.potential(normalised=False)(np.arange(2)), 0.0)

@@ -1,0 +1,327 @@
+"""`Goals`: a map to every goal at once, against exact columns and by hand."""
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+
+from drogo import Column, Drogo, Goals, GridWorld, Regression, exact, fit, load, solve
+from drogo.errors import ArgumentError, DataError
+from drogo.learn import MLP, Optimiser, PairMLP, Quasimetric
+from drogo.learn.judge import cosine
+from drogo.problems.action_model import ActionModel
+from raising import raises
+from small_data import data_of, line, mostly_right, table_of
+
+WORLD = GridWorld.parse("goal H: -5\n\n######\n#..xG#\n#.#x.#\n#H...#\n######")
+N = WORLD.n_states
+TINY, DENSE = Quasimetric(32, 1, components=8, length=4), PairMLP(32, 1)
+QUICK = Optimiser(step_size=0.01)
+TASKS = [[0.0, -3.0], [-5.0, 1.0], [-np.inf, 0.0]]
+LIVE = ~WORLD.terminal
+
+
+def data(kind="coordinates", n=1500, policy=None):
+    return data_of(WORLD, kind, n, policy)
+
+
+def in_state_order(goals, kind="coordinates"):
+    """The rows of the map's observations that are the states of the world."""
+    table = WORLD.observations(kind)
+    return np.array([np.flatnonzero((goals.observations == row).all(axis=-1))[0] for row in table])
+
+
+@cache
+def table():
+    return solve(data(), Goals())
+
+
+@cache
+def learned(name):
+    network, method = {
+        "quasimetric": (TINY, Regression(updates=100)),
+        "actions": (DENSE, Regression(updates=100, action_values=True)),
+        "drogo": (TINY, Drogo(updates=100)),
+    }[name]
+    truth = {"table": table().v[0]}
+    return fit(data(), Goals(), method, network=network, optimiser=QUICK, seeds=2, truth=truth)
+
+
+NAMES = ["quasimetric", "actions", "drogo"]
+
+
+@pytest.mark.parametrize("policy", [None, mostly_right])
+@pytest.mark.parametrize("lam", [1.3, 20.0])
+def test_the_exact_map_is_that_of_the_world(lam, policy):
+    """Every state and action was seen, and moves are certain: the data are the world."""
+    goals = solve(data(n=2500, policy=policy), Goals(lam))
+    rows = in_state_order(goals)
+    assert np.array_equal(goals.goals, np.arange(N))
+    columns = exact.log_columns(WORLD.mdp, lam)
+    np.testing.assert_allclose(goals.v[0][np.ix_(rows, rows)], columns, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(solve(WORLD.mdp, Goals(lam)).v[0], columns, rtol=0, atol=1e-9)
+    assert goals.status == ("converged",)
+    assert goals.error[0] < 1e-11
+    assert sorted(rows[WORLD.terminal]) == goals.terminal_states.tolist()
+
+
+def probabilities_of(v):
+    """The policy of the linearly solvable MDP; the reward of a state is a factor of all actions."""
+    weights = np.exp(v[WORLD.next_state[LIVE]])
+    return weights / weights.sum(axis=1, keepdims=True)
+
+
+def test_transfer_and_policies_of_the_exact_map():
+    goals = table()
+    rows = in_state_order(goals)
+    terminals = np.flatnonzero(WORLD.terminal).tolist()
+    order = [terminals.index(rows.tolist().index(row)) for row in goals.terminal_states]
+    task, truth = goals.transfer(np.array(TASKS)[:, order]), exact.transfer(WORLD.mdp, 20.0, TASKS)
+    np.testing.assert_allclose(task.v[:, rows], truth, rtol=0, atol=1e-9)
+    np.testing.assert_array_equal(task(goals.observations[[3, 4]]), task.v[:, [3, 4]])
+    np.testing.assert_array_equal(goals.transfer(np.array(TASKS[0])[order]).v, task.v[0])
+    states = goals.observations[rows]
+    for k, v in enumerate(truth[:2]):
+        shares = task.policy(k).probabilities(states)
+        np.testing.assert_allclose(shares[LIVE], probabilities_of(v), atol=1e-9)
+        assert np.ptp(shares[~LIVE], axis=1).max() == 0  # there is nothing to do
+    v = exact.log_columns(WORLD.mdp, 20.0, [2])[0]
+    shares = goals.policy(goal=states[2]).probabilities(states)
+    np.testing.assert_allclose(shares[LIVE], probabilities_of(v), atol=1e-9)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_was_learned_can_be_used(name):
+    """Also by `Drogo`, where states repeat. After a few updates the maps are roughly right."""
+    goals, truth = learned(name), table().v[0]
+    finite, obs = np.isfinite(truth), goals.observations
+    assert np.array_equal(np.isneginf(goals.v[1]), np.isneginf(truth))
+    assert (goals.v[:, np.arange(N), goals.goals] == 0).all()
+    off = np.abs(goals.v[:, finite] - truth[finite])
+    assert off.max(axis=1) == pytest.approx(goals.error, abs=1e-9)
+    assert goals.history["difference_table"][-1] == pytest.approx(goals.error, abs=1e-9)
+    assert goals.history["mean_difference_table"][-1] == pytest.approx(off.mean(axis=1), abs=1e-9)
+    for v in goals.v:
+        assert cosine(v[finite][None], truth[finite])[0] > 0.97
+    state, goal = np.divmod(np.arange(N * N), N)
+    pairs = goals(obs[state], obs[goal]).reshape(2, N, N)
+    np.testing.assert_allclose(pairs, goals.v.transpose(0, 2, 1), atol=1e-4)
+    task = goals.transfer([0.0, -3.0], seed=1)
+    for policy in (goals.policy(1, goal=obs[3]), task.policy()):
+        assert policy.probabilities(obs).sum(axis=1) == pytest.approx(np.ones(N))
+    for potential in (goals.potential(1, goal=obs[3]), task.potential()):
+        steps = np.abs(np.diff(potential(obs)[goals.neighbours], axis=1))
+        assert steps.mean() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("name", NAMES[:2])
+def test_unseen_observations(name):
+    goals, near = learned(name), np.array([[0.03, 0.04]], dtype=np.float32)
+    assert np.isfinite(goals(near, near + 0.1)).all()
+    assert (goals(near, near) == 0).all()
+    terminal = goals.observations[goals.terminal_states[:1]]
+    assert np.isneginf(goals(terminal, near)).all()  # an episode is over there
+    assert goals.transfer([0.0, -3.0])(near).shape == (1,)
+    assert np.isfinite(goals.potential(goal=near[0])(near + 0.1)).all()
+    policies = (goals.policy(goal=near[0]), goals.transfer([0.0, -3.0]).policy())
+    for policy in policies:
+        if name == "actions":
+            assert policy.probabilities(near).shape == (1, 4)
+        else:
+            with raises(ArgumentError):
+                policy.probabilities(near)
+    with raises(ArgumentError):
+        table()(near, near)
+
+
+def test_what_the_data_do_not_show():
+    """State 2 cannot get back, state 3 was never left, and action 1 of state 1 never taken. Half of
+    the time to 1, at half the worth of a step: e = 1/4 + e/4 = 1/3. The way to 3 is left out, so
+    that 2 leads to 4 for certain."""
+    after = np.array([1, 0, 2, 4, 3])
+    sparse = table_of([0, 0, 1, 2, 2], after, -np.log(2), after == 4, table=np.eye(5, dtype=np.float32),
+                      action=np.array([0, 1, 0, 0, 1]))  # fmt: skip
+    goals = solve(sparse, Goals(1.0))
+    by_hand = [[1, 0, 0, np.nan, 0], [1 / 3, 1, 0, np.nan, 0], [1 / 6, 1 / 2, 1, np.nan, 0],
+               [1 / 12, 1 / 4, 1 / 2, np.nan, 1]]  # fmt: skip
+    np.testing.assert_allclose(np.exp(goals.v[0]), by_hand, atol=1e-12)
+    assert goals.goals.tolist() == [0, 1, 2, 4]
+    assert goals.status == ("unverified",)
+    assert len(goals.notes) == 3
+    for policy in (goals.policy(goal=goals.observations[4]), goals.transfer([0.0]).policy()):
+        assert policy.probabilities(goals.observations)[[1, 2]].tolist() == [[1, 0], [1, 0]]
+    network = fit(sparse, Goals(1.0), Regression(updates=20), network=TINY)
+    assert network.status[0] != "converged"
+    assert np.isfinite(network.v[0, :, 3]).all()
+
+
+def test_a_state_that_leads_only_to_unknown_ones_is_no_goal():
+    """From 0 to 1 and to 2; from 1 to the terminal state, from 2 to 3, which was never left."""
+    after = np.array([1, 2, 4, 3])
+    goals = solve(table_of([0, 0, 1, 2], after, -1.0, after == 4), Goals(1.0))
+    assert goals.goals.tolist() == [0, 1, 4]
+    np.testing.assert_allclose(goals.v[0, 2], [-2, -1, np.nan, np.nan, 0], atol=1e-12)
+
+
+def test_the_values_of_actions_add_up_to_those_of_states():
+    """Also where an action was never taken, and where data are of another policy."""
+    after = np.array([1, 0, 2])
+    few = table_of([0, 0, 1], after, -1.0, after == 2, action=np.array([0, 1, 0]), n_actions=3)
+    for source in (few, data(policy=mostly_right)):
+        goals = solve(source, Goals(2.0))
+        model = ActionModel(
+            *(goals.arrays[f"step_{name}"] for name in ActionModel.__dataclass_fields__)
+        )
+        with np.errstate(divide="ignore"):
+            total = np.logaddexp.reduce(model.values(goals.v[0], goals.n_actions), axis=2)
+        left = np.isin(np.arange(len(source.observations)), source.state)
+        others = left[None] & (np.arange(left.size)[None] != goals.goals[:, None])
+        np.testing.assert_allclose(total[others], goals.v[0][others], atol=1e-9)
+
+
+@pytest.mark.slow
+def test_actions_that_lead_nowhere_are_learned_to_be_worth_nothing(optimised):
+    """With a value for each action, the policy to each goal is that of the exact map."""
+    method = Regression(updates=1000, batch_size=512, action_values=True)
+    goals = fit(
+        data(), Goals(), method, network=PairMLP(64, 1), optimiser=Optimiser(step_size=3e-3)
+    )
+    live, worst = np.setdiff1d(np.arange(N), goals.terminal_states), 0.0
+    for row in goals.goals:
+        others = goals.observations[np.setdiff1d(live, row)]
+        first, second = (
+            one.policy(goal=one.observations[row]).probabilities(others) for one in (goals, table())
+        )
+        worst = max(worst, np.abs(first - second).max())
+    assert worst < 0.1
+    assert goals.error[0] < 0.3
+
+
+def test_fewer_goals_have_all_terminal_states():
+    goals = solve(data(), Goals(most_goals=5))
+    assert goals.v.shape == (1, 5, N)
+    assert np.isin(goals.terminal_states, goals.goals).all()
+    assert goals.transfer([0.0, 0.0]).v.shape == (N,)
+    other = np.setdiff1d(np.arange(N), goals.goals)[0]
+    with raises(ArgumentError):
+        goals(goals.observations, goals.observations[other])
+
+
+def test_the_value_of_pairs_is_finite_and_normalised():
+    goals = table()
+    obs, v = goals.observations, goals.v[0]
+    state, goal = np.divmod(np.arange(N * N), N)
+    plain = goals.value(0, normalised=False)(obs[state], obs[goal])
+    pairs = v.T[state, goal]
+    assert np.array_equal(plain, np.where(np.isfinite(pairs), pairs, v[np.isfinite(v)].min()))
+    both = v[:, goals.neighbours]
+    steps = np.abs(
+        np.diff(both, axis=2)[..., 0],
+        where=np.isfinite(both).all(axis=2),
+        out=np.zeros(both.shape[:2]),
+    )
+    mean = steps.sum() / np.isfinite(both).all(axis=2).sum()
+    assert goals.value(0)(obs[state], obs[goal]) == pytest.approx(plain / mean)
+
+
+# States that do not repeat
+
+
+def near_enough(observations, goals):
+    return np.abs(observations - goals)[:, 0] <= 0.05
+
+
+@pytest.mark.parametrize(
+    ("problem", "network", "action_values"),
+    [(Goals(reached=near_enough), TINY, False), (Goals(radius=0.05), DENSE, True)],
+)
+def test_continuous_states(problem, network, action_values, tmp_path):
+    method = Drogo(updates=100, batch_size=200, action_values=action_values)
+    goals = fit(line(), problem, method, network=network, optimiser=QUICK)
+    assert goals.status == ("unverified",)
+    assert np.isinf(goals.error).all()
+    x = np.array([[0.31], [0.5], [0.81]], dtype=np.float32)
+    v = goals(x, x[0])[0]
+    assert v[0] == 0 > v[1] > v[2]
+    assert (goals(x, x + np.float32(0.04)) == 0).all()  # within reach
+    goals.save(tmp_path / "goals.npz")
+    if action_values:
+        assert load(tmp_path / "goals.npz").policy(goal=x[0])(x).shape == (3,)
+    else:
+        for call in (lambda: load(tmp_path / "goals.npz"), lambda: goals.policy(goal=x[0])):
+            with raises(ArgumentError):
+                call()
+        again = load(tmp_path / "goals.npz", problem=problem)
+        np.testing.assert_array_equal(again(x, x[0])[0], v)
+        with raises(ArgumentError, "problem"):
+            load(tmp_path / "goals.npz", problem=Goals(reached=lambda a, b: a == b))
+    assert np.isfinite(goals.potential(goal=x[0])(x)).all()
+    row = int(np.flatnonzero(goals.observations[:, 0] < 0.5)[0])
+    shown = goals(goals.observations, goals.observations[row])[0]
+    np.testing.assert_allclose(shown, goals.v[0, row], atol=1e-5)
+    with raises(ArgumentError):
+        goals.transfer([0.0])
+
+
+# Errors
+
+MIXED = table_of([0, 1, 1, 2], [1, 2, 0, 1], -1.0, [False, True, False, False])
+
+
+@pytest.mark.parametrize(
+    ("source", "problem", "settings", "kind", "argument"),
+    [
+        ("repeating", Goals(), {"network": MLP()}, ArgumentError, "network"),
+        (
+            "repeating",
+            Goals(),
+            {"network": TINY, "method": Regression(action_values=True)},
+            ArgumentError,
+            "network",
+        ),
+        ("repeating", Goals(radius=0.1), {}, ArgumentError, "radius"),
+        ("repeating", Goals(reached=near_enough), {}, ArgumentError, "reached"),
+        ("repeating", Goals(), {"truth": {"table": np.zeros((3, 3))}}, ArgumentError, "truth"),
+        ("states", Goals(), {}, ArgumentError, "data"),
+        ("mixed", Goals(), {"network": TINY}, DataError, None),
+        ("line", Goals(), {}, ArgumentError, "reached"),
+        ("line", Goals(radius=0.1, reached=near_enough), {}, ArgumentError, "reached"),
+        ("line", Goals(radius=0.1), {"method": Regression()}, ArgumentError, "method"),
+        ("line", Goals(reached=lambda a, b: a[:, 0] - b[:, 0]), {}, ArgumentError, "reached"),
+        ("line", Goals(reached=lambda a, b: np.zeros(len(a), bool)), {}, DataError, None),
+        ("line", Goals(reached=lambda a, b: np.ones(len(a), bool)), {}, DataError, None),
+    ],
+)
+def test_what_cannot_be_learned(source, problem, settings, kind, argument):
+    rows = replace(MIXED, observations=np.eye(3, dtype=np.float32))
+    given = {"repeating": data(), "states": data("state"), "mixed": rows, "line": line()}[source]
+    with raises(kind, argument):
+        fit(given, problem, **settings)
+
+
+def test_wrong_uses():
+    goals = table()
+    obs = goals.observations
+    lost = replace(
+        learned("quasimetric"), status=("diverged", "max_updates"), diverged_at=(7, None)
+    )
+    nothing = obs[:1] * np.float32(np.nan)
+    assert np.isnan(learned("quasimetric").value(0)(nothing, obs[:1])).all()
+    for call, argument in [
+        (lambda: goals(obs[0], obs[0]), None),
+        (lambda: goals(obs[:3], obs[:2]), "goal"),
+        (goals.policy, "goal"),
+        (lambda: goals.potential(goal=obs[0], vector=2), "vector"),
+        (lambda: goals.policy(5, goal=obs[0]), "seed"),
+        (lambda: goals.transfer([0.0]), None),
+        (lambda: goals.transfer([0.0, 1.0]).policy(1), "task"),
+        (lambda: lost.potential(goal=obs[0]), "seed"),
+        (lambda: lost.value(0), "seed"),
+        (goals.value_fn, None),
+        (lambda: solve(line(), Goals(radius=0.1)), "source"),
+        (lambda: fit(data(), Column(), network=TINY), "network"),
+    ]:
+        with raises(ArgumentError, argument):
+            call()
+    assert solve(data("state"), Goals()).status == ("converged",)

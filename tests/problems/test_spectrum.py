@@ -1,0 +1,283 @@
+"""`Spectrum`: several eigenvectors, against the exact ones."""
+
+from dataclasses import replace
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from drogo import ALLO, GDO, GGDO, Spectrum, Transitions, exact, fit, load, solve
+from drogo.errors import ArgumentError
+from drogo.learn import MLP, Objective, Optimiser, Sample, plan
+from drogo.problems.matrices import evenly, rows_of, with_rows_of_terminals
+from raising import raises
+from small_data import corridor, table_of
+
+DATA, CORRIDOR = corridor()
+TABULAR = {"seeds": 2, "optimiser": Optimiser(step_size=0.03)}
+DEFAULT = Spectrum(3, matrix="default", lam=6.0)
+STATES = np.arange(7)
+
+
+def truth_of(mdp, problem):
+    lam = {"lam": problem.lam} if problem.matrix == "default" else {}
+    return exact.spectrum(
+        mdp, problem.vectors, matrix=problem.matrix, discount=problem.discount, **lam
+    )
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+@pytest.mark.parametrize("matrix", ["laplacian", "successor", "default"])
+def test_data_describe_the_matrix_of_the_mdp(matrix, terminal):
+    """However often each state was seen. And the mean energy of transitions is u' M u / n."""
+    data, mdp = corridor(terminal=terminal)
+    problem = Spectrum(4, matrix=matrix, discount=0.9, lam=2.0)
+    known = truth_of(mdp, problem)
+    names = ("state", "next_state", "reward", "terminated")
+    columns = [np.concatenate([getattr(data, name), getattr(data, name)[:2]]) for name in names]
+    for some in (data, Transitions.from_table(data.observations, *columns)):
+        solution = solve(some, problem)
+        assert np.allclose(solution.eigenvalues, known.eigenvalues, atol=1e-12)
+        assert np.allclose(solution.score(known), 1)
+        assert np.allclose(solution.subspace(known), 1)
+    assert np.allclose(solve(mdp, problem).score(known), 1)
+    shown = evenly(with_rows_of_terminals(data, 0.001))
+    u = np.random.default_rng(0).standard_normal((2, mdp.n_states))
+    edges, rows = shown.edges, rows_of(shown, matrix, 2.0, 0.9)
+    dense = np.diag(rows.diagonal)
+    dense[rows.row, rows.column] -= np.exp(rows.log_weight)
+    objective = Objective(replace(problem, vectors=2), GDO(penalty=1.0))
+
+    def energy(before, after, log_cost, terminated):
+        rest = (jnp.zeros(()), None, objective.scale, objective.ceiling)
+        return Sample(objective.problem, log_cost, terminated, *rest).energy(before, after)
+
+    both = (jnp.asarray(u[:, part].T, jnp.float32) for part in (edges.state, edges.next_state))
+    log_cost = jnp.asarray(-edges.reward / 2.0, jnp.float32)
+    each = np.asarray(jax.vmap(energy)(*both, log_cost, jnp.asarray(edges.terminated)))
+    mean = edges.weight / edges.weight.sum() @ each
+    assert np.allclose(mean, np.diag(u @ dense @ u.T) / len(dense), atol=1e-6)
+
+
+def test_allo_learns_each_vector_of_the_default_representation():
+    known = truth_of(CORRIDOR, DEFAULT)
+    result = fit(DATA, DEFAULT, ALLO(updates=800), truth={"exact": known.vectors}, **TABULAR)
+    assert result.v.shape == (2, 3, 7)
+    assert result.score(known).min() > 0.99
+    assert np.abs(result.eigenvalues - known.eigenvalues).max() < 0.01
+    assert result.status == ("converged", "converged")
+    assert np.allclose(np.linalg.norm(result.v, axis=2), 1)
+    assert np.allclose(result(STATES), result.v, atol=1e-6)
+    assert result.error == pytest.approx(1 - result.cosines.min(axis=1), abs=1e-6)
+    assert result.history["cosine_exact"][-1] == pytest.approx(
+        result.score(known).mean(axis=1), abs=1e-6
+    )
+
+
+def test_gdo_learns_the_subspace_and_a_rotation_gives_the_vectors():
+    data, mdp = corridor(terminal=False, reward=1.0)  # no terminal state and no costs are needed
+    result = fit(data, Spectrum(3), GDO(updates=800, penalty=2.0), **TABULAR)
+    known = truth_of(mdp, Spectrum(3))
+    assert result.subspace(known).min() > 0.99
+    rotated = result.rotated()
+    assert rotated.score(known).min() > 0.99
+    assert np.abs(rotated.eigenvalues - known.eigenvalues).max() < 0.01
+    assert np.allclose(rotated(STATES), rotated.v, atol=1e-6)
+    exactly = solve(mdp, Spectrum(3))
+    assert exactly.rotated() is exactly
+
+
+def test_ggdo_learns_the_successor_representation_and_shapes_with_it(tmp_path):
+    problem = Spectrum(2, matrix="successor", discount=0.9)
+    result = fit(DATA, problem, GGDO(updates=1500), **TABULAR)
+    assert result.score(truth_of(CORRIDOR, problem)).min() > 0.99
+    values = result.potential(1)(STATES)
+    assert (np.diff(values[2:]) > 0).all()  # uphill to the goal
+    assert np.abs(np.diff(values)).mean() == pytest.approx(1.0)
+    plain = result.potential(1, vector=1, normalised=False)
+    assert np.allclose(plain(STATES), result.v[1, 1])
+    negated = result.potential(1, vector=1, normalised=False, negated=True)
+    assert np.allclose(negated(STATES), -result.v[1, 1])
+    result.save(tmp_path / "vectors.npz")
+    again = load(tmp_path / "vectors.npz")
+    assert np.allclose(again.rotated().v, result.rotated().v)
+    assert np.array_equal(again.potential(1)(STATES), values)
+
+
+def test_the_penalty_is_above_the_eigenvalues_and_not_far_above():
+    eigenvalues = truth_of(CORRIDOR, DEFAULT).eigenvalues  # from -0.056 to 0.5
+    diagonal = np.exp(-np.where(CORRIDOR.terminal, -0.001, CORRIDOR.reward) / 6.0).mean()
+
+    def penalty(vectors, **settings):
+        problem = replace(DEFAULT, vectors=vectors)
+        return fit(DATA, problem, GDO(updates=1, **settings)).method.penalty / diagonal
+
+    chosen = penalty(3)
+    assert chosen == pytest.approx(2 * (eigenvalues[2] - eigenvalues[0]) / diagonal, rel=1e-2)
+    assert chosen == pytest.approx(float(f"{chosen:.3g}"))  # the same on every machine
+    assert penalty(1) == pytest.approx(0.3)
+    assert penalty(1, target_norm=0.1) == pytest.approx(3.0)  # norms are c - eigenvalue / (2 b)
+    assert penalty(3, penalty=5.0) == pytest.approx(5.0)
+
+
+def test_a_sweep_is_its_fits():
+    problem, method = (
+        Spectrum(2, matrix="default", lam=[6.0, 3.0]),
+        ALLO(updates=40, penalty=[1.0, 2.0]),
+    )
+    swept = fit(DATA, problem, method, **TABULAR)
+    assert list(swept) == [(6.0, 1.0), (6.0, 2.0), (3.0, 1.0), (3.0, 2.0)]
+    for (lam, penalty), result in swept.items():
+        alone = fit(DATA, replace(problem, lam=lam), replace(method, penalty=penalty), **TABULAR)
+        assert (result.problem, result.method) == (alone.problem, alone.method)
+        for name in ("v", "eigenvalues", "cosines"):
+            assert np.allclose(result.arrays[name], alone.arrays[name], atol=1e-5)
+        assert result.status == alone.status
+        assert np.allclose(result.history["cosine"], alone.history["cosine"], atol=1e-5)
+        known = truth_of(CORRIDOR, result.problem)
+        assert np.allclose(result.cosines, result.score(known), atol=1e-9)
+
+
+# What converged means
+
+
+def ring_of(n):
+    state = np.repeat(np.arange(n), 2)
+    return table_of(state, (state + np.tile([1, -1], n)) % n, -1.0, copies=2)
+
+
+class Fixed(eqx.Module):
+    """Vectors that are given, by which the evaluation alone is tested."""
+
+    rows: jax.Array
+
+    def __call__(self, states):
+        return self.rows[states]
+
+
+def evaluated(data, columns, kind=ALLO):
+    network = Fixed(jnp.asarray(np.stack(columns, axis=1), jnp.float32))
+    method, frozen = kind(updates=1), Optimiser(step_size=1e-9)
+    return fit(data, Spectrum(len(columns)), method, network=network, optimiser=frozen)
+
+
+ONES, ANGLES = np.ones(12), 2 * np.pi * np.arange(12) / 12 + 0.4
+WAVE, OTHER = np.cos(ANGLES), np.sin(ANGLES)
+
+
+@pytest.mark.parametrize(
+    ("columns", "status", "overlap"),
+    [
+        ([ONES, np.random.default_rng(0).standard_normal(12)], "max_updates", None),
+        ([ONES, WAVE, WAVE], "max_updates", 2 / 3),
+        ([ONES, WAVE], "converged", 1.0),
+        ([ONES, WAVE, OTHER], "converged", 1.0),
+    ],
+)
+def test_vectors_of_equal_eigenvalues(columns, status, overlap):
+    """Vectors 2 and 3 of a ring have one eigenvalue: noise in place of the second is no eigenvector,
+    although its partner was not asked for, and the same vector twice is no plane."""
+    result = evaluated(ring_of(12), columns)
+    assert result.status == (status,)
+    assert overlap is None or result.overlap[0] == pytest.approx(overlap)
+
+
+def test_gdo_has_not_converged_with_a_direction_missing():
+    """100 of 101 right vectors overlap by 0.99 with those that were asked for."""
+    n = 101
+    waves = np.cos(np.pi * np.outer(np.arange(n), np.arange(n) + 0.5) / n)
+    state = np.repeat(np.arange(n), 2)
+    data = table_of(state, np.clip(state + np.tile([-1, 1], n), 0, n - 1), -1.0, copies=1)
+    result = evaluated(data, np.r_[waves[:50], waves[51:]], GDO)
+    assert result.overlap[0] == pytest.approx(0.99)
+    assert result.status == ("max_updates",)
+
+
+def test_all_vectors_that_there_are():
+    result = fit(ring_of(4), Spectrum(4), GDO(updates=2))
+    assert result.overlap == pytest.approx([1.0])
+    assert solve(ring_of(4), Spectrum(4)).eigenvalues[0] == pytest.approx([0, 1, 1, 2], abs=1e-9)
+
+
+def test_vectors_that_are_not_independent_cannot_be_rotated():
+    with raises(ArgumentError):
+        evaluated(ring_of(12), [ONES, WAVE, 0 * WAVE]).rotated()
+
+
+def test_a_table_too_large_to_compare_is_unverified(monkeypatch):
+    monkeypatch.setattr(plan, "BYTES_IN_RESULT", 10)
+    result = fit(DATA, Spectrum(2), GDO(updates=5), **TABULAR)
+    assert result.status == ("unverified", "unverified")
+    assert np.isnan(result.cosines).all()
+
+
+def test_actions_that_were_never_seen_are_not_verified():
+    """Action 1 was never taken in state 0."""
+    state, action = np.repeat(np.arange(5), 4), np.tile([0, 1], 10)
+    action[:4] = 0
+    after = np.clip(state + np.where(action == 0, 1, -1), 0, 4)
+    data = table_of(state, after, -1.0, copies=1, action=action, n_actions=2)
+    result = fit(data, Spectrum(1), ALLO(updates=800), **TABULAR)
+    assert result.status == ("unverified",) * 2
+    assert result.rotated().status == ("unverified",) * 2
+
+
+def test_states_that_do_not_repeat():
+    """The row sums of P~ take the place of 1, and nothing is compared."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(0, 1, (300, 1)).astype(np.float32)
+    y = np.clip(x + rng.choice([-0.1, 0.1], (300, 1)), 0, 1).astype(np.float32)
+    data = Transitions.from_arrays(x, y, np.full(300, -1.0), np.zeros(300, bool))
+    result = fit(
+        data, Spectrum(2, matrix="successor"), ALLO(updates=5, batch_size=50), network=MLP(16, 1)
+    )
+    assert result.status == ("unverified",)
+    assert result.problem.bounded
+    assert np.isfinite(result.eigenvalues).all()
+    with raises(ArgumentError, "source"):
+        solve(data, Spectrum(2))
+
+
+def test_rows_of_terminals_do_not_make_states_repeat_half_way():
+    """21 transitions of 11 observations are too few, and with the rows of a terminal one enough."""
+    state = np.r_[np.repeat(np.arange(9), 2), 0, 1, 2]
+    after = np.r_[np.repeat(np.arange(9), 2) + np.tile([-1, 1], 9), 10, 2, 3].clip(0)
+    data = table_of(state, after, -1.0, after == 9, copies=1)
+    assert not data.repeats
+    result = fit(data, Spectrum(2), ALLO(updates=2))
+    assert np.array_equal(result.observations, np.arange(10))  # the last one was never left
+
+
+def test_a_state_that_was_never_left_is_left_out():
+    """One step leads from 0 to such a state: nothing would hold its entry."""
+    longer = Transitions.from_table(
+        np.arange(8), np.r_[DATA.state, 0], np.r_[DATA.next_state, 7], np.r_[DATA.reward, -1.0],
+        np.r_[DATA.terminated, False],
+    )  # fmt: skip
+    first, second = (
+        fit(data, replace(DEFAULT, vectors=2), ALLO(updates=200)) for data in (DATA, longer)
+    )
+    assert np.array_equal(second.observations, STATES)
+    assert len(second.notes) == len(first.notes) + 1
+    assert np.allclose(first.cosines, second.cosines, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("argument", "call"),
+    [
+        ("vectors", lambda: fit(DATA, Spectrum(99))),
+        ("lam", lambda: fit(DATA, Spectrum(2, matrix="default", lam=0.01))),
+        ("truth", lambda: fit(DATA, Spectrum(2), truth={"exact": np.zeros(7)})),
+        ("vector", lambda: solve(DATA, Spectrum(2)).potential()),  # it is constant
+        ("vector", lambda: solve(DATA, Spectrum(2)).potential(vector=2)),
+        ("goal", lambda: solve(DATA, Spectrum(2)).potential(vector=1, goal=0)),
+        ("seed", lambda: solve(DATA, Spectrum(2)).potential(3, vector=1)),
+        (None, lambda: solve(DATA, Spectrum(2))(STATES)),
+        (None, lambda: solve(DATA, Spectrum(2)).policy()),
+    ],
+)
+def test_wrong_uses(argument, call):
+    with raises(ArgumentError, argument):
+        call()
