@@ -1,11 +1,11 @@
-"""A DQN that learns the map while it trains, all in one jitted program, in the style of PureJaxRL.
+"""A DQN whose map learns while it trains, all in one jitted program, in the style of PureJaxRL.
 
     python examples/jitted_agent.py                      # three seeds at once
     python examples/jitted_agent.py --no-map             # the same agent without a map
     python examples/jitted_agent.py --world grid-task --seeds 10
 
 Environments, agent and map (`OnlineLearner`) are pure functions of one state. So a run is a scan
-over steps, and `vmap` makes several seeds of it.
+over steps, and `vmap` runs several seeds at once.
 """
 
 import time
@@ -20,30 +20,30 @@ import optax
 import tyro
 from jax import Array
 
-from drogo import GridWorld, exact
-from drogo.learn.networks import MLP
-from drogo.use import OnlineConfig, OnlineState, Steps, make_learner
+from drogo import Column, Drogo, GridWorld, exact
+from drogo.learn.networks import DenseNetwork
+from drogo.online import OnlineLearner, OnlineState, StepBatch
 
 
 @dataclass(frozen=True)
 class Config:
-    """A DQN whose rewards are shaped with a map that is learned from its own steps."""
+    """A DQN whose rewards are shaped with a map that learns from its own steps."""
 
     world: str = "four-rooms"
     """The name of a grid world, or the path of a map."""
     steps: int = 9600
     """Steps of all environments of a seed together."""
     environments: int = 4
-    """How many environments take a step at once."""
+    """The number of environments that take a step at once."""
     updates: int = 4
     """Updates of the agent, and as many of the map, after each step of all environments."""
     evaluations: int = 6
-    """How many times a greedy episode is looked at."""
+    """The number of greedy episodes that are evaluated."""
     seeds: int = 3
     map: bool = True
     """Whether rewards are shaped with a map."""
     weight: float = 0.5
-    """The share of the shaping reward in what the agent is given."""
+    """The share of the shaping reward in the reward of the agent."""
     lam: float = 20.0
     """The temperature of the map."""
     discount: float = 0.99
@@ -54,18 +54,18 @@ class Config:
 
 
 class Run(NamedTuple):
-    """All that changes in a run."""
+    """Everything that changes in a run."""
 
     key: Array
     cell: Array
-    """Where each environment is: a state of the world."""
+    """The state of each environment."""
     clock: Array
     """The steps of each environment since its reset."""
     network: Any
     target: Any
     optimiser: Any
     online: OnlineState
-    """The map, with a replay of all steps, from which the agent draws too."""
+    """The map, with a replay of all steps, from which the agent samples too."""
 
 
 def make_train(config: Config) -> Callable[[Array], tuple[Array, Array]]:
@@ -78,20 +78,19 @@ def make_train(config: Config) -> Callable[[Array], tuple[Array, Array]]:
     optimiser = optax.adam(config.learning_rate)
 
     def make_network(key: Array) -> Any:
-        # Without Fourier features, cells on either side of a wall are hard to tell apart.
-        return MLP(2, frequencies=8, key=key, width=128, depth=2, outputs=actions)
+        # Without Fourier features, cells on either side of a wall are hard to distinguish.
+        return DenseNetwork(2, frequencies=8, key=key, width=128, depth=2, outputs=actions)
 
-    settings = OnlineConfig(lam=config.lam, batch_size=config.batch_size)
-    default = np.full(actions, 1 / actions)
-    learner = make_learner(make_network(jax.random.key(0)), default, settings)
+    problem, method = Column(lam=config.lam), Drogo(batch_size=config.batch_size)
+    learner = OnlineLearner(problem, method, make_network(jax.random.key(0)), actions)
 
     def first_cells(key: Array) -> Array:
         return jax.random.choice(key, len(start), (n,), p=start)
 
     def begin(key: Array) -> Run:
-        key, cell_key, agent_key, map_key, draw_key = jax.random.split(key, 5)
+        key, cell_key, agent_key, map_key, batch_key = jax.random.split(key, 5)
         network = make_network(agent_key)
-        online = learner.init(make_network(map_key), draw_key, table[0], capacity=config.steps,
+        online = learner.init(make_network(map_key), batch_key, table[0], capacity=config.steps,
                               low=-0.5, high=0.5)  # fmt: skip
         cell, clock = first_cells(cell_key), jnp.zeros(n, jnp.int32)
         return Run(key, cell, clock, network, network, optimiser.init(network), online)
@@ -103,31 +102,35 @@ def make_train(config: Config) -> Callable[[Array], tuple[Array, Array]]:
         is_random = jax.random.uniform(random_key, (n,)) < epsilon
         action = jnp.where(is_random, jax.random.randint(action_key, (n,), 0, actions), best)
         # The next observation is the episode's own last one, and a time limit does not end the
-        # task: neither the agent nor the map hears of a reset.
+        # task: neither the agent nor the map sees a reset.
         cell, clock = goes_to[run.cell, action], run.clock + 1
-        ended, worth = terminal[cell], jnp.where(terminal[cell], reward[cell], 0.0)
-        steps = Steps(table[run.cell], action, reward[run.cell], table[cell], ended, worth)
+        terminated, value = terminal[cell], jnp.where(terminal[cell], reward[cell], 0.0)
+        observations = (table[run.cell], table[cell])
+        steps = StepBatch(
+            observations[0], action, reward[run.cell], observations[1], terminated, value
+        )
         online = learner.observe(run.online, steps)
-        over = ended | (clock >= world.step_limit)
+        over = terminated | (clock >= world.step_limit)
         cell, clock = jnp.where(over, first_cells(cell_key), cell), jnp.where(over, 0, clock)
         return run._replace(key=key, cell=cell, clock=clock, online=online)
 
     def learn(run: Run) -> Run:
         """Makes an update of the map, and one of the agent."""
-        key, draw_key = jax.random.split(run.key)
+        key, batch_key = jax.random.split(run.key)
         online = learner.update(run.online)[0] if config.map else run.online
-        drawn = online.replay.draw(draw_key, config.batch_size)
-        rewards, goes_on = drawn.reward + drawn.terminal_reward, ~drawn.terminated
-        if config.map:  # The replay holds plain rewards: they are shaped with the newest map.
-            phi = learner.potential(online, drawn.observation)
-            phi_next = goes_on * learner.potential(online, drawn.next_observation)
+        batch = online.replay.sample(batch_key, config.batch_size)
+        rewards, goes_on = batch.reward + batch.terminal_reward, ~batch.terminated
+        if config.map:  # The replay holds original rewards: they are shaped with the newest map.
+            phi = learner.potential(online, batch.observation)
+            phi_next = goes_on * learner.potential(online, batch.next_observation)
             shaping = config.discount * phi_next - phi
             rewards = (1 - config.weight) * rewards + config.weight * shaping
-        aim = rewards + config.discount * goes_on * run.target(drawn.next_observation).max(axis=1)
+        best = run.target(batch.next_observation).max(axis=1)
+        target_values = rewards + config.discount * goes_on * best
 
         def loss(network: Any) -> Array:
-            q = jnp.take_along_axis(network(drawn.observation), drawn.action[:, None], axis=1)
-            return optax.huber_loss(q[:, 0], aim).mean()
+            q = jnp.take_along_axis(network(batch.observation), batch.action[:, None], axis=1)
+            return optax.huber_loss(q[:, 0], target_values).mean()
 
         change, state = optimiser.update(jax.grad(loss)(run.network), run.optimiser)
         network = optax.apply_updates(run.network, change)
@@ -150,7 +153,7 @@ def make_train(config: Config) -> Callable[[Array], tuple[Array, Array]]:
     def train(key: Array) -> tuple[Array, Array]:
         def part(run: Run, epsilon: Array) -> tuple[Run, Array]:
             run, _ = jax.lax.scan(iteration, run, epsilon)
-            return run, greedy_return(run.target)  # an average: the steadier policy
+            return run, greedy_return(run.target)  # an average, and so the steadier policy
 
         shape = (config.evaluations, config.steps // (n * config.evaluations))
         epsilon = jnp.linspace(1.0, -0.9, shape[0] * shape[1]).clip(0.05).reshape(shape)
@@ -170,9 +173,9 @@ def main(config: Config) -> None:
     live, truth = ~world.terminal, exact.log_column(world.mdp, config.lam)
     for seed, (row, v) in enumerate(zip(returns, maps, strict=True)):
         print(f"seed {seed}: greedy episodes returned", ", ".join(f"{r:.0f}" for r in row))
-        if config.map:  # Where the agent has not been for long, the map is out of date.
-            likeness = np.corrcoef(v[live], truth[live])[0, 1]
-            print(f"   correlation of the map with the exact one: {likeness:.3f}")
+        if config.map:  # Where the agent has not been recently, the map is outdated.
+            correlation = np.corrcoef(v[live], truth[live])[0, 1]
+            print(f"   correlation of the map with the exact one: {correlation:.3f}")
 
 
 if __name__ == "__main__":

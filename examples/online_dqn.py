@@ -1,11 +1,11 @@
-"""A DQN in one file, in the style of CleanRL, that learns the map while it trains.
+"""A DQN in one file, in the style of CleanRL, whose map learns while it trains.
 
     python examples/online_dqn.py                      # four-rooms, with a map
     python examples/online_dqn.py --no-map --seed 1    # the same agent without one
     python examples/online_dqn.py --env-id MountainCar-v0 --steps 10000
 
-The lines with `online` are all that the map adds. The replay holds the environment's own rewards:
-they are shaped when they are drawn, with the newest map, so that nothing in the replay grows old.
+The lines with `online` are all that the map adds. The replay holds the original rewards: they are
+shaped when they are sampled, with the newest map, so that no reward in the replay is outdated.
 
 It needs torch.
 """
@@ -20,23 +20,23 @@ import torch
 import tyro
 from torch import nn
 
-from drogo import OnlineMap
+from drogo import Column, OnlineMap
 
 
 @dataclass(frozen=True)
 class Args:
-    """A DQN whose rewards are shaped with a map that is learned from its own steps."""
+    """A DQN whose rewards are shaped with a map that learns from its own steps."""
 
     env_id: str = "drogo/FourRooms-v0"
     """An environment with a `Box` of observations and `Discrete` actions."""
     steps: int = 8000
-    """How many steps the agent takes."""
+    """The number of steps of the agent."""
     seed: int = 0
     map: bool = True
     """Whether rewards are shaped with a map."""
     map_reward: float | None = None
-    """What every step counts as on the map, such as -1. It is needed if the environment has rewards
-    that are not negative."""
+    """A cost of every step for the map, such as -1, which it needs if some rewards are not
+    negative."""
     gamma: float = 0.99
     learning_rate: float = 1e-3
     learning_starts: int = 500
@@ -45,12 +45,12 @@ class Args:
     tau: float = 0.01
     """The rate at which the target network follows."""
     exploration_fraction: float = 0.5
-    """In this share of all steps, that of random actions falls from 1 to `end_e`."""
+    """The share of all steps in which that of random actions falls from 1 to `end_e`."""
     end_e: float = 0.05
 
 
 class Transitions(NamedTuple):
-    """Some steps, with the rewards that the environment gave."""
+    """Steps with their original rewards."""
 
     observation: np.ndarray
     action: np.ndarray
@@ -60,15 +60,15 @@ class Transitions(NamedTuple):
 
 
 class Features(nn.Module):
-    """Scales the numbers of an observation, and joins each x by sin(pi k x) and cos(pi k x).
+    """Scales the numbers of an observation, and appends sin(pi k x) and cos(pi k x) of each x.
 
-    Cells on either side of a wall differ by a sixth in one coordinate. On the bare numbers, a
-    network needs far more steps than this example takes to tell such cells apart.
+    Cells on either side of a wall differ by a sixth in one coordinate. Without these features, a
+    network needs far more steps to distinguish them.
     """
 
     def __init__(self, space: gymnasium.spaces.Box) -> None:
         super().__init__()
-        low, high = (torch.as_tensor(end).flatten().float() for end in (space.low, space.high))
+        low, high = (torch.as_tensor(part).flatten().float() for part in (space.low, space.high))
         is_bounded = torch.isfinite(high - low)
         self.shift = torch.where(is_bounded, (low + high) / 2, 0.0)
         self.scale = torch.where(is_bounded, 1 / (high - low), 1.0)
@@ -99,12 +99,13 @@ def train(args: Args) -> nn.Module:
     target_network = copy.deepcopy(network)
     optimiser = torch.optim.Adam(network.parameters(), lr=args.learning_rate)
     size = args.buffer_size
-    seen, ended = np.zeros((size, *space.shape), space.dtype), np.zeros(size, bool)
-    replay = Transitions(seen, np.zeros(size, int), np.zeros(size), seen.copy(), ended)
+    blank, terminated = np.zeros((size, *space.shape), space.dtype), np.zeros(size, bool)
+    replay = Transitions(blank, np.zeros(size, int), np.zeros(size), blank.copy(), terminated)
     online = None
-    if args.map:  # It learns after every step, as the agent does.
-        online = OnlineMap(space, actions, discount=args.gamma, reward=args.map_reward, updates=1.0,
-                           learning_starts=args.learning_starts, seed=args.seed)  # fmt: skip
+    if args.map:  # It makes as many updates as the agent.
+        online = OnlineMap(space, actions, Column(lam=20.0), seed=args.seed, discount=args.gamma,
+                           reward=args.map_reward, updates_per_step=1.0,
+                           learning_starts=args.learning_starts)  # fmt: skip
 
     returns: list[float] = []
     observation, _ = env.reset(seed=args.seed)
@@ -112,20 +113,20 @@ def train(args: Args) -> nn.Module:
         share = min(1.0, step / (args.exploration_fraction * args.steps))
         is_random = rng.random() < 1 + share * (args.end_e - 1)
         action = int(rng.integers(actions.n)) if is_random else greedy(network, observation)
-        if online and not online.found:  # it leads to what was not tried yet
+        if online and not online.found:  # the map leads to what was not tried yet
             action = int(online.act([observation], rng)[0])
         next_observation, reward, terminated, truncated, info = env.step(action)
-        # A time limit does not end the task, so the agent and the map are told of `terminated`
-        # alone. `next_observation` is the episode's own last one: `env` waits to be reset.
+        # A time limit does not end the task, so the agent and the map see `terminated` alone.
+        # `next_observation` is the episode's own last one: `env` waits to be reset.
         transition = (observation, action, reward, next_observation, terminated)
         for column, value in zip(replay, transition, strict=True):
             column[step % size] = value
         if online:
-            # What a terminal state is worth is not a part of what the last step costs.
-            worth = float(info.get("terminal_reward") or 0.0) if terminated else 0.0
-            step_cost = float(reward) - worth
+            # The reward of a terminal state itself is not a part of the cost of the last step.
+            value = float(info.get("terminal_reward") or 0.0) if terminated else 0.0
+            cost = float(reward) - value
             online.observe(
-                [observation], [action], [step_cost], [next_observation], [terminated], [worth]
+                [observation], [action], [cost], [next_observation], [terminated], [value]
             )
             online.train()
         observation = next_observation
@@ -135,25 +136,25 @@ def train(args: Args) -> nn.Module:
 
         if step >= args.learning_starts:
             rows = rng.integers(min(step + 1, size), size=args.batch_size)
-            drawn = Transitions(*(column[rows] for column in replay))
-            rewards, goes_on = drawn.reward, torch.as_tensor(~drawn.terminated)
+            batch = Transitions(*(column[rows] for column in replay))
+            rewards, goes_on = batch.reward, torch.as_tensor(~batch.terminated)
             if online:
                 rewards = online.shaped(
-                    rewards, drawn.observation, drawn.next_observation, drawn.terminated
+                    rewards, batch.observation, batch.next_observation, batch.terminated
                 )
             with torch.no_grad():
-                best = target_network(torch.as_tensor(drawn.next_observation).float()).amax(dim=1)
-                aim = torch.as_tensor(rewards).float() + args.gamma * goes_on * best
-            q = network(torch.as_tensor(drawn.observation).float())
-            q = q.gather(1, torch.as_tensor(drawn.action)[:, None])[:, 0]
+                best = target_network(torch.as_tensor(batch.next_observation).float()).amax(dim=1)
+                target = torch.as_tensor(rewards).float() + args.gamma * goes_on * best
+            q = network(torch.as_tensor(batch.observation).float())
+            q = q.gather(1, torch.as_tensor(batch.action)[:, None])[:, 0]
             optimiser.zero_grad()
-            nn.functional.smooth_l1_loss(q, aim).backward()
+            nn.functional.smooth_l1_loss(q, target).backward()
             optimiser.step()
             with torch.no_grad():
                 for old, new in zip(target_network.parameters(), network.parameters(), strict=True):
                     old.lerp_(new, args.tau)
         if (step + 1) % max(1, args.steps // 10) == 0 and returns:
-            # The environment's own rewards: shaped ones say nothing about the task.
+            # The original rewards: shaped ones do not measure the task.
             print(f"step {step + 1:,}: the last episodes returned {np.mean(returns[-10:]):.1f}")
             if online:
                 print("   map:", ", ".join(f"{k} {v:.4g}" for k, v in online.metrics.items()))

@@ -10,18 +10,20 @@ from stable_baselines3 import DQN, PPO
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.vec_env import VecNormalize
 
-from drogo import MiniGridWorld, PotentialShaping, collect, exact, fit
+from drogo import Column, Drogo, MiniGridWorld, PotentialShaping, collect, exact, fit
+from drogo.learn import MLP
 
 world = MiniGridWorld("MiniGrid-DoorKey-5x5-v0", layout=0, tile=3)
 truth = {"column": exact.log_column(world.mdp, lam=20.0)}
-result = fit(collect(world, 20_000, seed=0), lam=20.0, updates=400, network="mlp", truth=truth)
-print(f"cosine with the exact map: {result.history['cosine_column'][-1, 0]:.4f}")
-potential = result.potential(seed=0)
+data = collect(world, 20_000, seed=0)
+solution = fit(data, Column(lam=20.0), Drogo(updates=1000), network=MLP(), truth=truth)
+print(f"cosine with the exact map: {solution.history['cosine_column'][-1, 0]:.4f}")
+potential = solution.potential(seed=0)
 background = world.reset()[0].astype(np.float32)
 
 
 def less_background(env: gymnasium.Env) -> gymnasium.Env:
-    """Subtracts the first image: only what differs from it tells states apart."""
+    """Subtracts the first image: states differ from it in a few pixels."""
     space = gymnasium.spaces.Box(-1, 1, background.shape, np.float32)
     return TransformObservation(env, lambda image: (image - background) / 255, space)
 
@@ -33,7 +35,7 @@ def shaped() -> gymnasium.Env:
 
 
 def steps_to_the_goal(agent: DQN | PPO) -> int:
-    """Returns how many steps the greedy policy takes in one episode of the original task."""
+    """Returns the number of steps of the greedy policy in one episode of the original task."""
     env = less_background(world)
     observation, _ = env.reset()
     terminated, truncated, steps = False, False, 0

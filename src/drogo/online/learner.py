@@ -238,9 +238,9 @@ class OnlineLearner(eqx.Module):
             lambda mean, new: mean + rate * (new - mean), state.average, training.params
         )
         few = jax.tree.map(lambda part: part[:MEASURED], steps)
-        both = (batch.features, batch.next_features)
-        features = jax.tree.map(lambda a, b: jnp.concatenate([a[:MEASURED], b[:MEASURED]]), *both)
-        v = learner.objective.log_e(learner.network(average).values(features))
+        both = jnp.concatenate([few.observation, few.next_observation])
+        outputs = learner.network(average)(self.inputs(both, *self._range(state)))
+        v = learner.objective.log_e(outputs)
         moved = (_flat(few.observation) != _flat(few.next_observation)).any(axis=1)
         measured = moved & ~few.terminated
         step = jnp.mean(jnp.abs(v[len(moved) :] - v[: len(moved)]), where=measured)

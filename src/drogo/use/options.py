@@ -256,7 +256,7 @@ def _tabular(
         )
 
     def at(observation: Any) -> tuple[int, bool]:
-        row = index.row(observation)
+        row = index.row(np.asarray(observation))
         if row < 0:
             raise ArgumentError(
                 f"{name} covers {len(index)} states, and {observation!r} is none of them. It was "

@@ -1,0 +1,377 @@
+"""Networks that learn the map from steps as they come, against exact maps and numbers by hand."""
+
+from functools import partial
+
+import equinox as eqx
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from drogo import Column, Drogo, Goals, OnlineMap, OnlineTable, Paper, Regression, exact
+from drogo.errors import ArgumentError, ArgumentTypeError, BadCheckpoint
+from drogo.learn import CNN, MLP, Optimiser, PairMLP, Table
+from drogo.learn.networks import DenseNetwork
+from drogo.online import OnlineLearner, OnlineSettings, StepBatch
+from drogo.online.network import FrozenNetwork, Program
+from drogo.online.replay import Replay, Visits
+from raising import raises
+from small_world import BOX, FOUR, WORLD, feed, rows, steps_of
+
+PLACES = WORLD.observations("coordinates")
+TINY = {"network": MLP(width=16, depth=2, frequencies=4), "capacity": 200, "learning_starts": 64}
+BYTES = gymnasium.spaces.Box(0, 255, (6, 6, 3), np.uint8)
+
+
+def pure(batch_size=32, **settings):
+    """A pure learner of one number and two actions."""
+    network = DenseNetwork(1, 0, jax.random.key(0), 4, 1, 2)
+    method, settings = Drogo(batch_size=batch_size), OnlineSettings(**settings)
+    return OnlineLearner(Column(), method, network, 2, settings=settings, normalise="mean"), network
+
+
+def steps(place, action, after, ended):
+    zeros = np.zeros(len(place), np.float32)
+    return StepBatch(place, action.astype(np.int32), zeros - 1, after, ended, zeros)
+
+
+def test_batches_are_sampled_evenly_and_from_cells_with_untried_actions():
+    """At 0 one action was taken 15 times, at 1 both were, once each: of three pairs, each is a third
+    of a batch, and at 0 something is left to try."""
+    learner, network = pure(6000, evenly=True, untried_share=0.5)
+    state = learner.init(network, jax.random.key(0), jnp.zeros(1), capacity=20, sides=0.5)
+    place = np.array([0.0] * 15 + [1.0, 1.0], np.float32)[:, None]
+
+    @jax.jit
+    def look(seen):
+        after = learner.observe(state, seen)
+        batch = learner.sampler.sample(after, jax.random.split(jax.random.key(1), 3))
+        untried = after.visits.untried(jnp.array([[0.0], [1.0], [3.0]]), 1)
+        return after.mean, batch, untried, after.visits.is_done(1)
+
+    seen = steps(place, np.array([0] * 15 + [0, 1]), place, np.zeros(17, bool))
+    mean, batch, untried, is_done = look(seen)
+    assert mean.tolist() == pytest.approx([2 / 17])
+    assert not batch.observation[:3000].any()
+    assert np.mean(batch.observation[3000:] == 0) == pytest.approx(1 / 3, abs=0.04)
+    assert np.mean(batch.action[3000:] == 1) == pytest.approx(1 / 3, abs=0.04)
+    assert untried.tolist() == [[False, True], [False, False], [True, True]]
+    assert not is_done
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"evenly": True}, {"evenly": True, "untried_share": 0.25}, {"untried_share": 0.95}],
+)
+def test_an_action_that_ends_sometimes_counts_as_often_as_it_does(settings):
+    """At 0 the action 0 was taken 160 times and ends half of the time; elsewhere pairs are rare.
+    However batches are sampled, half of the weight of that pair must be on steps that end."""
+    learner, network = pure(400, until_found=False, **settings)
+    state = learner.init(network, jax.random.key(0), jnp.zeros(1), capacity=200, sides=0.5)
+    place = np.array([0.0] * 160 + [1.0 + k // 4 for k in range(40)], np.float32)[:, None]
+    ended = (np.arange(200) % 2 == 0) & (place[:, 0] == 0)
+    seen = steps(place, np.array([0] * 160 + [0, 1, 0, 1] * 9 + [0] * 4), place + 1, ended)
+
+    @jax.jit
+    def weights(key, seen):
+        after = learner.observe(state, seen)
+        batch = learner.sampler.sample(after, jax.random.split(key, 3))
+        weight = learner.sampler.weights(after, batch)
+        here = (batch.observation[:, 0] == 0) & (batch.action == 0)
+        return weight.sum(where=here & batch.terminated), weight.sum(where=here)
+
+    total = np.array([weights(jax.random.key(k), seen) for k in range(60)]).sum(axis=0)
+    assert total[0] / total[1] == pytest.approx(0.5, abs=0.03)
+
+
+def test_a_replay_keeps_the_last_steps_and_only_the_chosen_ones():
+    replay = Replay.empty(3, jnp.zeros(1))
+    for k in range(5):
+        both = jnp.array([[10.0 * k], [10.0 * k + 1]])
+        chosen = jnp.array([k % 2 == 0, True])
+        replay = replay.add(steps(both, np.array([k, k]), both, np.zeros(2, bool)), chosen)
+    assert (int(replay.added), int(replay.size)) == (8, 3)
+    assert sorted(replay.steps.observation[:, 0].tolist()) == [31.0, 40.0, 41.0]
+    assert set(replay.sample(jax.random.key(0), 100).action.tolist()) == {3, 4}
+
+
+def test_visits_are_counted_in_cells():
+    visits = Visits.none(np.array([0.5, 0.5]), 3)
+    seen = jnp.array([[0.1, 0.1], [0.4, 0.49], [0.6, 0.1], [-0.1, 0.1]])
+    visits = visits.add(seen, jnp.array([0, 0, 2, 1]), jnp.array([True, True, True, False]))
+    assert visits.of(seen).tolist() == [[2, 0, 0], [2, 0, 0], [0, 0, 1], [0, 0, 0]]
+
+
+def test_a_map_with_numbers_worked_out_by_hand():
+    """Inputs 1 and -3, minus 1, halved: 0 and -2. One hidden layer of two rectified units, max(x, 0)
+    and max(-x, 0), of which the output of the second action is minus the double, times 3."""
+    network = DenseNetwork(1, 0, jax.random.key(0), 2, 1, 2)
+    weights = [jnp.array([[1.0], [-1.0]]), jnp.array([[0.0, 0.0], [0.0, -2.0]]), jnp.zeros(2)]
+    network = eqx.tree_at(
+        lambda n: (*(layer.weight for layer in n.layers), *(layer.bias for layer in n.layers)),
+        network,
+        (*weights, jnp.zeros(2)),
+    )
+    learner = OnlineLearner(Column(lam=2.0), None, network, 2, scale=3.0)
+    state = learner.init(
+        network, jax.random.PRNGKey(0), jnp.zeros(1), capacity=2, low=0.0, high=2.0
+    )
+    state = eqx.tree_at(lambda s: s.best, state, jnp.asarray(1.0))
+    learned = eqx.tree_at(lambda s: s.training.update, state, jnp.asarray(1))
+    frozen = FrozenNetwork(Program(learner, learned), learner.snapshot(learned))
+    for copies in (1, 4):  # by NumPy, and compiled
+        batch = np.array([[1.0], [-3.0]] * copies, np.float32)
+        assert frozen.logits(batch)[:2].tolist() == [[0, 0], [0, -12]]
+    value = learner.value(learned, jnp.asarray(batch))[:2]
+    assert np.asarray(value) == pytest.approx([0.5, np.log1p(np.exp(-12))], abs=1e-6)
+    assert not np.asarray(learner.value(state, jnp.asarray(batch))).any()  # before the first update
+    assert not FrozenNetwork(Program(learner, state), learner.snapshot(state)).logits(batch).any()
+
+
+def test_few_observations_many_and_the_pure_learner_give_the_same_numbers():
+    online, columns = OnlineMap(BOX, FOUR, **TINY), steps_of(200)
+    assert not online.values(PLACES).any()
+    assert online.frozen().untried(PLACES).all()
+    feed(online, rows(columns, slice(100)), 100)
+    frozen = online.frozen()
+    before = frozen.logits(PLACES)
+    feed(online, rows(columns, slice(100, 200)), 100)
+    learner, state = online.state()
+    expected = np.asarray(learner.value(state, jnp.asarray(PLACES)))
+    assert online.values(PLACES) == pytest.approx(expected, abs=1e-5)
+    alone = np.concatenate([online.values(PLACES[k : k + 1]) for k in range(len(PLACES))])
+    assert alone == pytest.approx(expected, abs=1e-5)
+    few, many = online.logits(PLACES[:2]), online.logits(PLACES)[:2]
+    assert few == pytest.approx(many, abs=1e-5)
+    logits = learner.logits(state, jnp.asarray(PLACES[:2]))
+    assert many == pytest.approx(np.asarray(logits), abs=1e-5)
+    assert np.array_equal(frozen.logits(PLACES), before)
+    assert not np.allclose(online.frozen().logits(PLACES), before)
+    assert online.values(PLACES[:0]).shape == (0,)
+    assert online.logits(PLACES[:0]).shape == (0, 4)
+
+
+@pytest.mark.slow
+def test_a_network_learns_the_column(optimised):
+    network = MLP(width=64, depth=2)
+    online = OnlineMap(
+        BOX, FOUR, network=network, seed=1, learning_starts=400, updates_per_step=2.0
+    )
+    feed(online, steps_of(1600), 100)
+    live = ~WORLD.terminal
+    assert online.updates == 2 * 1200 + 1
+    difference = online.values(PLACES) - exact.log_column(WORLD.mdp, 20.0)
+    assert np.abs(difference[live]).max() < 0.4
+    assert not online.metrics["diverged"]
+
+
+def test_without_optimism_nothing_is_learned_before_a_terminal_state():
+    columns = steps_of(300)
+    columns = rows(columns, ~columns[-1])
+    idle = feed(OnlineMap(BOX, FOUR, **TINY, optimism=None), columns, 300)
+    assert idle.updates == 0
+    assert not idle.values(columns[0]).any()
+    assert not idle.knows(columns[0]).any()
+
+
+@pytest.mark.slow
+def test_steps_that_stay_do_not_make_differences_smaller():
+    """One step in 33 moves, between two places of the same distance."""
+    still, mean_steps = np.zeros((32, 1), np.float32), []
+    space = gymnasium.spaces.Box(0, 1, (1,), np.float32)
+    optimiser = Optimiser(step_size=1e-9, schedule="constant")
+    for share in (0, 32):
+        online = OnlineMap(space, FOUR, network=MLP(width=8, depth=3), optimiser=optimiser,
+                           learning_starts=8, updates_per_step=4.0)  # fmt: skip
+        before = np.concatenate([still[:share], np.full((2, 1), 0.25, np.float32)])
+        after = np.concatenate([still[:share], np.full((2, 1), 0.75, np.float32)])
+        n = len(before)
+        for _ in range(12 if share else 20):
+            online.observe(before, np.arange(n) % 4, -np.ones(n), after, np.arange(n) == n - 1)
+            online.train()
+        mean_steps.append(online.mean_step)
+    assert mean_steps[1] == pytest.approx(mean_steps[0], rel=0.1)
+
+
+@pytest.mark.slow
+def test_the_pure_learner_inside_a_scan():
+    network = DenseNetwork(2, 4, jax.random.key(0), 32, 2, 4)
+    learner = OnlineLearner(Column(), Drogo(), network, 4)
+    before, action, reward, after, over = steps_of(512)
+    zeros = np.zeros(512, np.float32)
+    seen = StepBatch(before, action.astype(np.int32), reward.astype(np.float32), after, over, zeros)
+    state = learner.init(network, jax.random.key(1), before[0], capacity=512, low=-0.5, high=0.5)
+    assert state.visits.sides.tolist() == pytest.approx([0.05, 0.05])
+    with raises(ArgumentError, "sides"):
+        learner.init(network, jax.random.key(1), before[0], capacity=512, low=-0.5)
+
+    @jax.jit
+    def train(state, seen):
+        def body(state, chunk):
+            state = learner.observe(state, chunk)
+            return jax.lax.fori_loop(0, 40, lambda _, s: learner.update(s)[0], state), None
+
+        chunks = jax.tree.map(lambda part: jnp.asarray(part).reshape(16, 32, *part.shape[1:]), seen)
+        return jax.lax.scan(body, state, chunks)[0]
+
+    trained = train(state, seen)
+    assert int(trained.steps) == 512
+    live = ~WORLD.terminal
+    v = learner.value(trained, jnp.asarray(PLACES))[live]
+    assert np.corrcoef(v, exact.log_column(WORLD.mdp, 20.0)[live])[0, 1] > 0.9
+
+
+class Convolution(eqx.Module):
+    """A user's own network on images of bytes, which it gets as numbers in [-0.5, 0.5]."""
+
+    filters: eqx.nn.Conv2d
+    last: eqx.nn.Linear
+
+    def __init__(self, key, actions=4):
+        self.filters = eqx.nn.Conv2d(3, 4, 3, key=key)
+        self.last = eqx.nn.Linear(64, actions, key=key)
+
+    def __call__(self, images):
+        moved = jnp.moveaxis(images, -1, 1)
+        return jax.vmap(lambda one: self.last(jax.nn.relu(self.filters(one)).ravel()))(moved)
+
+
+def images(n, seed=0):
+    """A walk over images in which one pixel is lit: it moves by the action, and 35 is terminal."""
+    rng = np.random.default_rng(seed)
+    pixels = np.zeros((36, 36, 3), np.uint8)
+    pixels[np.arange(36), np.arange(36)] = 255
+    shown, action = pixels.reshape(36, 6, 6, 3), rng.integers(4, size=n)
+    state = rng.integers(35, size=n)
+    after = np.clip(state + np.array([1, -1, 6, -6])[action], 0, 35)
+    return shown[state], action, -np.ones(n), shown[after], after == 35
+
+
+@pytest.mark.parametrize(
+    "network",
+    [CNN(width=8), partial(Convolution, actions=4), Convolution(jax.random.key(0)),
+     MLP(width=8, depth=1, leak=0.1), MLP(width=8, depth=1, normalise=False)],
+    ids=["CNN", "function", "module", "MLP", "raw MLP"],
+)  # fmt: skip
+def test_any_network_learns_and_continues_from_a_file(network, tmp_path):
+    """Also with an optax transformation of the user's own."""
+
+    def online():
+        optimiser = optax.adamw(1e-3)
+        return OnlineMap(BYTES, FOUR, network=network, optimiser=optimiser, learning_starts=40,
+                         capacity=100, updates_per_step=1.0)  # fmt: skip
+
+    first, columns = online(), images(120)
+    feed(first, rows(columns, slice(80)), 20)
+    first.save(tmp_path / "map.npz")
+    second = online()
+    second.restore(tmp_path / "map.npz")
+    for one in (first, second):
+        feed(one, rows(columns, slice(80, 120)), 20)
+    assert first.updates == 81
+    assert np.ptp(first.logits(columns[0]), axis=0).min() > 0
+    assert np.array_equal(first.logits(columns[0]), second.logits(columns[0]))
+    few = np.concatenate([first.logits(columns[0][k : k + 1]) for k in range(6)])
+    assert few == pytest.approx(first.logits(columns[0][:6]), abs=1e-5)
+    learner, state = first.state()
+    pure_logits = learner.logits(state, jnp.asarray(columns[0][:6]))
+    assert few == pytest.approx(np.asarray(pure_logits), abs=1e-5)
+
+
+def test_a_saved_map_continues_with_the_same_numbers(tmp_path):
+    first, columns = OnlineMap(BOX, FOUR, **TINY), steps_of(600)
+    feed(first, rows(columns, slice(330)))
+    first.save(tmp_path / "map.npz")
+    second = OnlineMap(BOX, FOUR, **TINY)
+    second.restore(tmp_path / "map.npz")
+    for online in (first, second):
+        feed(online, rows(columns, slice(330, 600)))
+    assert np.array_equal(first.values(PLACES), second.values(PLACES))
+    assert first.metrics == second.metrics
+    assert np.ptp(first.values(PLACES)) > 0
+
+
+def test_a_map_of_other_settings_is_not_continued(tmp_path):
+    OnlineMap(BOX, FOUR).save(tmp_path / "map.npz")
+    skewed = Column(default_policy=[0.7, 0.1, 0.1, 0.1])
+    others = [OnlineMap(BOX, FOUR, Column(lam=2.0)), OnlineMap(BOX, FOUR, skewed), OnlineTable(BOX, FOUR),
+              OnlineMap(BOX, FOUR, network=MLP(width=8)), OnlineMap(BOX, FOUR, sides=0.1),
+              OnlineMap(BOX, FOUR, method=Drogo(cap=5.0))]  # fmt: skip
+    for other in others:
+        with raises(BadCheckpoint, "path"):
+            other.restore(tmp_path / "map.npz")
+    with raises(BadCheckpoint, "path"):
+        OnlineMap(BOX, FOUR).restore(tmp_path / "nothing.npz")
+
+
+def test_observed_steps_do_not_change_with_the_buffer_they_were_in():
+    online, buffer = OnlineMap(BYTES, FOUR), np.zeros((2, 6, 6, 3), np.uint8)
+    online.observe(buffer, [0, 1], [-1, -1], buffer, [False, False])
+    buffer[:] = 255
+    assert not online.arrays()["staged/observation"].any()
+
+
+@pytest.mark.parametrize(
+    ("space", "side"),
+    [
+        (gymnasium.spaces.Box(-1000, 1000, (16,)), 100),
+        (gymnasium.spaces.Box(-1000, 1000, (17,)), 100),
+        (gymnasium.spaces.Box(-1000, 1000, (2, 2)), 100),
+        (gymnasium.spaces.Box(0, 1, (5, 4)), 1 / 256),
+        (gymnasium.spaces.Box(0, 255, (2,), np.uint8), 1),
+    ],
+)
+def test_images_and_vectors_of_numbers_have_different_cells(space, side):
+    online = OnlineMap(space, FOUR, network=MLP(width=4, depth=1), capacity=10, learning_starts=1)
+    seen = space.sample()[None]
+    online.observe(seen, [0], [-1.0], seen, [False])
+    online.train()
+    sides = np.asarray(online.state()[1].visits.sides)
+    assert sides == pytest.approx(np.full(sides.shape, side))
+    rate = float(online.state()[0].learner.target_rate)
+    assert rate == pytest.approx(0.5 if space.sample().size <= 16 else 0.05)
+
+
+WRONG = {
+    "widht": {"widht": 3}, "updates_per_stpe": {"updates_per_stpe": 1.0},
+    "lam": {"problem": Column(lam=[1.0, 2.0])},
+    "default_policy": {"problem": Column(default_policy=[0.5, 0.5])},
+    "method": {"method": Regression()}, "action_values": {"method": Paper()},
+    "updates": {"method": Drogo(updates=3)}, "batch_size": {"method": Drogo(batch_size="all")},
+    "terminal_fraction": {"method": Drogo(terminal_fraction=0.95)},
+    "schedule": {"optimiser": Optimiser()}, "optimiser": {"optimiser": 1e-3},
+    "sides": {"sides": [0.1, -1.0]}, "weight": {"weight": 2.0}, "until_found": {"until_found": 1},
+    "capacity": {"capacity": 1}, "reward": {"reward": 1.0}, "seed": {"seed": -1},
+}  # fmt: skip
+"""Arguments of an online map that cannot be used, by the name that the error has to give."""
+
+
+@pytest.mark.parametrize("argument", WRONG)
+def test_wrong_arguments_are_named(argument, unchecked):
+    is_type = argument in ("widht", "updates_per_stpe", "optimiser", "until_found")
+    with raises(ArgumentTypeError if is_type else ArgumentError, argument) as caught:
+        OnlineMap(BOX, FOUR, **WRONG[argument])
+    assert argument != "updates_per_stpe" or "updates_per_step?" in str(caught.value)
+
+
+@pytest.mark.parametrize("network", [Table(), PairMLP(), CNN(), partial(Convolution, actions=4)])
+def test_networks_that_do_not_fit_are_named(network):
+    with raises(ArgumentError, "network"):
+        OnlineMap(BOX, FOUR, network=network)
+    with raises(ArgumentError, "default_policy"):
+        OnlineMap(BOX, FOUR, Column(default_policy=lambda *_: 1), network=network)
+
+
+def test_wrong_spaces_and_problems_are_named(unchecked):
+    with raises(ArgumentTypeError, "problem"):
+        OnlineMap(BOX, FOUR, Goals())
+    with raises(ArgumentTypeError, "network"):
+        OnlineMap(BOX, FOUR, network="mlp")
+    with raises(ArgumentError, "action_space"):
+        OnlineMap(BOX, BOX)
+    with raises(ArgumentError, "observation_space"):
+        OnlineMap(FOUR, FOUR)
+    with raises(ArgumentError, "observation_space"):
+        OnlineTable(gymnasium.spaces.Dict({"a": BOX}), FOUR)

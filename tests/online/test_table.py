@@ -1,0 +1,200 @@
+"""Tables of everything that an agent has seen, against exact maps and numbers by hand."""
+
+import gymnasium
+import numpy as np
+import pytest
+
+from drogo import Column, OnlineMap, OnlineTable, exact
+from drogo.errors import ArgumentError, ArgumentTypeError, DataError
+from drogo.learn import MLP
+from raising import raises
+from small_world import BOX, FOUR, WORLD, feed, rows, steps_of
+
+LAM = 20.0
+PLACES = WORLD.observations("coordinates")
+
+
+def table(columns=None, **options):
+    """A table that is solved after every step."""
+    online = OnlineTable(BOX, FOUR, **{"every": 1, **options})
+    return online if columns is None else feed(online, columns, len(columns[0]))
+
+
+def test_the_table_of_everything_is_the_exact_column():
+    online = table(steps_of(2000))
+    assert np.abs(online.values(PLACES) - exact.log_column(WORLD.mdp, LAM)).max() < 1e-9
+    assert online.found
+    assert online.metrics["states"] == WORLD.mdp.n_states
+
+
+def test_a_default_policy_that_is_not_uniform():
+    """From 0, an action to the terminal state at cost 1 is taken one time in five, and else the
+    state stays: e = exp(-1/20) (1/5 + 4/5 e)."""
+    problem = Column(default_policy=[0.2, 0.4, 0.2, 0.2])
+    online = OnlineTable(gymnasium.spaces.Discrete(2), FOUR, problem, every=1)
+    online.observe([0] * 4, range(4), [-1.0] * 4, [1, 0, 0, 0], [True, False, False, False])
+    online.train()
+    gain = np.exp(-1 / LAM)
+    e = 0.2 * gain / (1 - 0.8 * gain)
+    assert online.values([0, 1]) == pytest.approx([np.log(e), 0.0])
+    expected = np.log([0.2 * gain, *(np.array([0.4, 0.2, 0.2]) * gain * e)])
+    assert online.logits([0])[0] == pytest.approx(expected)
+
+
+def test_states_by_their_numbers():
+    online = OnlineTable(gymnasium.spaces.Discrete(3), FOUR, every=1, optimism=None)
+    online.observe([0, 1], [0, 0], [-1.0, -2.0], [1, 2], [False, True])
+    online.train()
+    assert online.values(np.arange(3)) == pytest.approx([-3 / LAM, -2 / LAM, 0.0])
+    assert online.knows(np.arange(3)).all()
+
+
+def test_before_a_terminal_state_untried_actions_give_the_map_its_form():
+    columns = steps_of(300)
+    columns = rows(columns, np.flatnonzero(~columns[-1])[:12])
+    before, _, reward, after, over = columns
+    explore, idle = table(columns), table(columns, optimism=None)
+    assert not explore.found
+    assert np.ptp(explore.values(before)) > 0.01
+    assert not idle.values(before).any()
+    assert (idle.shaped(reward, before, after, over) == 0.5 * reward).all()
+    assert "no terminal state worth 0 or more was seen in 12 steps" in explore.warnings()[0]
+
+
+@pytest.mark.parametrize("kind", [OnlineMap, OnlineTable])
+def test_a_bad_terminal_state_is_no_goal_and_optimism_continues(kind):
+    """An untried action is worth 0, and lava -200. Where lava is all that was found, the map still
+    leads to what was not tried."""
+    network = {"network": MLP(width=16, depth=3), "learning_starts": 1, "updates_per_step": 4.0}
+    online = kind(BOX, FOUR, **(network if kind is OnlineMap else {"every": 1}))
+    here, there = np.zeros((3, 2)), np.full((3, 2), 0.4)
+    for value, is_goal in ((-200.0, False), (0.0, True)):
+        ended, values = np.array([False, False, True]), np.array([0.0, 0.0, value])
+        after = np.where(ended[:, None], there, here)
+        online.observe(here, [0, 1, 2], [-1.0] * 3, after, ended, values)
+        for _ in range(300 if kind is OnlineMap and not is_goal else 1):
+            online.observe(here[:1], [0], [-1.0], here[:1], [False])
+            online.train()
+        assert online.found == is_goal
+        if not is_goal:
+            assert online.act(here[:1], np.random.default_rng(0)).tolist() == [3]
+
+
+def test_frequencies_are_counted_again_although_nothing_is_new():
+    """From one state an action ends in 1 of 2 tries, and then in 1 of 200: the map must fall."""
+    online, here = OnlineTable(BOX, FOUR, optimism=None), np.zeros((10, 2))
+    ended = np.arange(10) < 5
+    online.observe(here, [0] * 10, [-1.0] * 10, here + 0.4 * ended[:, None], ended)
+    online.train()
+    first = online.values(here[:1])
+    for _ in range(100):
+        online.observe(here, [0] * 10, [-1.0] * 10, here, [False] * 10)
+        online.train()
+    share = 5 / 1010
+    e = share * np.exp(-0.05) / (1 - (1 - share) * np.exp(-0.05))
+    assert online.values(here[:1]) < first
+    assert online.values(here[:1]) == pytest.approx(np.log(e), abs=0.1)
+
+
+def test_shaped_rewards_are_those_of_the_formula():
+    columns = steps_of(500)
+    online = table(columns, weight=0.3, discount=0.9)
+    before, _, reward, after, over = columns
+    v = dict(zip(map(bytes, PLACES), exact.log_column(WORLD.mdp, LAM), strict=True))
+    phi, next_phi = (np.array([v[bytes(row)] for row in part]) for part in (before, after))
+    shaping = (0.9 * np.where(over, 0.0, next_phi) - phi) / online.mean_step
+    expected = 0.7 * reward + 0.3 * shaping
+    assert online.shaped(reward, before, after, over) == pytest.approx(expected)
+    column = online.shaped(reward[:, None], before, after, over[:, None])  # as replays have them
+    assert column == pytest.approx(expected)
+    with raises(ArgumentError):
+        online.shaped(reward, before, after[:3], over)
+
+
+def test_a_saved_table_continues_with_the_same_numbers(tmp_path):
+    columns = steps_of(600)
+    first, second = OnlineTable(BOX, FOUR), OnlineTable(BOX, FOUR)
+    feed(first, rows(columns, slice(330)))
+    first.save(tmp_path / "map.npz")
+    second.restore(tmp_path / "map.npz")
+    for online in (first, second):
+        feed(online, rows(columns, slice(330, 600)))
+    assert np.array_equal(first.values(PLACES), second.values(PLACES))
+    assert first.metrics == second.metrics
+    assert np.ptp(first.values(PLACES)) > 0
+
+
+def test_observations_are_recognised_in_any_precision():
+    online = OnlineTable(gymnasium.spaces.Box(-1, 1, (1,), np.float32), FOUR, every=1)
+    there = np.array([[0.1], [0.2], [0.0]], np.float32)
+    online.observe(there, [0, 1, 2], [-1.0] * 3, there[::-1], [False, False, True])
+    online.train()
+    signed = np.array([[0.1], [0.2], [-0.0]], np.float32)
+    for ask in (online.values, online.logits, online.knows):
+        assert np.array_equal(ask(signed), ask(there))
+        assert np.array_equal(ask(there.astype(np.float64)), ask(there))
+    assert online.knows(there).all()
+
+
+def test_one_outcome_of_an_action_does_not_stand_for_all():
+    """An action that mostly arrives, and then falls into lava once, keeps its value until the map
+    is solved again."""
+    online = OnlineTable(gymnasium.spaces.Discrete(4), FOUR, every=100)
+    online.observe([0] * 100, [0] * 100, [-1.0] * 100, [1] * 100, [True] * 100)
+    online.train()
+    before = online.logits([0])
+    online.observe([0], [0], [-1.0], [2], [True], [-2000.0])
+    assert np.array_equal(online.logits([0]), before)
+
+
+def test_different_rewards_of_one_step_are_one_row():
+    """A step into a terminal state costs 1 or 3: exp(v) is the mean of exp(-1/20) and exp(-3/20)."""
+    online, here = table(optimism=None), np.zeros((400, 2))
+    rewards = np.where(np.arange(400) % 2, -1.0, -3.0)
+    online.observe(here, [1] * 400, rewards, here + 0.4, [True] * 400)
+    online.train()
+    assert len(online.seen().state) == 1
+    mean = (np.exp(-1 / LAM) + np.exp(-3 / LAM)) / 2
+    assert online.values(here[:1]) == pytest.approx(np.log(mean))
+
+
+@pytest.mark.parametrize("reward", [np.nan, np.inf])
+def test_rewards_that_are_not_finite_are_an_error_whatever_the_map_counts(reward):
+    """The agent learns from its own rewards, also where the map has a cost in their place."""
+    online, seen = OnlineTable(BOX, FOUR, reward=-1.0), np.zeros((2, 2), np.float32)
+    with raises(DataError, "reward"):
+        online.observe(seen, [0, 1], [-1.0, reward], seen, [False, False])
+    assert online.steps == 0
+    with raises(DataError, "reward"):
+        online.shaped([-1.0, reward], seen, seen, [False, False])
+
+
+def test_rewards_of_any_sign_are_fine_with_a_cost_of_the_maps_own():
+    before, action, reward, after, over = steps_of(200)
+    assert np.ptp(table((before, action, -reward, after, over), reward=-1.0).values(before)) > 0.5
+
+
+def test_wrong_steps_and_arguments_are_named(unchecked):
+    before, action, reward, after, over = rows(steps_of(50), slice(10))
+    wrong = {
+        "observations": (before[:, :1], action, reward, after, over),
+        "action": (before, action + 4, reward, after, over),
+        "reward": (before, action, -reward, after, over),
+        "terminal_reward": (before, action, reward, after, over | True, reward * np.inf),
+        None: (before, action[:3], reward, after, over),
+    }
+    for argument, columns in wrong.items():
+        with pytest.raises(ArgumentError) as caught:
+            table().observe(*columns)
+        assert caught.value.argument == argument
+    with raises(DataError, "observations"):
+        table().observe(before + np.nan, action, reward, after, over)
+    with raises(ArgumentError, "most_states"):
+        table(most_states=2).observe(before, action, reward, after, over)
+    pixels = OnlineTable(gymnasium.spaces.Box(0, 255, (4,), np.uint8), FOUR)
+    with raises(ArgumentError, "observations"):
+        pixels.values(np.full((1, 4), 0.5))
+    for name, value, error in (("every", 0, ArgumentError), ("optimism", "x", ArgumentTypeError),
+                               ("lam", 20.0, ArgumentTypeError), ("terminal", "x", ArgumentError)):  # fmt: skip
+        with raises(error, name):
+            OnlineTable(BOX, FOUR, **{name: value})

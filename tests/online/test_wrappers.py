@@ -1,0 +1,125 @@
+"""Wrappers whose map learns from the steps that pass through them, under the real Gymnasium."""
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.vector import AutoresetMode
+
+from drogo import GridWorld, OnlineShaping, OnlineTable, VectorOnlineShaping, exact
+from drogo.errors import ArgumentError, ArgumentTypeError
+from raising import raises
+from small_world import BOX, FOUR, WORLD, make
+
+COLUMN = exact.log_column(WORLD.mdp, 20.0)
+LAVA = GridWorld.parse("goal H: -200\nstep-limit: 9\n\n#####\n#S.H#\n#####")
+
+
+def test_the_wrapper_learns_from_what_passes_through_it():
+    env = OnlineShaping(make(), OnlineTable(BOX, FOUR, every=1, discount=0.9, weight=None))
+    rng = np.random.default_rng(0)
+    observation, _ = env.reset(seed=0)
+    for _ in range(600):
+        phi = env.online.potential(observation[None])[0]
+        observation, reward, over, cut, info = env.step(rng.integers(4))
+        after = 0.0 if over else env.online.potential(observation[None])[0]
+        assert reward == pytest.approx(info["reward_original"] + 0.9 * after - phi)
+        if over or cut:
+            observation, _ = env.reset()
+    assert env.online.values(WORLD.observations("coordinates")) == pytest.approx(COLUMN)
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+def test_vectors_in_all_reset_modes(mode):
+    """Whatever the mode, the map sees real steps alone: it is that of the world."""
+    envs = gymnasium.vector.SyncVectorEnv([make] * 3, autoreset_mode=mode)
+    envs = VectorOnlineShaping(envs, OnlineTable(BOX, FOUR, every=1))
+    rng = np.random.default_rng(0)
+    envs.reset(seed=0)
+    for _ in range(400):
+        _, rewards, over, cut, infos = envs.step(rng.integers(4, size=3))
+        assert np.isfinite(rewards).all()
+        assert set(infos["reward_original"].tolist()) <= {-1.0, -20.0, 0.0}
+        if mode == AutoresetMode.DISABLED and (over | cut).any():
+            envs.reset(options={"reset_mask": over | cut})
+    assert envs.online.values(WORLD.observations("coordinates")) == pytest.approx(COLUMN)
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+def test_lava_is_no_goal_in_any_reset_mode(mode):
+    def lava():
+        return gymnasium.make("drogo/GridWorld-v0", world=LAVA, observation="coordinates")
+
+    envs = gymnasium.vector.SyncVectorEnv([lava], autoreset_mode=mode)
+    envs = VectorOnlineShaping(envs, OnlineTable(BOX, FOUR, every=1))
+    envs.reset(seed=0)
+    ended = [bool(envs.step(np.zeros(1, int))[2].any()) for _ in range(2)]  # to the right
+    assert any(ended)
+    assert not envs.online.found
+    assert envs.online.seen().terminal_reward.tolist() == [0, -200]
+    assert envs.online.seen().reward == pytest.approx(np.full(2, -1.0))
+
+
+class Lake(gymnasium.Env):
+    """A hole and a goal, of which only the goal pays."""
+
+    observation_space, action_space = gymnasium.spaces.Discrete(3), gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        return 0, {}
+
+    def step(self, action):
+        return int(action) + 1, float(action), True, False, {}
+
+
+@pytest.mark.parametrize("is_vector", [False, True])
+def test_terminal_states_are_distinguished_by_a_function_of_the_last_step(is_vector):
+    online = OnlineTable(Lake.observation_space, Lake.action_space, reward=-1.0, every=1)
+    value = {"terminal_reward": lambda step: 0.0 if step.reward > 0 else -50.0}
+    if is_vector:
+        env = VectorOnlineShaping(gymnasium.vector.SyncVectorEnv([Lake]), online, **value)
+        hole, goal = np.array([0]), np.array([1])
+    else:
+        env, hole, goal = OnlineShaping(Lake(), online, **value), 0, 1
+    env.reset()
+    env.step(hole)
+    assert not online.found
+    env.reset()
+    env.step(goal)
+    assert online.found
+    assert sorted(online.seen().terminal_reward) == [-50, 0]
+
+
+def test_an_environment_that_writes_into_its_observation():
+    class Line(gymnasium.Env):
+        observation_space, action_space = BOX, FOUR
+
+        def reset(self, *, seed=None, options=None):
+            self.place = np.full(2, -0.5, np.float32)
+            return self.place, {}
+
+        def step(self, action):
+            self.place += 0.25
+            return self.place, -1.0, bool(self.place[0] > 0.4), False, {}
+
+    env = OnlineShaping(Line(), OnlineTable(BOX, FOUR, every=1))
+    env.reset()
+    for _ in range(4):
+        env.step(0)
+    seen = env.online.seen()
+    assert (seen.state != seen.next_state).all()
+    assert seen.state.size == 4
+
+
+def test_wrong_arguments_are_named(unchecked):
+    lake = OnlineTable(Lake.observation_space, Lake.action_space)
+    with raises(ArgumentError, "terminal_reward"):
+        OnlineShaping(Lake(), lake, terminal_reward=np.nan)
+    with raises(ArgumentTypeError, "online"):
+        OnlineShaping(Lake(), lambda observations: 0)
+    pole, two = gymnasium.make("CartPole-v1"), gymnasium.spaces.Discrete(2)
+    pixels = OnlineTable(gymnasium.spaces.Box(0, 255, (4,), np.uint8), two)
+    for online in (pixels, OnlineTable(BOX, two)):
+        with raises(ArgumentError, "observation_space"):
+            OnlineShaping(pole, online)
+    with raises(ArgumentError, "action_space"):
+        OnlineShaping(pole, OnlineTable(pole.observation_space, FOUR))

@@ -1,0 +1,43 @@
+"""A world of seven cells, and its transitions as columns of arrays."""
+
+import gymnasium
+import numpy as np
+
+from drogo import GridWorld, collect
+
+SMALL = """
+step-limit: 40
+
+######
+#S..G#
+#.x..#
+######
+"""
+WORLD = GridWorld.parse(SMALL)
+BOX = gymnasium.spaces.Box(-0.5, 0.5, (2,), np.float32)
+FOUR = gymnasium.spaces.Discrete(4)
+
+
+def make(**options):
+    kind = {"observation": "coordinates", **options}
+    return gymnasium.make("drogo/GridWorld-v0", world=WORLD, **kind)
+
+
+def steps_of(n, seed=0, observation="coordinates"):
+    """Random transitions of the world, as columns."""
+    data = collect(make(observation=observation), n, seed=seed)
+    table = data.observations
+    table = table.astype(np.float32) if table.dtype.kind == "f" else table
+    return (table[data.state], data.action, data.reward, table[data.next_state], data.terminated)
+
+
+def rows(columns, chosen):
+    return tuple(column[chosen] for column in columns)
+
+
+def feed(online, columns, chunk=30):
+    """Lets a map observe steps and train, chunk by chunk."""
+    for begin in range(0, len(columns[0]), chunk):
+        online.observe(*rows(columns, slice(begin, begin + chunk)))
+        online.train()
+    return online
