@@ -224,6 +224,16 @@ def _array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
         return array
 
 
+def section(arrays: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    """Returns the arrays of a file whose names have a prefix, without it."""
+    return {k.removeprefix(prefix): part for k, part in arrays.items() if k.startswith(prefix)}
+
+
+def as_section(prefix: str, parts: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Returns named parts as arrays for a file; those that are None are left out."""
+    return {prefix + name: np.asarray(part) for name, part in parts.items() if part is not None}
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """Returns the dictionary that a JSON file holds; `DamagedFile` if it holds none."""
     try:

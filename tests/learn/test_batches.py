@@ -12,8 +12,16 @@ from drogo import GDO, Column, Drogo, LogGDO, NaturalGDO, exact
 from drogo.data import under
 from drogo.learn import CNN, MLP, Learner, Objective, Table
 from drogo.learn.architectures import build_network
-from drogo.learn.batches import Draw, Group, Shuffled, draw_rows, make_data, make_groups, weights_of
-from drogo.learn.plan import make_plan
+from drogo.learn.batches import (
+    Draw,
+    Group,
+    Shuffled,
+    draw_rows,
+    make_data,
+    make_groups,
+    make_plan,
+    weights_of,
+)
 from drogo.problems.column import with_cap
 from small_data import ROOM, data_of
 

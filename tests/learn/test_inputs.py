@@ -6,8 +6,8 @@ import pytest
 
 from drogo import MDP, Column, Drogo, NaturalGDO, Regression, Transitions, exact, fit, load
 from drogo.errors import ArgumentError, DataError
-from drogo.learn import MLP, Optimiser, plan
-from drogo.learn.inputs import Inputs, fit_inputs
+from drogo.learn import MLP, Optimiser, batches
+from drogo.learn.networks import Inputs, fit_inputs
 from raising import raises
 from small_data import SMALL, line
 
@@ -28,8 +28,8 @@ def test_far_coordinates_are_distinguished(monkeypatch, streamed):
     """In single precision 1e8 + k is the same number for k up to 3. Streamed data are read batch by
     batch, and a solution keeps a single observation of them."""
     if streamed:
-        monkeypatch.setattr(plan, "BYTES_ON_DEVICE", 0)
-        monkeypatch.setattr(plan, "BYTES_IN_RESULT", 0)
+        monkeypatch.setattr(batches, "BYTES_ON_DEVICE", 0)
+        monkeypatch.setattr(batches, "BYTES_IN_RESULT", 0)
     P = (np.eye(N, k=1) + np.eye(N, k=-1)) / 2
     P[0, 0], P[-1] = 0.5, 0.0
     truth = exact.log_column(MDP.from_arrays(P, -1.0 * (np.arange(N) < N - 1), [N - 1]), lam=20.0)
@@ -130,20 +130,20 @@ def test_streamed_equals_gathered(monkeypatch, tmp_path):
     mapped = np.memmap(path, np.float32, mode="r", shape=data.observations.shape)
     columns = (data.state, data.next_state, data.reward, data.terminated)
     in_file = Transitions.from_table(mapped, *columns, action=data.action, behaviour=data.behaviour)
-    monkeypatch.setattr(plan, "BYTES_ON_DEVICE", 1)
+    monkeypatch.setattr(batches, "BYTES_ON_DEVICE", 1)
     monkeypatch.setattr("drogo.learn.batches.BYTES_PER_CHUNK", 20_000)
     streamed = fit(in_file, Column(5.0), FEW, network=SMALL)
     assert np.allclose(streamed.v, gathered.v, atol=1e-5)
 
 
 def test_a_method_that_needs_two_batches_is_not_streamed(monkeypatch):
-    monkeypatch.setattr(plan, "BYTES_ON_DEVICE", 1)
+    monkeypatch.setattr(batches, "BYTES_ON_DEVICE", 1)
     with raises(ArgumentError, "method"):
         fit(line(), Column(5.0), NaturalGDO(updates=2), network=SMALL)
 
 
 def test_a_solution_keeps_a_sample_of_large_data(monkeypatch):
-    monkeypatch.setattr(plan, "BYTES_IN_RESULT", 400)
+    monkeypatch.setattr(batches, "BYTES_IN_RESULT", 400)
     data = line(2000)
     result = fit(data, Column(5.0), FEW, network=SMALL)
     assert len(result.observations) in (100, 101)

@@ -13,8 +13,7 @@ from drogo import Column, Drogo, GridWorld, Paper
 from drogo.errors import ArgumentError
 from drogo.learn import CNN, MLP, PairMLP, Quasimetric, Table, convolution
 from drogo.learn.architectures import build_network
-from drogo.learn.inputs import Inputs, fit_inputs
-from drogo.learn.networks import DenseNetwork, dense
+from drogo.learn.networks import DenseNetwork, Inputs, dense, fit_inputs
 from drogo.learn.pairs import PairDense, Pairs, QuasimetricNetwork, union_length
 from raising import raises
 from small_data import ROOM, WORLD, data_of

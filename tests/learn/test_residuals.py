@@ -9,11 +9,9 @@ import pytest
 
 from drogo import GDO, Column, Drogo, LogGDO, NaturalGDO, Transitions, exact, fit
 from drogo.learn import Batch, Learner, Objective, Optimiser
-from drogo.learn.batches import device_rows
-from drogo.learn.judge import cosine, differences
+from drogo.learn.batches import device_rows, make_plan
+from drogo.learn.judge import cosine, differences, in_groups, state_residuals, transition_slopes
 from drogo.learn.networks import TableNetwork
-from drogo.learn.plan import make_plan
-from drogo.learn.residuals import in_groups, state_residuals, transition_slopes
 from small_data import CHAIN, SMALL, Fixed, balanced
 
 LAM, PENALTY, TARGET = 20.0, 0.7, 2.0

@@ -10,7 +10,7 @@ import pytest
 
 from drogo import ALLO, GDO, GGDO, Spectrum, Transitions, exact, fit, load, solve
 from drogo.errors import ArgumentError
-from drogo.learn import MLP, Objective, Optimiser, Sample, plan
+from drogo.learn import MLP, Objective, Optimiser, Sample, batches
 from drogo.problems.matrices import evenly, rows_of, with_rows_of_terminals
 from raising import raises
 from small_data import corridor, table_of
@@ -207,7 +207,7 @@ def test_vectors_that_are_not_independent_cannot_be_rotated():
 
 
 def test_a_table_too_large_to_compare_is_unverified(monkeypatch):
-    monkeypatch.setattr(plan, "BYTES_IN_RESULT", 10)
+    monkeypatch.setattr(batches, "BYTES_IN_RESULT", 10)
     result = fit(DATA, Spectrum(2), GDO(updates=5), **TABULAR)
     assert result.status == ("unverified", "unverified")
     assert np.isnan(result.cosines).all()

@@ -4,6 +4,7 @@ from drogo.learn.anchored import Drogo as Drogo, Paper as Paper, Regression as R
 from drogo.learn.architectures import (
     CNN as CNN,
     MLP as MLP,
+    Optimiser as Optimiser,
     PairMLP as PairMLP,
     Quasimetric as Quasimetric,
     Table as Table,
@@ -11,10 +12,13 @@ from drogo.learn.architectures import (
 from drogo.learn.callbacks import TensorBoard as TensorBoard, WandB as WandB
 from drogo.learn.certify import Certificate as Certificate, Effort as Effort, certify as certify
 from drogo.learn.fit import fit as fit, recommend as recommend
-from drogo.learn.learner import Batch as Batch, Learner as Learner, State as State
+from drogo.learn.learner import (
+    Batch as Batch,
+    Learner as Learner,
+    Objective as Objective,
+    State as State,
+)
 from drogo.learn.method import AbstractMethod as AbstractMethod, Sample as Sample
-from drogo.learn.objective import Objective as Objective
-from drogo.learn.optimiser import Optimiser as Optimiser
 from drogo.learn.penalised import (
     ALLO as ALLO,
     GDO as GDO,
@@ -22,7 +26,7 @@ from drogo.learn.penalised import (
     LogGDO as LogGDO,
     NaturalGDO as NaturalGDO,
 )
-from drogo.learn.policy import Policy as Policy
 from drogo.learn.problem import AbstractProblem as AbstractProblem
 from drogo.learn.solution import Solution as Solution
 from drogo.learn.train import Report as Report
+from drogo.learn.value import Policy as Policy

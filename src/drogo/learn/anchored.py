@@ -12,7 +12,7 @@ from jaxtyping import Array
 
 from drogo.data import Transitions
 from drogo.errors import ArgumentError, check_share
-from drogo.learn.architectures import CNN, MLP, AbstractArchitecture, Table
+from drogo.learn.architectures import CNN, MLP, AbstractArchitecture, Optimiser, Table
 from drogo.learn.method import (
     ROWS_AT_ONCE,
     AbstractMethod,
@@ -24,7 +24,6 @@ from drogo.learn.method import (
     is_small,
     rows_at_once,
 )
-from drogo.learn.optimiser import Optimiser
 from drogo.learn.settings import Swept, check_below_one, check_fields, check_flag, optional
 
 

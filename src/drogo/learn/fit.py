@@ -23,21 +23,17 @@ from drogo.errors import ArgumentError, ArgumentTypeError, Diverged
 from drogo.learn.architectures import (
     AbstractArchitecture,
     Custom,
+    CustomOptimiser,
     as_architecture,
-    build_network,
+    as_optimiser,
 )
-from drogo.learn.checkpoint import Progress, history_rows
-from drogo.learn.inputs import Inputs
-from drogo.learn.learner import Learner, State
+from drogo.learn.batches import make_plan
+from drogo.learn.learner import Learner, Objective, State, make_learner
 from drogo.learn.method import AbstractMethod
-from drogo.learn.networks import WithExtra
-from drogo.learn.objective import Objective
-from drogo.learn.optimiser import CustomOptimiser, as_optimiser
-from drogo.learn.plan import make_plan
 from drogo.learn.problem import AbstractProblem, Point
 from drogo.learn.settings import as_json, grid_of
 from drogo.learn.solution import Solution
-from drogo.learn.train import Callback, Training, diverged_at, train
+from drogo.learn.train import Callback, Progress, Training, diverged_at, history_rows, train
 from drogo.requests import versions
 
 Seeds = int | np.integer | Sequence[int] | np.ndarray
@@ -253,38 +249,6 @@ class _Job:
         of_run = np.tile(np.arange(count), len(points))
         states = _init_runs(learner, take(params, of_run))
         return Training(judge, batches, self.seeds, identity), states, prepared.notes
-
-
-def make_learner(
-    objective: Objective,
-    architecture: AbstractArchitecture,
-    optimiser: Any,
-    inputs: Inputs,
-    like: Transitions | Any,
-    seeds: Sequence[int],
-) -> tuple[Learner, Any]:
-    """Returns a learner, and the first parameters of every seed, stacked.
-
-    Args:
-        objective: The objective.
-        architecture: The network.
-        optimiser: The optimiser.
-        inputs: The preprocessing.
-        like: Has `observations` like those that are learned from, and `n_actions`.
-        seeds: The seeds.
-    """
-    problem, method = objective.problem, objective.method
-    rest = (problem.outputs(method, like.n_actions),)
-    extra = method.extra(problem)
-    networks = []
-    for seed in seeds:
-        key = jax.random.key(seed)
-        parts = (architecture, like.observations, inputs, *rest, key, problem.initial(method))
-        network = build_network(*parts)
-        networks.append(network if extra is None else WithExtra(network, extra))
-    learner = Learner(objective, networks[0], optimiser.transformation(), inputs=inputs)
-    params = [eqx.filter(network, eqx.is_inexact_array) for network in networks]
-    return learner, jax.tree.map(lambda *leaves: to_device(np.stack(leaves)), *params)
 
 
 @eqx.filter_jit

@@ -20,8 +20,7 @@ from jaxtyping import Array, Bool, Float
 
 from drogo.data import Transitions
 from drogo.errors import ArgumentError, check_number, check_whole
-from drogo.learn.architectures import CNN, MLP, AbstractArchitecture, Table
-from drogo.learn.optimiser import Optimiser
+from drogo.learn.architectures import CNN, MLP, AbstractArchitecture, Optimiser, Table
 from drogo.learn.settings import check_fields, check_flag, optional, with_defaults
 
 Scalar = Float[Array, ""]

@@ -20,17 +20,15 @@ from jaxtyping import Array
 
 from drogo.data import DefaultPolicy, Transitions
 from drogo.errors import ArgumentError, ArgumentTypeError, check_positive
-from drogo.learn.architectures import AbstractArchitecture
+from drogo.learn.architectures import AbstractArchitecture, Optimiser
 from drogo.learn.method import AbstractMethod
 from drogo.learn.networks import Outputs
-from drogo.learn.optimiser import Optimiser
 from drogo.learn.settings import Swept, check_fields, with_defaults
 
 if TYPE_CHECKING:
-    from drogo.learn.batches import Batches
+    from drogo.learn.batches import Batches, Plan
     from drogo.learn.judge import Judge
     from drogo.learn.learner import Learner
-    from drogo.learn.plan import Plan
     from drogo.learn.solution import Solution
 
 BEYOND_SINGLE = 1e38

@@ -29,11 +29,9 @@ from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from drogo.errors import ArgumentError, check_number, check_positive, check_share, check_whole
 from drogo.learn.anchored import Drogo
-from drogo.learn.architectures import MOST_COORDINATES
-from drogo.learn.learner import Batch, Learner
+from drogo.learn.architectures import MOST_COORDINATES, AnyOptimiser, Optimiser, as_optimiser
+from drogo.learn.learner import Batch, Learner, Objective
 from drogo.learn.networks import AbstractNetwork
-from drogo.learn.objective import Objective
-from drogo.learn.optimiser import AnyOptimiser, Optimiser, as_optimiser
 from drogo.learn.settings import at_least, check_flag, check_not_swept, check_values, optional
 from drogo.online.base import probabilities
 from drogo.online.replay import OnlineState, Replay, Sampler, StepBatch, Visits

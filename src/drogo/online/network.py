@@ -23,13 +23,12 @@ import numpy.typing as npt
 from jaxtyping import Array, Bool, Float, Shaped
 
 from drogo.errors import ArgumentError, check_whole
-from drogo.files import Header, check_memory
+from drogo.files import Header, as_section, check_memory, section
 from drogo.learn.anchored import Drogo
 from drogo.learn.architectures import MLP, MOST_COORDINATES, Custom, Table, as_architecture
-from drogo.learn.checkpoint import as_section, by_path, check_leaves, section, tree_from
-from drogo.learn.inputs import Inputs
-from drogo.learn.networks import AbstractNetwork, DenseNetwork, dense, fourier
+from drogo.learn.networks import AbstractNetwork, DenseNetwork, Inputs, dense, fourier
 from drogo.learn.settings import as_json, from_keywords
+from drogo.learn.train import by_path, check_leaves, tree_from
 from drogo.online.base import AbstractOnlineMap
 from drogo.online.learner import (
     CELLS,

@@ -22,16 +22,14 @@ from drogo.device import to_device
 from drogo.errors import ArgumentError, ArgumentTypeError, DamagedFile
 from drogo.exact.sampled import solve_sampled
 from drogo.learn.anchored import Drogo, Regression
-from drogo.learn.batches import Batches, make_data
+from drogo.learn.batches import BYTES_IN_RESULT, Batches, Plan, make_data
 from drogo.learn.fit import take
 from drogo.learn.judge import Judge, outputs
 from drogo.learn.learner import Learner
 from drogo.learn.method import LARGEST_EXPONENT, AbstractMethod, is_small
-from drogo.learn.plan import BYTES_IN_RESULT, Plan
-from drogo.learn.policy import Policy
 from drogo.learn.problem import AbstractProblem, Point, Prepared
 from drogo.learn.solution import Solution
-from drogo.learn.value import ValueFunction, single_log_e, single_output
+from drogo.learn.value import Policy, ValueFunction, single_log_e, single_output
 from drogo.mdp import MDP
 from drogo.potential import Potential
 

@@ -31,9 +31,9 @@ from drogo.learn.anchored import Drogo, Regression
 from drogo.learn.architectures import AbstractArchitecture
 from drogo.learn.judge import TOLERATED_SHARE, Judge, Row, outputs
 from drogo.learn.method import AbstractMethod
-from drogo.learn.policy import Policy
 from drogo.learn.problem import Prepared
 from drogo.learn.solution import Solution
+from drogo.learn.value import Policy
 from drogo.problems.column import (
     STEPS_OF_A_SCALE,
     Column,

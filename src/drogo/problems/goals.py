@@ -37,19 +37,18 @@ from drogo.learn.architectures import (
     MOST_COORDINATES,
     AbstractArchitecture,
     AbstractPairArchitecture,
+    Optimiser,
     PairMLP,
     Quasimetric,
 )
-from drogo.learn.batches import Batches
+from drogo.learn.batches import BYTES_IN_RESULT, Batches, Plan
 from drogo.learn.judge import Judge, Row, allowed
 from drogo.learn.learner import Learner
 from drogo.learn.method import AbstractMethod
-from drogo.learn.optimiser import Optimiser
-from drogo.learn.plan import BYTES_IN_RESULT, Plan
-from drogo.learn.policy import Policy
 from drogo.learn.problem import AbstractProblem, Point, Prepared
 from drogo.learn.settings import check_fields, optional
 from drogo.learn.solution import Solution
+from drogo.learn.value import Policy
 from drogo.potential import Potential, mean_step
 from drogo.problems.action_model import ActionModel
 from drogo.problems.column import (

@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from drogo.errors import ArgumentError, ArgumentTypeError
-from drogo.learn.files import load_solution
 from drogo.learn.problem import AbstractProblem
 from drogo.learn.settings import grid_of
-from drogo.learn.solution import Solution
+from drogo.learn.solution import Solution, load_solution
 
 
 def solve(source: Any, problem: AbstractProblem) -> Solution:

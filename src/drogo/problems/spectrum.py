@@ -22,16 +22,14 @@ from drogo.data.table import read_rows
 from drogo.device import to_device
 from drogo.errors import ArgumentError, DamagedFile, check_choice, check_number, check_whole
 from drogo.exact.subspaces import contained, cosines, overlap
-from drogo.learn.architectures import MLP, AbstractArchitecture, Table
-from drogo.learn.batches import Batches, make_data
+from drogo.learn.architectures import MLP, AbstractArchitecture, Optimiser, Table
+from drogo.learn.batches import Batches, Plan, make_data
 from drogo.learn.fit import take
 from drogo.learn.judge import Judge, Row, outputs
 from drogo.learn.learner import Learner
 from drogo.learn.method import AbstractMethod, Sample
 from drogo.learn.networks import Outputs
-from drogo.learn.optimiser import Optimiser
 from drogo.learn.penalised import ALLO
-from drogo.learn.plan import Plan
 from drogo.learn.problem import AbstractProblem, Point, Prepared
 from drogo.learn.settings import Swept, check_fields
 from drogo.learn.solution import Solution

@@ -17,8 +17,8 @@ from jaxtyping import Float
 from drogo.data.arrays import as_batch
 from drogo.data.index import ObservationIndex
 from drogo.errors import ArgumentError
-from drogo.learn.policy import Policy
 from drogo.learn.solution import Solution
+from drogo.learn.value import Policy
 from drogo.potential import Potential, mean_step
 from drogo.problems.action_model import ActionModel
 
