@@ -16,13 +16,8 @@ from drogo.engines import Job, LocalEngine, Outcome, Store
 from drogo.engines.store import Record
 from drogo.errors import Diverged
 from drogo.learn.fit import seed_list
-from drogo.worlds.control import (
-    ROOMS,
-    STARTS,
-    STEP_COSTS,
-    mountain_car_truth,
-    walled_room_truth,
-)
+from drogo.worlds.control import STARTS, STEP_COSTS, mountain_car_truth, walled_room_truth
+from drogo.worlds.shipped import ROOM_IDS as ROOMS
 from tables import code
 
 LAM = 20.0

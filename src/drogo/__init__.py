@@ -6,7 +6,7 @@ used. Importing this package registers the environments `drogo/...-v0` with Gymn
 
 import lazy_loader
 
-from drogo.worlds.register import register
+from drogo.worlds.shipped import register
 
 __version__ = "0.2.0"
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -38,9 +38,11 @@ from .use import (
     PotentialShaping as PotentialShaping,
     VectorPotentialShaping as VectorPotentialShaping,
 )
-from .worlds.goals import ReachGoals as ReachGoals
-from .worlds.grid import GridWorld as GridWorld
-from .worlds.minigrid import MiniGridWorld as MiniGridWorld
-from .worlds.never_ending import NeverEnding as NeverEnding
+from .worlds import (
+    GridWorld as GridWorld,
+    MiniGridWorld as MiniGridWorld,
+    NeverEnding as NeverEnding,
+    ReachGoals as ReachGoals,
+)
 
 __version__: str

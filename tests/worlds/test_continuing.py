@@ -8,8 +8,8 @@ from gymnasium.utils.env_checker import check_env
 from drogo import MDP
 from drogo.errors import ArgumentError, MDPError
 from drogo.worlds import ContinuingEnv, river_swim, six_arms
-from drogo.worlds.register import CONTINUING_IDS
 from drogo.worlds.resolve import resolve
+from drogo.worlds.shipped import CONTINUING_IDS
 from raising import raises
 
 RIGHT, LEFT = 0, 1
@@ -100,5 +100,3 @@ def test_errors_name_the_argument():
         ContinuingEnv("river-swim").reset(options={"state": 6})
     with raises(ArgumentError, "options"):
         ContinuingEnv("river-swim").reset(options={"start": 1})
-    with raises(ArgumentError, "render_mode"):
-        ContinuingEnv("six-arms", render_mode="ansi")

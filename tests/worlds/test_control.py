@@ -9,8 +9,8 @@ from drogo import MDP, exact
 from drogo.errors import NumericalError
 from drogo.exact import continuous
 from drogo.exact.continuous import solve_on_grid
-from drogo.worlds.control import ROOMS, STARTS, mountain_car_truth
-from drogo.worlds.control.mountain_car import dynamics
+from drogo.worlds.control import STARTS, dynamics, mountain_car_truth
+from drogo.worlds.shipped import ROOM_IDS
 from raising import raises
 
 
@@ -70,7 +70,7 @@ def test_a_terminal_state_out_of_reach_is_reported(monkeypatch):
         solve_on_grid(still, [0.0], [1.0], [5], actions=1, lam=1.0)
 
 
-@pytest.mark.parametrize("identifier", ROOMS)
+@pytest.mark.parametrize("identifier", ROOM_IDS)
 def test_a_walled_room_is_a_gymnasium_environment(identifier):
     check_env(gymnasium.make(identifier).unwrapped)
 

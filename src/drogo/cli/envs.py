@@ -33,7 +33,7 @@ class Envs:
         rows = [
             {title: text.format(**world) for title, text in COLUMNS.items()} for world in worlds
         ]
-        from drogo.worlds.register import CONTINUING_IDS, ROOM_IDS
+        from drogo.worlds.shipped import CONTINUING_IDS, ROOM_IDS
 
         caption = "low: number of low-reward cells; limit: step limit of an episode. There are "
         caption += f"also walled rooms with continuous states: {', '.join(ROOM_IDS)}; "
@@ -44,8 +44,8 @@ class Envs:
 
 def _worlds() -> list[dict[str, Any]]:
     """Returns the properties of the shipped worlds as plain JSON."""
-    from drogo.worlds.grid import GridWorld, names
-    from drogo.worlds.register import environment_id
+    from drogo.worlds import GridWorld, names
+    from drogo.worlds.shipped import environment_id
 
     return [
         {

@@ -22,10 +22,10 @@ from drogo.learn import Solution as Learned
 from drogo.plot.fields import draw_cloud, draw_image, side_by_side
 from drogo.plot.panels import of_fit
 from drogo.plot.scenes import exact_scenes, over_scenes
-from drogo.worlds.control import ROOMS, mountain_car_truth, walled_room_truth
-from drogo.worlds.control.mountain_car import HIGH, LOW, is_goal
+from drogo.worlds.control import HIGH, LOW, is_goal, mountain_car_truth, walled_room_truth
 from drogo.worlds.minigrid.scenes import scenes
 from drogo.worlds.resolve import Environment, GridMap, MiniGrid, World
+from drogo.worlds.shipped import ROOM_IDS
 
 TRUTHS = ("column", "representation", "transition")
 MOUNTAIN_CAR = "MountainCar-v0"
@@ -129,8 +129,8 @@ def _plane(world: World, lam: float) -> Plane | None:
     if world.spec.id == MOUNTAIN_CAR:
         truth = mountain_car_truth(lam, reward=world.sampling["reward"])
         return Plane(truth, LOW, HIGH, ("position", "velocity"), "auto", is_goal)
-    if world.spec.id in ROOMS and world.reward is None:
-        truth = walled_room_truth(ROOMS[world.spec.id], lam)
+    if world.spec.id in ROOM_IDS and world.reward is None:
+        truth = walled_room_truth(ROOM_IDS[world.spec.id], lam)
         return Plane(truth, (0.0, 0.0), (1.0, 1.0), ("x", "y"), "equal")
     return None
 

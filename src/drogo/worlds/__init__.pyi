@@ -6,8 +6,7 @@ from .continuing import (
     six_arms as six_arms,
 )
 from .control import STARTS as STARTS, mountain_car_truth as mountain_car_truth
-from .goals import ReachGoals as ReachGoals
 from .grid import GridWorld as GridWorld
 from .minigrid import MiniGridWorld as MiniGridWorld
-from .never_ending import NeverEnding as NeverEnding
 from .shipped import names as names
+from .wrappers import NeverEnding as NeverEnding, ReachGoals as ReachGoals

@@ -3,7 +3,7 @@
 Both are from Strehl and Littman (2008), with the rewards that work on counting states uses. Their
 rewards are positive and depend on the action and the next state, and no state is terminal. So they
 are no `MDP`, whose rewards are r(s). Their exact solution is computed from steps
-(`exact.perron_of_steps`, `fit_continuing`).
+(`drogo.exact.continuing`, `drogo.Continuing`).
 """
 
 from __future__ import annotations
@@ -17,21 +17,12 @@ import gymnasium
 import numpy as np
 from jaxtyping import Float
 
-from drogo.errors import ArgumentError, ArgumentTypeError, check_choice, check_whole
+from drogo.errors import ArgumentTypeError, check_choice, check_whole
 from drogo.mdp.arrays import frozen
+from drogo.worlds.tabular import check_action, check_reset
 
 STEP_LIMIT = 5000
 """The number of steps of an episode, in all work on these worlds."""
-SWIM, DRIFT_BACK, STAY_AT_END = 0.3, 0.1, 0.3
-"""Chances of swimming to the right: to advance, to be carried back, and to stay at the end."""
-SMALL, LARGE = 5.0, 10_000.0
-"""Rewards at the two ends of the river."""
-WAYS = (1.0, 0.15, 0.10, 0.05, 0.03, 0.01)
-"""The chance that each action leads from the middle to its room."""
-ARMS = (50.0, 133.0, 300.0, 800.0, 1666.0, 6000.0)
-"""The reward of pulling the arm of each room."""
-WAY_OUT = 4
-"""The only action that leads out of the first room. In the others, all but one do."""
 
 Table = Float[np.ndarray, "states actions states"]
 
@@ -89,15 +80,12 @@ def river_swim() -> ContinuingWorld:
     """
     probability, reward = np.zeros((6, 2, 6)), np.zeros((6, 2, 6))
     right, left = 0, 1
-    probability[0, right, [0, 1]] = 1 - SWIM, SWIM
-    for place in range(1, 5):
-        chances = DRIFT_BACK, 1 - SWIM - DRIFT_BACK, SWIM
-        probability[place, right, place - 1 : place + 2] = chances
-    probability[5, right, [4, 5]] = 1 - STAY_AT_END, STAY_AT_END
-    reward[5, right, 5] = LARGE
-    for place in range(6):
-        probability[place, left, max(place - 1, 0)] = 1.0
-    reward[0, left, 0] = SMALL
+    probability[0, right, :2] = 0.7, 0.3
+    for place in range(1, 5):  # carried back, no progress, one place further
+        probability[place, right, place - 1 : place + 2] = 0.1, 0.6, 0.3
+    probability[5, right, 4:] = 0.7, 0.3
+    probability[np.arange(6), left, [0, 0, 1, 2, 3, 4]] = 1.0
+    reward[0, left, 0], reward[5, right, 5] = 5.0, 10_000.0
     start = np.array([0.0, 0.5, 0.5, 0.0, 0.0, 0.0])
     return ContinuingWorld("river-swim", probability, reward, start, ("right", "left"))
 
@@ -108,17 +96,18 @@ def six_arms() -> ContinuingWorld:
     The more a room pays, the less often an action leads to it. In a room, the action that leads to
     it pulls its arm; in the first room, all actions but one do.
     """
-    n = len(ARMS)
-    probability, reward = np.zeros((n + 1, n, n + 1)), np.zeros((n + 1, n, n + 1))
-    for arm, (way, pay) in enumerate(zip(WAYS, ARMS, strict=True)):
-        room = arm + 1
-        probability[0, arm, [0, room]] = 1 - way, way
-        pulls = np.arange(n) == arm if arm else np.arange(n) != WAY_OUT
-        probability[room, pulls, room] = 1.0
-        probability[room, ~pulls, 0] = 1.0
-        reward[room, pulls, room] = pay
-    actions = tuple(f"arm {arm}" for arm in range(n))
-    return ContinuingWorld("six-arms", probability, reward, np.eye(n + 1)[0], actions)
+    arms = np.arange(6)
+    chance = np.array([1.0, 0.15, 0.10, 0.05, 0.03, 0.01])
+    pay = np.array([50.0, 133.0, 300.0, 800.0, 1666.0, 6000.0])
+    probability, reward = np.zeros((7, 6, 7)), np.zeros((7, 6, 7))
+    probability[0, arms, arms + 1], probability[0, :, 0] = chance, 1 - chance
+    pulls = np.eye(6, dtype=bool)
+    pulls[0] = arms != 4  # the only action that leads out of the first room
+    probability[1:, :, 0] = ~pulls
+    arm, action = pulls.nonzero()
+    probability[arm + 1, action, arm + 1], reward[arm + 1, action, arm + 1] = 1.0, pay[arm]
+    actions = tuple(f"arm {arm}" for arm in arms)
+    return ContinuingWorld("six-arms", probability, reward, np.eye(7)[0], actions)
 
 
 WORLDS: dict[str, Callable[[], ContinuingWorld]] = {"river-swim": river_swim, "six-arms": six_arms}
@@ -144,23 +133,18 @@ class ContinuingEnv(gymnasium.Env):
 
     Args:
         world: A world, or its name: "river-swim" or "six-arms".
-        render_mode: Only None.
     """
 
-    metadata = {"render_modes": []}  # noqa: RUF012
     state = 0
 
-    def __init__(self, world: ContinuingWorld | str, *, render_mode: str | None = None) -> None:
+    def __init__(self, world: ContinuingWorld | str) -> None:
         if isinstance(world, str):
             check_choice("world", world, tuple(WORLDS))
             world = WORLDS[world]()
         if not isinstance(world, ContinuingWorld):
             problem = f"world is a {type(world).__name__}; give a ContinuingWorld or its name."
             raise ArgumentTypeError(problem, argument="world")
-        if render_mode is not None:
-            problem = f"render_mode is {render_mode!r}; this world has no pictures."
-            raise ArgumentError(problem, argument="render_mode")
-        self.world, self.render_mode = world, render_mode
+        self.world, self.actions = world, world.actions
         self.observation_space = gymnasium.spaces.Discrete(world.n_states)
         self.action_space = gymnasium.spaces.Discrete(world.n_actions)
         self.initial_state_distrib = world.start
@@ -168,35 +152,26 @@ class ContinuingEnv(gymnasium.Env):
     @cached_property
     def P(self) -> dict[int, dict[int, list[tuple[float, int, float, bool]]]]:
         """By state and action: the probability, next state, reward, and False (not terminated)."""
-        chances, pays = self.world.probability, self.world.reward
-        return {
-            state: {
-                action: [
-                    (float(chances[state, action, k]), int(k), float(pays[state, action, k]), False)
-                    for k in np.flatnonzero(chances[state, action])
-                ]
-                for action in range(self.world.n_actions)
-            }
-            for state in range(self.world.n_states)
-        }
+        table: dict[int, dict[int, list[tuple[float, int, float, bool]]]] = {}
+        for state, action, following in np.argwhere(self.world.probability).tolist():
+            place = state, action, following
+            chance, reward = float(self.world.probability[place]), float(self.world.reward[place])
+            outcomes = table.setdefault(state, {}).setdefault(action, [])
+            outcomes.append((chance, following, reward, False))
+        return table
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[int, dict[str, Any]]:
         super().reset(seed=seed)
-        unknown = sorted(set(options or {}) - {"state"})
-        if unknown:
-            problem = f"unknown reset option(s) {unknown}; known: 'state'."
-            raise ArgumentError(problem, argument="options")
+        options = check_reset(options, "state")
         sampled = int(self.np_random.choice(self.world.n_states, p=self.world.start))
-        asked, last = (options or {}).get("state", sampled), self.world.n_states - 1
+        asked, last = options.get("state", sampled), self.world.n_states - 1
         self.state = check_whole("reset option 'state'", asked, 0, last)
         return self.state, {"state": self.state}
 
     def step(self, action: Any) -> tuple[int, float, bool, bool, dict[str, Any]]:
-        if not self.action_space.contains(action):
-            expected = ", ".join(f"{k} ({name})" for k, name in enumerate(self.world.actions))
-            raise ArgumentError(f"action is {action!r}; expected {expected}.", argument="action")
+        check_action(self, action)
         before = self.state
         cumulative = self.world.cumulative[before, action]
         self.state = int(np.searchsorted(cumulative, self.np_random.random(), side="right"))

@@ -19,13 +19,13 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
+import gymnasium
+from gymnasium.envs.registration import EnvSpec
+
 from drogo.errors import ArgumentError, MDPError, check_whole
 from drogo.worlds import shipped
 
 if TYPE_CHECKING:
-    import gymnasium
-    from gymnasium.envs.registration import EnvSpec
-
     from drogo.mdp import MDP
     from drogo.worlds.grid import GridWorld
 
@@ -39,21 +39,19 @@ APPLIES_TO = {
     "tile": "MiniGrid environments observed as pixels",
 }
 """The worlds that each option applies to."""
+MINIGRID_VIEWS = {None: "rgb", "pixels": "rgb", "symbolic": "symbolic"}
 
 
 @dataclass(frozen=True, eq=False)
 class World(abc.ABC):
-    """A resolved name: a `GridMap`, a `MiniGrid` or any other `Environment`.
-
-    Args:
-        name: The readable part of the names of result directories.
-        view: The kind of observation, or the empty string if there is only one.
-        digest: The world itself as plain JSON. Worlds that differ have different digests.
-    """
+    """A resolved name: a `GridMap`, a `MiniGrid` or any other `Environment`."""
 
     name: str
+    """The readable part of the names of result directories."""
     view: str
+    """The kind of observation, or the empty string if there is only one."""
     digest: dict[str, Any]
+    """The world itself as plain JSON. Worlds that differ have different digests."""
 
     @property
     def sampling(self) -> dict[str, Any]:
@@ -77,12 +75,8 @@ class World(abc.ABC):
 
     @abc.abstractmethod
     def make(self, *, limited: bool = False) -> gymnasium.Env:
-        """Makes the Gymnasium environment.
-
-        Args:
-            limited: Whether episodes must have a step limit, as for training an agent: that of the
-                environment, or `LONGEST` if it has none.
-        """
+        """Makes the Gymnasium environment. With `limited`, episodes must have a step limit, as for
+        training an agent: that of the environment, or `LONGEST` if it has none."""
 
 
 @final
@@ -98,9 +92,8 @@ class GridMap(World):
         return self.env.world
 
     def make(self, *, limited: bool = False) -> gymnasium.Env:
-        from drogo.worlds.grid.environment import GridWorldEnv
-        from drogo.worlds.grid.parse import parse
-        from drogo.worlds.grid.world import GridWorld
+        from drogo.worlds.grid import GridWorld, GridWorldEnv
+        from drogo.worlds.text_map import parse
 
         grid = GridWorld(self.name, *parse(self.digest["map"], self.source))
         return GridWorldEnv(grid, self.view)
@@ -148,10 +141,8 @@ class Environment(World):
 
     @property
     def known_mdp(self) -> MDP | None:
-        from gymnasium.spaces import Discrete
-
         has_table = isinstance(getattr(self.env.unwrapped, "P", None), Mapping)
-        if has_table and isinstance(self.env.observation_space, Discrete):
+        if has_table and isinstance(self.env.observation_space, gymnasium.spaces.Discrete):
             with contextlib.suppress(MDPError):
                 return self.mdp
         return None
@@ -162,8 +153,6 @@ class Environment(World):
         return self.spec.max_episode_steps is not None
 
     def make(self, *, limited: bool = False) -> gymnasium.Env:
-        import gymnasium
-
         longest = LONGEST if limited and not self.has_limit else None
         try:
             env = gymnasium.make(self.spec, max_episode_steps=longest)
@@ -183,46 +172,40 @@ def resolve(
     layout: int | None = None,
     tile: int | None = None,
 ) -> World:
-    """Returns the world of a name.
-
-    Args:
-        name: A shipped world, a map file, a Gymnasium or MiniGrid id, or "module:Id-v0", of which
-            the module is imported first and registers the id.
-        observation: The kind of observation of a grid world ("one-hot", "coordinates", "pixels" or
-            "state") or of a MiniGrid environment ("pixels" or "symbolic").
-        reward: The cost of every step in place of a Gymnasium environment's own reward.
-        key: The part of a `Dict` observation to use, or several, which are joined.
-        layout: The seed of a MiniGrid environment's grid, by default 0.
-        tile: Pixels per cell of a MiniGrid environment, by default 3.
-    """
-    from drogo.worlds.register import ENTRY_POINT
-
+    """Returns the world of a name: a shipped world, a map file, a Gymnasium or MiniGrid id, or
+    "module:Id-v0", of which the module is imported first and registers the id. `APPLIES_TO` lists
+    the worlds that each option is for."""
     keys = (key,) if isinstance(key, str) else tuple(key or ())
+    given = {"observation": observation, "reward": reward, "key": keys, "layout": layout}
+    given |= {"tile": tile}
     is_map = name in shipped.names() or Path(name).is_file()
     spec = None if is_map else _find_spec(name)
-    kwargs = {} if spec is None else spec.kwargs
-    if spec is None or (spec.entry_point == ENTRY_POINT and isinstance(kwargs.get("world"), str)):
-        _refuse(name, reward=reward, key=keys, layout=layout, tile=tile)
-        _refuse(name, observation="symbolic" if observation == "symbolic" else None)
-        source = name if spec is None else kwargs["world"]
+    kwargs = {"world": name} if spec is None else spec.kwargs
+    is_named = isinstance(kwargs.get("world"), str)
+    if spec is None or (spec.entry_point == shipped.GRID_WORLD and is_named):
+        _refuse(name, given, "" if observation == "symbolic" else "observation")
         view = observation or kwargs.get("observation") or "coordinates"
-        title, text = shipped.read(source)
-        return GridMap(title, view, {"map": text}, source)
-    if spec.id.startswith("MiniGrid-"):
-        _refuse(name, key=keys)
-        return _minigrid(spec, observation, reward, layout, tile)
-    _refuse(name, observation=observation, layout=layout, tile=tile)
+        title, text = shipped.read(kwargs["world"])
+        return GridMap(title, view, {"map": text}, kwargs["world"])
     digest = _describe(spec)
-    if len(keys) > 1:  # joined names could be those of another request
-        digest["key"] = keys
+    if spec.id.startswith("MiniGrid-"):
+        seen = "observation" if observation in MINIGRID_VIEWS else ""
+        _refuse(name, given, "reward", "layout", seen, "" if observation == "symbolic" else "tile")
+        layout, view = check_whole("layout", layout or 0, 0), MINIGRID_VIEWS[observation]
+        arguments = {"layout": layout, "observation": view, "tile": 3 if tile is None else tile}
+        arguments |= shipped.MINIGRID_COSTS | ({} if reward is None else {"step": reward})
+        digest |= {"arguments": arguments}
+        return MiniGrid(f"{spec.id}-layout{layout}", view, digest, spec, arguments)
+    _refuse(name, given, "reward", "key")
+    digest |= {"key": keys} if len(keys) > 1 else {}  # joined, they could be one other key
     chosen = keys if len(keys) > 1 else next(iter(keys), None)
     return Environment(spec.id.replace("/", "-"), "+".join(keys), digest, spec, reward, chosen)
 
 
-def _refuse(name: str, **options: object) -> None:
+def _refuse(name: str, given: Mapping[str, object], *allowed: str) -> None:
     """Raises an error if an option was given that does not apply to a world."""
-    for option, value in options.items():
-        if value not in (None, ()):
+    for option, value in given.items():
+        if option not in allowed and value not in (None, ()):
             raise ArgumentError(
                 f"{option} {value!r} does not apply to {name}. It is for {APPLIES_TO[option]}.",
                 remedy=f"Leave {option}= out.",
@@ -231,46 +214,20 @@ def _refuse(name: str, **options: object) -> None:
             )
 
 
-def _minigrid(
-    spec: EnvSpec,
-    observation: str | None,
-    reward: float | None,
-    layout: int | None,
-    tile: int | None,
-) -> MiniGrid:
-    from drogo.worlds.register import MINIGRID_COSTS
-
-    views = {None: "rgb", "pixels": "rgb", "symbolic": "symbolic"}
-    if observation not in views:
-        _refuse(spec.id, observation=observation)
-    view = views[observation]
-    if view == "symbolic":
-        _refuse(f"a symbolic observation of {spec.id}", tile=tile)
-    layout, tile = check_whole("layout", layout or 0, 0), 3 if tile is None else tile
-    arguments = {"layout": layout, "observation": view, "tile": tile, **MINIGRID_COSTS}
-    arguments |= {} if reward is None else {"step": reward}
-    digest = {**_describe(spec), "arguments": arguments}
-    return MiniGrid(f"{spec.id}-layout{layout}", view, digest, spec, arguments)
-
-
 def _find_spec(name: str) -> EnvSpec:
     """Returns Gymnasium's specification of an id, whose module is imported first."""
-    import gymnasium
-
-    from drogo.worlds.register import OWN_MAP, register, register_minigrid
-
-    register()
+    shipped.register()
     module, _, identifier = name.rpartition(":")
     if module == "minigrid" or identifier.startswith(("MiniGrid-", "BabyAI-")):
-        register_minigrid()
+        shipped.register_minigrid()
     if module:
         try:
             importlib.import_module(module)
         except ImportError as error:
             problem = f"The module {module!r} of {name!r} cannot be imported: {error}."
             raise ArgumentError(problem, argument="name") from error
-    if identifier == OWN_MAP:
-        problem = f"{OWN_MAP} needs a map: give the map's file instead."
+    if identifier == shipped.OTHER_MAPS:
+        problem = f"{identifier} needs a map: give the map's file instead."
         raise ArgumentError(problem, argument="name")
     if identifier in gymnasium.registry:
         return gymnasium.registry[identifier]
@@ -312,10 +269,8 @@ def _describe(spec: EnvSpec) -> dict[str, Any]:
     with contextlib.suppress(ImportError, ValueError):  # ValueError if it is not from a file
         origin = getattr(importlib.util.find_spec(module), "origin", None)
     if origin is None:
-        raise ArgumentError(
-            f"The module {module!r} of {spec.id} cannot be found.",
-            remedy="Put its directory on sys.path.",
-            argument="name",
-        )
+        problem = f"The module {module!r} of {spec.id} cannot be found."
+        remedy = "Put its directory on sys.path."
+        raise ArgumentError(problem, remedy=remedy, argument="name")
     source = hashlib.sha256(Path(origin).read_bytes()).hexdigest()  # a user's file has no version
     return {"spec": content, "version": None, "source": source}

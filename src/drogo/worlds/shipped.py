@@ -1,4 +1,7 @@
-"""Reads the maps that come with the library, their `-plain` variants, and map files."""
+"""The worlds that come with the library: the texts of their maps, and their Gymnasium ids.
+
+This module runs when `drogo` is imported, so it imports nothing heavy.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,24 @@ import os
 from importlib import resources
 from pathlib import Path
 
-from drogo.errors import ArgumentError, ArgumentTypeError, FileError, MissingFile
+import gymnasium
+
+from drogo.errors import ArgumentError, ArgumentTypeError, FileError, MissingFile, import_extra
 
 PAPER = ("grid-task", "four-rooms", "grid-room", "grid-maze")
 """The worlds of the paper, in its order."""
 FURTHER = ("grid-room-large", "grid-maze-large", "four-rooms-multigoal", "ring")
 PLAIN = "-plain"
 """The variants in which every low-reward cell `x` is an ordinary one."""
+GRID_WORLD = "drogo.worlds.grid:GridWorldEnv"
+OTHER_MAPS = "drogo/GridWorld-v0"
+"""The id for other maps: `world=` is then a `GridWorld`, a shipped name or a path."""
+ROOM_IDS = {f"drogo/Room-{name.capitalize()}-v0": name for name in ("wall", "u", "spiral", "doors")}
+"""The layouts of the walled rooms, by their ids."""
+CONTINUING_IDS = {"drogo/RiverSwim-v0": "river-swim", "drogo/SixArms-v0": "six-arms"}
+"""The worlds that never end, by their ids."""
+MINIGRID_COSTS = {"step": -1.0, "lava": -200.0, "collision": 0.0}
+"""Costs of a `MiniGridWorld`, in place of MiniGrid's reward, which depends on the time."""
 
 
 def names() -> tuple[str, ...]:
@@ -34,11 +48,8 @@ def read(source: str | Path) -> tuple[str, str]:
     if not os.path.isfile(path):  # also of a name that no file can have
         near = difflib.get_close_matches(name, names(), n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise MissingFile(
-            f"no shipped world and no map file is called {name!r}.{hint} "
-            f"Shipped worlds: {', '.join(names())}.",
-            argument="source",
-        )
+        problem = f"no shipped world and no map file is called {name!r}.{hint} Shipped worlds: "
+        raise MissingFile(f"{problem}{', '.join(names())}.", argument="source")
     try:
         return path.stem, path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
@@ -46,3 +57,33 @@ def read(source: str | Path) -> tuple[str, str]:
         raise ArgumentError(problem, argument="source") from error
     except OSError as error:
         raise FileError(f"the map {path} cannot be read: {error}.", argument="source") from error
+
+
+def environment_id(name: str) -> str:
+    """Returns the id of a shipped world: `grid-room-large` is `drogo/GridRoom-Large-v0`."""
+    words = [word.capitalize() for word in name.split("-")]
+    variants = [word for word in words if word in ("Plain", "Large", "Multigoal")]
+    base = "".join(word for word in words if word not in variants)
+    return "drogo/" + "-".join([base, *variants]) + "-v0"
+
+
+def register() -> None:
+    """Registers every shipped world with Gymnasium, unless it is registered already."""
+    maps = {environment_id(name): {"world": name} for name in names()} | {OTHER_MAPS: {}}
+    rooms = {identifier: {"layout": layout} for identifier, layout in ROOM_IDS.items()}
+    continuing = {identifier: {"world": world} for identifier, world in CONTINUING_IDS.items()}
+    for entry_point, limit, ids in (
+        (GRID_WORLD, None, maps),
+        ("drogo.worlds.control:WalledRoom", 500, rooms),
+        ("drogo.worlds.continuing:ContinuingEnv", 5000, continuing),
+    ):
+        for identifier, kwargs in ids.items():
+            if identifier not in gymnasium.registry:
+                gymnasium.register(identifier, entry_point, kwargs=kwargs, max_episode_steps=limit)
+
+
+def register_minigrid() -> None:
+    """Registers MiniGrid's environments, unless they are registered already."""
+    minigrid = import_extra("minigrid", "MiniGrid", extra="minigrid")
+    if "MiniGrid-Empty-5x5-v0" not in gymnasium.registry:
+        minigrid.register_minigrid_envs()

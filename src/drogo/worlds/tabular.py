@@ -57,7 +57,7 @@ class TabularWorld:
 
 
 class TabularEnv(gymnasium.Env):
-    """Episodes in a world whose moves are a table.
+    """Episodes in a world whose moves are a table: a `drogo.mdp.HasMDP`.
 
     The reward of a step is that of the state that is left. Entering a terminal state adds its
     terminal value, which is also reported as `info["terminal_reward"]`.
@@ -80,6 +80,10 @@ class TabularEnv(gymnasium.Env):
         return mdp if self.start == "map" else replace(mdp, start=allowed / allowed.sum())
 
     @abc.abstractmethod
+    def all_observations(self) -> np.ndarray:
+        """Returns the observation of every state, in state order."""
+
+    @abc.abstractmethod
     def _observation(self) -> Any:
         """Returns the observation of `state`."""
 
@@ -87,11 +91,7 @@ class TabularEnv(gymnasium.Env):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
         gymnasium.Env.reset(self.unwrapped, seed=seed)
-        options = {"start": self.start, **(options or {})}
-        unknown = sorted(set(options) - {"state", "start"})
-        if unknown:
-            problem = f"unknown reset option(s) {unknown}; known: 'state', 'start'."
-            raise ArgumentError(problem, argument="options")
+        options = {"start": self.start, **check_reset(options, "state", "start")}
         check_choice("start", options["start"], STARTS)
         if "state" in options:
             state = int(options["state"])
@@ -106,9 +106,7 @@ class TabularEnv(gymnasium.Env):
         return self._observation(), {"state": state}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        if not self.action_space.contains(action):
-            expected = ", ".join(f"{k} ({name})" for k, name in enumerate(self.actions))
-            raise ArgumentError(f"action is {action!r}; expected {expected}.", argument="action")
+        check_action(self, action)
         before = self.state
         self.state = int(self.moves.next_state[before, action])
         self.steps += 1
@@ -122,12 +120,26 @@ class TabularEnv(gymnasium.Env):
         return self._observation(), reward, terminated, truncated, info
 
 
+def check_reset(options: dict[str, Any] | None, *known: str) -> dict[str, Any]:
+    """Returns the options of a reset, or raises an `ArgumentError` if one is unknown."""
+    unknown = sorted(set(options or {}) - set(known))
+    if unknown:
+        problem = f"unknown reset option(s) {unknown}; known: {', '.join(map(repr, known))}."
+        raise ArgumentError(problem, argument="options")
+    return options or {}
+
+
+def check_action(env: Any, action: Any) -> None:
+    """Raises an `ArgumentError` unless an action is in the action space of an environment."""
+    if not env.action_space.contains(action):
+        expected = ", ".join(f"{k} ({name})" for k, name in enumerate(env.actions))
+        raise ArgumentError(f"action is {action!r}; expected {expected}.", argument="action")
+
+
 def check_table(name: str, shape: tuple[int, ...], remedy: str) -> None:
     """Raises an `ArgumentError` if a table of observations is too large to learn from."""
     size = 4 * math.prod(shape)  # networks observe single precision
     if size > LARGEST_TABLE:
-        raise ArgumentError(
-            f"{name} would take {size / 2**30:.0f} GiB ({' x '.join(map(str, shape))} float32).",
-            remedy=remedy,
-            argument="observation",
-        )
+        sides = " x ".join(map(str, shape))
+        problem = f"{name} would take {size / 2**30:.0f} GiB ({sides} float32)."
+        raise ArgumentError(problem, remedy=remedy, argument="observation")

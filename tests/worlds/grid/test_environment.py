@@ -12,9 +12,9 @@ from hypothesis import given, settings, strategies as st
 import drogo
 from drogo import GridWorld
 from drogo.errors import ArgumentError
-from drogo.worlds.grid import names
-from drogo.worlds.grid.environment import GridWorldEnv
-from drogo.worlds.register import environment_id
+from drogo.worlds import names
+from drogo.worlds.grid import GridWorldEnv
+from drogo.worlds.shipped import environment_id
 from raising import raises
 
 KINDS = ("one-hot", "coordinates", "pixels", "state")

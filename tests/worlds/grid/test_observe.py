@@ -6,7 +6,7 @@ import pytest
 
 from drogo import GridWorld
 from drogo.errors import ArgumentError
-from drogo.worlds.grid.world import COLOURS, KINDS
+from drogo.worlds.grid import COLOURS, KINDS
 from raising import raises
 
 

@@ -5,7 +5,7 @@ import pytest
 from scipy.sparse import coo_array, csgraph
 
 from drogo import GridWorld
-from drogo.worlds.grid import names
+from drogo.worlds import names
 
 # name: width, height, states, low-reward cells, goals, step limit, best return from the start
 FACTS = {

@@ -93,15 +93,15 @@ def _scene(
 
     inner: Any = world.unwrapped
     width, height = int(inner.width), int(inner.height)
-    kinds = np.array([getattr(cell, "type", "") for cell in world.graph.snapshots[0].cells])
-    grid = kinds.reshape(height, width)
+    first = world.graph.snapshots[0]
+    grid = np.array([getattr(cell, "type", "") for cell in first.cells]).reshape(height, width)
     marks = [Mark(int(x), int(y), "goal") for y, x in np.argwhere(grid == "goal")]
     for index, kind, _, state, _ in situation[1]:
         y, x = divmod(index, width)
         is_open = IDX_TO_OBJECT[kind] == "door" and DOOR_STATES[state] == "open"
         marks.append(Mark(x, y, IDX_TO_OBJECT[kind], is_open))
     if is_first:
-        marks.append(Mark(*world.graph.snapshots[0].position, "start"))
+        marks.append(Mark(*first.position, "start"))
     column, row = world.positions[states].T
     cell = row * width + column
     return Scene(name, grid == "wall", grid == "lava", tuple(marks), states, cell)

@@ -65,13 +65,10 @@ def explore(env: Any, actions: Sequence[int]) -> StateGraph:
             key = (name_of(env), kind)
             if key not in index:
                 if len(snapshots) >= MAX_STATES:
-                    raise ArgumentError(
-                        f"{title(env)} has more than {MAX_STATES} states under these "
-                        f"{len(actions)} actions.",
-                        remedy="Use fewer actions (drop lets every object lie everywhere), or "
-                        "learn without an exact solution.",
-                        argument="actions",
-                    )
+                    problem = f"{title(env)} has more than {MAX_STATES} states under these actions."
+                    remedy = "Use fewer actions (drop lets every object lie everywhere), or learn "
+                    remedy += "without an exact solution."
+                    raise ArgumentError(problem, remedy=remedy, argument="actions")
                 index[key] = len(snapshots)
                 snapshots.append(take(env))
                 keys.append(key)

@@ -14,7 +14,7 @@ from jaxtyping import Int, UInt8
 
 from drogo.errors import ArgumentError, ArgumentTypeError, check_choice, check_whole
 from drogo.worlds.minigrid.search import FAILURE, NON_TERMINAL, StateGraph, explore, put_back, title
-from drogo.worlds.register import MINIGRID_COSTS, register_minigrid
+from drogo.worlds.shipped import MINIGRID_COSTS, register_minigrid
 from drogo.worlds.tabular import MOST_PIXELS, TabularEnv, TabularWorld, check_table
 
 ACTIONS = ("left", "right", "forward", "pickup", "drop", "toggle", "done")
@@ -25,8 +25,6 @@ lie everywhere, which multiplies the states and seldom helps."""
 OBSERVATIONS = ("rgb", "symbolic")
 RENDERED_TILE = 16
 """Pixels per cell in `render()`."""
-MAX_SCENES = 64
-"""The number of cached pictures of the grid without the agent."""
 
 
 class MiniGridWorld(TabularEnv, gymnasium.Wrapper, RecordConstructorArgs):
@@ -182,8 +180,6 @@ class MiniGridWorld(TabularEnv, gymnasium.Wrapper, RecordConstructorArgs):
         # of the doors and objects, which is the last part of a state's name.
         *_, things = self.graph.names[state]  # pyright: ignore[reportGeneralTypeIssues]
         if things not in self._scenes:
-            if len(self._scenes) >= MAX_SCENES:
-                self._scenes.clear()
             self._scenes[things] = inner.grid.render(self.tile, (-1, -1), None, None)
         picture = self._scenes[things].copy()
         (column, row), size = inner.agent_pos, self.tile

@@ -16,7 +16,7 @@ the free cells `C` the reward `R` (by default the cell `S` has the reward of `.`
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -59,13 +59,12 @@ class Header:
                 raise ValueError(f"step-limit is {amount}; it must be at least 1.")
             self.step_limit = int(amount)
             return
+        if key == "goal" and symbol == START:
+            raise ValueError(f"{START!r} is the start and cannot be a goal.")
+        for values in (self.rewards, self.goals):
+            values.pop(symbol, None)
         if key == "goal":
-            if symbol == START:
-                raise ValueError(f"{START!r} is the start and cannot be a goal.")
-            self.rewards.pop(symbol, None)
             self.goals[symbol] = amount
-        else:
-            self.goals.pop(symbol, None)
         self.set_reward(symbol, amount)
 
     def set_reward(self, symbol: str, reward: float) -> None:
@@ -105,7 +104,15 @@ def parse(
         with _located(f"rewards= of {source}", above + 1):
             header.set_reward(symbol, float(reward))
     header.rewards.setdefault(START, header.rewards.get(".", -1.0))
-    cells = _as_array(lines, above, source)
+    rows = lines[above:]
+    width = len(rows[0])
+    for number, row in enumerate(rows, start=above + 1):
+        if len(row) != width:
+            problem = f"this row has {len(row)} cells, and the first row has {width}."
+            problem += "" if row else " Is there a blank line inside the map?"
+            raise MapError(source, number, min(len(row), width) + 1, problem)
+    points = np.frombuffer("".join(rows).encode("utf-32-le"), dtype="<u4")
+    cells = points.reshape(len(rows), width).astype(np.uint32)
     _check_cells(cells, header, source, above)
     return cells, header
 
@@ -119,52 +126,31 @@ def _located(source: str, line: int) -> Iterator[None]:
         raise MapError(source, line, None, str(error)) from None
 
 
-def _as_array(lines: list[str], above: int, source: str) -> UInt32[np.ndarray, "h w"]:
-    rows = lines[above:]
-    width = len(rows[0])
-    for number, row in enumerate(rows, start=above + 1):
-        if len(row) != width:
-            problem = (
-                f"this row has {len(row)} cells, the first row has {width}: "
-                f"{'cells are missing' if len(row) < width else 'there are too many'}."
-                + ("" if row else " Is there a blank line inside the map?")
-            )
-            raise MapError(source, number, min(len(row), width) + 1, problem)
-    points = np.frombuffer("".join(rows).encode("utf-32-le"), dtype="<u4")
-    return points.reshape(len(rows), width).astype(np.uint32)
-
-
 def _check_cells(cells: UInt32[np.ndarray, "h w"], header: Header, source: str, above: int) -> None:
-    def refuse(bad: Bool[np.ndarray, "h w"], problem: Callable[[str], str]) -> None:
+    def refuse(bad: Bool[np.ndarray, "h w"], problem: str) -> None:
         if bad.any():
-            row, column = divmod(int(np.argmax(bad)), cells.shape[1])
-            raise MapError(source, above + row + 1, column + 1, problem(chr(cells[row, column])))
+            row, column = np.unravel_index(bad.argmax(), bad.shape)
+            symbol = chr(cells[row, column])
+            raise MapError(source, int(above + row + 1), int(column + 1), f"{symbol!r} {problem}")
 
     symbols = [WALL, *header.rewards, *header.goals]
     refuse(
-        ~np.isin(cells, [ord(symbol) for symbol in symbols]),
-        lambda symbol: (
-            f"unknown symbol {symbol!r}. Known symbols: {' '.join(symbols)} ; declare "
-            f"others in the header ('reward {symbol}: -5') or with rewards=."
-        ),
+        ~np.isin(cells, list(map(ord, symbols))),
+        f"is an unknown symbol. Known symbols: {' '.join(symbols)} ; declare others in the header "
+        "('reward C: -5') or with rewards=.",
     )
     free = cells != ord(WALL)
     edge = np.ones_like(free)
     edge[1:-1, 1:-1] = False
-    refuse(free & edge, lambda symbol: f"the border is open ({symbol!r}); close it with '#'.")
-    goal = np.isin(cells, [ord(symbol) for symbol in header.goals])
+    refuse(free & edge, "opens the border; close it with '#'.")
+    goal = np.isin(cells, list(map(ord, header.goals)))
     if not goal.any():
         goals = ", ".join(header.goals) or "declare it: goal G: 0"
         raise MapError(source, above + 1, None, f"there is no goal; draw one ({goals}).")
     # Moves between cells can be undone, so a cell reaches a goal iff its island holds one.
     islands, _ = ndimage.label(free)  # pyright: ignore[reportGeneralTypeIssues]
     cut_off = free & ~np.isin(islands, np.unique(islands[goal]))
-    refuse(
-        cut_off,
-        lambda symbol: (
-            f"{int(cut_off.sum())} cell(s) cannot reach a goal, this one ({symbol!r}) first; open "
-            "a way or wall them in."
-        ),
-    )
+    problem = f"cannot reach a goal (in all, {cut_off.sum()} cell(s)); open a way or wall them in."
+    refuse(cut_off, problem)
     if not (free & ~goal).any():
         raise MapError(source, above + 1, None, "there is no cell besides goals.")

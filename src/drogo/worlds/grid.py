@@ -1,4 +1,4 @@
-"""`GridWorld`: a text map with its states, rewards, MDP and observations."""
+"""`GridWorld`: a text map with its states, rewards, MDP and observations, and its environment."""
 
 from __future__ import annotations
 
@@ -13,16 +13,12 @@ from jaxtyping import Bool, Float, Float32, Int, Shaped, UInt32
 from drogo.errors import ArgumentError, check_choice, check_whole
 from drogo.mdp import MDP
 from drogo.worlds import shipped
-from drogo.worlds.grid.parse import START, WALL, Header, parse
-from drogo.worlds.tabular import MOST_PIXELS, TabularWorld, check_table
+from drogo.worlds.tabular import MOST_PIXELS, STARTS, TabularEnv, TabularWorld, check_table
+from drogo.worlds.text_map import START, WALL, Header, parse
 
 MOVES = ((0, 1), (1, 0), (0, -1), (-1, 0))
 """Right, down, left, up: the (row, column) steps of actions 0 to 3."""
-
-STEPS_PER_STATE = 4
-"""The step limit per free cell of a map that does not give a step limit."""
 KINDS = ("one-hot", "coordinates", "pixels", "state")
-"""The kinds of observations."""
 COLOURS = {
     "wall": (0.20, 0.20, 0.20),
     "free": (0.95, 0.95, 0.95),
@@ -31,6 +27,8 @@ COLOURS = {
     "agent": (0.00, 0.45, 0.70),
 }
 """Okabe-Ito colours, which people with colour blindness can distinguish."""
+LARGEST_CACHED_TABLE = 2**24
+"""A table of observations with at most this many numbers (64 MiB) is kept in memory."""
 
 
 class GridWorld(TabularWorld):
@@ -59,7 +57,7 @@ class GridWorld(TabularWorld):
         self.low_reward: Bool[np.ndarray, " states"]
         """Whether each state has a lower reward than the plain ones (`.`)."""
         self.low_reward = ~self.terminal & (self.reward < header.rewards.get(".", -1.0))
-        self.step_limit: int = header.step_limit or STEPS_PER_STATE * self.n_states
+        self.step_limit: int = header.step_limit or 4 * self.n_states
 
     def _table(
         self, symbols: UInt32[np.ndarray, " states"]
@@ -96,7 +94,7 @@ class GridWorld(TabularWorld):
         """Makes a world from the text of a map.
 
         Args:
-            text: The map, with or without a header (see `drogo.worlds.grid.parse`).
+            text: The map, with or without a header (see `drogo.worlds.text_map`).
             rewards: Rewards of symbols, which replace those of the map.
             name: The name of the world, also used in error messages.
         """
@@ -144,10 +142,9 @@ class GridWorld(TabularWorld):
         return f"GridWorld({self.name!r}, {width} x {height} cells, {self.n_states} states)"
 
     @property
-    def shape(self) -> tuple[int, int]:
+    def shape(self) -> tuple[int, ...]:
         """Height and width in cells."""
-        height, width = self.characters.shape
-        return height, width
+        return self.characters.shape
 
     @property
     def text(self) -> str:
@@ -219,3 +216,80 @@ class GridWorld(TabularWorld):
             colours[state] = COLOURS["agent"]
         image[~self.walls] = colours
         return image.repeat(tile, axis=0).repeat(tile, axis=1)
+
+
+class GridWorldEnv(TabularEnv):
+    """A grid world in which an agent walks to a goal, around the low-reward cells.
+
+    ## Actions
+    `Discrete(4)`: 0 right, 1 down, 2 left, 3 up. A blocked move stays in its cell.
+
+    ## Observations
+    As `observation` says. `info["state"]` is always the index of the state.
+
+    ## Rewards
+    The reward of the cell that is left. Entering a goal adds the goal's terminal value (0 unless
+    the map gives one), which is also reported as `info["terminal_reward"]`.
+
+    ## Episodes
+    With `start="map"`, an episode begins in a cell `S` (in any non-terminal cell if there is none),
+    and with `"uniform"` in any non-terminal cell. `reset(options={"state": i})` begins in state
+    `i`, and `reset(options={"start": "uniform"})` overrides `start` once. An episode is
+    `terminated` in a goal, and `truncated` after `step_limit` steps.
+
+    Args:
+        world: A grid world, the name of a shipped one, or the path of a map file.
+        observation: `"one-hot"`, `"coordinates"`, `"pixels"` or `"state"`.
+        tile: Pixels per cell, for `"pixels"`.
+        start: `"map"` or `"uniform"`.
+        step_limit: Replaces the map's step limit.
+        render_mode: `"rgb_array"`, `"ansi"` or None.
+    """
+
+    actions = ("right", "down", "left", "up")
+    metadata = {"render_modes": ["rgb_array", "ansi"], "render_fps": 10}  # noqa: RUF012
+
+    def __init__(
+        self,
+        world: GridWorld | str | Path,
+        observation: str = "coordinates",
+        *,
+        tile: int = 1,
+        start: str = "map",
+        step_limit: int | None = None,
+        render_mode: str | None = None,
+    ) -> None:
+        check_choice("start", start, STARTS)
+        if step_limit is not None:
+            check_whole("step_limit", step_limit, 1)
+        if render_mode is not None:
+            check_choice("render_mode", render_mode, self.metadata["render_modes"])
+        self.moves = self.world = world if isinstance(world, GridWorld) else GridWorld.load(world)
+        self.observation_kind, self.tile = observation, tile
+        self.start, self.render_mode = start, render_mode
+        self.step_limit = step_limit or self.world.step_limit
+        self.action_space = gymnasium.spaces.Discrete(len(self.actions))
+        self.observation_space = self.world.space(observation, tile)
+        size = int(np.prod(self.observation_space.shape or (1,))) * self.world.n_states
+        self._table = self.all_observations() if size <= LARGEST_CACHED_TABLE else None
+
+    def all_observations(self) -> np.ndarray:
+        """Returns the observation of every state, in state order."""
+        return self.world.observations(self.observation_kind, self.tile)
+
+    def render(self) -> Any:
+        if self.render_mode == "rgb_array":
+            return (self.world.picture(self.state, tile=24) * 255).round().astype(np.uint8)
+        if self.render_mode == "ansi":
+            rows = [list(row) for row in self.world.text.replace(START, ".").split("\n")]
+            row, column = self.world.cells[self.state]
+            rows[row][column] = "@"
+            return "\n".join("".join(row) for row in rows) + "\n"
+        gymnasium.logger.warn("render() does nothing without a render_mode; give one to make().")
+        return None
+
+    def _observation(self) -> Any:
+        if self._table is not None:
+            return self._table[self.state].copy()
+        state = np.array([self.state])
+        return self.world.observations(self.observation_kind, self.tile, state)[0]

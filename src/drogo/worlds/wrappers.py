@@ -1,13 +1,14 @@
-"""`ReachGoals`: a world in which every episode has a different goal."""
+"""Wrappers that make another task of an environment: one with goals, or one that never ends."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, SupportsFloat
 
 import gymnasium
 import numpy as np
 from gymnasium.utils import RecordConstructorArgs
 from jaxtyping import Int
+from scipy.sparse import csgraph
 
 from drogo.errors import ArgumentError, ArgumentTypeError, check_number, check_whole
 from drogo.worlds.tabular import TabularEnv
@@ -47,11 +48,10 @@ class ReachGoals(gymnasium.Wrapper, RecordConstructorArgs):
         RecordConstructorArgs.__init__(self, failure=failure)
         gymnasium.Wrapper.__init__(self, env)
         self._world = world
-        table = world.all_observations()  # pyright: ignore[reportAttributeAccessIssue]
+        table = world.all_observations()
         for wrapper in reversed(wrappers):
             table = [wrapper.observation(observation) for observation in table]
-        self._table = np.asarray(table)
-        _check_table(self._table, env.observation_space)
+        self._table = _checked(np.asarray(table), env.observation_space)
         self.observation_space = gymnasium.spaces.Dict(dict.fromkeys(PARTS, env.observation_space))
         self.failure, self.goal = check_number("failure", failure), 0
 
@@ -63,11 +63,9 @@ class ReachGoals(gymnasium.Wrapper, RecordConstructorArgs):
         observation, info = self.env.reset(seed=seed, options=options)
         if goal is None:
             goal = self._world.np_random.choice(self._reachable(self._world.state))
-        else:
-            check_whole("reset option 'goal'", goal, 0, len(self._table) - 1)
-            if goal == self._world.state:
-                problem = f"reset option 'goal' is {goal}, the state that the episode begins in."
-                raise ArgumentError(problem, argument="options")
+        elif check_whole("reset option 'goal'", goal, 0, len(self._table) - 1) == self._world.state:
+            problem = f"reset option 'goal' is {goal}, the state that the episode begins in."
+            raise ArgumentError(problem, argument="options")
         self.goal = int(goal)
         return self._parts(observation), {**info, "goal": self.goal}
 
@@ -122,11 +120,8 @@ class ReachGoals(gymnasium.Wrapper, RecordConstructorArgs):
     def _reachable(self, start: int) -> Int[np.ndarray, " goals"]:
         """Returns the states that a state leads to, except itself and bad terminal states."""
         moves, reached = self._world.moves, np.zeros(len(self._table), dtype=bool)
-        now = np.array([start])
-        while now.size:
-            reached[now] = True
-            now = np.unique(moves.next_state[now])
-            now = now[~reached[now]]
+        order = csgraph.breadth_first_order(moves.mdp.P, start, return_predecessors=False)
+        reached[order] = True
         reached &= ~(moves.terminal & (moves.reward < 0))
         reached[start] = False
         if not reached.any():
@@ -134,9 +129,9 @@ class ReachGoals(gymnasium.Wrapper, RecordConstructorArgs):
         return np.flatnonzero(reached)
 
 
-def _check_table(table: np.ndarray, space: gymnasium.Space) -> None:
-    """Raises an error unless the observations of the table are those of the environment, and
-    distinct, so that hindsight recognises a goal."""
+def _checked(table: np.ndarray, space: gymnasium.Space) -> np.ndarray:
+    """Returns a table of observations if they are those of the environment, and distinct, so that
+    hindsight recognises a goal."""
     if table.shape[1:] != (space.shape or ()):
         raise ArgumentError(
             f"a state has an observation of shape {table.shape[1:]}, and the environment has "
@@ -145,10 +140,34 @@ def _check_table(table: np.ndarray, space: gymnasium.Space) -> None:
             "goes around ReachGoals.",
             argument="env",
         )
-    flat = table.reshape(len(table), -1)
-    if len(np.unique(flat, axis=0)) < len(flat):
-        raise ArgumentError(
-            "several states are shown in the same way, so a goal is not recognised.",
-            remedy="Use observations that distinguish all states.",
-            argument="env",
-        )
+    if len(np.unique(table.reshape(len(table), -1), axis=0)) < len(table):
+        problem = "several states are shown in the same way, so a goal is not recognised."
+        remedy = "Use observations that distinguish all states."
+        raise ArgumentError(problem, remedy=remedy, argument="env")
+    return table
+
+
+class NeverEnding(gymnasium.Wrapper, RecordConstructorArgs):
+    """An environment in which the last step of an episode leads to the first state of the next.
+
+    The step that would be terminated returns the first observation of a new episode and is not
+    terminated, so agents and `drogo.Continuing` see one task that goes on forever. A step limit
+    truncates it as before.
+
+    Args:
+        env: The environment.
+        at_end: The reward of a step that ends an episode; by default the environment's own.
+    """
+
+    def __init__(self, env: gymnasium.Env, *, at_end: float | None = None) -> None:
+        RecordConstructorArgs.__init__(self, at_end=at_end)
+        gymnasium.Wrapper.__init__(self, env)
+        self.at_end = at_end
+
+    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        if not terminated:
+            return observation, reward, False, truncated, info
+        reward = reward if self.at_end is None else self.at_end
+        observation, begun = self.env.reset()
+        return observation, reward, False, False, {**begun, "ended": info}

@@ -1,0 +1,270 @@
+"""Continuous worlds, with uniform first states, and exact solutions on a grid where there are any.
+
+Gymnasium has MountainCar, an underpowered car in a valley with a flag on the right hill, and
+Acrobot, two links with a motor between them, to be swung up to a height. In a walled room a point
+moves in the unit square, around walls and hazards, to a goal. An action is a displacement, and the
+default policy samples it uniformly. A move that would cross a wall or leave the square does not
+happen. Values of a network on the two coordinates easily leak through a wall, because points on its
+two sides are close to each other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import gymnasium
+import numpy as np
+import scipy.sparse as sp
+from jaxtyping import Bool, Float
+
+from drogo.errors import NumericalError, check_choice
+from drogo.exact.continuous import GridSolution, solve_on_grid
+from drogo.worlds.shipped import ROOM_IDS
+
+LOW, HIGH = (-1.2, -0.07), (0.6, 0.07)
+"""The range of position and velocity of a MountainCar."""
+GOAL, FORCE, GRAVITY, ACTIONS = 0.5, 0.001, 0.0025, 3
+ACROBOT_SPEEDS = np.array([4 * np.pi, 9 * np.pi])
+"""The largest speeds of the two links of an Acrobot."""
+REACH = 0.1
+"""The longest move in a walled room along each axis."""
+THICKNESS = 0.02
+"""The thickness of a wall."""
+STEP, HAZARD = -1.0, -5.0
+"""The reward of an ordinary place, and of a hazard."""
+TOLERANCE, MAX_ITERATIONS = 1e-7, 100_000
+
+States = Float[np.ndarray, "n 2"]
+Mask = Bool[np.ndarray, " n"]
+Rectangle = tuple[float, float, float, float]
+"""Left, bottom, right and top."""
+
+
+def dynamics(states: States, action: int) -> tuple[States, Mask]:
+    """Applies MountainCar's dynamics to many states at once."""
+    position, velocity = states.T
+    velocity = velocity + (action - 1) * FORCE - np.cos(3 * position) * GRAVITY
+    velocity = np.clip(velocity, LOW[1], HIGH[1])
+    position = np.clip(position + velocity, LOW[0], HIGH[0])
+    velocity = np.where((position <= LOW[0]) & (velocity < 0), 0.0, velocity)
+    after = np.stack([position, velocity], axis=1)
+    return after, is_goal(after)
+
+
+def is_goal(states: States) -> Mask:
+    """Returns which states are terminal: at the flag, or beyond it, and not rolling back."""
+    return (states[:, 0] >= GOAL) & (states[:, 1] >= 0)
+
+
+@lru_cache(maxsize=2)
+def mountain_car_truth(
+    lam: float, nodes: tuple[int, int] = (401, 401), reward: float = -1.0
+) -> GridSolution:
+    """Computes `v` of MountainCar on a grid, as a function of position and velocity. With 401 x 401
+    nodes it takes about 10 s.
+
+    Args:
+        lam: The temperature lambda, positive.
+        nodes: The number of nodes along position and velocity.
+        reward: The step cost, negative.
+    """
+    return solve_on_grid(dynamics, LOW, HIGH, nodes, actions=ACTIONS, lam=lam, reward=reward)
+
+
+def uniform_mountain_car(env: gymnasium.Env, rng: np.random.Generator) -> np.ndarray:
+    """Puts a MountainCar into a non-terminal state with uniform position and velocity."""
+    inner: Any = env.unwrapped
+    while True:
+        position, velocity = rng.uniform(LOW, HIGH)
+        if position < GOAL or velocity < 0:
+            inner.state = np.array([position, velocity])
+            return inner.state.astype(np.float32)
+
+
+def uniform_acrobot(env: gymnasium.Env, rng: np.random.Generator) -> np.ndarray:
+    """Puts an Acrobot into a non-terminal state with uniform angles and speeds."""
+    inner: Any = env.unwrapped
+    while True:
+        angles = rng.uniform(-np.pi, np.pi, size=2)
+        inner.state = np.concatenate([angles, rng.uniform(-ACROBOT_SPEEDS, ACROBOT_SPEEDS)])
+        if not inner._terminal():
+            return np.asarray(inner._get_ob(), dtype=np.float32)
+
+
+def uniform_walled_room(env: gymnasium.Env, rng: np.random.Generator) -> np.ndarray:
+    """Puts the point of a walled room to a uniform place outside of walls and goal."""
+    inner: Any = env.unwrapped
+    inner.state = inner.start_many(1, rng)[0]
+    return inner.observe_many(inner.state)
+
+
+STARTS = {
+    "MountainCar-v0": uniform_mountain_car,
+    "Acrobot-v1": uniform_acrobot,
+    **dict.fromkeys(ROOM_IDS, uniform_walled_room),
+}
+"""By Gymnasium id: a `start` for `collect` that samples the state of each transition uniformly."""
+STEP_COSTS = {"MountainCar-v0": -1.0, "Acrobot-v1": -1.0}
+"""By Gymnasium id: the reward of every step, where it is not that of the state that is left."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The places of the walls, the hazard, the goal and the first state of a walled room."""
+
+    walls: tuple[Rectangle, ...]
+    hazard: Rectangle
+    goal: Rectangle
+    start: tuple[float, float]
+
+
+def _across(y: float, left: float, right: float) -> Rectangle:
+    return left, y - THICKNESS / 2, right, y + THICKNESS / 2
+
+
+def _up(x: float, bottom: float, top: float) -> Rectangle:
+    return x - THICKNESS / 2, bottom, x + THICKNESS / 2, top
+
+
+WALL = (_up(0.5, 0.0, 0.8),)
+U = (_up(0.3, 0.2, 0.8), _up(0.7, 0.2, 0.8), _across(0.2, 0.29, 0.71))
+SPIRAL = (
+    _across(0.8, 0.0, 0.8),
+    _up(0.8, 0.2, 0.81),
+    _across(0.2, 0.2, 0.81),
+    _up(0.2, 0.19, 0.6),
+    _across(0.6, 0.19, 0.6),
+)
+DOORS = (
+    _up(0.5, 0.0, 0.2),
+    _up(0.5, 0.3, 0.7),
+    _up(0.5, 0.8, 1.0),
+    _across(0.5, 0.0, 0.2),
+    _across(0.5, 0.3, 0.7),
+    _across(0.5, 0.9, 1.0),
+)
+LAYOUTS = {
+    "wall": Layout(WALL, (0.55, 0.45, 0.95, 0.6), (0.85, 0.05, 0.95, 0.15), (0.1, 0.1)),
+    "u": Layout(U, (0.0, 0.4, 0.15, 0.6), (0.45, 0.28, 0.55, 0.38), (0.5, 0.08)),
+    "spiral": Layout(SPIRAL, (0.3, 0.65, 0.45, 0.75), (0.45, 0.35, 0.55, 0.45), (0.05, 0.95)),
+    "doors": Layout(DOORS, (0.6, 0.1, 0.75, 0.4), (0.85, 0.85, 0.95, 0.95), (0.1, 0.1)),
+}
+
+
+class WalledRoom(gymnasium.Env):
+    """A walled room, one of `LAYOUTS`, which also steps many states at once."""
+
+    def __init__(self, layout: str) -> None:
+        check_choice("layout", layout, tuple(LAYOUTS))
+        self.layout = LAYOUTS[layout]
+        self.observation_space = gymnasium.spaces.Box(0.0, 1.0, (2,), np.float32)
+        self.action_space = gymnasium.spaces.Box(-1.0, 1.0, (2,), np.float32)
+        self.state = np.array(self.layout.start)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.state = np.array(self.layout.start)
+        return self.observe_many(self.state), {}
+
+    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        after, reward, over = self.step_many(self.state[None], np.asarray(action)[None])
+        self.state = after[0]
+        return self.observe_many(self.state), float(reward[0]), bool(over[0]), False, {}
+
+    def start_many(self, n: int, rng: np.random.Generator) -> States:
+        """Returns uniform states outside of walls and goal."""
+        states = np.empty((0, 2))
+        while len(states) < n:
+            more = rng.random((2 * n, 2))
+            free = ~_inside(more, *self.layout.walls, self.layout.goal)
+            states = np.concatenate([states, more[free]])
+        return states[:n]
+
+    def observe_many(self, states: Float[np.ndarray, "... 2"]) -> Float[np.ndarray, "... 2"]:
+        """Returns the observations of some states: their coordinates."""
+        return states.astype(np.float32)
+
+    def step_many(
+        self, states: States, actions: States, rng: np.random.Generator | None = None
+    ) -> tuple[States, Float[np.ndarray, " n"], Mask]:
+        """Returns the next states, the rewards, and which next states are in the goal."""
+        moves = REACH * np.clip(actions.astype(np.float64), -1.0, 1.0)
+        after = _moved(self.layout, states, moves)
+        return after, _rewards(self.layout, states), _inside(after, self.layout.goal)
+
+
+@lru_cache(maxsize=8)
+def walled_room_truth(layout: str, lam: float, nodes: int = 100) -> GridSolution:
+    """Computes `v` of a walled room on a grid; with 100 x 100 nodes it takes about 5 s.
+
+    Moves of the continuous actions are replaced by those that lead from node to node, with the
+    weights of the trapezoidal rule. `v` is that of the nearest node, and NaN inside of walls.
+
+    Args:
+        layout: One of `LAYOUTS`.
+        lam: The temperature lambda, positive.
+        nodes: The number of nodes along each axis, a multiple of 100 so that walls end between
+            nodes.
+    """
+    room, axis = LAYOUTS[layout], (np.arange(nodes) + 0.5) / nodes
+    places = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=2).reshape(-1, 2)
+    wall, goal = _inside(places, *room.walls), _inside(places, room.goal)
+    live = np.flatnonzero(~wall & ~goal)
+    matrix = _moves(room, places[live], live, nodes)
+    discount = np.exp(_rewards(room, places) / lam)[live]
+    e = goal.astype(np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for _ in range(MAX_ITERATIONS):
+            new = discount * (matrix @ e)
+            change = np.abs(np.log(new) - np.log(e[live]))
+            e[live] = new
+            if change.max() < TOLERANCE:  # not while some are infinite
+                v = np.where(wall, np.nan, np.log(e)).reshape(nodes, nodes)
+                return GridSolution((axis, axis), v, float("nan"), method="nearest")
+    raise NumericalError(f"{layout} at lam {lam:g} did not converge.")
+
+
+def _moves(room: Layout, places: States, live: np.ndarray, nodes: int) -> sp.csr_array:
+    """Returns the probabilities of moves from live nodes to all nodes."""
+    far = round(REACH * nodes)
+    steps, weight = np.arange(-far, far + 1), np.ones(2 * far + 1)
+    weight[[0, -1]] = 0.5
+    weight /= weight.sum()
+    columns, chances = [], []
+    for across, chance_across in zip(steps, weight, strict=True):
+        for up, chance_up in zip(steps, weight, strict=True):
+            after = _moved(room, places, np.array([[across, up]]) / nodes)
+            row, column = np.floor(after * nodes).astype(np.int64).T
+            columns.append(row * nodes + column)
+            chances.append(np.full(live.size, chance_across * chance_up))
+    rows = np.tile(np.arange(live.size), steps.size**2)
+    entries = (np.concatenate(chances), (rows, np.concatenate(columns)))
+    return sp.csr_array(entries, shape=(live.size, nodes**2))
+
+
+def _rewards(room: Layout, places: States) -> Float[np.ndarray, " n"]:
+    return np.where(_inside(places, room.hazard), HAZARD, STEP)
+
+
+def _inside(places: States, *rectangles: Rectangle) -> Mask:
+    low, high = np.array(rectangles).reshape(-1, 1, 2, 2).transpose(2, 0, 1, 3)
+    return np.any(np.all((places > low) & (places < high), axis=2), axis=0)
+
+
+def _moved(room: Layout, places: States, moves: Float[np.ndarray, "#n 2"]) -> States:
+    """Returns the places after moves. Those that would leave the square or cross a wall fail."""
+    after = places + moves
+    stopped = np.any((after < 0) | (after > 1), axis=1)
+    moves = np.where(moves == 0, 1e-300, moves)  # so that no division is 0 / 0
+    for wall in room.walls:
+        with np.errstate(over="ignore"):
+            first, second = (wall[:2] - places) / moves, (wall[2:] - places) / moves
+        # The shares of the way on which the point is between the wall's sides, along each axis.
+        enters = np.minimum(first, second).max(axis=1)
+        leaves = np.maximum(first, second).min(axis=1)
+        stopped |= np.maximum(enters, 0.0) < np.minimum(leaves, 1.0)
+    return np.where(stopped[:, None], places, after)
