@@ -27,7 +27,7 @@ from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 from stable_baselines3.common.type_aliases import ReplayBufferSamples
 from stable_baselines3.common.vec_env import VecTransposeImage, is_vecenv_wrapped
 
-from drogo.data.step import NumberOfStep, number_or_function, split_rewards
+from drogo.data.step import NumberOfStep, number_or_function
 from drogo.errors import ArgumentError
 from drogo.integrations.sb3_files import Checkpoints, restore, save
 from drogo.online.base import AbstractOnlineMap
@@ -233,15 +233,12 @@ class LearnMap(BaseCallback):
             terminated[k] = not info.get("TimeLimit.truncated", False)
         original = local["rewards"] if normalised is None else normalised.get_original_reward()
         actions = np.asarray(local["actions"]).reshape(len(dones), -1)[:, 0]
-        costs, values = split_rewards(
-            self._before, actions, original, after, terminated, local["infos"], self.terminal_reward
-        )
-        self.shaping.observe(self._before, actions, costs, after, terminated, values)
+        before, self._before = self._before, first
+        columns = (before, actions, original, after, terminated, local["infos"])
+        self.shaping.learn_from(*columns, self.terminal_reward)
         if isinstance(self.model, OnPolicyAlgorithm):
             rewards = np.array(local["rewards"])
-            self._rollout.append((rewards, self._before, after, terminated, actions))
-        self._before = first
-        self.shaping.train()
+            self._rollout.append((rewards, before, after, terminated, actions))
         if self.n_calls % EVERY == 0:
             self._log()
         return True

@@ -27,8 +27,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 
 from drogo.errors import ArgumentError, BadCheckpoint, DamagedFile, MissingFile, check_positive
 from drogo.files import Header, as_section, read_arrays, section, write_arrays
-from drogo.online.base import AbstractOnlineMap
-from drogo.online.wrappers import check_map
+from drogo.online.base import AbstractOnlineMap, check_map
 from drogo.requests import differences
 
 KIND = "agent and map"

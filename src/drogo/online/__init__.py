@@ -1,13 +1,12 @@
 """Maps that learn while an agent acts."""
 
-from drogo.online.base import AbstractOnlineMap as AbstractOnlineMap
-from drogo.online.learner import OnlineLearner as OnlineLearner, OnlineSettings as OnlineSettings
-from drogo.online.network import OnlineMap as OnlineMap
-from drogo.online.replay import OnlineState as OnlineState, StepBatch as StepBatch
-from drogo.online.table import OnlineTable as OnlineTable
-from drogo.online.wrappers import (
+from drogo.online.base import (
+    AbstractOnlineMap as AbstractOnlineMap,
     OnlineShaping as OnlineShaping,
     VectorOnlineShaping as VectorOnlineShaping,
 )
-from drogo.use.options import FrozenMap as FrozenMap
-from drogo.use.shaping import Shaping as Shaping
+from drogo.online.learner import OnlineLearner as OnlineLearner, OnlineSettings as OnlineSettings
+from drogo.online.network import OnlineMap as OnlineMap
+from drogo.online.replay import OnlineState as OnlineState
+from drogo.online.table import OnlineTable as OnlineTable
+from drogo.use.shaping import Shaping as Shaping, StepBatch as StepBatch

@@ -1,4 +1,9 @@
-"""`AbstractOnlineMap`: the interface of a map that learns from an agent's steps."""
+"""`AbstractOnlineMap`: a map that learns from an agent's steps, and wrappers that show it steps.
+
+In the wrappers, the potential of a state counts as it was when the state was reached. Rewards that
+are shaped in this way with a potential that changes keep their optimal policies (Devlin and Kudenko
+2012).
+"""
 
 from __future__ import annotations
 
@@ -11,8 +16,10 @@ from typing import Any
 import gymnasium
 import numpy as np
 import numpy.typing as npt
+from gymnasium.utils import RecordConstructorArgs
 from jaxtyping import Bool, Float, Int, Shaped
 
+from drogo.data.step import NumberOfStep, info_of, number_or_function
 from drogo.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -24,11 +31,21 @@ from drogo.errors import (
 )
 from drogo.files import Header, read_arrays, write_arrays
 from drogo.learn.settings import as_json, check_not_swept
-from drogo.online.replay import StepBatch
+from drogo.potential import Potential
 from drogo.problems.column import Column
 from drogo.requests import differences
 from drogo.use.options import FrozenMap
-from drogo.use.shaping import AbstractShaping, Shaping, as_columns
+from drogo.use.shaping import (
+    AbstractShaping,
+    PotentialShaping,
+    Shaping,
+    StepBatch,
+    VectorPotentialShaping,
+    is_reset,
+    last_observations,
+    number_of_actions,
+    spaces_of,
+)
 
 KIND = "online map"
 EQUAL = 1e-9
@@ -53,14 +70,7 @@ class AbstractOnlineMap(AbstractShaping):
         optimism: float | None,
         shaping: Shaping,
     ) -> None:
-        if not isinstance(action_space, gymnasium.spaces.Discrete) or action_space.start != 0:
-            raise ArgumentError(
-                f"the actions are {action_space}; an online map has a value for each action, so "
-                "they must be Discrete and start at 0.",
-                remedy="Wrap the environment so that a number chooses one of some actions.",
-                argument="action_space",
-            )
-        space = observation_space
+        self.n_actions, space = number_of_actions(action_space), observation_space
         if not isinstance(space, gymnasium.spaces.Box | gymnasium.spaces.Discrete):
             raise ArgumentError(
                 f"the observations are {type(space).__name__}; give a Box or Discrete.",
@@ -68,7 +78,7 @@ class AbstractOnlineMap(AbstractShaping):
                 argument="observation_space",
             )
         self.shape, self.dtype = tuple(space.shape or ()), np.dtype(space.dtype)
-        self.n_actions, self.shaping, self.found = int(action_space.n), shaping, False
+        self.shaping, self.found = shaping, False
         self.problem = Column() if problem is None else problem
         if not isinstance(self.problem, Column):
             raise ArgumentTypeError(
@@ -119,10 +129,6 @@ class AbstractOnlineMap(AbstractShaping):
         return [unseen] * (not self.found) + [diverged] * bool(self.metrics.get("diverged"))
 
     @abc.abstractmethod
-    def _add(self, steps: StepBatch) -> None:
-        """Takes steps that were checked."""
-
-    @abc.abstractmethod
     def values(self, observations: npt.ArrayLike) -> Float[np.ndarray, " n"]:
         """Returns the map `v` at a batch of observations."""
 
@@ -155,25 +161,18 @@ class AbstractOnlineMap(AbstractShaping):
         phi = self.values(observations) / self.mean_step
         return np.where(np.isfinite(phi), phi, 0.0)  # an agent must never train on NaN
 
-    def observe(
-        self,
-        observation: npt.ArrayLike,
-        action: npt.ArrayLike,
-        reward: npt.ArrayLike,
-        next_observation: npt.ArrayLike,
-        terminated: npt.ArrayLike,
-        terminal_reward: npt.ArrayLike | None = None,
-    ) -> None:
-        before, after = self._checked(observation), self._checked(next_observation)
-        values = np.zeros(len(before)) if terminal_reward is None else terminal_reward
-        actions, rewards, is_last, values = as_columns(
-            before, after, action, reward, terminated, values
-        )
-        whole = actions.dtype.kind in "iu"
-        if not whole or not ((actions >= 0) & (actions < self.n_actions)).all():
+    @abc.abstractmethod
+    def _add(self, steps: StepBatch) -> None:
+        """Takes steps that were checked."""
+
+    def take(self, steps: StepBatch) -> None:
+        """Takes steps, which must have whole numbers as actions, and cost something."""
+        whole = steps.action.dtype.kind in "iu"
+        if not whole or not ((steps.action >= 0) & (steps.action < self.n_actions)).all():
             problem = f"an action is none of the numbers from 0 to {self.n_actions - 1}."
             raise DataError(problem, argument="action")
-        _check_finite(rewards)
+        _check_finite(steps.reward)
+        rewards, values = steps.reward, steps.terminal_reward
         if self.shaping.reward is not None:
             rewards = np.full(len(rewards), self.shaping.reward)
         if not (rewards < 0).all():
@@ -187,31 +186,21 @@ class AbstractOnlineMap(AbstractShaping):
                 "agent keeps its own rewards.",
                 argument="reward",
             )
-        values = np.where(is_last, values, 0.0)
         if not np.isfinite(values).all():
             raise DataError("a terminal_reward is not finite.", argument="terminal_reward")
-        columns = (actions.astype(np.int32), rewards.astype(np.float64))
-        self._add(StepBatch(before, *columns, after, is_last.astype(bool), values))
-        if not self.found and is_last.any():
-            best = values[is_last.astype(bool)].max()
+        self._add(steps._replace(action=steps.action.astype(np.int32), reward=rewards))
+        if not self.found and steps.terminated.any():
+            best = values[steps.terminated].max()
             self.found = self.optimism is None or bool(best >= self.optimism)
-        self._steps += len(rewards)
+        super().take(steps)
 
-    def shaped(
-        self,
-        reward: npt.ArrayLike,
-        observation: npt.ArrayLike,
-        next_observation: npt.ArrayLike,
-        terminated: npt.ArrayLike,
-        action: npt.ArrayLike | None = None,
-    ) -> Float[np.ndarray, " n"]:
-        both = [self._checked(part) for part in (observation, next_observation)]
-        rewards, is_last = as_columns(*both, reward, terminated)
-        _check_finite(rewards)
-        phi, next_phi = np.split(self.potential(np.concatenate(both)), 2)  # faster than two calls
-        return self.shaping.reward_of(rewards, phi, next_phi, is_last)[0]
+    def shape_rewards(self, steps: StepBatch) -> Float[np.ndarray, " n"]:
+        _check_finite(steps.reward)
+        both = np.concatenate([steps.observation, steps.next_observation])
+        phi, next_phi = np.split(self.potential(both), 2)  # faster than two calls
+        return self.shaping.reward_of(steps.reward, phi, next_phi, steps.terminated)[0]
 
-    def _checked(self, observations: npt.ArrayLike) -> Shaped[np.ndarray, "n ..."]:
+    def checked(self, observations: npt.ArrayLike) -> Shaped[np.ndarray, "n ..."]:
         given = np.asarray(observations)
         fits = given.ndim and given.shape[1:] == self.shape
         if not fits or (given.dtype.kind == "f" and self.dtype.kind in "iub"):
@@ -288,3 +277,79 @@ def _check_finite(rewards: np.ndarray) -> None:
             remedy="Mend the environment, or the wrapper that changes its rewards.",
             argument="reward",
         )
+
+
+class _Learning:
+    """The arguments of both wrappers."""
+
+    def __init__(
+        self, env: Any, online: AbstractOnlineMap, *, terminal_reward: NumberOfStep = None
+    ):
+        arguments = {"online": check_map(online), "terminal_reward": terminal_reward}
+        RecordConstructorArgs.__init__(self, _disable_deepcopy=True, **arguments)  # pyright: ignore
+        online.check_spaces(*spaces_of(env))
+        self.online = online
+        self.terminal_reward = number_or_function("terminal_reward", terminal_reward)
+        rule, phi = online.shaping, Potential(online.potential, name="the map")
+        super().__init__(env, phi, rule.weight, rule.discount, terminal=rule.terminal)  # pyright: ignore
+
+    def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
+        observations, infos = super().reset(**kwargs)  # pyright: ignore[reportAttributeAccessIssue]
+        self._before = np.array(observations)  # a copy: environments reuse their arrays
+        return observations, infos
+
+
+class OnlineShaping(_Learning, PotentialShaping):
+    """Shapes the rewards of an environment by a map that learns from its steps.
+
+    The original reward is in `info["reward_original"]`, and the shaping reward in
+    `info["shaping"]`.
+
+    Args:
+        env: The environment.
+        online: The map, which has the weight and the discount.
+        terminal_reward: The reward of a terminal state itself: a number, or a function of the last
+            `Step` of an episode, as in `collect`. By default `info["terminal_reward"]`, or else 0.
+    """
+
+    def _learn(
+        self, action: Any, reward: Any, observation: Any, terminated: Any, info: Any
+    ) -> None:
+        before, self._before = self._before, np.array(observation)
+        columns = ([action], [reward], self._before[None], [terminated], [info])
+        self.online.learn_from(before[None], *columns, self.terminal_reward)
+
+
+class VectorOnlineShaping(_Learning, VectorPotentialShaping):
+    """Shapes the rewards of a vector of environments by a map that learns from all their steps.
+
+    All autoreset modes are supported. With a reset on the next step, the map does not see that
+    step, and its shaping reward is 0.
+
+    Args:
+        env: The vector of environments.
+        online: As in `OnlineShaping`.
+        terminal_reward: As in `OnlineShaping`.
+    """
+
+    def _learn(
+        self, actions: Any, rewards: Any, observations: Any, terminated: Any, infos: Any
+    ) -> None:
+        before, self._before = self._before, np.array(observations)
+        reached, (over, last) = self._before.copy(), last_observations(self, infos)
+        if over.size:
+            reached[over] = last
+        real = np.flatnonzero(~is_reset(self, self._over))
+        columns = (before, np.asarray(actions), rewards, reached, terminated)
+        each = [info_of(infos, k) for k in real.tolist()]
+        self.online.learn_from(*(part[real] for part in columns), each, self.terminal_reward)
+
+
+def check_map(online: Any) -> AbstractOnlineMap:
+    """Returns an argument of the user that must be an online map."""
+    if not isinstance(online, AbstractOnlineMap):
+        raise ArgumentTypeError(
+            f"online is {online!r}; give a drogo.OnlineMap or a drogo.OnlineTable.",
+            argument="online",
+        )
+    return online

@@ -34,8 +34,9 @@ from drogo.learn.learner import Batch, Learner, Objective
 from drogo.learn.networks import AbstractNetwork
 from drogo.learn.settings import at_least, check_flag, check_not_swept, check_values, optional
 from drogo.online.base import probabilities
-from drogo.online.replay import OnlineState, Replay, Sampler, StepBatch, Visits
+from drogo.online.replay import OnlineState, Replay, Sampler, Visits
 from drogo.problems.column import Column
+from drogo.use.shaping import StepBatch
 
 CELLS = 20
 """The number of cells along each number of an observation, unless their sides are given."""

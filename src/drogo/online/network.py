@@ -39,10 +39,10 @@ from drogo.online.learner import (
     resolved_method,
     resolved_optimiser,
 )
-from drogo.online.replay import OnlineState, StepBatch, Visits
+from drogo.online.replay import OnlineState, Visits
 from drogo.problems.column import STEPS_OF_A_SCALE, Column
 from drogo.use.options import FrozenMap
-from drogo.use.shaping import Shaping
+from drogo.use.shaping import Shaping, StepBatch
 
 HUGE = 1e6
 """Wider ranges are treated as unbounded."""
@@ -220,7 +220,7 @@ class OnlineMap(AbstractOnlineMap):
     @property
     def metrics(self) -> Mapping[str, float]:
         diverged = self._frozen is not None and int(self._frozen.host.diverged_at) >= 0
-        counts = {"steps": self._steps, "updates": self.updates, "found": self.found}
+        counts = {"steps": self.steps, "updates": self.updates, "found": self.found}
         numbers = {"loss": self._loss, "mean_step": self.mean_step, "diverged": diverged}
         return {name: float(number) for name, number in (counts | numbers).items()}
 
@@ -236,7 +236,7 @@ class OnlineMap(AbstractOnlineMap):
         self._due += self.settings.updates_per_step * len(steps.reward)
 
     def train(self) -> None:
-        if self._steps < self.settings.learning_starts or not self._staged:
+        if self.steps < self.settings.learning_starts or not self._staged:
             return
         waiting = sum(len(steps.reward) for steps in self._staged)
         if self._program is None:
@@ -305,28 +305,28 @@ class OnlineMap(AbstractOnlineMap):
         return learner, state
 
     def values(self, observations: npt.ArrayLike) -> Float[np.ndarray, " n"]:
-        batch, frozen = self._checked(observations), self._frozen
+        batch, frozen = self.checked(observations), self._frozen
         if frozen is None or not frozen.host.updates:
             return np.zeros(len(batch))
         v = np.logaddexp.reduce(frozen.logits(batch, averaged=True), axis=1)
         return np.minimum(v, float(frozen.host.ceiling))
 
     def knows(self, observations: npt.ArrayLike) -> Bool[np.ndarray, " n"]:
-        return np.full(len(self._checked(observations)), self.updates > 0)
+        return np.full(len(self.checked(observations)), self.updates > 0)
 
     def logits(self, observations: npt.ArrayLike) -> Float[np.ndarray, "n actions"]:
-        batch, frozen = self._checked(observations), self._frozen
+        batch, frozen = self.checked(observations), self._frozen
         return np.zeros((len(batch), self.n_actions)) if frozen is None else frozen.logits(batch)
 
     def frozen(self) -> FrozenMap:
         network, current = self._frozen, self.state()
         if network is None or current is None:
-            zeros = lambda batch: np.zeros((len(self._checked(batch)), self.n_actions))  # noqa: E731
+            zeros = lambda batch: np.zeros((len(self.checked(batch)), self.n_actions))  # noqa: E731
             return FrozenMap(zeros, lambda batch: zeros(batch) == 0, is_done=False)
         visits, known_after = current[1].visits, current[0].sampler.known_after
         return FrozenMap(
-            lambda batch: network.logits(self._checked(batch), averaged=True),
-            lambda batch: np.asarray(_untried(visits, self._checked(batch), known_after)),
+            lambda batch: network.logits(self.checked(batch), averaged=True),
+            lambda batch: np.asarray(_untried(visits, self.checked(batch), known_after)),
             is_done=bool(visits.is_done(known_after)),
         )
 
@@ -343,7 +343,7 @@ class OnlineMap(AbstractOnlineMap):
         arrays = {} if current is None else as_section(STATE, by_path(current[1]))
         if self._staged:
             arrays |= as_section(STAGED, _joined(self._staged)._asdict())
-        numbers = (self._steps, self._due, self.found, self._scale, float(self._loss))
+        numbers = (self.steps, self._due, self.found, self._scale, float(self._loss))
         return arrays | {"numbers": np.array(numbers, dtype=np.float64)}
 
     def check_arrays(self, headers: Mapping[str, Header]) -> None:
@@ -355,7 +355,7 @@ class OnlineMap(AbstractOnlineMap):
 
     def continue_from(self, arrays: dict[str, np.ndarray]) -> None:
         count, self._due, found, self._scale, loss = arrays["numbers"].tolist()
-        self._steps, self.found, self._loss = int(count), bool(found), np.asarray(loss)
+        self.steps, self.found, self._loss = int(count), bool(found), np.asarray(loss)
         staged, stored = section(arrays, STAGED), section(arrays, STATE)
         self._staged = [StepBatch(**staged)] if staged else []
         self._program = self._frozen = None

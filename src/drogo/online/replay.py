@@ -13,25 +13,10 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PyTree, Shaped, UInt32
 
 from drogo.learn.learner import State
+from drogo.use.shaping import StepBatch
 
 SLOTS = 2**18
 """The rows of the table of visits. Of 26,000 different cells, one in ten shares its row."""
-
-
-class StepBatch(NamedTuple):
-    """Steps of one or several environments, one in each row, as arrays of NumPy or JAX."""
-
-    observation: Shaped[Any, "n ..."]
-    """The observations that were left."""
-    action: Int[Any, " n"]
-    reward: Float[Any, " n"]
-    """The rewards, without the reward of a terminal state itself."""
-    next_observation: Shaped[Any, "n ..."]
-    """The observations that were reached: after the last step of an episode, its own last one."""
-    terminated: Bool[Any, " n"]
-    """The steps that reached a terminal state. A time limit does not count."""
-    terminal_reward: Float[Any, " n"]
-    """The reward of the terminal state itself; elsewhere 0."""
 
 
 class Replay(eqx.Module):

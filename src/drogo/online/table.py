@@ -23,10 +23,9 @@ from drogo.exact.sampled import Sampled, solve_sampled
 from drogo.files import Header
 from drogo.learn.settings import check_flag, from_keywords
 from drogo.online.base import AbstractOnlineMap
-from drogo.online.replay import StepBatch
 from drogo.problems.column import Column
 from drogo.use.options import FrozenMap
-from drogo.use.shaping import Shaping
+from drogo.use.shaping import Shaping, StepBatch
 
 MOST_STATES = 100_000
 GROWTH = 1.1
@@ -170,7 +169,7 @@ class OnlineTable(AbstractOnlineMap):
     @property
     def metrics(self) -> Mapping[str, float]:
         depth = float(np.ptp(self._v)) if self._v.size else 0.0
-        numbers = {"steps": self._steps, "states": len(self._index), "found": self.found}
+        numbers = {"steps": self.steps, "states": len(self._index), "found": self.found}
         return {name: float(number) for name, number in numbers.items()} | {"depth": depth}
 
     def _add(self, steps: StepBatch) -> None:
@@ -205,11 +204,11 @@ class OnlineTable(AbstractOnlineMap):
             self._action_values[state, action] = log_gain + value + log_default
 
     def train(self) -> None:
-        if self._steps - self._solved_at < self.every:
+        if self.steps - self._solved_at < self.every:
             return
-        if not self._is_new and self._steps < GROWTH * self._solved_at:
+        if not self._is_new and self.steps < GROWTH * self._solved_at:
             return
-        self._solved_at, self._is_new = self._steps, False
+        self._solved_at, self._is_new = self.steps, False
         seen, shape = self.seen(), (len(self._index), self.n_actions)
         default = np.broadcast_to(self.default_policy, shape)
         optimism = None if self.found and self.until_found else self.optimism
@@ -245,7 +244,7 @@ class OnlineTable(AbstractOnlineMap):
 
     def _rows(self, observations: npt.ArrayLike, n: int | None = None) -> Int[np.ndarray, " rows"]:
         """Returns the rows of some observations; the number of states for those without a value."""
-        n, rows = self._v.size if n is None else n, self._index.rows(self._checked(observations))
+        n, rows = self._v.size if n is None else n, self._index.rows(self.checked(observations))
         return np.where((rows < 0) | (rows > n), n, rows)
 
     def frozen(self) -> FrozenMap:
@@ -265,7 +264,7 @@ class OnlineTable(AbstractOnlineMap):
         return super().request() | {"until_found": self.until_found, "every": self.every}
 
     def arrays(self) -> dict[str, np.ndarray]:
-        counters = (self._steps, self._solved_at, self._is_new, self.found)
+        counters = (self.steps, self._solved_at, self._is_new, self.found)
         return {
             **vars(self.seen()),
             "observations": self._index.observations,
@@ -303,5 +302,5 @@ class OnlineTable(AbstractOnlineMap):
         self._tried = {edge[:2] for edge in self._edges}
         self._v, self._action_values = arrays["v"], arrays["action_values"]
         self._mean_step, self._elsewhere = arrays["scales"].tolist()
-        self._steps, self._solved_at, *flags = arrays["counters"].tolist()
+        self.steps, self._solved_at, *flags = arrays["counters"].tolist()
         self._is_new, self.found = map(bool, flags)

@@ -5,10 +5,10 @@ its *successor features*: a network learns
 
     psi(s, a) = exp(x / lam) (phi(s, a) + E[psi(s', a')]),
 
-where phi are features of pairs, a' is sampled from the uniform default policy, and nothing follows
-a terminal state. With one feature for each pair, psi(s, a) is the row Z(sa, .) itself. In general
-it is the sum of Z(sa, s'a') phi(s', a') over all pairs, and has the norm of the row as far as
-features of different states are orthogonal.
+where x is `r - best`, phi are features of pairs, a' is sampled from the uniform default policy, and
+nothing follows a terminal state. With one feature for each pair, psi(s, a) is the row Z(sa, .)
+itself. In general it is the sum of Z(sa, s'a') phi(s', a') over all pairs, and has the norm of the
+row as far as features of different states are orthogonal.
 
 At first psi is phi, of length 1, so that the log of its norm is 0. It falls where the network has
 learned that rewards are below the best, and stays where the agent has not been.
@@ -34,7 +34,7 @@ from drogo.device import to_device
 from drogo.errors import ArgumentError, DataError, check_number, check_positive, check_whole
 from drogo.learn.networks import DenseNetwork
 from drogo.learn.settings import at_least, check_values, from_keywords
-from drogo.use.shaping import AbstractShaping, as_columns
+from drogo.use.shaping import AbstractShaping, StepBatch, number_of_actions
 
 ROUNDING = 1e-9
 """The relative excess over the best reward that counts as rounding."""
@@ -57,8 +57,6 @@ class CountSettings:
     best: float = 0.0
     """The largest reward that there is. Where it is also the most frequent one, give a larger
     number: a row that nothing shrinks grows with the length of episodes."""
-    unit: float = 1.0
-    """The unit of rewards: x is `(r - best) / unit`."""
     lam: float = 1.0
     """Temperature lambda."""
     weight: float = 1.0
@@ -83,8 +81,8 @@ class CountSettings:
     """The number of steps that are kept to learn from."""
 
     def __post_init__(self) -> None:
-        check_values(self, best=check_number, weight=check_number, unit=check_positive)
-        check_values(self, lam=check_positive, resolution=check_positive, step_size=check_positive)
+        check_values(self, best=check_number, weight=check_number, lam=check_positive)
+        check_values(self, resolution=check_positive, step_size=check_positive)
         check_values(self, width=at_least(1), depth=at_least(0), batch_size=at_least(1))
         check_values(self, updates_per_step=check_positive, capacity=at_least(1))
         if not callable(self.features):
@@ -116,12 +114,7 @@ class Psi(eqx.Module):
 
 
 def of_pairs(phi: Float[Array, "n k"], actions: int) -> Float[Array, "n actions actions k"]:
-    """Returns the features of the pairs of some states with all actions.
-
-    Args:
-        phi: The features of the states.
-        actions: The number of actions.
-    """
+    """Returns the features of the pairs of some states with all actions."""
     return jnp.eye(actions)[None, :, :, None] * phi[:, None, None, :]
 
 
@@ -133,16 +126,8 @@ def targets(
     next_phi: Float[Array, "n k"],
     terminated: Bool[Array, " n"],
 ) -> Float[Array, "n actions k"]:
-    """Returns the targets of psi(s, a) for some steps: factor (phi(s, a) + psi(s', .)).
-
-    Args:
-        psi: The current successor features.
-        phi: The features of the states that were left.
-        action: The actions.
-        factor: exp(x / lam).
-        next_phi: The features of the states that were reached.
-        terminated: The steps that reached a terminal state.
-    """
+    """Returns the targets of psi(s, a) for some steps: factor (phi(s, a) + psi(s', .)), where the
+    factor is exp(x / lam)."""
     pairs = of_pairs(phi, psi.actions)[jnp.arange(len(phi)), action]
     after = jnp.where(terminated[:, None, None], 0.0, psi(next_phi).mean(axis=1))
     return factor[:, None, None] * (pairs + after)
@@ -154,13 +139,8 @@ def random_features(
     """Returns random Fourier features of observations, vectors of length 1.
 
     Their inner products are about exp(-d^2 / 2), where d is the distance of two observations in
-    units of `resolution`: those that are far apart have features that are nearly orthogonal.
-
-    Args:
-        space: The observations.
-        count: The number of features.
-        resolution: The unit of distance, as a share of the range where the space has bounds.
-        seed: The seed.
+    units of `resolution`, a share of the range where the space has bounds: those that are far apart
+    have features that are nearly orthogonal.
     """
     rng = np.random.default_rng([seed, 2])
     low, high = (np.asarray(bound, np.float64).ravel() for bound in (space.low, space.high))
@@ -215,21 +195,16 @@ class LearnedCounts(AbstractShaping):
                 f"the observations are {observation_space}; counts take a Box.",
                 argument="observation_space",
             )
-        if not isinstance(action_space, gymnasium.spaces.Discrete) or action_space.start != 0:
-            raise ArgumentError(
-                f"counts need Discrete actions from 0; these are {action_space}.",
-                argument="action_space",
-            )
         (chosen,) = from_keywords(settings, CountSettings)
         self.settings: CountSettings = chosen
-        self.shape, self.n_actions = observation_space.shape, int(action_space.n)
+        self.shape, self.n_actions = observation_space.shape, number_of_actions(action_space)
         features = chosen.features
         if isinstance(features, int):
             options = {"resolution": chosen.resolution, "seed": check_whole("seed", seed, 0)}
             features = random_features(observation_space, features, **options)
         self._features, self._due = features, 0.0
         self._rng = np.random.default_rng(seed)
-        example = self._phi(np.zeros((1, *self.shape), observation_space.dtype))
+        example = self.checked(np.zeros((1, *self.shape), observation_space.dtype))
         key = jax.random.key(seed)
         psi = Psi(example.shape[1], self.n_actions, chosen.width, chosen.depth, key)
         self._adam = _adam(chosen.step_size)
@@ -244,7 +219,8 @@ class LearnedCounts(AbstractShaping):
             "terminated": np.zeros(rows, bool),
         }
 
-    def _phi(self, observations: npt.ArrayLike) -> Float[np.ndarray, "n features"]:
+    def checked(self, observations: npt.ArrayLike) -> Float[np.ndarray, "n features"]:
+        """Returns the features of a batch of observations."""
         batch = np.asarray(observations)
         if batch.shape[1:] != self.shape:
             raise ArgumentError(
@@ -257,34 +233,23 @@ class LearnedCounts(AbstractShaping):
     def metrics(self) -> Mapping[str, float]:
         return {"steps": float(self.steps), "size": float(self._state.size)}
 
-    def observe(
-        self,
-        observation: npt.ArrayLike,
-        action: npt.ArrayLike,
-        reward: npt.ArrayLike,
-        next_observation: npt.ArrayLike,
-        terminated: npt.ArrayLike,
-        terminal_reward: npt.ArrayLike | None = None,
-    ) -> None:
+    def take(self, steps: StepBatch) -> None:
         """Takes steps, whose rewards must not be above the best."""
-        settings, earned = self.settings, np.asarray(reward, np.float64)
-        if terminal_reward is not None:
-            earned = earned + np.asarray(terminal_reward, np.float64)
-        x = (earned - settings.best) / settings.unit
-        if not (x <= ROUNDING * abs(settings.best / settings.unit)).all():
+        settings, earned = self.settings, steps.reward + steps.terminal_reward
+        x = earned - settings.best
+        if not (x <= ROUNDING * abs(settings.best)).all():
             raise DataError(
                 f"a reward is {earned.max():g}, and best is {settings.best:g}. Rewards above the "
                 "best would let the representation grow without bounds.",
                 remedy="Give the largest reward of the environment as best.",
                 argument="best",
             )
-        rows = (self._steps + np.arange(x.size)) % settings.capacity
-        parts = (self._phi(observation), np.asarray(action).reshape(-1), np.exp(x / settings.lam),
-                 self._phi(next_observation), np.asarray(terminated).reshape(-1))  # fmt: skip
-        for column, part in zip(self._replay.values(), parts, strict=True):
+        rows = (self.steps + np.arange(x.size)) % settings.capacity
+        parts = (steps.observation, steps.action, np.exp(x / settings.lam), steps.next_observation)
+        for column, part in zip(self._replay.values(), (*parts, steps.terminated), strict=True):
             column[rows] = part
-        self._steps += x.size
         self._due += settings.updates_per_step * x.size
+        super().take(steps)
 
     def train(self) -> None:
         """Makes the updates that are due, several at once."""
@@ -296,40 +261,28 @@ class LearnedCounts(AbstractShaping):
             self._due -= TOGETHER
 
     def log_norms(self, observations: npt.ArrayLike) -> Float[np.ndarray, "n actions"]:
-        """Returns log ||psi(s, a)|| of all actions at some observations.
-
-        Args:
-            observations: A batch of observations.
-        """
-        return np.asarray(_log_norms(self._state.psi, to_device(self._phi(observations))))
+        """Returns log ||psi(s, a)|| of all actions at a batch of observations."""
+        return self._log_norms(self.checked(observations))
 
     def bonus(self, observation: npt.ArrayLike, action: npt.ArrayLike) -> Float[np.ndarray, " n"]:
-        """Returns the bonus of some actions at some observations.
+        """Returns the bonus of an action at each observation of a batch."""
+        return self._bonus(self.checked(observation), np.asarray(action).reshape(-1))
 
-        Args:
-            observation: A batch of observations.
-            action: An action for each.
-        """
-        norms = self.log_norms(observation)
-        taken = norms[np.arange(len(norms)), np.asarray(action).reshape(-1)].astype(np.float64)
-        return self.settings.weight * taken / max(float(self._state.size), SMALLEST)
-
-    def shaped(
-        self,
-        reward: npt.ArrayLike,
-        observation: npt.ArrayLike,
-        next_observation: npt.ArrayLike,
-        terminated: npt.ArrayLike,
-        action: npt.ArrayLike | None = None,
-    ) -> Float[np.ndarray, " n"]:
+    def shape_rewards(self, steps: StepBatch) -> Float[np.ndarray, " n"]:
         """Returns the rewards with the bonus of the actions."""
-        if action is None:
+        if (steps.action < 0).any():
             raise ArgumentError(
                 "a bonus of pairs needs the actions: give shaped(..., action=...).",
                 argument="action",
             )
-        rewards, actions = as_columns(observation, next_observation, reward, action)
-        return rewards.astype(np.float64) + self.bonus(observation, actions)
+        return steps.reward + self._bonus(steps.observation, steps.action)
+
+    def _log_norms(self, phi: np.ndarray) -> Float[np.ndarray, "n actions"]:
+        return np.asarray(_log_norms(self._state.psi, to_device(phi)))
+
+    def _bonus(self, phi: np.ndarray, action: np.ndarray) -> Float[np.ndarray, " n"]:
+        taken = self._log_norms(phi)[np.arange(len(phi)), action].astype(np.float64)
+        return self.settings.weight * taken / max(float(self._state.size), SMALLEST)
 
     def attach(self, agent: Any) -> None:
         shape = tuple(agent.observation_space.shape or ())
@@ -362,12 +315,9 @@ def _half_log(squared: Float[Array, "*n"]) -> Float[Array, "*n"]:
 def _learn(
     adam: optax.GradientTransformation, state: _Learning, batches: dict[str, Array]
 ) -> _Learning:
-    arrays, rest = eqx.partition(state, eqx.is_array)
-
-    def update(arrays: Any, batch: dict[str, Array]) -> tuple[Any, None]:
-        return eqx.filter(_updated(adam, eqx.combine(arrays, rest), batch), eqx.is_array), None
-
-    return eqx.combine(jax.lax.scan(update, arrays, batches)[0], rest)
+    for k in range(TOGETHER):
+        state = _updated(adam, state, {name: part[k] for name, part in batches.items()})
+    return state
 
 
 def _updated(

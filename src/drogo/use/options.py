@@ -10,7 +10,7 @@ import gymnasium
 import numpy as np
 import numpy.typing as npt
 from gymnasium.utils import RecordConstructorArgs
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 
 from drogo.data.index import ObservationIndex
 from drogo.errors import (
@@ -23,6 +23,7 @@ from drogo.errors import (
     check_whole,
 )
 from drogo.mdp import MDP, HasMDP
+from drogo.use.shaping import number_of_actions
 
 METHODS = ("solve", "climb")
 MOST_SWEEPS = 100_000
@@ -185,16 +186,9 @@ class OptionWrapper(gymnasium.Wrapper, RecordConstructorArgs):
     ) -> None:
         RecordConstructorArgs.__init__(self, options=options, discount=discount, limit=limit)
         super().__init__(env)
-        space = env.action_space
-        if not isinstance(space, gymnasium.spaces.Discrete) or space.start != 0:
-            raise ArgumentError(
-                f"options need Discrete actions from 0 on; these are {space}.", argument="env"
-            )
-        self.options, self.primitive = list(options), int(space.n)
-        self.discount, self.limit = (
-            check_share("discount", discount),
-            check_whole("limit", limit, 1),
-        )
+        self.options, self.primitive = list(options), number_of_actions(env.action_space, "env")
+        self.discount = check_share("discount", discount)
+        self.limit = check_whole("limit", limit, 1)
         self.action_space = gymnasium.spaces.Discrete(self.primitive + len(self.options))
         self._observation: Any = None
 
@@ -217,35 +211,23 @@ class OptionWrapper(gymnasium.Wrapper, RecordConstructorArgs):
         chosen = int(action)
         option = None if chosen < self.primitive else self.options[chosen - self.primitive]
         unavailable = option is not None and not option.begins(self._observation)
-        earned, worth, steps = 0.0, 1.0, 0
-        while True:
+        earned, worth, steps, is_over = 0.0, 1.0, 0, False
+        terminated, truncated, info = False, False, {}
+        while not is_over and steps < self.limit:
             move = chosen if option is None else int(option.policy(self._observation))
-            # Some environments tell NumPy's numbers from Python's.
+            # Some environments distinguish NumPy's numbers from Python's.
             move = np.int64(move) if isinstance(action, np.integer) else move
             self._observation, reward, terminated, truncated, info = self.env.step(move)
             earned += worth * float(reward)
-            worth *= self.discount
-            steps += 1
-            over = terminated or truncated
-            if option is None or unavailable or over or option.ends(self._observation):
-                cut = False
-                break
-            if steps >= self.limit:
-                cut = True
-                break
-        info = {
-            **info, "steps": steps, "discount": worth, "option_cut": cut,
-            "option_unavailable": unavailable,
-        }  # fmt: skip
+            worth, steps = worth * self.discount, steps + 1
+            is_over = option is None or unavailable or terminated or truncated
+            is_over = is_over or bool(option.ends(self._observation))
+        info = {**info, "steps": steps, "discount": worth, "option_cut": not is_over}
+        info["option_unavailable"] = unavailable
         return self._observation, earned, terminated, truncated, info
 
 
-def _tabular(
-    observations: np.ndarray,
-    action: Int[np.ndarray, " states"],
-    ends: Bool[np.ndarray, " states"],
-    name: str,
-) -> Option:
+def _tabular(observations: np.ndarray, action: np.ndarray, ends: np.ndarray, name: str) -> Option:
     """Returns an option that finds states by the bytes of their observations."""
     index = ObservationIndex(np.asarray(observations), name)
     if (index.rows(index.observations) != np.arange(len(index))).any():
@@ -255,7 +237,7 @@ def _tabular(
             argument="world",
         )
 
-    def at(observation: Any) -> tuple[int, bool]:
+    def row(observation: Any) -> int:
         row = index.row(np.asarray(observation))
         if row < 0:
             raise ArgumentError(
@@ -263,34 +245,29 @@ def _tabular(
                 "made for another environment, or for another kind of observation.",
                 argument="observation",
             )
-        return int(action[row]), bool(ends[row])
+        return row
 
     return Option(
-        policy=lambda observation: at(observation)[0],
-        begins=lambda observation: not at(observation)[1],
-        ends=lambda observation: at(observation)[1],
+        policy=lambda observation: int(action[row(observation)]),
+        begins=lambda observation: not ends[row(observation)],
+        ends=lambda observation: bool(ends[row(observation)]),
         name=name,
     )
 
 
 def _solve(mdp: MDP, values: Vector, discount: float) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the action of an option in each state and whether it ends there.
-
-    The problem is one of optimal stopping, solved by value iteration from stopping at once.
-    """
+    """Returns the action of an option in each state and whether it ends there: a problem of optimal
+    stopping, solved by value iteration from stopping at once."""
     if not 0 <= check_number("discount", discount) < 1:
         raise ArgumentError(
             f"discount is {discount}; it must be at least 0 and less than 1.", argument="discount"
         )
-    allowed = ~mdp.terminal[:, None]
-    gain = np.where(allowed, _mean_after(mdp, values) - values[:, None], 0.0)
-    scale = float(np.ptp(values)) or 1.0
-    value, q, change = np.zeros(values.shape), gain, np.inf
+    gain, scale = _gain(mdp, values), float(np.ptp(values)) or 1.0
+    value, change = np.zeros(values.shape), np.inf
     for _ in range(MOST_SWEEPS):
-        q = np.where(allowed, gain + discount * _mean_after(mdp, value), 0.0)
+        q = np.where(mdp.terminal[:, None], 0.0, gain + discount * _mean_after(mdp, value))
         better = np.maximum(q.max(axis=-1), 0.0)
-        change = float(np.abs(better - value).max())
-        value = better
+        change, value = float(np.abs(better - value).max()), better
         if change <= TOLERANCE * scale * (1 - discount):
             return q.argmax(axis=-1), value <= GAIN * scale
     raise NumericalError(
@@ -302,8 +279,15 @@ def _solve(mdp: MDP, values: Vector, discount: float) -> tuple[np.ndarray, np.nd
 
 def _climb(mdp: MDP, values: Vector) -> tuple[np.ndarray, np.ndarray]:
     """Returns the action of steepest ascent in each state and whether no action leads upwards."""
-    gain = np.where(~mdp.terminal[:, None], _mean_after(mdp, values) - values[:, None], -np.inf)
-    return gain.argmax(axis=-1), ~(gain.max(axis=-1) > GAIN * (float(np.ptp(values)) or 1.0))
+    gain = _gain(mdp, values)
+    ends = ~(gain.max(axis=-1) > GAIN * (float(np.ptp(values)) or 1.0))
+    return gain.argmax(axis=-1), ends
+
+
+def _gain(mdp: MDP, values: Vector) -> Float[np.ndarray, "states actions"]:
+    """Returns the mean change of a vector by each action in each state; 0 in terminal states."""
+    gain = _mean_after(mdp, values) - values[:, None]
+    return np.where(mdp.terminal[:, None], 0.0, gain)
 
 
 def _mean_after(mdp: MDP, values: Vector) -> Float[np.ndarray, "states actions"]:

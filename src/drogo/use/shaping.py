@@ -7,9 +7,9 @@ the agent receives the mix `(1 - w) r + w F`, as in the paper; without a weight,
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import gymnasium
 import numpy as np
@@ -17,15 +17,10 @@ import numpy.typing as npt
 from gymnasium.utils import RecordConstructorArgs
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import concatenate, create_empty_array
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int, Shaped
 
-from drogo.errors import (
-    ArgumentError,
-    ArgumentTypeError,
-    check_choice,
-    check_number,
-    check_share,
-)
+from drogo.data.step import NumberOfStep, split_rewards
+from drogo.errors import ArgumentError, ArgumentTypeError, check_choice, check_number, check_share
 from drogo.potential import Potential, mix, shaping_reward
 
 View = Callable[[Any], Any]
@@ -61,6 +56,13 @@ class Shaping:
         return mix(np.asarray(reward, np.float64)[()], shaping, self.weight), shaping
 
 
+def spaces_of(env: gymnasium.Env | VectorEnv) -> tuple[gymnasium.Space, gymnasium.Space]:
+    """Returns the spaces of one environment, also of a vector of them."""
+    if isinstance(env, gymnasium.Env):
+        return env.observation_space, env.action_space
+    return env.single_observation_space, env.single_action_space
+
+
 class _Shaping(RecordConstructorArgs, Generic[Wrapped]):
     """The arguments of both wrappers. They are kept for the specification of the environment."""
 
@@ -76,12 +78,10 @@ class _Shaping(RecordConstructorArgs, Generic[Wrapped]):
     ) -> None:
         options = {"weight": weight, "discount": discount, "terminal": terminal, "view": view}
         super().__init__(potential=potential, **options)
-        # The wrapper's own base class of Gymnasium comes after `RecordConstructorArgs`.
+        # The base class of Gymnasium comes after `RecordConstructorArgs`.
         super(RecordConstructorArgs, self).__init__(env)  # pyright: ignore[reportCallIssue]
         self.shaping, self.view = Shaping(weight, discount, terminal), view
-        single = isinstance(env, gymnasium.Env)
-        space = env.observation_space if single else env.single_observation_space
-        self.potential = self._checked(potential, space)
+        self.potential = self._checked(potential, spaces_of(env)[0])
 
     def _checked(self, potential: Any, space: gymnasium.Space) -> Potential:
         """Returns the potential, checked against the observations of the environment."""
@@ -119,6 +119,11 @@ class _Shaping(RecordConstructorArgs, Generic[Wrapped]):
         """Returns the part of an observation, or of a batch, that the potential takes."""
         return observations if self.view is None else self.view(observations)
 
+    def _learn(
+        self, action: Any, reward: Any, observation: Any, terminated: Any, info: Any
+    ) -> None:
+        """Lets a potential that learns observe a step before its reward is shaped."""
+
 
 class PotentialShaping(_Shaping[gymnasium.Env], gymnasium.Wrapper):
     """Shapes the rewards of an environment.
@@ -146,6 +151,7 @@ class PotentialShaping(_Shaping[gymnasium.Env], gymnasium.Wrapper):
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         observation, reward, terminated, truncated, info = self.env.step(action)
+        self._learn(action, float(reward), observation, terminated, info)
         phi, self._phi = self._phi, self.potential.at(self._seen(observation))
         mixed, shaping = self.shaping.reward_of(reward, phi, self._phi, terminated)
         info = {**info, "reward_original": reward, "shaping": float(shaping)}
@@ -176,6 +182,7 @@ class VectorPotentialShaping(_Shaping[VectorEnv], gymnasium.vector.VectorWrapper
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         observations, rewards, terminated, truncated, infos = self.env.step(actions)
+        self._learn(actions, rewards, observations, terminated, infos)
         phi = self.potential(self._seen(observations))
         next_phi, (over, last) = phi.copy(), last_observations(self, infos)
         if over.size:
@@ -183,19 +190,15 @@ class VectorPotentialShaping(_Shaping[VectorEnv], gymnasium.vector.VectorWrapper
         before, after = np.where(is_reset(self, self._over), 0.0, (self._phi, next_phi))
         mixed, shaping = self.shaping.reward_of(rewards, before, after, terminated)
         self._phi, self._over = phi, np.asarray(terminated | truncated)
-        infos = {**infos, **parts_of_rewards(rewards, shaping)}
-        return observations, mixed, terminated, truncated, infos
+        parts = {"reward_original": np.array(rewards), "shaping": shaping}
+        masks = {f"_{name}": np.ones(self.num_envs, dtype=bool) for name in parts}
+        return observations, mixed, terminated, truncated, {**infos, **parts, **masks}
 
 
 def last_observations(
-    env: VectorEnv | gymnasium.vector.VectorWrapper, infos: dict[str, Any]
+    env: gymnasium.vector.VectorWrapper, infos: dict[str, Any]
 ) -> tuple[np.ndarray, Any]:
-    """Returns which environments were reset on the step itself, and their last observations.
-
-    Args:
-        env: The vector of environments.
-        infos: The infos of the step.
-    """
+    """Returns which environments were reset on the step itself, and their last observations."""
     over, space = np.flatnonzero(infos.get("_final_obs", ())), env.single_observation_space
     if not over.size:
         return over, None
@@ -204,20 +207,26 @@ def last_observations(
 
 
 def is_reset(env: gymnasium.vector.VectorWrapper, over: np.ndarray) -> np.ndarray:
-    """Returns in which environments a step was only the reset of an episode.
-
-    Args:
-        env: The vector of environments.
-        over: The environments whose episode was over after the step before.
-    """
+    """Returns in which environments a step was only the reset of an episode, given those whose
+    episode was `over` after the step before."""
     mode = env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
     return over if mode == AutoresetMode.NEXT_STEP else np.zeros_like(over)
 
 
-def parts_of_rewards(rewards: Any, shaping: np.ndarray) -> dict[str, np.ndarray]:
-    """Returns the entries of the infos of a vector that hold the parts of its rewards."""
-    parts = {"reward_original": np.array(rewards), "shaping": shaping}
-    return parts | {f"_{name}": np.ones(len(shaping), dtype=bool) for name in parts}
+class StepBatch(NamedTuple):
+    """Steps of one or several environments, one in each row, as arrays of NumPy or JAX."""
+
+    observation: Shaped[Any, "n ..."]
+    """The observations that were left."""
+    action: Int[Any, " n"]
+    reward: Float[Any, " n"]
+    """The rewards, without the reward of a terminal state itself."""
+    next_observation: Shaped[Any, "n ..."]
+    """The observations that were reached: after the last step of an episode, its last one."""
+    terminated: Bool[Any, " n"]
+    """The steps that reached a terminal state. A time limit does not count."""
+    terminal_reward: Float[Any, " n"]
+    """The reward of the terminal state itself; elsewhere 0."""
 
 
 class AbstractShaping(abc.ABC):
@@ -225,13 +234,8 @@ class AbstractShaping(abc.ABC):
 
     needs_exact_observations: bool = False
     """Whether observations are recognised bit for bit."""
-
-    _steps: int = 0
-
-    @property
-    def steps(self) -> int:
-        """The number of steps that were observed."""
-        return self._steps
+    steps: int = 0
+    """The number of steps that were observed."""
 
     @property
     @abc.abstractmethod
@@ -253,18 +257,31 @@ class AbstractShaping(abc.ABC):
             observation: The observations that were left.
             action: The actions.
             reward: The rewards, without the reward of a terminal state itself.
-            next_observation: The observations that were reached; at the end of an episode its own
+            next_observation: The observations that were reached; at the end of an episode its
                 last observation, and not the first one of the next.
             terminated: The steps that reached a terminal state. A time limit does not count.
             terminal_reward: The rewards of these terminal states themselves; 0 by default.
         """
-        self._steps += np.asarray(reward).size
+        columns = (action, reward, terminated, terminal_reward)
+        self.take(self._columns(observation, next_observation, *columns))
 
-    @abc.abstractmethod
-    def train(self) -> None:
-        """Makes the updates that are due after the steps that were observed."""
+    def learn_from(
+        self,
+        before: npt.ArrayLike,
+        actions: npt.ArrayLike,
+        rewards: npt.ArrayLike,
+        after: npt.ArrayLike,
+        terminated: npt.ArrayLike,
+        infos: Sequence[Mapping[str, Any]],
+        terminal_reward: NumberOfStep = None,
+    ) -> None:
+        """Observes steps as an environment reported them, and makes the updates that are due. The
+        last argument is as in `collect`."""
+        columns = (before, actions, rewards, after, terminated)
+        costs, values = split_rewards(*columns, infos, terminal_reward)
+        self.observe(before, actions, costs, after, terminated, values)
+        self.train()
 
-    @abc.abstractmethod
     def shaped(
         self,
         reward: npt.ArrayLike,
@@ -282,6 +299,47 @@ class AbstractShaping(abc.ABC):
             terminated: The steps that reached a terminal state.
             action: The actions, which only a bonus of actions needs.
         """
+        return self.shape_rewards(
+            self._columns(observation, next_observation, action, reward, terminated)
+        )
+
+    def _columns(
+        self,
+        observation: npt.ArrayLike,
+        next_observation: npt.ArrayLike,
+        action: npt.ArrayLike | None,
+        reward: npt.ArrayLike,
+        terminated: npt.ArrayLike,
+        terminal_reward: npt.ArrayLike | None = None,
+    ) -> StepBatch:
+        """Returns steps as columns of shape (n,), of which those of a replay have shape (n, 1).
+        Actions that are not given are -1."""
+        before, after = self.checked(observation), self.checked(next_observation)
+        actions = np.full(len(before), -1) if action is None else action
+        values = np.zeros(len(before)) if terminal_reward is None else terminal_reward
+        parts = [np.asarray(part).reshape(-1) for part in (actions, reward, terminated, values)]
+        sizes = [len(before), len(after), *(part.size for part in parts)]
+        if len(set(sizes)) > 1:
+            raise ArgumentError(f"the parts of these steps have different lengths: {sizes}.")
+        is_last = parts[2].astype(bool)
+        rewards, values = (part.astype(np.float64) for part in parts[1::2])
+        return StepBatch(before, parts[0], rewards, after, is_last, np.where(is_last, values, 0.0))
+
+    def checked(self, observations: npt.ArrayLike) -> Shaped[np.ndarray, "n ..."]:
+        """Returns a batch of observations as an array, checked."""
+        return np.asarray(observations)
+
+    def take(self, steps: StepBatch) -> None:
+        """Takes steps; a subclass that learns from them adds to this."""
+        self.steps += len(steps.reward)
+
+    @abc.abstractmethod
+    def train(self) -> None:
+        """Makes the updates that are due after the steps that were observed."""
+
+    @abc.abstractmethod
+    def shape_rewards(self, steps: StepBatch) -> Float[np.ndarray, " n"]:
+        """Returns the rewards of some steps, shaped with what was learned so far."""
 
     @abc.abstractmethod
     def attach(self, agent: Any) -> None:
@@ -318,30 +376,23 @@ class BonusWrapper(gymnasium.Wrapper):
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         observation, reward, terminated, truncated, info = self.env.step(action)
-        before, after = self._before, np.array(observation)[None]
-        terminal_reward = float(info.get("terminal_reward") or 0.0) * bool(terminated)
-        cost = float(reward) - terminal_reward
-        self.shaping.observe(before, [action], [cost], after, [terminated], [terminal_reward])
-        self.shaping.train()
-        (shaped,) = self.shaping.shaped([float(reward)], before, after, [terminated], [action])
-        self._before = after
+        before, self._before = self._before, np.array(observation)[None]
+        columns = ([float(reward)], self._before, [terminated])
+        self.shaping.learn_from(before, [action], *columns, [info])
+        (shaped,) = self.shaping.shaped(columns[0], before, *columns[1:], [action])
         info = {**info, "reward_original": reward, "bonus": float(shaped) - float(reward)}
         return observation, float(shaped), terminated, truncated, info
 
 
-def as_columns(observation: Any, next_observation: Any, *parts: npt.ArrayLike) -> list[np.ndarray]:
-    """Returns parts of some steps as columns of shape (n,); those of a replay have shape (n, 1).
-
-    Args:
-        observation: The observations that were left.
-        next_observation: The observations that were reached.
-        *parts: Rewards, actions and the like.
-    """
-    columns = [np.asarray(part).reshape(-1) for part in parts]
-    sizes = [len(observation), len(next_observation), *(column.size for column in columns)]
-    if len(set(sizes)) > 1:
-        raise ArgumentError(f"the parts of these steps have different lengths: {sizes}.")
-    return columns
+def number_of_actions(space: gymnasium.Space, argument: str = "action_space") -> int:
+    """Returns the number of actions of a space, which must be Discrete and start at 0."""
+    if not isinstance(space, gymnasium.spaces.Discrete) or space.start != 0:
+        raise ArgumentError(
+            f"the actions are {space}; they must be Discrete and start at 0.",
+            remedy="Wrap the environment so that a number chooses one of some actions.",
+            argument=argument,
+        )
+    return int(space.n)
 
 
 def check_shaping(shaping: Any) -> AbstractShaping:

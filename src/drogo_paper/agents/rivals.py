@@ -16,6 +16,7 @@ import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpy.typing as npt
 import optax
 from jaxtyping import Array, Float, Shaped
 
@@ -23,8 +24,7 @@ from drogo.device import to_device
 from drogo.errors import ArgumentError, check_number, check_whole
 from drogo.learn.networks import DenseNetwork
 from drogo.online.base import AbstractOnlineMap
-from drogo.potential import mix
-from drogo.use.shaping import AbstractShaping, as_columns
+from drogo.use.shaping import AbstractShaping, StepBatch
 
 TOGETHER = 4
 """Updates of RND in one call of a compiled program, since a call takes longer than an update."""
@@ -100,20 +100,12 @@ class RND(AbstractShaping):
     def metrics(self) -> Mapping[str, float]:
         return {"steps": float(self.steps), "novelty": float(self._state.novelty)}
 
-    def observe(
-        self,
-        observation: Any,
-        action: Any,
-        reward: Any,
-        next_observation: Any,
-        terminated: Any,
-        terminal_reward: Any = None,
-    ) -> None:
+    def take(self, steps: StepBatch) -> None:
         """Records steps, of which only `next_observation` matters."""
-        rows = np.asarray(next_observation, np.float32).reshape(len(next_observation), -1)
-        self._kept[(self._steps + np.arange(len(rows))) % len(self._kept)] = rows
-        super().observe(observation, action, reward, next_observation, terminated, terminal_reward)
+        rows = np.asarray(steps.next_observation, np.float32).reshape(len(steps.reward), -1)
+        self._kept[(self.steps + np.arange(len(rows))) % len(self._kept)] = rows
         self._due += self.updates * len(rows)
+        super().take(steps)
 
     def attach(self, agent: Any) -> None:
         shape = tuple(agent.observation_space.shape or ())
@@ -131,20 +123,12 @@ class RND(AbstractShaping):
             self._state = _predict_better(self._adam, self._state, batches)
             self._due -= TOGETHER
 
-    def shaped(
-        self,
-        reward: Any,
-        observation: Any,
-        next_observation: Any,
-        terminated: Any,
-        action: Any = None,
-    ) -> np.ndarray:
+    def shape_rewards(self, steps: StepBatch) -> np.ndarray:
         """Returns the rewards with the bonuses of the next observations."""
-        (rewards,) = as_columns(observation, next_observation, reward)
-        rows = np.asarray(next_observation, np.float32).reshape(len(next_observation), -1)
+        rows = np.asarray(steps.next_observation, np.float32).reshape(len(steps.reward), -1)
         errors = np.asarray(_errors(self._state, to_device(rows)), np.float64)
         bonus = errors / max(float(self._state.novelty), 1e-8)
-        return rewards.astype(np.float64) + self.weight * bonus
+        return steps.reward + self.weight * bonus
 
 
 def _normalised(state: _Prediction, rows: Shaped[Array, "n size"]) -> Float[Array, "n size"]:
@@ -218,16 +202,12 @@ class Frozen(AbstractShaping):
     def train(self) -> None:
         """Does nothing."""
 
-    def shaped(
-        self,
-        reward: Any,
-        observation: Any,
-        next_observation: Any,
-        terminated: Any,
-        action: Any = None,
-    ) -> np.ndarray:
+    def checked(self, observations: npt.ArrayLike) -> Shaped[np.ndarray, "n ..."]:
+        return self.online.checked(observations)
+
+    def shape_rewards(self, steps: StepBatch) -> np.ndarray:
         """Returns the rewards, shaped with the map."""
-        return self.online.shaped(reward, observation, next_observation, terminated)
+        return self.online.shape_rewards(steps)
 
 
 class OwnValue(AbstractShaping):
@@ -261,23 +241,15 @@ class OwnValue(AbstractShaping):
     def train(self) -> None:
         """Does nothing: the agent learns its value itself."""
 
-    def shaped(
-        self,
-        reward: Any,
-        observation: Any,
-        next_observation: Any,
-        terminated: Any,
-        action: Any = None,
-    ) -> np.ndarray:
+    def shape_rewards(self, steps: StepBatch) -> np.ndarray:
         """Returns the rewards, shaped with the present value."""
         if self._agent is None:
             raise ArgumentError(
                 "OwnValue has no agent yet.", remedy="Give the agent the callback LearnMap."
             )
-        rewards, ended = as_columns(observation, next_observation, reward, terminated)
-        after = np.where(ended, 0.0, self._value(next_observation))
-        shaping = self.weight * (self._agent.gamma * after - self._value(observation))
-        return mix(rewards.astype(np.float64), shaping, None)
+        after = np.where(steps.terminated, 0.0, self._value(steps.next_observation))
+        before = self._value(steps.observation)
+        return steps.reward + self.weight * (self._agent.gamma * after - before)
 
     def _value(self, observations: Any) -> Float[np.ndarray, " n"]:
         import torch
