@@ -340,9 +340,11 @@ class VectorOnlineShaping(_Learning, VectorPotentialShaping):
         if over.size:
             reached[over] = last
         real = np.flatnonzero(~is_reset(self, self._over))
-        columns = (before, np.asarray(actions), rewards, reached, terminated)
+        parts = (before, np.asarray(actions), rewards, reached, terminated)
+        before, taken, rewards, reached, is_last = (part[real] for part in parts)
         each = [info_of(infos, k) for k in real.tolist()]
-        self.online.learn_from(*(part[real] for part in columns), each, self.terminal_reward)
+        columns = (before, taken, rewards, reached, is_last, each)
+        self.online.learn_from(*columns, self.terminal_reward)
 
 
 def check_map(online: Any) -> AbstractOnlineMap:

@@ -220,8 +220,8 @@ class OptionWrapper(gymnasium.Wrapper, RecordConstructorArgs):
             self._observation, reward, terminated, truncated, info = self.env.step(move)
             earned += worth * float(reward)
             worth, steps = worth * self.discount, steps + 1
-            is_over = option is None or unavailable or terminated or truncated
-            is_over = is_over or bool(option.ends(self._observation))
+            is_over = unavailable or terminated or truncated
+            is_over = is_over or option is None or bool(option.ends(self._observation))
         info = {**info, "steps": steps, "discount": worth, "option_cut": not is_over}
         info["option_unavailable"] = unavailable
         return self._observation, earned, terminated, truncated, info

@@ -120,7 +120,7 @@ class _Shaping(RecordConstructorArgs, Generic[Wrapped]):
         return observations if self.view is None else self.view(observations)
 
     def _learn(
-        self, action: Any, reward: Any, observation: Any, terminated: Any, info: Any
+        self, action: Any, reward: Any, observation: Any, terminated: Any, info: Any, /
     ) -> None:
         """Lets a potential that learns observe a step before its reward is shaped."""
 

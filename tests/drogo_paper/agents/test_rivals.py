@@ -43,5 +43,7 @@ def test_a_bonus_falls_where_it_was_paid():
     for change in noise:
         rnd.observe(often, np.zeros(8), np.zeros(8), often + change, np.zeros(8))
         rnd.train()
-    bonus = [rnd.shaped(np.zeros(8), part, part, np.zeros(8, bool)).mean() for part in (often, never)]
+    bonus = [
+        rnd.shaped(np.zeros(8), part, part, np.zeros(8, bool)).mean() for part in (often, never)
+    ]
     assert bonus[1] > 5 * bonus[0]
