@@ -30,8 +30,7 @@ from drogo import (
     exact,
     fit,
 )  # fmt: skip
-from drogo.exact.continuing import Perron, perron_of_edges
-from drogo.exact.growth import WeightedEdges
+from drogo.exact.growth import Perron, WeightedEdges, perron_of_edges
 from drogo.learn import Policy
 from drogo.worlds import river_swim
 from tables import Part, parse_options, write_parts

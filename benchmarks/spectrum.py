@@ -44,7 +44,9 @@ def problem_of(vectors: int, matrix: str) -> Spectrum:
     return Spectrum(vectors, matrix=matrix, discount=0.99, lam=LAM)
 
 
-def truth_of(world: GridWorld, kind: str, problem: Spectrum, data: Transitions) -> exact.Spectrum:
+def truth_of(
+    world: GridWorld, kind: str, problem: Spectrum, data: Transitions
+) -> exact.Eigenvectors:
     """Returns the exact vectors, in the order of the data's observations."""
     assert np.array_equal(data.observations, world.observations(kind))
     lam = LAM if problem.matrix == "default" else None

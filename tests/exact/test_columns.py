@@ -10,9 +10,8 @@ from hypothesis import given, settings, strategies as st
 import judge
 from drogo import MDP, GridWorld, exact
 from drogo.errors import ArgumentError, MDPError, NotConverged
-from drogo.exact.certified import Scaled, solve_goals
-from drogo.exact.reach import Reach
-from drogo.exact.rows import default_rows
+from drogo.exact.columns import Scaled, solve_goals
+from drogo.exact.rows import Reach, default_rows
 from raising import raises
 from random_mdps import corridor, random_mdp, recipes
 
@@ -130,14 +129,10 @@ def test_transfer_is_minus_infinity_where_no_finite_reward_is_reached(recipe, la
 
 def test_a_terminal_state_of_minus_infinity():
     mdp = WORLD.mdp
-    columns = exact.solve_columns(mdp, 20.0, mdp.terminal)
-    values = columns.transfer([[0.0, -np.inf], [-np.inf, -3.0]])
-    np.testing.assert_allclose(values[0], columns.log_e[0], atol=1e-15)
-    np.testing.assert_allclose(values[1], columns.log_e[1] - 3 / 20, atol=1e-15)
-    with raises(NotConverged):
-        replace(columns, error=np.array([1.0, 1.0])).transfer([0.0, 0.0])
-    with raises(ArgumentError, "goals"):
-        exact.solve_columns(mdp, 20.0, [0]).transfer([0.0, 0.0])
+    columns = exact.log_columns(mdp, 20.0, mdp.terminal)
+    values = exact.transfer(mdp, 20.0, [[0.0, -np.inf], [-np.inf, -3.0]])
+    np.testing.assert_allclose(values[0], columns[0], atol=1e-15)
+    np.testing.assert_allclose(values[1], columns[1] - 3 / 20, atol=1e-15)
 
 
 def test_goals_in_any_form():

@@ -5,7 +5,7 @@ import pytest
 
 from drogo import GridWorld, exact
 from drogo.errors import ArgumentError
-from drogo.exact.dense import log_perron
+from drogo.exact.definitions import log_perron
 from raising import raises
 
 

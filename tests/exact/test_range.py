@@ -5,7 +5,7 @@ import pytest
 
 from drogo import MDP, GridWorld, exact
 from drogo.exact.definitions import DEFINITIONS
-from drogo.exact.log_solve import NoPositiveSolution, log_solve
+from drogo.exact.positive import NoPositiveSolution, log_solve
 from drogo.exact.rows import default_rows
 from random_mdps import corridor
 

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from drogo import MDP, GridWorld, exact
-from drogo.exact.definitions import successor_eigenvector
-from drogo.exact.dense import successor_representation
+from drogo.exact.definitions import successor_eigenvector, successor_representation
 
 # world, lam, states, smallest eigenvalue of R - P~, top eigenvalue of (Z + Z^T)/2,
 # min of column / representation / transition, cosine of each of the last two with column

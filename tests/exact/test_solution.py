@@ -6,9 +6,7 @@ import pytest
 
 from drogo import MDP, GridWorld, exact
 from drogo.errors import ArgumentError, ArgumentTypeError, MDPError, NotConverged
-from drogo.exact.continuing import average_reward
-from drogo.exact.definitions import successor_eigenvector
-from drogo.exact.dense import successor_representation
+from drogo.exact.definitions import successor_eigenvector, successor_representation
 from raising import raises
 from random_mdps import random_mdp
 
@@ -118,7 +116,6 @@ SOLVERS = {
     "default_representation": lambda mdp: exact.default_representation(mdp, 1.0),
     "successor_representation": successor_representation,
     "successor_eigenvector": successor_eigenvector,
-    "average_reward": lambda mdp: average_reward(mdp, np.ones((1, 1))),
 }
 
 

@@ -7,7 +7,7 @@ from drogo import MDP, GridWorld, exact
 from drogo.errors import ArgumentError, NotConverged
 from drogo.exact import spectra
 from drogo.exact.rows import default_rows
-from drogo.exact.subspaces import contained
+from drogo.exact.spectra import contained
 from raising import raises
 from random_mdps import random_mdp
 
@@ -147,7 +147,7 @@ def test_more_equal_eigenvalues_than_an_iteration_computes(monkeypatch):
 
 
 def test_cosines_by_hand():
-    result = spectra.Spectrum(np.eye(4)[:3], np.array([0.0, 1.0, 2.0]), np.zeros(3), 3.0, "x")
+    result = exact.Eigenvectors(np.eye(4)[:3], np.array([0.0, 1.0, 2.0]), np.zeros(3), 3.0)
     vectors = np.array([[3.0, 4.0, 0.0, 0.0], [0.0, -2.0, 0.0, 0.0], [0.0, 0.0, 0.0, 5.0]])
     assert exact.cosines(vectors, result) == pytest.approx([0.6, 1.0, 0.0])
     assert exact.cosines(vectors[:1], result) == pytest.approx([0.6])
@@ -189,7 +189,7 @@ def test_an_eigenvalue_beyond_rounding_is_bounded():
 
 def test_what_a_subspace_contains():
     """The subspace contains three of four unit vectors, and one is at an angle of 60 degrees."""
-    truth = exact.Spectrum(np.eye(6)[:4], np.arange(4.0), np.zeros(4), 4.0, "laplacian")
+    truth = exact.Eigenvectors(np.eye(6)[:4], np.arange(4.0), np.zeros(4), 4.0)
     tilted = np.eye(6)[3] + np.sqrt(3) * np.eye(6)[5]
     vectors = np.array([[1.0, 1, 0, 0, 0, 0], [1, -1, 0, 0, 0, 0], [0, 0, 2, 0, 0, 0], tilted])
     assert contained(vectors, truth) == pytest.approx([1, 1, 1, 0.5])

@@ -21,8 +21,7 @@ from drogo import (
     solve,
 )
 from drogo.errors import ArgumentError, DataError, NotConverged
-from drogo.exact.continuing import perron_of_edges
-from drogo.exact.growth import WeightedEdges, growth
+from drogo.exact.growth import WeightedEdges, growth, perron_of_edges
 from drogo.learn import Optimiser, Table
 from drogo.problems import continuing
 from drogo.worlds.continuing import river_swim
@@ -111,7 +110,7 @@ def test_parts_that_are_left_for_good(method):
 def test_a_gain_that_could_not_be_computed(monkeypatch):
     unknown = {"bracket": (-1.0, -0.5)}
     monkeypatch.setattr(
-        "drogo.problems.growth.growth", lambda *parts: growth(*parts)._replace(**unknown)
+        "drogo.problems.growth.growth", lambda *parts: replace(growth(*parts), **unknown)
     )
     with raises(NotConverged):
         fit(DATA, PROBLEM, QUICK)
@@ -124,7 +123,7 @@ def test_a_gain_that_could_not_be_computed(monkeypatch):
 
 def test_a_gain_of_another_problem_is_noticed(monkeypatch):
     right, part = continuing.growth_around(DATA, 2.0, 3)
-    wrong = right._replace(log_eigenvalue=right.log_eigenvalue + 0.2)
+    wrong = replace(right, log_eigenvalue=right.log_eigenvalue + 0.2)
     monkeypatch.setattr(continuing, "growth_around", lambda *_: (wrong, part))
     assert fit(DATA, PROBLEM, QUICK).status == ("max_updates",)
 

@@ -82,7 +82,7 @@ class Exact:
             return result.finish(report, picture=picture)
 
 
-def _report(env: str, solution: drogo.exact.Solution, seconds: float) -> dict[str, Any]:
+def _report(env: str, solution: drogo.exact.LogVector, seconds: float) -> dict[str, Any]:
     finite = solution.log_e[abs(solution.log_e) < math.inf]
     report = {
         "env": env,

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 
 from drogo import plot
 from drogo.data import Transitions
-from drogo.exact import Solution, solve
+from drogo.exact import LogVector, solve
 from drogo.exact.continuous import GridSolution
 from drogo.learn import Solution as Learned
 from drogo.plot.fields import draw_cloud, draw_image, side_by_side
@@ -63,7 +63,7 @@ def without_formulas(name: str) -> str:
     return name.replace("$", r"\$")
 
 
-def exact(world: World, solution: Solution) -> Figure:
+def exact(world: World, solution: LogVector) -> Figure:
     """Returns the picture of an exact vector: over a map or grid, or over the states in order."""
     title = f"{_title(world)}: {solution.definition}, lambda = {solution.lam:g}"
     label = "log of the DR column" if solution.definition == "column" else "log e"

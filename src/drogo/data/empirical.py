@@ -8,9 +8,9 @@ import numpy as np
 
 from drogo.data.transitions import Transitions
 from drogo.errors import DataError, check_positive
-from drogo.exact.finite import infinite
-from drogo.exact.reach import leads_to
-from drogo.exact.sampled import Sampled, sampled_log_radius
+from drogo.exact.growth import infinite, log_radius
+from drogo.exact.sampled import Sampled
+from drogo.mdp.arrays import leads_to
 
 
 def empirical(data: Transitions, lam: float) -> Sampled:
@@ -35,9 +35,9 @@ def spectral_radius(data: Transitions, lam: float) -> float:
             "the spectral radius is estimated from states that repeat, and in these "
             f"{len(data)} transitions there are {len(data.observations)} different observations."
         )
-    problem = empirical(data, check_positive("lam", lam))
+    steps = empirical(data, check_positive("lam", lam)).steps
     with np.errstate(over="ignore"):
-        return float(np.exp(sampled_log_radius(problem)))
+        return float(np.exp(log_radius(steps, np.arange(steps.n) < steps.n - 1)))
 
 
 def check_anchored(data: Transitions, lam: float) -> None:

@@ -1,17 +1,19 @@
 """Exact solutions, in the log domain: the default and the successor representation."""
 
 from drogo.exact.columns import log_columns, solve_columns, transfer
-from drogo.exact.continuing import perron
-from drogo.exact.definitions import log_column, log_eigenvector, solve
-from drogo.exact.dense import default_representation
-from drogo.exact.finite import spectral_radius
-from drogo.exact.solution import Solution
-from drogo.exact.spectra import Spectrum, spectrum
-from drogo.exact.subspaces import cosines, overlap
+from drogo.exact.definitions import (
+    LogVector,
+    default_representation,
+    log_column,
+    log_eigenvector,
+    solve,
+)
+from drogo.exact.growth import perron, spectral_radius
+from drogo.exact.spectra import Eigenvectors, cosines, overlap, spectrum
 
 __all__ = [
-    "Solution",
-    "Spectrum",
+    "Eigenvectors",
+    "LogVector",
     "cosines",
     "default_representation",
     "log_column",

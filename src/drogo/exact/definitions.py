@@ -1,4 +1,5 @@
-"""The four vectors that are called "the principal eigenvector of the DR", by name.
+"""The four vectors that are called "the principal eigenvector of the DR", by name, and the dense
+representations of small MDPs.
 
 - `column`: `v(T) = terminal_reward(T) / lam` and `(R - P) exp(v) = 0` elsewhere. It is the fixed
   point of the DROGO loss (proposition 3.10) and the log desirability of a linearly solvable MDP.
@@ -13,23 +14,72 @@ Eigenvectors have unit norm before the log. Terminal states are absorbing with r
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import ClassVar
+
 import numpy as np
 import numpy.typing as npt
+import scipy.linalg
 import scipy.sparse as sp
 from jaxtyping import Float
 from scipy.sparse import csgraph
 
 from drogo.errors import ArgumentError, check_choice
-from drogo.exact.finite import check_finite, check_has_terminal
-from drogo.exact.log_solve import NoPositiveSolution, log_solve
-from drogo.exact.pencil import Pencil, perron
+from drogo.exact.growth import check_finite, check_has_terminal
+from drogo.exact.positive import (
+    InLogs,
+    NoPositiveSolution,
+    Pencil,
+    Vector,
+    factorise,
+    positive_eigenvector,
+    refined_solve,
+)
 from drogo.exact.rows import Rows, check_parameters, default_rows, successor_rows
-from drogo.exact.solution import Solution, Vector
 from drogo.mdp import MDP, check_mdp
 from drogo.mdp.arrays import as_floats
 
 DEFINITIONS = ("column", "transition", "representation", "right")
-MAX_REFINEMENTS = 10
+MAX_STATES = 5000
+"""The largest number of states of a dense representation."""
+MAX_SQUARINGS = 50
+"""2**50 power iterations: enough for eigenvalues that differ in the last digits."""
+MOST_ELIMINATIONS = 4
+"""The largest number of eliminations, each of which refines the eigenvalue."""
+SPREAD = 1e-9
+"""The relative distance of the bounds of the eigenvalue at which an iteration stops."""
+
+
+@dataclass(frozen=True)
+class LogVector(InLogs):
+    """A vector in logs, the parameters that define it, and its accuracy."""
+
+    definition: str
+    lam: float
+    delta: float
+    terminal: str
+    log_e: Float[np.ndarray, " states"]
+    """The vector: `v` for `column`, otherwise the log of an eigenvector of unit norm."""
+    eigenvalue: float | None
+    """For `transition`, the smallest of `R - (P + P^T)/2`. For `representation`, the largest of
+    `(Z + Z^T)/2`. For `right`, the smallest of `R - P`. None for `column`."""
+    bracket: tuple[float, float] | None
+    """Collatz-Wielandt bounds of the eigenvalue, valid for any positive vector. Rounding widens
+    them by about 1e-16 times the largest `exp(-r/lam)`. None for `column`."""
+    residual: float
+    """The largest violation of a row's equation, relative to that row's diagonal term."""
+    error: float
+    """The estimated largest error of a log entry: the last refinement, or rounding as the problem
+    amplifies it, whichever is larger."""
+
+    causes: ClassVar = (
+        " Either terminal states hardly interact, so that their eigenvalues are nearly equal, or "
+        "costs are beyond the range of double precision."
+    )
+    remedies: ClassVar = {
+        "remedy": "exact.log_column has neither problem; exact.solve returns the vector as it is.",
+        "command_remedy": "--definition column has neither problem.",
+    }
 
 
 def solve(
@@ -40,7 +90,7 @@ def solve(
     delta: float = 0.001,
     terminal: str = "absorbing",
     terminal_reward: npt.ArrayLike | None = None,
-) -> Solution:
+) -> LogVector:
     """Computes a vector together with its eigenvalue, error estimates and status.
 
     Args:
@@ -79,7 +129,7 @@ def solve(
     except NoPositiveSolution as error:
         problem = f"the {definition} vector at lam = {lam:g} could not be computed: {error}"
         raise NoPositiveSolution(problem) from error
-    return Solution(definition, lam, delta, terminal, *vector)
+    return LogVector(definition, lam, delta, terminal, *vector)
 
 
 def log_column(
@@ -135,7 +185,7 @@ def successor_eigenvector(mdp: MDP, discount: float = 0.99) -> Float[np.ndarray,
         NotConverged: The vector is not accurate in every entry.
     """
     vector = _representation(mdp, successor_rows(check_mdp(mdp), discount))
-    return np.exp(Solution("successor", np.inf, 0.0, "zero-row", *vector).checked().log_e)
+    return np.exp(LogVector("successor", np.inf, 0.0, "zero-row", *vector).checked().log_e)
 
 
 def _unit(log_e: np.ndarray) -> np.ndarray:
@@ -161,25 +211,9 @@ def _column(mdp: MDP, lam: float, terminal_reward: npt.ArrayLike | None) -> Vect
     return refined_solve(default_rows(mdp, lam, "absorbing", 1.0), mdp.terminal, values)
 
 
-def refined_solve(rows: Rows, fixed: np.ndarray, values: np.ndarray) -> Vector:
-    """Solves `(M e)(s) = 0` for the entries that are not fixed, and refines the solution."""
-    v, factor = log_solve(rows, fixed, values)
-    correction = np.inf
-    for _ in range(MAX_REFINEMENTS):
-        change = factor.relative(v, -rows.ratio(v)[factor.unknown])
-        size = float(np.abs(change).max(initial=0.0))
-        if not size < 0.5 * correction:
-            break
-        v = v.copy()
-        v[factor.unknown] += np.log1p(np.maximum(change, -0.5))
-        correction = size
-    residual = float(np.abs(rows.ratio(v)[factor.unknown]).max(initial=0.0))
-    return Vector(v, None, None, residual, max(correction, factor.rounding_error(rows, v)))
-
-
 def _transition(mdp: MDP, rows: Rows) -> Vector:
     _check_connected(mdp)
-    result = perron(Pencil(rows.symmetric_part()))
+    result = positive_eigenvector(Pencil(rows.symmetric_part()))
     return result._replace(log_e=_unit(result.log_e))
 
 
@@ -193,7 +227,7 @@ def _representation(mdp: MDP, rows: Rows) -> Vector:
     n = rows.n
     partner = np.concatenate([np.arange(n) + n, np.arange(n)])
     pencil = Pencil(rows.beside(rows.transpose()), partner)
-    v, eigenvalue, (below, above), residual, error = perron(pencil)
+    v, eigenvalue, (below, above), residual, error = positive_eigenvector(pencil)
     high, largest, low = (0.5 / s if s > 0 else np.inf for s in (below, eigenvalue, above))
     log_e = _unit(np.logaddexp(v[:n], v[n:]))
     return Vector(log_e, largest, (low, high), residual, error)
@@ -222,7 +256,7 @@ def _right(mdp: MDP, rows: Rows) -> Vector:
                 remedy="Use definition='column', or terminal='absorbing' with a small delta.",
                 argument="definition",
             )
-        inner = perron(Pencil(rows.block(~terminal)))
+        inner = positive_eigenvector(Pencil(rows.block(~terminal)))
         if inner.eigenvalue <= t:
             v = np.full(mdp.n_states, -np.inf)
             v[~terminal] = inner.log_e
@@ -246,3 +280,104 @@ def _check_connected(mdp: MDP) -> None:
             remedy="Use definition='column', or one MDP for each part.",
             argument="mdp",
         )
+
+
+def default_representation(
+    mdp: MDP, lam: float, *, delta: float = 0.001, terminal: str = "absorbing"
+) -> Float[np.ndarray, "states states"]:
+    """Computes the default representation `Z = (R - P)^-1`, with every entry accurate.
+
+    The MDP has at most 5,000 states, and the arguments are those of `exact.solve`. Entries below
+    1e-308 are 0.
+    """
+    lam, delta = check_parameters(lam, terminal, delta)
+    check_finite(check_mdp(mdp), lam)
+    return _inverse(default_rows(mdp, lam, terminal, delta))
+
+
+def successor_representation(
+    mdp: MDP, discount: float = 0.99
+) -> Float[np.ndarray, "states states"]:
+    """Computes the successor representation `SR = (I - discount P)^-1` of at most 5,000 states.
+
+    Terminal rows of `P` are zero, and the discount factor is between 0 and 1.
+    """
+    return _inverse(successor_rows(check_mdp(mdp), discount))
+
+
+def log_perron(matrix: Float[np.ndarray, "n n"]) -> tuple[Float[np.ndarray, " n"], float]:
+    """Computes the log of the positive eigenvector of a matrix of non-negative numbers.
+
+    If the matrix is symmetric, the largest entry of the vector is fixed and the others follow by
+    elimination. Where this is not accurate, and for other matrices, repeated squaring amounts to
+    2, 4, 8, ... power iterations. Both only add positive terms, so that small entries are as
+    accurate as large ones; `numpy.linalg.eigh` loses those below 1e-16 times the largest.
+
+    Args:
+        matrix: The matrix, such as a learned representation plus its transpose.
+
+    Returns:
+        The log of the eigenvector of unit norm, and the relative distance of the Collatz-Wielandt
+        bounds of its eigenvalue, which is small if the vector is accurate. Entries beyond the range
+        of double precision are minus infinity. If the states fall into parts, the vector is that of
+        one part, and minus infinity in the others.
+    """
+    if matrix.ndim != 2 or not np.isfinite(matrix).all() or (matrix < 0).any():
+        raise ArgumentError("matrix needs non-negative, finite entries.", argument="matrix")
+    if (result := _by_elimination(matrix)) is not None:
+        return result
+    power = matrix / max(matrix.max(initial=0.0), np.finfo(float).tiny)
+    x, spread = np.ones(len(matrix)), np.inf
+    for _ in range(MAX_SQUARINGS):
+        column = power[:, int(power.diagonal().argmax())]
+        after, positive = matrix @ column, column > 0
+        growth = after[positive] / column[positive]
+        now = float(growth.max() / growth.min() - 1) if positive.any() else np.inf
+        if now < spread:
+            x, spread = column, now
+        if spread <= SPREAD:
+            break
+        power = power @ power
+        power /= max(power.max(), np.finfo(float).tiny)
+    with np.errstate(divide="ignore"):
+        return np.log(x) - np.log(np.linalg.norm(x)), spread
+
+
+def _by_elimination(matrix: np.ndarray) -> tuple[np.ndarray, float] | None:
+    """Returns the result of `log_perron`, or None if it is not accurate.
+
+    With the largest entry k fixed to 1, the others solve `(eigenvalue - rest) x = column k`. By
+    interlacing, the matrix is positive definite, and its off-diagonals are not positive, so that no
+    terms cancel in its Cholesky factors or in the substitution.
+    """
+    if len(matrix) < 2 or not np.array_equal(matrix, matrix.T):
+        return None
+    top = [len(matrix) - 1] * 2
+    try:
+        values, vectors = scipy.linalg.eigh(matrix, subset_by_index=top, check_finite=False)
+        k, eigenvalue = int(np.abs(vectors[:, 0]).argmax()), float(values[0])
+        rest = np.delete(np.arange(len(matrix)), k)
+        x = np.ones(len(matrix))
+        for _ in range(MOST_ELIMINATIONS):
+            left = np.diag(np.full(len(rest), eigenvalue)) - matrix[np.ix_(rest, rest)]
+            factor = scipy.linalg.cho_factor(left, overwrite_a=True, check_finite=False)
+            x[rest] = scipy.linalg.cho_solve(factor, matrix[rest, k], check_finite=False)
+            if not (x > 0).all():  # An entry is not connected, or beyond double precision.
+                return None
+            growth = (matrix @ x) / x
+            spread = float(growth.max() / growth.min() - 1)
+            if spread <= SPREAD:
+                return np.log(x) - np.log(np.linalg.norm(x)), spread
+            eigenvalue = float(growth[k])
+    except (np.linalg.LinAlgError, FloatingPointError):
+        pass
+    return None
+
+
+def _inverse(rows: Rows) -> Float[np.ndarray, "states states"]:
+    if rows.n > MAX_STATES:
+        problem = f"a dense matrix over {rows.n} states is refused (more than {MAX_STATES})."
+        remedy = "Use exact.log_column or exact.log_eigenvector, which need no matrix."
+        raise ArgumentError(problem, remedy=remedy, argument="mdp")
+    # Rows were multiplied by exp(r/lam), so the identity on the right is multiplied too.
+    return factorise(rows).lu.solve(np.diag(np.exp(rows.log_scale)))

@@ -1,30 +1,38 @@
 """The largest eigenvalue of a non-negative matrix and its positive eigenvector, in logs.
 
-`W(s, s')` is the sum of `share * exp(gain)` over the edges from s to s': the weight of the
-desirability of s' in that of s. Its largest eigenvalue decides two things. In a task with terminal
-states, the desirability is finite if and only if the eigenvalue over the non-terminal states is
-below 1. In a continuing task, the log of the eigenvalue is the gain per step, divided by lam, and
-its vector takes the place of the desirability.
+`W(s, s')` is the sum of `share * exp(r/lam)` over the edges from s to s': the weight of the
+desirability of s' in that of s. Its largest eigenvalue decides two things.
+
+- In a task with terminal states, a cycle may gain more than it loses unless every reward is
+  negative. The desirability, a sum over all episodes, is finite if and only if the eigenvalue over
+  the non-terminal states is below 1.
+- In a continuing task, the sum of rewards diverges, but its surplus over the gain of each step is
+  finite. The equation is `W e = k e`: `lam log k` is the gain, and `v = log e` is 0 in a reference
+  state.
 
 All gains are lowered by a level that is adjusted until the eigenvalue is 1. The matrix `I - W` is
 then singular, its smallest eigenvalue is accurate to the last digit however small `W` was, and the
-vector is computed like any other positive one (`pencil`).
+vector is computed like any other positive one.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from drogo.errors import ArgumentError, NotConverged
-from drogo.exact.log_solve import NoPositiveSolution, factorise
-from drogo.exact.pencil import Pencil, perron
-from drogo.exact.reach import strong_classes
-from drogo.exact.rows import Rows, rows_of_edges
-from drogo.mdp import MDP
+from drogo.errors import ArgumentError, MDPError, NotConverged, check_positive, check_whole
+from drogo.exact.positive import (
+    InLogs,
+    NoPositiveSolution,
+    Pencil,
+    factorise,
+    positive_eigenvector,
+)
+from drogo.exact.rows import Rows, rows_of_edges, strong_classes
+from drogo.mdp import MDP, check_mdp
 
 Mask = Bool[np.ndarray, " n"]
 
@@ -37,26 +45,22 @@ NARROW = 1e-6
 """The largest distance of the bounds of the log of a known eigenvalue, relative to its size."""
 MARGIN = 1e-13
 """The shift that keeps the matrix of an inverse iteration from being singular."""
+ROUNDING = 1e-12
+"""A log of the spectral radius above minus this number counts as 0."""
 LARGER_LAM = "Use a larger lam: rewards of several hundred lam are beyond double precision."
 
 
 @dataclass(frozen=True)
 class WeightedEdges:
-    """The possible transitions between states, each with its probability and its gain.
-
-    Args:
-        n: The number of states.
-        state: The state that each edge leaves.
-        next_state: The state that each edge enters.
-        share: The probability of the edge among those that leave the same state.
-        gain: `r / lam`.
-    """
+    """The possible transitions between n states."""
 
     n: int
     state: Int[np.ndarray, " edges"]
     next_state: Int[np.ndarray, " edges"]
     share: Float[np.ndarray, " edges"]
+    """The probability of the edge among those that leave the same state."""
     gain: Float[np.ndarray, " edges"]
+    """`r / lam`."""
 
     def __post_init__(self) -> None:
         columns = (self.state, self.next_state, self.share, self.gain)
@@ -86,27 +90,20 @@ class WeightedEdges:
         gain = self.gain - level
         return rows_of_edges(self.state, self.next_state, self.share, gain, kept, any_gain=True)
 
-    def log_loops(self, kept: Mask, level: float) -> Float[np.ndarray, " kept"]:
-        """Returns the logs of the diagonal of `W` over some states, with all gains lowered by a
-        level. They are minus infinity in states without an edge to themselves."""
-        loop = kept[self.state] & (self.state == self.next_state)
-        row = (np.cumsum(kept) - 1)[self.state[loop]]
-        weight = np.log(self.share[loop]) + (self.gain[loop] - level)
-        return _log_sums(row, weight, np.full(int(kept.sum()), -np.inf))
 
-
-class Growth(NamedTuple):
-    """The largest eigenvalue of `W` over one class of states, and its vector."""
+@dataclass(frozen=True)
+class Growth:
+    """The largest eigenvalue of `W` over one class of states, its vector, and their accuracy."""
 
     log_e: Float[np.ndarray, " kept"]
-    """The log of the vector, with a largest entry of 0."""
+    """The log of the positive eigenvector of `W`. Its largest entry is 0."""
     log_eigenvalue: float
     bracket: tuple[float, float]
-    """Collatz-Wielandt bounds of `log_eigenvalue`."""
+    """Collatz-Wielandt bounds of `log_eigenvalue`, valid for any positive vector."""
     residual: float
     """The largest `|(W e)(s) / (eigenvalue e(s)) - 1|`."""
     error: float
-    """The estimated error of an entry of `log_e`."""
+    """The estimated largest error of an entry of `log_e`."""
 
     @property
     def is_known(self) -> bool:
@@ -116,10 +113,8 @@ class Growth(NamedTuple):
 
 def edges_of(mdp: MDP, lam: float) -> WeightedEdges:
     """Returns the transitions of an MDP under its default policy."""
-    entries = mdp.P.tocoo()
-    used = entries.data > 0
-    row, column = entries.row[used].astype(np.int64), entries.col[used].astype(np.int64)
-    return WeightedEdges(mdp.n_states, row, column, entries.data[used], mdp.reward[row] / lam)
+    P = mdp.P.tocoo()
+    return WeightedEdges(mdp.n_states, P.row, P.col, P.data, mdp.reward[P.row] / lam)
 
 
 def classes(edges: WeightedEdges, kept: Mask) -> list[Mask]:
@@ -134,17 +129,17 @@ def classes(edges: WeightedEdges, kept: Mask) -> list[Mask]:
 def growth(edges: WeightedEdges, kept: Mask) -> Growth:
     """Computes the largest eigenvalue of `W` over one of its `classes`, and its vector."""
     level, v = _noda(edges, kept)
-    vector = perron(Pencil(edges.within(kept, level)), near=(0.0, v))
+    vector = positive_eigenvector(Pencil(edges.within(kept, level)), near=(0.0, v))
     for _ in range(MOST_POLISHED):  # The eigenvalue is 1 - s, which loses no digit if s is 0.
         if not 4 * np.finfo(float).eps <= abs(vector.eigenvalue) < 0.5:
             break
         level += float(np.log1p(-vector.eigenvalue))
-        vector = perron(Pencil(edges.within(kept, level)), near=(0.0, v))
+        vector = positive_eigenvector(Pencil(edges.within(kept, level)), near=(0.0, v))
     with np.errstate(divide="ignore"):  # An eigenvalue of 0 already has an infinite error.
         low, high = (float(level + np.log1p(-min(s, 1.0))) for s in reversed(vector.bracket))
         log_eigenvalue = float(level + np.log1p(-min(vector.eigenvalue, 1.0)))
     rounding = 1e-12 * (1 + abs(log_eigenvalue))
-    holds = low - rounding <= log_eigenvalue <= high + rounding
+    holds = low - rounding <= log_eigenvalue <= high + rounding and np.isfinite(log_eigenvalue)
     bracket = (min(low, log_eigenvalue), max(high, log_eigenvalue))
     log_e, error = vector.log_e - vector.log_e.max(), vector.error if holds else np.inf
     return Growth(log_e, log_eigenvalue, bracket, vector.residual, error)
@@ -173,6 +168,141 @@ def radius_bounds(edges: WeightedEdges, kept: Mask) -> tuple[float, float]:
     return max(low), max(high)
 
 
+@dataclass(frozen=True)
+class Perron(Growth, InLogs):
+    """The vector of a continuing task, where `W = diag(exp(r/lam)) P`, and the gain of each step.
+    `log_e` is 0 in the state `reference`."""
+
+    lam: float
+    reference: int
+    definition = "continuing"
+    remedies: ClassVar = {"remedy": LARGER_LAM}
+
+    @property
+    def gain(self) -> float:
+        """The gain per step, `lam log(eigenvalue)`.
+
+        Where each action has one outcome, it is the average reward of the optimal policy, less
+        `lam` times its divergence from the default policy, and no policy has more. Random outcomes
+        count as if they could be chosen, at the cost of their divergence.
+        """
+        return self.lam * self.log_eigenvalue
+
+    def policy(self, mdp: MDP) -> Float[np.ndarray, "states actions"]:
+        """Computes the optimal policy of the MDP: `d(a|s) E[exp(v(s'))]`, normalised."""
+        logits = np.full((check_mdp(mdp).n_states, mdp.n_actions), -np.inf)
+        for action, matrix in enumerate(mdp.transitions):
+            entries = matrix.tocoo()
+            after = np.log(entries.data) + self.log_e[entries.col]
+            np.logaddexp.at(logits[:, action], entries.row, after)
+        with np.errstate(divide="ignore"):
+            logits += np.log(mdp.default_policy)
+        shares = np.exp(logits - logits.max(axis=1, keepdims=True))
+        return shares / shares.sum(axis=1, keepdims=True)
+
+
+def perron(mdp: MDP, lam: float, reference: int = 0) -> Perron:
+    """Computes the vector of a continuing task, and its gain.
+
+    Args:
+        mdp: An MDP without terminal states, all of whose states can reach each other. Its rewards
+            may have any sign.
+        lam: The temperature lambda, positive.
+        reference: The state in which the vector is 0. Another one shifts the vector by a constant.
+
+    Returns:
+        The solution. If it is inaccurate, its `status` says so; `solution.checked()` then raises.
+
+    Raises:
+        ArgumentError: An argument cannot be used, or the vector is not defined for this MDP.
+    """
+    lam = check_positive("lam", lam)
+    if check_mdp(mdp).terminal.any():
+        problem = f"this MDP is not a continuing task: {int(mdp.terminal.sum())} state(s) end it."
+        raise ArgumentError(problem, remedy="Use exact.log_column.", argument="mdp")
+    return perron_of_edges(edges_of(mdp, lam), lam, reference)
+
+
+def perron_of_edges(edges: WeightedEdges, lam: float, reference: int = 0) -> Perron:
+    """Computes the vector of a continuing task from its transitions under the default policy, whose
+    rewards may depend on the action and on the next state. Their gains are `r / lam`."""
+    lam = check_positive("lam", lam)
+    reference = check_whole("reference", reference, 0, edges.n - 1)
+    parts, label = strong_classes(edges.state, edges.next_state, edges.n)
+    if parts > 1:
+        other = int(np.flatnonzero(label != label[reference])[0])
+        raise ArgumentError(
+            f"the states fall into {parts} classes that cannot all reach each other (states "
+            f"{reference} and {other} are in two of them), and the vector vanishes on some.",
+            remedy="Remove the states that are never visited again, or mark those that are never "
+            "left as terminal and use exact.log_column.",
+        )
+    fields = vars(growth(edges, np.ones(edges.n, dtype=bool)))
+    log_e = fields["log_e"] - fields["log_e"][reference]
+    return Perron(**{**fields, "log_e": log_e}, lam=lam, reference=reference)
+
+
+def spectral_radius(mdp: MDP, lam: float) -> float:
+    """Computes the spectral radius of `diag(exp(r/lam)) P` over the non-terminal states.
+
+    The column of the default representation is finite if and only if it is below 1, which it always
+    is if rewards are negative.
+
+    Args:
+        mdp: The MDP.
+        lam: The temperature lambda, positive.
+
+    Returns:
+        The largest eigenvalue in absolute value; 0 if no state can be visited twice, and infinity
+        if it is beyond the range of a float.
+
+    Raises:
+        NotConverged: It could not be computed.
+    """
+    edges = edges_of(check_mdp(mdp), check_positive("lam", lam))
+    with np.errstate(over="ignore"):
+        return float(np.exp(log_radius(edges, ~mdp.terminal)))
+
+
+def check_has_terminal(mdp: MDP) -> None:
+    """Raises an error if an MDP has no terminal state."""
+    if not mdp.terminal.any():
+        problem = "this MDP has no terminal state, which would fix the level of the vector."
+        raise MDPError(problem, remedy="Use exact.perron for a continuing task.", argument="mdp")
+
+
+def check_finite(mdp: MDP, lam: float) -> None:
+    """Raises an error if the sum over all episodes is not finite."""
+    if (mdp.reward[~mdp.terminal] < 0).all():
+        return
+    problem = infinite(edges_of(mdp, lam), ~mdp.terminal, lam)
+    if problem:
+        remedy = (
+            "Lower all rewards by a constant until the spectral radius is below 1, or use a larger "
+            "lam where rewards are negative on average."
+        )
+        raise MDPError(problem, remedy=remedy, argument="mdp")
+
+
+def infinite(edges: WeightedEdges, kept: np.ndarray, lam: float) -> str:
+    """Returns the reason why the vector over some non-terminal states is not finite, or an empty
+    string if it is. `lam` is for the message."""
+    low, high = radius_bounds(edges, kept)
+    if high < 0:
+        return ""
+    radius = "the spectral radius of diag(exp(r/lam)) P over the non-terminal states"
+    if low < -ROUNDING:
+        return (
+            f"it is undecided whether the vector is finite at lam = {lam:g}: the log of {radius} "
+            f"must be below 0, and lies between {low:.6g} and {high:.6g}."
+        )
+    size = f"{np.exp(high):.6g}" if high < 700 else f"e^{high:.6g}"
+    return (
+        f"the vector is infinite at lam = {lam:g}, because a cycle gains more than it loses: "
+        f"{radius} is {size}, and it must be below 1."
+    )
+
+
 def _is_narrow(low: float, high: float) -> bool:
     return bool(np.isfinite(low) and high - low <= NARROW * (1 + abs(high)))
 
@@ -184,10 +314,15 @@ def _noda(edges: WeightedEdges, kept: Mask) -> tuple[float, Float[np.ndarray, " 
     by the last vector: its row sums are then at most 1, at any range of the entries.
     """
     base = float(edges.gain[kept[edges.state]].max())
-    rows, log_loops = edges.within(kept, base), edges.log_loops(kept, base)
+    rows = edges.within(kept, base)
+    # The logs of the diagonal of W: minus infinity in states without an edge to themselves.
+    loop = kept[edges.state] & (edges.state == edges.next_state)
+    log_weight = np.log(edges.share[loop]) + (edges.gain[loop] - base)
+    row = (np.cumsum(kept) - 1)[edges.state[loop]]
+    log_loops = _log_sums(row, log_weight, np.full(rows.n, -np.inf))
     v, level = np.zeros(rows.n), np.inf
     for _ in range(MOST_STEPS):
-        log_flow = rows.log_scaled_weight(v)
+        log_flow = rows.log_weight + v[rows.column] - v[rows.row]
         log_sum = _log_sums(rows.row, log_flow, log_loops)
         low, high = float(log_sum.min()), float(log_sum.max())
         level = min(level, high)

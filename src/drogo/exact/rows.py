@@ -1,4 +1,4 @@
-"""Sparse Z-matrices in the log domain, row by row.
+"""Sparse Z-matrices in the log domain, row by row, and which of their states lead to which.
 
 Every matrix here is a Z-matrix `M` (off-diagonals <= 0): `R - P`, its transpose, its symmetric
 part. Row s is divided by `exp(-r(s)/lam)`, so that nothing overflows at any `lam`, and is stored as
@@ -18,9 +18,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Bool, Float, Int
+from scipy.sparse import csgraph
 
 from drogo.errors import ArgumentError, check_choice, check_number, check_positive
 from drogo.mdp import MDP
+from drogo.mdp.arrays import leads_to
 
 TERMINAL_FORMULATIONS = ("absorbing", "zero-row")
 
@@ -42,14 +44,10 @@ class Rows:
     def n(self) -> int:
         return self.total.size
 
-    def log_scaled_weight(self, v: Float[np.ndarray, " n"]) -> Float[np.ndarray, " entries"]:
-        """Returns the logs of the negated off-diagonals of `diag(exp(-v)) M diag(exp(v))`."""
-        return self.log_weight + v[self.column] - v[self.row]
-
     def scaled_weight(self, v: Float[np.ndarray, " n"]) -> Float[np.ndarray, " entries"]:
         """Returns the negated off-diagonals of `diag(exp(-v)) M diag(exp(v))`."""
         with np.errstate(over="ignore"):  # The caller checks for overflow.
-            return np.exp(self.log_scaled_weight(v))
+            return np.exp(self.log_weight + v[self.column] - v[self.row])
 
     def ratio(self, v: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
         """Returns `(M exp(v)) / exp(v)`, entry by entry."""
@@ -65,10 +63,6 @@ class Rows:
         changing, moved = (np.bincount(self.row, part, self.n) for part in (change, np.abs(change)))
         by_total = np.abs(self.total) + moved < np.abs(self.diagonal) + arriving
         return np.where(by_total, self.total - changing, self.diagonal - arriving)
-
-    def magnitude(self, v: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
-        """Returns the sum of the absolute values of the terms of `(M exp(v)) / exp(v)`."""
-        return np.abs(self.diagonal) + np.bincount(self.row, self.scaled_weight(v), self.n)
 
     def minus(self, shift: float) -> Rows:
         """Returns `M - shift I` (of the matrix before its rows were scaled)."""
@@ -179,3 +173,31 @@ def rows_of_edges(
             diagonal = np.where(leaving <= 1, diagonal, 1 - looping)
     entries = row[off], place[column[off]], (np.log(share) + gain)[off]
     return Rows(*entries, diagonal, total, np.zeros(n))
+
+
+def strong_classes(
+    row: Int[np.ndarray, " edges"], column: Int[np.ndarray, " edges"], n: int
+) -> tuple[int, Int[np.ndarray, " n"]]:
+    """Returns the number of classes of states that can reach each other, and each state's class."""
+    graph = sp.csr_array((np.ones(row.size), (row, column)), shape=(n, n))
+    return csgraph.connected_components(graph, connection="strong")
+
+
+class Reach:
+    """Finds the states that can reach a goal, for one goal after another.
+
+    States that can reach each other share one answer. In most worlds, all states but the terminal
+    ones can, so that a goal costs a search among a handful of classes of states.
+    """
+
+    def __init__(self, rows: Rows) -> None:
+        self.classes, self.label = strong_classes(rows.row, rows.column, rows.n)
+        row, column = self.label[rows.row], self.label[rows.column]
+        between = row != column
+        self.row, self.column = row[between], column[between]
+
+    def __call__(self, goals: Int[np.ndarray, " goals"]) -> Bool[np.ndarray, "states goals"]:
+        """Returns for each goal the states that can reach it, the goal itself among them."""
+        labels, of_goal = np.unique(self.label[goals], return_inverse=True)
+        arrives = [leads_to(self.row, self.column, self.classes, one) for one in labels[:, None]]
+        return np.stack(arrives, axis=1)[self.label][:, of_goal]

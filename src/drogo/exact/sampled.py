@@ -13,12 +13,11 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from drogo.exact.certified import CertifiedColumns
-from drogo.exact.columns import solve_rows
-from drogo.exact.definitions import refined_solve
-from drogo.exact.growth import WeightedEdges, log_radius
-from drogo.exact.reach import leads_to
+from drogo.exact.columns import Columns, solve_rows
+from drogo.exact.growth import WeightedEdges
+from drogo.exact.positive import refined_solve
 from drogo.exact.rows import rows_of_edges
+from drogo.mdp.arrays import leads_to
 
 
 @dataclass(frozen=True)
@@ -100,7 +99,7 @@ def solve_sampled(data: Sampled, *, scaled: bool = True) -> Float[np.ndarray, " 
     return v[: data.states]
 
 
-def sampled_columns(data: Sampled, goals: Int[np.ndarray, " goals"]) -> CertifiedColumns:
+def sampled_columns(data: Sampled, goals: Int[np.ndarray, " goals"]) -> Columns:
     """Computes the columns `v(s, g)` of some goals, in logs: `exp(v(s, g)) = E[exp(r/lam +
     v(s', g))]` for all s other than g, with the mean over the data.
 
@@ -123,15 +122,6 @@ def sampled_columns(data: Sampled, goals: Int[np.ndarray, " goals"]) -> Certifie
     unknown = never_left & ~np.isin(np.arange(data.states), data.next_state[data.terminated])
     columns.log_e[:, unknown] = np.nan
     return columns
-
-
-def sampled_log_radius(data: Sampled) -> float:
-    """Computes the log of the spectral radius of the problem that transitions describe.
-
-    The solution is finite if and only if it is negative.
-    """
-    edges = data.steps
-    return log_radius(edges, np.arange(edges.n) < data.states)
 
 
 def _log_mean_cost(

@@ -23,7 +23,7 @@ from jaxtyping import Float
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from drogo.errors import ArgumentError, NotConverged, check_choice, check_whole
-from drogo.exact.log_solve import NoPositiveSolution, factorise
+from drogo.exact.positive import NoPositiveSolution, factorise
 from drogo.exact.rows import Rows, check_parameters, default_rows, off_diagonals, successor_rows
 from drogo.mdp import MDP, check_mdp
 
@@ -43,10 +43,12 @@ ROUNDED = 1e-13
 """The largest pivot that may be a rounding error. The rows have diagonals of about 1."""
 TOLERANCE = 1e-8
 """The largest residual of a vector that is returned."""
+INDEPENDENT = 1e-6
+"""The least singular value of independent vectors, relative to the largest."""
 
 
 @dataclass(frozen=True)
-class Spectrum:
+class Eigenvectors:
     """The first eigenvectors of a matrix, those of the smallest eigenvalues."""
 
     vectors: Float[np.ndarray, "vectors states"]
@@ -58,7 +60,6 @@ class Spectrum:
     next_eigenvalue: float
     """The smallest eigenvalue whose vector is not included, or a lower bound of it if it is beyond
     the precision of a float; infinite if there is none."""
-    matrix: str
 
     def groups(self, closeness: float = 1e-3) -> list[list[int]]:
         """Groups the vectors whose eigenvalues are nearly equal.
@@ -87,7 +88,7 @@ def spectrum(
     lam: float | None = None,
     discount: float = 0.99,
     delta: float = 0.001,
-) -> Spectrum:
+) -> Eigenvectors:
     """Computes the leading eigenvectors of a representation: those of the smallest eigenvalues of
     the matrix whose inverse it is.
 
@@ -130,7 +131,7 @@ def laplacian_rows(mdp: MDP) -> Rows:
     return replace(both, diagonal=leaving, total=zero)
 
 
-def smallest(rows: Rows, k: int, matrix: str) -> Spectrum:
+def smallest(rows: Rows, k: int, matrix: str) -> Eigenvectors:
     """Returns the vectors of the smallest eigenvalues of a symmetric Z-matrix.
 
     They belong to the largest eigenvalues of the inverse of the matrix, shifted to just below its
@@ -179,7 +180,7 @@ def smallest(rows: Rows, k: int, matrix: str) -> Spectrum:
     following = values[k] if k < rows.n else np.inf
     if k < rows.n and not right[k]:
         following = shift + 1 / (max(theta[k], 0.0) + rows.n * np.finfo(float).eps * theta[0])
-    return Spectrum(x.T[:k], values[:k], residuals[:k], float(following), matrix)
+    return Eigenvectors(x.T[:k], values[:k], residuals[:k], float(following))
 
 
 def _iterated(
@@ -234,3 +235,85 @@ def count_below(rows: Rows, bound: float) -> int | None:
     pivots = lu.U.diagonal()
     is_sure = np.isfinite(pivots).all() and np.abs(pivots).min() > ROUNDED
     return int((pivots < 0).sum()) if is_sure and (lu.perm_r == lu.perm_c).all() else None
+
+
+def cosines(
+    vectors: Float[np.ndarray, "vectors states"], truth: Eigenvectors, closeness: float = 1e-3
+) -> Float[np.ndarray, " vectors"]:
+    """Computes the absolute cosine of each vector with the eigenvector of the same number.
+
+    Eigenvectors of nearly equal eigenvalues may be rotated among themselves, so their vectors are
+    compared as a subspace: all of them have the cosine of the largest angle between the subspace
+    that they span and that of the eigenvectors, which is 0 if they are not independent. If `truth`
+    does not include the whole subspace, the cosine is NaN.
+
+    Args:
+        vectors: The vectors, of any norm.
+        truth: The eigenvectors.
+        closeness: The largest distance of nearly equal eigenvalues, as in `Eigenvectors.groups`.
+    """
+    _check_shapes(vectors, truth)
+    result = np.full(len(vectors), np.nan)
+    for group in truth.groups(closeness):
+        members = [k for k in group if k < len(vectors)]
+        if not members:  # There are more eigenvectors than vectors.
+            break
+        basis = _basis(vectors[members])
+        inside = np.linalg.svd(basis @ truth.vectors[group].T, compute_uv=False)
+        result[members] = inside.min() if len(basis) == len(members) else 0.0
+    return result
+
+
+def overlap(vectors: Float[np.ndarray, "vectors states"], truth: Eigenvectors) -> float:
+    """Computes the overlap of the subspace of some vectors with that of as many eigenvectors, from
+    0 to 1: the mean of the squares of `contained`.
+
+    Args:
+        vectors: The vectors, which need be neither of unit norm nor orthogonal.
+        truth: The eigenvectors.
+    """
+    return float((contained(vectors, truth) ** 2).mean())
+
+
+def contained(
+    vectors: Float[np.ndarray, "vectors states"], truth: Eigenvectors
+) -> Float[np.ndarray, " vectors"]:
+    """Computes the cosine of the angle between each of the first eigenvectors and the subspace that
+    some vectors span; for eigenvectors of nearly equal eigenvalues, the cosines of the angles
+    between the two subspaces.
+
+    Args:
+        vectors: The vectors, which need be neither of unit norm nor orthogonal.
+        truth: The eigenvectors, of which as many are used. If that divides eigenvectors of nearly
+            equal eigenvalues, the nearest directions among these count.
+    """
+    _check_shapes(vectors, truth)
+    count, basis = len(vectors), _basis(vectors)
+    groups = truth.groups()
+    alone = sorted(set(range(count)) - {k for group in groups for k in group})
+    result = np.zeros(count)
+    for group in [*groups, alone]:
+        members = [k for k in group if k < count]
+        inside = np.linalg.svd(basis @ truth.vectors[group].T, compute_uv=False)[: len(members)]
+        result[members[: inside.size]] = inside
+    return result
+
+
+def _basis(vectors: Float[np.ndarray, "vectors states"]) -> Float[np.ndarray, "basis states"]:
+    """Returns an orthonormal basis of the span of some vectors, each of which counts the same."""
+    length = np.linalg.norm(vectors, axis=1, keepdims=True)
+    unit = vectors / np.where(length > 0, length, 1.0)
+    _, sizes, basis = np.linalg.svd(unit, full_matrices=False)
+    return basis[(sizes > INDEPENDENT * sizes.max(initial=0.0)) & (sizes > 0)]
+
+
+def _check_shapes(vectors: np.ndarray, truth: Eigenvectors) -> None:
+    count, states = truth.vectors.shape
+    if vectors.ndim != 2 or vectors.shape[1] != states or len(vectors) > count:
+        raise ArgumentError(
+            f"vectors has shape {vectors.shape}; expected (vectors, states), with at most {count} "
+            f"vectors over {states} states.",
+            argument="vectors",
+        )
+    if not np.isfinite(vectors).all():
+        raise ArgumentError("vectors has entries that are not finite.", argument="vectors")

@@ -8,7 +8,7 @@ from drogo.data import Transitions
 from drogo.data.empirical import empirical
 from drogo.errors import DataError, NotConverged
 from drogo.exact.growth import Growth, WeightedEdges, classes, growth
-from drogo.exact.reach import leads_to
+from drogo.mdp.arrays import leads_to
 
 
 def growth_around(data: Transitions, lam: float, row: int) -> tuple[Growth, np.ndarray]:

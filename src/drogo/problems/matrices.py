@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from drogo.data import Transitions
 from drogo.data.empirical import empirical
-from drogo.exact import Spectrum
+from drogo.exact import Eigenvectors
 from drogo.exact.rows import Rows
 from drogo.exact.spectra import smallest
 
@@ -81,7 +81,7 @@ def rows_of(data: Transitions, matrix: str, lam: float, discount: float) -> Rows
     return Rows(row, column, np.log(both.data[off]), diagonal, diagonal - leaving, zero)
 
 
-def solve(data: Transitions, matrix: str, k: int, lam: float, discount: float) -> Spectrum:
+def solve(data: Transitions, matrix: str, k: int, lam: float, discount: float) -> Eigenvectors:
     """Returns the exact eigenvectors of what transitions describe, over all observations: as many
     as asked for, and all others whose eigenvalues are nearly that of the last one.
 
@@ -99,7 +99,6 @@ def solve(data: Transitions, matrix: str, k: int, lam: float, discount: float) -
         found = smallest(rows, asked, matrix)
     last = max(max(group) for group in found.groups() if k - 1 in group) + 1
     following = np.append(found.eigenvalues, found.next_eigenvalue)[last]
-    return Spectrum(
-        found.vectors[:last], found.eigenvalues[:last], found.residuals[:last], float(following),
-        matrix,
-    )  # fmt: skip
+    return Eigenvectors(
+        found.vectors[:last], found.eigenvalues[:last], found.residuals[:last], float(following)
+    )

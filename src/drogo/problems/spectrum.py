@@ -21,7 +21,7 @@ from drogo.data.default import unseen_pairs
 from drogo.data.table import read_rows
 from drogo.device import to_device
 from drogo.errors import ArgumentError, DamagedFile, check_choice, check_number, check_whole
-from drogo.exact.subspaces import contained, cosines, overlap
+from drogo.exact.spectra import Eigenvectors, contained, cosines, overlap
 from drogo.learn.architectures import MLP, AbstractArchitecture, Optimiser, Table
 from drogo.learn.batches import Batches, Plan, make_data
 from drogo.learn.fit import take
@@ -182,7 +182,7 @@ class Spectrum(AbstractProblem):
     def adapted(self, prepared: Prepared) -> Spectrum:
         return replace(self, bounded=not prepared.shown.repeats)
 
-    def exact(self, prepared: Prepared, method: AbstractMethod) -> exact_solvers.Spectrum | None:
+    def exact(self, prepared: Prepared, method: AbstractMethod) -> Eigenvectors | None:
         shown = prepared.shown
         if not shown.repeats:
             return None
@@ -261,9 +261,7 @@ class Spectrum(AbstractProblem):
         raw = outputs(solution.learner, solution.state.params, batch)
         return solution.mixing @ np.moveaxis(raw, 2, 1)
 
-    def score(
-        self, solution: Solution, truth: exact_solvers.Spectrum
-    ) -> Float[np.ndarray, "seeds vectors"]:
+    def score(self, solution: Solution, truth: Eigenvectors) -> Float[np.ndarray, "seeds vectors"]:
         """Returns the cosine of each vector with known eigenvectors, as `exact.cosines` does.
 
         Args:
@@ -272,9 +270,7 @@ class Spectrum(AbstractProblem):
         """
         return np.stack([cosines(vectors, truth) for vectors in solution.v])
 
-    def subspace(
-        self, solution: Solution, truth: exact_solvers.Spectrum
-    ) -> Float[np.ndarray, " seeds"]:
+    def subspace(self, solution: Solution, truth: Eigenvectors) -> Float[np.ndarray, " seeds"]:
         """Returns the share of the subspace of known eigenvectors in that of the vectors.
 
         Args:
@@ -400,7 +396,7 @@ class SpectrumJudge(Judge):
         clean = np.nan_to_num(vectors, posinf=0.0, neginf=0.0)
         for name, known in self.truths.items():
             each = [
-                cosines(run, _as_spectrum(one, self.points[0].problem.matrix))
+                cosines(run, _as_eigenvectors(one))
                 for run, one in zip(clean, known[:, :, compared], strict=True)
             ]
             row[f"cosine_{name}"] = np.stack(each).mean(axis=1)
@@ -528,7 +524,7 @@ def _mixed(solution: Solution, mixing: Float[np.ndarray, "seeds vectors outputs"
     )
     each, together = np.full(top.shape, np.nan), np.full(len(top), np.nan)
     if "exact_vectors" in solution.arrays:
-        known = _from_arrays(solution.arrays, solution.problem.matrix)
+        known = _from_arrays(solution.arrays)
         clean = np.nan_to_num(v, posinf=0.0, neginf=0.0)
         each = np.stack([cosines(run, known) for run in clean])
         together = np.array([overlap(run, known) for run in clean])
@@ -542,23 +538,23 @@ def _mixed(solution: Solution, mixing: Float[np.ndarray, "seeds vectors outputs"
     return replace(solution, arrays={**solution.arrays, **arrays})
 
 
-def _as_spectrum(vectors: np.ndarray, matrix: str) -> exact_solvers.Spectrum:
+def _as_eigenvectors(vectors: np.ndarray) -> Eigenvectors:
     k = len(vectors)
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    return exact_solvers.Spectrum(unit, np.arange(k, dtype=float), np.zeros(k), float(k), matrix)
+    return Eigenvectors(unit, np.arange(k, dtype=float), np.zeros(k), float(k))
 
 
-def _as_arrays(known: exact_solvers.Spectrum) -> dict[str, np.ndarray]:
+def _as_arrays(known: Eigenvectors) -> dict[str, np.ndarray]:
     """Returns exact eigenvectors as arrays of a solution."""
     eigenvalues = np.append(known.eigenvalues, known.next_eigenvalue)
     numbers = np.stack([eigenvalues, np.append(known.residuals, 0.0)])
     return {"exact_vectors": known.vectors, "exact_numbers": numbers}
 
 
-def _from_arrays(arrays: Mapping[str, np.ndarray], matrix: str) -> exact_solvers.Spectrum:
+def _from_arrays(arrays: Mapping[str, np.ndarray]) -> Eigenvectors:
     eigenvalues, residuals = arrays["exact_numbers"]
-    return exact_solvers.Spectrum(
-        arrays["exact_vectors"], eigenvalues[:-1], residuals[:-1], float(eigenvalues[-1]), matrix
+    return Eigenvectors(
+        arrays["exact_vectors"], eigenvalues[:-1], residuals[:-1], float(eigenvalues[-1])
     )
 
 

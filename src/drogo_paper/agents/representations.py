@@ -18,8 +18,7 @@ from scipy.linalg import eigh
 
 from drogo import exact
 from drogo.errors import NotConverged, check_share, check_whole
-from drogo.exact.definitions import successor_eigenvector
-from drogo.exact.dense import log_perron
+from drogo.exact.definitions import log_perron, successor_eigenvector
 from drogo.mdp import MDP
 from drogo.online.table import Seen, solve_seen
 from drogo.worlds.tabular import TabularWorld
