@@ -16,13 +16,11 @@ class DrogoError(Exception):
     """Base class of every error that this library raises on purpose.
 
     Args:
-        problem: What is wrong, naming the input and the place in it.
-        remedy: What a Python user can do about it.
-        command_remedy: What a user of the command line can do about it, if that differs.
+        problem: The mistake, the input, and the place in it.
+        remedy: A remedy for a Python user.
+        command_remedy: The remedy for a user of the command line, if it differs.
         argument: The name of the argument or field that is wrong, if it is a single one.
     """
-
-    argument: str | None
 
     def __init__(
         self,
@@ -56,7 +54,7 @@ class MapError(ArgumentError):
         source: The file or the name of the map.
         line: The line of the mistake, counted from 1.
         column: The column of the mistake, counted from 1, where there is one.
-        problem: What is wrong there.
+        problem: The mistake there.
     """
 
     def __init__(self, source: str, line: int, column: int | None, problem: str) -> None:
@@ -118,6 +116,11 @@ class MissingPackage(DrogoError, ImportError):
     """An optional package is not installed."""
 
 
+def is_a(value: Any, kind: type) -> bool:
+    """Returns whether a value is a number of some kind. True and False are none."""
+    return isinstance(value, kind) and not isinstance(value, bool)
+
+
 def check_choice(name: str, value: object, choices: Collection[str]) -> None:
     """Raises an `ArgumentError` unless the value of an argument is one of the choices."""
     if value not in choices:
@@ -126,12 +129,12 @@ def check_choice(name: str, value: object, choices: Collection[str]) -> None:
         )
 
 
-def check_number(name: str, value: object) -> float:
+def check_number(name: str, value: Any) -> float:
     """Returns the value of an argument, a finite number, as a float.
 
     NumPy and JAX refuse Python's integers beyond 64 bits in words of their own, but no floats.
     """
-    if not isinstance(value, Real) or isinstance(value, bool):
+    if not is_a(value, Real):
         raise ArgumentTypeError(f"{name} is {value!r}; it must be a finite number.", argument=name)
     try:
         number = float(value)
@@ -158,36 +161,21 @@ def check_positive(name: str, value: object) -> float:
     return number
 
 
-def check_whole(name: str, value: object, least: int, most: int = 2**31 - 1) -> int:
+def check_whole(name: str, value: Any, least: int, most: int = 2**31 - 1) -> int:
     """Returns the value of an argument, a whole number in a range, as an int."""
-    number = int(value) if isinstance(value, Integral) and not isinstance(value, bool) else None
-    if number is None or not least <= number <= most:
+    if not is_a(value, Integral) or not least <= value <= most:
         raise ArgumentError(
             f"{name} is {value!r}; it must be a whole number from {least} to {most}.",
             argument=name,
         )
-    return number
+    return int(value)
 
 
 def import_extra(module: str, package: str, *, extra: str) -> Any:
-    """Returns a module of a package that is installed only with an extra.
-
-    Args:
-        module: The module.
-        package: The name of the package, for people.
-        extra: The extra of drogo that installs it.
-
-    Raises:
-        MissingPackage: The package is not installed.
-    """
+    """Returns a module of a package that is installed only with an extra of drogo."""
     try:
         return import_module(module)
     except ImportError as error:
         raise MissingPackage(
             f"{package} is not installed. Install drogo with its extra '{extra}'."
         ) from error
-
-
-def is_a(value: object, kind: type) -> bool:
-    """Returns whether a value is a number of some kind. True and False are none."""
-    return isinstance(value, kind) and not isinstance(value, bool)

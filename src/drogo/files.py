@@ -23,21 +23,21 @@ KINDS = "biuf"
 """The kinds of arrays that files hold: booleans, whole numbers and floating-point numbers."""
 SETTINGS = "settings"
 FORMAT = "drogo 1"
-"""The version of the one file format. Every file says the kind of its content beside it."""
+"""The version of the one file format. Every file also names the kind of its content."""
 RESERVED = (SETTINGS, "file", "allow_pickle")
 """Names that an array cannot have: the last two are arguments of NumPy's function."""
 PART = ".part"
-"""How the name of a file ends that is still being written."""
+"""The end of the name of a file that is still being written."""
 MOST_BYTES_OF_SETTINGS = 2**24
 READING_FAILED = (
     zipfile.BadZipFile, zlib.error, ValueError, KeyError, TypeError, AttributeError, EOFError,
     NotImplementedError, RuntimeError, OSError, SyntaxError, RecursionError,
 )  # fmt: skip
-"""What reading a damaged file may raise."""
+"""The errors that reading a damaged file may raise."""
 
 
 class Header(NamedTuple):
-    """What is known of an array before it is read."""
+    """The shape and type of an array, which are checked before it is read."""
 
     shape: tuple[int, ...]
     dtype: np.dtype
@@ -83,22 +83,17 @@ def _link(part: Path, path: Path) -> bool:
 
 @contextlib.contextmanager
 def lock(path: Path) -> Iterator[bool]:
-    """Locks a directory, or a file, which is made if it does not exist.
+    """Locks a directory, or a file, which is created if it does not exist.
 
-    The lock is one of the operating system: a process that is killed holds none.
-
-    Args:
-        path: The directory or file.
-
-    Yields:
-        False if it is locked already, by another process or by this one.
+    Yields False if another process, or this one, has locked it. The lock is one of the operating
+    system: a process that is killed holds none.
     """
-    how = os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT
-    descriptor = os.open(path, how, 0o666)
+    flags = os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT
+    descriptor = os.open(path, flags, 0o666)
+    is_ours = True
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            is_ours = True
         except BlockingIOError:
             is_ours = False
         except OSError as error:
@@ -119,21 +114,12 @@ def write_arrays(
     *,
     overwrite: bool = False,
 ) -> None:
-    """Writes arrays as `.npz` without Python objects, and the settings with them as JSON.
-
-    Args:
-        path: The file.
-        kind: The kind of its content, which `read_arrays` is given again.
-        arrays: The arrays, by name.
-        settings: Anything that is plain JSON.
-        overwrite: Whether to replace a file that is there.
-    """
-    header = {"format": FORMAT, "kind": kind}
+    """Writes arrays as `.npz` without Python objects, with settings that are plain JSON."""
+    settings = {**settings, "format": FORMAT, "kind": kind}
     try:
-        text = json.dumps({**settings, **header}, sort_keys=True, allow_nan=False)
+        text = json.dumps(settings, sort_keys=True, allow_nan=False)
     except (ValueError, TypeError) as error:
         raise ArgumentError(f"the settings of {path} cannot be saved: {error}.") from error
-    as_bytes = np.frombuffer(text.encode(), dtype=np.uint8)
     for name, array in arrays.items():
         if array.dtype.kind not in KINDS:
             raise ArgumentError(
@@ -142,21 +128,19 @@ def write_arrays(
             )
         if name in RESERVED:
             raise ArgumentError(f"an array of {path} is named {name!r}. Give it another name.")
+    stored = {**arrays, SETTINGS: np.frombuffer(text.encode(), dtype=np.uint8)}
     stream = io.BytesIO()
-    np.savez_compressed(stream, **arrays, **{SETTINGS: as_bytes})  # pyright: ignore
+    np.savez_compressed(stream, **stored)  # pyright: ignore
     write_file(path, stream.getvalue(), overwrite=overwrite)
 
 
 def read_arrays(
     path: Path, kind: str, check: Check
 ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Reads the arrays and the settings that `write_arrays` wrote.
+    """Reads the arrays and the settings that `write_arrays` wrote, or raises `DamagedFile`.
 
-    Args:
-        path: The file.
-        kind: The kind of content that is expected.
-        check: Raises a `ValueError`, `KeyError` or `TypeError` if the settings or the headers of
-            the arrays are not as expected. It is called before the arrays are read.
+    Before the arrays are read, `check` raises a `ValueError`, `KeyError` or `TypeError` if the
+    settings or the headers of the arrays are not as expected.
     """
     content = read_file(path)
     try:
@@ -165,9 +149,11 @@ def read_arrays(
             if headers.pop(SETTINGS).shape > (MOST_BYTES_OF_SETTINGS,):
                 raise ValueError("its settings are too long")
             settings = json.loads(_array(archive, SETTINGS).tobytes())
-            found = (settings.pop("format", None), settings.pop("kind", None))
-            if found != (FORMAT, kind):
-                raise ValueError(f"it holds {found[1]!r} ({found[0]!r}), not {kind!r} ({FORMAT!r})")
+            version, content_kind = settings.pop("format", None), settings.pop("kind", None)
+            if (version, content_kind) != (FORMAT, kind):
+                raise ValueError(
+                    f"it holds {content_kind!r} ({version!r}), not {kind!r} ({FORMAT!r})"
+                )
             check(settings, headers)
             return {name: _array(archive, name) for name in headers}, settings
     except READING_FAILED as error:
@@ -176,11 +162,10 @@ def read_arrays(
 
 
 def _headers(archive: zipfile.ZipFile) -> dict[str, Header]:
-    """Returns shape and type of every array, after checking that the file has room for it.
+    """Returns the shape and type of every array.
 
-    A header is believed only if it is of a plain type and says exactly as many bytes as follow it:
-    an array of Python objects would be unpickled, and a wrong size would be allocated before it is
-    noticed.
+    A header is accepted only if its type is plain and its size is that of the bytes that follow it:
+    Python objects would be unpickled, and a wrong size would be allocated before it is noticed.
     """
     headers: dict[str, Header] = {}
     for entry in archive.infolist():
@@ -201,13 +186,7 @@ def _headers(archive: zipfile.ZipFile) -> dict[str, Header]:
 
 
 def check_memory(name: str, size: int, remedy: str = "") -> None:
-    """Raises an `ArgumentError` if something is larger than the memory of this machine.
-
-    Args:
-        name: What it is.
-        size: Its size in bytes, or the least that it may have.
-        remedy: What to do about it.
-    """
+    """Raises an `ArgumentError` if a number of bytes is more than the memory of this machine."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if size > memory:
         raise ArgumentError(

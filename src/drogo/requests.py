@@ -36,27 +36,23 @@ DIGEST = "digest"
 
 @dataclass(frozen=True)
 class ResultDirectory:
-    """The directory that holds the result of one request.
-
-    Args:
-        out: The directory that holds all results.
-        label: The readable part of the directory's name.
-        request: Everything that decides the result.
-    """
+    """The directory that holds the result of one request."""
 
     out: Path
+    """The directory that holds all results."""
     label: str
+    """The readable part of the directory's name."""
     request: Request
+    """Everything that decides the result."""
 
     @property
     def path(self) -> Path:
         return self.out / f"{self.label}-{digest(self.request)[:8]}"
 
     def report(self) -> dict[str, Any] | None:
-        """Returns the report of a finished result, or None if there is no finished result.
+        """Returns the report of a finished result, or None if there is none.
 
-        Raises:
-            AlreadyExists: The directory holds something else, or is incomplete.
+        A directory that holds something else, or is incomplete, is an `AlreadyExists`.
         """
         names = os.listdir(self.path) if self.path.is_dir() else []
         if REQUEST not in names:
@@ -81,12 +77,8 @@ class ResultDirectory:
     def begin(self, *, overwrite: bool) -> Iterator[None]:
         """Claims the directory inside the context. It is unfinished from here until `finish`.
 
-        Args:
-            overwrite: Discard what the directory holds, even if it belongs to another request.
-
-        Raises:
-            AlreadyExists: The directory is finished, holds something else, or is claimed by another
-                process. A process that was killed claims nothing.
+        A directory that is finished, holds something else, or is claimed by another process is an
+        `AlreadyExists`. With `overwrite`, its content is discarded, whoever it belongs to.
         """
         if not overwrite:
             self.report()  # raises an error if the directory holds something else
@@ -103,15 +95,14 @@ class ResultDirectory:
             yield
 
     def finish(self, report: Mapping[str, Any], **contents: bytes) -> dict[str, Any]:
-        """Writes the last files of the result and marks it as complete.
+        """Writes the files that are not written yet and the report, which completes the result.
 
         Args:
-            report: The printed part of the result. `report["files"]` has the names of its files by
-                their contents.
-            contents: The files that are not written yet, by their contents.
+            report: The printed part of the result, with the names of its files in `"files"`.
+            contents: The contents of the files, by their keys in `report["files"]`.
 
         Returns:
-            The report as plain JSON, as `report()` gives it from now on.
+            The report as plain JSON, as `report()` returns it from now on.
         """
         for kind, content in contents.items():
             write_file(self.path / report["files"][kind], content, overwrite=True)

@@ -28,11 +28,8 @@ def bootstrap_mean(
 ) -> Interval:
     """Computes a mean over seeds with its percentile bootstrap interval.
 
-    Args:
-        values: One number per seed. If one is infinite (a seed that did not reach the goal), so is
-            the mean: a mean over the other seeds would be too favourable.
-        rng: The generator of the resamples.
-        resamples: The number of resamples.
+    If one value is infinite (a seed that did not reach the goal), so is the mean: a mean over the
+    other seeds would be too favourable.
     """
     if not np.isfinite(values).all():
         return Interval(np.inf, np.inf, np.inf)
@@ -41,14 +38,8 @@ def bootstrap_mean(
         return Interval(mean, mean, mean)
     from scipy.stats import bootstrap  # takes a second
 
-    low, high = bootstrap(
-        (values,),
-        np.mean,
-        confidence_level=LEVEL,
-        n_resamples=resamples,
-        method="percentile",
-        rng=rng,
-    ).confidence_interval
+    options = {"confidence_level": LEVEL, "n_resamples": resamples, "method": "percentile"}
+    low, high = bootstrap((values,), np.mean, rng=rng, **options).confidence_interval
     return Interval(mean, float(low), float(high))
 
 

@@ -2,11 +2,13 @@
 
 import io
 from contextlib import redirect_stdout
+from types import SimpleNamespace
 
 import pytest
 
 from drogo.cli import main, pictures
-from drogo.cli.output import BOLD, print_report, print_table, table, terminal
+from drogo.cli.output import BOLD, NEW, print_result, print_table, table, terminal
+from drogo.requests import ResultDirectory
 
 ODD = "[red]a$\\frac{$ :smile:"
 
@@ -55,9 +57,12 @@ def test_a_narrow_terminal_shows_whole_numbers(odd_map, tmp_path, command, monke
 def test_the_files_of_a_result(files, end, tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     content = table("title", "", [{"number": "1"}], left=())
-    report = {"files": {name: name for name in files}, "table": content, "warnings": []}
-    print_report(terminal(), report, tmp_path, "New", as_json=False)
-    assert capsys.readouterr().out.splitlines()[-1] == f"New: {tmp_path}/{end}"
+    report = {"files": {name: name for name in files}, "table": content, "warnings": ["Mind it."]}
+    options, result = SimpleNamespace(json=False, overwrite=True), ResultDirectory(tmp_path, "", {})
+    print_result(options, terminal(), result, lambda: report)
+    printed = capsys.readouterr()
+    assert printed.out.splitlines()[-1] == f"{NEW}: {result.path}/{end}"
+    assert printed.err == "drogo: Mind it.\n"
 
 
 def test_bold_cells(capsys, monkeypatch):

@@ -7,9 +7,9 @@ import pytest
 from matplotlib.collections import LineCollection
 
 from drogo import GridWorld, exact, plot
-from drogo.plot.fields import draw_cloud, draw_image, side_by_side
-from drogo.plot.panels import of_fit
-from drogo.plot.scenes import exact_scenes, over_scenes
+from drogo.plot.fields import draw_cloud, side_by_side
+from drogo.plot.panels import Panel, draw_image, of_fit
+from drogo.plot.scenes import over_scenes
 
 RNG = np.random.default_rng(0)
 HISTORY = {
@@ -90,11 +90,11 @@ def test_figures_of_a_fit():
     field = RNG.normal(size=(9, 9))
     field[3] = np.nan
     extent = (-0.5, 8.5, 8.5, -0.5)
-    draw = partial(draw_image, extent=extent, names=("column", "row"), aspect="equal")
+    draw = partial(draw_image, extent=extent, aspect="equal")
     figures.append(side_by_side(draw, of_fit(field, field, HISTORY), title="two\nlines"))
     for numbers in (1, 4):
         rows = RNG.normal(size=(300, numbers))
-        draw, mean = partial(draw_cloud, rows), rows.sum(axis=1)
+        draw, mean = partial(draw_cloud, observations=rows), rows.sum(axis=1)
         exactly = mean + 0.1 if numbers == 1 else None
         figures.append(side_by_side(draw, of_fit(exactly, mean, HISTORY), title="cloud"))
     for figure in figures:
@@ -136,7 +136,7 @@ def test_figures_of_scenes(count, is_known):
     shown = [scene(f"scene {k}", door_is_open=k > 0) for k in range(count)]
     v = np.arange(6.0)
     truth = v + 0.1 if is_known else None
-    figure = over_scenes(shown, of_fit(truth, v, HISTORY), title="two\nlines")
+    figure = over_scenes(shown, *of_fit(truth, v, HISTORY), title="two\nlines")
     assert_nothing_is_cut_off(figure)
     maps = [axes for axes in figure.axes if axes.images]
     assert len(maps) == (3 if is_known else 1) * count
@@ -145,6 +145,6 @@ def test_figures_of_scenes(count, is_known):
     colours = [axes.texts[1].get_color() for axes in maps[:count]]
     assert colours == ["white", *["black"] * (count - 1)]
     assert "S: start, D: door (black: closed), orange: lava" in figure.get_supxlabel()
-    figure = exact_scenes(shown, np.where(v > 0, v, -np.inf), title="exact", label="log e")
+    figure = over_scenes(shown, [Panel(np.where(v > 0, v, -np.inf))], title="exact")
     assert_nothing_is_cut_off(figure)
     assert figure.axes[0].images[1].get_clim() == (2, 5)

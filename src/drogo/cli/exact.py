@@ -8,12 +8,20 @@ import time
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
-
-import tyro
+from typing import TYPE_CHECKING, Any, Literal
 
 import drogo
-from drogo.cli.output import number, obtain_report, print_report, result_directory, table, terminal
+from drogo.cli.output import (
+    Env,
+    Json,
+    Overwrite,
+    Reward,
+    number,
+    print_result,
+    result_directory,
+    table,
+    terminal,
+)
 
 if TYPE_CHECKING:
     from drogo.requests import ResultDirectory
@@ -28,8 +36,7 @@ FACTS = ("definition", "lam", "delta", "terminal", "status")
 class Exact:
     """Compute the vector in closed form: a picture and a file."""
 
-    env: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="ENV")]
-    """A shipped world, a map file, a Gymnasium id, or module:Id-v0."""
+    env: Env
     lam: float = 20.0
     """Temperature lambda. A smaller value makes the vector more sensitive to rewards."""
     definition: Literal["column", "transition", "representation", "right"] = "column"
@@ -38,26 +45,20 @@ class Exact:
     """Cost of one step in an absorbing terminal state."""
     terminal: Literal["absorbing", "zero-row"] = "absorbing"
     """Rows of terminal states in the default representation."""
-    reward: float | None = None
-    """Reward of every step in place of a Gymnasium environment's, for example -1. Terminal states
-    then have the value 0."""
+    reward: Reward = None
     out: Path = Path("results/exact")
     """Directory of all results; each result has its own directory in it."""
-    overwrite: bool = False
-    """Compute the result again even if it is already there."""
-    json: bool = False
-    """Print JSON instead of a table."""
+    overwrite: Overwrite = False
+    json: Json = False
 
     def run(self) -> None:
         from drogo.worlds.resolve import resolve
 
         console = terminal(quiet=self.json)
         world = resolve(self.env, reward=self.reward)
-        label = f"{world.name}-{self.definition}-lam{self.lam:g}"
-        result = result_directory(self, world, label)
-        with console.status(f"solving {self.env}"):
-            report, note = obtain_report(self, result, partial(self._solve, world, result))
-        print_report(console, report, result.path, note, as_json=self.json)
+        result = result_directory(self, world, f"{world.name}-{self.definition}-lam{self.lam:g}")
+        solve = partial(self._solve, world, result)
+        print_result(self, console, result, solve, status=f"solving {self.env}")
 
     def _solve(self, world: World, result: ResultDirectory) -> dict[str, Any]:
         from drogo.cli import pictures
@@ -98,25 +99,22 @@ def _report(env: str, solution: drogo.exact.LogVector, seconds: float) -> dict[s
         "files": FILES,
         "warnings": [],
     }
-    return {**report, "table": _table(report)}
-
-
-def _table(report: dict[str, Any]) -> dict[str, Any]:
-    lines = {"definition": report["definition"], "lambda": f"{report['lam']:g}"}
-    if report["definition"] != "column":
-        absorbing = f"absorbing, delta {report['delta']:g}"
+    lines = {"definition": solution.definition, "lambda": f"{solution.lam:g}"}
+    if solution.definition != "column":
+        absorbing = f"absorbing, delta {solution.delta:g}"
         low, high = ("unbounded" if b is None else f"{b:.10g}" for b in report["bracket"])
         lines |= {
-            "terminal states": absorbing if report["terminal"] == "absorbing" else "zero row",
+            "terminal states": absorbing if solution.terminal == "absorbing" else "zero row",
             "eigenvalue": f"{report['eigenvalue']:.10g}",
             "bracket": f"{low} to {high}",
         }
     lines |= {
-        "log e": f"{report['log_e_min']:.6g} to {report['log_e_max']:.6g}",
-        "residual": f"{report['residual']:.1e}",
-        "estimated error": f"{report['error']:.1e}",
-        "status": report["status"],
-        "time": f"{report['seconds'] * 1e3:.1f} ms",
+        "log e": f"{finite.min():.6g} to {finite.max():.6g}",
+        "residual": f"{solution.residual:.1e}",
+        "estimated error": f"{solution.error:.1e}",
+        "status": solution.status,
+        "time": f"{seconds * 1e3:.1f} ms",
     }
     rows = [{"": name, " ": value} for name, value in lines.items()]
-    return table(f"{report['env']}, {report['states']} states", "", rows, left=("",))
+    title = f"{env}, {report['states']} states"
+    return {**report, "table": table(title, "", rows, left=("",))}

@@ -11,13 +11,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 import drogo
-from drogo.cli.output import obtain_report, print_report, result_directory, table, terminal
+from drogo.cli.output import (
+    Env,
+    Json,
+    Overwrite,
+    Reward,
+    print_result,
+    result_directory,
+    table,
+    terminal,
+)
 
 if TYPE_CHECKING:
     import numpy as np
 
     from drogo.exact.columns import Columns
-    from drogo.mdp import MDP
     from drogo.requests import ResultDirectory
     from drogo.worlds.resolve import World
 
@@ -31,24 +39,20 @@ MOST_PANELS = 9
 class Goals:
     """Compute the map to any goal: pictures, a page to click in, distances, and transfer."""
 
-    env: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="ENV")]
-    """A shipped world, a map file, a Gymnasium id, or module:Id-v0."""
-    goal: tuple[str, ...] = ()
-    """The goals: numbers of states, or cells of a map as row,column. By default the terminal
-    states."""
-    terminal_rewards: tuple[float, ...] = ()
-    """Reward of each terminal state, in state order: the map for these is drawn too. -inf excludes
-    a terminal state."""
+    env: Env
+    goal: Annotated[
+        tuple[str, ...], tyro.conf.arg(help_behavior_hint="(default: the terminal states)")
+    ] = ()
+    """The goals: numbers of states, or cells of a map as row,column."""
+    terminal_rewards: Annotated[tuple[float, ...], tyro.conf.arg(help_behavior_hint="")] = ()
+    """Reward of each terminal state, in state order, for one more map. -inf excludes a state."""
     lam: float = 20.0
     """Temperature lambda. A smaller value makes the maps more sensitive to rewards."""
-    reward: float | None = None
-    """Reward of every step in place of a Gymnasium environment's, for example -1."""
+    reward: Reward = None
     out: Path = Path("results/goals")
     """Directory of all results; each result has its own directory in it."""
-    overwrite: bool = False
-    """Compute the result again even if it is already there."""
-    json: bool = False
-    """Print JSON instead of a table."""
+    overwrite: Overwrite = False
+    json: Json = False
 
     def run(self) -> None:
         from drogo.worlds.resolve import resolve
@@ -57,9 +61,8 @@ class Goals:
         world = resolve(self.env, reward=self.reward)
         goals = _states_of(self.goal, world)
         result = result_directory(self, world, f"{world.name}-goals-lam{self.lam:g}")
-        with console.status(f"solving {self.env}"):
-            report, note = obtain_report(self, result, partial(self._solve, world, goals, result))
-        print_report(console, report, result.path, note, as_json=self.json)
+        solve = partial(self._solve, world, goals, result)
+        print_result(self, console, result, solve, status=f"solving {self.env}")
 
     def _solve(self, world: World, goals: np.ndarray, result: ResultDirectory) -> dict[str, Any]:
         from drogo.files import write_arrays
@@ -69,87 +72,74 @@ class Goals:
         every = mdp.n_states <= MOST_STATES
         columns = drogo.exact.solve_columns(mdp, self.lam, None if every else goals).checked()
         vectors = columns.log_e[goals] if every else columns.log_e
-        task = None
-        if self.terminal_rewards:
-            task = drogo.exact.transfer(mdp, self.lam, list(self.terminal_rewards))
-        seconds = time.perf_counter() - began
-        pictures = _pictures(world, mdp, goals, vectors, columns if every else None, task)
         arrays = {"log_e": vectors, "goals": goals}
-        arrays |= {} if task is None else {"transfer": task}
-        arrays |= {"log_columns": columns.log_e} if every else {}
+        if self.terminal_rewards:
+            rewards = list(self.terminal_rewards)
+            arrays["transfer"] = drogo.exact.transfer(mdp, self.lam, rewards)
+        if every:
+            arrays["log_columns"] = columns.log_e
+        seconds = time.perf_counter() - began
+        pictures = _pictures(world, arrays)
+        report = self._report(mdp.n_states, arrays, columns, seconds)
         files = {kind: f"{kind}.{'html' if kind == 'page' else 'png'}" for kind in pictures}
-        report = self._report(mdp, goals, vectors, columns, seconds, files)
+        report["files"] = {**files, "columns": "columns.npz"}
+        if "picture" in files and goals.size > MOST_PANELS:
+            report["warnings"] = [f"the picture shows {MOST_PANELS} of {goals.size} goals."]
         with result.begin(overwrite=self.overwrite):
             settings = plain(result.request)
             write_arrays(result.path / "columns.npz", KIND, arrays, settings, overwrite=True)
             return result.finish(report, **pictures)
 
     def _report(
-        self,
-        mdp: MDP,
-        goals: np.ndarray,
-        vectors: np.ndarray,
-        columns: Columns,
-        seconds: float,
-        files: dict[str, str],
+        self, states: int, arrays: dict[str, np.ndarray], columns: Columns, seconds: float
     ) -> dict[str, Any]:
-        finite = abs(vectors) < float("inf")
+        goals, vectors = arrays["goals"].tolist(), arrays["log_e"]
+        finite = [vector[abs(vector) < float("inf")] for vector in vectors]
         rows = [
             {
                 "goal": f"state {goal}",
-                "reached from": f"{reached.sum()} of {mdp.n_states}",
-                "lowest v(s, g)": f"{vector[reached].min():.6g}",
+                "reached from": f"{reached.size} of {states}",
+                "lowest v(s, g)": f"{reached.min():.6g}",
             }
-            for goal, vector, reached in zip(goals.tolist(), vectors, finite, strict=True)
+            for goal, reached in zip(goals, finite, strict=True)
         ]
         bound = float(columns.error.max())
         caption = f"No v(s, g) is off by more than {bound:.1e}. {seconds * 1e3:.0f} ms."
-        title = f"{self.env}, {mdp.n_states} states, lambda = {self.lam:g}"
+        title = f"{self.env}, {states} states, lambda = {self.lam:g}"
         return {
             "env": self.env,
-            "states": mdp.n_states,
+            "states": states,
             "lam": self.lam,
-            "goals": goals.tolist(),
-            "lowest": [float(v[f].min()) for v, f in zip(vectors, finite, strict=True)],
+            "goals": goals,
+            "lowest": [float(reached.min()) for reached in finite],
             "error": bound,
             "status": columns.status,
             "seconds": seconds,
-            "files": {**files, "columns": "columns.npz"},
-            "warnings": [f"the picture shows {MOST_PANELS} of {goals.size} goals."]
-            if "picture" in files and goals.size > MOST_PANELS
-            else [],
+            "warnings": [],
             "table": table(title, caption, rows, left=("goal",)),
         }
 
 
-def _pictures(
-    world: World,
-    mdp: MDP,
-    goals: np.ndarray,
-    vectors: np.ndarray,
-    columns: Columns | None,
-    task: np.ndarray | None,
-) -> dict[str, bytes]:
-    """Returns the pictures of a result by name; `columns` are those of all states, if computed."""
+def _pictures(world: World, arrays: dict[str, np.ndarray]) -> dict[str, bytes]:
+    """Returns the pictures of a result by name."""
     from drogo.cli.pictures import without_formulas
     from drogo.worlds.resolve import GridMap
 
-    name = without_formulas(world.name)
+    name, goals = without_formulas(world.name), arrays["goals"].tolist()
     pictures = {}
     if isinstance(world, GridMap):
-        cells = world.grid.cells
-        maps = {f"to row {cells[g][0]}, column {cells[g][1]}": v
-                for g, v in zip(goals.tolist(), vectors, strict=True)}  # fmt: skip
-        maps = dict(list(maps.items())[:MOST_PANELS])
-        if task is not None:
-            maps["with the given terminal rewards"] = task
+        places = world.grid.cells[goals[:MOST_PANELS]].tolist()
+        titles = [f"to row {row}, column {column}" for row, column in places]
+        maps = dict(zip(titles, arrays["log_e"], strict=False))
+        if "transfer" in arrays:
+            maps["with the given terminal rewards"] = arrays["transfer"]
         pictures["picture"] = drogo.plot.as_png(drogo.plot.goal_maps(world.grid, maps, title=name))
-    if columns is not None:
-        pictures["distances"] = drogo.plot.as_png(drogo.plot.distances(columns.log_e, title=name))
+    if "log_columns" in arrays:
+        columns = arrays["log_columns"]
+        pictures["distances"] = drogo.plot.as_png(drogo.plot.distances(columns, title=name))
         if isinstance(world, GridMap):
-            pictures["page"] = drogo.plot.goal_page(
-                world.grid, columns.log_e, int(goals[0]), title=f"{world.name}: the map to any goal"
-            )
+            title = f"{world.name}: the map to any goal"
+            pictures["page"] = drogo.plot.goal_page(world.grid, columns, goals[0], title=title)
     return pictures
 
 

@@ -14,18 +14,23 @@ import tyro
 
 import drogo
 from drogo.cli.output import (
-    NEW,
+    Env,
+    Flag,
+    Json,
+    Overwrite,
+    Reward,
+    Whole,
     number,
-    obtain_report,
-    print_report,
+    print_result,
     progress_bar,
     result_directory,
     table,
     terminal,
 )
-from drogo.errors import AlreadyExists, ArgumentError, Diverged
+from drogo.errors import AlreadyExists, ArgumentError, Diverged, check_whole
 
 if TYPE_CHECKING:
+    import numpy as np
     from matplotlib.figure import Figure
     from rich.console import Console
 
@@ -38,29 +43,6 @@ CERTIFIED = 20
 """Number of states from which rollouts start."""
 BYTES_OF_TRANSITION = 34
 """Two states, a reward, a terminal reward and two flags; observations are not counted."""
-
-
-def _whole(arguments: list[str]) -> int:
-    """Returns a whole number, which may be written like 2e5."""
-    try:
-        return int(arguments[0])
-    except ValueError:
-        value = float(arguments[0])
-        if not value.is_integer():
-            raise ValueError(f"{arguments[0]} is not a whole number") from None
-        return int(value)
-
-
-Whole = Annotated[
-    int,
-    tyro.constructors.PrimitiveConstructorSpec(
-        nargs=1,
-        metavar="INT",
-        instance_from_str=_whole,
-        is_instance=lambda value: isinstance(value, int),
-        str_from_instance=lambda value: [str(value)],
-    ),
-]
 
 
 BY_DATA = tyro.conf.arg(help_behavior_hint="(default: one that suits the data)")
@@ -78,8 +60,7 @@ METHODS = {
 class Learn:
     """Learn the map from transitions, compare it with the truth, and draw it."""
 
-    env: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="ENV")]
-    """A shipped world, a map file, a Gymnasium id, or module:Id-v0."""
+    env: Env
     observation: Annotated[
         Literal["one-hot", "coordinates", "pixels", "state", "symbolic"] | None,
         tyro.conf.arg(help_behavior_hint="(default: coordinates; pixels in MiniGrid)"),
@@ -112,9 +93,7 @@ class Learn:
     """Number of transitions to collect."""
     data_seed: int = 0
     """Seed of the transitions."""
-    reward: float | None = None
-    """Reward of every step in place of a Gymnasium environment's, for example -1. Terminal states
-    then have the value 0."""
+    reward: Reward = None
     key: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME ...", help_behavior_hint="")] = ()
     """Parts of a Dict observation to learn from. Several parts are joined, in this order."""
     layout: Annotated[int | None, tyro.conf.arg(help_behavior_hint="(default: 0)")] = None
@@ -125,16 +104,16 @@ class Learn:
         int | None, tyro.conf.arg(help_behavior_hint="(default: 20; 0 where states repeat)")
     ] = None
     """Number of states from which rollouts check the learned values."""
-    log: Literal["tensorboard", "wandb"] | None = None
+    log: Annotated[Literal["tensorboard", "wandb"] | None, tyro.conf.arg(help_behavior_hint="")] = (
+        None
+    )
     """Logger of the learning curves, besides the result."""
     out: Path = Path("results/learn")
     """Directory of all results; each result has its own directory in it."""
-    resume: bool = False
+    resume: Flag = False
     """Continue an interrupted run."""
-    overwrite: bool = False
-    """Train again even if there is a result or an interrupted run."""
-    json: bool = False
-    """Print JSON instead of a table."""
+    overwrite: Overwrite = False
+    json: Json = False
 
     def run(self) -> None:
         from drogo.worlds.resolve import resolve
@@ -148,32 +127,20 @@ class Learn:
             layout=self.layout,
             tile=self.tile,
         )
-        result, report, note = obtain(self, world, console)
-        print_report(console, report, result.path, note, as_json=self.json)
+        result, train = prepare(self, world, console)
+        if self.resume and not result.path.exists():
+            console.print("There is nothing to resume: training begins anew.")
+        print_result(self, console, result, train)
 
 
-def obtain(
+def prepare(
     options: Learn, world: World, console: Console
-) -> tuple[ResultDirectory, dict[str, Any], str]:
-    """Returns a fit, which is trained unless it exists.
-
-    Args:
-        options: The options of the verb.
-        world: The world that `options.env` stands for.
-        console: The console that shows progress.
-
-    Returns:
-        The directory of the fit, its report, and a note on whether it is new.
-    """
+) -> tuple[ResultDirectory, Callable[[], dict[str, Any]]]:
+    """Returns the directory of a fit, and the function that trains it and returns its report."""
     parts = [world.name, world.view, options.method, f"lam{options.lam:g}"]
     label = "-".join(filter(None, [*parts, f"{options.seeds}seeds"]))
     result = result_directory(options, world, label, view=world.view)
-    resumable = not options.overwrite and (result.path / CHECKPOINT).exists()
-    train = partial(_train, options, world, result, console)
-    report, note = obtain_report(options, result, train)
-    if note == NEW and options.resume and not resumable:
-        note = f"{note} (there was nothing to resume)"
-    return result, report, note
+    return result, partial(_train, options, world, result, console)
 
 
 def _train(
@@ -188,21 +155,20 @@ def _train(
             f"{result.path} holds an interrupted run. Continue it with --resume, or start again "
             "with --overwrite."
         )
-    if options.certify is not None and options.certify < 0:
-        raise ArgumentError(
-            f"--certify is {options.certify}; give a number of states, or 0.", argument="certify"
-        )
+    if options.certify is not None:
+        check_whole("--certify", options.certify, 0)
     least = options.transitions * BYTES_OF_TRANSITION
     check_memory(f"--transitions {options.transitions}", least, "Give a smaller number.")
-    problem, method, rest = _chosen(options)  # a bad value is an error before any work
+    problem = drogo.Column(lam=options.lam)
+    method, values = _settings(options)  # a bad value is an error before any work
     loggers = _loggers(options.log, result.path)
     data = collected(options, world, console)
     truth = pictures.truth(world, data, options.lam)
     with result.begin(overwrite=options.overwrite):
         if options.overwrite:
             checkpoint.unlink(missing_ok=True)
-        rest = rest(data, method, problem)
-        fit = partial(drogo.fit, data, problem, method, seeds=options.seeds, truth=truth, **rest)
+        parts = _parts(options, values, data, problem, method)
+        fit = partial(drogo.fit, data, problem, seeds=options.seeds, truth=truth, **parts)
         solution = _fit(fit, checkpoint, loggers, console)
         solution.save(result.path / FILES["solution"], overwrite=True)
         report = _report(options, solution)
@@ -213,29 +179,23 @@ def _train(
             with console.status(f"checking the values by rollouts from {starts} states"):
                 figures |= _certify(report, solution, world, starts)
         pngs = {kind: drogo.plot.as_png(figure) for kind, figure in figures.items()}
-        report = result.finish({**report, "table": _table(report)}, **pngs)
+        verdict = _verdict(report["seeds"], problem.tolerance, truth.get("column"))
+        report |= {"verdict": verdict, "table": _table(report)}
+        report = result.finish(report, **pngs)
         checkpoint.unlink(missing_ok=True)
     return report
 
 
-def _chosen(options: Learn) -> tuple[Any, Any, Callable[..., dict[str, Any]]]:
-    """Returns the problem, the method, and a function from data, the method and the problem to the
-    network and optimiser, as the options say."""
-    from drogo.learn import CNN, MLP, Optimiser, Table, problem as problems
+def _settings(options: Learn) -> tuple[drogo.learn.AbstractMethod, dict[str, Any]]:
+    """Returns the method, and the given settings of the method, network and optimiser by name."""
+    from drogo.learn import CNN, MLP, Optimiser
 
     values = dict(map(_setting, options.set))
-    common = ("updates", "batch_size", "step_size")
-    given = {name: getattr(options, name) for name in common}
-    values |= {name: value for name, value in given.items() if value is not None}
+    for name in ("updates", "batch_size", "step_size"):
+        if getattr(options, name) is not None:
+            values[name] = getattr(options, name)
     kind = getattr(drogo, METHODS[options.method])
-    networks = {"mlp": MLP, "cnn": CNN, "table": Table}
-
-    def taken(part: Any) -> dict[str, Any]:
-        names = {field.name for field in fields(part)}
-        return {name: value for name, value in values.items() if name in names}
-
-    known = [*fields(kind), *(f for part in (MLP, CNN, Optimiser) for f in fields(part))]
-    names = list(dict.fromkeys(field.name for field in known))
+    names = {field.name: None for part in (kind, MLP, CNN, Optimiser) for field in fields(part)}
     for name in values:
         if name not in names:
             close = difflib.get_close_matches(name, names, 1)
@@ -245,17 +205,8 @@ def _chosen(options: Learn) -> tuple[Any, Any, Callable[..., dict[str, Any]]]:
                 f"{', '.join(names)}.",
                 argument="set",
             )
-    problem, method = drogo.Column(lam=options.lam), kind(**taken(kind))
-    Optimiser(**taken(Optimiser))
-
-    def rest(data: Any, method: Any, problem: problems.AbstractProblem) -> dict[str, Any]:
-        network = networks.get(options.network or "", lambda: problem.network(data, method))()
-        network = replace(network, **taken(network))
-        method = method.resolve(problem.recommended(data, method, network))
-        optimiser = replace(problem.optimiser(data, method, network), **taken(Optimiser))
-        return {"network": network, "optimiser": optimiser}
-
-    return problem, method, rest
+    Optimiser(**_of(Optimiser, values))
+    return kind(**_of(kind, values)), values
 
 
 def _setting(text: str) -> tuple[str, Any]:
@@ -268,6 +219,28 @@ def _setting(text: str) -> tuple[str, Any]:
     except json.JSONDecodeError:
         parsed = value
     return name.replace("-", "_"), parsed
+
+
+def _of(part: Any, values: dict[str, Any]) -> dict[str, Any]:
+    """Returns the values that are for the fields of a class or object."""
+    names = {field.name for field in fields(part)}
+    return {name: value for name, value in values.items() if name in names}
+
+
+def _parts(
+    options: Learn, values: dict[str, Any], data: Any, problem: drogo.Column, method: Any
+) -> dict[str, Any]:
+    """Returns the method, network and optimiser, with the given settings."""
+    from drogo.learn import CNN, MLP, Table
+
+    network: Any = problem.network(data, method)
+    if options.network is not None:
+        network = {"mlp": MLP, "cnn": CNN, "table": Table}[options.network]()
+    network = replace(network, **_of(network, values))
+    method = method.resolve(problem.recommended(data, method, network))
+    optimiser = problem.optimiser(data, method, network)
+    optimiser = replace(optimiser, **_of(optimiser, values))
+    return {"method": method, "network": network, "optimiser": optimiser}
 
 
 def collected(options: Learn, world: World, console: Console) -> drogo.Transitions:
@@ -361,13 +334,50 @@ def _certify(
     except Exception as error:  # also one of the environment: the fit must not be lost
         report["warnings"].append(f"The values were not checked by rollouts: {error}")
         return {}
-    for seed, status, line in zip(
-        report["seeds"], certificate.status, certificate.lines(), strict=True
-    ):
+    for seed, status in zip(report["seeds"], certificate.status, strict=True):
         seed["certificate"] = status
-        report["warnings"].append(line)
+    report["warnings"] += certificate.lines()
     report["files"] = {**report["files"], "certificate": "certificate.png"}
     return {"certificate": drogo.plot.certificate(certificate, title=f"{world.name}: rollouts")}
+
+
+def _verdict(seeds: list[dict[str, Any]], tolerance: float, column: np.ndarray | None) -> str:
+    """Returns one sentence that says whether the map is good, and why."""
+    import numpy as np
+
+    from drogo.learn.judge import allowed
+
+    def count(name: str, *values: str) -> int:
+        return sum(seed.get(name) in values for seed in seeds)
+
+    def largest(name: str) -> float:
+        each = [seed[name] for seed in seeds if name in seed]
+        return float("inf") if None in each else max(each, default=0.0)
+
+    total = f"of {len(seeds)} seeds"
+    if diverged := count("status", "diverged"):
+        return f"Not good: {diverged} {total} diverged."
+    if late := count("status", "max_updates"):
+        name, key = ("error", "error") if "error" in seeds[0] else ("residual", "worst")
+        largest_of = f"the largest {name} is {largest(key):.2g}"
+        return f"Not good: {late} {total} did not converge in time; {largest_of}."
+    if refuted := count("certificate", "refuted"):
+        return f"Not good: rollouts refute the values of {refuted} {total}."
+    difference = largest("difference_column")
+    if column is not None and difference > allowed(tolerance, np.ptp(column[np.isfinite(column)])):
+        return (
+            f"Not good: the values differ by {difference:.2g} from the exact column. The data may "
+            "not show every transition; collect more."
+        )
+    if count("certificate", "certified") == len(seeds):
+        return f"Good: rollouts confirm the values of {total[3:]}."
+    if count("status", "converged") == len(seeds):
+        error = f"no value is further than {largest('error'):.2g} from the solution of the data"
+        return f"Good: all seeds converged; {error}."
+    return (
+        "Not known to be good: no equation is seen to be violated, but the values were not "
+        "confirmed; --certify 20 checks them by rollouts."
+    )
 
 
 COLUMNS = {
@@ -381,25 +391,28 @@ COLUMNS = {
 
 
 def _table(report: dict[str, Any]) -> dict[str, Any]:
-    seeds = report["seeds"]
-    caption = "no exact vector is known; "
-    if "cosine_column" in seeds[0]:
-        caption = "cosine with each exact vector; difference: largest difference to the log of the "
-        caption += "exact column; "
-    if "error" in seeds[0]:
-        caption += "error: largest difference to the exact solution of the data; "
-    caption += "worst: largest residual of any state's equation, or of groups of held-out "
-    caption += "transitions where states do not repeat"
     rows = []
-    for seed in seeds:
+    for seed in report["seeds"]:
         row = {"seed": str(seed["seed"])}
         for title, name in COLUMNS.items():
             if name in seed:
-                row[title] = "-" if seed[name] is None else f"{seed[name]:.5f}"
+                form = ".5f" if name.startswith("cosine") else ".2g"
+                row[title] = "-" if seed[name] is None else f"{seed[name]:{form}}"
         row["status"] = seed["status"]
         if "certificate" in seed:
             row["by rollouts"] = seed["certificate"]
         rows.append(row)
+    cosines = [title for title, name in COLUMNS.items() if title in rows[0] and "cosine" in name]
+    definitions = {
+        ", ".join(cosines): "cosine with each exact vector; 1 is best",
+        "difference": "largest difference to the log of the exact column",
+        "error": "largest difference to the exact solution of the data",
+        "worst": "largest residual of the equation of a state, or of groups of held-out "
+        "transitions where states do not repeat",
+    }
+    lines = [f"{title}: {text}" for title, text in definitions.items()
+             if title and title.partition(",")[0] in rows[0]]  # fmt: skip
+    lines += [] if cosines else ["No exact vector is known."]
     title = f"{report['env']}: {report['method']}, {report['network']}, "
     title += f"{report['updates']} updates"
-    return table(title, caption, rows, left=("status", "by rollouts"))
+    return table(title, "\n".join(lines), rows, left=("status", "by rollouts"))

@@ -15,6 +15,7 @@ import signal
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Iterator
 from importlib import metadata
 from typing import Annotated, Any, NoReturn, Union
@@ -63,7 +64,8 @@ def main(arguments: list[str] | None = None) -> None:
     if not {"", os.getcwd()} & set(sys.path):
         sys.path.append(os.getcwd())  # where the module of `module:Id-v0` usually is
     try:
-        with _signals():
+        with _signals(), warnings.catch_warnings():
+            warnings.showwarning = lambda message, *_: print(f"drogo: {message}", file=sys.stderr)
             try:
                 _parse(arguments).run()
             finally:

@@ -1,4 +1,4 @@
-"""Output of the verbs: result directories, tables and progress for people, JSON for machines.
+"""Options and output that the verbs share: result directories, tables, progress, and JSON.
 
 rich is imported when something is printed, so that `--help` does not wait for it.
 """
@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
 
 import drogo
 from drogo.requests import ResultDirectory
@@ -28,6 +30,53 @@ NEW, OLD = "Written", "Already there (--overwrite makes it again)"
 NOT_REQUESTED = ("env", "observation", "key", "layout", "tile", "log", "out", "fits", "resume",
                  "overwrite", "json")  # fmt: skip
 """Options that do not decide a result, or that decide it through the world that they choose."""
+
+
+def whole(text: str) -> int:
+    """Returns a whole number, which may be written like 2e5."""
+    try:
+        return int(text)
+    except ValueError:
+        value = float(text)
+        if not value.is_integer():
+            raise ValueError(f"{text} is not a whole number") from None
+        return int(value)
+
+
+Whole = Annotated[
+    int,
+    tyro.constructors.PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="INT",
+        instance_from_str=lambda texts: whole(texts[0]),
+        is_instance=lambda value: isinstance(value, int),
+        str_from_instance=lambda value: [str(value)],
+    ),
+]
+Env = Annotated[
+    str,
+    tyro.conf.Positional,
+    tyro.conf.arg(
+        metavar="ENV", help="A shipped world, a map file, a Gymnasium id, or module:Id-v0."
+    ),
+]
+Flag = Annotated[bool, tyro.conf.arg(help_behavior_hint="")]
+Reward = Annotated[
+    float | None,
+    tyro.conf.arg(
+        help="Reward of every step in place of a Gymnasium environment's, for example -1. Terminal "
+        "states then have the value 0.",
+        help_behavior_hint="(default: that of the environment)",
+    ),
+]
+Json = Annotated[bool, tyro.conf.arg(help="Print JSON instead of a table.", help_behavior_hint="")]
+Overwrite = Annotated[
+    bool,
+    tyro.conf.arg(
+        help="Compute the result again even if it is there, or was interrupted.",
+        help_behavior_hint="",
+    ),
+]
 
 
 def result_directory(options: Any, world: World, label: str, **decided: Any) -> ResultDirectory:
@@ -51,6 +100,34 @@ def obtain_report(
     """Returns the report of a result, which is made unless it exists, and a note on which it is."""
     report = None if options.overwrite else result.report()
     return (make(), NEW) if report is None else (report, OLD)
+
+
+def print_result(
+    options: Any,
+    console: Console,
+    result: ResultDirectory,
+    make: Callable[[], dict[str, Any]],
+    *,
+    status: str = "",
+) -> None:
+    """Prints the report of a result, which is made unless it exists, as a table or as JSON.
+
+    The table of a report is for people; the rest is for machines. `status` is shown meanwhile.
+    """
+    with console.status(status) if status else nullcontext():
+        report, note = obtain_report(options, result, make)
+    files = {kind: result.path / name for kind, name in report["files"].items()}
+    if options.json:
+        kept = {name: value for name, value in report.items() if name != "table"}
+        kept["files"] = {kind: str(path) for kind, path in files.items()}
+        print(json.dumps(kept, indent=2, allow_nan=False))
+        return
+    print_table(console, report["table"], report.get("verdict", ""))
+    first, *others = files.values()
+    names = f" with {', '.join(path.name for path in others)}" if others else ""
+    console.print(f"{note}: {first}{names}", soft_wrap=True)
+    for warning in report["warnings"]:
+        print(f"drogo: {warning}", file=sys.stderr)
 
 
 def terminal(*, quiet: bool = False) -> Console:
@@ -102,18 +179,17 @@ def table(
     return {"title": title, "caption": caption, "columns": columns, "rows": cells}
 
 
-def print_table(console: Console, content: Mapping[str, Any]) -> None:
-    """Prints a table that `table` made; columns without names have no header.
+def print_table(console: Console, content: Mapping[str, Any], verdict: str = "") -> None:
+    """Prints a table that `table` returned, and below it a verdict and its caption.
 
-    Where it is wider than the terminal, each cell has its own line, since half a number is useless.
+    Columns without names have no header. Where the table is wider than the terminal, each cell has
+    its own line, since half a number is useless.
     """
     from rich import box
     from rich.table import Table
 
     columns = content["columns"]
     shown = Table(
-        title=content["title"],
-        caption=content["caption"],
         show_header=any(map(str.strip, columns)),
         box=box.SIMPLE_HEAD,
         show_edge=False,
@@ -123,21 +199,19 @@ def print_table(console: Console, content: Mapping[str, Any]) -> None:
         shown.add_column(name, justify=side, no_wrap=side == "left")
     for row in content["rows"]:
         shown.add_row(*map(_text, row))
+    console.print(content["title"], style="bold")
     unlimited = console.options.update(max_width=UNLIMITED)
     if console.measure(shown, options=unlimited).minimum <= console.width:
         console.print(shown)
-        return
-    lines = [content["title"]]
-    for row in content["rows"]:
-        if shown.show_header:
-            lines += [
-                "",
-                *(f"{name}: {_text(cell)}" for name, cell in zip(columns, row, strict=True)),
-            ]
-        else:
-            lines.append(": ".join(str(_text(cell)) for cell in row))
-    for line in (*lines, "", content["caption"]):
-        console.print(line, soft_wrap=True)
+    else:
+        for row in content["rows"]:
+            pairs = zip(columns, map(_text, row), strict=True)
+            cells = [": ".join(filter(str.strip, (name, str(cell)))) for name, cell in pairs]
+            lines = ["", *cells] if shown.show_header else [": ".join(cells)]
+            console.print("\n".join(lines), soft_wrap=True)
+    console.print()
+    for text in filter(None, (verdict, content["caption"])):
+        console.print(text)
 
 
 def _text(cell: str) -> Text:
@@ -145,30 +219,3 @@ def _text(cell: str) -> Text:
 
     is_bold = cell.startswith(BOLD) and cell.endswith(BOLD)
     return Text(cell.removeprefix(BOLD).removesuffix(BOLD), style="bold" if is_bold else "")
-
-
-def print_report(
-    console: Console, report: Mapping[str, Any], directory: Path, note: str, *, as_json: bool
-) -> None:
-    """Prints the report of a result.
-
-    Args:
-        console: The console, which is not used for JSON.
-        report: The report as it is kept in the result's directory. Its table and its warnings are
-            for people; the rest is for machines.
-        directory: The result's directory.
-        note: Whether the result is new.
-        as_json: Print JSON instead of a table.
-    """
-    files = {kind: directory / name for kind, name in report["files"].items()}
-    if as_json:
-        kept = {name: value for name, value in report.items() if name != "table"}
-        kept["files"] = {kind: str(path) for kind, path in files.items()}
-        print(json.dumps(kept, indent=2, allow_nan=False))
-        return
-    print_table(console, report["table"])
-    for warning in report["warnings"]:
-        console.print(warning, style="yellow")
-    first, *others = files.values()
-    names = f" with {', '.join(path.name for path in others)}" if others else ""
-    console.print(f"{note}: {first}{names}", soft_wrap=True)

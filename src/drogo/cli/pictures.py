@@ -5,13 +5,12 @@ The verbs import this file when they run, since it imports heavy packages at its
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from functools import partial
-from typing import Literal
 
 import numpy as np
 from jaxtyping import Float
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from drogo import plot
@@ -19,9 +18,9 @@ from drogo.data import Transitions
 from drogo.exact import LogVector, solve
 from drogo.exact.continuous import GridSolution
 from drogo.learn import Solution as Learned
-from drogo.plot.fields import draw_cloud, draw_image, side_by_side
-from drogo.plot.panels import of_fit
-from drogo.plot.scenes import exact_scenes, over_scenes
+from drogo.plot.fields import draw_cloud, side_by_side
+from drogo.plot.panels import WALL, Panel, draw_image, of_fit
+from drogo.plot.scenes import over_scenes
 from drogo.worlds.control import HIGH, LOW, is_goal, mountain_car_truth, walled_room_truth
 from drogo.worlds.minigrid.scenes import scenes
 from drogo.worlds.resolve import Environment, GridMap, MiniGrid, World
@@ -32,19 +31,11 @@ MOUNTAIN_CAR = "MountainCar-v0"
 PIXELS_OF_A_PLANE = 120
 
 
-def truth(
-    world: World, data: Transitions | Learned, lam: float
-) -> dict[str, Float[np.ndarray, " distinct"]]:
-    """Returns the exact vectors over the observations of the data, where the world has them.
-
-    Args:
-        world: The world that the data come from.
-        data: Transitions, or a fit to transitions.
-        lam: Temperature.
-    """
+def truth(world: World, data: Transitions, lam: float) -> dict[str, Float[np.ndarray, " distinct"]]:
+    """Returns the exact vectors over the observations of the data, where the world has them."""
     plane = _plane(world, lam)
     if plane is not None:
-        vector = plane.truth(data.observations.astype(np.float64))
+        vector = plane(data.observations.astype(np.float64))
         vector[data.terminal_states] = 0.0
         return {"column": vector}
     mdp = world.known_mdp
@@ -73,35 +64,31 @@ def exact(world: World, solution: LogVector) -> Figure:
     if isinstance(world, GridMap):
         return plot.heatmap(world.grid, solution.log_e, title=title, label=label)
     if isinstance(world, MiniGrid):
-        return exact_scenes(scenes(world.env), solution.log_e, title=title, label=label)
+        return over_scenes(scenes(world.env), [Panel(solution.log_e, label=label)], title=title)
     return plot.profile(solution.log_e, title=title, label=label)
 
 
 def learned(world: World, result: Learned, truths: Mapping[str, np.ndarray], how: str) -> Figure:
-    """Returns the picture of a fit, beside the exact vector where it is known.
-
-    Args:
-        world: The world of the fit.
-        result: The fit.
-        truths: The result of `truth` for its transitions.
-        how: A description of the training, for the title.
-    """
-    title = f"{_title(world)}: {how}"
+    """Returns the picture of a fit, beside the exact vector that `truth` returned. The title says
+    how it was trained."""
+    title, column = f"{_title(world)}: {how}", truths.get("column")
     if isinstance(world, GridMap):
         v = result.v
         if not result.method.anchored:  # these have unit norm; a column is 0 at the goal
             v = v - v[:, world.grid.terminal][:, :1]
         title = f"{_title(world)} from {world.view}: {how}"
-        return plot.learned(world.grid, truths.get("column"), v, result.history, title=title)
-    shown = of_fit(truths.get("column"), result.v.mean(axis=0), result.history)
+        return plot.learned(world.grid, column, v, result.history, title=title)
     if isinstance(world, MiniGrid):
-        seen = "pixels" if world.view == "rgb" else "symbols"
-        title = f"{_title(world)}, from {seen}\n{how}"
-        return over_scenes(scenes(world.env), shown, title=title)
+        view = "pixels" if world.view == "rgb" else "symbols"
+        shown = of_fit(column, result.v.mean(axis=0), result.history)
+        return over_scenes(scenes(world.env), *shown, title=f"{_title(world)}, from {view}\n{how}")
     plane = _plane(world, result.problem.lam)
     if plane is not None:
-        return _over_plane(plane, result, title)
-    return side_by_side(partial(draw_cloud, result.observations), shown, title=title)
+        is_car = isinstance(world, Environment) and world.spec.id == MOUNTAIN_CAR
+        return _over_plane(plane, result, title, is_car)
+    draw = partial(draw_cloud, observations=result.observations)
+    shown = of_fit(column, result.v.mean(axis=0), result.history)
+    return side_by_side(draw, shown, title=title)
 
 
 def _title(world: World) -> str:
@@ -110,39 +97,34 @@ def _title(world: World) -> str:
     return without_formulas(world.name)
 
 
-@dataclass(frozen=True)
-class Plane:
-    """A continuous world of two dimensions whose exact vector is known."""
-
-    truth: GridSolution
-    low: tuple[float, float]
-    high: tuple[float, float]
-    names: tuple[str, str]
-    aspect: Literal["auto", "equal"]
-    is_goal: Callable[[np.ndarray], np.ndarray] = lambda rows: np.zeros(len(rows), dtype=bool)
-
-
-def _plane(world: World, lam: float) -> Plane | None:
-    """Returns the plane of MountainCar and of the walled rooms, and None for other worlds."""
+def _plane(world: World, lam: float) -> GridSolution | None:
+    """Returns the exact vector of MountainCar or of a walled room, and None for other worlds."""
     if not isinstance(world, Environment):
         return None
     if world.spec.id == MOUNTAIN_CAR:
-        truth = mountain_car_truth(lam, reward=world.sampling["reward"])
-        return Plane(truth, LOW, HIGH, ("position", "velocity"), "auto", is_goal)
+        return mountain_car_truth(lam, reward=world.sampling["reward"])
     if world.spec.id in ROOM_IDS and world.reward is None:
-        truth = walled_room_truth(ROOM_IDS[world.spec.id], lam)
-        return Plane(truth, (0.0, 0.0), (1.0, 1.0), ("x", "y"), "equal")
+        return walled_room_truth(ROOM_IDS[world.spec.id], lam)
     return None
 
 
-def _over_plane(plane: Plane, result: Learned, title: str) -> Figure:
+def _over_plane(truth: GridSolution, result: Learned, title: str, is_car: bool) -> Figure:
     """Draws the first coordinate across, the second up. Terminal states and walls stay empty."""
-    across, up = np.linspace(plane.low, plane.high, PIXELS_OF_A_PLANE).T
+    low, high = (LOW, HIGH) if is_car else ((0.0, 0.0), (1.0, 1.0))
+    across, up = np.linspace(low, high, PIXELS_OF_A_PLANE).T
     states = np.stack(np.meshgrid(across, up[::-1]), axis=2)
     rows = states.reshape(-1, 2)
-    vectors = (plane.truth(rows), result(rows.astype(np.float32)).mean(axis=0))
-    visible = np.isfinite(vectors[0]) & (vectors[0] < 0) & ~plane.is_goal(rows)
-    truth, mean = (np.where(visible, part, np.nan).reshape(states.shape[:2]) for part in vectors)
-    extent = (plane.low[0], plane.high[0], plane.low[1], plane.high[1])
-    draw = partial(draw_image, extent=extent, names=plane.names, aspect=plane.aspect)
-    return side_by_side(draw, of_fit(truth, mean, result.history), title=title)
+    exactly, mean = truth(rows), result(rows.astype(np.float32)).mean(axis=0)
+    visible = np.isfinite(exactly) & (exactly < 0) & ~(is_car & is_goal(rows))
+    exactly, mean = (
+        np.where(visible, part, np.nan).reshape(states.shape[:2]) for part in (exactly, mean)
+    )
+
+    def draw(axes: Axes, panel: Panel) -> None:
+        axes.set_facecolor(WALL)
+        extent = (low[0], high[0], low[1], high[1])
+        draw_image(axes, panel, extent=extent, aspect="auto" if is_car else "equal")
+        names = ("position", "velocity") if is_car else ("x", "y")
+        axes.set(xlabel=names[0], ylabel=names[1])
+
+    return side_by_side(draw, of_fit(exactly, mean, result.history), title=title)

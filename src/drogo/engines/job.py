@@ -1,4 +1,4 @@
-"""`Job`, a function and its settings, and `perform`, which runs it."""
+"""`Job`, a function and its settings; `Outcome`, its result; and `perform`, which runs it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Job:
 
     @cached_property
     def request(self) -> dict[str, Any]:
-        """Everything that decides the result."""
+        """All that decides the result."""
         settings = dict(self.settings)
         return {"function": self.function, "settings": settings, "version": self.version}
 
@@ -92,15 +92,9 @@ def name_error(error: BaseException) -> str:
 
 
 def perform(job: Job, scratch: Path, report: Report) -> tuple[Outcome, dict[str, Any]]:
-    """Runs a job in this process.
+    """Runs a job in this process, with a directory for its checkpoints.
 
-    Args:
-        job: The job.
-        scratch: A directory for checkpoints.
-        report: Called with the fraction that is done, at most every `SECONDS_BETWEEN_REPORTS`.
-
-    Returns:
-        The outcome in plain types, and its provenance: duration, machine, versions.
+    Returns the outcome in plain types, and its provenance: duration, machine, versions.
     """
     last = 0.0
 

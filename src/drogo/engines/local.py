@@ -1,6 +1,7 @@
 """The local engine: worker processes on this machine.
 
 Each worker runs one job at a time in one thread: small programs side by side use the cores better.
+It puts finished runs into the store itself, so that they are kept even if its parent is killed.
 """
 
 from __future__ import annotations
@@ -10,18 +11,21 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing import Pipe
-from multiprocessing.connection import wait
+from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from drogo.engines.job import Job, raise_failures
+from drogo.engines.job import Job, name_error, perform, raise_failures
 from drogo.engines.store import Store
 from drogo.errors import RunsFailed, check_whole
 
 STDERR = 2
+PROGRAM = "import sys; from drogo.engines.local import work; work(int(sys.argv[1]))"
 MOST_ATTEMPTS = 3
 """Starts of a job whose worker process dies, for example for lack of memory."""
 ONE_THREAD = {
@@ -124,7 +128,7 @@ class Worker:
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "drogo.engines.worker", str(theirs.fileno())],
+                [sys.executable, "-c", PROGRAM, str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=STDERR,
@@ -152,3 +156,40 @@ class Worker:
         self.process.kill()
         self.process.wait()
         self.connection.close()
+
+
+def work(descriptor: int) -> None:
+    """Runs the jobs that come over a connection in this process, until there are no more."""
+    threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
+    connection = Connection(descriptor)
+    connection.send(("ready", 0.0))
+    while True:
+        try:
+            job, path = connection.recv()
+        except EOFError:
+            return
+        try:
+            connection.send(_perform(job, Store(path), connection))
+        except BaseException as error:  # also SystemExit: the worker continues with the next job
+            connection.send(("failed", name_error(error)))
+
+
+def _perform(job: Job, store: Store, connection: Connection) -> tuple[str, float]:
+    """Returns "done" and the duration, or "busy" if another process is running the job."""
+    with store.claim(job) as is_ours:
+        if not is_ours:
+            time.sleep(0.5)  # so that this process takes another job first
+            return "busy", 0.0
+        if store.has(job):  # another process has finished it in the meantime
+            return "done", 0.0
+        scratch = store.scratch(job)
+        scratch.mkdir(parents=True, exist_ok=True)
+        outcome, how = perform(job, scratch, lambda done: connection.send(("progress", done)))
+        store.put(job, outcome, how)
+        return "done", how["duration"]
+
+
+def _end_with_parent(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    os._exit(1)

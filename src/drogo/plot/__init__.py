@@ -4,11 +4,9 @@ Colours are safe for colour-blind readers (viridis, Okabe-Ito). Figures are obje
 and are made without pyplot, so that no global state is touched.
 """
 
-from drogo.plot.certificate import certificate
-from drogo.plot.fields import learned
+from drogo.plot.fields import certificate, learned
 from drogo.plot.goal_page import goal_page
-from drogo.plot.goals import distances, goal_maps
-from drogo.plot.maps import heatmap, profile
+from drogo.plot.maps import distances, goal_maps, heatmap, profile
 from drogo.plot.panels import as_png, curves
 
 __all__ = [

@@ -1,10 +1,9 @@
-"""A fit as a figure: over the map of a grid world, over a plane, or over its observations."""
+"""A fit as a figure: over the map of a grid world, or over its observations; and certificates."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float, Shaped
@@ -12,22 +11,38 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from drogo.plot import panels
-from drogo.plot.maps import MINUS_INFINITY, heatmap
+from drogo.plot.maps import heatmap
+from drogo.plot.panels import (
+    LINE,
+    MINUS_INFINITY,
+    History,
+    Panel,
+    Panels,
+    colour_bar,
+    finite_range,
+    of_fit,
+    scaled,
+)
 
 if TYPE_CHECKING:
+    from drogo.learn.certify import Certificate
     from drogo.worlds.grid import GridWorld
 
 MOST_POINTS = 10_000
 MOST_POINTS_FOR_DIRECTIONS = 1000
 WIDE = (11.0, 4.6)
+VERDICTS = (
+    ("within the tolerance", "#009e73", "o"),
+    ("undecided", "#999999", "s"),
+    ("off by more", "#d55e00", "X"),
+)
 
 
 def learned(
     world: GridWorld,
     truth: Float[np.ndarray, " states"] | None,
     v: Float[np.ndarray, "seeds states"],
-    history: Mapping[str, np.ndarray],
+    history: History,
     *,
     title: str,
 ) -> Figure:
@@ -41,100 +56,60 @@ def learned(
         history: The history of the fit.
         title: The title of the figure.
     """
+
+    def draw(axes: Axes, panel: Panel) -> None:
+        heatmap(world, axes=axes, numbers=False, **panel._asdict())
+
     height, width = (max(min(0.3 * cells, 6.0), 2.6) for cells in world.shape)
     size = (2 * width + 3.4, 2 * height + 2.6)
-    draw = partial(heatmap, world, numbers=False)
-    shown = panels.of_fit(truth, v.mean(axis=0), history)
-    return side_by_side(draw, shown, title=title, size=size)
+    return side_by_side(draw, of_fit(truth, v.mean(axis=0), history), title=title, size=size)
 
 
 def side_by_side(
-    draw: Callable[..., object],
-    shown: panels.Panels,
+    draw: Callable[[Axes, Panel], object],
+    shown: Panels,
     *,
     title: str,
     size: tuple[float, float] = (11.0, 9.0),
 ) -> Figure:
-    """Draws vectors beside each other, with a function that draws one into a panel.
-
-    Args:
-        draw: Called with a vector and with `axes`, `title`, `label`, `colours` and `limits`.
-        shown: One vector, or two and their difference, and the panel after them.
-        title: The title of the figure.
-        size: Width and height in inches, if there are two vectors.
-    """
-    rows, below = shown
-    alone = len(rows) == 1
+    """Draws one vector, or two and their difference, and the panel after them. `size` is that of
+    the figure of two vectors, in inches."""
+    panels, below = shown
+    alone = len(panels) == 1
     layout = ConstrainedLayoutEngine(w_pad=0.12, h_pad=None if alone else 0.12)
     figure = Figure(figsize=WIDE if alone else size, layout=layout)
     *first, last = figure.subplots(1 if alone else 2, 2).ravel()
-    for axes, row in zip(first, panels.options(rows, np.asarray), strict=True):
-        draw(row.pop("values"), axes=axes, **row)
+    for axes, panel in zip(first, scaled(panels), strict=True):
+        draw(axes, panel)
     below(last)
     figure.suptitle(title)
     return figure
 
 
-def draw_image(
-    values: Float[np.ndarray, "h w"],
-    *,
-    axes: Axes,
-    title: str,
-    extent: tuple[float, float, float, float],
-    names: tuple[str, str],
-    aspect: Literal["auto", "equal"] = "auto",
-    limits: tuple[float, float],
-    colours: str,
-    label: str,
-) -> None:
-    """Draws a vector over a plane, whose `extent` and `aspect` are those of matplotlib."""
-    axes.set_facecolor(panels.WALL)
-    shown = axes.imshow(values, extent=extent, aspect=aspect, cmap=colours, clim=limits,
-                        interpolation="nearest")  # fmt: skip
-    panels.colour_bar(axes, shown, label)
-    axes.set(xlabel=names[0], ylabel=names[1], title=title)
-
-
 def draw_cloud(
-    observations: Shaped[np.ndarray, "n ..."],
-    values: Float[np.ndarray, " n"],
-    *,
     axes: Axes,
-    title: str,
-    limits: tuple[float, float],
-    colours: str,
-    label: str,
+    panel: Panel,
+    observations: Shaped[np.ndarray, "n ..."],
     names: tuple[str, str] | None = None,
 ) -> None:
-    """Draws values at their observations, projected on two principal components. Values that are
-    not finite are grey.
-
-    Args:
-        observations: The observations, or the coordinates that `plane_of` returned.
-        values: A value for each.
-        axes: The panel.
-        title: The title of the panel.
-        limits: The range of the colour scale.
-        colours: The colour map.
-        label: The name of the values.
-        names: The names of the coordinates, if coordinates are given.
-    """
-    low, high = limits
+    """Draws values at their observations, projected on two principal components, or at coordinates
+    from `plane_of`, whose names are given. Values that are not finite are grey."""
+    low, high = panel.limits or finite_range(panel.values)
     some = np.random.default_rng(0).permutation(len(observations))[:MOST_POINTS]
-    axes.set_title(title)
+    values = panel.values[some]
+    axes.set_title(panel.title)
     if observations[0].size == 1 or (names is not None and not names[1]):
         observations = observations.reshape(len(observations), -1)[:, :1]
-        axes.plot(observations[some].ravel(), values[some], "o", color=panels.LINE, markersize=4)
+        axes.plot(observations[some].ravel(), values, "o", color=LINE, markersize=4)
         margin = 0.05 * (high - low)
-        axes.set(xlabel="observation", ylabel=label, ylim=(low - margin, high + margin))
+        axes.set(xlabel="observation", ylabel=panel.label, ylim=(low - margin, high + margin))
         axes.grid(alpha=0.3)
         return
     rows, names = plane_of(observations[some]) if names is None else (observations[some], names)
-    infinite = ~np.isfinite(values[some])
-    axes.scatter(*rows[infinite].T, c=MINUS_INFINITY, s=6, linewidths=0)
-    shown = axes.scatter(*rows.T, c=values[some], cmap=colours, vmin=low, vmax=high, s=6,
+    axes.scatter(*rows[~np.isfinite(values)].T, c=MINUS_INFINITY, s=6, linewidths=0)
+    shown = axes.scatter(*rows.T, c=values, cmap=panel.colours, vmin=low, vmax=high, s=6,
                          linewidths=0)  # fmt: skip
-    panels.colour_bar(axes, shown, label)
+    colour_bar(axes, shown, panel.label)
     axes.set(xlabel=names[0], ylabel=names[1])
 
 
@@ -155,3 +130,35 @@ def plane_of(
     directions[: len(components)] = components  # a single observation has one direction
     name = "principal component of the observations"
     return rows @ directions.T, (f"1st {name}", f"2nd {name}")
+
+
+def certificate(result: Certificate, *, title: str = "") -> Figure:
+    """Draws where the values of all seeds hold, and each value beside its interval.
+
+    Args:
+        result: The certificate.
+        title: The title of the figure.
+    """
+    places, names = plane_of(result.observations)
+    figure = Figure(figsize=WIDE, layout=ConstrainedLayoutEngine(w_pad=0.12))
+    left, right = figure.subplots(1, 2)
+    verdict = np.where(result.refuted, 2, np.where(result.held, 0, 1))
+    worst = verdict.max(axis=0)
+    for k, (label, colour, mark) in enumerate(VERDICTS):
+        at, those = worst == k, verdict == k
+        left.scatter(*places[at].T, c=colour, marker=mark, s=45, label=f"{label} ({at.sum()})")
+        claimed, estimate = result.claimed[those], result.estimate[those]
+        interval = np.stack([estimate - result.low[those], result.high[those] - estimate])
+        right.errorbar(
+            claimed, np.where(np.isfinite(estimate), estimate, np.nan),
+            np.where(np.isfinite(interval), np.maximum(interval, 0.0), 0.0),
+            fmt=mark, color=colour, markersize=5, elinewidth=1,
+        )  # fmt: skip
+    low, high = float(result.claimed.min()), float(result.claimed.max())
+    right.plot([low, high], [low, high], color="black", linewidth=1, zorder=0)
+    left.set(title=f"worst of {len(result.seeds)} seed(s)", xlabel=names[0], ylabel=names[1])
+    left.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=3)
+    right.set(xlabel="learned value", ylabel="value by rollouts", title="every seed")
+    right.grid(alpha=0.3)
+    figure.suptitle(title)
+    return figure

@@ -13,8 +13,7 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.colors import to_hex
 
-from drogo.plot.maps import LOW_REWARD, MINUS_INFINITY
-from drogo.plot.panels import COLOURS, WALL
+from drogo.plot.panels import COLOURS, LOW_REWARD, MINUS_INFINITY, WALL
 
 if TYPE_CHECKING:
     from drogo.worlds.grid import GridWorld

@@ -3,27 +3,37 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
-from matplotlib.colors import ListedColormap, Normalize
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
-from matplotlib.ticker import MaxNLocator
 
-from drogo.plot.panels import COLOURS, LINE, WALL, colour_bar, figure_of, finite_range
+from drogo.errors import ArgumentError
+from drogo.plot.panels import (
+    COLOURS,
+    LINE,
+    LOW_REWARD,
+    MINUS_INFINITY,
+    Panel,
+    draw_cells,
+    draw_image,
+    figure_of,
+    finite_range,
+    write_letter,
+)
 
 if TYPE_CHECKING:
     from drogo.worlds.grid import GridWorld
 
-MINUS_INFINITY = "#d9d9d9"
-LOW_REWARD = "#d55e00"
 LARGEST_WITH_NUMBERS = 22
 """The largest height or width, in cells, of a map whose cells show their values."""
 CELL_INCHES = 0.46
+PANEL_INCHES = 4.4
 
 
 def heatmap(
@@ -55,22 +65,18 @@ def heatmap(
         size = max(4.2, 1.05 * width * inches + 2.0), max(2.6, height * inches + 1.1)
         layout = ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.1)
         axes = Figure(figsize=size, layout=layout).add_subplot()
-    scale = Normalize(*(limits or finite_range(values)))
-    axes.imshow(world.walls, cmap=ListedColormap([MINUS_INFINITY, WALL]), interpolation="nearest")
+    limits = limits or finite_range(values)
     image = world.as_image(np.where(np.isfinite(values), values, np.nan))
-    shown = axes.imshow(image, cmap=colours, norm=scale, interpolation="nearest")
-    colour_bar(axes, shown, label)
+    shown = draw_cells(axes, Panel(image, title, label, colours, limits), world.walls)
     if world.low_reward.any():
-        frame_low_reward(axes, world)
+        _frame_low_reward(axes, world)
     numbers = numbers and max(height, width) <= LARGEST_WITH_NUMBERS
     if numbers:
-        _write_values(axes, world, values, scale)
+        _write_values(axes, world, values, shown.norm)
     letter(axes, world, above=0.18 if numbers else 0.0)
     legend = ["G: goal", "S: start"] if world.has_start else ["G: goal"]
     legend += ["orange: low reward"] if world.low_reward.any() else []
-    axes.set(xlabel=f"column\n({', '.join(legend)})", ylabel="row", title=title)
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_xlabel(f"column\n({', '.join(legend)})")
     return figure_of(axes)
 
 
@@ -93,7 +99,63 @@ def profile(
     return figure
 
 
-def frame_low_reward(axes: Axes, world: GridWorld) -> None:
+def goal_maps(
+    world: GridWorld,
+    maps: Mapping[str, Float[np.ndarray, " states"]],
+    *,
+    title: str = "",
+    columns: int = 3,
+) -> Figure:
+    """Draws maps beside each other, such as those to several goals. A star marks the best state of
+    each, which is its goal.
+
+    Args:
+        world: The grid world.
+        maps: The vectors, by the titles of their panels.
+        title: The title of the figure.
+        columns: The number of panels in a row.
+    """
+    if not maps:
+        raise ArgumentError("there are no maps to draw.", argument="maps")
+    columns = min(columns, len(maps))
+    rows = math.ceil(len(maps) / columns)
+    height = PANEL_INCHES * world.shape[0] / world.shape[1]
+    size = (1.2 * PANEL_INCHES * columns, (0.85 * height + 0.9) * rows + 0.2)
+    figure = Figure(figsize=size, layout="constrained")
+    panels = figure.subplots(rows, columns, squeeze=False).ravel()
+    for axes, (name, values) in zip(panels, maps.items(), strict=False):
+        heatmap(world, values, title=name, label="v(s, g)", axes=axes, numbers=False)
+        row, column = world.cells[np.argmax(values)]
+        axes.plot(column, row, "*", color="white", markeredgecolor="black", markersize=15, zorder=5)
+    for axes in panels[len(maps) :]:
+        axes.set_axis_off()
+    figure.suptitle(title)
+    return figure
+
+
+def distances(log_columns: Float[np.ndarray, "goals states"], *, title: str = "") -> Figure:
+    """Draws the distances between all states: `-v(s, g)`, which is not symmetric.
+
+    Args:
+        log_columns: `v(s, g)`, a row for each goal. Where it is not finite, the cell is grey.
+        title: The title of the figure.
+    """
+    figure = Figure(figsize=(6.4, 5.4), layout="constrained")
+    axes = figure.add_subplot(facecolor=MINUS_INFINITY)
+    draw_image(axes, Panel(-log_columns.T, title, "distance -v(s, g)", f"{COLOURS}_r"))
+    axes.set(xlabel="goal g", ylabel="state s (grey: g is not reached)")
+    return figure
+
+
+def letter(axes: Axes, world: GridWorld, above: float = 0.0) -> None:
+    """Writes G into the goals and S into the starts of a map."""
+    starts = world.has_start & (world.start > 0)
+    for text, states in (("G", world.terminal), ("S", starts)):
+        for row, column in world.cells[states]:
+            write_letter(axes, (column, row - above), text)
+
+
+def _frame_low_reward(axes: Axes, world: GridWorld) -> None:
     """Draws a line around each area of low reward, orange on white to stand out from any colour."""
     low = np.zeros(world.shape, dtype=bool)
     low[tuple(world.cells[world.low_reward].T)] = True
@@ -108,17 +170,7 @@ def frame_low_reward(axes: Axes, world: GridWorld) -> None:
         axes.add_collection(lines)
 
 
-def letter(axes: Axes, world: GridWorld, above: float = 0.0) -> None:
-    """Writes G into the goals and S into the starts of a map."""
-    starts = world.has_start & (world.start > 0)
-    box = {"boxstyle": "round,pad=0.12", "facecolor": "white", "linewidth": 0.6}
-    for text, states in (("G", world.terminal), ("S", starts)):
-        for row, column in world.cells[states]:
-            axes.text(column, row - above, text, ha="center", va="center", fontsize=8,
-                      fontweight="bold", bbox=box)  # fmt: skip
-
-
-def _write_values(axes: Axes, world: GridWorld, values: np.ndarray, scale: Normalize) -> None:
+def _write_values(axes: Axes, world: GridWorld, values: np.ndarray, scale: Any) -> None:
     """Writes the value of each cell, below its letter if it has one."""
     low, high = finite_range(values)
     largest, digits = max(abs(low), abs(high)), 1 - math.floor(math.log10(high - low))

@@ -1,4 +1,4 @@
-"""Parts that several figures share."""
+"""Panels: a vector with its colours, drawn over an image or over cells; learning curves; files."""
 
 from __future__ import annotations
 
@@ -8,16 +8,34 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
+from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
 from matplotlib.ticker import MaxNLocator
 
-COLOURS = "viridis"
-DIVERGING = "RdBu"
-WALL = "#3a3a3a"
+COLOURS, DIVERGING = "viridis", "RdBu"
+WALL, LOW_REWARD, MINUS_INFINITY = "#3a3a3a", "#d55e00", "#d9d9d9"
 LINE = "#0072b2"
+
+
+class Panel(NamedTuple):
+    """A vector, and how it is drawn into a panel."""
+
+    values: np.ndarray
+    title: str = ""
+    label: str = "log e"
+    """The name of the values."""
+    colours: str = COLOURS
+    limits: tuple[float, float] | None = None
+    """The range of the colour scale, by default that of the values."""
+
+
+History = Mapping[str, np.ndarray]
+Panels = tuple[Sequence[Panel], Callable[[Axes], None]]
+"""The contents of a figure: vectors, and a function that draws the panel after them."""
 
 
 def as_png(figure: Figure, dpi: int = 130) -> bytes:
@@ -34,11 +52,6 @@ def figure_of(axes: Axes) -> Figure:
     return figure
 
 
-def colour_bar(axes: Axes, shown: ScalarMappable, label: str) -> None:
-    """Draws a colour bar that is as high as its panel."""
-    figure_of(axes).colorbar(shown, cax=axes.inset_axes((1.03, 0, 0.05, 1))).set_label(label)
-
-
 def finite_range(*arrays: np.ndarray) -> tuple[float, float]:
     """Returns the smallest and the largest finite value, a little apart if they are equal."""
     values = np.concatenate([array[np.isfinite(array)] for array in arrays])
@@ -46,64 +59,87 @@ def finite_range(*arrays: np.ndarray) -> tuple[float, float]:
     return (low, high) if low < high else (low - 0.5, low + 0.5) if low == high else (0.0, 1.0)
 
 
-class Row(NamedTuple):
-    """A vector that is drawn into one panel, or into a row of them."""
+def scaled(
+    panels: Sequence[Panel], view: Callable[[np.ndarray], np.ndarray] = np.asarray
+) -> list[Panel]:
+    """Returns panels with colour scales: symmetric ones for differences, one for all others.
 
-    title: str
-    values: np.ndarray
-    label: str = "log e"
-    colours: str = COLOURS
+    `view` returns those values of a vector that are shown.
+    """
+    shared = finite_range(*(view(panel.values) for panel in panels if panel.colours != DIVERGING))
+
+    def limits(panel: Panel) -> tuple[float, float]:
+        if panel.colours != DIVERGING:
+            return panel.limits or shared
+        most = float(max(1e-6, *np.abs(finite_range(view(panel.values)))))
+        return -most, most
+
+    return [panel._replace(limits=limits(panel)) for panel in panels]
 
 
-History = Mapping[str, np.ndarray]
-Panels = tuple[Sequence[Row], Callable[[Axes], None]]
-"""The contents of a figure: vectors, and a function that draws the panel after them."""
+def draw_image(axes: Axes, panel: Panel, *, has_bar: bool = True, **options: Any) -> AxesImage:
+    """Draws a panel whose values are an image, with the `options` of `imshow`. Where they are not
+    finite, the panel keeps its colour."""
+    image = axes.imshow(
+        panel.values, cmap=panel.colours, clim=panel.limits, interpolation="nearest", **options
+    )
+    if has_bar:
+        colour_bar(axes, image, panel.label)
+    axes.set_title(panel.title)
+    return image
+
+
+def draw_cells(
+    axes: Axes, panel: Panel, ground: Shaped[np.ndarray, "h w"], *, has_bar: bool = True
+) -> AxesImage:
+    """Draws a panel over cells, which are 0, or 1 for a wall, or 2 for lava."""
+    palette = ListedColormap([MINUS_INFINITY, WALL, LOW_REWARD])
+    axes.imshow(ground, cmap=palette, vmin=0, vmax=2, interpolation="nearest")
+    image = draw_image(axes, panel, has_bar=has_bar)
+    axes.set(xlabel="column", ylabel="row")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(MaxNLocator(integer=True))
+    return image
+
+
+def colour_bar(axes: Axes, shown: ScalarMappable, label: str) -> None:
+    """Draws a colour bar that is as high as its panel."""
+    figure_of(axes).colorbar(shown, cax=axes.inset_axes((1.03, 0, 0.05, 1))).set_label(label)
+
+
+def write_letter(
+    axes: Axes, at: tuple[Any, Any], letter: str, *, size: float = 8.0, dark: bool = False
+) -> None:
+    """Writes a letter in a box around a point, black on white or, if `dark`, white on black."""
+    face, ink = ("#222222", "white") if dark else ("white", "black")
+    box = {"boxstyle": "round,pad=0.12", "facecolor": face, "edgecolor": ink, "linewidth": 0.6}
+    axes.text(*at, letter, ha="center", va="center", fontsize=size, fontweight="bold", color=ink,
+              bbox=box)  # fmt: skip
 
 
 def of_fit(truth: np.ndarray | None, mean: np.ndarray, history: History) -> Panels:
-    """Returns the contents of the figure of a fit.
+    """Returns the contents of the figure of a fit, from the exact vector and the mean of the seeds.
 
-    Args:
-        truth: The exact vector, or None if there is none: then only the mean is drawn, beside the
-            largest violations of an equation.
-        mean: The mean of the learned vectors over the seeds.
-        history: The history of the fit.
+    Without an exact vector, only the mean is drawn, beside the largest violations of an equation.
     """
     seeds = history["worst"].shape[1]
-    learned = Row(f"learned, mean of {seeds} seeds" if seeds > 1 else "learned", mean)
+    learned = Panel(mean, f"learned, mean of {seeds} seeds" if seeds > 1 else "learned")
     if truth is None:
         return [learned], partial(violations, history=history)
     with np.errstate(invalid="ignore"):
-        error = Row("learned - exact", mean - truth, "difference of logs", DIVERGING)
-    return [Row("exact column", truth), learned, error], partial(curves, history=history)
+        error = Panel(mean - truth, "learned - exact", "difference of logs", DIVERGING)
+    return [Panel(truth, "exact column"), learned, error], partial(curves, history=history)
 
 
-def options(rows: Sequence[Row], view: Callable[[np.ndarray], np.ndarray]) -> list[dict[str, Any]]:
-    """Returns the drawing options of vectors: differences around 0, all others in shared colours.
-
-    Args:
-        rows: The vectors.
-        view: Returns those values of a vector that are shown.
-    """
-    shared = finite_range(*(view(row.values) for row in rows if row.colours != DIVERGING))
-    styled = []
-    for row in rows:
-        most = float(max(1e-6, *np.abs(finite_range(view(row.values)))))
-        limits = (-most, most) if row.colours == DIVERGING else shared
-        styled.append({**row._asdict(), "limits": limits})
-    return styled
-
-
-def curves(axes: Axes, history: History, name: str = "column") -> None:
+def curves(axes: Axes, history: History) -> None:
     """Plots the distance from a perfect cosine for all seeds: a mean would hide one that failed.
 
     Args:
         axes: The panel.
-        history: The history of a fit that was compared with a truth.
-        name: The name of the truth.
+        history: The history of a fit that was compared with the exact column.
     """
-    distance = np.maximum(1 - history[f"cosine_{name}"], 1e-8)
-    _learning_curves(axes, history["update"], distance, f"1 - cosine with the exact {name}")
+    distance = np.maximum(1 - history["cosine_column"], 1e-8)
+    _learning_curves(axes, history["update"], distance, "1 - cosine with the exact column")
 
 
 def violations(axes: Axes, history: History) -> None:

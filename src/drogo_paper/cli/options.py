@@ -11,8 +11,7 @@ import tyro
 
 import drogo
 from drogo.cli.output import (
-    obtain_report,
-    print_report,
+    print_result,
     progress_bar,
     result_directory,
     table,
@@ -85,9 +84,7 @@ class Options:
         check_world(world)
         label = f"{world.name}-{self.method}-{self.seeds}seeds"
         result = result_directory(self, world, label)
-        make = partial(self._discover, world, result, console)
-        report, note = obtain_report(self, result, make)
-        print_report(console, report, result.path, note, as_json=self.json)
+        print_result(self, console, result, partial(self._discover, world, result, console))
 
     def _discover(self, world: Any, result: ResultDirectory, console: Console) -> dict[str, Any]:
         import numpy as np

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 
 import drogo
-from drogo.cli.learn import FILES as FILES_OF_FIT, Learn, collected, obtain
+from drogo.cli.learn import FILES as FILES_OF_FIT, Learn, collected, prepare
 from drogo.cli.output import (
     BOLD,
     number,
     obtain_report,
-    print_report,
+    print_result,
     progress_bar,
     result_directory,
     table,
@@ -112,9 +112,7 @@ class Shape:
             digest = {"name": source, "sha256": hashlib.sha256(content).hexdigest()}
         label = f"{world.name}-{source}-lam{self.lam:g}-{self.seeds}seeds"
         result = result_directory(self, world, label, potential=digest)
-        compare = partial(self.compare, world, result, console)
-        report, note = obtain_report(self, result, compare)
-        print_report(console, report, result.path, note, as_json=self.json)
+        print_result(self, console, result, partial(self.compare, world, result, console))
 
     def compare(self, named: GridMap, result: ResultDirectory, console: Console) -> dict[str, Any]:
         """Trains the agents of all methods, and returns the report."""
@@ -181,7 +179,9 @@ class Shape:
                 resume=True,
             )
             seen = replace(named, view=kind)
-            path = obtain(options, seen, console)[0].path / FILES_OF_FIT["solution"]
+            result, train = prepare(options, seen, console)
+            obtain_report(options, result, train)
+            path = result.path / FILES_OF_FIT["solution"]
             fit = drogo.load(path)
             _check_fit(fit, str(path), named.grid)
             learned[f"DR {kind}"] = fit.v

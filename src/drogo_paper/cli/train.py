@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from drogo.cli.learn import Whole
-from drogo.cli.output import obtain_report, print_report, progress_bar, result_directory, terminal
+from drogo.cli.output import Whole, print_result, progress_bar, result_directory, terminal
 from drogo.errors import (
     ArgumentError,
     check_number,
@@ -94,9 +93,7 @@ class Train:
         _check_options(self, world)
         label = f"{world.name}-{self.agent}-lam{self.lam:g}-{self.seeds}seeds"
         result = result_directory(self, world, label, steps=steps, workers=0, view=world.view)
-        make = partial(self._train, world, steps, result, console)
-        report, note = obtain_report(self, result, make)
-        print_report(console, report, result.path, note, as_json=self.json)
+        print_result(self, console, result, partial(self._train, world, steps, result, console))
 
     def _train(
         self, world: World, steps: int, result: ResultDirectory, console: Console

@@ -18,8 +18,8 @@ from drogo.cli.pictures import without_formulas
 from drogo.engines.store import Record
 from drogo.plot.fields import draw_cloud
 from drogo.plot.maps import heatmap
-from drogo.plot.panels import COLOURS, finite_range
-from drogo.plot.scenes import exact_scenes
+from drogo.plot.panels import Panel, finite_range
+from drogo.plot.scenes import over_scenes
 from drogo.worlds.minigrid.scenes import Scene, scenes
 from drogo.worlds.resolve import LONGEST, Environment, GridMap, MiniGrid, World
 from drogo_paper.agents.trained import IN_A_ROW
@@ -212,7 +212,9 @@ def _drawing(world: World, record: Record) -> Any:
     return partial(_cloud, record.arrays["places"], tuple(record.facts["names"]))
 
 
-def _over_scenes(shown: list[Scene], values: np.ndarray, **options: Any) -> Figure:
+def _over_scenes(
+    shown: list[Scene], values: np.ndarray, *, limits: tuple[float, float], title: str
+) -> Figure:
     """Draws a map over scenes. A cell is grey if it was not visited in any direction."""
     filled = values.copy()
     for scene in shown:
@@ -220,13 +222,12 @@ def _over_scenes(shown: list[Scene], values: np.ndarray, **options: Any) -> Figu
         seen = replace(scene, states=scene.states[is_seen], cell=scene.cell[is_seen])
         mean = seen.over_cells(values).ravel()
         filled[scene.states[~is_seen]] = mean[scene.cell[~is_seen]]
-    return exact_scenes(shown, filled, label="log e", **options)
+    return over_scenes(shown, [Panel(filled, limits=limits)], title=title)
 
 
 def _cloud(
     places: np.ndarray, names: tuple[str, str], values: np.ndarray, *, limits: Any, title: str
 ) -> Figure:
     figure = Figure(figsize=(5.6, 4.2), layout="constrained")
-    options = {"limits": limits, "colours": COLOURS, "label": "log e", "title": title}
-    draw_cloud(places, values, axes=figure.add_subplot(), names=names, **options)
+    draw_cloud(figure.add_subplot(), Panel(values, title, limits=limits), places, names)
     return figure
