@@ -19,7 +19,7 @@ import numpy as np
 
 from common import LAM, WORLDS, data_of, env_of
 from drogo import Column, Drogo, GridWorld, Regression, Solution, Transitions, collect, exact, fit
-from drogo.data.default import unseen_pairs
+from drogo.data.empirical import unseen_pairs
 from drogo.learn.judge import cosine
 from drogo.worlds import STARTS, MiniGridWorld
 from tables import Part, parse_options, write_parts

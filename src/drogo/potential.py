@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
+from drogo.data import arrays
 from drogo.data.index import ObservationIndex
 from drogo.data.transitions import Transitions, check_transitions
 from drogo.errors import ArgumentError, check_choice
@@ -86,17 +87,11 @@ class Potential:
             name: The name of the potential in error messages.
             otherwise: The potential of all other observations. Without it they are an error.
         """
-        try:
-            table, values = np.asarray(observations), np.asarray(values, np.float64)
-        except ValueError as error:  # rows of different lengths
-            raise ArgumentError(f"observations or values are not an array: {error}.") from error
-        if not table.ndim or not values.ndim:
-            raise ArgumentError(f"{name} needs an observation and a value for each state.")
-        if len(table) != len(values):
-            raise ArgumentError(
-                f"{len(values)} values do not fit {len(table)} observations.", argument="values"
-            )
-        index = ObservationIndex(table, name)
+        index = ObservationIndex(observations, name)
+        table, values = index.observations, arrays.real("values", values).astype(np.float64)
+        if values.shape != table.shape[:1]:
+            problem = f"values of shape {values.shape} do not fit {len(table)} observations."
+            raise ArgumentError(problem, argument="values")
         first = index.rows(table)
         conflict = (values[first] != values) & (first != np.arange(len(table)))
         if conflict.any():
@@ -161,12 +156,10 @@ class _Lookup:
 
     def __call__(self, batch: np.ndarray) -> np.ndarray:
         rows = self.index.rows(batch)
-        unknown = rows < 0
-        if not unknown.any():
-            return self.values[rows]
-        others = batch[unknown].astype(self.index.dtype)
-        values = self.values[rows]
-        values[unknown] = self._other(others[0])(others)
+        values, unknown = self.values[rows], rows < 0
+        if unknown.any():
+            others = batch[unknown].astype(self.index.dtype)
+            values[unknown] = self._other(others[0])(others)
         return values
 
     def single(self, observation: np.ndarray) -> float:

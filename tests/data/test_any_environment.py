@@ -6,7 +6,7 @@ import pytest
 from gymnasium import spaces
 
 from drogo import Transitions, collect
-from drogo.data import Step, table
+from drogo.data import Step, index
 from drogo.errors import AlreadyExists, ArgumentError, DataError, MissingFile
 from raising import raises
 
@@ -78,7 +78,7 @@ def test_vectors_of_environments(mode):
 
 
 def test_observations_that_do_not_repeat_are_not_merged(monkeypatch):
-    monkeypatch.setattr(table, "MERGE_TRIAL", 100)
+    monkeypatch.setattr(index, "MERGE_TRIAL", 100)
 
     class Noisy(Walk):
         def seen(self):

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given, strategies as st
 from hypothesis.extra import numpy as hnp
 
-from drogo.data.index import ObservationIndex
-from drogo.data.table import LONGEST_KEY
+from drogo.data.index import LONGEST_KEY, ObservationIndex
 from drogo.errors import ArgumentError, DataError
 from raising import raises
 

@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 import needs
 from drogo import Transitions
 from drogo.data.empirical import check_anchored
-from drogo.data.table import merge_equal
+from drogo.data.index import merge_equal
 from drogo.errors import (
     AlreadyExists,
     ArgumentError,

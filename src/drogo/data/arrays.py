@@ -37,31 +37,18 @@ def wrong(name: str, problem: str, remedy: str = "") -> DataError:
 
 
 def plain(name: str, values: npt.ArrayLike) -> Shaped[np.ndarray, "..."]:
-    """Returns booleans or real numbers as an array that nobody else can write to.
-
-    The array is copied if anybody else could write to it. A memory map is not copied, so it must be
-    read-only.
-    """
-    array = _real(name, values)
+    """Returns booleans or real numbers as an array that nobody else can write to, which is a copy
+    where necessary. A memory map is not copied, so it must be read-only."""
+    array = real(name, values)
     if isinstance(values, np.memmap):
         if values.flags.writeable:
             raise wrong(name, "is a memory map that can be written to.", "Open it with mode='r'.")
         return values
-    if hasattr(values, "__array__") and _can_be_written(array):
-        array = array.copy()
-    return frozen(array)
+    is_shared = array.flags.writeable or array.base is not None
+    return frozen(array.copy() if is_shared and hasattr(values, "__array__") else array)
 
 
-def _can_be_written(array: np.ndarray) -> bool:
-    """Returns whether an array, or one that it is a view of, can be written to."""
-    while not array.flags.writeable:
-        if not isinstance(array.base, np.ndarray):
-            return False
-        array = array.base
-    return True
-
-
-def _real(name: str, values: Any) -> Shaped[np.ndarray, "..."]:
+def real(name: str, values: Any) -> Shaped[np.ndarray, "..."]:
     """Returns booleans or real numbers as an array, which may be shared with others."""
     if isinstance(values, np.ma.MaskedArray):
         raise wrong(name, "is a masked array; fill or leave out the masked entries.")
@@ -103,7 +90,7 @@ def numbers(
 ) -> Float[np.ndarray, " n"]:
     """Returns one finite number for each of n transitions. A single number counts for all of them,
     or for some of them and 0 for the others."""
-    single = _real(name, values)
+    single = real(name, values)
     array = np.where(where, np.full(n, single), 0.0) if single.ndim == 0 else values
     array = column(name, array, n).astype(np.float64)
     _refuse(name, array, ~np.isfinite(array), "it must be a finite number")
@@ -137,17 +124,9 @@ def _refuse(name: str, array: np.ndarray, bad: Bool[np.ndarray, " n"], expected:
 
 
 def as_type(name: str, values: Any, dtype: np.dtype) -> Shaped[np.ndarray, "..."]:
-    """Returns observations in the type that something was made for.
-
-    Floats may lose digits. Whole numbers keep their value, and fractions do not become whole
-    numbers; otherwise a `DataError` is raised.
-
-    Args:
-        name: Whatever was made for observations of that type.
-        values: The observations.
-        dtype: The type.
-    """
-    observations = _real("observations", values)
+    """Returns observations in the type of those that something, which error messages call `name`,
+    was made for. Floats may lose digits, but neither fractions nor large whole numbers change."""
+    observations = real("observations", values)
     if observations.dtype == dtype:
         return observations
     with np.errstate(invalid="ignore"):
@@ -186,9 +165,9 @@ def actions(
     n_actions: int | None = None,
 ) -> dict[str, Any]:
     """Returns the checked action columns of n transitions; see `Transitions.from_table`."""
-    given = {"behaviour": behaviour, "default": default}
+    options = {"behaviour": behaviour, "default": default, "n_actions": n_actions}
     if action is None:
-        for name, value in {**given, "n_actions": n_actions}.items():
+        for name, value in options.items():
             if value is not None:
                 raise wrong(name, "cannot be used without action.")
         return {}
@@ -207,18 +186,11 @@ def actions(
         raise wrong("n_actions", "is for whole numbers as actions, and these are vectors.")
     elif not np.isfinite(taken).all():
         raise wrong("action", "has a NaN or infinity.")
-    columns = {
-        name: _probabilities(name, value, n, discrete)
-        for name, value in given.items()
-        if value is not None
-    }
-    return {"action": taken, "n_actions": n_actions, **columns}
-
-
-def _probabilities(name: str, values: npt.ArrayLike, n: int, discrete: bool) -> np.ndarray:
-    array = numbers(name, values, n)
-    least = 0.0 if name == "default" else np.nextafter(0.0, 1.0)
+    columns: dict[str, Any] = {"action": taken, "n_actions": n_actions}
     kind = "a probability" if discrete else "a density"
-    bad = (array < least) | (discrete & (array > 1))
-    _refuse(name, array, bad, f"{kind} of an action that was taken cannot have this value")
-    return array
+    for name, least in (("behaviour", np.nextafter(0.0, 1.0)), ("default", 0.0)):
+        if options[name] is not None:
+            columns[name] = array = numbers(name, options[name], n)
+            bad = (array < least) | (discrete & (array > 1))
+            _refuse(name, array, bad, f"{kind} of an action that was taken cannot have this value")
+    return columns

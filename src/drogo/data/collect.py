@@ -1,7 +1,11 @@
-"""Collects transitions of an environment under its default policy."""
+"""Collects transitions of an environment under its default policy.
+
+Packages that define other interfaces than Gymnasium's are not imported.
+"""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -10,14 +14,14 @@ from typing import Any, TypedDict, Unpack
 import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space, iterate
 
 from drogo.data.arrays import check_names
-from drogo.data.environments import as_gymnasium, is_pure
-from drogo.data.recorded import volume
+from drogo.data.index import TableBuilder
+from drogo.data.recorded import action_columns
 from drogo.data.step import Key, NumberOfStep, Step, StepNumbers, as_key, info_of, part_of
-from drogo.data.table import TableBuilder
 from drogo.data.transitions import Transitions
-from drogo.errors import AlreadyExists, ArgumentError, check_whole
+from drogo.errors import AlreadyExists, ArgumentError, ArgumentTypeError, check_choice, check_whole
 from drogo.mdp import MDP, HasMDP
 
 Policy = Callable[[Any, Any], Any]
@@ -34,9 +38,12 @@ MAX_WALKERS = 1000
 TRANSPARENT = (gymnasium.wrappers.OrderEnforcing, gymnasium.wrappers.PassiveEnvChecker)
 """Wrappers that change nothing, so the MDP of the environment inside may be sampled."""
 ROW = np.dtype("i8, i8, f8, ?, ?, f8, f8")
-COLUMNS = ("state", "next_state", "reward", "terminated", "truncated", "terminal_reward",
-           "behaviour")  # fmt: skip
-ROW.names = COLUMNS
+ROW.names = ("state", "next_state", "reward", "terminated", "truncated", "terminal_reward",
+             "behaviour")  # fmt: skip
+VEC_ENV = ("num_envs", "observation_space", "action_space", "reset", "step_async", "step_wait")
+"""The attributes of a `VecEnv` of Stable-Baselines3 that are used, besides `seed`."""
+TERMINAL, TIME_LIMIT = "terminal_observation", "TimeLimit.truncated"
+"""The infos in which a `VecEnv` reports the last observation of an episode and its truncation."""
 
 
 class CollectOptions(TypedDict, total=False):
@@ -44,7 +51,7 @@ class CollectOptions(TypedDict, total=False):
 
     behaviour: Callable[[Step], float] | None
     """Returns the probability (of a vector: the density) with which `policy` took the action of a
-    `Step`. Only importance weights need it: of vectors as actions, or without `objective="q"` where
+    `Step`. Only importance weights need it: of vectors as actions, or without action values where
     states do not repeat."""
     key: str | Sequence[str] | None
     """The part of a `Dict` observation to keep. Several parts, such as `("position", "velocity")`,
@@ -94,9 +101,8 @@ def collect(
     """
     check_names("collect", options, tuple(CollectOptions.__annotations__))
     n, seed = check_whole("n", n, 1), check_whole("seed", seed, 0, MOST_SEED)
-    if isinstance(start, str) and start not in ("uniform", "reset"):
-        problem = f"start is {start!r}; choose 'uniform', 'reset', or give a function."
-        raise ArgumentError(problem, argument="start")
+    if isinstance(start, str):
+        check_choice("start", start, ("uniform", "reset"))
     behaviour, file = options.get("behaviour"), options.get("file")
     numbers = StepNumbers(reward, terminal_reward, behaviour).checked()
     if behaviour is not None and policy is None:
@@ -106,11 +112,7 @@ def collect(
     if file is not None and Path(file).exists():
         problem = f"{file} exists already; give a new file for the observations."
         raise AlreadyExists(problem, argument="file")
-    table = TableBuilder(options.get("merge"), None if file is None else Path(file))
-    if not isinstance(env, gymnasium.Env | VectorEnv) and is_pure(env):
-        return _roll_out(env, n, rng, start, policy, numbers, key, table)
-    env = as_gymnasium(env)
-    inner = without_transparent(env)
+    inner, is_vector = without_transparent(env), isinstance(env, VectorEnv) or _is_vec_env(env)
     unsampled = (behaviour, numbers.terminal_reward, key, file)
     is_plain = all(option is None for option in unsampled) and not callable(numbers.reward)
     if is_plain and not callable(start) and isinstance(inner, HasMDP):
@@ -120,49 +122,54 @@ def collect(
             f"start='uniform' needs an environment that knows its MDP (not {env}), and no "
             "behaviour, terminal_reward, key, file, or function as reward.",
             remedy="Use start='reset' for episodes, or a function start(env, rng) that returns an "
-            "observation.",
+            "observation (of a JAX environment: what reset returns).",
             argument="start",
         )
-    if isinstance(env, VectorEnv):
+    table = TableBuilder(options.get("merge"), None if file is None else Path(file))
+    if is_vector:
         if callable(start):
             problem = "start is a function, which is for a single environment only."
             raise ArgumentError(problem, argument="start")
-        steps, space = _steps_of_vector(env, rng, policy, key), env.single_action_space
-    else:
+        space = env.single_action_space if isinstance(env, VectorEnv) else env.action_space
+        steps = _steps_of_vector(env, rng, policy, key)
+    elif isinstance(env, gymnasium.Env):
         steps, space = _steps_of_env(env, rng, start, policy, key), env.action_space
+    elif _is_pure(env):
+        from drogo.data.jax_env import roll_out  # JAX takes long to import
+
+        begin, seed = start if callable(start) else None, int(rng.integers(2**31))
+        columns = roll_out(env, n, seed, begin, policy, numbers, key, table)
+        return Transitions.from_table(**columns)
+    else:
+        raise ArgumentTypeError(
+            f"env is a {type(env).__module__}.{type(env).__qualname__}; it must be a Gymnasium "
+            "environment, a vector of them, a VecEnv of Stable-Baselines3, or a JAX environment "
+            "with the interface of gymnax or navix.",
+            remedy="For any other source of data, use drogo.Transitions.from_arrays.",
+            argument="env",
+        )
     return _gather(islice(steps, n), n, space, numbers, table, is_uniform=policy is None)
 
 
-def without_transparent(env: gymnasium.Env | VectorEnv) -> Any:
+def without_transparent(env: Any) -> Any:
     """Returns the environment inside of wrappers that change nothing."""
     while isinstance(env, TRANSPARENT):
         env = env.env
     return env
 
 
-def _roll_out(
-    env: object,
-    n: int,
-    rng: np.random.Generator,
-    start: str | Start | None,
-    policy: Policy | None,
-    numbers: StepNumbers,
-    key: Key,
-    table: TableBuilder,
-) -> Transitions:
-    """Collects transitions of a JAX environment."""
-    from drogo.data.jax_env import pure_env, roll_out  # JAX takes long to import
+def _is_vec_env(env: object) -> bool:
+    return not isinstance(env, gymnasium.Env) and all(hasattr(env, name) for name in VEC_ENV)
 
-    if start == "uniform":
-        raise ArgumentError(
-            "start='uniform' needs an environment that knows its MDP.",
-            remedy="For a JAX environment, give a function start(env, key) that returns what reset "
-            "returns.",
-            argument="start",
-        )
-    begin, seed = start if callable(start) else None, int(rng.integers(2**31))
-    columns = roll_out(pure_env(env), n, seed, begin, policy, numbers, key, table)
-    return Transitions.from_table(**columns)
+
+def _is_pure(env: object) -> bool:
+    """Returns whether an environment, or the first of a pair, consists of pure JAX functions."""
+    env = env[0] if isinstance(env, tuple) and env else env
+    methods = (getattr(env, name, None) for name in ("reset", "step"))
+    named = {
+        one for each in methods if callable(each) for one in inspect.signature(each).parameters
+    }
+    return hasattr(type(env), "step_env") or bool({"key", "rng", "timestep"} & named)
 
 
 def _sample(
@@ -268,37 +275,77 @@ def _steps_of_env(
 
 
 def _steps_of_vector(
-    envs: VectorEnv, rng: np.random.Generator, policy: Policy | None, key: Key
+    envs: Any, rng: np.random.Generator, policy: Policy | None, key: Key
 ) -> Iterator[tuple[int, Step]]:
-    """Steps a vector of environments forever, in any of Gymnasium's autoreset modes, and yields the
-    number of the environment and each step."""
-    mode = envs.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
-    envs.action_space.seed(int(rng.integers(2**31)))
-    observations, _ = envs.reset(seed=int(rng.integers(2**31)))
-    count = envs.num_envs
+    """Steps a vector of environments forever, in any of Gymnasium's autoreset modes, or a `VecEnv`,
+    and yields the number of the environment and each step."""
+    count, is_vec_env = envs.num_envs, not isinstance(envs, VectorEnv)
+    spaces = envs.observation_space, envs.action_space
+    if is_vec_env:
+        spaces = tuple(batch_space(space, count) for space in spaces)
+    spaces[1].seed(int(rng.integers(2**31)))
+    seed = int(rng.integers(2**31))
+    if is_vec_env:
+        envs.seed(seed)
+        observations, mode, step = envs.reset(), AutoresetMode.SAME_STEP, _step_vec_env
+    else:
+        mode = envs.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
+        (observations, _), step = envs.reset(seed=seed), _step_vector
     over = np.zeros(count, dtype=bool)
     kept: list[Any] = [None] * count
     while True:
         if mode == AutoresetMode.DISABLED and over.any():
             observations, _ = envs.reset(options={"reset_mask": over})
-        each = list(gymnasium.vector.utils.iterate(envs.observation_space, observations))
+        each = list(iterate(spaces[0], observations))
         kept = [part_of(each[k], key) if kept[k] is None else kept[k] for k in range(count)]
-        actions = envs.action_space.sample() if policy is None else policy(observations, rng)
-        observations, rewards, terminated, truncated, infos = envs.step(actions)
-        each_action = list(gymnasium.vector.utils.iterate(envs.action_space, actions))
-        each = list(gymnasium.vector.utils.iterate(envs.observation_space, observations))
-        replaced = infos.get("_final_obs", np.zeros(count, dtype=bool))
+        actions = spaces[1].sample() if policy is None else policy(observations, rng)
+        observations, rewards, terminated, truncated, last, infos = step(envs, actions)
+        each_action = list(iterate(spaces[1], actions))
+        each = list(iterate(spaces[0], observations))
         for k in range(count):
             if mode == AutoresetMode.NEXT_STEP and over[k]:
                 kept[k] = None  # This step was a reset and is not part of an episode.
                 continue
-            arrived = part_of(infos["final_obs"][k] if replaced[k] else each[k], key)
+            arrived = part_of(each[k] if last[k] is None else last[k], key)
             yield k, Step(
                 kept[k], each_action[k], float(rewards[k]), arrived,
-                bool(terminated[k]), bool(truncated[k]), info_of(infos, k),
+                bool(terminated[k]), bool(truncated[k]), infos[k],
             )  # fmt: skip
             kept[k] = None if terminated[k] or truncated[k] else arrived
         over = np.asarray(terminated | truncated)
+
+
+def _step_vector(envs: VectorEnv, actions: Any) -> tuple[Any, ...]:
+    """Returns observations, rewards, both flags, the last observation of each episode that is over
+    and was replaced in this step, and the info of each environment."""
+    observations, rewards, terminated, truncated, infos = envs.step(actions)
+    replaced = infos.get("_final_obs", np.zeros(envs.num_envs, dtype=bool))
+    last = [infos["final_obs"][k] if over else None for k, over in enumerate(replaced)]
+    each_info = [info_of(infos, k) for k in range(envs.num_envs)]
+    return observations, rewards, terminated, truncated, last, each_info
+
+
+def _step_vec_env(envs: Any, actions: Any) -> tuple[Any, ...]:
+    """Returns the same for a `VecEnv`."""
+    envs.step_async(actions)
+    observations, rewards, over, infos = envs.step_wait()
+    over = np.asarray(over, dtype=bool)
+    truncated = over & np.array([bool(info.get(TIME_LIMIT)) for info in infos])
+    last: list[Any] = [None] * envs.num_envs
+    for k in np.flatnonzero(over).tolist():
+        if TERMINAL not in infos[k]:
+            problem = f"environment {k} ended an episode without info[{TERMINAL!r}]."
+            raise ArgumentTypeError(problem, argument="env")
+        last[k] = _like(observations, infos[k][TERMINAL])
+    return observations, rewards, over & ~truncated, truncated, last, infos
+
+
+def _like(batch: Any, observation: Any) -> Any:
+    """Returns an observation in the types of a batch. A `VecEnv` reports the last one of an episode
+    in the types of the environment, but the others in those of its arrays."""
+    if isinstance(batch, dict):
+        return {name: _like(part, observation[name]) for name, part in batch.items()}
+    return np.asarray(observation, dtype=batch.dtype)
 
 
 def _gather(
@@ -310,13 +357,10 @@ def _gather(
     is_uniform: bool,
 ) -> Transitions:
     """Puts n steps into a table and columns. Actions are recorded in a `Discrete` or a `Box`."""
-    actions, size, first = None, 1.0, 0
-    if isinstance(space, gymnasium.spaces.Discrete):
-        actions, size, first = np.empty(n, dtype=np.int64), float(space.n), int(space.start)
-    elif isinstance(space, gymnasium.spaces.Box):
-        actions = np.empty((n, int(np.prod(space.shape))), dtype=np.float32)
-        if space.is_bounded():  # elsewhere densities are relative to the space's own sampling
-            size = volume(space)
+    actions = None
+    if isinstance(space, gymnasium.spaces.Discrete | gymnasium.spaces.Box):
+        is_discrete = isinstance(space, gymnasium.spaces.Discrete)
+        actions = np.empty((n, *space.shape), np.int64 if is_discrete else np.float32)
 
     def rows() -> Iterator[tuple[Any, ...]]:
         arrived: dict[int, tuple[Any, int]] = {}
@@ -328,15 +372,16 @@ def _gather(
             arrived[environment] = step.next_observation, next_state
             reward, value = step.numbers(numbers.reward, numbers.terminal_reward)
             if actions is not None:
-                actions[k] = np.asarray(step.action).reshape(actions.shape[1:]) - first
-            chance = 1 / size if numbers.behaviour is None else numbers.behaviour(step)
+                actions[k] = np.reshape(step.action, actions.shape[1:])
+            chance = 0.0 if numbers.behaviour is None else numbers.behaviour(step)
             yield state, next_state, reward, step.terminated, step.truncated, value, chance
 
     gathered = np.fromiter(rows(), ROW, n)
-    columns: dict[str, Any] = {name: gathered[name] for name in COLUMNS}
-    if actions is None or not (is_uniform or numbers.behaviour is not None):
+    columns: dict[str, Any] = {name: gathered[name] for name in ROW.names or ()}
+    if numbers.behaviour is None or actions is None:
         del columns["behaviour"]
     if actions is not None:
-        columns |= {"action": actions, "default": np.full(n, 1 / size)}
-        columns["n_actions"] = int(size) if actions.ndim == 1 else None
+        columns |= action_columns(actions, space, checked=False)
+        if is_uniform:  # in an unbounded space, densities are relative to its sampling
+            columns["behaviour"] = columns.setdefault("default", np.ones(n))
     return Transitions.from_table(table.finish(), **columns)

@@ -1,43 +1,164 @@
-"""The empirical problem of transitions whose states repeat, and whether it has a solution."""
+"""The problem that transitions describe: its weights under a default policy, and its checks.
+
+The solution depends on the default policy, and data of another policy describe another solution.
+Where actions are known, `under` corrects this. If states repeat, each pair of a state and an action
+gets the weight with which the default policy takes it, however often it occurs. That also removes
+the noise of sampled actions. Otherwise transitions get importance weights, if the probability of
+each action is known; or a value is learned for each action, which needs no weights.
+"""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
+from jaxtyping import Float, Int
 
-from drogo.data.transitions import Transitions
-from drogo.errors import DataError, check_positive
-from drogo.exact.growth import infinite, log_radius
+from drogo.data.transitions import Transitions, check_transitions
+from drogo.errors import ArgumentError, DataError
+from drogo.exact.growth import infinite
 from drogo.exact.sampled import Sampled
 from drogo.mdp.arrays import leads_to
 
-
-def empirical(data: Transitions, lam: float) -> Sampled:
-    """Returns the problem that transitions describe: each observation leads to its observed next
-    ones with their observed frequencies."""
-    edges = data.edges
-    return Sampled(
-        len(data.observations),
-        edges.state,
-        edges.next_state,
-        edges.weight,
-        -edges.reward / lam,
-        edges.terminated,
-        edges.terminal_reward / lam,
-    )
+DefaultPolicy = npt.ArrayLike | Callable[[np.ndarray, np.ndarray], npt.ArrayLike]
+"""The probability of each action, or a function `default_policy(observations, actions)` that
+returns the probability (of vectors: the density) of each action of a batch."""
 
 
-def spectral_radius(data: Transitions, lam: float) -> float:
-    """Estimates the spectral radius of data; see `Transitions.spectral_radius`."""
-    if not data.repeats:
-        raise DataError(
-            "the spectral radius is estimated from states that repeat, and in these "
-            f"{len(data)} transitions there are {len(data.observations)} different observations."
+def under(
+    data: Transitions,
+    default_policy: DefaultPolicy | None = None,
+    *,
+    by_action: bool = False,
+    always: bool = True,
+) -> tuple[Transitions, list[str]]:
+    """Weights transitions so that they describe the default policy.
+
+    Args:
+        data: The transitions.
+        default_policy: The probability of each action, or a function from a batch of observations
+            and actions to probabilities (for continuous actions: densities). By default
+            `data.default`, or else uniform.
+        by_action: Whether a value is learned for each action, which needs no weights.
+        always: Whether to weight also the data of the default policy itself, which removes the
+            noise of sampled actions.
+
+    Returns:
+        The transitions, with `default` and `weight` set, and sentences about what was done.
+    """
+    check_transitions("data", data)
+    if data.action is None:
+        if default_policy is not None:
+            raise ArgumentError(
+                "default_policy is given, but the transitions have no actions.",
+                remedy="Give action= to Transitions.from_arrays, or leave default_policy out.",
+                argument="default_policy",
+            )
+        return data, ["The transitions have no actions and are taken for the default policy's."]
+    default = _probabilities(data, default_policy)
+    by_table = data.n_actions is not None and data.repeats
+    taken = default > 0
+    if data.terminated.any() and not taken[data.terminated].any():
+        problem = "the default policy takes none of the actions that led to a terminal state."
+        raise ArgumentError(problem, argument="default_policy")
+    notes = []
+    if not taken.all():
+        data, default = data.rows(taken), default[taken]
+        left_out = f"{(~taken).sum()} transitions whose action the default policy never takes"
+        notes = [f"{left_out} were left out."]
+    data = replace(data, default=default)
+    if not always and data.follows_default:
+        return data, notes
+    if by_table:
+        weight, unseen = _table_weights(data, default)
+        return replace(data, weight=weight), notes + unseen
+    if by_action:
+        return data, notes
+    if data.behaviour is None:
+        raise ArgumentError(
+            "the probabilities with which these actions were taken are unknown, so the actions "
+            "cannot be weighted like the default policy's.",
+            remedy="Give behaviour= to Transitions.from_arrays or collect. A Column with discrete "
+            "actions needs none if its method has action_values=True.",
+            command_remedy="Use --set action_values=true.",
+            argument="behaviour",
         )
-    steps = empirical(data, check_positive("lam", lam)).steps
-    with np.errstate(over="ignore"):
-        return float(np.exp(log_radius(steps, np.arange(steps.n) < steps.n - 1)))
+    weight = default / data.behaviour
+    return replace(data, weight=weight / weight.mean()), notes
+
+
+def _probabilities(
+    data: Transitions, default_policy: DefaultPolicy | None
+) -> Float[np.ndarray, " n"]:
+    """Returns the default policy's probability of each action that was taken."""
+    n, count = len(data), data.n_actions
+    assert data.action is not None
+
+    def wrong(problem: str) -> ArgumentError:
+        return ArgumentError(
+            f"default_policy {problem}.",
+            remedy="Give one probability for each action, which add up to 1, or a function that "
+            "returns a probability (of vectors: a density) for each observation and action of a "
+            "batch.",
+            argument="default_policy",
+        )
+
+    if callable(default_policy):
+        given = np.asarray(default_policy(data.observations[data.state], data.action))
+        if given.shape != (n,) or not (np.isfinite(given) & (given >= 0)).all():
+            raise wrong(f"returned {given.dtype} of shape {given.shape}")
+        return given.astype(np.float64)
+    if default_policy is not None:
+        each = np.asarray(default_policy, dtype=np.float64)
+        if each.shape != (count,) or (each < 0).any() or abs(each.sum() - 1) > 1e-9:
+            raise wrong(f"is {default_policy!r}")
+        return each[data.action]
+    if data.default is not None:
+        return data.default
+    if count is None:
+        raise wrong("is missing, and so is default= of Transitions.from_arrays")
+    return np.full(n, 1 / count)
+
+
+def _table_weights(
+    data: Transitions, default: Float[np.ndarray, " n"]
+) -> tuple[Float[np.ndarray, " n"], list[str]]:
+    """Returns weights that keep the frequency of each state, and give its actions the frequencies
+    of the default policy."""
+    pair, times = _pairs(data)
+    per_pair = default / times[pair]  # adds up to the default policy's share of the seen actions
+    states = len(data.observations)
+    covered = np.bincount(data.state, per_pair, states)
+    seen = np.bincount(data.state, minlength=states)
+    weight = per_pair * (seen / np.maximum(covered, np.finfo(float).tiny))[data.state]
+    missing = unseen_pairs(data)
+    if missing == 0:
+        return weight, []
+    return weight, [
+        f"{missing} pairs of a visited state and an action were never seen. There the default "
+        "policy is taken to choose among the actions that were seen, as if the others did not "
+        "exist: collect more transitions, or use start='uniform'."
+    ]
+
+
+def unseen_pairs(data: Transitions) -> int:
+    """Returns the number of pairs of a visited state and an action that were never seen; 0 if there
+    are no discrete actions."""
+    if data.action is None or data.n_actions is None:
+        return 0
+    visited = int((np.bincount(data.state) > 0).sum())
+    return visited * data.n_actions - int((_pairs(data)[1] > 0).sum())
+
+
+def _pairs(data: Transitions) -> tuple[Int[np.ndarray, " n"], Int[np.ndarray, " pairs"]]:
+    """Returns an index for the state and action of each transition, and the count of each index."""
+    assert data.action is not None
+    assert data.n_actions is not None
+    pair = data.state.astype(np.int64) * data.n_actions + data.action
+    return pair, np.bincount(pair)
 
 
 def check_anchored(data: Transitions, lam: float) -> None:
@@ -51,7 +172,7 @@ def check_anchored(data: Transitions, lam: float) -> None:
         return
     if not data.repeats:
         raise costs_needed(data)
-    why = _unbounded(empirical(data, lam), lam)
+    why = _unbounded(data.empirical(lam), lam)
     if why:
         raise costs_needed(data, why)
     warnings.warn(
@@ -86,7 +207,7 @@ def check_ends(data: Transitions) -> None:
             f"none of the {len(data)} transitions is terminated. Terminal states anchor the "
             "vector, which drifts to minus infinity without one.",
             remedy="Collect more transitions, or begin nearer to a terminal state (start=). For a "
-            "task that never ends, use fit_continuing.",
+            "task that never ends, use the problem Continuing.",
             command_remedy="Collect more transitions, for example --transitions=1000000.",
             argument="terminated",
         )
@@ -94,13 +215,8 @@ def check_ends(data: Transitions) -> None:
 
 def costs_needed(
     data: Transitions, why: str = "The default representation needs r < 0."
-) -> Exception:
-    """Returns the error for rewards that are not negative.
-
-    Args:
-        data: The transitions.
-        why: The reason why they must be.
-    """
+) -> DataError:
+    """Returns the error for rewards that are not negative, with the reason why they must be."""
     wrong = data.reward >= 0
     first = int(wrong.argmax())
     return DataError(

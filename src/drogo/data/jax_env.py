@@ -7,8 +7,8 @@ stepped side by side, and a whole batch of their steps is one compiled loop.
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -18,10 +18,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int
 
-from drogo.data.environments import arguments
+from drogo.data.index import TableBuilder
 from drogo.data.recorded import complete
 from drogo.data.step import Key, Step, StepNumbers, part_of
-from drogo.data.table import TableBuilder
 from drogo.errors import ArgumentError, ArgumentTypeError
 
 MAX_WALKERS = 1000
@@ -33,34 +32,25 @@ UNKNOWN_LIMIT = 1000
 """The assumed step limit of an environment whose limit is unknown."""
 
 
-@dataclass(frozen=True)
-class PureEnv:
+class PureEnv(NamedTuple):
     """An environment as pure functions. Its steps do not reset."""
 
-    reset: Callable[[Array], tuple[Any, Any]]
-    """Maps a key to an observation and a state."""
-    step: Callable[[Array, Any, Any], tuple[Step, Any]]
-    """Maps a key, a state and an action to a step and the next state. The step has no observation
-    and no action."""
+    env: Any
+    reset: Callable[[Array], Any]
     started: Callable[[Any], tuple[Any, Any]]
-    """Maps the value of the environment's `reset` to an observation and a state."""
+    """Maps the value of `reset` to an observation and a state."""
+    step: Callable[[Array, Any, Any], tuple[Step, Any]]
+    """Maps a key, a state and an action to a step without observation and action, and to the next
+    state."""
     action_space: gymnasium.Space
     step_limit: int
-    env: Any
-    """The environment itself."""
 
 
-def pure_env(given: object) -> PureEnv:
-    """Returns an environment in the interface of gymnax or navix as pure functions.
-
-    Args:
-        given: The environment, or the pair of an environment and its parameters that `gymnax.make`
-            returns.
-    """
-    env, params = given if isinstance(given, tuple) and len(given) == 2 else (given, None)
+def _pure_env(env: Any, params: Any) -> PureEnv:
+    """Returns an environment in the interface of gymnax or navix as pure functions."""
     if hasattr(type(env), "step_env"):
         return _of_gymnax(env, params)
-    if "timestep" in arguments(env, "step"):
+    if hasattr(env, "step") and "timestep" in inspect.signature(env.step).parameters:
         return _of_navix(env)
     raise ArgumentTypeError(
         f"env is a {type(env).__qualname__}, whose step may reset by itself, so the last "
@@ -95,35 +85,22 @@ def _of_gymnax(env: Any, params: Any) -> PureEnv:
             over, cut = env.step_env(key, state, action, endless)[3], done
         return _as_step(reward, observation, over, cut, info), after
 
-    return PureEnv(
-        reset=lambda key: env.reset(key, params),
-        step=step,
-        started=lambda pair: pair,
-        action_space=_space(env.action_space(params)),
-        step_limit=UNKNOWN_LIMIT if limit is None else int(limit),
-        env=env,
-    )
+    step_limit = UNKNOWN_LIMIT if limit is None else int(limit)
+    space = _space(env.action_space(params))
+    return PureEnv(env, lambda key: env.reset(key, params), tuple, step, space, step_limit)
 
 
 def _of_navix(env: Any) -> PureEnv:
     """A step of navix resets only after the last step of an episode, where none is taken."""
-
-    def started(timestep: Any) -> tuple[Any, Any]:
-        return timestep.observation, timestep
 
     def step(key: Array, state: Any, action: Any) -> tuple[Step, Any]:
         after = env.step(state, action)
         flags = after.is_termination(), after.is_truncation()
         return _as_step(after.reward, after.observation, *flags, after.info), after
 
-    return PureEnv(
-        reset=lambda key: started(env.reset(key)),
-        step=step,
-        started=started,
-        action_space=_space(env.action_space),
-        step_limit=int(getattr(env, "max_steps", UNKNOWN_LIMIT)),
-        env=env,
-    )
+    limit = int(getattr(env, "max_steps", UNKNOWN_LIMIT))
+    space = _space(env.action_space)
+    return PureEnv(env, env.reset, lambda first: (first.observation, first), step, space, limit)
 
 
 def _as_step(reward: Any, next_observation: Any, over: Any, cut: Any, info: Any) -> Step:
@@ -148,7 +125,7 @@ def _space(space: Any) -> gymnasium.Space:
     return gymnasium.spaces.Box(low, high, dtype=np.float32)
 
 
-def uniform_policy(space: gymnasium.Space) -> Callable[[Any, Array], Array]:
+def _uniform_policy(space: gymnasium.Space) -> Callable[[Any, Array], Array]:
     """Returns the policy that takes every action equally often.
 
     Spaces can sample themselves, but that of navix 0.7 never samples its last action.
@@ -180,7 +157,7 @@ class Walker(NamedTuple):
 
 
 def roll_out(
-    env: PureEnv,
+    env: Any,
     n: int,
     seed: int,
     start: Callable[[Any, Array], Any] | None,
@@ -189,15 +166,17 @@ def roll_out(
     key: Key,
     table: TableBuilder,
 ) -> dict[str, Any]:
-    """Returns the arguments of `Transitions.from_table` for n steps of an environment.
+    """Returns the arguments of `Transitions.from_table` for n steps of an environment, or of a pair
+    of an environment and its parameters. The other arguments are those of `collect`."""
+    pure = _pure_env(*(env if isinstance(env, tuple) and len(env) == 2 else (env, None)))
+    count = min(max(1, n // pure.step_limit), MAX_WALKERS)
+    first = pure.reset if start is None else partial(start, pure.env)
+    act = _uniform_policy(pure.action_space) if policy is None else policy
 
-    `start` is a function from the environment and a key to the value of its `reset`; without it
-    whole episodes are collected. The other arguments are those of `collect`.
-    """
-    count = min(max(1, n // env.step_limit), MAX_WALKERS)
-    begin = env.reset if start is None else lambda at: env.started(start(env.env, at))
-    act = uniform_policy(env.action_space) if policy is None else policy
-    one = _one_step(env, begin, act, numbers, always_begins=start is not None)
+    def begin(key: Array) -> tuple[Any, Any]:
+        return pure.started(first(key))
+
+    one = partial(_one_step, pure, begin, act, numbers, always_begins=start is not None)
     rows, chunks, length = np.full(count, -1), [], 0
     try:
         keys = jax.random.split(jax.random.PRNGKey(seed), count)
@@ -222,9 +201,9 @@ def roll_out(
             "terminal_reward), are traced by JAX: use jax.numpy, and jnp.where instead of if.",
         ) from error
     joined = {name: np.concatenate([part[name] for part in chunks]) for name in chunks[0]}
-    reward, value = (None if callable(one) else one for one in numbers[:2])
-    constant = StepNumbers(reward, value)
-    columns = complete({"observations": table.finish(), **joined}, env.action_space, constant)
+    reward, value = (None if callable(number) else number for number in numbers[:2])
+    given = StepNumbers(reward, value)  # the others are in the chunks
+    columns = complete({"observations": table.finish(), **joined}, pure.action_space, given)
     if policy is None:
         columns["behaviour"] = columns["default"]
     return columns
@@ -235,33 +214,30 @@ def _one_step(
     begin: Callable[[Array], tuple[Any, Any]],
     policy: Callable[[Any, Array], Any],
     numbers: StepNumbers,
+    walker: Walker,
+    *,
     always_begins: bool,
-) -> Callable[[Walker], tuple[Walker, dict[str, Any]]]:
-    """Returns the step of one walker, which begins again where an episode is over (or always)."""
-
-    def one(walker: Walker) -> tuple[Walker, dict[str, Any]]:
-        key, for_policy, for_step, for_start = jax.random.split(walker.key, 4)
-        current = walker.observation, walker.state
-        observation, state = jax.tree.map(
-            lambda new, old: jax.lax.select(walker.over, _as(new, old), old),
-            begin(for_start), current,
-        )  # fmt: skip
-        action = policy(observation, for_policy)
-        step, after = env.step(for_step, state, action)
-        reached, after = jax.tree.map(_as, (step.next_observation, after), current)
-        step = step._replace(observation=observation, action=action, next_observation=reached)
-        over = jnp.asarray(always_begins) | step.terminated | step.truncated
-        return Walker(key, reached, after, over), {
-            "observation": observation,
-            "next_observation": reached,
-            "action": jnp.asarray(action),
-            "terminated": step.terminated,
-            "truncated": step.truncated,
-            "begins": walker.over,
-            **_numbers(numbers, step),
-        }
-
-    return one
+) -> tuple[Walker, dict[str, Any]]:
+    """Takes the step of one walker, which begins again where an episode is over (or always)."""
+    key, for_policy, for_step, for_start = jax.random.split(walker.key, 4)
+    current = walker.observation, walker.state
+    observation, state = jax.tree.map(
+        lambda new, old: jax.lax.select(walker.over, _as(new, old), old), begin(for_start), current
+    )
+    action = policy(observation, for_policy)
+    step, after = env.step(for_step, state, action)
+    reached, after = jax.tree.map(_as, (step.next_observation, after), current)
+    step = step._replace(observation=observation, action=action, next_observation=reached)
+    over = jnp.asarray(always_begins) | step.terminated | step.truncated
+    return Walker(key, reached, after, over), {
+        "observation": observation,
+        "next_observation": reached,
+        "action": jnp.asarray(action),
+        "terminated": step.terminated,
+        "truncated": step.truncated,
+        "begins": walker.over,
+        **_numbers(numbers, step),
+    }
 
 
 def _numbers(given: StepNumbers, step: Step) -> dict[str, Any]:

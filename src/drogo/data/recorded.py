@@ -1,44 +1,37 @@
-"""Completes the columns of steps that were recorded elsewhere."""
+"""Reads steps that were recorded elsewhere: replay buffers, episodes, and data sets of Minari.
+
+Each reader returns columns: the table `observations`, the columns `state`, `next_state`,
+`terminated` and `truncated`, and, where they were recorded, `reward`, `terminal_reward`,
+`behaviour` and `action`, which is in the numbers of its space. `complete` makes them the arguments
+of `Transitions.from_table`. Stable-Baselines3 is not imported.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from numbers import Number
+from typing import Any
 
 import gymnasium
 import numpy as np
 import numpy.typing as npt
-from jaxtyping import Bool
+from gymnasium import spaces
+from jaxtyping import Bool, Shaped
 
 from drogo.data import arrays
-from drogo.data.step import Key, NumberOfStep, Step, StepNumbers, as_key
-from drogo.errors import ArgumentError, DataError
+from drogo.data.arrays import wrong
+from drogo.data.index import merge_equal
+from drogo.data.step import Key, Step, StepNumbers, as_key, part_of
+from drogo.errors import ArgumentError, ArgumentTypeError, DataError, MissingFile, import_extra
 
 ROUNDING = 1e-4
 """The distance that a vector may lie outside its space, as a share of the space's width."""
-
-
-class RecordedOptions(TypedDict, total=False):
-    """Options of `Transitions.from_replay_buffer`, `from_trajectories` and `from_minari`."""
-
-    reward: NumberOfStep
-    """Replaces the recorded rewards: a step cost, or a function of a `Step`, whose `info` is empty
-    because it was not recorded."""
-    terminal_reward: NumberOfStep
-    """The value of terminal states in units of reward: a number, or a function of the last `Step`
-    of an episode. By default 0. It is not part of a reward."""
-    behaviour: Callable[[Step], float] | None
-    """Returns the probability (of a vector: the density) with which the action of a `Step` was
-    taken, if that is known."""
-    key: str | Sequence[str] | None
-    """The part of a `Dict` observation to keep, or several that are joined, as in `collect`."""
-
-
-def read_options(function: str, options: RecordedOptions) -> tuple[Key, StepNumbers]:
-    """Returns the options of a function, whose names must be known."""
-    arrays.check_names(function, options, tuple(RecordedOptions.__annotations__))
-    numbers = StepNumbers(*(options.get(name) for name in StepNumbers._fields))
-    return as_key(options.get("key")), numbers.checked()
+BUFFER = ("observations", "actions", "rewards", "dones", "timeouts", "pos", "full", "buffer_size",
+          "observation_space", "action_space", "handle_timeout_termination",
+          "optimize_memory_usage")  # fmt: skip
+"""The attributes of a `ReplayBuffer` or a `DictReplayBuffer` that are read."""
+PER_STEP = {"actions": "action", "rewards": "reward", "behaviour": "behaviour"}
+"""The optional fields of an episode that have an entry for each step, and the columns they make."""
 
 
 def complete(
@@ -46,41 +39,34 @@ def complete(
 ) -> dict[str, Any]:
     """Returns the arguments of `Transitions.from_table` for recorded steps.
 
-    Args:
-        columns: The table `observations`, the columns `state`, `next_state`, `terminated` and
-            `truncated`, and, where they were recorded, `reward`, `terminal_reward`, `behaviour` and
-            `action`, which is in the numbers of its space.
-        action_space: A `Discrete` or a `Box`. Without it, whole numbers count from 0.
-        numbers: Replace the recorded numbers.
+    The action space is a `Discrete` or a `Box`; without it, whole numbers count from 0. `numbers`
+    replace the recorded ones.
     """
     if numbers.reward is None and "reward" not in columns:
-        remedy = "Give a step cost: reward=-1.0."
-        raise DataError("no rewards were recorded.", remedy=remedy, argument="reward")
+        raise wrong("reward", "was not recorded.", "Give a step cost: reward=-1.0.")
     if numbers.behaviour is not None and "action" not in columns:
         problem = "behaviour is given, but no actions were recorded."
         raise ArgumentError(problem, argument="behaviour")
     terminated, value = columns["terminated"], numbers.terminal_reward
     if callable(value):
-        value = _each(columns, value, terminated)
+        value = _each(columns, value, np.flatnonzero(terminated).tolist())
     values = columns.get("terminal_reward", 0.0) if value is None else value
     completed = {**columns, "terminal_reward": np.where(terminated, values, 0.0)}
     for name, given in (("reward", numbers.reward), ("behaviour", numbers.behaviour)):
         if given is not None:
             completed[name] = _each(columns, given) if callable(given) else given
     if "action" in columns:
-        completed |= action_columns(columns["action"], action_space)
+        completed |= action_columns(columns["action"], action_space, checked=True)
     return completed
 
 
 def _each(
-    columns: dict[str, Any],
-    function: Callable[[Step], float],
-    only: Bool[np.ndarray, " n"] | None = None,
+    columns: dict[str, Any], function: Callable[[Step], float], which: Iterable[int] | None = None
 ) -> np.ndarray:
     """Returns the number that a function returns for each step, or for some of them and else 0."""
-    numbers, nothing = np.zeros(len(columns["state"])), np.full(len(columns["state"]), np.nan)
-    table, rewards = columns["observations"], columns.get("reward", nothing)
-    for k in range(numbers.size) if only is None else np.flatnonzero(only).tolist():
+    n, table = len(columns["state"]), columns["observations"]
+    numbers, rewards = np.zeros(n), columns.get("reward", np.full(n, np.nan))
+    for k in range(n) if which is None else which:
         before, after = table[columns["state"][k]], table[columns["next_state"][k]]
         action = columns["action"][k] if "action" in columns else None
         over, cut = bool(columns["terminated"][k]), bool(columns["truncated"][k])
@@ -88,53 +74,315 @@ def _each(
     return numbers
 
 
-def action_columns(taken: npt.ArrayLike, space: gymnasium.Space | None) -> dict[str, Any]:
+def action_columns(
+    taken: npt.ArrayLike, space: gymnasium.Space | None, *, checked: bool
+) -> dict[str, Any]:
     """Returns `action`, counted from 0, and as far as the space tells `n_actions` and `default`,
     the probability or density of each action under the uniform policy.
 
-    Args:
-        taken: The actions, one row for each transition, in the numbers of the space.
-        space: As in `complete`.
+    The actions are in the numbers of the space, and if `checked`, all of them must be inside of it.
     """
     action = arrays.plain("action", taken)
     n, kind = len(action), f"has shape {action.shape} and type {action.dtype}; {space} needs"
     if space is None:
         return {"action": action if action.ndim == 1 else action.reshape(n, -1)}
-    if isinstance(space, gymnasium.spaces.Discrete):
+    if isinstance(space, spaces.Discrete):
         if action.ndim != 1 or action.dtype.kind not in "iu":
-            raise arrays.wrong("action", f"{kind} one whole number for each transition.")
+            raise wrong("action", f"{kind} one whole number for each transition.")
         first, count = int(space.start), int(space.n)
-        _refuse_outside((action < first) | (action >= first + count), action, space)
-        default = np.full(n, 1 / count)
-        return {"action": action.astype(np.int64) - first, "n_actions": count, "default": default}
-    if not isinstance(space, gymnasium.spaces.Box):
+        outside, default = (action < first) | (action >= first + count), 1 / count
+        columns = {"action": action.astype(np.int64) - first, "n_actions": count}
+    elif isinstance(space, spaces.Box):
+        if action.shape[1:] != space.shape:
+            raise wrong("action", f"{kind} one array of shape {space.shape} for each.")
+        width = np.where(space.bounded_below & space.bounded_above, space.high - space.low, 1.0)
+        low, high = space.low - ROUNDING * width, space.high + ROUNDING * width
+        outside = ~((action >= low) & (action <= high)).reshape(n, -1).all(axis=1)
+        extent = space.high.astype(np.float64) - space.low.astype(np.float64)
+        default = 1 / float(np.where(extent > 0, extent, 1.0).prod())  # a point has the extent 1
+        columns = {"action": action.reshape(n, -1)}
+    else:
         raise DataError(
             f"the actions are a {space}, and only Discrete and Box are supported.",
             remedy="Number the actions (numpy.ravel_multi_index does it for MultiDiscrete) and "
             "give them to Transitions.from_arrays.",
             argument="action",
         )
-    if action.shape[1:] != space.shape:
-        raise arrays.wrong("action", f"{kind} one array of shape {space.shape} for each.")
-    width = np.where(space.bounded_below & space.bounded_above, space.high - space.low, 1.0)
-    low, high = space.low - ROUNDING * width, space.high + ROUNDING * width
-    inside = ((action >= low) & (action <= high)).reshape(n, -1)
-    _refuse_outside(np.logical_not(inside.all(axis=1)), action, space)
-    default = {"default": np.full(n, 1 / volume(space))} if space.is_bounded() else {}
-    return {"action": action.reshape(n, -1), **default}
-
-
-def volume(space: gymnasium.spaces.Box) -> float:
-    """Returns the volume of a bounded space. Dimensions of width 0 do not count."""
-    width = space.high.astype(np.float64) - space.low.astype(np.float64)
-    return float(np.where(width > 0, width, 1.0).prod())
-
-
-def _refuse_outside(outside: np.ndarray, action: np.ndarray, space: gymnasium.Space) -> None:
-    if outside.any():
+    if checked and outside.any():
         at = int(outside.argmax())
-        raise arrays.wrong(
+        raise wrong(
             "action",
             f"of transition {at} is {action[at]}, which is not in {space}.",
             "If the environment clips or wraps its actions, do the same to these first.",
         )
+    is_bounded = isinstance(space, spaces.Discrete) or space.is_bounded()
+    return {**columns, "default": np.full(n, default)} if is_bounded else columns
+
+
+# Replay buffers of Stable-Baselines3
+#
+# A buffer is a ring of slots, one for each step of all its environments. `pos` is the slot that is
+# written next. With `optimize_memory_usage` there is no array of next observations: a step writes
+# its next observation into the slot after its own, and the next step writes its observation there.
+# Two things are lost by that. The last observation of an episode is replaced by the first one of
+# the next. And the observation of the oldest step, whose slot comes after the newest one in a full
+# buffer, is replaced by the newest next observation.
+
+
+def of_buffer(
+    buffer: Any,
+    key: str | Sequence[str] | None,
+    terminated: npt.ArrayLike | None,
+    terminal_observation: Any,
+    scaled: bool,
+) -> dict[str, np.ndarray]:
+    """Returns the columns of a buffer; see `Transitions.from_replay_buffer`."""
+    if not all(hasattr(buffer, name) for name in BUFFER):
+        raise ArgumentTypeError(
+            f"buffer is a {type(buffer).__qualname__}; it must be a ReplayBuffer or a "
+            "DictReplayBuffer of Stable-Baselines3. (A RolloutBuffer does not hold which steps "
+            "reached a terminal state.)",
+            argument="buffer",
+        )
+    slots = np.arange(buffer.pos)
+    if buffer.full:
+        first = 1 if buffer.optimize_memory_usage else 0  # the oldest step lost its observation
+        slots = (buffer.pos + np.arange(first, buffer.buffer_size)) % buffer.buffer_size
+    if slots.size == 0:
+        raise wrong(
+            "buffer",
+            "has no complete step.",
+            "Fill it first, with model.learn(...) or model.load_replay_buffer(path): saving and "
+            "loading a model does not keep its buffer.",
+        )
+    done = _chosen("dones", buffer.dones, slots)
+    over, key = _terminated(buffer, terminated, slots, done), as_key(key)
+    before, lost = _observations(buffer.observations, buffer, key, slots), np.zeros_like(done)
+    if buffer.optimize_memory_usage:
+        after = _observations(buffer.observations, buffer, key, (slots + 1) % buffer.buffer_size)
+        newest = slots == (buffer.pos - 1) % buffer.buffer_size
+        lost = done & ~np.repeat(newest, done.size // slots.size)
+        if (lost & over).any():
+            after[lost & over] = _stand_in(terminal_observation, key, before)
+    else:
+        after = _observations(buffer.next_observations, buffer, key, slots)
+    kept = ~lost | over
+    table, index = merge_equal(np.concatenate([before[kept], after[kept]]))
+    state, next_state = np.split(index, 2)
+    return {
+        "observations": table,
+        "state": state,
+        "next_state": next_state,
+        "terminated": over[kept],
+        "truncated": (done & ~over)[kept],
+        "reward": np.asarray(buffer.rewards)[slots].ravel()[kept],
+        "action": _actions(buffer, slots, scaled)[kept],
+    }
+
+
+def _chosen(name: str, values: npt.ArrayLike, slots: np.ndarray) -> Bool[np.ndarray, " n"]:
+    chosen = np.asarray(values)[slots]
+    return arrays.flags(name, chosen.ravel(), chosen.size)
+
+
+def _terminated(
+    buffer: Any, given: npt.ArrayLike | None, slots: np.ndarray, done: np.ndarray
+) -> Bool[np.ndarray, " n"]:
+    """Returns which steps reached a terminal state and were not cut off."""
+    if given is None:
+        if not buffer.handle_timeout_termination and done.any():
+            raise wrong(
+                "terminated",
+                "is missing: a buffer with handle_timeout_termination=False does not distinguish "
+                "episodes that terminated from those that a time limit cut off.",
+                "Give it in the shape of buffer.dones; without a time limit it is buffer.dones.",
+            )
+        return done & ~_chosen("timeouts", buffer.timeouts, slots)
+    shape, expected = np.shape(given), np.shape(buffer.dones)
+    if shape != expected:
+        raise wrong("terminated", f"has shape {shape}; buffer.dones has {expected}.")
+    over = _chosen("terminated", given, slots)
+    if (over & ~done).any():
+        raise wrong("terminated", f"is True at {(over & ~done).sum()} steps that are not done.")
+    return over
+
+
+def _observations(values: Any, buffer: Any, key: Key, slots: np.ndarray) -> np.ndarray:
+    """Returns the observations of some slots, one row for each environment and slot."""
+    part = part_of(_as_observed(values, buffer.observation_space, slots), key, batch=2)
+    return part.reshape(-1, *part.shape[2:])
+
+
+def _as_observed(values: Any, space: gymnasium.Space, slots: np.ndarray) -> Any:
+    """Returns the observations of some slots as the environment returned them.
+
+    A buffer holds the numbers of a `Discrete` space as vectors of length 1, and images with the
+    channels first, as `VecTransposeImage` makes them for the networks of Stable-Baselines3.
+    """
+    if isinstance(space, spaces.Dict):
+        return {name: _as_observed(part, space[name], slots) for name, part in values.items()}
+    array = np.asarray(values)[slots]
+    if isinstance(space, spaces.Discrete):
+        return array[..., 0]
+    shape = space.shape or ()
+    if array.dtype == np.uint8 and len(shape) == 3 and shape[0] < min(shape[1:]):
+        return np.moveaxis(array, 2, -1)
+    return array
+
+
+def _stand_in(given: Any, key: Key, before: np.ndarray) -> np.ndarray:
+    if given is None:
+        raise wrong(
+            "terminal_observation",
+            "is missing: a buffer with optimize_memory_usage=True loses the last observations of "
+            "episodes.",
+            "Give one observation, which stands for every terminal state, or make the buffer "
+            "with optimize_memory_usage=False.",
+        )
+    observation, expected = part_of(given, key), before.shape[1:]
+    if observation.shape != expected:
+        problem = f"has shape {observation.shape}; the observations have {expected}."
+        raise wrong("terminal_observation", problem)
+    return arrays.as_type("the replay buffer", observation, before.dtype)
+
+
+def _actions(buffer: Any, slots: np.ndarray, scaled: bool) -> np.ndarray:
+    """Returns the actions in the numbers of their space."""
+    space, stored = buffer.action_space, np.asarray(buffer.actions)[slots]
+    rows = stored.reshape(-1, *stored.shape[2:])
+    if isinstance(space, spaces.Discrete):
+        return rows[:, 0]
+    if not isinstance(space, spaces.Box):
+        return rows
+    rows = rows.reshape(len(rows), *space.shape)
+    if not scaled:
+        return rows
+    outside = np.abs(rows).reshape(len(rows), -1).max(axis=1, initial=0.0) > 1 + ROUNDING
+    if outside.any() or not space.is_bounded():
+        raise DataError(
+            f"the action of step {int(outside.argmax())} is {rows[outside.argmax()]}, but the "
+            f"algorithms of Stable-Baselines3 scale actions of a bounded Box ({space}) to [-1, 1].",
+            remedy="Give scaled_actions=False if these are as the environment took them.",
+            argument="scaled_actions",
+        )
+    return space.low + (rows + 1) / 2 * (space.high - space.low)
+
+
+# Episodes
+
+
+def of_episodes(
+    trajectories: Iterable[Any], key: str | Sequence[str] | None
+) -> dict[str, np.ndarray]:
+    """Returns the columns of episodes, one after the other; see `Transitions.from_trajectories`."""
+    if isinstance(trajectories, Mapping | str) or not isinstance(trajectories, Iterable):
+        problem = f"trajectories is a {type(trajectories).__qualname__}; give a list of episodes."
+        raise ArgumentTypeError(problem, argument="trajectories")
+    key = as_key(key)
+    episodes = [_episode(number, episode, key) for number, episode in enumerate(trajectories)]
+    if not episodes:
+        raise wrong("trajectories", "is empty; give at least one.")
+    columns = {name: _joined(name, episodes) for name in episodes[0]}
+    lengths = np.array([len(episode["terminated"]) for episode in episodes])
+    last = np.cumsum(lengths + 1) - 1
+    left = np.ones(last[-1] + 1, dtype=bool)
+    left[last] = False  # an episode has one observation more than steps
+    table, index = merge_equal(columns.pop("observations"))
+    state, next_state = index[left], index[1:][left[:-1]]
+    named = {PER_STEP.get(name, name): column for name, column in columns.items()}
+    return {"observations": table, "state": state, "next_state": next_state, **named}
+
+
+def _episode(number: int, episode: Any, key: Key) -> dict[str, np.ndarray]:
+    """Returns the arrays of one episode, whose lengths fit together."""
+    get = episode.get if isinstance(episode, Mapping) else lambda name: getattr(episode, name, None)
+    values, name = get("observations"), f"observations of episode {number}"
+    if values is None or isinstance(values, Number):
+        raise wrong(name, f"is {values!r}, not an array.")
+    if not isinstance(values, dict | tuple):
+        values = arrays.real(name, values)
+    observations = arrays.plain(name, part_of(values, key, batch=1))
+    n = len(observations) - 1 if observations.ndim else 0
+    if n < 1:
+        raise wrong(name, f"has shape {observations.shape}; a step needs two of them.")
+    parts = {"observations": observations}
+    for name in PER_STEP:
+        if get(name) is not None:
+            parts[name] = _per_step(number, name, get(name), n)
+    parts["terminated"] = terminated = _last_flag(number, "terminated", get("terminated"), n)
+    truncated = not terminated[-1] if get("truncated") is None else get("truncated")
+    parts["truncated"] = _last_flag(number, "truncated", truncated, n)
+    return parts
+
+
+def _per_step(number: int, name: str, values: Any, n: int) -> Shaped[np.ndarray, "n ..."]:
+    title = f"{name} of episode {number}"
+    array = arrays.plain(title, values)
+    if array.shape[:1] != (n,) or (name != "actions" and array.ndim > 1):
+        raise wrong(
+            title,
+            f"has shape {array.shape}; expected {n}, one for each step of {n + 1} observations.",
+            "An episode has one observation more than steps: the one after the last action. Where "
+            "that was not recorded, leave the last action and reward out.",
+        )
+    return array
+
+
+def _last_flag(number: int, name: str, values: Any, n: int) -> Bool[np.ndarray, " n"]:
+    """Returns a flag for each step, of which only the last one may be True."""
+    title = f"{name} of episode {number}"
+    if values is None:
+        remedy = "Give True if its last step reached a terminal state, otherwise False."
+        raise wrong(title, "is missing.", remedy)
+    if not np.iterable(values):
+        values = [False] * (n - 1) + [values]
+    flags = arrays.flags(title, _per_step(number, name, values, n), n)
+    if flags[:-1].any():
+        problem = f"is True at step {int(flags.argmax())}, and the episode goes on."
+        raise wrong(title, problem, "Give each episode as an entry of the list.")
+    return flags
+
+
+def _joined(name: str, episodes: list[dict[str, np.ndarray]]) -> np.ndarray:
+    """Returns one column of all episodes, which must have the same shape and type in each."""
+    first = episodes[0][name]
+    for number, episode in enumerate(episodes):
+        missing = min(set(episode) ^ set(episodes[0]), default=None)
+        if missing is not None:
+            raise wrong(missing, f"is in only one of the episodes 0 and {number}.")
+        part = episode[name]
+        if (part.shape[1:], part.dtype) != (first.shape[1:], first.dtype):
+            kinds = (f"shape {one.shape[1:]} and type {one.dtype}" for one in (part, first))
+            raise wrong(name, f"of episode {number} has {'; in episode 0 it has '.join(kinds)}.")
+    return np.concatenate([episode[name] for episode in episodes])
+
+
+def minari_dataset(dataset: Any) -> Any:
+    """Returns a data set of Minari, given as it is or by its id. Nothing is downloaded."""
+    if isinstance(dataset, str):
+        minari = import_extra("minari", "Minari", extra="minari")
+        try:
+            dataset = minari.load_dataset(dataset)
+        except FileNotFoundError as error:
+            raise MissingFile(
+                f"there is no data set {dataset!r} on this machine ({error}).",
+                remedy=f"Run `minari download {dataset}`, or set MINARI_DATASETS_PATH.",
+                argument="dataset",
+            ) from error
+    if not hasattr(dataset, "iterate_episodes"):
+        problem = f"is a {type(dataset).__qualname__}; give a minari.MinariDataset or an id."
+        raise ArgumentTypeError(f"dataset {problem}", argument="dataset")
+    space = dataset.observation_space
+    usable = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary, spaces.Dict)
+    if not isinstance(space, usable):
+        remedy = "Make arrays of its episodes and use Transitions.from_trajectories."
+        raise wrong("dataset", f"has observations in {space}, not numbers.", remedy)
+    return dataset
+
+
+def episodes_of(dataset: Any) -> Iterator[dict[str, Any]]:
+    """Yields the episodes of a data set with the names of `Transitions.from_trajectories`."""
+    names = {"terminated": "terminations", "truncated": "truncations"}
+    for episode in dataset.iterate_episodes():
+        fields = ("observations", "actions", "rewards", "terminated", "truncated")
+        yield {field: getattr(episode, names.get(field, field)) for field in fields}

@@ -64,10 +64,12 @@ class StepsMany(Protocol):
         ...
 
 
+@dataclass(frozen=True)
 class Simulator(abc.ABC):
     """Steps many states of an environment side by side."""
 
     space: gymnasium.Space
+    numbers: StepNumbers
     group_size: ClassVar[int] = 16
     """The default number of rollouts in a group."""
 
@@ -109,8 +111,6 @@ class OfMDP(Simulator):
 
     mdp: MDP
     table: Shaped[np.ndarray, "states ..."]
-    space: gymnasium.Space
-    reward: float | None
 
     def start(self, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         live = np.flatnonzero(~self.mdp.terminal)
@@ -120,8 +120,8 @@ class OfMDP(Simulator):
     def step(
         self, states: Int[np.ndarray, " n"], actions: np.ndarray, rng: np.random.Generator
     ) -> Many:
-        arrived, n = outcomes(self.mdp, states, actions, rng), len(states)
-        reward = self.mdp.reward[states] if self.reward is None else np.full(n, self.reward)
+        arrived, cost = outcomes(self.mdp, states, actions, rng), self.numbers.reward
+        reward = self.mdp.reward[states] if cost is None else np.full(len(states), cost)
         over = self.mdp.terminal[arrived]
         value = np.where(over, self.mdp.reward[arrived], 0.0)
         return Many(arrived, self.table[arrived], reward, over, value)
@@ -140,17 +140,16 @@ class OfMany(Simulator):
     """The states of an environment that steps many of them at once."""
 
     env: StepsMany
-    space: gymnasium.Space
-    reward: float | None
 
     def start(self, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         states = self.env.start_many(n, rng)
         return states, self.env.observe_many(states)
 
     def step(self, states: np.ndarray, actions: np.ndarray, rng: np.random.Generator) -> Many:
-        n, (arrived, reward, over) = len(states), self.env.step_many(states, actions, rng)
-        reward = reward if self.reward is None else np.full(n, self.reward)
-        return Many(arrived, self.env.observe_many(arrived), reward, over, np.zeros(n))
+        arrived, reward, over = self.env.step_many(states, actions, rng)
+        if self.numbers.reward is not None:
+            reward = np.full(len(states), self.numbers.reward)
+        return Many(arrived, self.env.observe_many(arrived), reward, over, np.zeros(len(states)))
 
 
 @final
@@ -161,9 +160,7 @@ class Copies(Simulator):
 
     group_size: ClassVar[int] = 4  # a copy takes as long as many steps
     env: gymnasium.Env
-    space: gymnasium.Space
     begin: Start | None
-    numbers: StepNumbers
     key: Key
 
     def start(self, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -181,7 +178,7 @@ class Copies(Simulator):
             observation, _, terminated, truncated, _ = env.step(self.space.sample())
             if terminated or truncated:
                 observation, _ = env.reset()
-        return copied(env), part_of(observation, self.key)
+        return _copied(env), part_of(observation, self.key)
 
     def step(self, states: np.ndarray, actions: np.ndarray, rng: np.random.Generator) -> Many:
         rows = [self._one(*pair) for pair in zip(states, actions, strict=True)]
@@ -189,7 +186,7 @@ class Copies(Simulator):
         return Many._make((*_objects(places), *map(np.array, columns)))
 
     def _one(self, place: tuple[gymnasium.Env, np.ndarray], action: Any) -> tuple[Any, ...]:
-        env, before = copied(place[0]), place[1]
+        env, before = _copied(place[0]), place[1]
         discrete = isinstance(self.space, gymnasium.spaces.Discrete)
         action = int(action) if discrete else np.asarray(action, dtype=self.space.dtype)
         observation, reward, over, cut, info = env.step(action)
@@ -199,7 +196,7 @@ class Copies(Simulator):
         return (env, arrived), step_reward, step.terminated, value
 
 
-def copied(env: gymnasium.Env) -> gymnasium.Env:
+def _copied(env: gymnasium.Env) -> gymnasium.Env:
     """Returns a copy of an environment, which has the same random numbers."""
     shared: list[Any] = []
     layer: Any = env
@@ -226,16 +223,11 @@ def simulator(
     terminal_reward: NumberOfStep = None,
     key: str | Sequence[str] | None = None,
 ) -> Simulator:
-    """Returns a simulator of an environment. The arguments but the first are those of `collect`.
+    """Returns a simulator of an environment that knows its MDP, steps many states at once, or can
+    be copied by `copy.deepcopy`. The other arguments are those of `collect`.
 
-    Args:
-        env: The environment. It must know its MDP, step many states at once (`StepsMany`), or be
-            copied by `copy.deepcopy`.
-        start: A function `start(env, rng)`. Without it, simulations start in any state of an MDP,
-            where `StepsMany` says, or elsewhere after a reset and random steps.
-        reward: A step cost, or a function of a `Step`.
-        terminal_reward: The value of terminal states: a number, or a function of a `Step`.
-        key: The part of a `Dict` observation to use.
+    Without `start`, simulations start in any state of an MDP, where `StepsMany` says, or elsewhere
+    after a reset and random steps.
     """
     if not isinstance(env, gymnasium.Env):
         problem = f"env is a {type(env).__name__}; give a single Gymnasium environment."
@@ -248,16 +240,16 @@ def simulator(
     is_plain = start is None and key is None and numbers.terminal_reward is None
     if is_plain and not callable(numbers.reward):
         if isinstance(inner, HasMDP):
-            return OfMDP(inner.mdp, inner.all_observations(), space, numbers.reward)
+            return OfMDP(space, numbers, inner.mdp, inner.all_observations())
         if isinstance(inner, StepsMany):
-            return OfMany(inner, space, numbers.reward)
+            return OfMany(space, numbers, inner)
     try:
         env.reset(seed=0)
-        copied(env)
+        _copied(env)
     except Exception as error:  # parts of an environment may raise anything when they are copied
         raise ArgumentError(
             f"{env} cannot be copied ({type(error).__name__}: {error}), so it is not simulated.",
             remedy="Give it the method __deepcopy__, or those of drogo.data.simulate.StepsMany.",
             argument="env",
         ) from error
-    return Copies(env, space, start, numbers, as_key(key))
+    return Copies(space, numbers, env, start, as_key(key))

@@ -27,22 +27,14 @@ class Step(NamedTuple):
     def numbers(self, reward: NumberOfStep, terminal_reward: NumberOfStep) -> tuple[float, float]:
         """Returns the reward of the state that was left, and the value of a terminal state. The
         arguments are those of `collect`."""
-        step_reward, value = self.reward, 0.0
-        if self.terminated:
-            reported = float(self.info.get("terminal_reward") or 0.0)
-            step_reward -= reported
-            value = _number_of(terminal_reward, self, reported)
-        return _number_of(reward, self, step_reward), value
+        reported = float(self.info.get("terminal_reward") or 0.0) if self.terminated else 0.0
+        value = reported if terminal_reward is None or not self.terminated else terminal_reward
+        cost = self.reward - reported if reward is None else reward
+        return cost(self) if callable(cost) else cost, value(self) if callable(value) else value
 
 
 NumberOfStep = float | Callable[[Step], float] | None
 """A number for every step, a function of the step, or None for the environment's number."""
-
-
-def _number_of(given: NumberOfStep, step: Step, otherwise: Any) -> Any:
-    if given is None:
-        return otherwise
-    return given(step) if callable(given) else given
 
 
 def number_or_function(name: str, given: NumberOfStep) -> NumberOfStep:
@@ -126,13 +118,8 @@ def as_key(given: str | Sequence[str] | None) -> Key:
 
 
 def part_of(observation: Any, key: Key, batch: int = 0) -> Shaped[np.ndarray, ...]:
-    """Returns a copy of the part of an observation, or of a batch of them, that `key` names.
-
-    Args:
-        observation: An array or a number, or a dictionary of them.
-        key: The part, or the parts that are joined to one vector in this order.
-        batch: The number of leading batch axes.
-    """
+    """Returns a copy of the part of an observation that `key` names, or of several parts that are
+    joined to one vector. A batch of observations has `batch` leading axes."""
     transform = "transform it with gymnasium.wrappers.TransformObservation."
     if not isinstance(observation, dict):
         if key is not None:
@@ -155,10 +142,9 @@ def part_of(observation: Any, key: Key, batch: int = 0) -> Shaped[np.ndarray, ..
         if name not in observation:
             problem = f"key {'is' if key == name else 'has'} {name!r}; the observation has {names}."
             raise DataError(problem, argument="key")
-        part = _array(name, observation[name])
-        parts.append(part)
-        if not isinstance(key, str) and part.dtype.kind not in KINDS:
-            problem = f"key joins {key}, but {name} has the type {part.dtype}, not numbers:"
+        parts.append(_array(name, observation[name]))
+        if not isinstance(key, str) and parts[-1].dtype.kind not in KINDS:
+            problem = f"key joins {key}, but {name} has the type {parts[-1].dtype}, not numbers:"
             raise DataError(problem, remedy=f"leave it out, or {transform}", argument="key")
     if isinstance(key, str):
         return parts[0]

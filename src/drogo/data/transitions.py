@@ -6,28 +6,58 @@ continuous world, the table is as long as the data.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any
 
 import gymnasium
 import numpy as np
 import numpy.typing as npt
 from jaxtyping import Bool, Float, Int, Shaped
 
-from drogo.data import arrays, files, replay, subsets, trajectories as episodes
-from drogo.data.edges import Edges, edges_of
-from drogo.data.recorded import RecordedOptions, complete, read_options
-from drogo.data.table import merge_equal
-from drogo.errors import ArgumentTypeError, DamagedFile, DataError
+from drogo.data import arrays, files, recorded
+from drogo.data.index import merge_equal, read_rows
+from drogo.data.step import NumberOfStep, Step, StepNumbers
+from drogo.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DamagedFile,
+    DataError,
+    check_positive,
+    check_whole,
+)
+from drogo.exact.growth import log_radius
+from drogo.exact.sampled import Sampled
 from drogo.mdp.arrays import frozen
 from drogo.mdp.model import distinct_pairs
 
 OFTEN = 2
 """States repeat if each was seen at least this often on average."""
 ACTIONS = ("action", "behaviour", "default", "n_actions")
+COLUMNS = ("state", "next_state", "reward", "terminated", "truncated", "terminal_reward", "action",
+           "behaviour", "default", "weight")  # fmt: skip
+"""The arrays of `Transitions` that have one row for each transition."""
+
+
+@dataclass(frozen=True)
+class Edges:
+    """Distinct transitions. A batch is given by the number of times that each occurs in it."""
+
+    state: Int[np.ndarray, " edges"]
+    next_state: Int[np.ndarray, " edges"]
+    reward: Float[np.ndarray, " edges"]
+    terminal_reward: Float[np.ndarray, " edges"]
+    terminated: Bool[np.ndarray, " edges"]
+    action: Int[np.ndarray, " edges"] | None
+    log_default: Float[np.ndarray, " edges"] | None
+    """The log of the probability with which the default policy takes the action."""
+    weight: Float[np.ndarray, " edges"]
+    """The sum of the weights of all transitions of this kind."""
+    count: Int[np.ndarray, " edges"]
+    of_transition: Int[np.ndarray, " n"]
+    """The edge of each transition."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -77,7 +107,30 @@ class Transitions:
     def __getitem__(self, which: slice | npt.ArrayLike) -> Transitions:
         """Selects transitions by a slice, a mask or an array of indices, and drops the observations
         that they do not use. A table in a file is kept as a whole."""
-        return subsets.select(self, which)
+        if not isinstance(which, slice):
+            which = np.asarray(which)
+            if which.ndim != 1 or which.dtype.kind not in "biu":
+                raise ArgumentTypeError(
+                    "transitions are selected by a slice, a mask or an array of indices; "
+                    "data[k : k + 1] is a single transition."
+                )
+            if which.dtype == bool and which.size != len(self):
+                raise ArgumentError(f"a mask of {which.size} does not fit {len(self)} transitions.")
+        taken = self.rows(which)
+        if len(taken) == 0:
+            raise DataError("the selection has no transitions.")
+        if isinstance(self.observations, np.memmap):
+            return taken
+        used, index = np.unique([taken.state, taken.next_state], return_inverse=True)
+        state, next_state = map(frozen, index.reshape(2, -1).astype(np.int32))
+        table = frozen(self.observations[used])
+        return replace(taken, observations=table, state=state, next_state=next_state)
+
+    def rows(self, which: Any) -> Transitions:
+        """Returns some of the transitions, with the same table of observations."""
+        columns = {name: getattr(self, name) for name in COLUMNS}
+        taken = {name: frozen(part[which]) for name, part in columns.items() if part is not None}
+        return replace(self, **taken)
 
     def __add__(self, other: Transitions) -> Transitions:
         return Transitions.concatenate([self, other])
@@ -94,9 +147,38 @@ class Transitions:
         parts = [check_transitions("parts", part) for part in parts]
         if not parts:
             raise DataError("parts is empty; give at least one Transitions.", argument="parts")
-        return subsets.concatenate(parts)
+        columns = {name: [getattr(part, name) for part in parts] for name in COLUMNS}
+        tables = [part.observations for part in parts]
+        shapes = {
+            (table.shape[1:], str(table.dtype), None if action is None else action.shape[1:])
+            for table, action in zip(tables, columns["action"], strict=True)
+        }
+        if len(shapes) > 1:
+            raise DataError(
+                f"the observations and actions of these data differ in shape or type: {shapes}.",
+                argument="parts",
+            )
+        table = tables[0]
+        if any(other is not table for other in tables):
+            if any(isinstance(other, np.memmap) for other in tables):
+                raise DataError("observations in files cannot be merged.", argument="parts")
+            table, index = merge_equal(np.concatenate(tables))
+            rows = np.split(index.astype(np.int32), np.cumsum([*map(len, tables[:-1])]))
+            for name in ("state", "next_state"):
+                columns[name] = [at[part] for at, part in zip(rows, columns[name], strict=True)]
+        n_actions = max(part.n_actions or 0 for part in parts) or None
+        if n_actions and any(part.default is not None for part in parts):
+            columns["default"] = [
+                np.full(len(part), 1 / n_actions) if part.default is None else part.default
+                for part in parts
+            ]
+        joined = {
+            name: None if any(part is None for part in column) else frozen(np.concatenate(column))
+            for name, column in columns.items()
+        }
+        return replace(parts[0], observations=frozen(table), n_actions=n_actions, **joined)
 
-    def batches(self, size: int, seed: int | None = 0) -> subsets.Batches:
+    def batches(self, size: int, seed: int | None = 0) -> Batches:
         """Returns the batches of one pass through the data, as dictionaries of arrays:
         `observation`, `action` (if it is known), `reward`, `next_observation`, `terminated` and
         `truncated`.
@@ -108,7 +190,7 @@ class Transitions:
             size: The number of transitions per batch. The last batch may be smaller.
             seed: The seed of the random order, or None for the order of the data.
         """
-        return subsets.Batches(self, size, seed)
+        return Batches(self, size, seed)
 
     @classmethod
     def from_arrays(
@@ -141,8 +223,8 @@ class Transitions:
                 remedy="Use Transitions.from_table with one table and indices into it.",
                 argument="observations",
             )
-        before = arrays.plain("observations", observations)
-        after = arrays.plain("next_observations", next_observations)
+        before = arrays.real("observations", observations)
+        after = arrays.real("next_observations", next_observations)
         if before.shape != after.shape or before.dtype != after.dtype:
             raise DataError(
                 f"observations ({before.shape}, {before.dtype}) and next_observations "
@@ -207,7 +289,10 @@ class Transitions:
         terminated: npt.ArrayLike | None = None,
         terminal_observation: npt.ArrayLike | Mapping[str, npt.ArrayLike] | None = None,
         scaled_actions: bool = True,
-        **options: Unpack[RecordedOptions],
+        reward: NumberOfStep = None,
+        terminal_reward: NumberOfStep = None,
+        behaviour: Callable[[Step], float] | None = None,
+        key: str | Sequence[str] | None = None,
     ) -> Transitions:
         """Makes transitions from a replay buffer of Stable-Baselines3, the oldest step first.
 
@@ -224,11 +309,19 @@ class Transitions:
                 episode. (Steps that were cut off are left out there, for the same reason.)
             scaled_actions: Whether the actions of a `Box` are scaled to [-1, 1], as the algorithms
                 of Stable-Baselines3 store them. They are scaled back to `buffer.action_space`.
-            **options: `reward`, `terminal_reward`, `behaviour` and `key`; see `RecordedOptions`.
+            reward: Replaces the recorded rewards: a step cost, or a function of a `Step`, whose
+                `info` is empty because it was not recorded.
+            terminal_reward: The value of terminal states in units of reward: a number, or a
+                function of the last `Step` of an episode. By default 0. It is not part of a reward.
+            behaviour: Returns the probability (of a vector: the density) with which the action of a
+                `Step` was taken, if that is known.
+            key: The part of a `Dict` observation to keep, or several that are joined, as in
+                `collect`.
         """
-        key, numbers = read_options("Transitions.from_replay_buffer", options)
-        columns = replay.recorded(buffer, key, terminated, terminal_observation, scaled_actions)
-        return cls.from_table(**complete(columns, buffer.action_space, numbers))
+        numbers = StepNumbers(reward, terminal_reward, behaviour).checked()
+        stand_in = terminal_observation
+        columns = recorded.of_buffer(buffer, key, terminated, stand_in, scaled_actions)
+        return cls.from_table(**recorded.complete(columns, buffer.action_space, numbers))
 
     @classmethod
     def from_trajectories(
@@ -236,7 +329,10 @@ class Transitions:
         trajectories: Iterable[Any],
         *,
         action_space: gymnasium.Space | None = None,
-        **options: Unpack[RecordedOptions],
+        reward: NumberOfStep = None,
+        terminal_reward: NumberOfStep = None,
+        behaviour: Callable[[Step], float] | None = None,
+        key: str | Sequence[str] | None = None,
     ) -> Transitions:
         """Makes transitions from whole episodes.
 
@@ -255,24 +351,28 @@ class Transitions:
         Args:
             trajectories: The episodes.
             action_space: A `Discrete` or a `Box`. By default actions are whole numbers from 0 to
-                the largest that occurs; for vectors, give `default_policy` to `fit`.
-            **options: As for `from_replay_buffer`.
+                the largest that occurs; for vectors, give `default_policy` to the problem.
+            reward: As for `from_replay_buffer`, like all arguments that follow.
+            terminal_reward: See there.
+            behaviour: See there.
+            key: See there.
         """
-        key, numbers = read_options("Transitions.from_trajectories", options)
-        columns = episodes.recorded(trajectories, key)
-        return cls.from_table(**complete(columns, action_space, numbers))
+        numbers = StepNumbers(reward, terminal_reward, behaviour).checked()
+        columns = recorded.of_episodes(trajectories, key)
+        return cls.from_table(**recorded.complete(columns, action_space, numbers))
 
     @classmethod
-    def from_minari(cls, dataset: str | Any, **options: Unpack[RecordedOptions]) -> Transitions:
+    def from_minari(cls, dataset: str | Any, **options: Any) -> Transitions:
         """Makes transitions from a data set of Minari, which needs the extra `minari`.
 
         Args:
             dataset: A `minari.MinariDataset`, or the id of one that is on this machine.
-            **options: As for `from_replay_buffer`.
+            **options: `reward`, `terminal_reward`, `behaviour` and `key`, as for
+                `from_replay_buffer`.
         """
-        loaded = episodes.minari_dataset(dataset)
-        recorded, space = episodes.episodes_of(loaded), loaded.action_space
-        return cls.from_trajectories(recorded, action_space=space, **options)
+        loaded = recorded.minari_dataset(dataset)
+        episodes, space = recorded.episodes_of(loaded), loaded.action_space
+        return cls.from_trajectories(episodes, action_space=space, **options)
 
     @property
     def repeats(self) -> bool:
@@ -316,7 +416,38 @@ class Transitions:
     @cached_property
     def edges(self) -> Edges:
         """The distinct transitions, and the number of times that each occurs."""
-        return edges_of(self)
+        discrete = self.action if self.n_actions is not None else None
+        key = self.state.astype(np.int64) * len(self.observations) + self.next_state
+        for column in (self.reward, self.terminal_reward, self.terminated, self.weight, discrete):
+            if column is not None:
+                values, index = np.unique(column, return_inverse=True)
+                key = np.unique(key, return_inverse=True)[1] * values.size + index
+        _, first, of_transition, count = np.unique(
+            key, return_index=True, return_inverse=True, return_counts=True
+        )
+        names = ("state", "next_state", "reward", "terminal_reward", "terminated")
+        return Edges(
+            **{name: getattr(self, name)[first] for name in names},
+            action=None if discrete is None else discrete[first],
+            log_default=None if self.default is None else np.log(self.default[first]),
+            weight=np.bincount(of_transition, self.weight),
+            count=count,
+            of_transition=of_transition.astype(np.int32),
+        )
+
+    def empirical(self, lam: float) -> Sampled:
+        """Returns the problem that the transitions describe, where states repeat: each observation
+        leads to its observed next ones with their observed frequencies."""
+        edges = self.edges
+        return Sampled(
+            len(self.observations),
+            edges.state,
+            edges.next_state,
+            edges.weight,
+            -edges.reward / lam,
+            edges.terminated,
+            edges.terminal_reward / lam,
+        )
 
     @cached_property
     def log_default(self) -> Float[np.ndarray, " n"] | None:
@@ -337,9 +468,14 @@ class Transitions:
         Args:
             lam: The temperature lambda, positive.
         """
-        from drogo.data.empirical import spectral_radius  # it imports this module
-
-        return spectral_radius(self, lam)
+        if not self.repeats:
+            raise DataError(
+                "the spectral radius is estimated from states that repeat, and in these "
+                f"{len(self)} transitions {len(self.observations)} observations are distinct."
+            )
+        steps = self.empirical(check_positive("lam", lam)).steps
+        with np.errstate(over="ignore"):
+            return float(np.exp(log_radius(steps, np.arange(steps.n) < steps.n - 1)))
 
     def with_absorbing_terminals(self, delta: float) -> Transitions:
         """Adds transitions from each terminal state to itself, as many as the average state has.
@@ -379,6 +515,29 @@ class Transitions:
             return cls.from_table(**parts, n_actions=n_actions)
         except DataError as error:
             raise DamagedFile(f"{path} holds transitions that cannot be used: {error}") from error
+
+
+class Batches:
+    """The batches of one pass through transitions; see `Transitions.batches`."""
+
+    def __init__(self, data: Transitions, size: int, seed: int | None) -> None:
+        n = len(data)
+        self._data, self._starts = data, range(0, n, check_whole("size", size, 1))
+        self._order = np.arange(n) if seed is None else np.random.default_rng(seed).permutation(n)
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    def __getitem__(self, k: int) -> dict[str, np.ndarray]:
+        data, start = self._data, self._starts[k]
+        rows = self._order[start : start + self._starts.step]
+        columns = {name: getattr(data, name) for name in ("reward", "terminated", "truncated")}
+        columns |= {} if data.action is None else {"action": data.action}
+        return {
+            "observation": read_rows(data.observations, data.state[rows]),
+            "next_observation": read_rows(data.observations, data.next_state[rows]),
+            **{name: column[rows] for name, column in columns.items()},
+        }
 
 
 def check_transitions(name: str, value: object) -> Transitions:

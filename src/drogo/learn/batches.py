@@ -19,8 +19,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Float32, Int, Shaped
 
 from drogo.data import Transitions
-from drogo.data.edges import Edges
-from drogo.data.table import read_rows
+from drogo.data.index import read_rows
+from drogo.data.transitions import Edges
 from drogo.device import to_device
 from drogo.errors import ArgumentError
 from drogo.learn.learner import Batch, Learner

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 from numpy.lib.stride_tricks import sliding_window_view
 
-from drogo.data.table import merge_equal
+from drogo.data.index import merge_equal
 from drogo.device import to_device
 from drogo.learn.networks import AbstractNetwork, Outputs, dense, dense_layers
 

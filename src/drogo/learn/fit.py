@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Float
 
 from drogo.data import Transitions
-from drogo.data.table import read_rows
+from drogo.data.index import read_rows
 from drogo.device import to_device
 from drogo.errors import ArgumentError, ArgumentTypeError, Diverged
 from drogo.learn.architectures import (

@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, PyTree, Shaped
 
 from drogo.data import Transitions
-from drogo.data.table import read_rows
+from drogo.data.index import read_rows
 from drogo.device import to_device
 from drogo.learn.batches import Plan, device_rows
 from drogo.learn.learner import Batch, Learner, Objective

@@ -8,7 +8,6 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from drogo.data import Transitions
-from drogo.data.empirical import empirical
 
 
 @dataclass(frozen=True)
@@ -29,7 +28,7 @@ class ActionModel:
         action = data.edges.action
         if action is None or data.edges.log_default is None:
             return None
-        problem = empirical(data, lam)
+        problem = data.empirical(lam)
         used = problem.known
         order = np.lexsort([action[used], problem.state[used]])
         columns = (problem.state, action, problem.next_state)

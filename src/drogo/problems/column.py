@@ -14,10 +14,9 @@ from jaxtyping import Array, Float
 from drogo import exact as exact_solvers
 from drogo.data import Transitions, under
 from drogo.data.arrays import as_batch, as_type
-from drogo.data.default import unseen_pairs
-from drogo.data.edges import Edges
-from drogo.data.empirical import check_anchored, empirical
-from drogo.data.table import merge_equal
+from drogo.data.empirical import check_anchored, unseen_pairs
+from drogo.data.index import merge_equal
+from drogo.data.transitions import Edges
 from drogo.device import to_device
 from drogo.errors import ArgumentError, ArgumentTypeError, DamagedFile
 from drogo.exact.sampled import solve_sampled
@@ -104,7 +103,7 @@ class Column(AbstractProblem):
             scaled: Whether noisy rewards are averaged inside the exponential of the value.
         """
         assert isinstance(self.lam, float)
-        v = solve_sampled(empirical(data, self.lam), scaled=scaled)
+        v = solve_sampled(data.empirical(self.lam), scaled=scaled)
         states, rewards = data.pure_terminal_states
         v[states] = rewards / self.lam
         return v

@@ -24,7 +24,7 @@ from jaxtyping import Array, Float
 from drogo import exact as exact_solvers
 from drogo.data import Transitions, under
 from drogo.data.arrays import as_batch
-from drogo.data.default import unseen_pairs
+from drogo.data.empirical import unseen_pairs
 from drogo.data.index import ObservationIndex
 from drogo.errors import ArgumentError, DamagedFile, DataError, NotConverged
 from drogo.learn.anchored import Drogo, Regression

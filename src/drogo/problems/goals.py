@@ -15,10 +15,8 @@ from jaxtyping import Bool, Float, Int, Shaped
 from drogo import exact as exact_solvers
 from drogo.data import Transitions, under
 from drogo.data.arrays import as_batch, as_type
-from drogo.data.default import unseen_pairs
-from drogo.data.empirical import check_ends, costs_needed, empirical
-from drogo.data.index import ObservationIndex
-from drogo.data.table import row_bytes
+from drogo.data.empirical import check_ends, costs_needed, unseen_pairs
+from drogo.data.index import ObservationIndex, row_bytes
 from drogo.device import to_device
 from drogo.errors import (
     ArgumentError,
@@ -224,7 +222,7 @@ class Goals(AbstractProblem):
                 "follows when such a goal is reached. Use an observation that distinguishes the "
                 "two."
             )
-        problem = empirical(data, 1.0)
+        problem = data.empirical(1.0)
         others = np.setdiff1d(problem.state[problem.known], data.terminal_states)
         room = max(0, self.most_goals - data.terminal_states.size)
         if others.size > room:
@@ -245,7 +243,7 @@ class Goals(AbstractProblem):
             f"a table of {goals.size} goals and {m} states", 8 * m * goals.size,
             "Give a lower most_goals.",
         )  # fmt: skip
-        return sampled_columns(empirical(data, float(self.lam)), goals)  # pyright: ignore
+        return sampled_columns(data.empirical(float(self.lam)), goals)  # pyright: ignore
 
     def scaled(
         self, prepared: Prepared, method: AbstractMethod, exact: Any, step_size: float

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from drogo.data import Transitions
-from drogo.data.empirical import empirical
 from drogo.errors import DataError, NotConverged
 from drogo.exact.growth import Growth, WeightedEdges, classes, growth
 from drogo.mdp.arrays import leads_to
@@ -15,7 +14,7 @@ def growth_around(data: Transitions, lam: float, row: int) -> tuple[Growth, np.n
     """Computes the largest eigenvalue and its vector over the class of states that contains the
     reference.
     """
-    steps = empirical(data, lam).steps
+    steps = data.empirical(lam).steps
     everything = np.arange(steps.n) < steps.n - 1  # the last one stands for terminal states
     parts = classes(steps, everything)
     of_reference = next((part for part in parts if part[row]), None)

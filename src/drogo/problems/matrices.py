@@ -8,7 +8,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from drogo.data import Transitions
-from drogo.data.empirical import empirical
 from drogo.exact import Eigenvectors
 from drogo.exact.rows import Rows
 from drogo.exact.spectra import smallest
@@ -20,7 +19,7 @@ def without_unknown(data: Transitions) -> tuple[Transitions, int]:
     in the matrix, so that nothing would hold their entries in place.
     """
     edges = data.edges
-    known = empirical(data, 1.0).known[edges.of_transition]
+    known = data.empirical(1.0).known[edges.of_transition]
     kept = np.unique(np.concatenate([data.state[known], data.next_state[known]]))
     lost = len(data.observations) - kept.size
     if not lost:

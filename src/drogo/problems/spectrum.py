@@ -17,8 +17,8 @@ from jaxtyping import Array, Bool, Float
 from drogo import exact as exact_solvers
 from drogo.data import Transitions, under
 from drogo.data.arrays import as_batch
-from drogo.data.default import unseen_pairs
-from drogo.data.table import read_rows
+from drogo.data.empirical import unseen_pairs
+from drogo.data.index import read_rows
 from drogo.device import to_device
 from drogo.errors import ArgumentError, DamagedFile, check_choice, check_number, check_whole
 from drogo.exact.spectra import Eigenvectors, contained, cosines, overlap
