@@ -46,11 +46,11 @@ def lambdas(options: Namespace) -> Iterator[list[str]]:
 def trained_actions(world: GridWorld) -> np.ndarray:
     """Returns the greedy actions of tabular Q-learning after 100,000 steps, of which most states of
     a large world saw few."""
-    from drogo_paper.agents import q_learning
+    from drogo_paper.agents import Training, q_learning
 
     flat, one = np.zeros((1, world.mdp.n_states)), np.ones(1)
-    runs = q_learning(world.mdp, potential=flat, weight=0 * one, step_size=0.3 * one,
-                      seed=np.zeros(1, dtype=np.int64), step_limit=world.step_limit)  # fmt: skip
+    runs = q_learning(world.mdp, Training(world.step_limit), potential=flat, weight=0 * one,
+                      step_size=0.3 * one, seed=np.zeros(1, dtype=np.int64))  # fmt: skip
     return runs.q[0].argmax(axis=1)
 
 

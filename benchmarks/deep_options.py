@@ -24,7 +24,7 @@ from drogo import Column, MiniGridWorld, OnlineTable, plot
 from drogo.engines import Outcome
 from drogo.engines.store import Record
 from drogo.files import write_file
-from drogo_paper.agents import discover_deep
+from drogo_paper.agents import Cycle, discover_deep
 from drogo_paper.plot.figures import OKABE_ITO, legend_below
 from tables import ROOT, parse_options, write_table
 
@@ -35,7 +35,7 @@ EXACT: dict[str, Any] = {
     "make_map": OnlineTable, "problem": Column(lam=LAM), "until_found": False, "every": 1,
 }  # fmt: skip
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
-    "random walk": ("random walk", {"p_option": 0.0}),
+    "random walk": ("random walk", {}),
     "blind": ("options, blind", {"reward": -1.0, "problem": Column(lam=LAM)}),
     "aware": ("options, aware of rewards", {"problem": Column(lam=LAM)}),
     "blind-exact": ("exact maps, blind", {"reward": -1.0, **EXACT}),
@@ -52,8 +52,9 @@ def run(settings: dict[str, Any], scratch: Path, report: Any) -> Outcome:
     env = MiniGridWorld(name, layout=seed, tile=TILE, lava=LAVA)
     env.all_observations()  # they are then looked up
     cpu = time.process_time()
-    result = discover_deep(lambda: env, iterations=settings["iterations"], steps=STEPS, seed=seed,
-                           **METHODS[settings["method"]][1])  # fmt: skip
+    p_option = 0.0 if settings["method"] == "random walk" else 0.5
+    cycle = Cycle(settings["iterations"], STEPS, p_option)
+    result = discover_deep(lambda: env, cycle, seed=seed, **METHODS[settings["method"]][1])
     arrays = {"visited": result.visited / (~env.moves.terminal).sum(),
               "deaths": result.deaths.cumsum()}  # fmt: skip
     facts = {"reward": float(result.reward.mean()), "begun": result.begun, "cut": result.cut,

@@ -25,8 +25,8 @@ from drogo.engines import Outcome
 from drogo.engines.store import Record
 from drogo.files import write_file
 from drogo.potential import normalised
-from drogo_paper.agents import compare, one_stage
-from drogo_paper.agents.comparison import STEP_SIZES, WEIGHTS
+from drogo_paper.agents import MapSettings, Training, compare, one_stage
+from drogo_paper.agents.shaping_experiment import STEP_SIZES, WEIGHTS
 from drogo_paper.plot.figures import OKABE_ITO
 from tables import ROOT, parse_options, write_table
 
@@ -52,10 +52,10 @@ def run_one(settings: dict[str, Any], scratch: Path, report: Any) -> Outcome:
     weights = (0.0,) if options.get("map") == "none" else WEIGHTS
     grid = list(product(weights, STEP_SIZES))
     weight, step_size = (np.repeat(column, seeds) for column in zip(*grid, strict=True))
+    training = Training(world.step_limit, world.low_reward, settings["steps"])
     runs = one_stage(
-        world.mdp, weight=weight, step_size=step_size, seed=np.tile(np.arange(seeds), len(grid)),
-        step_limit=world.step_limit, low_reward=world.low_reward, steps=settings["steps"], lam=LAM,
-        **options,
+        world.mdp, training, MapSettings(LAM, **options), weight=weight, step_size=step_size,
+        seed=np.tile(np.arange(seeds), len(grid)),
     )  # fmt: skip
     arrays = {"steps": runs.steps_to_optimal, "visits": runs.low_reward_visits,
               "cosine": runs.cosine, "returns": runs.returns}  # fmt: skip
@@ -75,8 +75,8 @@ def run_two(settings: dict[str, Any], scratch: Path, report: Any) -> Outcome:
     data = data_of(world, "one-hot", transitions)
     solution = fit(data, Column(lam=LAM), method, seeds=seeds)
     potential = normalised(solution.v, world.mdp.neighbours)
-    grid = compare(world.mdp, {"DR": potential}, seeds=seeds, step_limit=world.step_limit,
-                   low_reward=world.low_reward, steps=settings["steps"])["DR"]  # fmt: skip
+    training = Training(world.step_limit, world.low_reward, settings["steps"])
+    grid = compare(world.mdp, {"DR": potential}, training, seeds=seeds)["DR"]
     k = grid.chosen
     arrays = {"steps": grid.steps_to_optimal[k], "visits": grid.low_reward_visits[k].astype(float)}
     return Outcome(arrays, {"setting": (float(grid.weight[k]), float(grid.step_size[k]))})

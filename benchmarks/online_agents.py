@@ -29,6 +29,7 @@ from drogo.engines.store import Record
 from drogo.learn.judge import cosine
 from drogo_paper.agents.deep import EVERY, as_numbers, train_agent
 from drogo_paper.agents.rivals import RND, OwnValue
+from drogo_paper.agents.trained import Evaluations
 from sb3_agents import DISCOUNT, median_cell
 from tables import Part, parse_options, write_parts
 
@@ -141,10 +142,13 @@ def run(settings: dict[str, Any], scratch: Path, report: Any) -> Outcome:
     world, budget = settings["world"], settings["budget"]
     places, truth = places_and_truth(world) if settings["cosines"] else (None, np.zeros(0))
     began = time.perf_counter()
+    how = Evaluations(
+        settings["every"], 5 if world in CONTINUOUS else 1, places,
+        progress=lambda steps: report(steps / budget),
+    )  # fmt: skip
     trained = train_agent(
         settings["agent"], lambda: as_numbers(make(world)), shaping_of(settings), steps=budget,
-        every=settings["every"], episodes=5 if world in CONTINUOUS else 1, observations=places,
-        progress=lambda steps: report(steps / budget), seed=settings["seed"], gamma=DISCOUNT,
+        evaluations=how, seed=settings["seed"], gamma=DISCOUNT,
     )  # fmt: skip
     arrays = {"steps": trained.steps, "deaths": trained.deaths}
     if places is not None:

@@ -21,7 +21,7 @@ import numpy as np
 from common import timed
 from drogo import GridWorld
 from drogo.worlds.tabular import TabularWorld
-from drogo_paper.agents import LearnedDefault, discover
+from drogo_paper.agents import Cycle, LearnedDefault, discover
 from tables import parse_options, write_table
 
 STEPS, P_OPTION, DISCOUNT, LAM, Q_STEP_SIZE, CLOSE = 100, 0.1, 0.99, 1.3, 0.1, 1e-5
@@ -99,8 +99,8 @@ def many_digits(table: np.ndarray, digits: int) -> int:
 
 def ours(world: TabularWorld, step_size: float, seeds: int, iterations: int) -> None:
     vectors = LearnedDefault(step_size, 1, lam=LAM)
-    discover(world, vectors, seeds=range(seeds), iterations=iterations, steps=STEPS,
-             p_option=P_OPTION, discount=DISCOUNT, may_end=False)  # fmt: skip
+    cycle = Cycle(iterations, STEPS, P_OPTION)
+    discover(world, vectors, cycle, seeds=range(seeds), discount=DISCOUNT, may_end=False)
 
 
 def rows(options: Namespace) -> Iterator[list[str]]:

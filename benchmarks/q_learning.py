@@ -16,7 +16,7 @@ import numpy as np
 from common import LAM, WORLDS, env_of, timed
 from drogo import GridWorld, Potential, PotentialShaping, exact
 from drogo.potential import normalised
-from drogo_paper.agents import q_learning
+from drogo_paper.agents import Training, q_learning
 from tables import parse_options, write_table
 
 SEEDS = 10
@@ -87,12 +87,11 @@ def many_runs(world: GridWorld, phi: np.ndarray, weight: float, steps: int) -> N
     """Trains the same agent `RUNS` times in one program."""
     q_learning(
         world.mdp,
+        Training(world.step_limit, steps=steps),
         potential=np.tile(phi, (RUNS, 1)),
         weight=np.full(RUNS, weight),
         step_size=np.full(RUNS, 0.3),
         seed=np.arange(RUNS) % SEEDS,
-        step_limit=world.step_limit,
-        steps=steps,
     )
 
 

@@ -28,7 +28,8 @@ from drogo import ALLO, MiniGridWorld, Potential, PotentialShaping, Spectrum, fi
 from drogo.engines import Outcome
 from drogo.engines.store import Record
 from drogo.files import write_file
-from drogo_paper.agents.deep import ENVIRONMENTS, as_numbers, train_agent
+from drogo_paper.agents.deep import ENVIRONMENTS, EVERY, as_numbers, train_agent
+from drogo_paper.agents.trained import Evaluations
 from drogo_paper.plot.figures import OKABE_ITO, legend_below
 from tables import ROOT, parse_options, write_table
 
@@ -74,10 +75,13 @@ def run(settings: dict[str, Any], scratch: Path, report: Any) -> Outcome:
     if settings["map"]:
         solution = load(settings["map"])
         potential = solution.potential(solution.seeds[0])
+    how = Evaluations(
+        EVERY[agent], 5 if world == "mountain-car" else 1,
+        progress=lambda steps: report(steps / budget),
+    )  # fmt: skip
     trained = train_agent(
         agent, maker(lambda: make(world), potential, ENVIRONMENTS[agent]), steps=budget,
-        episodes=5 if world == "mountain-car" else 1, seed=settings["seed"], gamma=DISCOUNT,
-        progress=lambda steps: report(steps / budget),
+        evaluations=how, seed=settings["seed"], gamma=DISCOUNT,
     )  # fmt: skip
     arrays = {"steps": trained.steps, "returns": trained.returns}
     return Outcome(arrays, {"solved at": trained.solved_at})

@@ -22,6 +22,7 @@ from drogo.files import write_file
 from drogo.statistics import bootstrap_mean
 from drogo_paper.agents import optimal_values
 from drogo_paper.agents.deep import train_agent
+from drogo_paper.agents.trained import Evaluations
 from drogo_paper.plot import figures
 from sb3_agents import DISCOUNT, maker
 from tables import ROOT, parse_options, write_table
@@ -41,13 +42,14 @@ def rows(options: Namespace) -> Iterator[list[str]]:
     data = data_of(world, "coordinates", options.transitions)
     solution = fit(data, Column(lam=LAM), Drogo(updates=options.updates), seeds=options.seeds)
     curves: dict[str, np.ndarray] = {}
+    how = Evaluations(EVERY, stop_when_solved=False)
     for name in ("unshaped", "shaped"):
         runs = []
         for seed in range(options.seeds):
             potential = solution.potential(seed) if name == "shaped" else None
             make = maker(lambda: env_of(world, "coordinates"), potential, 1)
-            runs.append(train_agent("dqn", make, steps=options.steps, every=EVERY, seed=seed,
-                                    stop_when_solved=False, **SETTINGS))  # fmt: skip
+            runs.append(train_agent("dqn", make, steps=options.steps, evaluations=how, seed=seed,
+                                    **SETTINGS))  # fmt: skip
             print(f"<!-- {name}, seed {seed}: {runs[-1].lengths[-1]:.0f} steps -->", flush=True)
         curves[name] = np.array([run.returns for run in runs])
         first = [run.steps[run.arrived.argmax()] if run.arrived.any() else None for run in runs]

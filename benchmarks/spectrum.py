@@ -75,7 +75,7 @@ def cosines(options: Namespace) -> Iterator[list[object]]:
 
 def shaping(options: Namespace) -> Iterator[list[str]]:
     """Yields the steps until Q-learning is optimal with closed-form and with learned potentials."""
-    from drogo_paper.agents import compare
+    from drogo_paper.agents import Training, compare
     from drogo_paper.agents.shaping_experiment import cell, potentials, summarise
 
     table: dict[str, list[str]] = {}
@@ -89,8 +89,8 @@ def shaping(options: Namespace) -> Iterator[list[str]]:
             learned |= {f"SR {kind}": -successor.v[:, 0], f"DR {kind}": default.v}
             print(f"<!-- {name}, {kind}: {successor.status}, {default.status} -->", flush=True)
         methods = potentials(world, learned, seeds=10, lam=LAM, discount=0.99)
-        grids = compare(world.mdp, methods, seeds=10, step_limit=world.step_limit,
-                        low_reward=world.low_reward)  # fmt: skip
+        training = Training(world.step_limit, world.low_reward)
+        grids = compare(world.mdp, methods, training, seeds=10)
         for method, row in summarise(grids).items():
             table.setdefault(method, []).append(cell(row.steps_to_optimal, 1000))
     yield from ([method, *cells] for method, cells in table.items())

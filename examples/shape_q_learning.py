@@ -4,18 +4,13 @@ import numpy as np
 
 from drogo import GridWorld, exact
 from drogo.potential import normalised
-from drogo_paper.agents import compare
+from drogo_paper.agents import Training, compare
 
 world = GridWorld.load("four-rooms")
 phi = normalised(exact.log_column(world.mdp, lam=20.0), world.mdp.neighbours)
-grids = compare(
-    world.mdp,
-    {"unshaped": None, "shaped": np.tile(phi, (5, 1))},
-    seeds=5,
-    step_limit=world.step_limit,
-    low_reward=world.low_reward,
-    steps=30_000,
-)
+training = Training(world.step_limit, world.low_reward, steps=30_000)
+methods = {"unshaped": None, "shaped": np.tile(phi, (5, 1))}
+grids = compare(world.mdp, methods, training, seeds=5)
 for name, grid in grids.items():
     steps, visits = grid.steps_to_optimal[grid.chosen], grid.low_reward_visits[grid.chosen]
     print(f"{name}: optimal after {steps.mean():,.0f} steps")

@@ -244,13 +244,13 @@ def walk(env, steps):
 
 def q_learning():
     from drogo.potential import normalised
-    from drogo_paper.agents.q_learning import q_learning
+    from drogo_paper.agents import Training, q_learning
 
     world, mdp = four_rooms(), four_rooms().mdp
     potential = np.stack([normalised(exact.log_column(mdp, LAM), mdp.neighbours)] * 2)
-    options = {"step_limit": world.step_limit, "low_reward": world.low_reward, "every": 100}
+    training = Training(world.step_limit, world.low_reward, steps=5000)
     arrays = {"step_size": np.full(2, 0.3), "seed": np.arange(2), "weight": np.full(2, 0.5)}
-    runs = q_learning(mdp, potential=potential, steps=5000, threads=1, **options, **arrays)
+    runs = q_learning(mdp, training, potential=potential, threads=1, **arrays)
     return {"returns": some(runs.returns, 5), "low_reward_visits": runs.low_reward_visits}
 
 

@@ -7,7 +7,7 @@ it keeps the settings of its preset. This file has the jobs, and `ablation_answe
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -32,35 +32,24 @@ TRUTH = "transition"
 
 @dataclass(frozen=True)
 class Ablation:
-    """One of the ablations.
-
-    Args:
-        name: Its name among the questions.
-        title: Its title in the report.
-        source: Its figure in the paper.
-        claim: The result of the paper.
-        input: The observations.
-        preset: The preset, or None for that of the scope.
-        objectives: The objectives, in the order of the report.
-        updates: The updates of a run, or None for the preset's.
-        search_updates: The updates of a search, or None for as many as a run has.
-        most_seeds: The most seeds of a run.
-        search_seeds: The most seeds of a search.
-        quick_updates: The updates of both for a first look.
-    """
+    """One of the ablations, by its name among the questions."""
 
     name: str
     title: str
     source: str
     claim: str
+    """The result of the paper."""
     input: str
     preset: str | None
+    """The preset, or None for that of the scope."""
     objectives: tuple[str, ...]
-    updates: int | None
+    updates: int
+    """The updates of a run, and of a search unless it has its own number."""
     search_updates: int | None
     most_seeds: int
     search_seeds: int
     quick_updates: int
+    """The updates of runs and searches in a quick look."""
 
     @property
     def is_table(self) -> bool:
@@ -76,12 +65,11 @@ class Ablation:
 
     def overrides(self, scope: Scope, searching: bool) -> dict[str, Any]:
         """Returns the changes to the preset."""
-        updates = (self.search_updates if searching else None) or self.updates
         if scope.quick:
-            updates = self.quick_updates
-        elif self.preset is None and scope.preset == "paper":
-            updates = None
-        return {} if updates is None else {"updates": updates}
+            return {"updates": self.quick_updates}
+        if self.preset is None and scope.preset == "paper":
+            return {}
+        return {"updates": (self.search_updates if searching else None) or self.updates}
 
     def updates_in(self, scope: Scope, searching: bool) -> int:
         usual = recipes.UPDATES[self.preset_in(scope)]
@@ -120,36 +108,28 @@ NETWORK = Ablation(
     search_seeds=2,
     quick_updates=300,
 )
-NETWORK_PAPER = Ablation(
+NETWORK_PAPER = replace(
+    NETWORK,
     name="ablation-network-paper",
     title="Ablation: the objectives with a network and the paper's optimiser",
-    source="Figure 8",
-    claim="In the paper only drogo does.",
-    input="coordinates",
     preset="paper",
-    objectives=("gdo", INTENDED, "log_gdo", "natural_gdo", "drogo"),
+    objectives=TABULAR.objectives,
     updates=20_000,
     search_updates=2000,
     most_seeds=2,
     search_seeds=1,
-    quick_updates=300,
 )
 
 
 def settings(
     scope: Scope, kind: Ablation, world: str, objective: str, searching: bool
 ) -> dict[str, Any]:
-    most = kind.search_seeds if searching else kind.most_seeds
     return {
-        "world": world,
-        "input": kind.input,
-        "preset": kind.preset_in(scope),
-        "seeds": min(most, scope.seeds),
-        "lam": LAM,
-        "transitions": TRANSITIONS,
-        "objective": objective,
+        "world": world, "input": kind.input, "preset": kind.preset_in(scope),
+        "seeds": min(kind.search_seeds if searching else kind.most_seeds, scope.seeds),
+        "lam": LAM, "transitions": TRANSITIONS, "objective": objective,
         "overrides": kind.overrides(scope, searching),
-    }
+    }  # fmt: skip
 
 
 def search_job(scope: Scope, kind: Ablation, objective: str) -> Job:

@@ -17,20 +17,14 @@ from jaxtyping import Float
 from matplotlib.figure import Figure
 
 from drogo.engines.job import Job, Outcome, Report
-from drogo.statistics import Interval, bootstrap_mean
+from drogo.statistics import Interval
 from drogo.worlds.continuing import STEP_LIMIT, WORLDS, ContinuingWorld
 from drogo_paper import published
-from drogo_paper.agents.counting import (
-    AbstractCounts,
-    Chance,
-    DefaultCounts,
-    PerRun,
-    SampledChance,
-    SuccessorCounts,
-    run_counting,
-)
+from drogo_paper.agents import counting
+from drogo_paper.agents.counting import AbstractCounts, Chance, PerRun
+from drogo_paper.options import PAPER, mean_of
 from drogo_paper.plot.figures import OKABE_ITO, legend_below, new_figure
-from drogo_paper.scope import Answer, Get, Scope, Table, needed
+from drogo_paper.scope import Answer, Get, Scope, needed, table_of
 
 SARSA, SUCCESSOR, DEFAULT = "Sarsa", "Sarsa + SR", "Sarsa + DR"
 OTHER_SUCCESSOR, Q_LEARNING = "Sarsa + SR, other settings", "Q-learning + DR"
@@ -79,7 +73,7 @@ def count_runs(settings: dict[str, Any], scratch: Path, report: Report) -> Outco
     agents, seed = settings["agents"], settings["seed"]
     if seed is None:
         rngs = [np.random.default_rng([0, agent]) for agent in range(agents)]
-        chance = SampledChance(world, chosen["epsilon"], rngs)
+        chance = counting.SampledChance(world, chosen["epsilon"], rngs)
         return Outcome({"returns": _run(world, chance, settings, agents, report)})
     replayed = Replayed(world, chosen["epsilon"], seed)
     returns = []
@@ -95,7 +89,7 @@ def _run(
     method = settings["method"]
     chosen = SETTINGS[world.name, method]
     counts = make_counts(world, method, runs)
-    return run_counting(
+    return counting.run_counting(
         world, chance, step_size=chosen["step_size"], discount=DISCOUNT, counts=counts,
         target="q-learning" if method == Q_LEARNING else "sarsa",
         steps=settings["steps"], progress=report,
@@ -106,10 +100,10 @@ def make_counts(world: ContinuingWorld, method: str, runs: int) -> AbstractCount
     """Returns the bonuses of a method, or None."""
     options: dict[str, Any] = SETTINGS[world.name, method].get("counts", {})
     if method in (SUCCESSOR, OTHER_SUCCESSOR):
-        return SuccessorCounts(world.n_states, runs=runs, **options)
+        return counting.SuccessorCounts(world.n_states, runs=runs, **options)
     if method in (DEFAULT, Q_LEARNING):
         best = {"best": world.best_reward, "unit": world.best_reward}
-        return DefaultCounts(world.n_states, world.n_actions, runs=runs, **best, **options)
+        return counting.DefaultCounts(world.n_states, world.n_actions, runs=runs, **best, **options)
     return None
 
 
@@ -118,11 +112,6 @@ class Replayed:
 
     They come from two global generators with one seed: that of Python decides where episodes begin,
     whether and how to explore, and where actions lead; that of NumPy chooses among equal actions.
-
-    Args:
-        world: The world.
-        epsilon: The probability of a random action.
-        seed: The seed of the script.
     """
 
     def __init__(self, world: ContinuingWorld, epsilon: float, seed: int) -> None:
@@ -191,33 +180,21 @@ def answer(scope: Scope, get: Get) -> Answer:
         for world in WORLDS
         for method in METHODS
     }
-    again = {}
-    if not scope.quick:
-        again = {
-            world: needed(get, job(world, DEFAULT, AGENTS, SEED)).arrays["returns"]
-            for world in WORLDS
-        }
+    again = {
+        world: needed(get, job(world, DEFAULT, AGENTS, SEED)).arrays["returns"]
+        for world in (() if scope.quick else WORLDS)
+    }
     lines = [_line(world, method, results[world, method], again) for world, method in results]
-    header = HEADER
-    if scope.quick:
-        header, lines = (
-            [header[k] for k in (0, 1, 4, 6)],
-            [[x[k] for k in (0, 1, 4, 6)] for x in lines],
-        )
     return Answer(
         "Counts",
         "its table on count-based exploration",
         _verdict(scope, results, again),
         {"counts": _figure(results)},
-        [Table(header, lines, _caption(scope))],
+        [table_of(scope, HEADER, lines, _caption(scope), of_paper=(2, 3, 5, 7))],
         [] if scope.quick else _notes(results),
         {world: {m: float(results[world, m].mean()) for m in METHODS} for world in WORLDS},
-        paper="Tse, Chandrasekar and Machado (2025)",
+        paper=PAPER,
     )
-
-
-def _mean(returns: Returns) -> Interval:
-    return bootstrap_mean(returns, np.random.default_rng(0), resamples=1000)
 
 
 def _of_hundred(returns: Returns) -> Interval:
@@ -234,13 +211,13 @@ def _cell(interval: Interval) -> str:
 
 def _line(world: str, method: str, returns: Returns, again: Mapping[str, Returns]) -> list[str]:
     theirs = published.counts(world, method)
-    whole = _mean(returns)
+    whole = mean_of(returns)
     replay = f"{again[world].mean() / 1000:,.1f}" if method == DEFAULT and again else "-"
     return [
         world, method,
         "-" if theirs is None else f"{theirs / 1000:,.0f}",
         replay,
-        _cell(_mean(returns[:AGENTS])),
+        _cell(mean_of(returns[:AGENTS])),
         _cell(whole) if len(returns) > AGENTS else "-",
         f"{np.median(returns) / 1000:,.0f}",
         "-" if theirs is None else published.verdict_of_mean(_of_hundred(returns), theirs),
@@ -255,15 +232,17 @@ def _verdict(
     river, arms = WORLDS
     exact = ", ".join(f"{again[world].mean() / 1000:,.1f} in {world}" for world in WORLDS)
     means = [f"{(published.counts(world, DEFAULT) or 0) / 1000:,.0f}" for world in WORLDS]
+    with_dr, with_sr = (
+        [_cell(mean_of(results[world, method])) for world in WORLDS]
+        for method in (DEFAULT, SUCCESSOR)
+    )
     return (
         f"The published runs of Sarsa + DR follow again from their seed: {exact} (thousands; "
         f"published {' and '.join(means)}). Over {MANY:,} agents it earns "
-        f"{_cell(_mean(results[river, DEFAULT]))} and {_cell(_mean(results[arms, DEFAULT]))}: in "
-        f"{arms} the published seed is a lucky one, and half of the agents earn less than "
-        f"{np.median(results[arms, DEFAULT]) / 1000:,.0f}. Sarsa + SR earns "
-        f"{_cell(_mean(results[river, SUCCESSOR]))} and "
-        f"{_cell(_mean(results[arms, SUCCESSOR]))} with the published commands: its published mean "
-        f"in {river} does not follow from them."
+        f"{' and '.join(with_dr)}: in {arms} the published seed is a lucky one, and half of the "
+        f"agents earn less than {np.median(results[arms, DEFAULT]) / 1000:,.0f}. Sarsa + SR earns "
+        f"{' and '.join(with_sr)} with the published commands: its published mean in {river} does "
+        "not follow from them."
     )
 
 

@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 
 from drogo.engines.job import Job, Outcome, Report
 from drogo.worlds.grid import GridWorld
-from drogo_paper.agents.option_learning import Kind, learn_with_options
+from drogo_paper.agents import Kind, Training, learn_with_options
 from drogo_paper.agents.options import TabularOption, solve_option
 from drogo_paper.agents.representations import ExactDefault, LearnedDefault, LearnedSuccessor
 from drogo_paper.options import mean_of
@@ -79,24 +79,21 @@ def make_kinds(name: str) -> dict[str, Kind]:
 
 def train(settings: dict[str, Any], scratch: Path, report: Report) -> Outcome:
     """Trains all kinds of agents."""
-    name, evaluations = settings["world"], settings["steps"] // EVERY
+    name = settings["world"]
     world = GridWorld.load(name)
+    training = Training(world.step_limit, steps=settings["steps"], every=EVERY, discount=DISCOUNT)
     results = learn_with_options(
-        world, make_kinds(name), seeds=range(1, settings["seeds"] + 1), steps=settings["steps"],
-        step_limit=world.step_limit, discoveries=settings["discoveries"],
-        initial=settings["initial"],
-        step_size=STEP_SIZE[name], discount=DISCOUNT, every=EVERY,
-        progress=lambda done: report(done / evaluations),
+        world, make_kinds(name), training, seeds=range(1, settings["seeds"] + 1),
+        step_size=STEP_SIZE[name], discoveries=settings["discoveries"],
+        initial=settings["initial"], progress=lambda done: report(done / training.evaluations),
     )  # fmt: skip
     agents = [results[kind] for kind in KINDS]
     arrays = {
-        "returns": [agent.runs.returns for agent in agents],
-        "steps_to_optimal": [agent.runs.steps_to_optimal for agent in agents],
-        "arrival": [agent.arrival for agent in agents],
-        "reward": [agent.reward for agent in agents],
-        "inside": [agent.inside for agent in agents],
-        "low": [agent.runs.low_reward_visits for agent in agents],
+        name: [getattr(agent, name) for agent in agents] for name in ("arrival", "reward", "inside")
     }
+    arrays["returns"] = [agent.runs.returns for agent in agents]
+    arrays["steps_to_optimal"] = [agent.runs.steps_to_optimal for agent in agents]
+    arrays["low"] = [agent.runs.low_reward_visits for agent in agents]
     best = float(results[NONE].runs.best_return[0, 0])
     return Outcome({key: np.stack(parts) for key, parts in arrays.items()}, {"best": best})
 

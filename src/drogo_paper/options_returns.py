@@ -14,136 +14,94 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from drogo.engines.job import Job
-from drogo.statistics import Interval, bootstrap_band
-from drogo_paper import published
-from drogo_paper.jobs.options import (
-    CEO,
-    CEO_EXACT,
-    EVERY,
-    ITERATIONS,
-    LARGE,
-    METHODS,
-    Q_SETTINGS,
-    QL,
-    RACE,
-    RACE_EXACT,
-    UNTRIED,
-    WALK,
-    steps_of,
-)
-from drogo_paper.options import mean_of, numbers_of, shown
+from drogo.statistics import bootstrap_band
+from drogo_paper import options, published
+from drogo_paper.jobs import options as runs
+from drogo_paper.jobs.options import CEO, LARGE, METHODS, Q_SETTINGS, QL, RACE, UNTRIED, steps_of
+from drogo_paper.options import Key, Numbers, Results, mean_of
 from drogo_paper.plot.figures import OKABE_ITO, legend_below, new_figure
 from drogo_paper.published import DISCOVERED, RETURNED
 from drogo_paper.scope import Answer, Get, Scope, Table, needed
 
 VERSION = 1
-SECONDS = {QL: 30.0, CEO: 400.0, RACE: 120.0, CEO_EXACT: 200.0, RACE_EXACT: 200.0, UNTRIED: 60.0}
+SECONDS = {QL: 30.0, CEO: 400.0, RACE: 120.0, runs.CEO_EXACT: 200.0, runs.RACE_EXACT: 200.0,
+           UNTRIED: 60.0}  # fmt: skip
 """The expected seconds of a job in grid-room."""
-QUICK_ITERATIONS = 5
 MORE_SEEDS = 5
 """The factor on the seeds of the other questions."""
-WORLDS = (*ITERATIONS, *LARGE)
-OPTIONS = tuple(method for method in METHODS if method != WALK)
+WORLDS = (*runs.ITERATIONS, *LARGE)
+OPTIONS = tuple(method for method in METHODS if method != runs.WALK)
 SAMPLED = 60
 """The iteration in the middle of the curves that is compared with the figure."""
-
-Results = Mapping[tuple[str, str], Mapping[str, np.ndarray]]
 
 
 def job(scope: Scope, world: str, method: str) -> Job:
     """Returns the job of one method in one world."""
     settings = {
         "world": world, "method": method, "seeds": MORE_SEEDS * scope.seeds,
-        "iterations": QUICK_ITERATIONS if scope.quick else EVERY[world],
+        "iterations": options.QUICK_ITERATIONS if scope.quick else runs.EVERY[world],
     }  # fmt: skip
     name = "drogo_paper.jobs.options:discover_returns"
     seconds = SECONDS[method] * (5 if world in LARGE else 1)
     return Job(name, settings, f"returns, {method} in {world}", seconds, VERSION)
 
 
-def methods_of(world: str) -> tuple[str, ...]:
-    """Returns the methods in a world. Exact eigenvectors take long in the large ones."""
-    options = [m for m in OPTIONS if world not in LARGE or m not in (CEO_EXACT, RACE_EXACT)]
-    return (QL, *options) if world in Q_SETTINGS else tuple(options)
-
-
-def _keys() -> list[tuple[str, str]]:
-    """Returns all pairs of a world and a method."""
-    return [(world, method) for world in WORLDS for method in methods_of(world)]
+def keys() -> list[Key]:
+    """Returns all pairs of a world and a method. Exact eigenvectors take long in large worlds."""
+    slow = (runs.CEO_EXACT, runs.RACE_EXACT)
+    return [
+        (world, method)
+        for world in WORLDS
+        for method in (QL, *OPTIONS)
+        if (world in Q_SETTINGS if method == QL else world not in LARGE or method not in slow)
+    ]
 
 
 def jobs(scope: Scope, get: Get) -> list[Job]:
-    return [job(scope, *key) for key in _keys()]
+    return [job(scope, *key) for key in keys()]
 
 
 def answer(scope: Scope, get: Get) -> Answer:
-    results = {key: needed(get, job(scope, *key)).arrays for key in _keys()}
+    results = {key: needed(get, job(scope, *key)).arrays for key in keys()}
     returns = {key: _returns(arrays["returns"]) for key, arrays in results.items()}
-    seen = {key: numbers_of(results[key], steps_of(key[0])) for key in results if key[1] != QL}
-    return Answer(
-        "The way to the goal while options are discovered",
-        "the lower half of its figure 7",
-        _verdict(scope, returns),
-        {"options-returns": _figure(results)},
-        [_table_of_returns(scope, returns), _table_of_visits(scope, seen)],
-        [] if scope.quick else _notes(seen),
-        {
-            world: {
-                m: float(returns[world, m]["at the end"].mean()) for w, m in results if w == world
-            }
-            for world in WORLDS
-        },
-        paper="Tse, Chandrasekar and Machado (2025)",
+    seen = {
+        key: options.numbers_of(results[key], steps_of(key[0])) for key in results if key[1] != QL
+    }
+    header, rows, counted = options.beside_published(
+        scope, returns, RETURNED, published.option_returns
     )
-
-
-def _returns(curves: np.ndarray) -> dict[str, np.ndarray]:
-    middle = min(SAMPLED, curves.shape[1]) - 1
-    return dict(zip(RETURNED, (curves[:, middle], curves[:, -1]), strict=True))
-
-
-def _text(interval: Interval) -> str:
-    mean, low, high = (f"{number:.1f}" for number in interval)
-    return mean if low == high else f"{mean} [{low}, {high}]"
-
-
-def _is_inside(ours: Interval, theirs: tuple[float, float]) -> bool:
-    return "inside" in published.verdict_of_mean(ours, *theirs)
-
-
-def _table_of_returns(scope: Scope, returns: Mapping) -> Table:
-    header, lines = ["world", "method"], []
-    for quantity in RETURNED:
-        header += [quantity] if scope.quick else [quantity, "published"]
-    for (world, method), numbers in returns.items():
-        cells, theirs = [world, method], published.option_returns(world, method)
-        for quantity in RETURNED:
-            ours = mean_of(numbers[quantity])
-            cells.append(_text(ours))
-            if scope.quick:
-                continue
-            if quantity not in (theirs or {}):
-                cells.append("-")
-            elif theirs is not None:
-                is_inside = _is_inside(ours, theirs[quantity])
-                cells.append(f"{theirs[quantity][0]:.1f}" + ("" if is_inside else " (outside)"))
-        lines.append(cells)
-    return Table(
-        header,
-        lines,
-        f"The return of the best policy so far. Mean and 95 % bootstrap interval over "
+    caption = (
+        "The return of the best policy so far. Mean and 95 % bootstrap interval over "
         f"{MORE_SEEDS * scope.seeds} seeds"
         + scope.against_paper(
             ". Published means of 50 seeds are read off a figure (±0.5, in the large worlds ±1 or "
             "1.5); outside: not in our interval even so"
         )
-        + ".",
+        + "."
+    )
+    ends = options.by_world({key: numbers["at the end"] for key, numbers in returns.items()})
+    pairs = [f"{ends[w][RACE]:.1f} and {ends[w][CEO]:.1f} in {w}" for w in Q_SETTINGS]
+    verdict = f"{counted} RACE and CEO end at {', '.join(pairs)}."
+    return Answer(
+        "The way to the goal while options are discovered",
+        "the lower half of its figure 7",
+        options.too_short() if scope.quick else verdict,
+        {"options-returns": _figure(results)},
+        [Table(header, rows, caption), _table_of_visits(scope, seen)],
+        [] if scope.quick else _notes(seen),
+        ends,
+        paper=options.PAPER,
     )
 
 
-def _table_of_visits(scope: Scope, seen: Mapping) -> Table:
+def _returns(curves: np.ndarray) -> Numbers:
+    middle = min(SAMPLED, curves.shape[1]) - 1
+    return dict(zip(RETURNED, (curves[:, middle], curves[:, -1]), strict=True))
+
+
+def _table_of_visits(scope: Scope, seen: Mapping[Key, Numbers]) -> Table:
     lines = [
-        [*key, *(shown(quantity, mean_of(numbers[quantity])) for quantity in DISCOVERED)]
+        [*key, *(options.shown(quantity, mean_of(numbers[quantity])) for quantity in DISCOVERED)]
         for key, numbers in seen.items()
     ]
     return Table(
@@ -155,36 +113,13 @@ def _table_of_visits(scope: Scope, seen: Mapping) -> Table:
     )
 
 
-def _verdict(scope: Scope, returns: Mapping) -> str:
-    if scope.quick:
-        return f"{QUICK_ITERATIONS} iterations: too short for a verdict."
-    inside = total = 0
-    for (world, method), numbers in returns.items():
-        for quantity, theirs in (published.option_returns(world, method) or {}).items():
-            inside += _is_inside(mean_of(numbers[quantity]), theirs)
-            total += 1
-    pairs = [
-        f"{_end(returns, world, RACE)} and {_end(returns, world, CEO)} in {world}"
-        for world in Q_SETTINGS
-    ]
-    return (
-        f"{inside} of {total} published means lie in our 95 % intervals, as far as they can be "
-        f"read. RACE and CEO end at {', '.join(pairs)}."
-    )
-
-
-def _end(returns: Mapping, world: str, method: str) -> str:
-    return f"{returns[world, method]['at the end'].mean():.1f}"
-
-
-def _notes(seen: Mapping) -> list[str]:
+def _notes(seen: Mapping[Key, Numbers]) -> list[str]:
     def better(first: str, second: str) -> str:
         worlds = []
         for world in (w for w in WORLDS if (w, first) in seen):
             difference = mean_of(seen[world, first]["visited"] - seen[world, second]["visited"])
-            word = "equal" if difference.low <= 0 <= difference.high else (
-                "better" if difference.mean > 0 else "worse"
-            )  # fmt: skip
+            word = "better" if difference.mean > 0 else "worse"
+            word = "equal" if difference.low <= 0 <= difference.high else word
             worlds.append(f"{word} in {world} ({difference.mean:+.2f})")
         return ", ".join(worlds)
 
@@ -194,10 +129,10 @@ def _notes(seen: Mapping) -> list[str]:
         "goal, and Q-learning follows one policy for a whole iteration. The script that draws the "
         "published figure reads CEO from runs called SR_nt, and what was done otherwise in them is "
         "not published.",
-        f"Exact vectors in place of learned ones, by the share of states visited with these seeds: "
-        f"RACE is {better(RACE_EXACT, RACE)}; CEO is {better(CEO_EXACT, CEO)}. With untried "
-        f"actions as ends, RACE is {better(UNTRIED, RACE)}. Equal: the 95 % interval of the "
-        "difference, seed by seed, has 0 in it.",
+        "Exact vectors in place of learned ones, by the share of states visited with these seeds: "
+        f"RACE is {better(runs.RACE_EXACT, RACE)}; CEO is {better(runs.CEO_EXACT, CEO)}. With "
+        f"untried actions as ends, RACE is {better(UNTRIED, RACE)}. Equal: the 95 % interval of "
+        "the difference, seed by seed, has 0 in it.",
     ]
 
 

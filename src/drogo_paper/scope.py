@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -79,3 +79,14 @@ def needed(get: Get, job: Job) -> Record:
     if record is None:
         raise Missing(f"The job {job.label!r} has not been run.")
     return record
+
+
+def table_of(
+    scope: Scope, header: list[str], rows: list[list[str]], caption: str, *, of_paper: Sequence[int]
+) -> Table:
+    """Returns a table, in a quick look without its columns about the paper."""
+    hidden = of_paper if scope.quick else ()
+    header, *rows = (
+        [cell for k, cell in enumerate(row) if k not in hidden] for row in (header, *rows)
+    )
+    return Table(header, rows, caption)

@@ -1,6 +1,7 @@
-"""Table 1: how soon shaped agents find the best return, and how often they visit low rewards.
+"""Reward shaping: Table 1, its dependence on the interval between evaluations, and Figure 9.
 
 Every method runs in each world, over the whole grid of weights and step sizes, with all seeds.
+Table 1 says how soon shaped agents find the best return, and how often they visit low rewards.
 """
 
 from __future__ import annotations
@@ -13,10 +14,9 @@ import numpy as np
 
 from drogo.engines.job import Job, Outcome, Report
 from drogo.engines.store import Record
-from drogo.statistics import Interval
 from drogo.worlds.grid import GridWorld
-from drogo_paper import fits, published
-from drogo_paper.agents import Grid, compare
+from drogo_paper import fits, published, scope as scopes
+from drogo_paper.agents import Grid, Training, compare
 from drogo_paper.agents.shaping_experiment import (
     DR_EXACT,
     NONE,
@@ -28,18 +28,8 @@ from drogo_paper.agents.shaping_experiment import (
     potentials,
     summarise,
 )
-from drogo_paper.scope import (
-    DISCOUNT,
-    INPUTS,
-    LAM,
-    WORLDS,
-    Answer,
-    Get,
-    Missing,
-    Scope,
-    Table,
-    needed,
-)
+from drogo_paper.plot.figures import legend_below, new_figure, returns
+from drogo_paper.scope import INPUTS, LAM, WORLDS, Answer, Get, Missing, Question, Scope, table_of
 
 ARRAYS = ("weight", "step_size", "returns", "arrived", "best_return", "low_reward_visits")
 EVERY = 100
@@ -50,49 +40,31 @@ def run(settings: dict[str, Any], scratch: Path, report: Report) -> Outcome:
     """Runs all methods over the whole grid of weights and step sizes."""
     world = GridWorld.load(settings["world"])
     learned = {name: np.array(rows) for name, rows in settings["learned"].items()}
-    lam, discount, seeds = settings["lam"], settings["discount"], settings["seeds"]
-    every = settings.get("every", EVERY)
-    evaluations = settings["steps"] // every
-    grids = compare(
-        world.mdp,
-        potentials(world, learned, seeds=seeds, lam=lam, discount=discount),
-        seeds=seeds,
-        step_limit=world.step_limit,
-        low_reward=world.low_reward,
-        steps=settings["steps"],
-        every=every,
-        discount=discount,
-        progress=lambda done: report(done / evaluations),
-    )
-    return Outcome(as_arrays(grids), {"methods": list(grids)})
+    options = {name: settings[name] for name in ("lam", "discount", "seeds")}
+    return train(world, potentials(world, learned, **options), settings, report)
 
 
-def as_arrays(grids: Mapping[str, Grid]) -> dict[str, np.ndarray]:
-    """Returns the arrays that are kept of the runs of each method."""
+def train(
+    world: GridWorld,
+    phis: Mapping[str, np.ndarray | None],
+    settings: Mapping[str, Any],
+    report: Report,
+) -> Outcome:
+    """Trains agents with each potential, and returns the arrays that are kept of their runs."""
+    training = Training(
+        world.step_limit, world.low_reward, settings["steps"], settings.get("every", EVERY),
+        settings["discount"],
+    )  # fmt: skip
+    progress = lambda done: report(done / training.evaluations)  # noqa: E731
+    grids = compare(world.mdp, phis, training, seeds=settings["seeds"], progress=progress)
     arrays = {
         f"{name}/{part}": getattr(grid, part) for name, grid in grids.items() for part in ARRAYS
     }
-    for name, grid in grids.items():
-        arrays[f"{name}/q"] = grid.q[grid.chosen][None]
-    return arrays
+    arrays |= {f"{name}/q": grid.q[grid.chosen][None] for name, grid in grids.items()}
+    return Outcome(arrays, {"methods": list(grids)})
 
 
 VERSION = 1
-
-
-def compared(world: str, rows: Mapping[str, Row]) -> list[tuple[str, str, str, str, str]]:
-    """Returns rows of method, quantity, our number, the published one and the verdict."""
-    lines = []
-    for quantity, (unit, label) in UNITS.items():
-        for method, row in rows.items():
-            if method in (SR_DISTANCE, DR_EXACT):
-                continue
-            theirs = published.shaping(quantity, world, method)
-            ours: Interval = getattr(row, quantity)
-            printed = "-" if theirs is None else cell(theirs, unit)
-            verdict = published.verdict(ours, theirs)
-            lines.append((method, label, cell(ours, unit), printed, verdict))
-    return lines
 
 
 def steps_in(scope: Scope) -> int:
@@ -103,15 +75,8 @@ def steps_in(scope: Scope) -> int:
 def job(
     scope: Scope, world: str, get: Get, every: int = EVERY, kinds: Sequence[str] = INPUTS
 ) -> Job | None:
-    """Returns the job of every method in one world; None until the fits that it needs are done.
-
-    Args:
-        scope: The size of the runs.
-        world: The name of the world.
-        get: Reads runs.
-        every: Steps between evaluations.
-        kinds: The inputs of the learned vectors.
-    """
+    """Returns the job of every method in one world, with vectors that are learned from some kinds
+    of observations; None until their fits are done."""
     learned = {}
     for kind in kinds:
         record = get(fits.job(scope, world, kind))
@@ -123,7 +88,7 @@ def job(
         "learned": learned,
         "seeds": scope.seeds,
         "lam": LAM,
-        "discount": DISCOUNT,
+        "discount": scopes.DISCOUNT,
         "steps": steps_in(scope),
     }
     label = f"Q-learning in {world}"
@@ -134,11 +99,8 @@ def job(
 
 
 def jobs(scope: Scope, get: Get) -> list[Job]:
-    wanted = fits.jobs(scope)
-    for world in WORLDS:
-        comparison = job(scope, world, get)
-        wanted += [] if comparison is None else [comparison]
-    return wanted
+    compared = [job(scope, world, get) for world in WORLDS]
+    return fits.jobs(scope) + [one for one in compared if one is not None]
 
 
 def grids_of(
@@ -148,7 +110,7 @@ def grids_of(
     comparison = job(scope, world, get, every, kinds)
     if comparison is None:
         raise Missing(f"A fit of {world} has not been run.")
-    return grids_in(needed(get, comparison), every)
+    return grids_in(scopes.needed(get, comparison), every)
 
 
 def grids_in(record: Record, every: int = EVERY) -> dict[str, Grid]:
@@ -162,18 +124,15 @@ def grids_in(record: Record, every: int = EVERY) -> dict[str, Grid]:
 
 def answer(scope: Scope, get: Get) -> Answer:
     rows = {world: summarise(grids_of(scope, world, get)) for world in WORLDS}
-    lines = [line for world in WORLDS for line in _lines(world, rows[world])]
+    lines = [line for world in WORLDS for line in lines_of(world, rows[world])]
     header = ["world", "quantity", "method", "here", "paper", "verdict", "weight, step size"]
     in_order = {world: _in_order(rows[world]) for world in WORLDS}
     verdict = _verdict(scope, rows, lines, sum(in_order.values()))
-    if scope.quick:  # neither the published numbers nor a verdict about them
-        header, lines = _without_paper(header), [_without_paper(line) for line in lines]
     return Answer(
         "Reward shaping",
         "Table 1",
         verdict,
-        {},
-        [Table(header, lines, _caption(scope))],
+        tables=[table_of(scope, header, lines, _caption(scope), of_paper=(4, 5))],
         numbers={"order of methods reproduced": in_order, "steps between evaluations": EVERY},
     )
 
@@ -200,20 +159,20 @@ def _verdict(
     )
 
 
-def _lines(world: str, rows: Mapping[str, Row]) -> list[list[str]]:
-    """Returns the lines of the table about one world."""
+def lines_of(world: str, rows: Mapping[str, Row]) -> list[list[str]]:
+    """Returns the lines of the table about one world: of the methods that the paper has."""
     lines = []
-    for method, label, ours, theirs, verdict in compared(world, rows):
-        row = rows[method]
-        quantity = next(q for q, (_, name) in UNITS.items() if name == label)
-        shown = f"**{ours}**" if row.apart[quantity] else ours
-        setting = f"{row.weight:g}, {row.step_size:g}"
-        lines.append([world, label, method, shown, theirs, verdict, setting])
+    for quantity, (unit, label) in UNITS.items():
+        for method, row in rows.items():
+            if method in (SR_DISTANCE, DR_EXACT):
+                continue
+            theirs, ours = published.shaping(quantity, world, method), getattr(row, quantity)
+            shown = f"**{cell(ours, unit)}**" if row.apart[quantity] else cell(ours, unit)
+            printed = "-" if theirs is None else cell(theirs, unit)
+            setting = f"{row.weight:g}, {row.step_size:g}"
+            verdict = published.verdict(ours, theirs)
+            lines.append([world, label, method, shown, printed, verdict, setting])
     return lines
-
-
-def _without_paper(line: list[str]) -> list[str]:
-    return line[:4] + line[6:]
 
 
 def _in_order(rows: Mapping[str, Row]) -> bool:
@@ -238,3 +197,92 @@ def _caption(scope: Scope) -> str:
         f"of which N_OPT is a multiple with each seed. Mean and 95 % bootstrap interval over "
         "seeds; bold: below the SR's interval, without overlap. A dash: some seed did not converge."
     )
+
+
+LEARNED, LEARNED_QUICKLY = "DR pixels", "DR coordinates"
+"""The curves of the other inputs are hardly different; the paper shows pixels too. A quick look
+stops fits from pixels long before they have learned anything."""
+
+
+def answer_with_curves(scope: Scope, get: Get) -> Answer:
+    figure = new_figure(12, 8)
+    shown = (NONE, SR, SR_DISTANCE, LEARNED_QUICKLY if scope.quick else LEARNED)
+    for axes, world in zip(figure.subplots(2, 2).ravel(), WORLDS, strict=True):
+        grids = grids_of(scope, world, get)
+        curves = {name: grids[name].returns[grids[name].chosen] for name in shown}
+        best = float(grids[NONE].best_return.mean())
+        returns(curves, EVERY, best, title=world, axes=axes)
+    legend_below(figure, figure.axes[0])
+    return Answer(
+        "Learning curves of shaped Q-learning",
+        "Figure 9",
+        "Mean return of a greedy episode with a 95 % bootstrap band, every seed faint behind it.",
+        {"shaping-curves": figure},
+    )
+
+
+CLOSE_WORLD, CLOSE, CLOSE_KINDS = "four-rooms", 20, ("coordinates",)
+CLOSE_METHOD = "DR coordinates"
+"""The world, interval, input and method of the question about intervals. The steps until the return
+is optimal are a multiple of the interval, so that a published mean which is no multiple of 100 and
+has an interval of width 0 needs evaluations that are closer together."""
+
+
+def jobs_of_intervals(scope: Scope, get: Get) -> list[Job]:
+    both = [job(scope, CLOSE_WORLD, get, every, CLOSE_KINDS) for every in (EVERY, CLOSE)]
+    fitted = [fits.job(scope, CLOSE_WORLD, kind) for kind in CLOSE_KINDS]
+    return fitted + [one for one in both if one is not None]
+
+
+def answer_about_intervals(scope: Scope, get: Get) -> Answer:
+    rows = {
+        every: summarise(grids_of(scope, CLOSE_WORLD, get, every, CLOSE_KINDS))
+        for every in (EVERY, CLOSE)
+    }
+    unit, lines, inside = UNITS["steps_to_optimal"][0], [], dict.fromkeys(rows, 0)
+    for method in rows[EVERY]:
+        theirs = published.shaping("steps_to_optimal", CLOSE_WORLD, method)
+        if theirs is None:
+            continue
+        for every, of_methods in rows.items():
+            ours = of_methods[method].steps_to_optimal
+            verdict = published.verdict(ours, theirs)
+            inside[every] += "inside" in verdict
+            lines.append([method, str(every), cell(ours, unit), cell(theirs, unit), verdict])
+    parts = [
+        f"{cell(of_methods[CLOSE_METHOD].steps_to_optimal, unit)} if evaluated every {every} steps"
+        for every, of_methods in rows.items()
+    ]
+    here = f"N_OPT of {CLOSE_METHOD} is {' and '.join(parts)}, in thousands."
+    paper = scope.against_paper(_about_published(inside, len(lines) // 2))
+    header = ["method", "evaluated every", "N_OPT (×10³) here", "paper", "verdict"]
+    caption = (
+        f"{steps_in(scope):,} training steps, {scope.seeds} seeds; the agents of the two intervals "
+        "draw other random numbers. With each interval, the weight and step size with the lowest "
+        "mean are reported."
+    )
+    return Answer(
+        f"The interval between evaluations, in {CLOSE_WORLD}",
+        "Table 1",
+        f"{here} {paper}".strip(),
+        tables=[table_of(scope, header, lines, caption, of_paper=(3, 4))],
+        numbers={f"inside, every {every}": count for every, count in inside.items()},
+    )
+
+
+def _about_published(inside: Mapping[int, int], total: int) -> str:
+    theirs = published.shaping("steps_to_optimal", CLOSE_WORLD, CLOSE_METHOD)
+    assert theirs is not None
+    counts = " and ".join(f"{count} of {total} every {every}" for every, count in inside.items())
+    return (
+        f"The paper prints {cell(theirs, UNITS['steps_to_optimal'][0])}: an interval of width 0 "
+        f"around a number that is no multiple of {EVERY} steps cannot come from evaluations every "
+        f"{EVERY} steps. Numbers inside the published intervals: {counts} steps."
+    )
+
+
+QUESTIONS = {
+    "shaping": Question(jobs, answer),
+    "shaping-interval": Question(jobs_of_intervals, answer_about_intervals),
+    "shaping-curves": Question(jobs, answer_with_curves),
+}

@@ -14,7 +14,7 @@ from drogo.potential import normalised
 from drogo.statistics import Interval
 from drogo.worlds.grid import GridWorld
 from drogo_paper import published, shaping
-from drogo_paper.agents import Grid, compare
+from drogo_paper.agents import Grid
 from drogo_paper.agents.shaping_experiment import SR, UNITS, Row, cell, summarise
 from drogo_paper.scope import DISCOUNT, Answer, Get, Scope, Table, needed
 
@@ -29,20 +29,9 @@ between neighbouring cells."""
 def run(settings: dict[str, Any], scratch: Path, report: Report) -> Outcome:
     """Runs all readings over the whole grid of weights and step sizes."""
     world = GridWorld.load(settings["world"])
-    seeds, evaluations = settings["seeds"], settings["steps"] // shaping.EVERY
     vectors = readings(world, settings["discount"])
-    grids = compare(
-        world.mdp,
-        {name: np.repeat(phi[None], seeds, axis=0) for name, phi in vectors.items()},
-        seeds=seeds,
-        step_limit=world.step_limit,
-        low_reward=world.low_reward,
-        steps=settings["steps"],
-        every=shaping.EVERY,
-        discount=settings["discount"],
-        progress=lambda done: report(done / evaluations),
-    )
-    return Outcome(shaping.as_arrays(grids), {"methods": list(grids)})
+    phis = {name: np.repeat(phi[None], settings["seeds"], axis=0) for name, phi in vectors.items()}
+    return shaping.train(world, phis, settings, report)
 
 
 def readings(world: GridWorld, discount: float) -> dict[str, Vector]:
@@ -148,8 +137,7 @@ def answer(scope: Scope, get: Get) -> Answer:
         f"The SR in {WORLD}",
         "Table 1",
         short if scope.quick else verdict,
-        {},
-        [_readings_table(scope, rows, grids), _settings_table(grids[USUAL])],
+        tables=[_readings_table(scope, rows, grids), _settings_table(grids[USUAL])],
         numbers={"readings": len(rows), "do not converge": never},
     )
 

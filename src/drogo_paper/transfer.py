@@ -20,8 +20,8 @@ from drogo.engines.job import Job
 from drogo.statistics import Interval, bootstrap_band, bootstrap_mean
 from drogo.worlds.grid import GridWorld
 from drogo_paper import published
-from drogo_paper.jobs import policies, transfer as runs
-from drogo_paper.jobs.tasks import STEPS, WORLD, Tasks, best_returns, draw_starts, returns
+from drogo_paper.jobs import tasks as published_tasks, transfer as runs
+from drogo_paper.jobs.tasks import STEPS, WORLD, Tasks
 from drogo_paper.jobs.transfer import (
     AS_PUBLISHED,
     DEFAULT,
@@ -34,7 +34,7 @@ from drogo_paper.jobs.transfer import (
     successor,
 )
 from drogo_paper.plot.figures import OKABE_ITO, legend_below, new_figure
-from drogo_paper.scope import DISCOUNT, Answer, Get, Scope, Table, needed
+from drogo_paper.scope import DISCOUNT, Answer, Get, Scope, needed, table_of
 
 VERSION = 1
 LAM = 1.3
@@ -78,13 +78,8 @@ def steps_in(scope: Scope) -> int:
 
 
 def jobs(scope: Scope, get: Get) -> list[Job]:
-    settings = {
-        "tasks": TASKS,
-        "seeds": seeds_in(scope),
-        "steps": steps_in(scope),
-        "discount": DISCOUNT,
-        "lam": LAM,
-    }
+    settings = {"tasks": TASKS, "seeds": seeds_in(scope), "steps": steps_in(scope),
+                "discount": DISCOUNT, "lam": LAM}  # fmt: skip
     wanted = {name: (name, settings, seconds) for name, seconds in SECONDS.items()}
     for source, seconds in SOURCES.items():
         learned = {**settings, "lam": MAP_LAM, "input": source}
@@ -96,18 +91,12 @@ def jobs(scope: Scope, get: Get) -> list[Job]:
 
 
 def cumulative_returns(
-    world: GridWorld, tasks: Tasks, columns: policies.Columns, lam: float
+    world: GridWorld, tasks: Tasks, columns: published_tasks.Columns, lam: float
 ) -> Float[np.ndarray, "*runs tasks"]:
-    """Computes the return of the first task, of the first two, and so on, from log columns.
-
-    Args:
-        world: The world.
-        tasks: The tasks.
-        columns: The log column of each goal at each state, exact or learned, such as one per seed.
-        lam: The divisor of terminal rewards, which should be the lambda of the columns.
-    """
-    policy = policies.from_columns(world, columns, tasks.value / lam)
-    return returns(world, tasks, policy).cumsum(axis=-1)
+    """Computes the return of the first task, of the first two, and so on, from log columns, where
+    terminal rewards are divided by lam."""
+    policy = published_tasks.from_columns(world, columns, tasks.value / lam)
+    return published_tasks.returns(world, tasks, policy).cumsum(axis=-1)
 
 
 def cumulative(scope: Scope, get: Get) -> dict[str, dict[str, Curves]]:
@@ -119,7 +108,7 @@ def cumulative(scope: Scope, get: Get) -> dict[str, dict[str, Curves]]:
         learned |= needed(get, job).arrays
     curves = {}
     for evaluation, tasks in runs.evaluations(world, TASKS).items():
-        results = {BEST: best_returns(world, tasks).cumsum()[None]}
+        results = {BEST: published_tasks.best_returns(world, tasks).cumsum()[None]}
         for name, array in learned.items():
             method, _, where = name.rpartition("/")
             if where == evaluation:
@@ -140,14 +129,12 @@ def answer(scope: Scope, get: Get) -> Answer:
     lines = _lines(totals)
     inside = sum("inside" in line[3] for line in lines)
     header = ["method", "evaluated as published", "published", "verdict", "in the unchanged world"]
-    if scope.quick:  # neither the published numbers nor a verdict about them
-        header, lines = _without_paper(header), [_without_paper(line) for line in lines]
     return Answer(
         "Transfer to new terminal rewards",
         "its figure on transfer",
         _verdict(scope, totals, inside),
         {"transfer": _figure(curves)},
-        [Table(header, lines, _caption(scope))],
+        [table_of(scope, header, lines, _caption(scope), of_paper=(2, 3))],
         [] if scope.quick else _notes(totals),
         {where: {name: x.mean for name, x in results.items()} for where, results in totals.items()},
         paper="Tse, Chandrasekar and Machado (2025)",
@@ -172,10 +159,6 @@ def _lines(totals: Totals) -> list[list[str]]:
         verdict = "-" if theirs is None else published.verdict(ours, theirs)
         lines.append([method, _cell(ours), printed, verdict, _cell(totals[UNCHANGED][method])])
     return lines
-
-
-def _without_paper(line: list[str]) -> list[str]:
-    return line[:2] + line[4:]
 
 
 def _verdict(scope: Scope, totals: Totals, inside: int) -> str:
@@ -204,8 +187,9 @@ def _verdict(scope: Scope, totals: Totals, inside: int) -> str:
 
 def _of_maps(shown: Mapping[str, str]) -> str:
     """Returns the returns of maps from each source."""
-    return ", ".join(f"{shown[goal_map(source)]} from {source}" for source in SOURCES).replace(
-        f"from {TABLE}", f"from a {TABLE}"
+    articles = {TABLE: "a "}
+    return ", ".join(
+        f"{shown[goal_map(source)]} from {articles.get(source, '')}{source}" for source in SOURCES
     )
 
 
@@ -213,8 +197,8 @@ def _caption(scope: Scope) -> str:
     return (
         f"The sum of the returns of {TASKS} tasks, with one episode each. Optimal: Q-learning for "
         "each task. DF: default features. SF-k: generalised policy improvement from the successor "
-        "features of k policies, which were learned for other tasks. Map: to every goal, by "
-        "`fit_goals` from random actions in sampled states, not on a walk. Learners have "
+        "features of k policies, which were learned for other tasks. Map: to every goal, a fit of "
+        "`drogo.Goals` from random actions in sampled states, not on a walk. Learners have "
         f"{seeds_in(scope)} seeds and {steps_in(scope):,} steps; mean and 95 % bootstrap interval "
         "over seeds. What is not learned has no interval"
         + scope.against_paper(
@@ -228,7 +212,7 @@ def _caption(scope: Scope) -> str:
 def _notes(totals: Totals) -> list[str]:
     """Returns explanations of the differences between the rows."""
     world = GridWorld.load(WORLD)
-    starts = draw_starts(world, TASKS)
+    starts = published_tasks.draw_starts(world, TASKS)
     low = world.low_reward[starts]
     shown = {name: _cell(interval) for name, interval in totals[AS_PUBLISHED].items()}
     smallest = {

@@ -8,7 +8,7 @@ import pytest
 
 from drogo.engines.store import Record
 from drogo.worlds.grid import GridWorld
-from drogo_paper import ablation, ablation_answer, ablation_gdo
+from drogo_paper import ablation, ablation_answer
 from drogo_paper.ablation import INTENDED
 from drogo_paper.scope import WORLDS, Scope
 
@@ -31,10 +31,11 @@ def test_the_note_on_the_intended_form(gdo, intended, words):
     facts = {"grid": ["step_size", "penalty"], "points": [[1.0, 2.0]]}
     searched = record({"v": np.zeros((1, 2, states))}, facts)
     lowest = {"gdo": gdo, INTENDED: intended}
-    (note,) = ablation_gdo.notes(scope, lambda job: searched, kind, lowest, 0.99)
+    note = ablation_answer.gdo_note(scope, lambda job: searched, kind, lowest)
     assert words in note
     assert "(step_size 1, penalty 2)" in note
-    assert not ablation_gdo.notes(Scope("fast", 2, quick=True), lambda job: searched, kind, {}, 1)
+    quick = Scope("fast", 2, quick=True)
+    assert not ablation_answer.gdo_note(quick, lambda job: searched, kind, lowest)
 
 
 def test_a_search_that_has_not_left_its_start():

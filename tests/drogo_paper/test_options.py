@@ -5,7 +5,7 @@ import pytest
 
 from drogo.engines.job import Outcome
 from drogo.worlds.grid import GridWorld
-from drogo_paper import hindrance, options, options_plain, options_returns, report
+from drogo_paper import hindrance, options, options_returns, questions, report
 from drogo_paper.jobs import options as runs
 from drogo_paper.jobs.options import greedy_return, solve_tried
 from drogo_paper.scope import Scope
@@ -76,7 +76,7 @@ def record(job):
 
 
 def test_the_answer_on_returns(monkeypatch):
-    monkeypatch.setattr(options_returns, "_figure", lambda found: None)
+    monkeypatch.setattr(options_returns, "_figure", lambda results: None)
     whole = options_returns.answer(Scope(), record)
     rows = {tuple(row[:2]): row[2:] for row in whole.tables[0].rows}
     assert rows["grid-room", runs.RACE] == ["-75.6", "-93.4 (outside)", "-75.6", "-75.6"]
@@ -89,11 +89,11 @@ def test_the_answer_on_returns(monkeypatch):
 
 
 def test_the_answer_in_plain_worlds():
-    whole = options_plain.answer(Scope(), record)
+    whole = options.plain_answer(Scope(), record)
     rows = {tuple(row[:2]): row[2:] for row in whole.tables[0].rows}
     assert rows["grid-task-plain", runs.RACE] == ["0.953", "0.953", "0.95", "1.000 (outside)"]
     assert rows["grid-task-plain", runs.CEO][1] == "-"
-    assert len(options_plain.jobs(Scope(), record)) == 16
+    assert len(options.plain_jobs(Scope(), record)) == 16
 
 
 def test_the_answer_on_hindrance():
@@ -116,9 +116,9 @@ def test_the_answer_on_exploration():
     assert len(options.jobs(Scope(), record)) == 24
 
 
-@pytest.mark.parametrize("question", [options, options_plain, options_returns, hindrance])
-def test_a_quick_look_has_no_verdict(question):
-    quick = question.answer(Scope(quick=True, seeds=2), record)
+@pytest.mark.parametrize("name", ["options", "options-plain", "options-returns", "hindrance"])
+def test_a_quick_look_has_no_verdict(name):
+    quick = questions.find(name).answer(Scope(quick=True, seeds=2), record)
     text = report.as_markdown({"a": quick}, {}, "").partition("## Deviations")[0]
     assert "too short for a verdict" in text
     assert "outside" not in text

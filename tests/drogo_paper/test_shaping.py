@@ -5,21 +5,21 @@ import pytest
 
 from drogo.statistics import Interval
 from drogo_paper import published, shaping
-from drogo_paper.agents.shaping_experiment import Row
+from drogo_paper.agents.shaping_experiment import UNITS, Row
 
 
 def test_only_methods_of_the_paper_are_compared():
     interval = Interval(1.0, 1.0, 1.0)
-    row = Row(0.5, 1.0, interval, interval, 0, {})
+    row = Row(0.5, 1.0, interval, interval, 0, dict.fromkeys(UNITS, False))
     rows = dict.fromkeys(["none", "SR", "SR distance", "DR exact"], row)
-    lines = shaping.compared("four-rooms", rows)
-    assert [line[0] for line in lines] == ["none", "SR"] * 2
+    lines = shaping.lines_of("four-rooms", rows)
+    assert [line[2] for line in lines] == ["none", "SR"] * 2
 
 
 def test_published_numbers():
     """Spot checks against the printed table."""
-    found = published.shaping("steps_to_optimal", "grid-maze", "DR pixels")
-    np.testing.assert_allclose(found, (7470, 6020, 9100))
+    printed = published.shaping("steps_to_optimal", "grid-maze", "DR pixels")
+    np.testing.assert_allclose(printed, (7470, 6020, 9100))
     np.testing.assert_allclose(
         published.shaping("low_reward_visits", "four-rooms", "SR"), (130, 127, 133)
     )

@@ -24,14 +24,8 @@ from typing import NamedTuple, Protocol, final, runtime_checkable
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from drogo.errors import (
-    ArgumentError,
-    NumericalError,
-    check_choice,
-    check_positive,
-    check_share,
-    check_whole,
-)
+from drogo import errors
+from drogo.errors import ArgumentError, NumericalError, check_share, check_whole
 from drogo.worlds.continuing import ContinuingWorld
 
 TARGETS = ("sarsa", "q-learning")
@@ -57,14 +51,8 @@ class CountedStep(NamedTuple):
 
 
 class AbstractCounts(abc.ABC):
-    """A representation that is learned from steps, with a bonus for each of them.
-
-    Args:
-        n: The number of rows: states, or pairs of a state and an action.
-        step_size: The step size of its updates.
-        weight: The weight of the bonus (beta).
-        runs: The number of runs.
-    """
+    """A representation that is learned from steps, with a bonus for each of them. It has `n` rows:
+    states, or pairs of a state and an action."""
 
     def __init__(self, n: int, *, step_size: float, weight: float, runs: int) -> None:
         self.step_size, self.weight = check_share("step_size", step_size), weight
@@ -117,8 +105,8 @@ class DefaultCounts(AbstractCounts):
         unit: float = 1.0,
         runs: int = 1,
     ) -> None:
-        check_positive("lam", lam)
-        check_positive("unit", unit)
+        errors.check_positive("lam", lam)
+        errors.check_positive("unit", unit)
         self.actions, self.lam, self.best, self.unit = actions, lam, best, unit
         super().__init__(states * actions, step_size=step_size, weight=weight, runs=runs)
         self.table[:] = np.eye(states * actions)
@@ -167,19 +155,11 @@ class SuccessorCounts(AbstractCounts):
 
 @runtime_checkable
 class Chance(Protocol):
-    """The random choices of some runs: first states, actions and next states."""
+    """The random choices of some runs: first states, actions (mostly the best), next states."""
 
-    def start(self) -> PerRun:
-        """Returns first states."""
-        ...
-
-    def act(self, values: Values) -> PerRun:
-        """Returns actions, mostly the best ones."""
-        ...
-
-    def move(self, state: PerRun, action: PerRun) -> PerRun:
-        """Returns next states."""
-        ...
+    def start(self) -> PerRun: ...
+    def act(self, values: Values) -> PerRun: ...
+    def move(self, state: PerRun, action: PerRun) -> PerRun: ...
 
 
 class SampledChance:
@@ -223,17 +203,14 @@ class SampledChance:
 
 @dataclass(frozen=True, eq=False)
 class CountingRuns:
-    """The result of `run_counting`.
-
-    Args:
-        returns: The undiscounted sum of the rewards of each run, without bonuses.
-        visits: The number of times that each run took each action.
-        q: The action values at the end.
-    """
+    """The result of `run_counting`."""
 
     returns: Float[np.ndarray, " runs"]
+    """The undiscounted sum of the rewards of each run, without bonuses."""
     visits: Int[np.ndarray, "runs states actions"]
+    """The number of times that each run took each action."""
     q: Float[np.ndarray, "runs states actions"]
+    """The action values at the end."""
 
 
 def run_counting(
@@ -262,7 +239,7 @@ def run_counting(
         steps: The number of steps of an episode, by default the step limit of the world.
         progress: Called with the share of the steps that are done.
     """
-    check_choice("target", target, TARGETS)
+    errors.check_choice("target", target, TARGETS)
     step_size, discount = check_share("step_size", step_size), check_share("discount", discount)
     steps = check_whole("steps", world.step_limit if steps is None else steps, 1)
     state = chance.start()

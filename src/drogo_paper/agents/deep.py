@@ -5,17 +5,16 @@ It needs the extra `sb3`, which is imported when an agent is made.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import gymnasium
 import numpy as np
-from jaxtyping import Shaped
 
 from drogo.errors import ArgumentError, check_choice, check_whole, import_extra
 from drogo.online.base import AbstractOnlineMap
-from drogo_paper.agents.trained import Trained
+from drogo_paper.agents.trained import Evaluations, Trained
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "dqn": {
@@ -78,22 +77,15 @@ def make_agent(
 
     chosen = {**SETTINGS[kind], "device": "cpu", **settings}
     if kind == "dqn":
-        if shaping is not None:
-            from drogo.integrations.sb3 import ShapedReplayBuffer
+        from drogo.integrations.sb3 import ExploringDQN, ShapedReplayBuffer
 
+        if shaping is not None:
             chosen |= {"replay_buffer_class": ShapedReplayBuffer,
                        "replay_buffer_kwargs": {"shaping": shaping}}  # fmt: skip
-        return (_exploring_dqn() if explore else sb3.DQN)("MlpPolicy", make(), **chosen)
+        return (ExploringDQN if explore else sb3.DQN)("MlpPolicy", make(), **chosen)
     several = make_vec_env(make, n_envs=ENVIRONMENTS[kind], seed=chosen.get("seed"))
     discount = chosen.get("gamma", 0.99)
     return sb3.PPO("MlpPolicy", VecNormalize(several, norm_obs=False, gamma=discount), **chosen)
-
-
-def _exploring_dqn() -> Any:
-    """Returns the class of a DQN whose map explores."""
-    from drogo.integrations.sb3 import ExploringDQN
-
-    return ExploringDQN
 
 
 def train_agent(
@@ -102,14 +94,9 @@ def train_agent(
     shaping: Any = None,
     *,
     steps: int,
-    every: int | None = None,
-    episodes: int = 1,
+    evaluations: Evaluations | None = None,
     explore: bool | None = None,
-    stop_when_solved: bool = True,
-    observations: Shaped[np.ndarray, "n ..."] | None = None,
-    progress: Callable[[int], None] | None = None,
     checkpoint: Path | None = None,
-    callbacks: Sequence[Any] = (),
     **settings: Any,
 ) -> Trained:
     """Trains an agent and evaluates it during training and at the end.
@@ -119,15 +106,10 @@ def train_agent(
         make: Returns a new environment.
         shaping: The shaping of its rewards: an `OnlineMap`, an `OnlineTable`, a rival, or None.
         steps: The number of environment steps.
-        every: The number of steps between evaluations.
-        episodes: The number of episodes of an evaluation.
+        evaluations: When the agent is evaluated, by default after every `EVERY` steps.
         explore: Whether the map chooses the actions of a DQN until a goal is reached; by default
             whether it is optimistic.
-        stop_when_solved: Whether to stop as soon as the world is solved.
-        observations: The observations at which the map is recorded at each evaluation.
-        progress: Called at each evaluation with the number of steps.
         checkpoint: A file for checkpoints. If it exists, training continues from it.
-        callbacks: More callbacks of Stable-Baselines3.
         **settings: Arguments of the agent.
 
     Raises:
@@ -141,12 +123,9 @@ def train_agent(
     from drogo.integrations.sb3 import LearnMap
     from drogo_paper.agents.evaluator import Evaluator
 
-    evaluator = Evaluator(
-        make(), every=EVERY[kind] if every is None else every, episodes=episodes,
-        online=shaping if is_map else None, observations=observations, progress=progress,
-        stop_when_solved=stop_when_solved,
-    )  # fmt: skip
-    listening: list[Any] = [evaluator, *callbacks]
+    how = Evaluations(EVERY[kind]) if evaluations is None else evaluations
+    evaluator = Evaluator(make(), how, shaping if is_map else None)
+    listening: list[Any] = [evaluator]
     if shaping is not None:
         listening.append(LearnMap(shaping))
     if checkpoint is not None:

@@ -21,11 +21,12 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from drogo.data.step import NumberOfStep, Step, check_cost, is_bad
-from drogo.errors import check_share, check_whole
+from drogo.errors import check_whole
 from drogo.learn import MLP, Drogo
 from drogo.online import AbstractOnlineMap, OnlineMap
 from drogo.problems import Column
 from drogo.use.options import Option, OptionWrapper, learned_option
+from drogo_paper.agents.discovery import Cycle
 
 CHUNK = 64
 """The number of steps that the map observes together."""
@@ -44,38 +45,30 @@ LEARNING: dict[str, Any] = {
 
 @dataclass(frozen=True, eq=False)
 class DeepDiscovery:
-    """The result of `discover_deep`.
-
-    Args:
-        visited: The number of different places, without terminal states, up to each iteration.
-        deaths: The number of episodes of each iteration with a negative `info["terminal_reward"]`.
-        reward: The mean original reward of the steps of each iteration.
-        options: The options of the last iterations, the latest at the end.
-        online: The map, or None after a random walk.
-        begun: The number of times that an option began.
-        cut: The number of these that the limit stopped.
-    """
+    """The result of `discover_deep`."""
 
     visited: Int[np.ndarray, " iterations"]
+    """The number of different places, without terminal states, up to each iteration."""
     deaths: Int[np.ndarray, " iterations"]
+    """The number of episodes of each iteration with a negative `info["terminal_reward"]`."""
     reward: Float[np.ndarray, " iterations"]
+    """The mean original reward of the steps of each iteration."""
     options: Sequence[Option]
+    """The options of the last iterations, the latest at the end."""
     online: AbstractOnlineMap | None
+    """The map, or None after a random walk."""
     begun: int
+    """The number of times that an option began."""
     cut: int
+    """The number of these that the limit stopped."""
 
 
 class _Walked(gymnasium.Wrapper):
     """Records the steps of a walk, and truncates the episode after its last step."""
 
-    def __init__(
-        self,
-        env: gymnasium.Env,
-        cost: NumberOfStep,
-        place: Callable[[Any, dict[str, Any]], Hashable],
-    ) -> None:
+    def __init__(self, env: gymnasium.Env, cost: NumberOfStep) -> None:
         super().__init__(env)
-        self.cost, self.place = cost, place
+        self.cost = cost
         self.steps: list[Step] = []
         self.costs: list[float] = []
         self.seen: set[Hashable] = set()
@@ -88,7 +81,7 @@ class _Walked(gymnasium.Wrapper):
     def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
         observation, info = self.env.reset(**kwargs)
         self._before = np.array(observation)  # a copy: some environments reuse their buffers
-        self.seen.add(self.place(observation, info))
+        self.seen.add(place_of(observation, info))
         if self.steps and self.steps[-1].terminated:  # the episode continues with the next one
             self.steps[-1] = self.steps[-1]._replace(next_observation=self._before)
         return observation, info
@@ -101,7 +94,7 @@ class _Walked(gymnasium.Wrapper):
         self.costs.append(step.reward if cost is None else float(cost))
         self.steps.append(step)
         if not ended:
-            self.seen.add(self.place(observation, info))
+            self.seen.add(place_of(observation, info))
         self._before = reached
         self.left -= 1
         return observation, step.reward, ended, late or self.left <= 0, info
@@ -115,16 +108,12 @@ class _Walked(gymnasium.Wrapper):
 
 def discover_deep(
     make_env: Callable[[], gymnasium.Env],
+    cycle: Cycle,
     *,
-    iterations: int,
-    steps: int = 200,
     seed: int = 0,
     reward: NumberOfStep = None,
-    p_option: float = 0.5,
     limit: int = 100,
-    keep: int = 1,
     make_map: Callable[..., AbstractOnlineMap] = OnlineMap,
-    place: Callable[[Any, dict[str, Any]], Hashable] | None = None,
     progress: Callable[[int], None] | None = None,
     **settings: Any,
 ) -> DeepDiscovery:
@@ -135,56 +124,44 @@ def discover_deep(
 
     Args:
         make_env: Returns the environment. Its actions are Discrete, its observations a `Box`.
-        iterations: The number of iterations.
-        steps: The number of steps of each walk.
+        cycle: The numbers of iterations, steps and options. Without options nothing is learned.
         seed: The seed, also of the environment's first reset.
         reward: The cost of a step for the map: a negative number, a function of a `Step`, or None
             for the environment's rewards. With -1.0 the map is blind to rewards.
-        p_option: The probability of starting an option in a step in which none is followed. With 0
-            the walk is random, and nothing is learned.
         limit: The largest number of steps of an option.
-        keep: The number of options that are kept. The oldest is dropped first.
         make_map: The kind of map: `OnlineMap`, or `OnlineTable` where observations repeat.
-        place: The place of an observation and its `info`, for `visited`. By default
-            `info["state"]`, or else the observation.
         progress: Called with the number of iterations that are done.
         **settings: Arguments of the map, in place of its defaults and of `LEARNING`.
     """
-    counts = {"iterations": iterations, "steps": steps, "limit": limit, "keep": keep}
-    for name, number in counts.items():
-        check_whole(name, number, 1)
-    check_share("p_option", p_option)
+    check_whole("limit", limit, 1)
     check_cost(reward)
     rng = np.random.default_rng([seed, 1])
-    env = _Walked(make_env(), reward, place or place_of)
-    online, capacity = None, max(2, iterations * steps)
-    if p_option > 0:
+    env = _Walked(make_env(), reward)
+    online, capacity = None, max(2, cycle.iterations * cycle.steps)
+    if cycle.p_option > 0:
         defaults = {**LEARNING, "seed": seed, "capacity": capacity} if make_map is OnlineMap else {}
         online = make_map(env.observation_space, env.action_space, **{**defaults, **settings})
-    options: deque[Option] = deque(maxlen=keep)
+    options: deque[Option] = deque(maxlen=cycle.keep)
     visited, deaths, rewards, begun, cut = [], [], [], 0, 0
-    for number in range(iterations):
-        env.begin(steps)
+    for number in range(cycle.iterations):
+        env.begin(cycle.steps)
         wrapped = OptionWrapper(env, list(options), limit=limit)
         wrapped.reset(seed=seed if number == 0 else None)
-        taken = _walk(wrapped, env, p_option, rng)
-        begun, cut = begun + taken[0], cut + taken[1]
+        options_begun, options_cut = _walk(wrapped, env, cycle.p_option, rng)
+        begun, cut = begun + options_begun, cut + options_cut
         visited.append(len(env.seen))
         deaths.append(sum(step.terminated and is_bad(step.info) for step in env.steps))
         rewards.append(float(np.mean([step.reward for step in env.steps])))
         if online is not None:
-            _learn(online, env.columns())
+            columns = env.columns()
+            for k in range(0, len(columns[0]), CHUNK):
+                online.observe(*(column[k : k + CHUNK] for column in columns))
+                online.train()
             options.append(learned_option(online, f"option {number}", seed))
         if progress is not None:
             progress(number + 1)
     arrays = (np.array(visited), np.array(deaths), np.array(rewards))
     return DeepDiscovery(*arrays, list(options), online, begun, cut)
-
-
-def _learn(online: AbstractOnlineMap, columns: tuple[np.ndarray, ...]) -> None:
-    for k in range(0, len(columns[0]), CHUNK):
-        online.observe(*(column[k : k + CHUNK] for column in columns))
-        online.train()
 
 
 def _walk(

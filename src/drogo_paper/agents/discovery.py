@@ -20,6 +20,26 @@ from drogo_paper.agents.options import TabularOption, solve_option
 from drogo_paper.agents.representations import AbstractVectors, Memory
 
 
+@dataclass(frozen=True)
+class Cycle:
+    """The settings of option discovery."""
+
+    iterations: int
+    """The number of iterations."""
+    steps: int = 100
+    """The number of steps of each walk."""
+    p_option: float = 0.1
+    """The probability of starting an option in a step in which none is followed. With 0 the walk is
+    random."""
+    keep: int = 1
+    """The number of options that are kept. The oldest is dropped first."""
+
+    def __post_init__(self) -> None:
+        for name in ("iterations", "steps", "keep"):
+            check_whole(name, getattr(self, name), 1)
+        check_share("p_option", self.p_option)
+
+
 @dataclass(frozen=True, eq=False)
 class Discovery:
     """The result of `discover`.
@@ -100,12 +120,9 @@ class _Walks:
 def discover(
     world: TabularWorld,
     vectors: AbstractVectors | None,
+    cycle: Cycle,
     *,
     seeds: Sequence[int],
-    iterations: int,
-    steps: int = 100,
-    p_option: float = 0.1,
-    keep: int = 1,
     discount: float = 0.99,
     may_end: bool = True,
     progress: Callable[[int], None] | None = None,
@@ -119,11 +136,8 @@ def discover(
     Args:
         world: The world, without terminal states, and with one first state.
         vectors: The representation, such as `LearnedDefault`; None is a random walk.
+        cycle: The numbers of iterations, steps and options.
         seeds: The seed of each run.
-        iterations: The number of iterations.
-        steps: The number of steps of each walk.
-        p_option: The probability of starting an option in a step in which none is followed.
-        keep: The number of options that are kept. The oldest is dropped first.
         discount: The discount of the options' own problems.
         may_end: As in `solve_option`; False is as published.
         progress: Called with the number of iterations that are done.
@@ -133,16 +147,14 @@ def discover(
         raise ArgumentError(
             "discovery needs a world without terminal states, and with one start.", argument="world"
         )
-    for name, count in (("iterations", iterations), ("steps", steps), ("keep", keep)):
-        check_whole(name, count, 1)
     runs, shape = len(seeds), world.next_state.shape
     rngs = [np.random.default_rng([seed, 1]) for seed in seeds]
     tried, seen = np.zeros((runs, *shape), dtype=bool), np.zeros((runs, shape[0]), dtype=bool)
-    walks = _Walks(world, check_share("p_option", p_option), rngs, tried, seen)
-    options: deque[TabularOption] = deque(maxlen=keep)
+    walks = _Walks(world, cycle.p_option, rngs, tried, seen)
+    options: deque[TabularOption] = deque(maxlen=cycle.keep)
     shares, rewards = [], []
-    for number in range(iterations):
-        path, share = walks.walk(steps, list(options))
+    for number in range(cycle.iterations):
+        path, share = walks.walk(cycle.steps, list(options))
         shares.append(share)
         rewards.append(world.reward[path[:, :-1]].mean(axis=1))
         memory, e, option = Memory(world, tried, path[:, :-1], path[:, 1:]), None, None

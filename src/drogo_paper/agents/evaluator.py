@@ -5,18 +5,16 @@ This module needs the extra `sb3`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import gymnasium
 import numpy as np
-from jaxtyping import Shaped
 from stable_baselines3.common.callbacks import BaseCallback
 
 from drogo.data.step import is_bad
-from drogo.errors import check_whole
 from drogo.online.base import AbstractOnlineMap
-from drogo_paper.agents.trained import Trained
+from drogo_paper.agents.trained import Evaluations, Trained
 
 LONGEST = 10_000
 """The largest number of steps of an episode, also where the environment has no limit."""
@@ -24,22 +22,13 @@ COLUMNS = 6
 """Steps, return, share of episodes that arrive, length, deaths and arrivals."""
 
 
-def evaluate_policy(
-    agent: Any, env: gymnasium.Env, episodes: int, longest: int = LONGEST
-) -> tuple[float, float, float]:
+def evaluate_policy(agent: Any, env: gymnasium.Env, episodes: int) -> tuple[float, float, float]:
     """Returns the mean return of the deterministic policy, the share of episodes that arrive at a
-    terminal state that is not bad, and their mean length.
-
-    Args:
-        agent: An agent of Stable-Baselines3.
-        env: The environment, with its original reward.
-        episodes: The number of episodes. They have the seeds 0, 1, ...
-        longest: The largest number of steps of an episode. A truncated episode does not arrive.
-    """
+    terminal state that is not bad, and their mean length. Episodes have the seeds 0, 1, ..."""
     earned, arrived, steps = 0.0, 0, 0
     for episode in range(episodes):
         observation, _ = env.reset(seed=episode)
-        for _ in range(longest):
+        for _ in range(LONGEST):
             action, _ = agent.predict(observation, deterministic=True)
             observation, reward, terminated, truncated, info = env.step(int(action))
             earned += float(reward)
@@ -51,37 +40,16 @@ def evaluate_policy(
 
 
 class Evaluator(BaseCallback):
-    """Evaluates an agent after every `every` steps, and once at the end.
-
-    It can be a part of a checkpoint, so that its results continue with the agent.
-
-    Args:
-        env: The environment of the evaluations, with its original reward.
-        every: The number of steps between evaluations. With several environments, whose steps are
-            taken together, an evaluation follows when at least as many were taken.
-        episodes: The number of episodes of an evaluation.
-        online: The map of the agent, or None.
-        observations: The observations at which the map is recorded at each evaluation.
-        progress: Called at each evaluation with the number of steps.
-        stop_when_solved: Whether the agent stops as soon as the world is solved.
+    """Evaluates an agent after every so many steps, in an environment with its original reward, and
+    once at the end. It can be a part of a checkpoint, so that its results continue with the agent.
     """
 
     def __init__(
-        self,
-        env: gymnasium.Env,
-        *,
-        every: int,
-        episodes: int = 1,
-        online: AbstractOnlineMap | None = None,
-        observations: Shaped[np.ndarray, "n ..."] | None = None,
-        progress: Callable[[int], None] | None = None,
-        stop_when_solved: bool = False,
+        self, env: gymnasium.Env, how: Evaluations, online: AbstractOnlineMap | None = None
     ) -> None:
         super().__init__()
-        self.env, self.stop_when_solved = env, stop_when_solved
-        self.every = check_whole("every", every, 1)
-        self.episodes = check_whole("episodes", episodes, 1)
-        self.online, self.observations, self.progress = online, observations, progress
+        self.env, self.how, self.online = env, how, online
+        self.observations = None if online is None else how.observations
         self._rows: list[tuple[float, ...]] = []
         self._maps: list[np.ndarray] = []
         self._deaths, self._arrivals = 0, 0
@@ -89,7 +57,7 @@ class Evaluator(BaseCallback):
     @property
     def is_done(self) -> bool:
         """Whether the agent should stop, since the world is solved."""
-        return self.stop_when_solved and bool(np.isfinite(self.trained({}).solved_at))
+        return self.how.stop_when_solved and bool(np.isfinite(self.trained({}).solved_at))
 
     @property
     def evaluated_at(self) -> int:
@@ -101,20 +69,20 @@ class Evaluator(BaseCallback):
         steps = int(agent.num_timesteps)
         if steps == self.evaluated_at and self._rows:
             return
-        results = evaluate_policy(agent, self.env, self.episodes)
+        results = evaluate_policy(agent, self.env, self.how.episodes)
         self._rows.append((steps, *results, self._deaths, self._arrivals))
         if self.online is not None and self.observations is not None:
             is_known = self.online.knows(self.observations)
             self._maps.append(np.where(is_known, self.online.values(self.observations), np.nan))
-        if self.progress is not None:
-            self.progress(steps)
+        if self.how.progress is not None:
+            self.how.progress(steps)
 
     def _on_step(self) -> bool:
         for done, info in zip(self.locals["dones"], self.locals["infos"], strict=True):
             if done and not info.get("TimeLimit.truncated", False):
                 self._deaths += is_bad(info)
                 self._arrivals += not is_bad(info)
-        if self.num_timesteps // self.every > self.evaluated_at // self.every:
+        if self.num_timesteps // self.how.every > self.evaluated_at // self.how.every:
             self.evaluate(self.model)
             return not self.is_done
         return True
@@ -136,8 +104,7 @@ class Evaluator(BaseCallback):
     def continue_from(self, arrays: dict[str, np.ndarray]) -> None:
         """Continues from the result of `arrays`."""
         rows, maps, counts = (arrays[name] for name in ("rows", "maps", "counts"))
-        shown = () if self.online is None or self.observations is None else self.observations
-        places = len(shown) if len(rows) else 0
+        places = 0 if self.observations is None or not len(rows) else len(self.observations)
         fitting = rows.ndim == 2 and rows.shape[1] == COLUMNS and counts.shape == (2,)
         if not fitting or maps.shape != (len(rows), places):
             raise ValueError("its evaluations are not those of this agent")

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -29,15 +28,9 @@ from drogo.exact import log_column
 from drogo.learn.judge import cosine
 from drogo.mdp import MDP
 from drogo.online.table import Seen, mean_step_of, solve_seen
-from drogo_paper.agents.q_learning import (
-    Progress,
-    Runs,
-    check_counts,
-    check_runs,
-    first_batch,
-)
-from drogo_paper.agents.task import RandomNumbers, Task, make_task, shaped_rewards
-from drogo_paper.agents.training import Agent, Batch, Taken, evaluate, numbers_of_seeds, train_batch
+from drogo_paper.agents import training as tabular
+from drogo_paper.agents.q_learning import Progress, Runs, check_runs, first_batch
+from drogo_paper.agents.training import Agent, Batch, RandomNumbers, Taken, Task, Training
 from drogo_paper.agents.value_iteration import optimal_values
 
 MAPS = ("solve", "backups", "none")
@@ -175,50 +168,43 @@ class _Model:
 
 def one_stage(
     mdp: MDP,
+    training: Training,
+    settings: MapSettings,
     *,
     weight: Float[np.ndarray, " runs"],
     step_size: Float[np.ndarray, " runs"],
     seed: Int[np.ndarray, " runs"],
-    step_limit: int,
-    low_reward: Bool[np.ndarray, " states"] | None = None,
-    steps: int = 100_000,
-    every: int = 100,
-    discount: float = 0.99,
-    epsilon: float = 0.05,
     progress: Progress | None = None,
     keep_maps: bool = False,
-    **settings: Any,
 ) -> OneStageRuns:
     """Trains all runs, each with the map of its own transitions.
 
     Args:
         mdp: The MDP, of which a run knows only its transitions.
+        training: The settings that all runs share.
+        settings: The settings of the maps.
         weight: The weight of the shaping reward in each run.
         step_size: The step size of each run.
         seed: The seed of each run.
-        step_limit: As in `q_learning`, like the other arguments up to `epsilon`.
         progress: Called after each evaluation with their number.
         keep_maps: Whether to keep the maps at all evaluations.
-        **settings: The fields of `MapSettings`.
     """
     one_per_run = {"weight": weight, "step_size": step_size, "seed": seed}
     weight, step_size, seed = (column(*item) for item in one_per_run.items())
-    check_counts(steps, every, step_limit, seed)
-    chosen = MapSettings(**settings)
-    if every % chosen.map_every:
+    if training.every % settings.map_every:
         raise ArgumentError(
-            f"map_every is {chosen.map_every}; it must divide every, which is {every}.",
+            f"map_every is {settings.map_every}; it must divide every, which is {training.every}.",
             argument="map_every",
         )
-    model = _Model.of(mdp, chosen, len(weight))
-    check_runs(mdp, model.v, weight, step_size, seed)
-    weight = np.zeros_like(weight) if chosen.map == "none" else weight
-    task = make_task(mdp, low_reward, discount, epsilon)
-    batch = first_batch(task, shaped_rewards(task, mdp, model.v, weight), step_size, seed)
-    truth, curves, maps = log_column(mdp, chosen.lam), [], []
-    for evaluation in range(steps // every):
-        batch = _train_blocks(task, batch, model, weight, evaluation, every, step_limit)
-        evaluated = _evaluate(task, batch, evaluation, step_limit)
+    model = _Model.of(mdp, settings, len(weight))
+    check_runs(mdp, training, model.v, weight, step_size, seed)
+    weight = np.zeros_like(weight) if settings.map == "none" else weight
+    task = tabular.make_task(mdp, training)
+    batch = first_batch(task, tabular.shaped_rewards(task, mdp, model.v, weight), step_size, seed)
+    truth, curves, maps = log_column(mdp, settings.lam), [], []
+    for evaluation in range(training.evaluations):
+        batch = _train_blocks(task, batch, model, weight, evaluation, training)
+        evaluated = _evaluate(task, batch, evaluation, training.step_limit)
         curves.append((*evaluated, cosine(model.v, truth), model.tried()))
         maps += [np.where(model.visited(), model.v, np.nan)] if keep_maps else []
         if progress is not None:
@@ -226,7 +212,7 @@ def one_stage(
     parts = (np.stack(part, axis=1) for part in zip(*curves, strict=True))
     returns, arrived, starts, cosines, tried = parts
     return OneStageRuns(
-        returns.astype(np.float64), arrived, optimal_values(mdp)[starts], every,
+        returns.astype(np.float64), arrived, optimal_values(mdp)[starts], training.every,
         np.asarray(batch.agents.visits), np.asarray(batch.agents.q), cosine=cosines, tried=tried,
         solved=np.asarray(model.visited()[:, mdp.terminal].any(axis=1)),
         maps=np.stack(maps, axis=1) if maps else np.zeros((len(weight), 0, mdp.n_states)),
@@ -234,30 +220,24 @@ def one_stage(
 
 
 def _train_blocks(
-    task: Task,
-    batch: Batch,
-    model: _Model,
-    weight: np.ndarray,
-    evaluation: int,
-    every: int,
-    step_limit: int,
+    task: Task, batch: Batch, model: _Model, weight: np.ndarray, evaluation: int, training: Training
 ) -> Batch:
     """Trains all runs until the next evaluation, with a new map after each block of steps."""
-    random = _random_numbers(batch, evaluation, every)
-    for block in np.arange(every).reshape(-1, model.settings.map_every):
-        agents, taken = _train(task, batch, random, block, step_limit)
+    random = _random_numbers(batch, evaluation, training.every)
+    for block in np.arange(training.every).reshape(-1, model.settings.map_every):
+        agents, taken = _train(task, batch, random, block, training.step_limit)
         if model.add(taken):
-            rewards = shaped_rewards(task, model.mdp, model.potential, weight)
+            rewards = tabular.shaped_rewards(task, model.mdp, model.potential, weight)
             batch = batch._replace(reward=to_device(rewards))
         q = _replay(task, agents.q, batch, to_device(model.count), model.settings.sweeps)
         batch = batch._replace(agents=agents._replace(q=q))
     return batch
 
 
-@partial(jax.jit, static_argnames="steps")
-def _random_numbers(batch: Batch, evaluation: Array, steps: int) -> RandomNumbers:
+@partial(jax.jit, static_argnames="count")
+def _random_numbers(batch: Batch, evaluation: Array, count: int) -> RandomNumbers:
     """Returns the random numbers of the training before an evaluation, as `q_learning` has them."""
-    numbers = numbers_of_seeds(batch, to_device(2 * evaluation, jnp.uint32), steps)
+    numbers = tabular.numbers_of_seeds(batch, to_device(2 * evaluation, jnp.uint32), count)
     return RandomNumbers(*(part.T for part in numbers))
 
 
@@ -266,7 +246,8 @@ def _train(
     task: Task, batch: Batch, random: RandomNumbers, block: Array, step_limit: int
 ) -> tuple[Agent, Taken]:
     """Trains all runs for a block of steps."""
-    return train_batch(task, step_limit, batch, RandomNumbers(*(part[block] for part in random)))
+    numbers = RandomNumbers(*(part[block] for part in random))
+    return tabular.train_batch(task, step_limit, batch, numbers)
 
 
 @partial(jax.jit, static_argnames="step_limit")
@@ -274,8 +255,9 @@ def _evaluate(
     task: Task, batch: Batch, evaluation: Array, step_limit: int
 ) -> tuple[Array, Array, Array]:
     """Evaluates one greedy episode of each run."""
-    random = numbers_of_seeds(batch, to_device(2 * evaluation + 1, jnp.uint32), step_limit)
-    return evaluate(task, batch.agents.q, random, batch.seed_of_run)
+    phase = to_device(2 * evaluation + 1, jnp.uint32)
+    random = tabular.numbers_of_seeds(batch, phase, step_limit)
+    return tabular.evaluate(task, batch.agents.q, random, batch.seed_of_run)
 
 
 @jax.jit

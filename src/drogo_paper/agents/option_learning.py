@@ -21,6 +21,7 @@ from drogo_paper.agents.option_steps import Agents, Offered, Rules, advance, fir
 from drogo_paper.agents.options import TabularOption, solve_option, sum_along
 from drogo_paper.agents.q_learning import Runs
 from drogo_paper.agents.representations import AbstractVectors, Memory
+from drogo_paper.agents.training import Training
 from drogo_paper.agents.value_iteration import optimal_values
 
 
@@ -60,40 +61,31 @@ class OptionRuns:
 def learn_with_options(
     world: TabularWorld,
     kinds: Mapping[str, Kind],
+    training: Training,
     *,
     seeds: Sequence[int],
-    steps: int,
-    step_limit: int,
+    step_size: float = 0.3,
     discoveries: int = 0,
     initial: float = 0.0,
-    step_size: float = 0.3,
-    epsilon: float = 0.05,
-    discount: float = 0.99,
-    limit: int = 100,
-    every: int = 100,
     progress: Callable[[int], None] | None = None,
 ) -> dict[str, OptionRuns]:
     """Trains Q-learning agents that have options beside their primitive actions.
 
     With probability epsilon the agent chooses at random among primitive actions and options that
     may begin, and otherwise greedily, with ties broken at random. In a terminal state it spends a
-    step on returning to the start. An agent that discovers options has one, which is replaced every
-    `every` steps; for its representation, a terminal state is a plain cell that leads to the start.
-    The initial value of a new option is that of the best primitive action.
+    step on returning to the start. An agent that discovers options has one, which is replaced at
+    every evaluation; for its representation, a terminal state is a plain cell that leads to the
+    start. The initial value of a new option is that of the best primitive action.
 
     Args:
         world: The world, with one first state.
         kinds: The kinds of agents, by name.
+        training: The settings that all runs share. Steps inside options count, and the discount is
+            also that of the options' own problems. States of low reward follow from the world.
         seeds: The seeds. Each kind has a run for each.
-        steps: The number of steps, including those inside options.
-        step_limit: The number of steps after which an episode is truncated.
+        step_size: The step size.
         discoveries: The number of discovered options. The last one stays.
         initial: The initial values. Where rewards are negative, 0 is optimistic.
-        step_size: The step size.
-        epsilon: The probability of a random choice.
-        discount: The discount of the agents, and of the options' own problems.
-        limit: The largest number of steps of an option.
-        every: The number of steps between evaluations, and between discoveries.
         progress: Called with the number of evaluations that are done.
     """
     if np.count_nonzero(world.start) != 1 or not world.terminal.any():
@@ -101,33 +93,31 @@ def learn_with_options(
             "agents with options need a world with one start, and terminal states.",
             argument="world",
         )
-    for name, count in (("steps", steps), ("every", every), ("step_limit", step_limit),
-                        ("limit", limit), ("discoveries", discoveries)):  # fmt: skip
-        check_whole(name, count, 0 if name == "discoveries" else 1)
-    shares = {"step_size": step_size, "epsilon": epsilon, "discount": discount}
-    shares = {name: check_share(name, share) for name, share in shares.items()}
-    rules = Rules.of(world, **shares, step_limit=step_limit, limit=limit)
+    check_whole("discoveries", discoveries, 0)
+    rules = Rules.of(world, training, check_share("step_size", step_size))
     groups = {name: slice(k * len(seeds), (k + 1) * len(seeds)) for k, name in enumerate(kinds)}
     offered = _first_offers(world, kinds, groups, len(seeds))
     agents = first_agents(rules, offered, check_number("initial", initial))
     rngs = [np.random.default_rng([seed, 2]) for seed in seeds]
     plain, best_return = _plain(world), optimal_values(world.mdp)[int(rules.first)]
     evaluated = []
-    for number in range(steps // every):
-        numbers = np.stack([rng.random((2, every), np.float32) for rng in rngs], axis=2)
+    for number in range(training.evaluations):
+        numbers = np.stack([rng.random((2, training.every), np.float32) for rng in rngs], axis=2)
         numbers = np.tile(numbers.transpose(1, 0, 2), (1, 1, len(kinds)))
         agents, left, led = advance(rules, offered, agents, to_device(numbers))
-        evaluated.append(_greedy_episodes(world, np.asarray(agents.q), step_limit))
+        evaluated.append(_greedy_episodes(world, np.asarray(agents.q), training.step_limit))
         if number < discoveries:
             memory = Memory(plain, np.array(agents.tried), np.asarray(left).T, np.asarray(led).T)
             for name, kind in kinds.items():
                 if kind.vectors is not None:
-                    option = _discover(memory, groups[name], kind.vectors, discount)
+                    option = _discover(memory, groups[name], kind.vectors, training.discount)
                     offered, agents = _offer(world, offered, agents, groups[name], option)
         if progress is not None:
             progress(number + 1)
     curves = [np.stack(part, axis=1) for part in zip(*evaluated, strict=True)]
-    return {name: _runs(agents, curves, best_return, every, groups[name]) for name in kinds}
+    return {
+        name: _runs(agents, curves, best_return, training.every, groups[name]) for name in kinds
+    }
 
 
 def _first_offers(

@@ -11,7 +11,10 @@ from jaxtyping import Array, Bool, Float32, Int32
 
 from drogo.device import to_device
 from drogo.worlds.tabular import TabularWorld
+from drogo_paper.agents.training import Training
 
+LIMIT = 100
+"""The largest number of steps of an option."""
 EQUAL = 1e-4
 """Values that differ by less are equal: they are rounded to single precision."""
 
@@ -35,16 +38,7 @@ class Rules(NamedTuple):
     limit: Int32[Array, ""]
 
     @classmethod
-    def of(
-        cls,
-        world: TabularWorld,
-        *,
-        step_size: float,
-        epsilon: float,
-        discount: float,
-        step_limit: int,
-        limit: int,
-    ) -> Rules:
+    def of(cls, world: TabularWorld, training: Training, step_size: float) -> Rules:
         terminal = world.terminal
         return cls(
             next_state=to_device(world.next_state, jnp.int32),
@@ -54,10 +48,10 @@ class Rules(NamedTuple):
             low=to_device(~terminal & (world.reward < world.reward[~terminal].max())),
             first=jnp.int32(world.start.argmax()),
             step_size=jnp.float32(step_size),
-            epsilon=jnp.float32(epsilon),
-            discount=jnp.float32(discount),
-            step_limit=jnp.int32(step_limit),
-            limit=jnp.int32(limit),
+            epsilon=jnp.float32(training.epsilon),
+            discount=jnp.float32(training.discount),
+            step_limit=jnp.int32(training.step_limit),
+            limit=jnp.int32(LIMIT),
         )
 
 

@@ -25,11 +25,20 @@ from jaxtyping import Bool, Float, Int
 
 from drogo.data.arrays import column, plain
 from drogo.device import to_device
-from drogo.errors import ArgumentError, check_whole
+from drogo.errors import ArgumentError
 from drogo.files import check_memory
 from drogo.mdp import MDP
-from drogo_paper.agents.task import Task, draw_random_numbers, draw_start, make_task, shaped_rewards
-from drogo_paper.agents.training import Agent, Batch, advance
+from drogo_paper.agents.training import (
+    Agent,
+    Batch,
+    Task,
+    Training,
+    advance,
+    draw_random_numbers,
+    draw_start,
+    make_task,
+    shaped_rewards,
+)
 from drogo_paper.agents.value_iteration import optimal_values
 
 MOST_EVALUATIONS_A_CALL = 20
@@ -80,17 +89,12 @@ class Runs:
 
 def q_learning(
     mdp: MDP,
+    training: Training,
     *,
     potential: Float[np.ndarray, "runs states"],
     weight: Float[np.ndarray, " runs"],
     step_size: Float[np.ndarray, " runs"],
     seed: Int[np.ndarray, " runs"],
-    step_limit: int,
-    low_reward: Bool[np.ndarray, " states"] | None = None,
-    steps: int = 100_000,
-    every: int = 100,
-    discount: float = 0.99,
-    epsilon: float = 0.05,
     progress: Progress | None = None,
     threads: int | None = None,
 ) -> Runs:
@@ -98,61 +102,50 @@ def q_learning(
 
     Args:
         mdp: The MDP.
+        training: The settings that all runs share.
         potential: The potential phi of each run. As in the paper, it also counts in terminal
             states, unless it is 0 there.
         weight: The weight of the shaping reward in each run; 0 is no shaping.
         step_size: The step size of each run.
         seed: The seed of each run.
-        step_limit: The number of steps after which an episode is truncated.
-        low_reward: The states whose visits are counted.
-        steps: The number of training steps.
-        every: The number of training steps between evaluations.
-        discount: The discount of the agents.
-        epsilon: The probability of a random action.
         progress: Called with the number of evaluations that are done.
         threads: The number of threads, by default one for each core. The result does not depend on
             it.
-
     """
     one_per_run = {"weight": weight, "step_size": step_size, "seed": seed}
     weight, step_size, seed = (column(*item) for item in one_per_run.items())
     potential = plain("potential", potential)
-    check_runs(mdp, potential, weight, step_size, seed)
-    check_counts(steps, every, step_limit, seed)
-    task = make_task(mdp, low_reward, discount, epsilon)
-    runs, rounds = len(weight), steps // every
+    check_runs(mdp, training, potential, weight, step_size, seed)
+    task, runs = make_task(mdp, training), len(weight)
     workers = min(threads or os.cpu_count() or 1, runs)
     groups = []
     # Equal parts, since each size is compiled: some runs may be in two groups.
     for k in np.resize(np.arange(runs), (workers, -(-runs // workers))):
         rewards = shaped_rewards(task, mdp, potential[k], weight[k])
         groups.append(first_batch(task, rewards, step_size[k], seed[k]))
-    groups, curves = _train(task, groups, rounds, every, step_limit, progress)
+    groups, curves = _train(task, groups, training, progress)
     returns, arrived, starts = (part[:runs] for part in curves)
     return Runs(
         returns=returns.astype(np.float64),
         arrived=arrived,
         best_return=optimal_values(mdp)[starts],
-        every=every,
+        every=training.every,
         low_reward_visits=np.concatenate([group.agents.visits for group in groups])[:runs],
         q=np.concatenate([group.agents.q for group in groups])[:runs],
     )
 
 
 def _train(
-    task: Task,
-    groups: Sequence[Batch],
-    rounds: int,
-    every: int,
-    step_limit: int,
-    progress: Progress | None,
+    task: Task, groups: Sequence[Batch], training: Training, progress: Progress | None
 ) -> tuple[Sequence[Batch], list[np.ndarray]]:
     """Trains groups of runs, a thread each, and returns them with the results of `evaluate`."""
+    rounds = training.evaluations
     at_once = max(k for k in range(1, MOST_EVALUATIONS_A_CALL + 1) if rounds % k == 0)
 
     def work(done: int, group: Batch) -> tuple[Batch, tuple[jax.Array, ...]]:
         evaluations = jnp.arange(done, done + at_once, dtype=jnp.uint32)
-        return jax.block_until_ready(advance(task, group, evaluations, every, step_limit))
+        results = advance(task, group, evaluations, training.every, training.step_limit)
+        return jax.block_until_ready(results)
 
     curves = []
     with ThreadPoolExecutor(len(groups)) as pool:
@@ -181,20 +174,13 @@ def first_batch(task: Task, rewards: np.ndarray, step_size: np.ndarray, seed: np
     return Batch(agents, to_device(rewards), sizes, seeds, seed_of_run)
 
 
-def check_counts(steps: int, every: int, step_limit: int, seed: np.ndarray) -> None:
-    """Raises an error unless these numbers of steps are possible."""
-    for name, count in (("steps", steps), ("every", every), ("step_limit", step_limit)):
-        check_whole(name, count, 1)
-    if steps % every:
-        raise ArgumentError(
-            f"steps is {steps}; it must be a multiple of every, which is {every}.", argument="steps"
-        )
-    numbers = BYTES_OF_STEP * int(step_limit) * len(np.unique(seed))
-    check_memory(f"the random numbers of an episode of {step_limit} steps", numbers)
-
-
 def check_runs(
-    mdp: MDP, potential: np.ndarray, weight: np.ndarray, step_size: np.ndarray, seed: np.ndarray
+    mdp: MDP,
+    training: Training,
+    potential: np.ndarray,
+    weight: np.ndarray,
+    step_size: np.ndarray,
+    seed: np.ndarray,
 ) -> None:
     """Raises an error unless there are a potential, a weight, a step size and a seed per run."""
     runs = len(weight)
@@ -205,6 +191,8 @@ def check_runs(
             f"seed {seed.shape} must have a row for each run, and potential {mdp.n_states} states.",
             argument="potential",
         )
+    numbers = BYTES_OF_STEP * training.step_limit * len(np.unique(seed))
+    check_memory(f"the random numbers of an episode of {training.step_limit} steps", numbers)
     if not np.isfinite(potential).all():
         raise ArgumentError("potential is not finite everywhere.", argument="potential")
     is_seed = (seed >= 0) & (seed < 2**32) & (seed.dtype.kind in "iu")

@@ -1,8 +1,7 @@
 """Other methods that change the rewards of an agent while it learns, for comparison with a map.
 
 `RND` is a bonus for observations that a network cannot predict yet. `OwnValue` shapes rewards with
-the agent's own value. `Frozen` shapes them with a map that was learned beforehand. All are used
-like `OnlineMap` with the classes of `drogo.sb3`.
+the agent's own value. Both are used like `OnlineMap` with the classes of `drogo.sb3`.
 """
 
 from __future__ import annotations
@@ -16,18 +15,18 @@ import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
-import numpy.typing as npt
 import optax
 from jaxtyping import Array, Float, Shaped
 
 from drogo.device import to_device
-from drogo.errors import ArgumentError, check_number, check_whole
+from drogo.errors import ArgumentError, check_number
 from drogo.learn.networks import DenseNetwork
-from drogo.online.base import AbstractOnlineMap
 from drogo.use.shaping import AbstractShaping, StepBatch
 
 TOGETHER = 4
 """Updates of RND in one call of a compiled program, since a call takes longer than an update."""
+BATCH, OUTPUTS, CAPACITY = 64, 64, 10_000
+"""The observations of an update of RND, its predicted outputs, and the observations it keeps."""
 FAR = 5.0
 """Normalised observations are clipped at this number of standard deviations."""
 
@@ -56,11 +55,8 @@ class RND(AbstractShaping):
         observation_space: The observations of the agent, a `Box`.
         weight: The weight of the bonus.
         width: Units in each of two hidden layers.
-        outputs: The number of predicted outputs.
         step_size: The step size of Adam.
-        batch_size: The number of observations of an update.
         updates: Updates for each step of the environment.
-        capacity: The number of observations that are kept.
         seed: The seed.
     """
 
@@ -70,11 +66,8 @@ class RND(AbstractShaping):
         *,
         weight: float = 1.0,
         width: int = 128,
-        outputs: int = 64,
         step_size: float = 1e-4,
-        batch_size: int = 64,
         updates: float = 0.5,
-        capacity: int = 10_000,
         seed: int = 0,
     ) -> None:
         if not isinstance(observation_space, gymnasium.spaces.Box):
@@ -83,13 +76,12 @@ class RND(AbstractShaping):
                 argument="observation_space",
             )
         self.shape, self.weight = observation_space.shape, check_number("weight", weight)
-        self.batch_size = check_whole("batch_size", batch_size, 1)
         self.updates, self._due = check_number("updates", updates), 0.0
         self._rng = np.random.default_rng(seed)
         size = math.prod(self.shape)
-        self._kept = np.zeros((check_whole("capacity", capacity, 1), size), np.float32)
+        self._kept = np.zeros((CAPACITY, size), np.float32)
         keys = jax.random.split(jax.random.key(seed))
-        predictor, target = (DenseNetwork(size, 0, key, width, 2, outputs) for key in keys)
+        predictor, target = (DenseNetwork(size, 0, key, width, 2, OUTPUTS) for key in keys)
         self._adam = optax.adam(step_size)
         zero = jnp.zeros(size)
         optimiser = self._adam.init(eqx.filter(predictor, eqx.is_inexact_array))
@@ -118,7 +110,7 @@ class RND(AbstractShaping):
     def train(self) -> None:
         """Makes the updates that are due, several at once."""
         while self._due >= TOGETHER:
-            seen, size = min(self.steps, len(self._kept)), (TOGETHER, self.batch_size)
+            seen, size = min(self.steps, len(self._kept)), (TOGETHER, BATCH)
             batches = to_device(self._kept[self._rng.integers(seen, size=size)])
             self._state = _predict_better(self._adam, self._state, batches)
             self._due -= TOGETHER
@@ -175,39 +167,6 @@ def _updated(
     predictor = eqx.apply_updates(state.predictor, change)
     changed = (predictor, optimiser, novelty)
     return eqx.tree_at(lambda s: (s.predictor, s.optimiser, s.novelty), state, changed)
-
-
-class Frozen(AbstractShaping):
-    """A map that was learned beforehand, as in the paper's two stages: it does not learn from the
-    agent.
-
-    Args:
-        online: The map. The steps that it has observed count as steps of the agent.
-    """
-
-    def __init__(self, online: AbstractOnlineMap) -> None:
-        self.online = online
-        self.needs_exact_observations = online.needs_exact_observations
-
-    @property
-    def metrics(self) -> Mapping[str, float]:
-        return {"steps": float(self.steps), "steps_beforehand": float(self.online.steps)}
-
-    def attach(self, agent: Any) -> None:
-        self.online.attach(agent)
-
-    def warnings(self) -> list[str]:
-        return self.online.warnings()
-
-    def train(self) -> None:
-        """Does nothing."""
-
-    def checked(self, observations: npt.ArrayLike) -> Shaped[np.ndarray, "n ..."]:
-        return self.online.checked(observations)
-
-    def shape_rewards(self, steps: StepBatch) -> np.ndarray:
-        """Returns the rewards, shaped with the map."""
-        return self.online.shape_rewards(steps)
 
 
 class OwnValue(AbstractShaping):

@@ -1,40 +1,60 @@
-"""`Trained`: evaluation results of one agent, and whether it solved its world."""
+"""When an agent is evaluated during training, and the results."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
+
+from drogo.errors import check_whole
 
 IN_A_ROW = 3
 """Number of consecutive successful evaluations of a solved world."""
 
 
 @dataclass(frozen=True, eq=False)
-class Trained:
-    """Evaluation results of one agent.
+class Evaluations:
+    """When and how an agent is evaluated during training."""
 
-    Args:
-        steps: The numbers of environment steps at the evaluations.
-        returns: The mean original return of its deterministic policy.
-        arrived: The share of episodes that reached a terminal state that is not bad.
-        lengths: The mean length of these episodes.
-        deaths: The number of training episodes that ended in a bad terminal state by then.
-        arrivals: The number of training episodes that ended in another terminal state by then.
-        maps: The map at some observations at the same times; NaN where it has no value yet.
-        metrics: The metrics of the map at the end.
-    """
+    every: int
+    """The number of steps between evaluations. With several environments, whose steps are taken
+    together, an evaluation follows when at least as many were taken."""
+    episodes: int = 1
+    """The number of episodes of an evaluation."""
+    observations: Shaped[np.ndarray, "n ..."] | None = None
+    """The observations at which the map is recorded at each evaluation."""
+    stop_when_solved: bool = True
+    """Whether to stop as soon as the world is solved."""
+    progress: Callable[[int], None] | None = None
+    """Called at each evaluation with the number of steps."""
+
+    def __post_init__(self) -> None:
+        check_whole("every", self.every, 1)
+        check_whole("episodes", self.episodes, 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """Evaluation results of one agent."""
 
     steps: Float[np.ndarray, " evaluations"]
+    """The numbers of environment steps at the evaluations."""
     returns: Float[np.ndarray, " evaluations"]
+    """The mean original return of its deterministic policy."""
     arrived: Float[np.ndarray, " evaluations"]
+    """The share of episodes that reached a terminal state that is not bad."""
     lengths: Float[np.ndarray, " evaluations"]
+    """The mean length of these episodes."""
     deaths: Float[np.ndarray, " evaluations"]
+    """The number of training episodes that ended in a bad terminal state by then."""
     arrivals: Float[np.ndarray, " evaluations"]
+    """The number of training episodes that ended in another terminal state by then."""
     maps: Float[np.ndarray, "evaluations observations"]
+    """The map at some observations at the same times; NaN where it has no value yet."""
     metrics: Mapping[str, float]
+    """The metrics of the map at the end."""
 
     @property
     def solved_at(self) -> float:

@@ -1,15 +1,142 @@
-"""Q-learning of many runs as one compiled program: steps, evaluations, and rounds of both."""
+"""Tabular Q-learning of many runs as one compiled program: the task, steps and evaluations."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, Integer
+import numpy as np
+from jaxtyping import Array, Bool, Float, Float32, Int, Integer
 
-from drogo_paper.agents.task import RandomNumbers, Task, draw, draw_random_numbers, draw_start
+from drogo.device import to_device
+from drogo.errors import ArgumentError, check_share, check_whole
+from drogo.mdp import MDP
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """The settings that all runs of a tabular agent share."""
+
+    step_limit: int
+    """The number of steps after which an episode is truncated."""
+    low_reward: np.ndarray | None = None
+    """A mask of the states whose visits are counted."""
+    steps: int = 100_000
+    """The number of training steps, a multiple of `every`."""
+    every: int = 100
+    """The number of training steps between evaluations."""
+    discount: float = 0.99
+    """The discount of the agents."""
+    epsilon: float = 0.05
+    """The probability of a random action."""
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "every", "step_limit"):
+            check_whole(name, getattr(self, name), 1)
+        for name in ("discount", "epsilon"):
+            check_share(name, getattr(self, name))
+        if self.steps % self.every:
+            raise ArgumentError(
+                f"steps is {self.steps}; it must be a multiple of every, which is {self.every}.",
+                argument="steps",
+            )
+
+    @property
+    def evaluations(self) -> int:
+        """The number of evaluations."""
+        return self.steps // self.every
+
+
+class Task(NamedTuple):
+    """An MDP as arrays, in which all actions have the same number of possible outcomes."""
+
+    next_state: Int[Array, "states actions outcomes"]
+    cumulative: Float[Array, "states actions outcomes"]
+    """The cumulative probabilities of the outcomes."""
+    reward: Float[Array, " states"]
+    """The reward of leaving a state, or of entering it if it is terminal."""
+    terminal: Bool[Array, " states"]
+    low_reward: Bool[Array, " states"]
+    starts: Int[Array, " starts"]
+    start_cumulative: Float[Array, " starts"]
+    discount: Float[Array, ""]
+    epsilon: Float[Array, ""]
+    zero: Int[Array, ""]
+    """A zero that the compiler cannot see; `rounded` needs it."""
+
+
+class RandomNumbers(NamedTuple):
+    """Uniform numbers in [0, 1) for one step."""
+
+    explore: Float[Array, "*runs"]
+    action: Float[Array, "*runs"]
+    outcome: Float[Array, "*runs"]
+    start: Float[Array, "*runs"]
+
+
+def draw_random_numbers(
+    seed: Integer[Array, ""], phase: Integer[Array, ""], steps: int
+) -> RandomNumbers:
+    """Samples the numbers of some steps. Phase 2k is training, phase 2k + 1 is evaluation k."""
+    key = jax.random.fold_in(jax.random.key(seed), phase)
+    return RandomNumbers(*jax.random.uniform(key, (len(RandomNumbers._fields), steps)))
+
+
+def draw(cumulative: Float[Array, " choices"], number: Float[Array, ""]) -> Int[Array, ""]:
+    """Returns the index that a uniform number selects from cumulative probabilities."""
+    if cumulative.shape[0] == 1:
+        return jnp.int32(0)
+    return jnp.argmax(number < cumulative).astype(jnp.int32)
+
+
+def draw_start(task: Task, random: RandomNumbers) -> Int[Array, ""]:
+    """Samples the first state of an episode."""
+    return task.starts[draw(task.start_cumulative, random.start)]
+
+
+def make_task(mdp: MDP, training: Training) -> Task:
+    """Returns an MDP as arrays."""
+    low_reward = training.low_reward
+    if low_reward is None:
+        low_reward = np.zeros(mdp.n_states, dtype=bool)
+    if low_reward.shape != (mdp.n_states,) or low_reward.dtype != bool:
+        raise ArgumentError(
+            f"low_reward is an array {low_reward.shape} of {low_reward.dtype}; it must be a mask, "
+            f"with True or False for each of {mdp.n_states} states.",
+            argument="low_reward",
+        )
+    starts = np.flatnonzero(mdp.start)
+    start_cumulative = np.cumsum(mdp.start[starts])
+    start_cumulative[-1] = 1.0  # despite rounding: random numbers are smaller
+    return Task(
+        next_state=to_device(mdp.outcomes.next_state, dtype=jnp.int32),
+        cumulative=to_device(mdp.outcomes.cumulative, dtype=jnp.float32),
+        reward=to_device(mdp.reward, dtype=jnp.float32),
+        terminal=to_device(mdp.terminal),
+        low_reward=to_device(low_reward),
+        starts=to_device(starts, dtype=jnp.int32),
+        start_cumulative=to_device(start_cumulative, dtype=jnp.float32),
+        discount=jnp.float32(training.discount),
+        epsilon=jnp.float32(training.epsilon),
+        zero=jnp.int32(0),
+    )
+
+
+def shaped_rewards(
+    task: Task,
+    mdp: MDP,
+    potential: Float[np.ndarray, "runs states"],
+    weight: Float[np.ndarray, " runs"],
+) -> Float32[np.ndarray, "runs states actions outcomes"]:
+    """Computes `(1 - w) r + w (discount phi(s') - phi(s))` of all transitions."""
+    next_state = np.asarray(task.next_state)
+    reward = mdp.reward[:, None, None] + np.where(mdp.terminal, mdp.reward, 0.0)[next_state]
+    shaping = float(task.discount) * potential[:, next_state] - potential[:, :, None, None]
+    share = weight[:, None, None, None]
+    return ((1 - share) * reward + share * shaping).astype(np.float32)
 
 
 class Agent(NamedTuple):
@@ -86,17 +213,8 @@ def q_step(
 def train_batch(
     task: Task, step_limit: int, batch: Batch, by_step: RandomNumbers
 ) -> tuple[Agent, Taken]:
-    """Trains all runs for some steps.
-
-    Args:
-        task: The task.
-        step_limit: The number of steps after which an episode is truncated.
-        batch: The batch before the first step.
-        by_step: Random numbers, with a row for each step and a column for each seed.
-
-    Returns:
-        The agents after the last step, and all steps that they took.
-    """
+    """Trains all runs for some steps, whose random numbers have a row for each step and a column
+    for each seed. Returns the agents and all steps that they took."""
     train = jax.vmap(partial(q_step, task, step_limit))
 
     def step(agents: Agent, random: RandomNumbers) -> tuple[Agent, Taken]:
@@ -124,17 +242,9 @@ def greedy_action(
 def evaluate(
     task: Task, q: Float[Array, "runs states actions"], random: RandomNumbers, seed_of_run: Array
 ) -> tuple[Float[Array, " runs"], Bool[Array, " runs"], Int[Array, " runs"]]:
-    """Evaluates one greedy episode of each run.
-
-    Args:
-        task: The task.
-        q: The action values.
-        random: Random numbers, with a row for each seed and a column for each possible step.
-        seed_of_run: The row of each run.
-
-    Returns:
-        The return of each episode, whether it reached a terminal state, and its first state.
-    """
+    """Evaluates one greedy episode of each run, whose random numbers have a row for each seed and
+    a column for each possible step. Returns the return of each episode, whether it reached a
+    terminal state, and its first state."""
 
     def numbers(step: int | Array) -> RandomNumbers:
         return RandomNumbers(*(part[seed_of_run, step] for part in random))

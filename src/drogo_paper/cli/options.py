@@ -10,13 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 
 import drogo
-from drogo.cli.output import (
-    print_result,
-    progress_bar,
-    result_directory,
-    table,
-    terminal,
-)
+from drogo.cli import output
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -73,7 +67,7 @@ class Options:
         from drogo.errors import check_positive, check_share, check_whole
         from drogo.worlds.resolve import resolve
 
-        console = terminal(quiet=self.json)
+        console = output.terminal(quiet=self.json)
         for name in ("iterations", "steps", "seeds", "keep", "passes"):
             check_whole(name, getattr(self, name), 1)
         for name in ("p_option", "step_size", "discount"):
@@ -83,8 +77,8 @@ class Options:
         world = resolve(self.env)
         check_world(world)
         label = f"{world.name}-{self.method}-{self.seeds}seeds"
-        result = result_directory(self, world, label)
-        print_result(self, console, result, partial(self._discover, world, result, console))
+        result = output.result_directory(self, world, label)
+        output.print_result(self, console, result, partial(self._discover, world, result, console))
 
     def _discover(self, world: Any, result: ResultDirectory, console: Console) -> dict[str, Any]:
         import numpy as np
@@ -92,7 +86,7 @@ class Options:
         from drogo.cli.pictures import without_formulas
         from drogo.files import write_arrays
         from drogo.requests import plain
-        from drogo_paper.agents.discovery import Iteration, discover
+        from drogo_paper.agents.discovery import Cycle, Iteration, discover
         from drogo_paper.plot.animation import as_gif
         from drogo_paper.plot.options import Stage, exploration, option_maps, visit_frames
 
@@ -110,21 +104,20 @@ class Options:
                       visits.copy())
             )  # fmt: skip
 
-        with progress_bar(console, f"discovering options in {self.env}") as update:
+        cycle = Cycle(self.iterations, self.steps, self.p_option, self.keep)
+        with output.progress_bar(console, f"discovering options in {self.env}") as update:
             discovery = discover(
-                grid.without_goals(), make_vectors(self), seeds=range(self.seeds),
-                iterations=self.iterations, steps=self.steps, p_option=self.p_option,
-                keep=self.keep, discount=self.discount,
-                may_end=self.method not in ("race", "ceo"), watch=watch,
+                grid.without_goals(), make_vectors(self), cycle, seeds=range(self.seeds),
+                discount=self.discount, may_end=self.method not in ("race", "ceo"),
+                watch=watch,
                 progress=lambda done: update(done, self.iterations, "iterations"),
             )  # fmt: skip
         visited = discovery.visited[:, self.steps :: self.steps + 1]
         title = f"{without_formulas(world.name)}: {self.method}"
         with console.status("drawing"):
+            panels = option_maps(grid, _some(stages, MOST_PANELS), title=title)
             pictures = {
-                "picture": drogo.plot.as_png(
-                    option_maps(grid, _some(stages, MOST_PANELS), title=title)
-                ),
+                "picture": drogo.plot.as_png(panels),
                 "visits": as_gif(visit_frames(grid, _some(stages, MOST_FRAMES), title=title)),
                 "curves": drogo.plot.as_png(exploration(visited, discovery.reward, title=title)),
             }
@@ -152,11 +145,8 @@ class Options:
             }
             for stage in _some(stages, MOST_ROWS)
         ]
-        warnings = []
-        if discovery.inaccurate:
-            warnings = [
-                f"{discovery.inaccurate} vectors were not accurate, and were used nevertheless."
-            ]
+        count = discovery.inaccurate
+        warning = f"{count} vectors were not accurate, and were used nevertheless."
         title = f"{self.env}, {grid.n_states} states, {self.method}"
         caption = (
             f"Means of {self.seeds} seed(s); the option is that of the first. "
@@ -168,13 +158,13 @@ class Options:
             "method": self.method,
             "visited": visited.mean(axis=0).tolist(),
             "reward": discovery.reward.mean(axis=0).tolist(),
-            "inaccurate": int(discovery.inaccurate),
+            "inaccurate": int(count),
             "files": {
                 "picture": "picture.png", "visits": "visits.gif", "curves": "curves.png",
                 "options": "options.npz",
             },
-            "warnings": warnings,
-            "table": table(title, caption, rows, left=()),
+            "warnings": [warning] if count else [],
+            "table": output.table(title, caption, rows, left=()),
         }  # fmt: skip
 
 

@@ -12,17 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 
 import drogo
+from drogo.cli import output
 from drogo.cli.learn import FILES as FILES_OF_FIT, Learn, collected, prepare
-from drogo.cli.output import (
-    BOLD,
-    number,
-    obtain_report,
-    print_result,
-    progress_bar,
-    result_directory,
-    table,
-    terminal,
-)
+from drogo.cli.output import BOLD, number, progress_bar
 from drogo.errors import ArgumentError, check_whole
 
 if TYPE_CHECKING:
@@ -32,8 +24,7 @@ if TYPE_CHECKING:
     from drogo.requests import ResultDirectory
     from drogo.worlds.grid import GridWorld
     from drogo.worlds.resolve import GridMap
-    from drogo_paper.agents.comparison import Grid
-    from drogo_paper.agents.shaping_experiment import Row
+    from drogo_paper.agents.shaping_experiment import Grid, Row
 
 FILES = {"curves": "curves.png", "paths": "paths.png", "runs": "runs.npz"}
 ARRAYS = ("weight", "step_size", "returns", "arrived", "best_return", "steps_to_optimal",
@@ -83,7 +74,7 @@ class Shape:
         from drogo.files import read_file
         from drogo.worlds.resolve import GridMap, resolve
 
-        console = terminal(quiet=self.json)
+        console = output.terminal(quiet=self.json)
         if not self.inputs and self.potential is None:
             raise ArgumentError(
                 "--inputs is empty. Name at least one, or give a --potential.", argument="inputs"
@@ -111,38 +102,26 @@ class Shape:
             source, content = self.potential.stem, read_file(self.potential)
             digest = {"name": source, "sha256": hashlib.sha256(content).hexdigest()}
         label = f"{world.name}-{source}-lam{self.lam:g}-{self.seeds}seeds"
-        result = result_directory(self, world, label, potential=digest)
-        print_result(self, console, result, partial(self.compare, world, result, console))
+        result = output.result_directory(self, world, label, potential=digest)
+        output.print_result(self, console, result, partial(self.compare, world, result, console))
 
     def compare(self, named: GridMap, result: ResultDirectory, console: Console) -> dict[str, Any]:
         """Trains the agents of all methods, and returns the report."""
         from drogo.files import write_arrays
-        from drogo_paper.agents import compare, shaping_experiment
+        from drogo_paper.agents import Training, compare, shaping_experiment
 
         world = named.grid
         warning = limit_warning(world) or discount_warning(world, self.discount)
-        potentials = shaping_experiment.potentials(
-            world,
-            self.learned(named, console),
-            seeds=self.seeds,
-            lam=self.lam,
-            discount=self.discount,
-            terminal=self.terminal,
+        options = {name: getattr(self, name) for name in ("seeds", "lam", "discount", "terminal")}
+        potentials = shaping_experiment.potentials(world, self.learned(named, console), **options)
+        training = Training(
+            world.step_limit, world.low_reward, self.steps, EVERY, self.discount, self.epsilon
         )
-        evaluations = self.steps // EVERY
         with progress_bar(console, "Q-learning") as update:
             grids = compare(
-                world.mdp,
-                potentials,
-                seeds=self.seeds,
-                step_limit=world.step_limit,
-                low_reward=world.low_reward,
-                steps=self.steps,
-                every=EVERY,
-                discount=self.discount,
-                epsilon=self.epsilon,
-                progress=lambda done: update(done, evaluations, "evaluations"),
-            )
+                world.mdp, potentials, training, seeds=self.seeds,
+                progress=lambda done: update(done, training.evaluations, "evaluations"),
+            )  # fmt: skip
         rows = shaping_experiment.summarise(grids)
         report = {
             "world": world.name,
@@ -169,18 +148,14 @@ class Shape:
         learned = {}
         for kind in self.inputs:
             console.print(f"potential from {kind}", style="dim")
+            method = "paper" if self.preset == "paper" else "drogo"
             options = Learn(
-                self.env,
-                observation=kind,
-                method="paper" if self.preset == "paper" else "drogo",
-                seeds=self.seeds,
-                lam=self.lam,
-                out=self.fits,
-                resume=True,
-            )
+                self.env, observation=kind, method=method, seeds=self.seeds, lam=self.lam,
+                out=self.fits, resume=True,
+            )  # fmt: skip
             seen = replace(named, view=kind)
             result, train = prepare(options, seen, console)
-            obtain_report(options, result, train)
+            output.obtain_report(options, result, train)
             path = result.path / FILES_OF_FIT["solution"]
             fit = drogo.load(path)
             _check_fit(fit, str(path), named.grid)
@@ -193,12 +168,9 @@ class Shape:
         """Returns the learned potential of the successor representation."""
         data = collected(options, named, console)
         with progress_bar(console, "learning SR") as update:
-            result = drogo.fit(
-                data,
-                drogo.Spectrum(1, matrix="successor", discount=self.discount),
-                seeds=self.seeds,
-                callbacks=[lambda event: update(event.update, event.updates, "updates")],
-            )
+            problem = drogo.Spectrum(1, matrix="successor", discount=self.discount)
+            show = lambda event: update(event.update, event.updates, "updates")  # noqa: E731
+            result = drogo.fit(data, problem, seeds=self.seeds, callbacks=[show])
         late = result.status.count("max_updates")
         if late:
             console.print(f"{late} of {self.seeds} seeds of SR have not converged.", style="yellow")
@@ -223,13 +195,13 @@ class Shape:
         caption += "N_OPT: steps until the return stays optimal; N_VISIT: visits to low-reward "
         caption += "cells. weight and step: the setting with the lowest N_OPT"
         title = f"{world}: {self.seeds} seeds, {self.steps} steps"
-        return table(title, caption, lines, left=("method",))
+        return output.table(title, caption, lines, left=("method",))
 
 
 def _pictures(world: GridWorld, grids: Mapping[str, Grid]) -> dict[str, bytes]:
     """Draws the learning curves and the final paths of the reported setting of each method."""
     from drogo.cli.pictures import without_formulas
-    from drogo_paper.agents.comparison import greedy_path
+    from drogo_paper.agents.shaping_experiment import greedy_path
     from drogo_paper.plot.figures import paths as draw_paths, returns
 
     grids = {without_formulas(method): grid for method, grid in grids.items()}
@@ -281,8 +253,8 @@ def limit_warning(world: GridWorld) -> str:
 
 def discount_warning(world: GridWorld, discount: float) -> str:
     """Returns a warning if the optimal policy of a discounting agent has a lower return."""
-    from drogo_paper.agents.comparison import greedy_path
     from drogo_paper.agents.q_learning import RETURN_TOLERANCE
+    from drogo_paper.agents.shaping_experiment import greedy_path
     from drogo_paper.agents.value_iteration import action_values, optimal_values
 
     mdp = world.mdp

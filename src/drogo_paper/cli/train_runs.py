@@ -20,8 +20,9 @@ from drogo.plot.fields import plane_of
 from drogo.problems import Column
 from drogo.worlds.resolve import Environment, GridMap, MiniGrid, World, resolve
 from drogo_paper.agents.deep import EVERY, as_numbers, train_agent
-from drogo_paper.agents.one_stage import one_stage
-from drogo_paper.agents.trained import IN_A_ROW, Trained
+from drogo_paper.agents.one_stage import MapSettings, one_stage
+from drogo_paper.agents.trained import IN_A_ROW, Evaluations, Trained
+from drogo_paper.agents.training import Training
 from drogo_paper.cli.train import Train
 
 METHODS = {"map": "with the map", "plain": "without"}
@@ -90,13 +91,15 @@ def run_table(settings: dict[str, Any], scratch: Path, report: Any) -> Outcome:
     steps -= steps % every
     map_every = min(every, MAP_EVERY)
     is_plain = settings["method"] == "plain"
-    kind: dict[str, Any] = {"map": "none"} if is_plain else {"optimism": settings["optimism"]}
+    options: dict[str, Any] = {"map": "none"} if is_plain else {"optimism": settings["optimism"]}
+    training = Training(
+        grid.step_limit, grid.low_reward, steps, every, discount=settings["discount"]
+    )
+    maps = MapSettings(settings["lam"], sweeps=1, map_every=map_every, **options)
     runs = one_stage(
-        grid.mdp, weight=np.full(seeds, settings["weight"]), step_size=np.ones(seeds),
-        seed=np.arange(seeds), step_limit=grid.step_limit, low_reward=grid.low_reward, steps=steps,
-        every=every, lam=settings["lam"], discount=settings["discount"], sweeps=1,
-        map_every=map_every, progress=lambda done: report(done * every / steps), keep_maps=True,
-        **kind,
+        grid.mdp, training, maps, weight=np.full(seeds, settings["weight"]),
+        step_size=np.ones(seeds), seed=np.arange(seeds), keep_maps=True,
+        progress=lambda done: report(done * every / steps),
     )  # fmt: skip
     solved = runs.steps_to_optimal
     lasting = solved <= steps - (IN_A_ROW - 1) * every
@@ -146,14 +149,16 @@ def _train(
         change: Callable[[Any], Any] = getattr(env, "observation", np.asarray)
         wrapped = observations if env is raw else np.stack([change(one) for one in observations])
     steps = settings["steps"]
+    how = Evaluations(
+        steps_between(settings["agent"], steps), episodes_of(world), wrapped,
+        stop_when_solved=False, progress=lambda done: report(min(done / steps, 1.0)),
+    )  # fmt: skip
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "no terminal state")  # the report has its own warning
         trained = train_agent(
             settings["agent"], lambda: as_numbers(world.make(limited=True)), shaping, steps=steps,
-            every=steps_between(settings["agent"], steps), episodes=episodes_of(world),
-            observations=wrapped, explore=None if settings["explore"] else False,
-            gamma=settings["discount"], seed=settings["seed"], checkpoint=checkpoint,
-            progress=lambda done: report(min(done / steps, 1.0)), stop_when_solved=False,
+            evaluations=how, explore=None if settings["explore"] else False, checkpoint=checkpoint,
+            gamma=settings["discount"], seed=settings["seed"],
         )  # fmt: skip
     return trained, observations
 

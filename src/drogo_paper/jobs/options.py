@@ -17,15 +17,10 @@ from jaxtyping import Bool, Float, Int
 from drogo.engines.job import Outcome, Report
 from drogo.worlds.grid import GridWorld
 from drogo.worlds.tabular import TabularWorld
-from drogo_paper.agents.discovery import Discovery, Iteration, discover
+from drogo_paper.agents import representations
+from drogo_paper.agents.discovery import Cycle, Discovery, Iteration, discover
 from drogo_paper.agents.options import best_values
-from drogo_paper.agents.representations import (
-    AbstractVectors,
-    ExactDefault,
-    ExactSuccessor,
-    LearnedDefault,
-    LearnedSuccessor,
-)
+from drogo_paper.agents.representations import AbstractVectors
 
 WALK, CEO, RACE = "random walk", "CEO", "RACE"
 CEO_EXACT, RACE_EXACT, UNTRIED = "CEO, exact", "RACE, exact", "RACE, untried actions"
@@ -108,16 +103,10 @@ Policy = Int[np.ndarray, "runs states"]
 def solve_tried(
     world: TabularWorld, tried: Tried, *, untried: float, discount: float
 ) -> ActionValues:
-    """Returns the value of each action if untried ones are worth `untried`.
+    """Returns the value of each action if untried ones are worth `untried`, and terminal states 0.
 
     This is the result of the published script, which sweeps over all steps of an agent until no
     value changes. Moves are deterministic, so it is solved exactly, for many runs at once.
-
-    Args:
-        world: The world, with its terminal states, which are worth 0.
-        tried: The actions that each run has tried.
-        untried: The value of an untried action.
-        discount: The discount.
     """
     by_action = np.moveaxis(tried, 2, 0)
     gain = np.where(by_action, world.reward, untried)
@@ -128,13 +117,7 @@ def solve_tried(
 
 
 def greedy_return(world: TabularWorld, policy: Policy, steps: int) -> Float[np.ndarray, " runs"]:
-    """Returns the undiscounted return of an episode of at most `steps` steps from the start.
-
-    Args:
-        world: The world, with its terminal states.
-        policy: The action of each run in each state.
-        steps: The largest number of steps of an episode.
-    """
+    """Returns the undiscounted return of an episode of at most `steps` steps from the start."""
     run, state = np.arange(len(policy)), np.full(len(policy), int(world.start.argmax()))
     earned = np.zeros(len(policy))
     for _ in range(steps):
@@ -151,15 +134,14 @@ PESSIMISTIC = -10_000.0
 def make_vectors(world: str, method: str) -> AbstractVectors | None:
     """Returns the representation that the options of a method climb, or None."""
     chosen = SETTINGS.get((world, method))
+    if chosen is not None and method == CEO:
+        return representations.LearnedSuccessor(chosen.step_size, chosen.passes, DISCOUNT)
     if chosen is not None:
-        learned = {"step_size": chosen.step_size, "passes": chosen.passes}
-        if method == CEO:
-            return LearnedSuccessor(**learned, discount=DISCOUNT)
-        return LearnedDefault(**learned, lam=LAM)
+        return representations.LearnedDefault(chosen.step_size, chosen.passes, LAM)
     exact = {
-        CEO_EXACT: lambda: ExactSuccessor(DISCOUNT),
-        RACE_EXACT: lambda: ExactDefault(LAM, optimistic=False),
-        UNTRIED: lambda: ExactDefault(LAM),
+        CEO_EXACT: lambda: representations.ExactSuccessor(DISCOUNT),
+        RACE_EXACT: lambda: representations.ExactDefault(LAM, optimistic=False),
+        UNTRIED: lambda: representations.ExactDefault(LAM),
     }
     return exact[method]() if method in exact else None
 
@@ -191,11 +173,8 @@ def discover_returns(settings: dict[str, Any], scratch: Path, report: Report) ->
         returns.append(greedy_return(world, policy, steps))
 
     discovery = _discover(settings, report, watch)
-    arrays = {
-        "visited": discovery.visited,
-        "reward": discovery.reward,
-        "returns": np.stack(returns, 1),
-    }
+    arrays = {"visited": discovery.visited, "reward": discovery.reward}
+    arrays["returns"] = np.stack(returns, axis=1)
     return Outcome(arrays, {"inaccurate": discovery.inaccurate})
 
 
@@ -203,10 +182,10 @@ def _discover(
     settings: dict[str, Any], report: Report, watch: Callable[[Iteration], None] | None
 ) -> Discovery:
     name, method, iterations = settings["world"], settings["method"], settings["iterations"]
+    p_option = SETTINGS[name, CEO if method in (CEO, CEO_EXACT) else RACE].p_option
     return discover(
         GridWorld.load(name).without_goals(), make_vectors(name, method),
-        seeds=range(1, settings["seeds"] + 1), iterations=iterations, steps=steps_of(name),
-        p_option=SETTINGS[name, CEO if method in (CEO, CEO_EXACT) else RACE].p_option,
+        Cycle(iterations, steps_of(name), p_option), seeds=range(1, settings["seeds"] + 1),
         discount=DISCOUNT, may_end=method not in PUBLISHED,
         progress=lambda done: report(done / iterations), watch=watch,
     )  # fmt: skip

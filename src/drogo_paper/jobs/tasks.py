@@ -1,16 +1,23 @@
-"""The published tasks of the transfer experiment: terminal rewards and first states.
+"""The published tasks of the transfer experiment, and policies for them.
 
 The published script samples from NumPy's global generator, and from that of its environment, which
 are both seeded. Everything between two tasks takes a fixed number of random numbers, so the tasks
 can be sampled again without running anything else.
+
+Policies for new terminal rewards follow without learning anything again. From log columns and from
+default features: the values of all goals add up, each weighted with the exponential of what it is
+worth. From successor features: the best of several old policies in each state (generalised policy
+improvement).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
+from scipy.special import logsumexp
 
 from drogo.worlds.grid import GridWorld
 
@@ -46,14 +53,8 @@ class Tasks(NamedTuple):
 
 
 def draw_values(seed: int, count: int, between: int, goals: int = 4) -> Values:
-    """Draws what goals are worth, as the published script does with a seed.
-
-    Args:
-        seed: The seed.
-        count: The number of tasks.
-        between: The number of random numbers that are used otherwise after each task.
-        goals: The number of goals.
-    """
+    """Samples what goals are worth, as the published script does with a seed. After each task, it
+    uses `between` random numbers otherwise."""
     rng = np.random.RandomState(seed)  # the published numbers come from this kind of generator
     values = np.empty((count, goals))
     for row in values:
@@ -63,9 +64,9 @@ def draw_values(seed: int, count: int, between: int, goals: int = 4) -> Values:
 
 
 def draw_starts(world: GridWorld, count: int) -> Int[np.ndarray, " count"]:
-    """Draws the first state of each task, as the published environment does.
+    """Samples the first state of each task, as the published environment does.
 
-    It draws a column and a row until the cell is free, and then a direction. The environment is
+    It samples a column and a row until the cell is free, and then a direction. The environment is
     reset when it is made and when it is checked, before the first task.
     """
     rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence(START_SEED)))
@@ -91,14 +92,11 @@ def draw_starts(world: GridWorld, count: int) -> Int[np.ndarray, " count"]:
 
 
 def published_tasks(world: GridWorld, count: int, *, erased: bool) -> Tasks:
-    """Returns the first tasks of the published run.
+    """Returns the first tasks of the published run, at most 100.
 
-    Args:
-        world: The world.
-        count: The number of tasks, at most 100.
-        erased: Whether the cell in which a task begins costs no more than a plain cell, in this
-            task and in all that follow. The published script marks it as the start, and as free
-            when the task is over, whatever it was before.
+    If `erased`, the cell in which a task begins costs no more than a plain cell, in this task and
+    in all that follow: the published script marks it as the start, and as free when the task is
+    over, whatever it was before.
     """
     start = draw_starts(world, count)
     reward = np.tile(np.where(world.terminal, 0.0, world.reward), (count, 1))
@@ -137,3 +135,46 @@ def best_returns(world: GridWorld, tasks: Tasks) -> Float[np.ndarray, " tasks"]:
         following = value[:, world.next_state].max(axis=-1)
         value = np.where(world.terminal, at_the_end, tasks.reward + following)
     return value[np.arange(len(tasks.start)), tasks.start]
+
+
+Columns = Float[np.ndarray, "*runs goals states"]
+"""`v(s, T)`: the log of the column of one goal T in each state s. It is 0 in T, and minus infinity
+in other goals."""
+
+
+def from_columns(
+    world: GridWorld, columns: Columns, log_weight: Float[np.ndarray, "tasks goals"]
+) -> Policy:
+    """Goes to the neighbour with the largest `v(s) = log sum_T exp(v(s, T) + log_weight(T))`. The
+    log weight is what a goal is worth divided by lam."""
+    v = np.asarray(logsumexp(columns[..., None, :, :] + log_weight[:, :, None], axis=-2))
+    return v[..., world.next_state].argmax(axis=-1)
+
+
+def from_default_features(
+    table: Float[np.ndarray, "*runs states actions goals"],
+    log_weight: Float[np.ndarray, "tasks goals"],
+) -> Policy:
+    """Takes the action with the largest weighted sum of default features."""
+    desirability = table @ np.exp(log_weight).T
+    return np.moveaxis(desirability.argmax(axis=-2), -1, -2)
+
+
+def improved(
+    features: Float[np.ndarray, "*runs policies states actions features"],
+    weight: Float[np.ndarray, "tasks features"],
+) -> Iterator[Policy]:
+    """Improves on the first policy, then on the first two, and so on, in every task, by their
+    successor features and the reward of each feature."""
+    best = np.array(-np.inf)
+    for one in np.moveaxis(features, -4, 0):
+        best = np.maximum(best, one @ weight.T)
+        yield np.moveaxis(best.argmax(axis=-2), -1, -2)
+
+
+def greedy_policy(
+    q: Float[np.ndarray, "runs states actions"],
+) -> Float[np.ndarray, "runs states actions"]:
+    """Returns the probability of each action of a policy that chooses among the best at random."""
+    best = q == q.max(axis=-1, keepdims=True)
+    return best / best.sum(axis=-1, keepdims=True)

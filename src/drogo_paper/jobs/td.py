@@ -79,38 +79,31 @@ def walks(world: GridWorld, rngs: Sequence[np.random.Generator], steps: int) -> 
             length[over] = 0
 
 
+class Features(NamedTuple):
+    """Features of pairs of a state and an action: `cumulant(s) + factor(s) features(s', a')`."""
+
+    cumulant: Float[np.ndarray, "states features"]
+    factor: Float[np.ndarray, " states"]
+    """A discount, or exp(r/lam)."""
+
+
 def learn(
     world: GridWorld,
     table: Table,
     rngs: Sequence[np.random.Generator],
-    *,
-    cumulant: Float[np.ndarray, "states features"],
-    factor: Float[np.ndarray, " states"],
+    features: Features,
     bootstrap: Bootstrap,
+    *,
     step_size: float,
     steps: int,
     report: Report = lambda fraction: None,
 ) -> Table:
-    """Learns `table(s, a) = cumulant(s) + factor(s) table(s', a')` on average, from random walks.
-
-    Args:
-        world: The world.
-        table: The initial table. Entries of terminal states do not change.
-        rngs: The random numbers of each run.
-        cumulant: The cumulant of each state.
-        factor: The factor of the next entry: a discount, or exp(r/lam).
-        bootstrap: Chooses a'.
-        step_size: The step size.
-        steps: The number of steps.
-        report: Called with the fraction of the steps that are done.
-
-    Returns:
-        The table at the end.
-    """
+    """Learns features from random walks, each run with its own random numbers and from its own
+    initial table. Entries of terminal states do not change."""
     table, run = table.copy(), np.arange(len(table))
     for k, step in enumerate(walks(world, rngs, steps)):
         following = table[run, step.next_state, bootstrap(table, step)]
-        target = cumulant[step.state] + factor[step.state, None] * following
+        target = features.cumulant[step.state] + features.factor[step.state, None] * following
         before = table[run, step.state, step.action]
         table[run, step.state, step.action] = before + step_size * (target - before)
         if k % BLOCK == 0:
@@ -121,12 +114,11 @@ def learn(
 def fixed_point(
     world: GridWorld,
     table: Table,
-    *,
-    cumulant: Float[np.ndarray, "states features"],
-    factor: Float[np.ndarray, " states"],
+    features: Features,
     policy: Float[np.ndarray, "runs states actions"],
 ) -> Table:
-    """Computes the fixed point of `learn`, with its arguments, if it bootstraps from a policy."""
+    """Computes the fixed point of `learn`, if it bootstraps from a policy."""
+    cumulant, factor = features
     run, state = np.arange(len(table))[:, None, None], np.arange(world.n_states)[:, None]
     matrix = np.zeros((len(table), world.n_states, world.n_states))
     share = np.where(world.terminal, 0.0, factor)[:, None] * policy

@@ -19,18 +19,8 @@ from drogo.engines.job import Outcome, Report
 from drogo.learn import PairMLP, Regression, fit
 from drogo.problems import Goals, solve
 from drogo.worlds.grid import GridWorld
-from drogo_paper.jobs import policies, td
-from drogo_paper.jobs.tasks import (
-    EVALUATING,
-    LEARNING,
-    WORLD,
-    Policy,
-    Tasks,
-    Values,
-    draw_values,
-    published_tasks,
-    returns,
-)
+from drogo_paper.jobs import tasks as published, td
+from drogo_paper.jobs.tasks import WORLD, Policy, Tasks, Values
 
 AS_PUBLISHED, UNCHANGED = "as published", "unchanged"
 """Evaluations: in a world whose low-reward cells are erased once an episode has begun in them, or
@@ -51,7 +41,7 @@ STEP_SIZE = 0.1
 def evaluations(world: GridWorld, count: int) -> dict[str, Tasks]:
     """Returns the published tasks by evaluation."""
     return {
-        name: published_tasks(world, count, erased=name == AS_PUBLISHED)
+        name: published.published_tasks(world, count, erased=name == AS_PUBLISHED)
         for name in (AS_PUBLISHED, UNCHANGED)
     }
 
@@ -78,22 +68,17 @@ def default_features(settings: dict[str, Any], scratch: Path, report: Report) ->
     """Learns default features with every seed."""
     world = GridWorld.load(WORLD)
     tasks = evaluations(world, settings["tasks"])
+    cumulant = np.zeros((world.n_states, int(world.terminal.sum())))
+    features = td.Features(cumulant, np.exp(world.reward / settings["lam"]))
     table = td.learn(
-        world,
-        at_goals(world, settings["seeds"]),
-        _rngs(settings["seeds"], 1),
-        cumulant=np.zeros((world.n_states, int(world.terminal.sum()))),
-        factor=np.exp(world.reward / settings["lam"]),
-        bootstrap=td.taken,
-        step_size=STEP_SIZE,
-        steps=settings["steps"],
-        report=report,
-    )
+        world, at_goals(world, settings["seeds"]), _rngs(settings["seeds"], 1), features, td.taken,
+        step_size=STEP_SIZE, steps=settings["steps"], report=report,
+    )  # fmt: skip
     value = tasks[UNCHANGED].value
     log_weights = {DEFAULT: value, DEFAULT_DIVIDED: value / settings["lam"]}
     arrays = {}
     for method, log_weight in log_weights.items():
-        policy = policies.from_default_features(table, log_weight)
+        policy = published.from_default_features(table, log_weight)
         arrays |= _earned(world, tasks, method, policy)
     return Outcome(arrays)
 
@@ -103,28 +88,21 @@ def successor_features(settings: dict[str, Any], scratch: Path, report: Report) 
     world = GridWorld.load(WORLD)
     tasks = evaluations(world, settings["tasks"])
     seeds, count = settings["seeds"], max(POLICIES)
-    value = np.concatenate(
-        [draw_values(seed, count, LEARNING + EVALUATING) for seed in range(1, seeds + 1)]
-    )
+    between = published.LEARNING + published.EVALUATING
+    values = [published.draw_values(seed, count, between) for seed in range(1, seeds + 1)]
+    value = np.concatenate(values)
     rngs = _rngs(seeds, count)
     q = q_values(world, value, rngs, settings, lambda done: report(0.4 * done))
-    policy = policies.greedy_policy(q)
+    policy = published.greedy_policy(q)
     kinds = np.stack([~world.low_reward & ~world.terminal, world.low_reward], axis=1)
     first = np.pad(at_goals(world, len(value)), ((0, 0), (0, 0), (0, 0), (2, 0)))
     cumulant = np.pad(kinds.astype(float), ((0, 0), (0, value.shape[1])))
-    factor = np.full(world.n_states, settings["discount"])
+    problem = td.Features(cumulant, np.full(world.n_states, settings["discount"]))
     learned = td.learn(
-        world,
-        first,
-        rngs,
-        cumulant=cumulant,
-        factor=factor,
-        bootstrap=td.sampled(policy),
-        step_size=STEP_SIZE,
-        steps=settings["steps"],
-        report=lambda done: report(0.4 + 0.6 * done),
-    )
-    exact = td.fixed_point(world, first, cumulant=cumulant, factor=factor, policy=policy)
+        world, first, rngs, problem, td.sampled(policy), step_size=STEP_SIZE,
+        steps=settings["steps"], report=lambda done: report(0.4 + 0.6 * done),
+    )  # fmt: skip
+    exact = td.fixed_point(world, first, problem, policy)
     rewards = [world.reward[kind].max() for kind in kinds.T]
     # The published script truncates these weights to whole numbers.
     new = np.trunc(tasks[UNCHANGED].value)
@@ -132,7 +110,7 @@ def successor_features(settings: dict[str, Any], scratch: Path, report: Report) 
     arrays = {}
     for ending, table in (("", learned), (EXACT, exact)):
         features = table.reshape(seeds, count, *table.shape[1:])
-        for k, improved in enumerate(policies.improved(features, weight), start=1):
+        for k, improved in enumerate(published.improved(features, weight), start=1):
             if k in POLICIES:
                 arrays |= _earned(world, tasks, successor(k) + ending, improved)
     return Outcome(arrays)
@@ -183,18 +161,9 @@ def q_values(
     """Runs Q-learning for each task, with random actions."""
     table = np.zeros((len(value), *world.next_state.shape, 1))
     table[:, world.terminal] = value[:, :, None, None]
-    learned = td.learn(
-        world,
-        table,
-        rngs,
-        cumulant=world.reward[:, None],
-        factor=np.full(world.n_states, settings["discount"]),
-        bootstrap=td.greedy,
-        step_size=1.0,
-        steps=settings["steps"],
-        report=report,
-    )
-    return learned[..., 0]
+    problem = td.Features(world.reward[:, None], np.full(world.n_states, settings["discount"]))
+    steps = {"step_size": 1.0, "steps": settings["steps"], "report": report}
+    return td.learn(world, table, rngs, problem, td.greedy, **steps)[..., 0]
 
 
 def _rngs(seeds: int, runs: int) -> list[np.random.Generator]:
@@ -207,4 +176,6 @@ def _rngs(seeds: int, runs: int) -> list[np.random.Generator]:
 def _earned(
     world: GridWorld, tasks: dict[str, Tasks], method: str, policy: Policy
 ) -> dict[str, np.ndarray]:
-    return {f"{method}/{name}": returns(world, given, policy) for name, given in tasks.items()}
+    return {
+        f"{method}/{name}": published.returns(world, given, policy) for name, given in tasks.items()
+    }

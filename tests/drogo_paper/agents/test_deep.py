@@ -10,7 +10,7 @@ import needs
 from drogo import GridWorld, OnlineTable
 from drogo.errors import ArgumentError
 from drogo_paper.agents.deep import as_numbers, make_agent, train_agent
-from drogo_paper.agents.trained import Trained
+from drogo_paper.agents.trained import Evaluations, Trained
 from raising import raises
 
 WORLD = GridWorld.parse("step-limit: 20\n\n######\n#S..G#\n#.x..#\n######")
@@ -68,8 +68,7 @@ class Right:
         return np.int64(0), None
 
 
-def test_an_evaluation_and_its_limit(evaluating):
-    assert evaluating.evaluate_policy(Right(), make(), 1, longest=2) == (-2.0, 0.0, 2.0)
+def test_an_evaluation(evaluating):
     assert evaluating.evaluate_policy(Right(), make(), 1) == (-3.0, 1.0, 3.0)
 
 
@@ -85,14 +84,14 @@ def step_together(evaluator, model, environments, until, infos=({},)):
 
 
 def test_several_environments_are_evaluated_though_their_steps_skip_the_round_numbers(evaluating):
-    evaluator = evaluating.Evaluator(make(), every=20)
+    evaluator = evaluating.Evaluator(make(), Evaluations(20))
     step_together(evaluator, Right(), 8, 90)
     assert evaluator.trained({}).steps.tolist() == [24, 40, 64, 80, 96]
     assert evaluator.trained({}).arrived.tolist() == [1.0] * 5
 
 
 def test_good_bad_and_truncated_episodes_are_counted(evaluating):
-    evaluator = evaluating.Evaluator(make(), every=20)
+    evaluator = evaluating.Evaluator(make(), Evaluations(20))
     ends = ({"terminal_reward": -200.0}, {"terminal_reward": 0.0}, {"other": 1},
             {"TimeLimit.truncated": True})  # fmt: skip
     step_together(evaluator, Right(), 4, 4, ends)
@@ -102,10 +101,10 @@ def test_good_bad_and_truncated_episodes_are_counted(evaluating):
 
 def test_evaluations_continue_where_they_were(evaluating):
     seen = WORLD.observations("coordinates")
-    options = {"every": 10, "online": table(), "observations": seen}
-    first = evaluating.Evaluator(make(), **options)
+    options = (Evaluations(10, observations=seen), table())
+    first = evaluating.Evaluator(make(), *options)
     step_together(first, Right(), 1, 25, ({"terminal_reward": -1.0},))
-    again = evaluating.Evaluator(make(), **options)
+    again = evaluating.Evaluator(make(), *options)
     again.continue_from(first.arrays())
     model = SimpleNamespace(num_timesteps=25, predict=Right().predict)
     step_together(again, model, 1, 30, ({"terminal_reward": -1.0},))
@@ -113,7 +112,7 @@ def test_evaluations_continue_where_they_were(evaluating):
     assert again.trained({}).deaths.tolist() == [10, 20, 25, 30]
     assert again.trained({}).maps.shape == (4, len(seen))
     with raises(ValueError):
-        evaluating.Evaluator(make(), every=10).continue_from(first.arrays())
+        evaluating.Evaluator(make(), Evaluations(10)).continue_from(first.arrays())
 
 
 @pytest.mark.parametrize("has_map", [pytest.param(True, marks=pytest.mark.slow), False])
@@ -121,10 +120,10 @@ def test_after_an_end_between_the_last_save_and_the_result_nothing_is_lost(
     evaluating, has_map, tmp_path
 ):
     def train(steps):
-        options = {"every": 20, "checkpoint": tmp_path / "run.npz", "stop_when_solved": False}
         seen = WORLD.observations("coordinates")
-        shaping = table() if has_map else None
-        return train_agent("dqn", make, shaping, steps=steps, observations=seen, **options, **FEW)
+        how = Evaluations(20, observations=seen, stop_when_solved=False)
+        options = {"evaluations": how, "checkpoint": tmp_path / "run.npz", **FEW}
+        return train_agent("dqn", make, table() if has_map else None, steps=steps, **options)
 
     first, same, longer = train(60), train(60), train(100)
     for name in ("steps", "returns", "deaths", "maps"):

@@ -6,45 +6,45 @@ import pytest
 
 from drogo import Column, OnlineTable
 from drogo.errors import ArgumentError, DataError
-from drogo_paper.agents import discover_deep
+from drogo_paper.agents import Cycle, discover_deep
 from ledge import FALL, LAST, NETWORK, Ledge
 from raising import raises
 
 
 def discover_with_a_table():
     options = {"problem": Column(lam=5.0), "until_found": False, "every": 1}
-    return discover_deep(Ledge, iterations=4, steps=25, make_map=OnlineTable, **options)
+    cycle = Cycle(4, steps=25, p_option=0.5)
+    return discover_deep(Ledge, cycle, make_map=OnlineTable, **options)
 
 
 def test_an_exact_map_discovers_everything_and_knows_no_end():
-    found = discover_with_a_table()
-    assert found.visited.tolist()[-1] == LAST + 1  # the terminal place does not count
-    assert (np.diff(found.visited) >= 0).all()
-    seen_steps = found.online.seen()
-    assert found.online.steps == 100
+    result = discover_with_a_table()
+    assert result.visited.tolist()[-1] == LAST + 1  # the terminal place does not count
+    assert (np.diff(result.visited) >= 0).all()
+    seen_steps = result.online.seen()
+    assert result.online.steps == 100
     assert not seen_steps.terminated.any()
     falls = np.isclose(seen_steps.reward, -1 + FALL)
     assert falls.sum() == 1  # one kind of step
-    assert found.deaths.sum() == seen_steps.count[falls].sum() > 0
-    assert found.reward.mean() == pytest.approx(-1 + FALL * found.deaths.sum() / 100)
-    assert found.begun > 0
+    assert result.deaths.sum() == seen_steps.count[falls].sum() > 0
+    assert result.reward.mean() == pytest.approx(-1 + FALL * result.deaths.sum() / 100)
+    assert result.begun > 0
     again = discover_with_a_table()
-    assert again.visited.tolist() == found.visited.tolist()
-    assert again.deaths.tolist() == found.deaths.tolist()
+    assert again.visited.tolist() == result.visited.tolist()
+    assert again.deaths.tolist() == result.deaths.tolist()
 
 
 def test_a_random_walk_learns_nothing():
     done = []
-    found = discover_deep(Ledge, iterations=2, steps=30, p_option=0.0, progress=done.append)
-    assert (found.online, list(found.options), found.begun, done) == (None, [], 0, [1, 2])
+    result = discover_deep(Ledge, Cycle(2, p_option=0.0), progress=done.append)
+    assert (result.online, list(result.options), result.begun, done) == (None, [], 0, [1, 2])
 
 
 @pytest.mark.slow
 def test_a_network_discovers_and_is_the_same_again():
+    cycle = Cycle(3, steps=20, p_option=0.5)
     runs = [
-        discover_deep(
-            Ledge, iterations=3, steps=20, seed=3, reward=reward, updates_per_step=0.5, **NETWORK
-        )
+        discover_deep(Ledge, cycle, seed=3, reward=reward, updates_per_step=0.5, **NETWORK)
         for reward in (None, None, lambda step: -1.0)
     ]
     assert runs[0].visited.tolist() == runs[1].visited.tolist()
@@ -56,8 +56,8 @@ def test_a_network_discovers_and_is_the_same_again():
 
 def test_errors_of_deep_discovery():
     with raises(DataError):
-        discover_deep(lambda: gymnasium.make("CartPole-v1"), iterations=1, steps=10)
+        discover_deep(lambda: gymnasium.make("CartPole-v1"), Cycle(1, steps=10))
     with raises(ArgumentError):
-        discover_deep(Ledge, iterations=1, reward=1.0)
+        discover_deep(Ledge, Cycle(1), reward=1.0)
     with raises(ArgumentError, "iterations"):
-        discover_deep(Ledge, iterations=0)
+        Cycle(iterations=0)

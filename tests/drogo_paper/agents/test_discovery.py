@@ -5,7 +5,7 @@ import pytest
 
 from drogo import GridWorld
 from drogo.errors import ArgumentError
-from drogo_paper.agents.discovery import discover
+from drogo_paper.agents.discovery import Cycle, discover
 from drogo_paper.agents.representations import (
     ExactDefault,
     ExactSuccessor,
@@ -57,8 +57,10 @@ def test_a_pass_of_the_default_representation_goes_back():
 
 def test_what_was_seen_as_an_mdp():
     """Right and down were tried in 0, right in 1, nothing in 2."""
-    mdp, known = empirical_mdp(CORRIDOR, memory([0], [(0, RIGHT), (0, DOWN), (1, RIGHT)]).tried[0])
-    assert known.tolist() == [0, 1, 2]
+    mdp, visited = empirical_mdp(
+        CORRIDOR, memory([0], [(0, RIGHT), (0, DOWN), (1, RIGHT)]).tried[0]
+    )
+    assert visited.tolist() == [0, 1, 2]
     assert mdp.P.toarray().tolist() == [[0.5, 0.5, 0], [0, 0, 1], [0, 0, 0]]
     assert mdp.terminal.tolist() == [False, False, True]
 
@@ -84,15 +86,14 @@ def test_actions_that_were_not_tried_attract():
     assert e[1] > e[0]
 
 
-def found(vectors, seeds=(1, 2), **options):
-    settings = {"iterations": 4, "steps": 10, "p_option": 0.3} | options
-    return discover(CORRIDOR, vectors, seeds=seeds, **settings)
+def run(vectors, cycle=Cycle(4, steps=10, p_option=0.3), seeds=(1, 2)):  # noqa: B008
+    return discover(CORRIDOR, vectors, cycle, seeds=seeds)
 
 
 @pytest.mark.parametrize("make", [lambda: LearnedDefault(0.1, 2), lambda: LearnedSuccessor(0.1, 2),
                                   ExactSuccessor, ExactDefault])  # fmt: skip
 def test_a_seed_does_not_depend_on_others(make):
-    alone, both = found(make(), seeds=[2]), found(make())
+    alone, both = run(make(), seeds=[2]), run(make())
     np.testing.assert_array_equal(alone.visited[0], both.visited[1])
     np.testing.assert_array_equal(alone.reward[0], both.reward[1])
     (option,) = both.options
@@ -107,7 +108,7 @@ def test_options_are_followed_to_their_end():
         def update(self, memory):
             return np.tile(np.arange(5.0), (len(memory.state), 1))
 
-    walks = found(Right(), iterations=9, steps=30, p_option=1.0)
+    walks = run(Right(), Cycle(9, steps=30, p_option=1.0))
     (option,) = walks.options
     assert option.ends.tolist() == [[False] * 4 + [True]] * 2
     assert option.action[:, :4].tolist() == [[RIGHT] * 4] * 2
@@ -116,4 +117,4 @@ def test_options_are_followed_to_their_end():
 
 def test_errors():
     with raises(ArgumentError, "world"):
-        discover(GridWorld.load("grid-task"), None, seeds=[1], iterations=1)
+        discover(GridWorld.load("grid-task"), None, Cycle(1), seeds=[1])

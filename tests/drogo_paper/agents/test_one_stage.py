@@ -5,29 +5,24 @@ import pytest
 
 from drogo import GridWorld
 from drogo.errors import ArgumentError
-from drogo_paper.agents import one_stage, q_learning
+from drogo_paper.agents import MapSettings, Training, one_stage, q_learning
 from raising import raises
 
-LAM = 20.0
 SMALL = "step-limit: 30\n\n######\n#S..G#\n#.x..#\n######"
+RUNS = {"weight": np.full(3, 0.5), "step_size": np.ones(3), "seed": np.arange(3)}
 
 
-def run(world, **options):
-    runs = options.pop("runs", 3)
-    return one_stage(
-        world.mdp, weight=np.full(runs, 0.5), step_size=np.full(runs, 1.0), seed=np.arange(runs),
-        step_limit=world.step_limit, low_reward=world.low_reward, every=50, **options,
-    )  # fmt: skip
+def run(world, steps, keep_maps=False, **settings):
+    training = Training(world.step_limit, world.low_reward, steps, every=50)
+    return one_stage(world.mdp, training, MapSettings(**settings), keep_maps=keep_maps, **RUNS)
 
 
 @pytest.mark.slow
 def test_without_a_map_and_a_replay_it_is_q_learning():
     world = GridWorld.parse(SMALL)
-    plain = q_learning(
-        world.mdp, potential=np.zeros((3, world.mdp.n_states)), weight=np.zeros(3),
-        step_size=np.ones(3), seed=np.arange(3), step_limit=world.step_limit, steps=1000, every=50,
-        low_reward=world.low_reward,
-    )  # fmt: skip
+    training = Training(world.step_limit, world.low_reward, steps=1000, every=50)
+    unshaped = {**RUNS, "potential": np.zeros((3, world.n_states)), "weight": np.zeros(3)}
+    plain = q_learning(world.mdp, training, **unshaped)
     ours = run(world, map="none", sweeps=0, steps=1000)
     assert np.array_equal(ours.q, plain.q)
     assert np.array_equal(ours.returns, plain.returns)

@@ -5,7 +5,7 @@ import numpy as np
 
 from drogo import GridWorld
 from drogo.errors import ArgumentError
-from drogo_paper.agents import ExactDefault, Kind, learn_with_options
+from drogo_paper.agents import ExactDefault, Kind, Training, learn_with_options
 from drogo_paper.agents.option_steps import Offered, Rules, advance, first_agents
 from drogo_paper.agents.options import TabularOption
 from raising import raises
@@ -26,8 +26,8 @@ def agents_with(option, valued=True, **settings):
     does = np.tile(np.arange(5, dtype=np.int32), (1, 4, 1))
     does[0, :, 4] = option.action
     offered = Offered(jnp.asarray(may), jnp.asarray(does), jnp.asarray([valued]))
-    given = {"step_size": 0.5, "epsilon": 1.0, "discount": 0.5, "step_limit": 100, "limit": 100}
-    rules = Rules.of(CORRIDOR, **given | settings)
+    rules = Rules.of(CORRIDOR, Training(100, discount=0.5, epsilon=1.0), step_size=0.5)
+    rules = rules._replace(**{name: jnp.int32(value) for name, value in settings.items()})
     return rules, offered, first_agents(rules, offered)
 
 
@@ -88,15 +88,15 @@ def test_agents_learn_the_way_and_a_seed_does_not_depend_on_others():
         online = ExactDefault()
         return {"none": Kind(), "known": Kind(options=known), "online": Kind(vectors=online)}
 
-    settings = {"steps": 300, "step_limit": 20, "every": 50, "discoveries": 3}
-    both = learn_with_options(CORRIDOR, kinds(), seeds=[1, 2], **settings)
-    alone = learn_with_options(CORRIDOR, {"none": Kind()}, seeds=[2], **settings)
-    for name, found in both.items():
-        assert found.runs.returns[:, -1].tolist() == [-3, -3], name
-        assert np.isfinite(found.runs.steps_to_optimal).all()
+    training = Training(20, steps=300, every=50)
+    both = learn_with_options(CORRIDOR, kinds(), training, seeds=[1, 2], discoveries=3)
+    alone = learn_with_options(CORRIDOR, {"none": Kind()}, training, seeds=[2])
+    for name, agents in both.items():
+        assert agents.runs.returns[:, -1].tolist() == [-3, -3], name
+        assert np.isfinite(agents.runs.steps_to_optimal).all()
     np.testing.assert_array_equal(both["none"].runs.returns[1], alone["none"].runs.returns[0])
     np.testing.assert_array_equal(both["none"].runs.q[1, :, :4], alone["none"].runs.q[0, :, :4])
     assert both["none"].inside.tolist() == [0, 0]
     assert (both["known"].inside > 0.2).all()
     with raises(ArgumentError, "world"):
-        learn_with_options(CORRIDOR.without_goals(), kinds(), seeds=[1], steps=9, step_limit=9)
+        learn_with_options(CORRIDOR.without_goals(), kinds(), training, seeds=[1])

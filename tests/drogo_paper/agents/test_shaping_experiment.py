@@ -6,7 +6,7 @@ import pytest
 from drogo import GridWorld, exact
 from drogo.potential import mean_step
 from drogo.statistics import Interval
-from drogo_paper.agents import compare
+from drogo_paper.agents import Training, compare
 from drogo_paper.agents.shaping_experiment import (
     cell,
     potentials,
@@ -39,8 +39,8 @@ def test_shaping_helps_and_avoids_the_costly_cells():
     """A short run of the paper's question: exact DR against SR and nothing, in four-rooms."""
     world = GridWorld.load("four-rooms")
     phis = potentials(world, {}, seeds=4, lam=20.0, discount=0.99)
-    options = {"step_limit": world.step_limit, "low_reward": world.low_reward, "steps": 20_000}
-    grids = compare(world.mdp, phis, seeds=4, **options)
+    training = Training(world.step_limit, world.low_reward, steps=20_000)
+    grids = compare(world.mdp, phis, training, seeds=4)
     rows = summarise(grids)
     steps = {name: row.steps_to_optimal.mean for name, row in rows.items()}
     visits = {name: row.low_reward_visits.mean for name, row in rows.items()}

@@ -8,7 +8,7 @@ import pytest
 from drogo import GridWorld
 from drogo.cli.output import NEW, OLD
 from drogo.files import read_arrays
-from drogo_paper.agents import LearnedDefault, discover
+from drogo_paper.agents import Cycle, LearnedDefault, discover
 from drogo_paper.cli.options import KIND
 
 MAP = "######\n#S...#\n#.x.G#\n######"
@@ -23,26 +23,26 @@ def world(tmp_path):
 
 
 def arrays_in(directory):
-    (made,) = directory.glob("*/options.npz")
-    return read_arrays(made, KIND, print)[0]
+    (path,) = directory.glob("*/options.npz")
+    return read_arrays(path, KIND, print)[0]
 
 
 def test_options_are_discovered_drawn_and_found_again(command, tmp_path, world):
     arguments = ("options", world, *SHORT, "--out", tmp_path / "out")
     answer = command(*arguments)
     assert (answer.status, answer.err) == (0, "")
-    known = discover(
-        GridWorld.parse(MAP).without_goals(), LearnedDefault(0.03, 1, lam=1.3), seeds=range(2),
-        iterations=3, steps=8, may_end=False,
+    expected = discover(
+        GridWorld.parse(MAP).without_goals(), LearnedDefault(0.03, 1, lam=1.3), Cycle(3, steps=8),
+        seeds=range(2), may_end=False,
     )  # fmt: skip
-    found = arrays_in(tmp_path / "out")
-    np.testing.assert_array_equal(found["visited"], known.visited)
-    np.testing.assert_array_equal(found["reward"], known.reward)
-    np.testing.assert_array_equal(found["action"][-1], known.options[0].action[0])
-    np.testing.assert_array_equal(found["ends"][-1], known.options[0].ends[0])
+    arrays = arrays_in(tmp_path / "out")
+    np.testing.assert_array_equal(arrays["visited"], expected.visited)
+    np.testing.assert_array_equal(arrays["reward"], expected.reward)
+    np.testing.assert_array_equal(arrays["action"][-1], expected.options[0].action[0])
+    np.testing.assert_array_equal(arrays["ends"][-1], expected.options[0].ends[0])
     # A walk visits the start and where each step leads, and all walks are counted.
-    assert found["visits"].sum(axis=1).tolist() == [9, 18, 27]
-    assert (found["visits"][-1] > 0).mean() == found["visited"][0, -1]
+    assert arrays["visits"].sum(axis=1).tolist() == [9, 18, 27]
+    assert (arrays["visits"][-1] > 0).mean() == arrays["visited"][0, -1]
     (directory,) = (tmp_path / "out").iterdir()
     for name in ("picture.png", "curves.png"):
         assert (directory / name).read_bytes()[:4] == b"\x89PNG"
