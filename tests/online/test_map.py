@@ -48,7 +48,7 @@ def test_batches_are_sampled_evenly_and_from_cells_with_untried_actions():
     def look(seen):
         after = learner.observe(state, seen)
         batch = learner.sampler.sample(after, jax.random.split(jax.random.key(1), 3))
-        untried = after.visits.untried(jnp.array([[0.0], [1.0], [3.0]]), 1)
+        untried = after.visits.of(jnp.array([[0.0], [1.0], [3.0]])) < 1
         return after.mean, batch, untried, after.visits.is_done(1)
 
     seen = steps(place, np.array([0] * 15 + [0, 1]), place, np.zeros(17, bool))

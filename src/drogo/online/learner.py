@@ -34,7 +34,7 @@ from drogo.learn.learner import Batch, Learner, Objective
 from drogo.learn.networks import AbstractNetwork
 from drogo.learn.settings import at_least, check_flag, check_not_swept, check_values, optional
 from drogo.online.base import probabilities
-from drogo.online.replay import OnlineState, Replay, Sampler, Visits
+from drogo.online.replay import OnlineState, Replay, Sampler, Visits, flat
 from drogo.problems.column import Column
 from drogo.use.shaping import StepBatch
 
@@ -148,8 +148,8 @@ class OnlineLearner(eqx.Module):
         self.step_size = jnp.asarray(optimiser.step_size, jnp.float32)
         known_after = 0 if settings.optimism is None else settings.known_after
         n, share = int(method.batch_size or 0), method.terminal_fraction or 0.0
-        chosen = (known_after, settings.untried_share, settings.evenly)
-        self.sampler = Sampler(n, round(share * n), *chosen)
+        rest = (known_after, settings.untried_share, settings.evenly)
+        self.sampler = Sampler(n, round(share * n), *rest)
         self.until_found, self.normalise = settings.until_found, normalise
 
     def init(
@@ -177,13 +177,11 @@ class OnlineLearner(eqx.Module):
         """
         if sides is None and (low is None or high is None):
             raise ArgumentError("give sides, or the whole range: low and high.", argument="sides")
-        shape, none = (math.prod(observation.shape),), (jnp.inf, -jnp.inf)
-        low, high = (
-            jnp.broadcast_to(jnp.asarray(unknown if part is None else part, jnp.float32), shape)
-            for part, unknown in zip((low, high), none, strict=True)
-        )
+        low, high = (jnp.inf if low is None else low), (-jnp.inf if high is None else high)
+        low, high = jnp.asarray(low, jnp.float32), jnp.asarray(high, jnp.float32)
         sides = jnp.where(high > low, high - low, 1.0) / CELLS if sides is None else sides
-        sides = jnp.broadcast_to(jnp.asarray(sides, jnp.float32), shape)
+        size, sides = math.prod(observation.shape), jnp.asarray(sides, jnp.float32)
+        low, high, sides = (jnp.broadcast_to(part, (size,)) for part in (low, high, sides))
         training, zero = self.learner.init(params), jnp.zeros(())
         return OnlineState(
             training,
@@ -192,32 +190,31 @@ class OnlineLearner(eqx.Module):
             Replay.empty(min(capacity, TERMINAL_STEPS), observation),
             Visits.none(sides, self.log_default.size),
             jnp.zeros(capacity, jnp.uint32),
-            *(low, high, jnp.zeros(shape), zero - jnp.inf, zero, key),
+            *(low, high, jnp.zeros(size), zero - jnp.inf, zero, key),
         )
 
     def observe(
-        self, state: OnlineState, steps: StepBatch, chosen: Bool[Any, " n"] | None = None
+        self, state: OnlineState, steps: StepBatch, chosen: Bool[Array, " n"] | None = None
     ) -> OnlineState:
         """Returns the state with the chosen steps (by default all), at most as many as fit."""
         chosen = jnp.ones(len(steps.reward), bool) if chosen is None else jnp.asarray(chosen)
-        is_last, slots = chosen & steps.terminated, state.visits.slot(steps.observation)
-        flat, mask = _flat(steps.observation), chosen[None, :, None]
-        both = jnp.stack([flat, _flat(steps.next_observation)])
+        is_last, before = chosen & steps.terminated, flat(steps.observation)
+        both, mask = jnp.stack([before, flat(steps.next_observation)]), chosen[None, :, None]
         share = 1 / jnp.maximum(state.steps + chosen.sum(dtype=jnp.int32), 1)
-        distance = jnp.where(chosen[:, None], flat - state.mean[None], 0.0).sum(axis=0)
-        rewards = jnp.where(is_last, steps.terminal_reward, -jnp.inf)
-        new = (
-            state.replay.add(steps, chosen),
-            state.terminal.add(steps, is_last),
-            state.visits.add(steps.observation, steps.action, chosen),
-            state.slots.at[state.replay.places(chosen)].set(slots, mode="drop"),
-            jnp.minimum(state.low, jnp.where(mask, both, jnp.inf).min(axis=(0, 1))),
-            jnp.maximum(state.high, jnp.where(mask, both, -jnp.inf).max(axis=(0, 1))),
-            state.mean + share * distance,
-            jnp.maximum(state.best, rewards.max()),
+        distance = jnp.where(chosen[:, None], before - state.mean[None], 0.0).sum(axis=0)
+        best = jnp.where(is_last, steps.terminal_reward, -jnp.inf).max()
+        place, slots = state.replay.places(chosen), state.visits.slot(steps.observation)
+        return replace(
+            state,
+            replay=state.replay.add(steps, chosen),
+            terminal=state.terminal.add(steps, is_last),
+            visits=state.visits.add(steps.observation, steps.action, chosen),
+            slots=state.slots.at[place].set(slots, mode="drop"),
+            low=jnp.minimum(state.low, jnp.where(mask, both, jnp.inf).min(axis=(0, 1))),
+            high=jnp.maximum(state.high, jnp.where(mask, both, -jnp.inf).max(axis=(0, 1))),
+            mean=state.mean + share * distance,
+            best=jnp.maximum(state.best, best),
         )
-        parts = ("replay", "terminal", "visits", "slots", "low", "high", "mean", "best")
-        return replace(state, **dict(zip(parts, new, strict=True)))
 
     def update(self, state: OnlineState) -> tuple[OnlineState, Float[Array, ""]]:
         """Makes one update from the steps so far, of which there must be one. Returns the state
@@ -236,16 +233,22 @@ class OnlineLearner(eqx.Module):
         average = jax.tree.map(
             lambda mean, new: mean + rate * (new - mean), state.average, training.params
         )
+        mean_step = self._mean_step(state, average, steps, rate)
+        new = {"training": training, "average": average, "mean_step": mean_step, "key": key}
+        return replace(state, **new), loss
+
+    def _mean_step(
+        self, state: OnlineState, average: Any, steps: StepBatch, rate: Float[Array, ""]
+    ) -> Float[Array, ""]:
+        """Returns the running mean of differences, with those of a few steps of a batch."""
         few = jax.tree.map(lambda part: part[:MEASURED], steps)
         both = jnp.concatenate([few.observation, few.next_observation])
-        outputs = learner.network(average)(self.inputs(both, *self._range(state)))
-        v = learner.objective.log_e(outputs)
-        moved = (_flat(few.observation) != _flat(few.next_observation)).any(axis=1)
+        outputs = self.learner.network(average)(self.inputs(both, *self._range(state)))
+        before, after = jnp.split(self.learner.objective.log_e(outputs), 2)
+        moved = (flat(few.observation) != flat(few.next_observation)).any(axis=1)
         measured = moved & ~few.terminated
-        step = jnp.mean(jnp.abs(v[len(moved) :] - v[: len(moved)]), where=measured)
-        mean = state.mean_step + jnp.where(measured.any(), rate * (step - state.mean_step), 0.0)
-        new = {"training": training, "average": average, "mean_step": mean, "key": key}
-        return replace(state, **new), loss
+        change = jnp.mean(jnp.abs(after - before), where=measured) - state.mean_step
+        return state.mean_step + jnp.where(measured.any(), rate * change, 0.0)
 
     def _batch(
         self, state: OnlineState, steps: StepBatch, key: Array
@@ -285,10 +288,12 @@ class OnlineLearner(eqx.Module):
         rest = (scale, self._ceiling(state), state.mean_step, training.update, training.diverged_at)
         return Snapshot(latest, average, *self._range(state), *rest)
 
-    def inputs(self, observations: Array, shift: Array, width: Array) -> Array:
-        """Returns the numbers that the network sees, as `Snapshot` says."""
-        raw = self.normalise is None
-        return self.learner.inputs(observations) if raw else normalised(observations, shift, width)
+    def inputs(self, observations: Any, shift: Any, width: Any) -> Any:
+        """Returns the numbers that the network sees, as `Snapshot` says, in NumPy or in JAX."""
+        if self.normalise is None:
+            return self.learner.inputs(observations)
+        numbers = observations.reshape(len(observations), shift.size).astype(np.float32)
+        return (numbers - shift[None]) * width[None]
 
     def logits_of(
         self, network: AbstractNetwork, snapshot: Snapshot, observations: Shaped[Array, "n ..."]
@@ -329,12 +334,6 @@ class OnlineLearner(eqx.Module):
         return jnp.where(jnp.isfinite(shift), shift, 0.0), scale
 
 
-def normalised(observations: Any, shift: Any, width: Any) -> Float[Any, "n size"]:
-    """Returns the numbers of flat observations minus `shift`, times `width`, in NumPy or in JAX."""
-    flat = observations.reshape(len(observations), shift.size).astype(np.float32)
-    return (flat - shift[None]) * width[None]
-
-
 def resolved_method(method: Any, size: int = 1) -> Drogo:
     """Returns the method of a map with every setting resolved, for observations of `size`
     numbers."""
@@ -345,8 +344,8 @@ def resolved_method(method: Any, size: int = 1) -> Drogo:
         )
     check_not_swept(method)
     fixed = {"action_values": (None, True), "updates": (None,), "emphasis": (None, 0.0)}
-    for name, values in fixed.items():
-        if getattr(method, name) not in values:
+    for name, allowed in fixed.items():
+        if getattr(method, name) not in allowed:
             raise ArgumentError(
                 f"{name} is {getattr(method, name)}; leave it out. An online map learns a value "
                 "for each action, from sampled batches, as long as the agent acts.",
@@ -379,7 +378,3 @@ def resolved_optimiser(optimiser: Any) -> AnyOptimiser:
             argument="schedule",
         )
     return optimiser
-
-
-def _flat(observations: Shaped[Array, "n ..."]) -> Float[Array, "n size"]:
-    return jnp.asarray(observations).reshape(len(observations), -1).astype(jnp.float32)

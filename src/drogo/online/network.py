@@ -35,7 +35,6 @@ from drogo.online.learner import (
     OnlineLearner,
     OnlineSettings,
     Snapshot,
-    normalised,
     resolved_method,
     resolved_optimiser,
 )
@@ -127,7 +126,9 @@ class FrozenNetwork:
             return np.zeros((n, program.learner.log_default.size))
         network = program.learner.learner.skeleton
         if n <= FEW and isinstance(network, DenseNetwork) and program.learner.normalise:
-            x = fourier(normalised(observations, host.shift, host.width), network.frequencies)
+            x = fourier(
+                program.learner.inputs(observations, host.shift, host.width), network.frequencies
+            )
             logits = host.scale * dense(self._layers[averaged], x, network.leak)
         else:  # sizes are powers of two, since each is compiled
             size = 1 << max(n - 1, 0).bit_length()
@@ -323,10 +324,10 @@ class OnlineMap(AbstractOnlineMap):
         if network is None or current is None:
             zeros = lambda batch: np.zeros((len(self.checked(batch)), self.n_actions))  # noqa: E731
             return FrozenMap(zeros, lambda batch: zeros(batch) == 0, is_done=False)
-        visits, known_after = current[1].visits, current[0].sampler.known_after
+        visits, known_after = current[1].visits, self.settings.known_after
         return FrozenMap(
             lambda batch: network.logits(self.checked(batch), averaged=True),
-            lambda batch: np.asarray(_untried(visits, self.checked(batch), known_after)),
+            lambda batch: np.asarray(_visits(visits, self.checked(batch))) < known_after,
             is_done=bool(visits.is_done(known_after)),
         )
 
@@ -364,7 +365,7 @@ class OnlineMap(AbstractOnlineMap):
             self._keep(learner, tree_from(stored, like))
 
 
-_untried = jax.jit(Visits.untried, static_argnums=2)
+_visits = jax.jit(Visits.of)
 
 
 def _joined(parts: list[StepBatch]) -> StepBatch:

@@ -31,9 +31,8 @@ class Replay(eqx.Module):
         """Returns a replay for `capacity` steps, with observations like the one given."""
         observations = jnp.zeros((capacity, *observation.shape), observation.dtype)
         zeros, actions = jnp.zeros(capacity), jnp.zeros(capacity, jnp.int32)
-        rest = (jnp.zeros(capacity, bool), zeros.copy())
-        steps = StepBatch(observations, actions, zeros, observations.copy(), *rest)
-        return cls(steps, jnp.zeros((), jnp.int32))
+        rest = (zeros, observations, jnp.zeros(capacity, bool), zeros)
+        return cls(StepBatch(observations, actions, *rest), jnp.zeros((), jnp.int32))
 
     @property
     def capacity(self) -> int:
@@ -49,6 +48,11 @@ class Replay(eqx.Module):
         """The places that hold a step."""
         return jnp.arange(self.capacity) < self.size
 
+    def places(self, chosen: Bool[Array, " n"]) -> Int[Array, " n"]:
+        """Returns the places of the chosen steps, and one beyond the end for the others."""
+        place = (self.added + jnp.cumsum(chosen) - 1) % self.capacity
+        return jnp.where(chosen, place, self.capacity)
+
     def add(self, steps: StepBatch, chosen: Bool[Array, " n"]) -> Replay:
         """Returns the replay with the chosen steps, at most as many as there is room for, in place
         of the oldest ones if it is full."""
@@ -59,11 +63,6 @@ class Replay(eqx.Module):
 
         count = self.added + chosen.sum(dtype=jnp.int32)
         return Replay(jax.tree.map(put, self.steps, steps), count)
-
-    def places(self, chosen: Bool[Array, " n"]) -> Int[Array, " n"]:
-        """Returns the places of the chosen steps, and one beyond the end for the others."""
-        place = (self.added + jnp.cumsum(chosen) - 1) % self.capacity
-        return jnp.where(chosen, place, self.capacity)
 
     def sample(self, key: Array, n: int) -> StepBatch:
         """Returns steps that are sampled with replacement. There must be at least one."""
@@ -84,18 +83,16 @@ class Visits(eqx.Module):
     multipliers: UInt32[Array, " size"]
 
     @classmethod
-    def none(cls, sides: Float[Any, " size"], actions: int, slots: int = SLOTS) -> Visits:
+    def none(cls, sides: Float[Any, " size"], actions: int) -> Visits:
         """Returns the table before the first visit."""
         odd = np.random.default_rng(0).integers(2**31, size=sides.size, dtype=np.uint32) * 2 + 1
-        count = jnp.zeros((slots, actions), jnp.int32)
+        count = jnp.zeros((SLOTS, actions), jnp.int32)
         return cls(count, jnp.asarray(sides, jnp.float32), jnp.asarray(odd.astype(np.uint32)))
 
     def slot(self, observations: Shaped[Array, "n ..."]) -> UInt32[Array, " n"]:
         """Returns the row of the table for each observation."""
-        shape = (len(observations), math.prod(observations.shape[1:]))
-        flat = jnp.asarray(observations).reshape(shape).astype(jnp.float32)
-        cells = jnp.floor(flat / self.sides[None]).astype(jnp.int32).astype(jnp.uint32)
-        mixed = cells @ self.multipliers
+        cells = jnp.floor(flat(observations) / self.sides[None])
+        mixed = cells.astype(jnp.int32).astype(jnp.uint32) @ self.multipliers
         mixed = (mixed ^ (mixed >> 15)) * jnp.uint32(0x2C1B3C6D)
         return (mixed ^ (mixed >> 12)) % jnp.uint32(self.count.shape[0])
 
@@ -103,24 +100,18 @@ class Visits(eqx.Module):
         self, observations: Shaped[Array, "n ..."], actions: Int[Array, " n"], chosen: Array
     ) -> Visits:
         """Returns the table with the chosen visits."""
-        more = chosen.astype(jnp.int32)
-        count = self.count.at[self.slot(observations), actions].add(more)
+        place = (self.slot(observations), actions)
+        count = self.count.at[place].add(chosen.astype(jnp.int32))
         return eqx.tree_at(lambda visits: visits.count, self, count)
 
     def of(self, observations: Shaped[Array, "n ..."]) -> Int[Array, "n actions"]:
         """Returns the count of each action in the cells of some observations."""
         return self.count[self.slot(observations)]
 
-    def untried(
-        self, observations: Shaped[Array, "n ..."], known_after: int
-    ) -> Bool[Array, "n actions"]:
-        """Returns the actions with fewer visits than `known_after` at some observations."""
-        return self.of(observations) < max(known_after, 1)
-
     def is_done(self, known_after: int) -> Bool[Array, ""]:
         """Returns whether every action was tried in all cells that were ever left."""
-        untried = self.count < max(known_after, 1)
-        return ~(untried & (self.count > 0).any(axis=1, keepdims=True)).any()
+        was_left = (self.count > 0).any(axis=1, keepdims=True)
+        return ~((self.count < known_after) & was_left).any()
 
 
 class OnlineState(eqx.Module):
@@ -168,24 +159,27 @@ class Sampler(NamedTuple):
     terminal_steps: int
     """The number of steps of a batch that are sampled from those into terminal states."""
     known_after: int
-    """The number of visits before an action counts as tried in a cell; 0 for no optimism."""
     untried_share: float
-    """The share of a batch that is sampled from steps that left a cell with an untried action."""
     evenly: bool
-    """Whether all pairs of a cell and an action are sampled equally often, which is allowed because
-    the equation of a pair involves no other."""
+    """As in `OnlineSettings`; `known_after` is 0 for no optimism. Pairs of a cell and an action may
+    be sampled `evenly` because the equation of a pair involves no other."""
 
     def sample(self, state: OnlineState, keys: Sequence[Array] | Array) -> StepBatch:
         """Returns the steps of a batch, from a state with at least one step and three keys."""
         n = self.terminal_steps
         steps = self._from_replay(state, keys[0], self.batch_size - n)
-        others = self._from_replay(state, keys[1], n)
-        rare = state.terminal.sample(keys[2], n)
+        others, rare = self._from_replay(state, keys[1], n), state.terminal.sample(keys[2], n)
         rare = jax.tree.map(lambda a, b: jnp.where(state.has_terminal, a, b), rare, others)
         steps = jax.tree.map(lambda *parts: jnp.concatenate(parts), steps, rare)
-        if self.untried_share > 0:
-            steps = self._with_untried(state, steps, jax.random.fold_in(keys[0], 1))
-        return steps
+        if not self.untried_share:
+            return steps
+        # The first steps are replaced by those that left a cell with an untried action.
+        k, until = self._untried_steps, jnp.cumsum(self._left_untried(state))
+        most, key = jnp.maximum(until[-1], 1) + 1, jax.random.fold_in(keys[0], 1)
+        rare = state.replay.take(jnp.searchsorted(until, jax.random.randint(key, (k,), 1, most)))
+        return jax.tree.map(
+            lambda part, new: part.at[:k].set(jnp.where(until[-1] > 0, new, part[:k])), steps, rare
+        )
 
     def weights(self, state: OnlineState, steps: StepBatch) -> Float[Array, " n"]:
         """Returns the weight of each step of a batch."""
@@ -213,15 +207,23 @@ class Sampler(NamedTuple):
         most = self.batch_size - self.terminal_steps
         return min(round(self.untried_share * self.batch_size), most)
 
+    def _left_untried(self, state: OnlineState) -> Bool[Array, " capacity"]:
+        """Returns which steps in the replay left a cell with an untried action."""
+        untried = state.visits.count[state.slots] < self.known_after
+        return untried.any(axis=1) & state.replay.is_filled
+
     def _rarity(self, state: OnlineState) -> Float[Array, " capacity"]:
         """Returns the probabilities of the steps in the replay under `evenly`, up to a factor."""
         times = state.visits.count[state.slots, state.replay.steps.action]
         return jnp.where(state.replay.is_filled, 1 / jnp.maximum(times, 1), 0.0)
 
-    def _left_untried(self, state: OnlineState) -> Bool[Array, " capacity"]:
-        """Returns which steps in the replay left a cell with an untried action."""
-        untried = state.visits.count[state.slots] < self.known_after
-        return untried.any(axis=1) & state.replay.is_filled
+    def _from_replay(self, state: OnlineState, key: Array, n: int) -> StepBatch:
+        """Returns steps of the replay, sampled uniformly or `evenly`."""
+        if not self.evenly:
+            return state.replay.sample(key, n)
+        until = jnp.cumsum(self._rarity(state))
+        rows = jnp.searchsorted(until, until[-1] * jax.random.uniform(key, (n,)), side="right")
+        return state.replay.take(jnp.minimum(rows, jnp.maximum(state.replay.size - 1, 0)))
 
     def _chance(self, state: OnlineState, steps: StepBatch) -> Float[Array, " n"]:
         """Returns the probability of some steps where terminal states are not asked for."""
@@ -237,21 +239,8 @@ class Sampler(NamedTuple):
             chance = jnp.where(total > 0, (1 - share) * chance + share * here, chance)
         return chance
 
-    def _from_replay(self, state: OnlineState, key: Array, n: int) -> StepBatch:
-        """Returns steps of the replay, sampled uniformly or `evenly`."""
-        replay = state.replay
-        if not self.evenly:
-            return replay.sample(key, n)
-        until = jnp.cumsum(self._rarity(state))
-        rows = jnp.searchsorted(until, until[-1] * jax.random.uniform(key, (n,)), side="right")
-        return replay.take(jnp.minimum(rows, jnp.maximum(replay.size - 1, 0)))
 
-    def _with_untried(self, state: OnlineState, steps: StepBatch, key: Array) -> StepBatch:
-        """Returns a batch whose first steps left cells with untried actions, if there are any."""
-        n = self._untried_steps
-        until = jnp.cumsum(self._left_untried(state))
-        rank = jax.random.randint(key, (n,), 1, jnp.maximum(until[-1], 1) + 1)
-        rare = state.replay.take(jnp.searchsorted(until, rank))
-        return jax.tree.map(
-            lambda part, new: part.at[:n].set(jnp.where(until[-1] > 0, new, part[:n])), steps, rare
-        )
+def flat(observations: Shaped[Any, "n ..."]) -> Float[Array, "n size"]:
+    """Returns observations as vectors of single precision."""
+    shape = (len(observations), math.prod(observations.shape[1:]))
+    return jnp.asarray(observations).reshape(shape).astype(jnp.float32)
