@@ -81,16 +81,17 @@ class ShapedReplayBuffer(ReplayBuffer):
             problem = "nothing was observed for the map that shapes this replay."
             raise ArgumentError(problem, remedy=CALLBACK, argument="callback")
         rows = (batch_inds, np.random.randint(0, high=self.n_envs, size=len(batch_inds)))  # noqa: NPY002  # as SB3 samples, from its seed
-        before, after = self.observations[rows], self.next_observations[rows]
+        before, after, actions = (
+            part[rows] for part in (self.observations, self.next_observations, self.actions)
+        )
         terminated = self.dones[rows] * (1 - self.timeouts[rows])
         reward = self._normalize_reward(self.rewards[rows], env)
         shape = (len(batch_inds), *(self.observation_space.shape or ()))  # SB3 adds one to a number
         both = (before.reshape(shape), after.reshape(shape))
-        action = self.actions[rows][:, 0]
-        reward = self.shaping.shaped(reward, *both, terminated > 0, action).astype(np.float32)
+        shaped = self.shaping.shaped(reward, *both, terminated > 0, actions[:, 0])
         shown = [np.asarray(self._normalize_obs(part, env)) for part in (before, after)]
-        columns = (terminated.reshape(-1, 1), reward.reshape(-1, 1))
-        data = (shown[0], self.actions[rows], shown[1], *columns)
+        columns = (terminated[:, None], shaped.astype(np.float32)[:, None])
+        data = (shown[0], actions, shown[1], *columns)
         return ReplayBufferSamples(*map(self.to_torch, data))
 
 
@@ -244,15 +245,13 @@ class LearnMap(BaseCallback):
         return True
 
     def _on_rollout_end(self) -> None:
-        model = self.model
-        if not isinstance(model, OnPolicyAlgorithm):
+        if not isinstance(self.model, OnPolicyAlgorithm):
             return
-        parts = [np.stack(part) for part in zip(*self._rollout, strict=True)]
-        self._rollout = []
-        reward, n = parts[0], parts[0].size
-        flat = [part.reshape(n, *part.shape[2:]) for part in parts]
+        parts, self._rollout = [np.stack(part) for part in zip(*self._rollout, strict=True)], []
+        reward = parts[0]
+        flat = [part.reshape(reward.size, *part.shape[2:]) for part in parts]
         shaped = self.shaping.shaped(*flat).reshape(reward.shape)
-        buffer: RolloutBuffer = model.rollout_buffer  # pyright: ignore[reportAssignmentType]
+        buffer: RolloutBuffer = self.model.rollout_buffer  # pyright: ignore[reportAssignmentType]
         # The agent has added the value after a time limit, which stays.
         buffer.rewards += (shaped - reward).astype(buffer.rewards.dtype)
         buffer.compute_returns_and_advantage(self.locals["values"], self.locals["dones"])

@@ -15,9 +15,8 @@ numbers, so it is not the same to the last bit as one that was never interrupted
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 import torch
@@ -37,17 +36,8 @@ STATISTICS = ("mean", "var", "count")
 AGENT, BUFFER, MAP, NORM, PART = "agent/", "replay/", "map/", "normalise/", "part/"
 
 
-@runtime_checkable
-class Part(Protocol):
-    """Something else that a file holds beside an agent and its map, such as a learning curve."""
-
-    def arrays(self) -> dict[str, np.ndarray]: ...
-
-    def continue_from(self, arrays: dict[str, np.ndarray]) -> None: ...
-
-
 def save(
-    path: str | Path, agent: BaseAlgorithm, online: AbstractOnlineMap | None = None, **parts: Part
+    path: str | Path, agent: BaseAlgorithm, online: AbstractOnlineMap | None = None, **parts: Any
 ) -> None:
     """Writes an agent and its map to one file, in place of an earlier one.
 
@@ -55,24 +45,18 @@ def save(
         path: The file.
         agent: The agent.
         online: Its map, if it has one.
-        **parts: Other parts that are saved with them.
+        **parts: Other objects that are saved with them, such as a learning curve. They have the
+            methods `arrays`, which returns arrays by name, and `continue_from`, which takes them.
     """
     _check_saved(agent, online)
-    arrays = as_section(AGENT, dict(_tensors(agent))) | as_section(NORM, _statistics(agent))
-    arrays |= {} if online is None else as_section(MAP, online.arrays())
+    arrays = _arrays(agent) | ({} if online is None else as_section(MAP, online.arrays()))
     for name, part in parts.items():
         arrays |= as_section(f"{PART}{name}/", part.arrays())
-    arrays["counters"] = np.array([getattr(agent, name, 0) or 0 for name in COUNTERS], np.int64)
-    buffer = _replay(agent)
-    if buffer is not None:
-        size = buffer.buffer_size if buffer.full else buffer.pos
-        arrays |= {BUFFER + name: getattr(buffer, name)[:size] for name in REPLAY}
-        arrays["place"] = np.array([buffer.pos, buffer.full], np.int64)
     write_arrays(Path(path), KIND, arrays, _request(agent, online, parts), overwrite=True)
 
 
 def restore(
-    path: str | Path, agent: BaseAlgorithm, online: AbstractOnlineMap | None = None, **parts: Part
+    path: str | Path, agent: BaseAlgorithm, online: AbstractOnlineMap | None = None, **parts: Any
 ) -> None:
     """Restores an agent and its map, which were made with the same arguments as the saved ones.
 
@@ -90,12 +74,7 @@ def restore(
 
     try:
         arrays, _ = read_arrays(Path(path), KIND, check)
-        buffer = _replay(agent)
-        if buffer is not None:
-            place, full = arrays["place"].tolist()
-            size = buffer.buffer_size if full else place
-            if len(arrays[BUFFER + REPLAY[0]]) != size or not 0 <= place <= buffer.buffer_size:
-                raise ValueError("the replay in it is not as long as it says")
+        _check_replay(agent, arrays)
         for name, part in parts.items():
             part.continue_from(section(arrays, f"{PART}{name}/"))
         if online is not None:
@@ -115,11 +94,11 @@ class Checkpoints(BaseCallback):
         path: The file.
         online: The map, if the agent has one.
         seconds: The seconds between two saves.
-        **parts: Other parts that are saved with them.
+        **parts: As in `save`.
     """
 
     def __init__(
-        self, path: str | Path, online: Any = None, seconds: float = 30.0, **parts: Part
+        self, path: str | Path, online: Any = None, seconds: float = 30.0, **parts: Any
     ) -> None:
         super().__init__()
         self.path, self.parts = Path(path), parts
@@ -166,7 +145,7 @@ def _replay(agent: BaseAlgorithm) -> ReplayBuffer | None:
 
 
 def _request(
-    agent: BaseAlgorithm, online: AbstractOnlineMap | None, parts: dict[str, Part]
+    agent: BaseAlgorithm, online: AbstractOnlineMap | None, parts: dict[str, Any]
 ) -> dict[str, Any]:
     """Returns everything that must agree for an agent to continue from a file."""
     buffer = _replay(agent)
@@ -181,38 +160,54 @@ def _request(
     }
 
 
-def _check_agent(agent: BaseAlgorithm, headers: dict[str, Header]) -> None:
-    """Raises an error unless all arrays that an agent needs are there, with its shapes."""
-    expected = {AGENT + name: tuple(part.shape) for name, part in _tensors(agent, optimiser=False)}
-    expected |= {NORM + name: part.shape for name, part in _statistics(agent).items()}
-    expected["counters"] = (len(COUNTERS),)
+def _arrays(agent: BaseAlgorithm) -> dict[str, np.ndarray]:
+    """Returns everything that changes while an agent learns: parameters and their state in the
+    optimiser, statistics of a `VecNormalize`, counters, and the replay."""
+    arrays = as_section(f"{AGENT}policy/", _on_host(agent.policy.state_dict()))
+    for number, tensors in agent.policy.optimizer.state_dict()["state"].items():
+        arrays |= as_section(f"{AGENT}optimiser/{number}/", _on_host(tensors))
+    arrays |= as_section(NORM, _statistics(agent))
+    arrays["counters"] = np.array([getattr(agent, name, 0) or 0 for name in COUNTERS], np.int64)
     buffer = _replay(agent)
     if buffer is not None:
-        expected["place"] = (2,)
-        size = headers[BUFFER + REPLAY[0]].shape[0]
-        expected |= {BUFFER + name: (size, *getattr(buffer, name).shape[1:]) for name in REPLAY}
-    wrong = [name for name, shape in expected.items() if headers[name].shape != shape]
-    if wrong:
-        raise ValueError(f"{wrong[0]} in it has another shape than that of this agent")
+        size = buffer.buffer_size if buffer.full else buffer.pos
+        arrays |= {BUFFER + name: getattr(buffer, name)[:size] for name in REPLAY}
+        arrays["place"] = np.array([buffer.pos, buffer.full], np.int64)
+    return arrays
 
 
-def _tensors(agent: BaseAlgorithm, *, optimiser: bool = True) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yields the parameters of an agent and their state in its optimiser, by name."""
-    for name, tensor in agent.policy.state_dict().items():
-        yield f"policy/{name}", tensor.detach().cpu()
-    if optimiser:
-        for number, tensors in agent.policy.optimizer.state_dict()["state"].items():
-            for name, tensor in tensors.items():
-                yield f"optimiser/{number}/{name}", torch.as_tensor(tensor).detach().cpu()
+def _check_agent(agent: BaseAlgorithm, headers: dict[str, Header]) -> None:
+    """Raises an error unless all arrays that an agent needs are there, with its shapes. The state
+    of an optimiser is empty before its first step, so that torch checks it."""
+    arrays = _arrays(agent).items()
+    expected = {k: part.shape for k, part in arrays if not k.startswith(f"{AGENT}optimiser/")}
+    rows = headers[BUFFER + REPLAY[0]].shape[:1] if BUFFER + REPLAY[0] in expected else ()
+    for name, shape in expected.items():
+        wanted = (*rows, *shape[1:]) if name.startswith(BUFFER) else shape
+        if headers[name].shape != wanted:
+            raise ValueError(f"{name} in it has another shape than that of this agent")
 
 
-def _statistics(agent: BaseAlgorithm) -> dict[str, np.ndarray]:
+def _check_replay(agent: BaseAlgorithm, arrays: dict[str, np.ndarray]) -> None:
+    buffer = _replay(agent)
+    if buffer is not None:
+        place, full = arrays["place"].tolist()
+        size = buffer.buffer_size if full else place
+        if len(arrays[BUFFER + REPLAY[0]]) != size or not 0 <= place <= buffer.buffer_size:
+            raise ValueError("the replay in it is not as long as it says")
+
+
+def _on_host(tensors: dict[str, Any]) -> dict[str, torch.Tensor]:
+    return {name: torch.as_tensor(part).detach().cpu() for name, part in tensors.items()}
+
+
+def _statistics(agent: BaseAlgorithm) -> dict[str, Any]:
     """Returns the statistics of a `VecNormalize`."""
     env = agent.get_vec_normalize_env()
     if env is None:
         return {}
     means = {f"{k}/{part}": getattr(rms, part) for k, rms in _running(env) for part in STATISTICS}
-    return {name: np.asarray(part) for name, part in {"returns": env.returns, **means}.items()}
+    return {"returns": env.returns, **means}
 
 
 def _running(env: Any) -> list[tuple[str, Any]]:
@@ -222,23 +217,23 @@ def _running(env: Any) -> list[tuple[str, Any]]:
 
 
 def _put_back(agent: BaseAlgorithm, arrays: dict[str, np.ndarray]) -> None:
-    stored = {name: torch.as_tensor(part) for name, part in section(arrays, AGENT).items()}
-    agent.policy.load_state_dict(section(stored, "policy/"))
-    moments: dict[int, dict[str, torch.Tensor]] = {}
-    for name, tensor in section(stored, "optimiser/").items():
-        number, part = name.split("/")
-        moments.setdefault(int(number), {})[part] = tensor
-    optimiser = agent.policy.optimizer
-    optimiser.load_state_dict({**optimiser.state_dict(), "state": moments})
-    for name, number in zip(COUNTERS, arrays["counters"].tolist(), strict=True):
-        if hasattr(agent, name):
-            setattr(agent, name, number)
     buffer = _replay(agent)
     if buffer is not None:
         for name in REPLAY:
             part = arrays[BUFFER + name]
             getattr(buffer, name)[: len(part)] = part
         buffer.pos, buffer.full = int(arrays["place"][0]), bool(arrays["place"][1])
+    stored = {name: torch.as_tensor(part) for name, part in section(arrays, AGENT).items()}
+    agent.policy.load_state_dict(section(stored, "policy/"))
+    of_parameters: dict[int, dict[str, torch.Tensor]] = {}
+    for name, tensor in section(stored, "optimiser/").items():
+        number, part = name.split("/")
+        of_parameters.setdefault(int(number), {})[part] = tensor
+    optimiser = agent.policy.optimizer
+    optimiser.load_state_dict({**optimiser.state_dict(), "state": of_parameters})
+    for name, number in zip(COUNTERS, arrays["counters"].tolist(), strict=True):
+        if hasattr(agent, name):
+            setattr(agent, name, number)
     env, statistics = agent.get_vec_normalize_env(), section(arrays, NORM)
     if env is not None:
         env.returns = statistics["returns"]

@@ -85,13 +85,9 @@ class AbstractOnlineMap(AbstractShaping):
                 f"problem is {problem!r}; an online map solves drogo.Column.", argument="problem"
             )
         check_not_swept(self.problem)
+        self.lam = float(self.problem.lam)  # pyright: ignore[reportArgumentType]
         self.default_policy = probabilities(self.problem.default_policy, self.n_actions)
         self.optimism = None if optimism is None else check_number("optimism", optimism)
-
-    @property
-    def lam(self) -> float:
-        """Temperature of the map."""
-        return float(self.problem.lam)  # pyright: ignore[reportArgumentType]
 
     def check_spaces(
         self, observation_space: gymnasium.Space, action_space: gymnasium.Space

@@ -66,8 +66,8 @@ class Program:
         leaves, structure = jax.tree.flatten(learner)
         others = tuple(None if eqx.is_array(leaf) else leaf for leaf in leaves)
         self.learner, self.arrays = learner, [leaf for leaf in leaves if eqx.is_array(leaf)]
-        self.of_state, self.of_params = map(jax.tree.structure, (state, state.average))
-        self.advance, self.logits = _compiled(structure, others, self.of_state, self.of_params)
+        self.of_state, of_params = map(jax.tree.structure, (state, state.average))
+        self.advance, self.logits = _compiled(structure, others, self.of_state, of_params)
 
 
 @functools.lru_cache(maxsize=PROGRAMS_KEPT)
@@ -121,14 +121,13 @@ class FrozenNetwork:
     ) -> Float[np.ndarray, "n actions"]:
         """Returns the logits of all actions, by the latest parameters or by their running mean: 0
         before the first update."""
-        n, program, host = len(observations), self.program, self.host
+        n, program, host, learner = len(observations), self.program, self.host, self.program.learner
         if not host.updates:
-            return np.zeros((n, program.learner.log_default.size))
-        network = program.learner.learner.skeleton
-        if n <= FEW and isinstance(network, DenseNetwork) and program.learner.normalise:
-            x = fourier(
-                program.learner.inputs(observations, host.shift, host.width), network.frequencies
-            )
+            return np.zeros((n, learner.log_default.size))
+        network = learner.learner.skeleton
+        if n <= FEW and isinstance(network, DenseNetwork) and learner.normalise:
+            inputs = learner.inputs(observations, host.shift, host.width)
+            x = fourier(inputs, network.frequencies)
             logits = host.scale * dense(self._layers[averaged], x, network.leak)
         else:  # sizes are powers of two, since each is compiled
             size = 1 << max(n - 1, 0).bit_length()
@@ -204,7 +203,6 @@ class OnlineMap(AbstractOnlineMap):
         self._low, self._high = np.where(bounded, low, np.inf), np.where(bounded, high, -np.inf)
         self._staged: list[StepBatch] = []
         self._due, self._scale, self._loss = 0.0, 1.0, np.zeros(())
-        self._program: Program | None = None
         self._state: list[Array] = []
         self._frozen: FrozenNetwork | None = None
 
@@ -227,10 +225,12 @@ class OnlineMap(AbstractOnlineMap):
 
     def state(self) -> tuple[OnlineLearner, OnlineState] | None:
         """Returns the pure learner and a copy of its state, or None before the first update."""
-        if self._program is None:
+        if self._frozen is None:
             return None
-        state = jax.tree.unflatten(self._program.of_state, [jnp.copy(part) for part in self._state])
-        return self._program.learner, state
+        program = self._frozen.program
+        return program.learner, jax.tree.unflatten(
+            program.of_state, list(map(jnp.copy, self._state))
+        )
 
     def _add(self, steps: StepBatch) -> None:
         self._staged.append(StepBatch(*map(np.array, steps)))  # copies: callers reuse their buffers
@@ -240,7 +240,7 @@ class OnlineMap(AbstractOnlineMap):
         if self.steps < self.settings.learning_starts or not self._staged:
             return
         waiting = sum(len(steps.reward) for steps in self._staged)
-        if self._program is None:
+        if self._frozen is None:
             self._begin()
             self._due = 1.0
         elif waiting < self.settings.train_every:
@@ -252,15 +252,13 @@ class OnlineMap(AbstractOnlineMap):
 
     def _advance(self, steps: StepBatch, updates: int) -> None:
         """Takes at most a chunk of steps, and makes some updates."""
-        assert self._program is not None
-        n = len(steps.reward)
+        assert self._frozen is not None
+        program, n = self._frozen.program, len(steps.reward)
         size = next(chunk for chunk in CHUNKS if n <= chunk)
         filled = StepBatch(*(np.resize(column, (size, *column.shape[1:])) for column in steps))
-        chosen, count = np.arange(size) < n, np.asarray(updates, np.int32)
-        self._state, loss, snapshot = self._program.advance(
-            self._program.arrays, self._state, filled, chosen, count
-        )
-        self._frozen = FrozenNetwork(self._program, snapshot)
+        rest = (filled, np.arange(size) < n, np.asarray(updates, np.int32))
+        self._state, loss, snapshot = program.advance(program.arrays, self._state, *rest)
+        self._frozen = FrozenNetwork(program, snapshot)
         self._due -= updates
         self._loss = loss if updates else self._loss  # not a number yet: that would wait for it
 
@@ -279,10 +277,10 @@ class OnlineMap(AbstractOnlineMap):
         self._keep(*self._first(self._scale, sides))
 
     def _keep(self, learner: OnlineLearner, state: OnlineState) -> None:
-        self._program = Program(learner, state)
+        program = Program(learner, state)
         # A copy of each: no array may be donated twice.
         self._state = [jnp.copy(part) for part in jax.tree.leaves(state)]
-        self._frozen = FrozenNetwork(self._program, jax.tree.map(jnp.copy, learner.snapshot(state)))
+        self._frozen = FrozenNetwork(program, jax.tree.map(jnp.copy, learner.snapshot(state)))
 
     def _built(self) -> AbstractNetwork:
         size, flat = math.prod(self.shape), isinstance(self.network, MLP)
@@ -295,10 +293,10 @@ class OnlineMap(AbstractOnlineMap):
         network, normalise = self._built(), None
         if isinstance(self.network, MLP) and self.network.normalise:
             normalise = "mean" if self.network.centred else "middle"
+        options = {"optimiser": self.optimiser, "settings": self.settings, "scale": scale}
         learner = OnlineLearner(
-            self.problem, self.method, network, self.n_actions, optimiser=self.optimiser,
-            settings=self.settings, scale=scale, normalise=normalise,
-        )  # fmt: skip
+            self.problem, self.method, network, self.n_actions, normalise=normalise, **options
+        )
         key = jax.random.PRNGKey(self.seed)  # of plain numbers, which a file can hold
         example = jnp.zeros(self.shape, jax.dtypes.canonicalize_dtype(self.dtype))
         rest = {"low": self._low, "high": self._high, "sides": sides}
@@ -320,11 +318,12 @@ class OnlineMap(AbstractOnlineMap):
         return np.zeros((len(batch), self.n_actions)) if frozen is None else frozen.logits(batch)
 
     def frozen(self) -> FrozenMap:
-        network, current = self._frozen, self.state()
+        network, current, known_after = self._frozen, self.state(), self.settings.known_after
         if network is None or current is None:
-            zeros = lambda batch: np.zeros((len(self.checked(batch)), self.n_actions))  # noqa: E731
-            return FrozenMap(zeros, lambda batch: zeros(batch) == 0, is_done=False)
-        visits, known_after = current[1].visits, self.settings.known_after
+            zeros = np.zeros(self.n_actions)
+            shown = lambda batch: np.tile(zeros, (len(self.checked(batch)), 1))  # noqa: E731
+            return FrozenMap(shown, lambda batch: shown(batch) == 0, is_done=False)
+        visits = current[1].visits
         return FrozenMap(
             lambda batch: network.logits(self.checked(batch), averaged=True),
             lambda batch: np.asarray(_visits(visits, self.checked(batch))) < known_after,
@@ -359,7 +358,7 @@ class OnlineMap(AbstractOnlineMap):
         self.steps, self.found, self._loss = int(count), bool(found), np.asarray(loss)
         staged, stored = section(arrays, STAGED), section(arrays, STATE)
         self._staged = [StepBatch(**staged)] if staged else []
-        self._program = self._frozen = None
+        self._frozen = None
         if stored:
             learner, like = self._first(self._scale)
             self._keep(learner, tree_from(stored, like))

@@ -50,24 +50,20 @@ class Seen:
     terminal_reward: Float[np.ndarray, " n"]
     count: Int[np.ndarray, " n"]
 
+    def times(self, shape: tuple[int, ...]) -> Pairs:
+        """Returns how often each action was taken in each state."""
+        pair = np.ravel_multi_index((self.state, self.action), shape)
+        return np.bincount(pair, self.count, math.prod(shape)).reshape(shape)
+
 
 def solve_seen(seen: Seen, default: Pairs, lam: float, optimism: float | None) -> States:
-    """Computes the map of the transitions of an agent.
+    """Computes the map `v` of the transitions of an agent under a default policy.
 
-    Args:
-        seen: The transitions.
-        default: The default policy in every state.
-        lam: The temperature.
-        optimism: The reward of the terminal state that an untried action is taken to lead to. With
-            None, the default policy is taken to choose among the actions that were tried.
-
-    Returns:
-        The value `v` of each state. Where nothing is known of it, it is the lowest of the known
-        ones; it is 0 everywhere if no terminal state was seen.
+    Under `optimism`, an untried action leads to a terminal state of that reward. With None, the
+    default policy chooses among the actions that were tried. A state of which nothing is known has
+    the lowest value of the others; all values are 0 if no terminal state was seen.
     """
-    states, actions = default.shape
-    times = np.zeros((states, actions))
-    np.add.at(times, (seen.state, seen.action), seen.count)
+    states, times = len(default), seen.times(default.shape)
     weight = default[seen.state, seen.action] * seen.count / times[seen.state, seen.action]
     value = seen.terminal_reward / lam
     columns = (seen.state, seen.next_state, weight, -seen.reward / lam, seen.terminated, value)
@@ -77,15 +73,14 @@ def solve_seen(seen: Seen, default: Pairs, lam: float, optimism: float | None) -
     if optimism is not None:
         state, action = np.nonzero((times == 0) & (default > 0) & ~terminal[:, None])
         share, zeros = default[state, action], np.zeros(state.size)
-        value = np.full(state.size, optimism / lam)
-        untried = (state, state, share, zeros, zeros == 0, value)
+        untried = (state, state, share, zeros, zeros == 0, zeros + optimism / lam)
         columns = tuple(np.concatenate(both) for both in zip(columns, untried, strict=True))
     if not columns[4].any():
         return np.zeros(states)
     v = solve_sampled(Sampled(states, *columns))
     # A terminal state with several rewards gets the last one; the others only count in averages.
     last = seen.terminated & terminal[seen.next_state]
-    v[seen.next_state[last]] = seen.terminal_reward[last] / lam
+    v[seen.next_state[last]] = value[last]
     finite = np.isfinite(v)
     return np.where(finite, v, v[finite].min()) if finite.any() else np.zeros(states)
 
@@ -98,16 +93,13 @@ def action_values(
 
     The optimal policy of the linearly solvable MDP takes actions in proportion to their values.
     """
-    times = np.zeros(default.shape)
-    np.add.at(times, (seen.state, seen.action), seen.count)
     after = np.where(seen.terminated, seen.terminal_reward / lam, v[seen.next_state])
-    log_total = np.full(default.shape, -np.inf)
+    times, log_total = seen.times(default.shape), np.full(default.shape, -np.inf)
     terms = np.log(seen.count) + seen.reward / lam + after
     np.logaddexp.at(log_total, (seen.state, seen.action), terms)
+    untried = -np.inf if optimism is None else optimism / lam
     with np.errstate(divide="ignore", invalid="ignore"):
-        tried = log_total - np.log(times)
-        untried = -np.inf if optimism is None else optimism / lam
-        return np.log(default) + np.where(times > 0, tried, untried)
+        return np.log(default) + np.where(times > 0, log_total - np.log(times), untried)
 
 
 def mean_step_of(v: States, seen: Seen) -> float:
@@ -284,10 +276,8 @@ class OnlineTable(AbstractOnlineMap):
             raise ValueError("its arrays do not fit together")
 
     def continue_from(self, arrays: dict[str, np.ndarray]) -> None:
-        seen, states = (
-            Seen(*(arrays[name] for name in Seen.__dataclass_fields__)),
-            len(arrays["observations"]),
-        )
+        seen = Seen(**{name: arrays[name] for name in Seen.__dataclass_fields__})
+        states = len(arrays["observations"])
         limits = {"state": states, "next_state": states, "action": self.n_actions}
         for name, limit in limits.items():
             column = arrays[name]

@@ -71,14 +71,11 @@ class GoalShaping(gymnasium.Wrapper, RecordConstructorArgs):
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         observation, reward, terminated, truncated, info = self.env.step(action)
-        before, goal = self._before[self.part], self._before["desired_goal"]
-        self._before = observation
-        after = np.array(observation[self.part])
-        seen = {BEFORE: np.array(before), AFTER: after, TERMINATED: terminated}
+        before, goal = np.array(self._before[self.part]), np.array(self._before["desired_goal"])
+        after, self._before = np.array(observation[self.part]), observation
+        seen = {BEFORE: before, AFTER: after, TERMINATED: terminated}
         arrived = self._arrived(observation["achieved_goal"], goal, info)
-        (mixed,), (shaping,) = self._shaped(
-            [reward], [seen], np.asarray(goal)[None], np.array([arrived])
-        )
+        (mixed,), (shaping,) = self._shaped([reward], [seen], goal[None], np.array([arrived]))
         info = {**info, **seen, "reward_original": reward, "shaping": float(shaping)}
         return observation, mixed, terminated, truncated, info
 

@@ -25,7 +25,6 @@ from drogo.errors import (
 from drogo.mdp import MDP, HasMDP
 from drogo.use.shaping import number_of_actions
 
-METHODS = ("solve", "climb")
 MOST_SWEEPS = 100_000
 TOLERANCE = 1e-10
 """Value iteration stops when no value changes by more, relative to the range of the vector."""
@@ -101,7 +100,7 @@ def make_option(
     Raises:
         NumericalError: Value iteration did not converge.
     """
-    check_choice("method", method, METHODS)
+    check_choice("method", method, ("solve", "climb"))
     observations, mdp = world.all_observations(), world.mdp
     if hasattr(potential, "potential"):
         potential = potential.potential()

@@ -262,8 +262,8 @@ class AbstractShaping(abc.ABC):
             terminated: The steps that reached a terminal state. A time limit does not count.
             terminal_reward: The rewards of these terminal states themselves; 0 by default.
         """
-        columns = (action, reward, terminated, terminal_reward)
-        self.take(self._columns(observation, next_observation, *columns))
+        numbers = (reward, terminated, *([] if terminal_reward is None else [terminal_reward]))
+        self.take(self._columns(observation, next_observation, action, *numbers))
 
     def learn_from(
         self,
@@ -303,27 +303,19 @@ class AbstractShaping(abc.ABC):
             self._columns(observation, next_observation, action, reward, terminated)
         )
 
-    def _columns(
-        self,
-        observation: npt.ArrayLike,
-        next_observation: npt.ArrayLike,
-        action: npt.ArrayLike | None,
-        reward: npt.ArrayLike,
-        terminated: npt.ArrayLike,
-        terminal_reward: npt.ArrayLike | None = None,
-    ) -> StepBatch:
+    def _columns(self, before: Any, after: Any, action: Any, *numbers: Any) -> StepBatch:
         """Returns steps as columns of shape (n,), of which those of a replay have shape (n, 1).
         Actions that are not given are -1."""
-        before, after = self.checked(observation), self.checked(next_observation)
-        actions = np.full(len(before), -1) if action is None else action
-        values = np.zeros(len(before)) if terminal_reward is None else terminal_reward
-        parts = [np.asarray(part).reshape(-1) for part in (actions, reward, terminated, values)]
-        sizes = [len(before), len(after), *(part.size for part in parts)]
+        before, after = self.checked(before), self.checked(after)
+        given = [np.full(len(before), -1) if action is None else action, *numbers]
+        action, reward, is_last, *rest = (np.asarray(part).reshape(-1) for part in given)
+        value = rest[0] if rest else np.zeros(len(before))
+        sizes = [len(before), len(after), *(part.size for part in (action, reward, is_last, value))]
         if len(set(sizes)) > 1:
             raise ArgumentError(f"the parts of these steps have different lengths: {sizes}.")
-        is_last = parts[2].astype(bool)
-        rewards, values = (part.astype(np.float64) for part in parts[1::2])
-        return StepBatch(before, parts[0], rewards, after, is_last, np.where(is_last, values, 0.0))
+        is_last, value = is_last.astype(bool), value.astype(np.float64)
+        reward, value = reward.astype(np.float64), np.where(is_last, value, 0.0)
+        return StepBatch(before, action, reward, after, is_last, value)
 
     def checked(self, observations: npt.ArrayLike) -> Shaped[np.ndarray, "n ..."]:
         """Returns a batch of observations as an array, checked."""
