@@ -22,7 +22,7 @@ from drogo.learn.batches import (
     make_plan,
     weights_of,
 )
-from drogo.problems.column import with_cap
+from drogo.problems.shared import with_cap
 from small_data import ROOM, data_of
 
 NETWORKS = {"state": Table(), "coordinates": MLP(normalise=False), "pixels": CNN()}

@@ -110,7 +110,7 @@ def test_parts_that_are_left_for_good(method):
 def test_a_gain_that_could_not_be_computed(monkeypatch):
     unknown = {"bracket": (-1.0, -0.5)}
     monkeypatch.setattr(
-        "drogo.problems.growth.growth", lambda *parts: replace(growth(*parts), **unknown)
+        "drogo.problems.continuing.growth", lambda *parts: replace(growth(*parts), **unknown)
     )
     with raises(NotConverged):
         fit(DATA, PROBLEM, QUICK)

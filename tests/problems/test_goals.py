@@ -10,7 +10,7 @@ from drogo import Column, Drogo, Goals, GridWorld, Regression, exact, fit, load,
 from drogo.errors import ArgumentError, DataError
 from drogo.learn import MLP, Optimiser, PairMLP, Quasimetric
 from drogo.learn.judge import cosine
-from drogo.problems.action_model import ActionModel
+from drogo.problems.tasks import ActionModel
 from raising import raises
 from small_data import data_of, line, mostly_right, table_of
 

@@ -10,16 +10,18 @@ or of this class.
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from operator import ne
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import equinox as eqx
 import numpy as np
 from jaxtyping import Array
 
-from drogo.data import DefaultPolicy, Transitions
-from drogo.errors import ArgumentError, ArgumentTypeError, check_positive
+from drogo.data import DefaultPolicy, Transitions, under
+from drogo.data.empirical import unseen_pairs
+from drogo.errors import ArgumentError, ArgumentTypeError, DamagedFile, check_positive
 from drogo.learn.architectures import AbstractArchitecture, Optimiser
 from drogo.learn.method import AbstractMethod
 from drogo.learn.networks import Outputs
@@ -97,6 +99,13 @@ class AbstractProblem(eqx.Module):
     overflow."""
     views: ClassVar[tuple[str, ...]] = ()
     """Methods of the problem that a solution offers as its own, bound to itself."""
+    layout: ClassVar[Mapping[str, str]] = {}
+    """The axes of each array of a solution, by which files are checked: axes with one name are
+    equally long, and "..." stands for the axes of one observation."""
+    optional: ClassVar[Mapping[str, str]] = {}
+    """Likewise for further arrays, of which a solution has all or none."""
+    rows: ClassVar[tuple[str, ...]] = ()
+    """The arrays that hold rows of `observations`."""
 
     def __check_init__(self) -> None:
         check_fields(self, lam=_check_lam, tolerance=check_positive)
@@ -190,6 +199,19 @@ class AbstractProblem(eqx.Module):
         return method.optimiser(data, network)
 
     # Learning
+
+    def weighed(
+        self, data: Transitions, *, by_action: bool = False, always: bool = True
+    ) -> Prepared:
+        """Returns transitions weighed like the default policy's, as `drogo.data.under` does.
+
+        Args:
+            data: The transitions.
+            by_action: Whether there is a value for each action, which needs no weights.
+            always: Whether also the data of the default policy itself are weighed.
+        """
+        weighed, notes = under(data, self.default_policy, by_action=by_action, always=always)
+        return Prepared(weighed, weighed, tuple(notes), unseen_pairs(weighed) == 0)
 
     @abc.abstractmethod
     def prepare(self, data: Transitions, method: AbstractMethod) -> Prepared:
@@ -290,24 +312,24 @@ class AbstractProblem(eqx.Module):
         """Returns the `Policy` of one seed."""
         raise self._lacks("policy")
 
-    def check_file(self, header: Mapping[str, Any], seeds: int) -> None:
-        """Raises an error unless arrays of these shapes can belong to a solution.
-
-        Args:
-            header: The shape and type of each array, by name.
-            seeds: The number of seeds.
-        """
-
-    def check_arrays(
-        self, arrays: Mapping[str, np.ndarray], good: Sequence[bool], n_actions: int | None
-    ) -> None:
-        """Raises an error unless arrays of a file can be used.
-
-        Args:
-            arrays: The arrays, by name.
-            good: Which seeds did not diverge.
-            n_actions: The number of actions, if they are known.
-        """
+    def check_solution(self, solution: Solution) -> None:
+        """Raises an error unless the arrays of a file fit together."""
+        arrays, layout = solution.arrays, dict(self.layout)
+        if any(name in arrays for name in self.optional):
+            layout |= self.optional
+        sizes: dict[str, Any] = {"seeds": len(solution.seeds), "2": 2}
+        for name, axes in layout.items():
+            shape, names = arrays[name].shape, axes.split()
+            if "..." in names:
+                shape = (*shape[: len(names) - 1], shape[len(names) - 1 :])
+            same = len(names) == len(shape)
+            if not same or any(map(ne, map(sizes.setdefault, names, shape), shape)):
+                raise DamagedFile(f"its {name} has the shape {shape}, not ({', '.join(names)}).")
+        for name in self.rows:
+            rows = arrays.get(name, np.zeros(0, dtype=int))
+            whole = rows.dtype.kind in "iu"
+            if not (whole and ((rows >= 0) & (rows < len(solution.observations))).all()):
+                raise DamagedFile(f"its {name} are not among its observations.")
 
     def _lacks(self, view: str) -> ArgumentError:
         return ArgumentError(f"a solution of {type(self).__name__} has no {view}.")

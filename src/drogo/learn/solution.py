@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from numbers import Integral
 from pathlib import Path
@@ -348,13 +348,7 @@ def _solution(
     sections = (HISTORY, STATE, INPUTS, SCALES)
     named = {name: part for name, part in arrays.items() if not name.startswith(sections)}
     error = named.pop("error")
-    problem.check_file(named, len(seeds))
-    good = [status != "diverged" for status in settings["status"]]
-    problem.check_arrays(named, good, settings["provenance"].get("n_actions"))
-    learner, state = None, None
-    if section(arrays, STATE):
-        learner, state = _learner(arrays, settings, parts)
-    return Solution(
+    solution = Solution(
         **parts,
         seeds=seeds,
         status=tuple(settings["status"]),
@@ -364,9 +358,12 @@ def _solution(
         diverged_at=tuple(settings["diverged_at"]),
         notes=tuple(settings["notes"]),
         provenance=settings["provenance"],
-        learner=learner,
-        state=state,
     )
+    problem.check_solution(solution)
+    if not section(arrays, STATE):
+        return solution
+    learner, state = _learner(arrays, settings, parts)
+    return replace(solution, learner=learner, state=state)
 
 
 def _learner(

@@ -39,7 +39,8 @@ from drogo.online.learner import (
     resolved_optimiser,
 )
 from drogo.online.replay import OnlineState, Visits
-from drogo.problems.column import STEPS_OF_A_SCALE, Column
+from drogo.problems.column import Column
+from drogo.problems.shared import scale_of_costs
 from drogo.use.options import FrozenMap
 from drogo.use.shaping import Shaping, StepBatch
 
@@ -265,7 +266,7 @@ class OnlineMap(AbstractOnlineMap):
     def _begin(self) -> None:
         """Builds the learner, once it is known what observations and rewards look like."""
         steps = _joined(self._staged)
-        self._scale = max(1.0, STEPS_OF_A_SCALE * -float(steps.reward.mean()) / self.lam)
+        self._scale = scale_of_costs(steps.reward, self.lam)
         seen = steps.observation.reshape(len(steps.reward), -1).astype(np.float64)
         low = np.where(np.isfinite(self._low), self._low, seen.min(axis=0))
         high = np.where(np.isfinite(self._high), self._high, seen.max(axis=0))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import lru_cache, partial
 from typing import Any, ClassVar
 
 import jax.numpy as jnp
@@ -12,30 +12,34 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from drogo import exact as exact_solvers
-from drogo.data import Transitions, under
+from drogo.data import Transitions
 from drogo.data.arrays import as_batch, as_type
-from drogo.data.empirical import check_anchored, unseen_pairs
-from drogo.data.index import merge_equal
+from drogo.data.empirical import check_anchored
+from drogo.data.index import ObservationIndex, merge_equal
 from drogo.data.transitions import Edges
 from drogo.device import to_device
-from drogo.errors import ArgumentError, ArgumentTypeError, DamagedFile
+from drogo.errors import ArgumentError, DamagedFile
 from drogo.exact.sampled import solve_sampled
 from drogo.learn.anchored import Drogo, Regression
 from drogo.learn.batches import BYTES_IN_RESULT, Batches, Plan, make_data
-from drogo.learn.fit import take
 from drogo.learn.judge import Judge, outputs
 from drogo.learn.learner import Learner
 from drogo.learn.method import LARGEST_EXPONENT, AbstractMethod, is_small
 from drogo.learn.problem import AbstractProblem, Point, Prepared
 from drogo.learn.solution import Solution
 from drogo.learn.value import Policy, ValueFunction, single_log_e, single_output
-from drogo.mdp import MDP
 from drogo.potential import Potential
-
-TINY = 1e-6
-STEPS_OF_A_SCALE = 20.0
-"""With costs of 1 and the paper's lam of 20, outputs are not scaled."""
-SCALES = ("log_scale", "mean_step")
+from drogo.problems.shared import (
+    TINY,
+    check_no_options,
+    filled,
+    make_potential,
+    observations_of,
+    scale_of_costs,
+    trained,
+    warn_of_mixed_states,
+    with_cap,
+)
 
 
 class Column(AbstractProblem):
@@ -50,6 +54,15 @@ class Column(AbstractProblem):
     """
 
     kind: ClassVar[str] = "column"
+    layout: ClassVar[Mapping[str, str]] = {
+        "v": "seeds distinct",
+        "observations": "distinct ...",
+        "terminal_states": "terminals",
+        "terminal_rewards": "terminals",
+        "log_scale": "seeds",
+        "mean_step": "seeds",
+    }
+    rows: ClassVar[tuple[str, ...]] = ("terminal_states",)
 
     # On the device
 
@@ -63,18 +76,14 @@ class Column(AbstractProblem):
 
     def prepare(self, data: Transitions, method: AbstractMethod) -> Prepared:
         by_action, always = method.per_action, method.weigh_actions
-        data, notes = under(data, self.default_policy, by_action=by_action, always=always)
-        self.check(data)
-        warn_of_mixed_states(data)
-        shown = data if method.anchored else data.with_absorbing_terminals(method.delta)  # pyright: ignore
-        return Prepared(data, shown, tuple(notes), unseen_pairs(data) == 0)
+        prepared = self.weighed(data, by_action=by_action, always=always)
+        self._check(prepared.data)
+        warn_of_mixed_states(prepared.data)
+        if method.anchored:
+            return prepared
+        return replace(prepared, shown=prepared.data.with_absorbing_terminals(method.delta))  # pyright: ignore
 
-    def check(self, data: Transitions) -> None:
-        """Raises an error if transitions do not determine the map.
-
-        Args:
-            data: The transitions.
-        """
+    def _check(self, data: Transitions) -> None:
         for lam in self.lam if isinstance(self.lam, list) else [self.lam]:
             check_anchored(data, lam)
 
@@ -82,8 +91,8 @@ class Column(AbstractProblem):
         self, prepared: Prepared, method: AbstractMethod
     ) -> Float[np.ndarray, " distinct"] | None:
         data = prepared.data
-        known = method.finds_column and data.repeats
-        if not known or data.observations.nbytes > BYTES_IN_RESULT:
+        solvable = method.finds_column and data.repeats
+        if not solvable or data.observations.nbytes > BYTES_IN_RESULT:
             if method.needs_solution:
                 raise ArgumentError(
                     f"{method.name} fits a network to the exact solution of the data, which exists "
@@ -96,14 +105,8 @@ class Column(AbstractProblem):
     def exact_of_data(
         self, data: Transitions, *, scaled: bool = True
     ) -> Float[np.ndarray, " distinct"]:
-        """Returns the exact solution of weighed transitions whose states repeat.
-
-        Args:
-            data: The transitions.
-            scaled: Whether noisy rewards are averaged inside the exponential of the value.
-        """
-        assert isinstance(self.lam, float)
-        v = solve_sampled(data.empirical(self.lam), scaled=scaled)
+        """Returns the exact solution of weighed transitions whose states repeat."""
+        v = solve_sampled(data.empirical(float(self.lam)), scaled=scaled)
         states, rewards = data.pure_terminal_states
         v[states] = rewards / self.lam
         return v
@@ -129,7 +132,7 @@ class Column(AbstractProblem):
             least = np.log(data.n_actions or 1) if method.per_action else 0.0
             scales["scale"] = max(np.std(exact[np.isfinite(exact)]), least, TINY)
         elif method.anchored and method.scaled:
-            scales["scale"] = max(STEPS_OF_A_SCALE * -data.reward.mean() / lam, 1.0)
+            scales["scale"] = scale_of_costs(data.reward, lam)
         return with_cap(method, data, lam), scales
 
     def batches(
@@ -149,14 +152,14 @@ class Column(AbstractProblem):
 
     def solve(self, source: Any) -> Solution:
         if isinstance(source, Transitions):
-            data, notes = under(source, self.default_policy)
-            self.check(data)
+            prepared = self.weighed(source)
+            data = prepared.data
+            self._check(data)
             v = self.exact_of_data(data)
-            complete = bool(np.isfinite(v).all()) and unseen_pairs(data) == 0
+            complete = prepared.complete and bool(np.isfinite(v).all())
             arrays = exact_arrays(v, data, *data.pure_terminal_states)
-            rest = {"notes": notes, "n_actions": data.n_actions}
+            rest = {"notes": prepared.notes, "n_actions": data.n_actions}
             return Solution.exact(self, arrays, complete=complete, **rest)
-        check_source(source)
         vector = exact_solvers.solve(source, self.lam, "column").checked()
         states = np.flatnonzero(source.terminal)
         arrays = exact_arrays(vector.log_e, source, states, source.reward[states])
@@ -165,34 +168,24 @@ class Column(AbstractProblem):
     def evaluate(self, solution: Solution, *arguments: Any) -> Float[np.ndarray, "seeds batch"]:
         (observations,) = arguments
         batch = as_batch("this solution", observations, solution.observations)
-        terminal = solution.terminal_states
-        if solution.learner is None:
-            known, values = solution.observations, solution.v
-        else:
-            known = solution.observations[terminal]
-            values = np.tile(solution.terminal_rewards / self.lam, (len(solution.seeds), 1))
-        table, index = merge_equal(np.concatenate([known, batch]))
-        at_row = np.full((len(solution.seeds), len(table)), np.nan)
-        at_row[:, index[: len(known)]] = values
-        given = at_row[:, index[len(known) :]]
-        if solution.learner is None:
-            missing = ~np.isin(index[len(known) :], index[: len(known)])
-            if missing.any():
-                raise ArgumentError(
-                    f"observation {int(missing.argmax())} of the batch is none of the "
-                    f"{len(known)} states of this exact solution.",
-                    remedy="Learn a map with drogo.fit, which has values everywhere.",
-                )
-            return given
-        return np.where(np.isnan(given), self._by_network(solution, batch, slice(None)), given)
+        index, values = _given_values(solution)
+        rows = index.rows(batch)
+        if solution.learner is not None:
+            by_network = self._by_network(solution, batch)
+            return np.where(rows < 0, by_network, values[:, rows])
+        if (rows < 0).any():
+            raise ArgumentError(
+                f"observation {int((rows < 0).argmax())} of the batch is none of the {len(index)} "
+                "states of this exact solution.",
+                remedy="Learn a map with drogo.fit, which has values everywhere.",
+            )
+        return values[:, rows]
 
     def _by_network(
-        self, solution: Solution, batch: np.ndarray, runs: slice
+        self, solution: Solution, batch: np.ndarray, runs: slice = slice(None)
     ) -> Float[np.ndarray, "runs batch"]:
-        assert solution.learner is not None
-        assert solution.state is not None
-        raw = outputs(solution.learner, take(solution.state.params, runs), batch)
-        log_e = solution.learner.objective.log_e(to_device(raw, jnp.float32))
+        learner, params = trained(solution, runs)
+        log_e = learner.objective.log_e(to_device(outputs(learner, params, batch), jnp.float32))
         return np.asarray(log_e, dtype=np.float64) - solution.log_scale[runs, None]
 
     def values_of(
@@ -208,16 +201,13 @@ class Column(AbstractProblem):
 
         def values(batch: np.ndarray) -> Float[np.ndarray, " batch"]:
             batch = as_type("this solution", batch, solution.observations.dtype)
-            # Powers of 4: each size is compiled.
-            most = 1 << 2 * (((len(batch) - 1).bit_length() + 1) // 2)
-            filled = np.resize(batch, (most, *batch.shape[1:]))
-            return self._by_network(solution, filled, slice(k, k + 1))[0, : len(batch)]
+            return self._by_network(solution, filled(batch), slice(k, k + 1))[0, : len(batch)]
 
         return values
 
     def value_fn(self, solution: Solution, seed: int) -> Callable[[Array], Array]:
         k, table = solution.index(seed), solution.observations
-        if solution.learner is None or solution.state is None:
+        if solution.learner is None:
             raise self._lacks("value_fn, because nothing was learned")
         distinct = len(table)
         if table.dtype.itemsize == 8:  # JAX may halve it
@@ -230,20 +220,16 @@ class Column(AbstractProblem):
                 f"JAX without double precision distinguishes only {distinct} of the {len(table)} "
                 'observations. Use jax.config.update("jax_enable_x64", True).'
             )
-        learner = solution.learner
+        learner, params = trained(solution, k)
         function = ValueFunction(
-            learner.network(take(solution.state.params, k)),
+            learner.network(params),
             learner.objective,
             learner.inputs,
             to_device(solution.log_scale[k], dtype=jnp.float32),
             to_device(table[solution.terminal_states]),
             to_device(solution.terminal_rewards / self.lam, dtype=jnp.float32),
         )
-
-        def value(observations: Array) -> Array:
-            return function(observations)
-
-        return value
+        return partial(ValueFunction.__call__, function)  # a module itself cannot be compiled
 
     def potential(
         self, solution: Solution, seed: int, *, normalised: bool = True, **options: Any
@@ -255,78 +241,39 @@ class Column(AbstractProblem):
             raise ArgumentError(
                 f"the map of seed {seed} is constant; it cannot be normalised.", argument="seed"
             )
-        name, learner = f"the potential of seed {seed}", solution.learner
-        network_alone = None
-        if learner is not None and solution.state is not None:
-            output = single_output(learner.network(take(solution.state.params, k)), learner.inputs)
+        single: Callable[[np.ndarray], float] | None = None
+        if solution.learner is not None:
+            learner, params = trained(solution, k)
+            output = single_output(learner.network(params), learner.inputs)
             log_e, log_scale = single_log_e(learner.objective), float(solution.log_scale[k])
+            single = lambda observation: log_e(output(observation)) - log_scale  # noqa: E731
 
-            def unseen(batch: np.ndarray) -> np.ndarray:
-                return self._by_network(solution, batch, slice(k, k + 1))[0] / scale
+        def values(batch: np.ndarray) -> np.ndarray:
+            return self._by_network(solution, batch, slice(k, k + 1))[0]
 
-            def unseen_single(observation: np.ndarray) -> float:
-                return (log_e(output(observation)) - log_scale) / scale
-
-            network_alone = Potential(unseen, name=name, single=unseen_single)
-        v = solution.v[k]
-        finite = np.isfinite(v)
-        v = np.where(finite, v, v[finite].min(initial=0.0)) if learner is None else v
-        return Potential.from_states(
-            solution.observations, v / scale, name=name, otherwise=network_alone
-        )
+        name = f"the potential of seed {seed}"
+        return make_potential(solution, solution.v[k], values, name, scale, single)
 
     def policy(self, solution: Solution, seed: int, **options: Any) -> Policy:
         check_no_options("policy", options)
-        k, learner, state = solution.index(seed), solution.learner, solution.state
-        if learner is None or state is None or not solution.method.per_action:
+        k = solution.index(seed)
+        if solution.learner is None or not solution.method.per_action:
             raise ArgumentError(
                 "a policy follows from a value for each action, and this solution has none.",
                 remedy="Learn them: drogo.fit(data, problem, drogo.Drogo(action_values=True)).",
             )
+        learner, params = trained(solution, slice(k, k + 1))
 
         def logits(batch: np.ndarray) -> np.ndarray:
             as_trained = as_type("this policy", batch, solution.observations.dtype)
-            raw = outputs(learner, take(state.params, slice(k, k + 1)), as_trained)
-            return float(learner.objective.scale) * raw[0]
+            return float(learner.objective.scale) * outputs(learner, params, as_trained)[0]
 
         return Policy(logits, solution.observations.shape[1:])
 
-    def check_file(self, header: Mapping[str, Any], seeds: int) -> None:
-        distinct, known = header["v"].shape[1], header["terminal_states"].shape
-        shapes = {
-            "v": (seeds, distinct),
-            "observations": (distinct, *header["observations"].shape[1:]),
-            "terminal_rewards": known,
-            **dict.fromkeys(SCALES, (seeds,)),
-        }
-        check_shapes(header, shapes, indices=("terminal_states",))
-        if len(known) != 1 or known > (distinct,):
-            raise ValueError("the shape of terminal_states is wrong")
-
-    def check_arrays(
-        self, arrays: Mapping[str, np.ndarray], good: Sequence[bool], n_actions: int | None
-    ) -> None:
-        if np.isnan(arrays["v"]).any():
+    def check_solution(self, solution: Solution) -> None:
+        super().check_solution(solution)
+        if solution.method is not None and np.isnan(solution.v).any():
             raise DamagedFile("its vector v is not a number everywhere.")
-        if arrays["terminal_states"].max(initial=-1) >= len(arrays["observations"]):
-            raise DamagedFile("its terminal states are not among its observations.")
-
-
-def with_cap(method: AbstractMethod, data: Transitions, lam: float) -> AbstractMethod:
-    """Returns a method whose cap is a number.
-
-    An automatic cap is just above the largest exponent at the solution: v(s') - v(s) is at most
-    -r/lam - log P(s'|s), and scaled by exp(r/lam), at most -log P(s'|s). Where states are seen
-    once, P cannot be estimated from counts. Then moves are assumed to be no rarer than one in
-    seven, whose log is about 2.
-    """
-    if getattr(method, "cap", None) != "auto":
-        return method
-    edges = data.edges
-    log_cost = np.zeros(edges.reward.size) if method.scaled else -edges.reward / lam
-    rarity = np.log(np.bincount(edges.state, edges.weight)[edges.state] / edges.weight)
-    cap = float(max((log_cost + rarity).max(), log_cost.max() + 2.0)) + 0.5
-    return replace(method, cap=cap)  # pyright: ignore[reportCallIssue]
 
 
 def known_values(
@@ -368,23 +315,6 @@ def known_values(
     )
 
 
-def check_no_options(view: str, options: Mapping[str, Any]) -> None:
-    """Raises an error if a view was given options that it does not have."""
-    if options:
-        name = next(iter(options))
-        raise ArgumentError(f"{view} takes no {name}= for this problem.", argument=name)
-
-
-def check_shapes(
-    header: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]], indices: Sequence[str] = ()
-) -> None:
-    """Raises a ValueError unless arrays have these shapes, and some of them are whole numbers."""
-    wrong = [name for name, shape in shapes.items() if header[name].shape != shape]
-    wrong += [name for name in indices if name in header and header[name].dtype.kind not in "iu"]
-    if wrong:
-        raise ValueError(f"the shape or type of {', '.join(wrong)} is wrong")
-
-
 def exact_arrays(
     v: np.ndarray, source: Any, terminal_states: np.ndarray, terminal_rewards: np.ndarray
 ) -> dict[str, np.ndarray]:
@@ -394,7 +324,7 @@ def exact_arrays(
     gaps = np.abs(v[pairs[:, 0]] - v[pairs[:, 1]])
     return {
         "v": v[None],
-        "observations": np.asarray(observations_of(source)),
+        "observations": observations_of(source),
         "terminal_states": terminal_states,
         "terminal_rewards": terminal_rewards,
         "log_scale": np.zeros(1),
@@ -402,36 +332,12 @@ def exact_arrays(
     }
 
 
-def observations_of(source: Any) -> np.ndarray:
-    """Returns the distinct observations of transitions, or the states of an MDP: their numbers, if
-    they are not arrays of one shape."""
-    if not isinstance(source, MDP):
-        return source.observations
-    try:
-        states = np.asarray(source.states)
-    except ValueError:
-        return np.arange(source.n_states)
-    return states if states.dtype.kind in "biuf" else np.arange(source.n_states)
-
-
-def check_source(source: Any) -> None:
-    """Raises an error unless a source is an MDP, where it is not transitions."""
-    if not isinstance(source, MDP):
-        raise ArgumentTypeError(
-            f"the source is a {type(source).__name__}; give a drogo.MDP, or drogo.Transitions "
-            "whose states repeat.",
-            argument="source",
-        )
-
-
-def warn_of_mixed_states(data: Transitions) -> None:
-    """Warns of observations that stand for terminal and for other states."""
-    mixed = data.terminal_states.size - data.pure_terminal_states[0].size
-    if mixed:
-        warnings.warn(
-            f"{mixed} observation(s) are terminal states in some transitions and ordinary states "
-            "in others. They get one value for both. If there is an observation that distinguishes "
-            "the two, use it.",
-            UserWarning,
-            stacklevel=6,
-        )
+@lru_cache(maxsize=8)
+def _given_values(solution: Solution) -> tuple[ObservationIndex, Float[np.ndarray, "seeds given"]]:
+    """Returns the observations whose values are given, and these values: those of terminal states,
+    or all of an exact solution. The last column, which an unknown observation finds, is NaN."""
+    table, values = solution.observations, solution.v
+    if solution.learner is not None:
+        table = table[solution.terminal_states]
+        values = np.tile(solution.terminal_rewards / solution.problem.lam, (len(values), 1))
+    return ObservationIndex(table), np.pad(values, [(0, 0), (0, 1)], constant_values=np.nan)

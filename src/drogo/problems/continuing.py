@@ -12,21 +12,21 @@ by the gain, the way from the reference back to it is worth nothing on balance.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from drogo import exact as exact_solvers
-from drogo.data import Transitions, under
+from drogo.data import Transitions
 from drogo.data.arrays import as_batch
-from drogo.data.empirical import unseen_pairs
 from drogo.data.index import ObservationIndex
 from drogo.errors import ArgumentError, DamagedFile, DataError, NotConverged
+from drogo.exact.growth import Growth, classes, growth
 from drogo.learn.anchored import Drogo, Regression
 from drogo.learn.architectures import AbstractArchitecture
 from drogo.learn.judge import TOLERATED_SHARE, Judge, Row, outputs
@@ -34,17 +34,10 @@ from drogo.learn.method import AbstractMethod
 from drogo.learn.problem import Prepared
 from drogo.learn.solution import Solution
 from drogo.learn.value import Policy
-from drogo.problems.column import (
-    STEPS_OF_A_SCALE,
-    Column,
-    check_shapes,
-    check_source,
-    exact_arrays,
-    observations_of,
-    with_cap,
-)
-from drogo.problems.growth import growth_around
+from drogo.mdp.arrays import leads_to
+from drogo.problems.column import Column, exact_arrays
 from drogo.problems.matrices import evenly
+from drogo.problems.shared import STEPS_OF_A_SCALE, observations_of, with_cap
 
 TARGET_RATE = 0.3
 """Without a target network, and with no terminal state to bound it, v runs away."""
@@ -66,6 +59,9 @@ class Continuing(Column):
 
     kind: ClassVar[str] = "continuing"
     host_only: ClassVar[tuple[str, ...]] = (*Column.host_only, "reference")
+    layout: ClassVar[Mapping[str, str]] = {
+        **Column.layout, "log_eigenvalue": "seeds", "gain": "seeds", "reference": "...",
+    }  # fmt: skip
 
     def __check_init__(self) -> None:
         if self.reference is not None:  # a list would stand for a sweep
@@ -107,17 +103,16 @@ class Continuing(Column):
         place = self._reference(data)
         if method.needs_solution:
             return self._lowered(data, place)
-        by_action = method.per_action
-        data, notes = under(data, self.default_policy, by_action=by_action)
-        data = evenly(data) if data.repeats else data  # states that are seldom seen count as well
+        prepared = self.weighed(data, by_action=method.per_action)
+        data = prepared.data  # states that are seldom seen count as well
+        data = evenly(data) if data.repeats else data
         mean = float(np.average(data.reward, weights=data.weight))
         shown = replace(data, reward=data.reward - mean)
-        complete = unseen_pairs(data) == 0
-        return Prepared(data, shown, tuple(notes), complete, {"place": place, "mean": mean})
+        return replace(prepared, data=data, shown=shown, facts={"place": place, "mean": mean})
 
     def _lowered(self, data: Transitions, place: np.ndarray) -> Prepared:
-        """Returns transitions whose rewards are lowered by the gain, and which end at the
-        reference."""
+        """Returns the transitions of a `Column`: their rewards are lowered by the gain, and they
+        end at the reference."""
         if not data.repeats:
             raise DataError(
                 "the gain is computed from states that repeat, and in these "
@@ -125,17 +120,18 @@ class Continuing(Column):
                 "observations.",
                 remedy="Use drogo.Drogo(), which learns it.",
             )
-        lam, row = float(self.lam), self._row(data, place)
-        weighed, notes = under(data, self.default_policy)
-        log_eigenvalue = growth_around(weighed, lam, row)[0].log_eigenvalue
+        lam, row = float(self.lam), _row_of(data.observations, place)
+        prepared = self.weighed(data)
+        data = prepared.data
+        log_eigenvalue = growth_around(data, lam, row)[0].log_eigenvalue
         lowered = replace(
-            weighed,
-            reward=weighed.reward - lam * log_eigenvalue,
-            terminated=weighed.next_state == row,
-            terminal_reward=np.zeros(len(weighed)),
+            data,
+            reward=data.reward - lam * log_eigenvalue,
+            terminated=data.next_state == row,
+            terminal_reward=np.zeros(len(data)),
         )
         facts = {"place": place, "row": row, "log_eigenvalue": log_eigenvalue}
-        return Prepared(lowered, lowered, tuple(notes), unseen_pairs(weighed) == 0, facts)
+        return replace(prepared, data=lowered, shown=lowered, facts=facts)
 
     def exact(self, prepared: Prepared, method: AbstractMethod) -> Any:
         data = prepared.data
@@ -148,11 +144,11 @@ class Continuing(Column):
                     remedy="Use a larger lam.",
                 ) from error
         if data.repeats:
-            row = self._row(data, prepared.facts["place"])
+            row = _row_of(data.observations, prepared.facts["place"])
             with contextlib.suppress(NotConverged):  # it is learned all the same, and not verified
-                found, part = growth_around(data, float(self.lam), row)  # pyright: ignore
+                largest, part = growth_around(data, float(self.lam), row)
                 if part.all():
-                    return found.log_e, found.log_eigenvalue
+                    return largest.log_e, largest.log_eigenvalue
         return None
 
     def scaled(
@@ -165,9 +161,7 @@ class Continuing(Column):
         return with_cap(method, shown, lam), {"scale": spread, "extra_scale": spread}
 
     def judge(self, **parts: Any) -> Judge:
-        if parts["points"][0].method.needs_solution:
-            return LoweredJudge(**parts)
-        return GainJudge(**parts)
+        return ContinuingJudge(**parts)
 
     def solve(self, source: Any) -> Solution:
         if isinstance(source, Transitions):
@@ -178,15 +172,12 @@ class Continuing(Column):
             complete = prepared.complete and bool(np.isfinite(v).all())
             notes: tuple[str, ...] = prepared.notes
         else:
-            check_source(source)
             vector = exact_solvers.perron(source, self.lam).checked()
             v, k, error = vector.log_e, vector.log_eigenvalue, vector.error
-            row = 0
+            row, complete, notes = 0, True, ()
             if self.reference is not None:
-                row = self._row_of(observations_of(source), self.reference)
-            complete, notes = True, ()
-        none = np.zeros(0, dtype=np.int64)
-        arrays = exact_arrays(v - v[row], source, none, np.zeros(0))
+                row = _row_of(observations_of(source), self.reference)
+        arrays = exact_arrays(v - v[row], source, np.zeros(0, dtype=np.int64), np.zeros(0))
         arrays |= {"log_eigenvalue": np.array([k]), "gain": np.array([self.lam * k])}
         arrays["reference"] = arrays["observations"][row]
         return Solution.exact(self, arrays, complete=complete, error=error, notes=notes)
@@ -201,16 +192,9 @@ class Continuing(Column):
             )
         return super().policy(solution, seed, **options)
 
-    def check_file(self, header: Mapping[str, Any], seeds: int) -> None:
-        super().check_file(header, seeds)
-        shapes = dict.fromkeys(("log_eigenvalue", "gain"), (seeds,))
-        check_shapes(header, {**shapes, "reference": header["observations"].shape[1:]})
-
-    def check_arrays(
-        self, arrays: Mapping[str, np.ndarray], good: Sequence[bool], n_actions: int | None
-    ) -> None:
-        super().check_arrays(arrays, good, n_actions)
-        if not np.isfinite(arrays["log_eigenvalue"]).all():
+    def check_solution(self, solution: Solution) -> None:
+        super().check_solution(solution)
+        if not np.isfinite(solution.log_eigenvalue).all():
             raise DamagedFile("its eigenvalue is not a number.")
 
     def _reference(self, data: Transitions) -> np.ndarray:
@@ -232,94 +216,129 @@ class Continuing(Column):
             )
         return np.asarray(place)
 
-    def _row(self, data: Transitions, place: np.ndarray) -> int:
-        return self._row_of(np.asarray(data.observations), place)
 
-    def _row_of(self, table: np.ndarray, place: Any) -> int:
-        """Returns the row of an observation in a table."""
-        row = int(ObservationIndex(table).rows(np.asarray(place, table.dtype)[None])[0])
-        if row < 0:
-            raise ArgumentError(
-                f"reference is {np.asarray(place).tolist()}, which is none of the {len(table)} "
-                "observations.",
-                argument="reference",
-            )
-        return row
-
-
-@dataclass(frozen=True)
-class LoweredJudge(Judge):
-    """Measures maps of rewards that were lowered by a gain that is computed from the data."""
-
-    def status(self, row: Mapping[str, np.ndarray]) -> list[str]:
-        # The way from the reference back to it is worth nothing if the gain and the map agree.
-        assert self.solution is not None
-        known = np.where(np.isfinite(self.solution), self.solution, 0.0)
-        away = np.abs(known[:, self.prepared.facts["row"]])
-        limit = np.maximum(self.tolerance, TOLERATED_SHARE * np.ptp(known, axis=1))
-        return [
-            "max_updates" if wrong and one == "converged" else one
-            for one, wrong in zip(super().status(row), away > limit, strict=True)
-        ]
-
-    def finish(self, params: Any) -> dict[str, np.ndarray]:
-        arrays, facts = super().finish(params), self.prepared.facts
-        k = np.full(len(self.points), facts["log_eigenvalue"])
-        at_reference = arrays["v"][:, facts["row"]]
-        shifted = {"v": arrays["v"] - at_reference[:, None], "log_scale": at_reference}
-        return {**arrays, **shifted, "log_eigenvalue": k, "gain": self.lam * k}
-
-    def shared(self, run: int = 0) -> dict[str, np.ndarray]:
-        return {**super().shared(run), "reference": self.prepared.facts["place"]}
+def _row_of(table: np.ndarray, place: Any) -> int:
+    """Returns the row of an observation in a table."""
+    table = np.asarray(table)
+    row = ObservationIndex(table).row(np.asarray(place, table.dtype))
+    if row < 0:
+        raise ArgumentError(
+            f"reference is {np.asarray(place).tolist()}, which is none of the {len(table)} "
+            "observations.",
+            argument="reference",
+        )
+    return row
 
 
 @dataclass(frozen=True)
-class GainJudge(Judge):
-    """Measures maps whose eigenvalue is learned as well.
+class ContinuingJudge(Judge):
+    """Measures maps together with the log of their eigenvalue.
 
-    An error of its log counts as much as 20 of them in v: it is made at every step.
+    An error of a learned eigenvalue's log counts as much as 20 of them in v: it is made at every
+    step.
     """
+
+    @property
+    def learns_gain(self) -> bool:
+        """Whether the eigenvalue is learned, and not computed from the data."""
+        return not self.points[0].method.needs_solution
 
     @cached_property
     def solution(self) -> Float[np.ndarray, "runs distinct"] | None:
         if self.points[0].exact is None or not self.plan.repeats:
             return None
+        if not self.learns_gain:
+            return super().solution
         rows = [point.exact[0] for point in self.points]
         return np.stack([v - v[self.plan.compared].mean() for v in rows])
 
-    @property
-    def level(self) -> Float[np.ndarray, " runs"]:
-        """The amount by which r / lam was lowered before training."""
-        return self.prepared.facts["mean"] / self.lam
-
-    def learned(self, params: Any) -> Float[np.ndarray, " runs"]:
-        """Returns the log of the eigenvalue that each run has learned."""
+    def log_eigenvalue(self, params: Any) -> Float[np.ndarray, " runs"]:
+        """Returns the log of each run's eigenvalue."""
+        facts = self.prepared.facts
+        if not self.learns_gain:
+            return np.full(len(self.points), facts["log_eigenvalue"])
         raw = np.asarray(params.numbers, dtype=np.float64)
-        return np.asarray(self.objectives.extra_scale, dtype=np.float64) * raw + self.level
+        level = facts["mean"] / self.lam  # r / lam was lowered by it before training
+        return np.asarray(self.objectives.extra_scale, dtype=np.float64) * raw + level
 
     def row(self, params: Any, losses: Float[np.ndarray, " runs"]) -> Row:
         row = super().row(params, losses)
-        row["log_eigenvalue"] = self.learned(params)
-        if self.solution is not None:
-            known = np.array([point.exact[1] for point in self.points])
-            off = np.abs(row["log_eigenvalue"] - known)
-            row["error"] = np.maximum(row["error"], STEPS_OF_A_SCALE * off)
+        if self.learns_gain:
+            row["log_eigenvalue"] = self.log_eigenvalue(params)
+            if self.solution is not None:
+                exact = np.array([point.exact[1] for point in self.points])
+                off = STEPS_OF_A_SCALE * np.abs(row["log_eigenvalue"] - exact)
+                row["error"] = np.maximum(row["error"], off)
         return row
 
     def status(self, row: Mapping[str, np.ndarray]) -> list[str]:
-        if self.solution is not None:
-            return super().status(row)
-        # Equations that hold do not tell whose eigenvalue it is, if states fall into classes.
-        return ["unverified" if one == "converged" else one for one in super().status(row)]
+        status = super().status(row)
+        if self.learns_gain:
+            if self.solution is not None:
+                return status
+            # Equations that hold do not tell whose eigenvalue it is, if states fall into classes.
+            return ["unverified" if one == "converged" else one for one in status]
+        # The way from the reference back to it is worth nothing if the gain and the map agree.
+        assert self.solution is not None
+        v = np.where(np.isfinite(self.solution), self.solution, 0.0)
+        limit = np.maximum(self.tolerance, TOLERATED_SHARE * np.ptp(v, axis=1))
+        away = np.abs(v[:, self.prepared.facts["row"]]) > limit
+        return np.where(away & (np.array(status) == "converged"), "max_updates", status).tolist()
 
     def finish(self, params: Any) -> dict[str, np.ndarray]:
         arrays, place = super().finish(params), self.prepared.facts["place"]
         values, shift = self.log_e_and_scale(outputs(self.learner, params, place[None]))
         at_reference = values[:, 0] + shift  # without any shift
         v = arrays["v"] + (arrays["log_scale"] - at_reference)[:, None]
-        k = self.learned(params)
+        k = self.log_eigenvalue(params)
         gain = {"log_eigenvalue": k, "gain": self.lam * k}
         return {**arrays, **gain, "v": v, "log_scale": at_reference}
 
     def shared(self, run: int = 0) -> dict[str, np.ndarray]:
         return {**super().shared(run), "reference": self.prepared.facts["place"]}
+
+
+def growth_around(
+    data: Transitions, lam: float, row: int
+) -> tuple[Growth, Bool[np.ndarray, " distinct"]]:
+    """Computes the largest eigenvalue and its vector over the class of states that contains the
+    reference, and returns them with the states of this class."""
+    steps = data.empirical(lam).steps
+    states = np.arange(steps.n) < steps.n - 1  # the last one stands for terminal states
+    parts = classes(steps, states)
+    own = next((part for part in parts if part[row]), None)
+    if own is None:
+        raise DataError(
+            f"observation {row} of the table, the reference, is never returned to in these data.",
+            remedy="Choose another reference=, or collect more transitions.",
+            argument="reference",
+        )
+    leads = leads_to(steps.state, steps.next_state, steps.n, np.array([row]))
+    lost = np.setdiff1d(steps.state, np.flatnonzero(leads))
+    if lost.size:
+        raise DataError(
+            f"{lost.size} observation(s) never lead to the reference in these data (the first is "
+            f"number {int(lost[0])} of the table), so that the map is minus infinity there.",
+            remedy="Choose a reference= that they lead to, collect more transitions, or leave "
+            "these out.",
+        )
+    result = growth(steps, own)
+    others = [(part, growth(steps, part)) for part in parts if part is not own]
+    for one in [result, *(other for _, other in others)]:
+        if not one.is_known:
+            low, high = (lam * bound for bound in one.bracket)
+            raise NotConverged(
+                f"the gain at lam = {lam:g} could not be computed: its bounds are "
+                f"{low:.6g} and {high:.6g}.",
+                remedy="Use a larger lam.",
+            )
+    for part, other in others:
+        if other.log_eigenvalue >= result.log_eigenvalue:
+            raise DataError(
+                f"the gain is {lam * result.log_eigenvalue:.6g} where the reference is, and "
+                f"{lam * other.log_eigenvalue:.6g} in a part of the observations that is left for "
+                f"good (number {int(part.argmax())} of the table is in it). The map is infinite "
+                "there.",
+                remedy="Choose a reference= in that part, and leave out what follows it.",
+            )
+    return result, own[:-1]

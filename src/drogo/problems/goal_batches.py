@@ -23,6 +23,7 @@ from drogo.errors import ArgumentError
 from drogo.learn.batches import LONGEST_CHUNK
 from drogo.learn.learner import Batch, Learner
 from drogo.learn.pairs import Pairs
+from drogo.problems.shared import filled
 
 Reached = Callable[[np.ndarray, np.ndarray], Any]
 """From a batch of observations and a goal for each of them to whether it is reached there."""
@@ -260,11 +261,11 @@ def pair_outputs(
     """Returns the scaled outputs of every run for some pairs: v(s, g), or x(s, a, g) of every
     action.
     """
-    both = [to_device(_filled(np.asarray(learner.inputs(part)))) for part in tables]
+    both = [to_device(filled(np.asarray(learner.inputs(part)))) for part in tables]
     parts = []
     for begin in range(0, state.size, PAIRS_AT_ONCE):
         rows = [part[begin : begin + PAIRS_AT_ONCE].astype(np.int32) for part in (state, goal)]
-        out = _outputs(learner, params, *both, *map(jnp.asarray, map(_filled, rows)))
+        out = _outputs(learner, params, *both, *map(jnp.asarray, map(filled, rows)))
         parts.append(np.asarray(out, dtype=np.float64)[:, : rows[0].size])
     return np.concatenate(parts, axis=1)
 
@@ -273,12 +274,6 @@ def pair_values(learner: Learner, *arguments: Any) -> Float[np.ndarray, "runs n"
     """Returns v(s, g) of every run for some pairs; the arguments are those of `pair_outputs`."""
     raw = pair_outputs(learner, *arguments)
     return np.logaddexp.reduce(raw, axis=2) if learner.objective.method.per_action else raw
-
-
-def _filled(rows: np.ndarray) -> np.ndarray:
-    """Repeats rows up to a power of four, so that few shapes are compiled."""
-    size = 1 << 2 * (((len(rows) - 1).bit_length() + 1) // 2)
-    return np.resize(rows, (size, *rows.shape[1:]))
 
 
 @eqx.filter_jit

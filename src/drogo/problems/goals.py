@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar
@@ -13,9 +13,9 @@ import numpy.typing as npt
 from jaxtyping import Bool, Float, Int, Shaped
 
 from drogo import exact as exact_solvers
-from drogo.data import Transitions, under
+from drogo.data import Transitions
 from drogo.data.arrays import as_batch, as_type
-from drogo.data.empirical import check_ends, costs_needed, unseen_pairs
+from drogo.data.empirical import check_ends, costs_needed
 from drogo.data.index import ObservationIndex, row_bytes
 from drogo.device import to_device
 from drogo.errors import (
@@ -48,16 +48,6 @@ from drogo.learn.settings import check_fields, optional
 from drogo.learn.solution import Solution
 from drogo.learn.value import Policy
 from drogo.potential import Potential, mean_step
-from drogo.problems.action_model import ActionModel
-from drogo.problems.column import (
-    STEPS_OF_A_SCALE,
-    TINY,
-    check_no_options,
-    check_shapes,
-    check_source,
-    observations_of,
-    with_cap,
-)
 from drogo.problems.goal_batches import (
     KnownPairs,
     PairData,
@@ -68,7 +58,15 @@ from drogo.problems.goal_batches import (
     pair_outputs,
     pair_values,
 )
-from drogo.problems.tasks import GoalTask, make_policy, make_potential
+from drogo.problems.shared import (
+    TINY,
+    check_no_options,
+    observations_of,
+    scale_of_costs,
+    trained,
+    with_cap,
+)
+from drogo.problems.tasks import MODEL, ActionModel, GoalTask, goal_policy, goal_potential
 
 MISSED = -20.0
 """The value of a goal that is missed for good, in units of the scale of outputs. It is minus
@@ -77,7 +75,6 @@ KEPT = 100
 """The number of transitions whose states a solution keeps, where states do not repeat."""
 TRIED = 100
 """The number of updates whose samples show whether any step reaches its goal."""
-MODEL = tuple(f"step_{name}" for name in ActionModel.__dataclass_fields__)
 
 
 class Goals(AbstractProblem):
@@ -111,6 +108,15 @@ class Goals(AbstractProblem):
     single map has few such pairs and a higher cap; here a few that are far too low would outweigh
     all others."""
     views: ClassVar[tuple[str, ...]] = ("transfer", "value")
+    layout: ClassVar[Mapping[str, str]] = {
+        "v": "seeds goals distinct",
+        "goals": "goals",
+        "observations": "distinct ...",
+        "terminal_states": "terminals",
+        "neighbours": "pairs 2",
+    }
+    optional: ClassVar[Mapping[str, str]] = dict.fromkeys(MODEL, "steps")
+    rows: ClassVar[tuple[str, ...]] = ("goals", "terminal_states", "neighbours", *MODEL[:3:2])
 
     def __check_init__(self) -> None:
         check_fields(
@@ -176,24 +182,20 @@ class Goals(AbstractProblem):
         if (data.reward >= 0).any():
             raise costs_needed(data)
         self._check_reached(data)
-        if data.observations.nbytes > BYTES_IN_RESULT:
+        size, most = (n / 2**20 for n in (data.observations.nbytes, BYTES_IN_RESULT))
+        if size > most:
             raise ArgumentError(
-                f"the observations take {data.observations.nbytes / 2**20:.0f} MiB, and a map to "
-                f"every goal is learned from at most {BYTES_IN_RESULT / 2**20:.0f}. Use fewer "
-                "transitions.",
+                f"the observations take {size:.0f} MiB, and a map to every goal is learned from at "
+                f"most {most:.0f}. Use fewer transitions.",
                 argument="data",
             )
-        by_action = not data.repeats and method.per_action
-        data, notes = under(data, self.default_policy, by_action=by_action)
-        rng = np.random.default_rng(0)
+        prepared = self.weighed(data, by_action=method.per_action)
+        data = prepared.data
         if data.repeats:
-            goals = self._goals(data)
-            facts: dict[str, Any] = {"goals": goals}
-        else:
-            some = rng.permutation(len(data))[: max(1, self.most_goals // 2)]
-            goals = np.unique(np.concatenate([data.state[some], data.next_state[some]]))
-            facts = {"goals": goals, "some": some[:KEPT]}
-        return Prepared(data, data, tuple(notes), unseen_pairs(data) == 0, facts)
+            return replace(prepared, facts={"goals": self._goals(data)})
+        some = np.random.default_rng(0).permutation(len(data))[: max(1, self.most_goals // 2)]
+        goals = np.unique(np.concatenate([data.state[some], data.next_state[some]]))
+        return replace(prepared, facts={"goals": goals, "some": some[:KEPT]})
 
     def _check_reached(self, data: Transitions) -> None:
         given = (self.reached is not None) + (self.radius is not None)
@@ -229,21 +231,19 @@ class Goals(AbstractProblem):
             others = np.random.default_rng(0).choice(others, room, replace=False)
         return np.sort(np.concatenate([others, data.terminal_states]).astype(np.int64))
 
-    def exact(self, prepared: Prepared, method: AbstractMethod | None) -> Any:
+    def exact(self, prepared: Prepared, method: AbstractMethod) -> Any:
         data, goals = prepared.data, prepared.facts["goals"]
         if not data.repeats:
-            if method is not None and method.needs_solution:
+            if method.needs_solution:
                 raise ArgumentError(
                     f"{method.name} needs states that repeat. Use method=drogo.Drogo().",
                     argument="method",
                 )
             return None
         m = len(data.observations)
-        check_memory(
-            f"a table of {goals.size} goals and {m} states", 8 * m * goals.size,
-            "Give a lower most_goals.",
-        )  # fmt: skip
-        return sampled_columns(data.empirical(float(self.lam)), goals)  # pyright: ignore
+        table = f"a table of {goals.size} goals and {m} states"
+        check_memory(table, 8 * m * goals.size, "Give a lower most_goals.")
+        return sampled_columns(data.empirical(float(self.lam)), goals)
 
     def scaled(
         self, prepared: Prepared, method: AbstractMethod, exact: Any, step_size: float
@@ -252,8 +252,8 @@ class Goals(AbstractProblem):
         if method.needs_solution:
             finite = exact.log_e[np.isfinite(exact.log_e)]
             return method, {"scale": max(float(np.std(finite)), TINY)}
-        scale = max(float(STEPS_OF_A_SCALE * -data.reward.mean() / lam), 1.0)
-        return with_cap(method, data, lam), {"scale": scale, "ceiling": 0.0}
+        scales = {"scale": scale_of_costs(data.reward, lam), "ceiling": 0.0}
+        return with_cap(method, data, lam), scales
 
     def batches(
         self, prepared: Prepared, plan: Plan, learner: Learner, seeds: list[int], point: Point
@@ -311,20 +311,20 @@ class Goals(AbstractProblem):
                     "an exact map to every goal needs states that repeat. Use drogo.fit.",
                     argument="source",
                 )
-            prepared = self.prepare(source, Regression(action_values=False))
-            columns, data = self.exact(prepared, None), prepared.data
+            method = Regression(action_values=False)
+            prepared = self.prepare(source, method)
+            columns, source = self.exact(prepared, method), prepared.data
+            goals, terminal = prepared.facts["goals"], source.terminal_states
+            model = ActionModel.of(source, float(self.lam))
             status, notes = _coverage(prepared, columns)
-            arrays = _shared_arrays(data, prepared.facts["goals"], data.terminal_states)
-            arrays |= _model_arrays(ActionModel.of(data, float(self.lam)))
+            rest: dict[str, Any] = {"notes": notes, "n_actions": source.n_actions}
             complete = status == "converged"
-            rest: dict[str, Any] = {"notes": notes, "n_actions": data.n_actions}
         else:
-            check_source(source)
             columns = exact_solvers.solve_columns(source, self.lam)
-            terminal = np.flatnonzero(source.terminal)
-            arrays = _shared_arrays(source, np.asarray(columns.goals), terminal)
-            complete, rest = True, {}
-        arrays["v"], error = columns.log_e[None], float(np.max(columns.error))
+            goals, terminal = np.asarray(columns.goals), np.flatnonzero(source.terminal)
+            complete, model, rest = bool(columns.converged.all()), None, {}
+        arrays = {"v": columns.log_e[None], **_shared_arrays(source, goals, terminal, model)}
+        error = float(np.max(columns.error))
         return Solution.exact(self, arrays, complete=complete, error=error, **rest)
 
     def evaluate(self, solution: Solution, *arguments: Any) -> Float[np.ndarray, "seeds batch"]:
@@ -336,22 +336,20 @@ class Goals(AbstractProblem):
         index, places = _index(solution)
         state, goal = index.rows(batch), index.rows(goals)
         place = np.where(goal < 0, -1, places[goal])
-        learner = solution.learner
-        if learner is None:
-            known = (state >= 0) & (place >= 0)
-            if not known.all():
+        in_table = (state >= 0) & (place >= 0)
+        if solution.learner is None:
+            if not in_table.all():
                 raise ArgumentError(
-                    f"pair {int(known.argmin())} has an observation that does not occur in the "
+                    f"pair {int(in_table.argmin())} has an observation that does not occur in the "
                     "data, or a goal that is none of theirs, and an exact solution has no other. "
                     "Use drogo.fit, or a higher most_goals."
                 )
             return solution.v[:, place, state]
-        assert solution.state is not None
+        learner, params = trained(solution)
         rows = np.arange(len(batch))
-        v = pair_values(learner, solution.state.params, (batch, goals), rows, rows)
+        v = pair_values(learner, params, (batch, goals), rows, rows)
         if solution.provenance["repeats"]:
-            known = (state >= 0) & (place >= 0)
-            never = known & np.isneginf(solution.v[0, place, state])
+            never = in_table & np.isneginf(solution.v[0, place, state])
             never |= np.isin(state, solution.terminal_states)
             v = np.where(never, -np.inf, v)
         arrived, reached = row_bytes(batch) == row_bytes(goals), self.reached_by(learner)
@@ -363,38 +361,29 @@ class Goals(AbstractProblem):
         self, solution: Solution, batch: np.ndarray, goals: np.ndarray
     ) -> Float[np.ndarray, "seeds batch actions"]:
         """Returns x(s, a, g) by the network, for one goal or one for each observation."""
-        assert solution.learner is not None
-        assert solution.state is not None
         rows = np.arange(len(batch))
         places = rows if len(goals) == len(batch) else np.zeros_like(rows)
         shown = as_batch("this map", batch, solution.observations)
-        return pair_outputs(solution.learner, solution.state.params, (shown, goals), rows, places)
+        return pair_outputs(*trained(solution), (shown, goals), rows, places)
 
     def potential(
-        self,
-        solution: Solution,
-        seed: int,
-        *,
-        goal: Any = None,
-        normalised: bool = True,
+        self, solution: Solution, seed: int, *, goal: Any = None, normalised: bool = True,
         **options: Any,
-    ) -> Potential:
+    ) -> Potential:  # fmt: skip
         check_no_options("potential", options)
-        k, place = solution.index(seed, usable=True), _given_goal(goal)
-        return make_potential(
-            solution,
-            lambda batch: self.evaluate(solution, batch, place)[k],
-            name=f"the potential of a goal (seed {seed})",
-            normalised=normalised,
-        )
+        k = solution.index(seed, usable=True)
+        values = lambda batch: self.evaluate(solution, batch, goal)[k]  # noqa: E731
+        name = f"the potential of a goal (seed {seed})"
+        return goal_potential(solution, values, name, normalised=normalised)
 
     def policy(self, solution: Solution, seed: int, *, goal: Any = None, **options: Any) -> Policy:
         check_no_options("policy", options)
-        k, shape = solution.index(seed, usable=True), solution.observations.shape[1:]
-        place = as_goals(solution, _given_goal(goal), 1)
-        if solution.learner is not None and solution.method.per_action:
-            return Policy(lambda batch: self.action_values(solution, batch, place)[k], shape)
-        return make_policy(solution, self.evaluate(solution, solution.observations, place[0])[k])
+        k, place = solution.index(seed, usable=True), as_goals(solution, goal, 1)
+        if solution.learner is None or not solution.method.per_action:
+            table = solution.observations
+            return goal_policy(solution, self.evaluate(solution, table, place[0])[k])
+        shape = solution.observations.shape[1:]
+        return Policy(lambda batch: self.action_values(solution, batch, place)[k], shape)
 
     def value(
         self, solution: Solution, seed: int = 0, *, normalised: bool = True
@@ -447,28 +436,11 @@ class Goals(AbstractProblem):
         solution.index(seed, usable=True)
         return GoalTask(solution, rewards, seed)
 
-    def check_file(self, header: Mapping[str, Any], seeds: int) -> None:
-        distinct, (goals,) = header["observations"].shape[0], header["goals"].shape
-        shapes = {
-            "v": (seeds, goals, distinct),
-            "neighbours": (header["neighbours"].shape[0], 2),
-            "terminal_states": header["terminal_states"].shape[:1],
-        }
-        if MODEL[0] in header:
-            shapes |= dict.fromkeys(MODEL, header[MODEL[0]].shape[:1])
-        check_shapes(header, shapes, ("goals", "terminal_states", "neighbours", *MODEL[:3]))
-
-    def check_arrays(
-        self, arrays: Mapping[str, np.ndarray], good: Sequence[bool], n_actions: int | None
-    ) -> None:
-        distinct = len(arrays["observations"])
-        for name in ("goals", "terminal_states", "neighbours", MODEL[0], MODEL[2]):
-            rows = arrays.get(name, np.zeros(0, dtype=int))
-            if not ((rows >= 0) & (rows < distinct)).all():
-                raise DamagedFile(f"its {name} are not among its observations.")
-        actions = arrays.get(MODEL[1], np.zeros(0, dtype=int))
-        if not ((actions >= 0) & (actions < (n_actions or 0))).all():
-            raise DamagedFile(f"its {MODEL[1]} are not among its {n_actions} actions.")
+    def check_solution(self, solution: Solution) -> None:
+        super().check_solution(solution)
+        actions = solution.arrays.get(MODEL[1], np.zeros(0, dtype=int))
+        if not ((actions >= 0) & (actions < (solution.n_actions or 0))).all():
+            raise DamagedFile(f"its {MODEL[1]} are not among its {solution.n_actions} actions.")
 
 
 @dataclass(frozen=True)
@@ -495,11 +467,12 @@ class GoalsJudge(Judge):
         row = {"loss": losses, "violation": np.full(runs, np.nan), "level": np.zeros(runs)}
         if self.solution is None:
             return row
-        v, known = self.values(params), np.isfinite(self.solution)
-        row["error"] = np.abs(v[:, known] - self.solution[known]).max(axis=1)
-        row["level"] = v[:, known].mean(axis=1)
+        finite = np.isfinite(self.solution)
+        v = self.values(params)[:, finite]
+        row["error"] = np.abs(v - self.solution[finite]).max(axis=1)
+        row["level"] = v.mean(axis=1)
         for name, truth in self.truths.items():
-            gaps = np.abs(v[:, known] - truth[:, known])
+            gaps = np.abs(v - truth[:, finite])
             row |= {f"difference_{name}": gaps.max(axis=1)}
             row |= {f"mean_difference_{name}": gaps.mean(axis=1)}
         return row
@@ -533,8 +506,7 @@ class GoalsJudge(Judge):
         data, facts = self.data, self.prepared.facts
         if self.solution is not None:
             model = ActionModel.of(data, self.points[run].problem.lam)
-            shared = _shared_arrays(data, facts["goals"], data.terminal_states)
-            return shared | _model_arrays(model)
+            return _shared_arrays(data, facts["goals"], data.terminal_states, model)
         some = facts["some"]
         both = np.stack([data.state[some], data.next_state[some]], axis=1)
         kept, rows = np.unique(both, return_inverse=True)
@@ -548,18 +520,15 @@ class GoalsJudge(Judge):
 
 
 def _shared_arrays(
-    source: Any, goals: np.ndarray, terminal_states: np.ndarray
+    source: Any, goals: np.ndarray, terminal_states: np.ndarray, model: ActionModel | None
 ) -> dict[str, np.ndarray]:
-    return {
+    arrays = {
         "goals": goals,
         "observations": observations_of(source),
         "terminal_states": terminal_states.astype(np.int64),
         "neighbours": source.neighbours,
     }
-
-
-def _model_arrays(model: ActionModel | None) -> dict[str, np.ndarray]:
-    return {} if model is None else dict(zip(MODEL, vars(model).values(), strict=True))
+    return arrays if model is None else arrays | dict(zip(MODEL, vars(model).values(), strict=True))
 
 
 def _coverage(prepared: Prepared, exact: Any) -> tuple[str, list[str]]:
@@ -605,14 +574,10 @@ def _check_reached(name: str, value: Any) -> Reached:
     return value
 
 
-def _given_goal(goal: Any) -> Any:
-    if goal is None:
-        raise ArgumentError("give the goal as an observation: goal=...", argument="goal")
-    return goal
-
-
 def as_goals(solution: Solution, given: Any, n: int) -> Shaped[np.ndarray, "n ..."]:
     """Returns goals in the type of the data, one for each of n observations."""
+    if given is None:
+        raise ArgumentError("give the goal as an observation: goal=...", argument="goal")
     shape = solution.observations.shape[1:]
     goals = as_type("this map", given, solution.observations.dtype)
     if goals.shape == shape:

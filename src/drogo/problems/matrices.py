@@ -18,21 +18,10 @@ def without_unknown(data: Transitions) -> tuple[Transitions, int]:
     observations, with the transitions that lead there, and returns their number. They have no row
     in the matrix, so that nothing would hold their entries in place.
     """
-    edges = data.edges
-    known = data.empirical(1.0).known[edges.of_transition]
-    kept = np.unique(np.concatenate([data.state[known], data.next_state[known]]))
-    lost = len(data.observations) - kept.size
-    if not lost:
-        return data, 0
-    names = ("reward", "terminated", "truncated", "terminal_reward", "action", "behaviour",
-             "default")  # fmt: skip
-    columns = {name: getattr(data, name) for name in names}
-    columns = {name: part[known] for name, part in columns.items() if part is not None}
-    ends = (np.searchsorted(kept, part[known]) for part in (data.state, data.next_state))
-    fewer = Transitions.from_table(
-        data.observations[kept], *ends, **columns, n_actions=data.n_actions
-    )
-    return replace(fewer, weight=data.weight[known]), lost
+    in_memory = replace(data, observations=np.asarray(data.observations))
+    fewer = in_memory[data.empirical(1.0).known[data.edges.of_transition]]
+    lost = len(data.observations) - len(fewer.observations)
+    return (fewer, lost) if lost else (data, 0)
 
 
 def with_rows_of_terminals(data: Transitions, delta: float) -> Transitions:
@@ -63,41 +52,35 @@ def rows_of(data: Transitions, matrix: str, lam: float, discount: float) -> Rows
     factor = discount * ~edges.terminated if matrix == "successor" else np.ones(share.size)
     flow = sp.coo_array((share * factor / 2, (edges.state, edges.next_state)), shape=(n, n))
     both = sp.csr_array(flow + flow.T)[left][:, left].tocoo()
-    own = np.zeros(int(left.sum()))
+    loops = np.zeros(int(left.sum()))
     same = both.row == both.col
-    np.add.at(own, both.row[same], both.data[same])
+    np.add.at(loops, both.row[same], both.data[same])
     off = ~same & (both.data > 0)
     row, column = both.row[off].astype(np.int64), both.col[off].astype(np.int64)
-    leaving = np.zeros(own.size) + np.bincount(row, both.data[off], own.size)
+    leaving = np.zeros(loops.size) + np.bincount(row, both.data[off], loops.size)
     if matrix == "laplacian":
         diagonal = leaving
     elif matrix == "successor":
-        diagonal = 1 - own
+        diagonal = 1 - loops
     else:
         cost = np.bincount(edges.state, share * np.exp(-edges.reward / lam), n)[left]
-        diagonal = cost - own
-    zero = np.zeros(own.size)
+        diagonal = cost - loops
+    zero = np.zeros(loops.size)
     return Rows(row, column, np.log(both.data[off]), diagonal, diagonal - leaving, zero)
 
 
 def solve(data: Transitions, matrix: str, k: int, lam: float, discount: float) -> Eigenvectors:
-    """Returns the exact eigenvectors of what transitions describe, over all observations: as many
-    as asked for, and all others whose eigenvalues are nearly that of the last one.
-
-    Args:
-        data: The transitions, weighed `evenly`, of observations that were all left.
-        matrix: Which matrix.
-        k: How many vectors.
-        lam: The temperature, for "default".
-        discount: The discount, for "successor".
-    """
-    rows = rows_of(data, matrix, lam, discount)
-    found, asked = smallest(rows, k, matrix), k
-    while asked < rows.n and not any(k - 1 in group for group in found.groups()):
+    """Returns the exact eigenvectors of the matrix that evenly weighed transitions describe, over
+    all observations, which were all left: the first k, and all others whose eigenvalues are nearly
+    that of the last of these."""
+    rows, asked = rows_of(data, matrix, lam, discount), k
+    first = smallest(rows, asked, matrix)
+    while asked < rows.n and not any(k - 1 in group for group in first.groups()):
         asked = min(2 * asked, rows.n)
-        found = smallest(rows, asked, matrix)
-    last = max(max(group) for group in found.groups() if k - 1 in group) + 1
-    following = np.append(found.eigenvalues, found.next_eigenvalue)[last]
-    return Eigenvectors(
-        found.vectors[:last], found.eigenvalues[:last], found.residuals[:last], float(following)
+        first = smallest(rows, asked, matrix)
+    last = max(max(group) for group in first.groups() if k - 1 in group) + 1
+    following = float(np.append(first.eigenvalues, first.next_eigenvalue)[last])
+    vectors, eigenvalues, residuals = (
+        part[:last] for part in (first.vectors, first.eigenvalues, first.residuals)
     )
+    return Eigenvectors(vectors, eigenvalues, residuals, following)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from drogo.data import Transitions
 from drogo.errors import ArgumentError, ArgumentTypeError
 from drogo.learn.problem import AbstractProblem
 from drogo.learn.settings import grid_of
 from drogo.learn.solution import Solution, load_solution
+from drogo.mdp import MDP
 
 
 def solve(source: Any, problem: AbstractProblem) -> Solution:
@@ -30,6 +32,12 @@ def solve(source: Any, problem: AbstractProblem) -> Solution:
             f"problem is a {type(problem).__name__}; give a problem, for example "
             "drogo.Column(lam=20.0).",
             argument="problem",
+        )
+    if not isinstance(source, MDP | Transitions):
+        raise ArgumentTypeError(
+            f"the source is a {type(source).__name__}; give a drogo.MDP, or drogo.Transitions "
+            "whose states repeat.",
+            argument="source",
         )
     if () not in grid_of(problem):
         raise ArgumentError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -15,9 +15,8 @@ import scipy.linalg
 from jaxtyping import Array, Bool, Float
 
 from drogo import exact as exact_solvers
-from drogo.data import Transitions, under
+from drogo.data import Transitions
 from drogo.data.arrays import as_batch
-from drogo.data.empirical import unseen_pairs
 from drogo.data.index import read_rows
 from drogo.device import to_device
 from drogo.errors import ArgumentError, DamagedFile, check_choice, check_number, check_whole
@@ -34,14 +33,14 @@ from drogo.learn.problem import AbstractProblem, Point, Prepared
 from drogo.learn.settings import Swept, check_fields
 from drogo.learn.solution import Solution
 from drogo.potential import Potential, mean_step
-from drogo.problems.column import (
+from drogo.problems.matrices import evenly, solve, with_rows_of_terminals, without_unknown
+from drogo.problems.shared import (
     check_no_options,
-    check_shapes,
-    check_source,
+    make_potential,
     observations_of,
+    trained,
     warn_of_mixed_states,
 )
-from drogo.problems.matrices import evenly, solve, with_rows_of_terminals, without_unknown
 
 MATRICES = ("laplacian", "successor", "default")
 MOST_VECTORS = 1000
@@ -87,6 +86,18 @@ class Spectrum(AbstractProblem):
 
     kind: ClassVar[str] = "spectrum"
     views: ClassVar[tuple[str, ...]] = ("rotated", "score", "subspace")
+    layout: ClassVar[Mapping[str, str]] = {
+        "v": "seeds vectors distinct",
+        "observations": "distinct ...",
+        "neighbours": "pairs 2",
+        "overlap": "seeds",
+        **dict.fromkeys(("eigenvalues", "cosines"), "seeds vectors"),
+        **dict.fromkeys(("mixing", "energy", "products"), "seeds vectors vectors"),
+    }
+    optional: ClassVar[Mapping[str, str]] = {
+        "exact_vectors": "exact distinct", "exact_eigenvalues": "exact", "exact_next": "",
+    }  # fmt: skip
+    rows: ClassVar[tuple[str, ...]] = ("neighbours",)
 
     def __init__(
         self,
@@ -167,17 +178,18 @@ class Spectrum(AbstractProblem):
                 f"{lam:g}. Use lam of at least {-lowest / LARGEST_EXPONENT:.3g}.",
                 argument="lam",
             )
-        data, notes = under(data, self.default_policy)
+        prepared, delta = self.weighed(data), method.delta  # pyright: ignore
+        data, notes = prepared.data, prepared.notes
         warn_of_mixed_states(data)
-        complete, delta = unseen_pairs(data) == 0, method.delta  # pyright: ignore
         shown = with_rows_of_terminals(data, delta)
         if shown.repeats:
             data, lost = without_unknown(data)
-            notes += [f"{lost} observations were never left, and are left out."] if lost else []
+            if lost:
+                notes = (*notes, f"{lost} observations were never left, and are left out.")
             check_whole("vectors", self.vectors, 1, len(data.observations))
             shown = with_rows_of_terminals(data, delta)
         shown = evenly(shown) if shown.repeats else shown
-        return Prepared(data, shown, tuple(notes), complete)
+        return replace(prepared, data=data, shown=shown, notes=notes)
 
     def adapted(self, prepared: Prepared) -> Spectrum:
         return replace(self, bounded=not prepared.shown.repeats)
@@ -231,7 +243,6 @@ class Spectrum(AbstractProblem):
                 )
             rest: dict[str, Any] = {"complete": prepared.complete, "notes": prepared.notes}
         else:
-            check_source(source)
             lam = self.lam if self.matrix == "default" else None
             settings = {"matrix": self.matrix, "discount": self.discount, "lam": lam}
             vectors = exact_solvers.spectrum(source, self.vectors, **settings)
@@ -256,10 +267,9 @@ class Spectrum(AbstractProblem):
     ) -> Float[np.ndarray, "seeds vectors batch"]:
         (observations,) = arguments
         batch = as_batch("this solution", observations, solution.observations)
-        if solution.learner is None or solution.state is None:
+        if solution.learner is None:
             raise self._lacks("values at other observations, because nothing was learned")
-        raw = outputs(solution.learner, solution.state.params, batch)
-        return solution.mixing @ np.moveaxis(raw, 2, 1)
+        return solution.mixing @ _vectors(solution, batch)
 
     def score(self, solution: Solution, truth: Eigenvectors) -> Float[np.ndarray, "seeds vectors"]:
         """Returns the cosine of each vector with known eigenvectors, as `exact.cosines` does.
@@ -304,11 +314,9 @@ class Spectrum(AbstractProblem):
             return turned
         near = turned.cosines.min(axis=1) >= 1 - NEAR
         good = "converged" if solution.provenance.get("complete", True) else "unverified"
-        status = tuple(
-            "diverged" if old == "diverged" else good if right else "max_updates"
-            for old, right in zip(solution.status, near, strict=True)
-        )
-        return replace(turned, status=status)
+        status = np.where(near, good, "max_updates")
+        status = np.where(np.array(solution.status) == "diverged", "diverged", status)
+        return replace(turned, status=tuple(status.tolist()))
 
     def potential(
         self,
@@ -335,47 +343,27 @@ class Spectrum(AbstractProblem):
             )
         if negated is None:  # the first vector of the SR is smallest at the goal
             negated = self.matrix == "successor" and vector == 0
-        values = (-1.0 if negated else 1.0) * solution.v[k, vector]
-        scale = float(mean_step(values, solution.neighbours)) if normalised else 1.0
-        name, network_alone = f"the potential of seed {seed}, vector {vector}", None
-        learner, state = solution.learner, solution.state
-        if learner is not None and state is not None:
-            mixing = (-1.0 if negated else 1.0) * solution.mixing[k, vector] / scale
-            params = take(state.params, slice(k, k + 1))
+        sign = -1.0 if negated else 1.0
+        v, mixing = sign * solution.v[k, vector], sign * solution.mixing[k, vector]
 
-            def unseen(batch: np.ndarray) -> np.ndarray:
-                return outputs(learner, params, batch)[0] @ mixing
+        learned = None if solution.learner is None else trained(solution, slice(k, k + 1))
 
-            network_alone = Potential(unseen, name=name)
-        return Potential.from_states(
-            solution.observations, values / scale, name=name, otherwise=network_alone
-        )
+        def values(batch: np.ndarray) -> np.ndarray:
+            assert learned is not None
+            return outputs(*learned, batch)[0] @ mixing
 
-    def check_file(self, header: Mapping[str, Any], seeds: int) -> None:
-        k, distinct = header["v"].shape[1:]
-        shapes = {
-            "v": (seeds, self.vectors, distinct),
-            "eigenvalues": (seeds, k),
-            "cosines": (seeds, k),
-            "overlap": (seeds,),
-            "observations": (distinct, *header["observations"].shape[1:]),
-            "neighbours": (header["neighbours"].shape[0], 2),
-            **dict.fromkeys(("mixing", "energy", "products"), (seeds, k, k)),
-        }
-        if "exact_vectors" in header:
-            known = header["exact_vectors"].shape[0]  # with all of nearly equal eigenvalues
-            shapes |= {"exact_vectors": (known, distinct), "exact_numbers": (2, known + 1)}
-        check_shapes(header, shapes, indices=("neighbours",))
+        scale = float(mean_step(v, solution.neighbours)) if normalised else 1.0
+        name = f"the potential of seed {seed}, vector {vector}"
+        return make_potential(solution, v, values, name, scale)
 
-    def check_arrays(
-        self, arrays: Mapping[str, np.ndarray], good: Sequence[bool], n_actions: int | None
-    ) -> None:
+    def check_solution(self, solution: Solution) -> None:
+        super().check_solution(solution)
+        if solution.v.shape[1] != self.vectors:
+            raise DamagedFile(f"its v has {solution.v.shape[1]} vectors, not {self.vectors}.")
+        good = np.array(solution.status) != "diverged"
         for name in ("v", "mixing", "energy", "products"):
-            if not np.isfinite(arrays[name][np.asarray(good)]).all():
+            if not np.isfinite(solution.arrays[name][good]).all():
                 raise DamagedFile(f"a number of its {name} is not finite.")
-        pairs = arrays["neighbours"]
-        if not ((pairs >= 0) & (pairs < len(arrays["observations"]))).all():
-            raise DamagedFile("its neighbours are not among its observations.")
 
 
 @dataclass(frozen=True)
@@ -394,10 +382,12 @@ class SpectrumJudge(Judge):
         level = (vectors**2).mean(axis=(1, 2))
         row = {"loss": losses, "level": level, "violation": np.full(len(level), np.nan)}
         clean = np.nan_to_num(vectors, posinf=0.0, neginf=0.0)
-        for name, known in self.truths.items():
+        for name, truths in self.truths.items():
+            apart = np.arange(truths.shape[1] + 1.0)  # so that each vector counts by itself
+            shown = truths[:, :, compared]
+            pairs = zip(clean, shown / np.linalg.norm(shown, axis=2, keepdims=True), strict=True)
             each = [
-                cosines(run, _as_eigenvectors(one))
-                for run, one in zip(clean, known[:, :, compared], strict=True)
+                cosines(run, _as_eigenvectors(one, apart[:-1], apart[-1])) for run, one in pairs
             ]
             row[f"cosine_{name}"] = np.stack(each).mean(axis=1)
         if self.solution is None:
@@ -442,7 +432,14 @@ class SpectrumJudge(Judge):
             "observations": np.asarray(self.data.observations[kept]),
             "neighbours": np.searchsorted(kept, pairs[both]),
         }
-        return shared if self.solution is None else shared | _as_arrays(self.solution[run])
+        if self.solution is None:
+            return shared
+        exact = self.solution[run]
+        return shared | {
+            "exact_vectors": exact.vectors,
+            "exact_eigenvalues": exact.eigenvalues,
+            "exact_next": np.asarray(exact.next_eigenvalue),
+        }
 
     def vectors(self, params: Any, which: np.ndarray) -> Float[np.ndarray, "runs vectors n"]:
         """Returns the vectors of every run at some rows of the table of observations."""
@@ -466,53 +463,42 @@ class SpectrumJudge(Judge):
         distinct, place = np.unique(both_ends, return_inverse=True)
         values = self.vectors(params, distinct)
         before, after = np.split(place, 2)
-        share = weight / weight.sum()
-        terminated = to_device(rows.terminated[which])
+        share, terminated = weight / weight.sum(), to_device(rows.terminated[which])
         energy, norm = [], []
         for k, run in enumerate(values):
-            problem = take(self.objectives, k).problem
+            ends = (run[:, before], run[:, after])
             log_cost = to_device(-rows.reward[which] / self.lam[k], jnp.float32)
-            energy.append(
-                _energies(problem, run[:, before], run[:, after], log_cost, terminated, share)
-            )
-            norm.append((run[:, before] * share) @ run[:, before].T)
+            rest = (take(self.objectives, k).problem, log_cost, terminated)
+            plus, minus = (_energies(*ends, sign, *rest) for sign in (1.0, -1.0))
+            energy.append(np.tensordot(share, plus - minus, axes=1) / 4)
+            norm.append((ends[0] * share) @ ends[0].T)
         return np.stack(energy), np.stack(norm)
 
 
 def _energies(
-    problem: Any,
-    before: np.ndarray,
-    after: np.ndarray,
-    log_cost: Array,
-    terminated: Array,
-    share: np.ndarray,
-) -> Float[np.ndarray, "vectors vectors"]:
-    """Returns u_i' M u_j for all pairs: a fourth of the difference between the energies of
-    u_i + u_j and of u_i - u_j."""
+    before: np.ndarray, after: np.ndarray, sign: float, problem: Any, *columns: Array
+) -> Float[np.ndarray, "n vectors vectors"]:
+    """Returns the energies of u_i + u_j of each transition, or of u_i - u_j. Their difference is
+    four times u_i' M u_j."""
     one = jnp.ones(())
 
     def energy(output: Array, next_output: Array, log_cost: Array, terminated: Array) -> Array:
-        sample = Sample(problem, log_cost, terminated, jnp.zeros(()), None, one, one)
+        sample = Sample(problem, log_cost, terminated, 0 * one, None, one, one)
         return sample.energy(output, next_output)
 
-    def form(u: np.ndarray, w: np.ndarray) -> np.ndarray:
-        pairs = (to_device(u.T, jnp.float32), to_device(w.T, jnp.float32))
-        return np.asarray(jax.vmap(energy)(*pairs, log_cost, terminated), dtype=np.float64)
+    both = (to_device(u.T[:, :, None] + sign * u.T[:, None], jnp.float32) for u in (before, after))
+    return np.asarray(jax.vmap(energy)(*both, *columns), dtype=np.float64)
 
-    k = len(before)
-    i, j = (part.ravel() for part in np.meshgrid(np.arange(k), np.arange(k), indexing="ij"))
-    plus = form(before[i] + before[j], after[i] + after[j])
-    minus = form(before[i] - before[j], after[i] - after[j])
-    return (share @ (plus - minus) / 4).reshape(k, k)
+
+def _vectors(solution: Solution, batch: np.ndarray) -> Float[np.ndarray, "seeds outputs n"]:
+    """Returns the outputs of the networks, of which the vectors are combinations."""
+    return np.moveaxis(outputs(*trained(solution), batch), 2, 1)
 
 
 def _mixed(solution: Solution, mixing: Float[np.ndarray, "seeds vectors outputs"]) -> Solution:
     """Returns a solution with other combinations of the network's outputs, of unit norm and with
     the largest entry positive, and everything that follows from these."""
-    assert solution.learner is not None
-    assert solution.state is not None
-    raw = outputs(solution.learner, solution.state.params, solution.observations)
-    combined = mixing @ np.moveaxis(raw, 2, 1)
+    combined = mixing @ _vectors(solution, solution.observations)
     length = np.linalg.norm(combined, axis=2)
     at = np.abs(combined).argmax(axis=2)
     largest = np.take_along_axis(combined, at[:, :, None], axis=2)[:, :, 0]
@@ -524,10 +510,11 @@ def _mixed(solution: Solution, mixing: Float[np.ndarray, "seeds vectors outputs"
     )
     each, together = np.full(top.shape, np.nan), np.full(len(top), np.nan)
     if "exact_vectors" in solution.arrays:
-        known = _from_arrays(solution.arrays)
+        names = ("exact_vectors", "exact_eigenvalues", "exact_next")
+        exact = _as_eigenvectors(*(solution.arrays[name] for name in names))
         clean = np.nan_to_num(v, posinf=0.0, neginf=0.0)
-        each = np.stack([cosines(run, known) for run in clean])
-        together = np.array([overlap(run, known) for run in clean])
+        each = np.stack([cosines(run, exact) for run in clean])
+        together = np.array([overlap(run, exact) for run in clean])
     arrays = {
         "v": v,
         "eigenvalues": top / np.where(bottom > 0, bottom, np.nan),
@@ -538,24 +525,10 @@ def _mixed(solution: Solution, mixing: Float[np.ndarray, "seeds vectors outputs"
     return replace(solution, arrays={**solution.arrays, **arrays})
 
 
-def _as_eigenvectors(vectors: np.ndarray) -> Eigenvectors:
-    k = len(vectors)
-    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    return Eigenvectors(unit, np.arange(k, dtype=float), np.zeros(k), float(k))
-
-
-def _as_arrays(known: Eigenvectors) -> dict[str, np.ndarray]:
-    """Returns exact eigenvectors as arrays of a solution."""
-    eigenvalues = np.append(known.eigenvalues, known.next_eigenvalue)
-    numbers = np.stack([eigenvalues, np.append(known.residuals, 0.0)])
-    return {"exact_vectors": known.vectors, "exact_numbers": numbers}
-
-
-def _from_arrays(arrays: Mapping[str, np.ndarray]) -> Eigenvectors:
-    eigenvalues, residuals = arrays["exact_numbers"]
-    return Eigenvectors(
-        arrays["exact_vectors"], eigenvalues[:-1], residuals[:-1], float(eigenvalues[-1])
-    )
+def _as_eigenvectors(vectors: np.ndarray, eigenvalues: np.ndarray, following: Any) -> Eigenvectors:
+    """Returns eigenvectors that something is compared with."""
+    unknown = np.full(len(vectors), np.nan)
+    return Eigenvectors(vectors, eigenvalues, unknown, float(following))
 
 
 def _penalty(eigenvalues: np.ndarray, target_norm: float) -> float:

@@ -1,4 +1,4 @@
-"""`GoalTask`: new rewards of the terminal states, from a map to every goal.
+"""What follows from a map to every goal: policies, potentials, and maps to new rewards.
 
 With the reward r(T) of each terminal state T, exp(v(s)) is the sum over them of
 exp(v(s, T) + r(T)/lam), so a new task needs no learning.
@@ -12,15 +12,16 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
+from drogo.data import Transitions
 from drogo.data.arrays import as_batch
 from drogo.data.index import ObservationIndex
 from drogo.errors import ArgumentError
 from drogo.learn.solution import Solution
 from drogo.learn.value import Policy
 from drogo.potential import Potential, mean_step
-from drogo.problems.action_model import ActionModel
+from drogo.problems.shared import finite_values, make_potential
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -50,19 +51,16 @@ class GoalTask:
     def potential(self, task: int = 0, *, normalised: bool = True) -> Potential:
         """Returns the values of a task as a potential for `PotentialShaping`."""
         self._check(task)
-        return make_potential(
-            self.solution,
-            lambda batch: np.atleast_2d(self(batch))[task],
-            name=f"the potential of a task (seed {self.seed})",
-            normalised=normalised,
-        )
+        name = f"the potential of a task (seed {self.seed})"
+        values = lambda batch: np.atleast_2d(self(batch))[task]  # noqa: E731
+        return goal_potential(self.solution, values, name, normalised=normalised)
 
     def policy(self, task: int = 0) -> Policy:
         """Returns the policy of a task: actions in proportion to exp(x(s, a))."""
         self._check(task)
         solution, k = self.solution, self.solution.index(self.seed)
         if solution.learner is None or not solution.method.per_action:
-            return make_policy(solution, np.atleast_2d(self.v)[task])
+            return goal_policy(solution, np.atleast_2d(self.v)[task])
 
         def logits(batch: np.ndarray) -> np.ndarray:
             goals = self._terminals[:, None]
@@ -90,43 +88,38 @@ class GoalTask:
             )
 
 
-def make_potential(
+def goal_potential(
     solution: Solution,
     values: Callable[[np.ndarray], Float[np.ndarray, " batch"]],
-    *,
     name: str,
+    *,
     normalised: bool,
 ) -> Potential:
-    """Returns values as a potential. Where they are not finite, they are the lowest that is."""
-    known = values(solution.observations)
-    finite = np.isfinite(known)
-    lowest = float(known[finite].min(initial=0.0))
-    known = np.where(finite, known, lowest)
-    scale = float(mean_step(known, solution.neighbours)) if normalised else 1.0
+    """Returns values as a potential. Where they are minus infinity, they are the lowest of the
+    others."""
+    v = finite_values(values(solution.observations))
+    scale = float(mean_step(v, solution.neighbours)) if normalised else 1.0
 
     def unseen(batch: np.ndarray) -> np.ndarray:
         raw = values(as_batch("this map", batch, solution.observations))
-        return np.where(np.isneginf(raw), lowest, raw) / scale
+        return np.where(np.isneginf(raw), v.min(), raw)
 
-    network = Potential(unseen, solution.observations.shape[1:], name=name)
-    if not solution.provenance["repeats"]:
-        return network
-    otherwise = None if solution.learner is None else network
-    table = solution.observations
-    return Potential.from_states(table, known / scale, name=name, otherwise=otherwise)
+    if solution.provenance["repeats"]:
+        return make_potential(solution, v, unseen, name, scale)
+    shape = solution.observations.shape[1:]
+    return Potential(lambda batch: unseen(batch) / scale, shape, name=name)
 
 
-def make_policy(solution: Solution, v: Float[np.ndarray, " distinct"]) -> Policy:
+def goal_policy(solution: Solution, v: Float[np.ndarray, " distinct"]) -> Policy:
     """Returns the policy that follows from the values of all observations of the data."""
-    names = [f"step_{name}" for name in ActionModel.__dataclass_fields__]
-    if names[0] not in solution.arrays or solution.n_actions is None:
+    if MODEL[0] not in solution.arrays or solution.n_actions is None:
         raise ArgumentError(
             "the outcomes of actions are not known: states do not repeat, or the data have no "
             "discrete actions.",
             remedy="Where there are discrete actions, use drogo.Drogo(action_values=True) and "
             "network=drogo.learn.PairMLP().",
         )
-    model = ActionModel(*(solution.arrays[name] for name in names))
+    model = ActionModel(*(solution.arrays[name] for name in MODEL))
     x = model.values(v, solution.n_actions)
     # Where no action leads on, as in a terminal state, none is better than another.
     x[np.isneginf(x).all(axis=1)] = 0.0
@@ -143,3 +136,53 @@ def make_policy(solution: Solution, v: Float[np.ndarray, " distinct"]) -> Policy
         return x[rows]
 
     return Policy(logits, solution.observations.shape[1:])
+
+
+@dataclass(frozen=True)
+class ActionModel:
+    """The distinct steps of the data, grouped by state and action."""
+
+    state: Int[np.ndarray, " steps"]
+    action: Int[np.ndarray, " steps"]
+    next_state: Int[np.ndarray, " steps"]
+    log_gain: Float[np.ndarray, " steps"]
+    """The log of the share of this step among all known ones of its state, times exp(r/lam). The
+    share of an action is the default policy's probability of it among the actions that were seen,
+    so that the values of actions add up to the value of the state."""
+
+    @classmethod
+    def of(cls, data: Transitions, lam: float) -> ActionModel | None:
+        """Returns the model of the data; None if there are no discrete actions."""
+        action = data.edges.action
+        if action is None or data.edges.log_default is None:
+            return None
+        sampled = data.empirical(lam)
+        used = sampled.known
+        order = np.lexsort([action[used], sampled.state[used]])
+        columns = (sampled.state, action, sampled.next_state)
+        state, taken, next_state = (part[used][order].astype(np.int64) for part in columns)
+        log_gain = np.log(sampled.share) - sampled.log_cost[used]
+        return cls(state, taken, next_state, log_gain[order])
+
+    def values(
+        self, v: Float[np.ndarray, "*k distinct"], n_actions: int
+    ) -> Float[np.ndarray, "*k distinct actions"]:
+        """Returns x(s, a) = log d(a|s) + log E[exp(r/lam + v(s'))], and minus infinity for actions
+        of which nothing is known.
+        """
+        changes = (np.diff(self.state) != 0) | (np.diff(self.action) != 0)
+        starts = np.flatnonzero(np.append(True, changes))
+        sizes = np.diff(starts, append=self.state.size)
+        terms = self.log_gain + v[..., self.next_state]
+        top = np.maximum.reduceat(terms, starts, axis=-1)
+        top = np.where(np.isfinite(top), top, 0.0)
+        with np.errstate(divide="ignore"):
+            total = np.add.reduceat(np.exp(terms - np.repeat(top, sizes, axis=-1)), starts, axis=-1)
+            each = top + np.log(total)
+        x = np.full((*v.shape, n_actions), -np.inf)
+        x[..., self.state[starts], self.action[starts]] = each
+        return x
+
+
+MODEL = tuple(f"step_{name}" for name in ActionModel.__dataclass_fields__)
+"""The names of the columns of an action model among the arrays of a solution."""

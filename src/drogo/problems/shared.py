@@ -1,0 +1,126 @@
+"""Parts that several problems share: scales of training, and the views of solutions."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from drogo.data import Transitions
+from drogo.errors import ArgumentError
+from drogo.learn.fit import take
+from drogo.learn.learner import Learner
+from drogo.learn.method import AbstractMethod
+from drogo.learn.solution import Solution
+from drogo.mdp import MDP
+from drogo.potential import Potential
+
+TINY = 1e-6
+STEPS_OF_A_SCALE = 20.0
+"""With costs of 1 and the paper's lam of 20, outputs are not scaled."""
+
+
+def scale_of_costs(reward: np.ndarray, lam: float) -> float:
+    """Returns the scale of a network's outputs, which follows from the mean cost of a step."""
+    return max(float(STEPS_OF_A_SCALE * -reward.mean() / lam), 1.0)
+
+
+def with_cap(method: AbstractMethod, data: Transitions, lam: float) -> AbstractMethod:
+    """Returns a method whose cap is a number.
+
+    An automatic cap is just above the largest exponent at the solution: v(s') - v(s) is at most
+    -r/lam - log P(s'|s), and scaled by exp(r/lam), at most -log P(s'|s). Where states are seen
+    once, P cannot be estimated from counts. Then moves are assumed to be no rarer than one in
+    seven, whose log is about 2.
+    """
+    if getattr(method, "cap", None) != "auto":
+        return method
+    edges = data.edges
+    log_cost = np.zeros(edges.reward.size) if method.scaled else -edges.reward / lam
+    rarity = np.log(np.bincount(edges.state, edges.weight)[edges.state] / edges.weight)
+    cap = float(max((log_cost + rarity).max(), log_cost.max() + 2.0)) + 0.5
+    return replace(method, cap=cap)  # pyright: ignore[reportCallIssue]
+
+
+def warn_of_mixed_states(data: Transitions) -> None:
+    """Warns of observations that stand for terminal and for other states."""
+    mixed = data.terminal_states.size - data.pure_terminal_states[0].size
+    if mixed:
+        warnings.warn(
+            f"{mixed} observation(s) are terminal states in some transitions and ordinary states "
+            "in others. They get one value for both. If there is an observation that distinguishes "
+            "the two, use it.",
+            UserWarning,
+            stacklevel=6,
+        )
+
+
+def observations_of(source: Any) -> np.ndarray:
+    """Returns the distinct observations of transitions, or the states of an MDP: their numbers, if
+    they are not arrays of one shape."""
+    if not isinstance(source, MDP):
+        return source.observations
+    try:
+        states = np.asarray(source.states)
+    except ValueError:
+        return np.arange(source.n_states)
+    return states if states.dtype.kind in "biuf" else np.arange(source.n_states)
+
+
+def trained(solution: Solution, runs: Any = None) -> tuple[Learner, Any]:
+    """Returns the learner of a solution that was learned, and the parameters of some seeds."""
+    assert solution.learner is not None
+    assert solution.state is not None
+    params = solution.state.params
+    return solution.learner, params if runs is None else take(params, runs)
+
+
+def check_no_options(view: str, options: Mapping[str, Any]) -> None:
+    """Raises an error if a view was given options that it does not have."""
+    if options:
+        name = next(iter(options))
+        raise ArgumentError(f"{view} takes no {name}= for this problem.", argument=name)
+
+
+def make_potential(
+    solution: Solution,
+    v: Float[np.ndarray, " distinct"],
+    values: Callable[[np.ndarray], np.ndarray],
+    name: str,
+    scale: float = 1.0,
+    single: Callable[[np.ndarray], float] | None = None,
+) -> Potential:
+    """Returns values over the observations of a solution as a potential, divided by a scale.
+
+    Args:
+        solution: The solution.
+        v: The values. Where an exact solution has none, they are the lowest of the others.
+        values: The values of any batch by the network, if the solution was learned.
+        name: The name of the potential in error messages.
+        scale: The scale.
+        single: The value of one observation by the network, if that is faster.
+    """
+    otherwise = None
+    if solution.learner is None:
+        v = finite_values(v)
+    else:
+        one = None if single is None else lambda observation: single(observation) / scale
+        otherwise = Potential(lambda batch: values(batch) / scale, name=name, single=one)
+    table = solution.observations
+    return Potential.from_states(table, v / scale, name=name, otherwise=otherwise)
+
+
+def finite_values(v: np.ndarray) -> np.ndarray:
+    """Returns values with the lowest finite one in place of those that are not finite."""
+    finite = np.isfinite(v)
+    return np.where(finite, v, v[finite].min(initial=0.0))
+
+
+def filled(rows: np.ndarray) -> np.ndarray:
+    """Repeats rows up to a power of four, so that few shapes are compiled."""
+    size = 1 << 2 * (((len(rows) - 1).bit_length() + 1) // 2)
+    return np.resize(rows, (size, *rows.shape[1:]))
