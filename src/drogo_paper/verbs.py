@@ -8,6 +8,8 @@ from typing import Annotated, Literal
 
 import tyro
 
+from drogo.cli.output import Flag
+
 
 @dataclass(frozen=True)
 class Reproduce:
@@ -24,17 +26,19 @@ class Reproduce:
         int | None, tyro.conf.arg(help_behavior_hint="(default: 10; 2 with --quick)")
     ] = None
     """Number of seeds."""
-    quick: bool = False
+    quick: Flag = False
     """A quick look, which takes minutes: short runs, without the published numbers."""
     engine: Literal["local", "ray"] = "local"
     """local: processes on this machine. ray: a Ray cluster (needs the extra `ray`)."""
-    address: str | None = None
+    address: Annotated[
+        str | None, tyro.conf.arg(help_behavior_hint="(default: a new cluster on this machine)")
+    ] = None
     """Address of a Ray cluster: `auto` is the one that this machine is part of."""
     workers: int = 0
     """Number of processes of the local engine; 0 means one for each core."""
     out: Path = Path("results/reproduce")
     """Directory of the results. Finished runs are kept in it."""
-    json: bool = False
+    json: Flag = False
     """Print JSON instead of a table."""
 
     def run(self) -> None:
@@ -49,7 +53,7 @@ class Report:
 
     directory: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")]
     """The option --out of `drogo reproduce`."""
-    json: bool = False
+    json: Flag = False
     """Print JSON instead of text."""
 
     def run(self) -> None:

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -50,16 +51,22 @@ def learned(command, tmp_path_factory):
     return arguments, command(*arguments)
 
 
-@pytest.mark.slow
-def test_a_map_of_ones_own(learned):
+def test_a_map_of_ones_own(learned, command):
     arguments, answer = learned
     assert (answer.status, answer.err) == (0, "")
-    assert answer.out.count("converged") == 2
+    assert answer.out.count("converged") == 3
+    assert "\nGood: all seeds converged; no value is further than" in answer.out
     (directory,) = arguments[-1].iterdir()
     names = sorted(path.name for path in directory.iterdir())
     assert names == ["picture.png", "report.json", "request.json", "solution.npz"]
     assert (directory / "picture.png").read_bytes()[:4] == b"\x89PNG"
     assert drogo.load(directory / "solution.npz").status == ("converged", "converged")
+    report = json.loads(command(*arguments, "--json").out)
+    assert report["network"] == "MLP"
+    assert [seed["seed"] for seed in report["seeds"]] == [0, 1]
+    assert min(seed["cosine_column"] for seed in report["seeds"]) > 0.9
+    assert report["settings"]["method"]["updates"] == 300
+    assert "table" not in report
 
 
 ALREADY_THERE = """
@@ -78,16 +85,6 @@ def test_a_result_that_is_there_is_printed_without_jax(learned):
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == answer.out.replace(NEW, OLD).strip()
-
-
-def test_json(learned, command):
-    arguments, _ = learned
-    report = json.loads(command(*arguments, "--json").out)
-    assert report["network"] == "MLP"
-    assert [seed["seed"] for seed in report["seeds"]] == [0, 1]
-    assert min(seed["cosine_column"] for seed in report["seeds"]) > 0.9
-    assert report["settings"]["method"]["updates"] == 300
-    assert "table" not in report
 
 
 @pytest.mark.slow
@@ -113,37 +110,6 @@ def test_every_other_request_is_another_result(learn_tiny):
     learn_tiny.map.unlink()
     learn_tiny.map.write_text(TINY)
     assert learn_tiny() == first
-
-
-def test_a_directory_of_another_request_is_refused(learn_tiny):
-    first, second = (learn_tiny("--data-seed", seed) for seed in (1, 2))
-    mine, theirs = (os.path.dirname(report["files"]["solution"]) for report in (first, second))
-    os.rename(mine, f"{mine}-away")
-    os.rename(theirs, mine)
-    assert kind_of(learn_tiny("--data-seed", 1)) == "AlreadyExists"
-    assert learn_tiny("--data-seed", 1, "--overwrite")["seeds"] == first["seeds"]
-    os.remove(first["files"]["picture"])
-    assert kind_of(learn_tiny("--data-seed", 1)) == "AlreadyExists"
-
-
-def test_two_at_once_in_one_directory(learn_tiny, monkeypatch):
-    """The second run, with other data, begins and ends while the first is training."""
-    fit, reports = drogo.fit, []
-
-    def slow(*positional, **arguments):
-        if not reports:
-            reports.append(None)
-            reports[0] = learn_tiny("--data-seed", 2)
-        return fit(*positional, **arguments)
-
-    monkeypatch.setattr(drogo, "fit", slow)
-    first = learn_tiny("--data-seed", 1)
-    monkeypatch.setattr(drogo, "fit", fit)
-    assert learn_tiny("--data-seed", 1) == first
-    assert learn_tiny("--data-seed", 2) == reports[0]
-    alone = [learn_tiny("--data-seed", seed, "--out", f"{learn_tiny.out}-2") for seed in (1, 2)]
-    assert [report["seeds"] for report in alone] == [first["seeds"], reports[0]["seeds"]]
-    assert first["seeds"] != reports[0]["seeds"]
 
 
 def test_interrupted_and_resumed(learn_tiny, monkeypatch):
@@ -188,45 +154,37 @@ def test_learning_curves_are_logged(learn_tiny, monkeypatch):
     monkeypatch.setattr(callbacks, "TensorBoard", Recorder)
     monkeypatch.setattr(callbacks, "WandB", Recorder)
     report = learn_tiny("--log", "tensorboard")
-    assert str(events[0][0][0]) == os.path.join(os.path.dirname(report["files"]["solution"]), "tensorboard")  # fmt: skip
+    directory = Path(report["files"]["solution"]).parent
+    assert events[0] == ((directory / "tensorboard",), {})
     assert events[-1] == (4, 4)
     assert learn_tiny("--log", "wandb") == report  # it is no part of the request
     learn_tiny("--log", "wandb", "--overwrite")
-    assert ((), {"project": "drogo", "name": os.path.basename(os.path.dirname(report["files"]["solution"]))}) in events  # fmt: skip
+    assert ((), {"project": "drogo", "name": directory.name}) in events
 
 
-@pytest.mark.parametrize(
-    ("method", "name"),
-    [
-        ("regression", "Regression"),
-        ("natural-gdo", "NaturalGDO"),
-        ("log-gdo", "LogGDO"),
-        ("gdo", "GDO"),
-    ],
-)
-def test_every_method(learn_tiny, method, name):
-    assert learn_tiny("--method", method)["method"] == name
+@pytest.mark.parametrize("name", ["Regression", "NaturalGDO", "LogGDO", "GDO"])
+def test_every_method(learn_tiny, name):
+    option = {"NaturalGDO": "natural-gdo", "LogGDO": "log-gdo"}.get(name, name.lower())
+    assert learn_tiny("--method", option)["method"] == name
 
 
-def test_pixels(learn_tiny, monkeypatch):
-    """The fit gets pictures. (A CNN takes long to compile; the tests of `fit` train one.)"""
-    shapes = []
+@pytest.fixture
+def observed(monkeypatch):
+    """The observations that fits are given, which do not begin."""
+    observations = []
 
     def stop(data, *positional, **arguments):
-        shapes.append(data.observations.shape)
+        observations.append(data.observations)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(drogo, "fit", stop)
+    return observations
+
+
+def test_pixels(learn_tiny, observed):
+    """The fit gets pictures. (A CNN takes long to compile; the tests of `fit` train one.)"""
     assert learn_tiny("--observation", "pixels").status == 130
-    assert shapes == [(3, 3, 5, 3)]
-
-
-def test_a_tabular_environment_has_a_truth(command, tmp_path):
-    few = ("--seeds", 1, "--updates", 300, "--transitions", 5000, "--out", tmp_path, "--json")
-    report = json.loads(command("learn", "FrozenLake-v1", "--reward", -1, *few).out)
-    assert report["seeds"][0]["cosine_column"] > 0.9
-    assert len(list(tmp_path.glob("*/picture.png"))) == 1
-    assert not list(tmp_path.glob("*/certificate.png"))
+    assert observed[0].shape == (3, 3, 5, 3)
 
 
 @pytest.mark.slow
@@ -255,6 +213,16 @@ def test_the_picture_of_a_tabular_environment_shows_the_truth():
     fit = drogo.fit(data, drogo.Column(), drogo.Drogo(updates=2), truth=truth)
     titles = [axes.get_title() for axes in pictures.learned(world, fit, truth, "how").axes]
     assert titles == ["exact column", "learned", "learned - exact", "learning curves"]
+
+
+def test_the_table_fits_in_80_columns(command, learn_tiny, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    arguments = (*FEW[:-1], "--set", "stop_early=false", "--out", learn_tiny.out)
+    lines = command("learn", learn_tiny.map, *arguments).out.splitlines()
+    head = next(k for k, line in enumerate(lines) if line.startswith("seed "))
+    assert "max_updates" in lines[head + 2]
+    assert lines[head + 4].startswith("Not good: 1 of 1 seeds did not converge in time")
+    assert max(map(len, lines[head:-1])) <= 80
 
 
 def test_an_environment_without_a_truth(command, tmp_path, monkeypatch, no_pictures):
@@ -318,20 +286,13 @@ gymnasium.register("Pair-v0", entry_point=Pair)
 """
 
 
-def test_several_parts_of_a_dict(command, tmp_path, monkeypatch):
+def test_several_parts_of_a_dict(command, tmp_path, monkeypatch, observed):
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "pair_of_parts.py").write_text(WITH_DICT)
-    seen = []
-
-    def stop(data, *positional, **arguments):
-        seen.append(data.observations.tolist())
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(drogo, "fit", stop)
     arguments = ("learn", "pair_of_parts:Pair-v0", "--transitions", 50, "--out", tmp_path / "out")
     assert command(*arguments, "--key", "b", "a").status == 130
     assert command(*arguments, "--key", "a").status == 130
-    assert seen == [[[0.5, 0.0], [0.5, 1.0]], [[0.0], [1.0]]]
+    assert [rows.tolist() for rows in observed] == [[[0.5, 0.0], [0.5, 1.0]], [[0.0], [1.0]]]
     names = sorted(path.name for path in (tmp_path / "out").iterdir())
     assert names[0].startswith("Pair-v0-a-drogo")
     assert names[1].startswith("Pair-v0-b+a-drogo")

@@ -14,6 +14,7 @@ import pytest
 
 import drogo
 from drogo.cli import main
+from drogo.cli.main import verbs
 
 
 def test_help_needs_nothing_heavy():
@@ -32,6 +33,14 @@ def test_help_needs_nothing_heavy():
     assert "--batch-size INT" in done.stdout
 
 
+@pytest.mark.parametrize("verb", sorted(verbs()))
+def test_no_option_has_a_default_that_says_nothing(verb, command):
+    answer = command(verb, "--help")
+    assert answer.status == 0
+    assert "default: None" not in answer.out
+    assert "default: False" not in answer.out
+
+
 def test_version(capsys, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["drogo", "--version"])
     runpy.run_module("drogo", run_name="__main__")
@@ -45,7 +54,7 @@ def test_the_reproduction_adds_its_verbs():
 
 
 VERBS = """
-import hashlib, os, time
+import hashlib, os, time, warnings
 from dataclasses import dataclass
 
 if "SLOW_TO_LOAD" in os.environ:
@@ -67,6 +76,7 @@ class Fail:
             time.sleep(60)
         if self.how == "pipe": raise BrokenPipeError
         if self.how == "bug": raise ValueError("a mistake in the code")
+        if self.how == "warn": warnings.warn("mind the step", UserWarning)
         print("fine")
 """
 
@@ -98,6 +108,14 @@ def test_exit_statuses(command, tmp_path):
     assert stopped.value.code == 141
     with pytest.raises(ValueError, match="a mistake in the code"):
         command("fail", "--how", "bug", "--json")
+
+
+@pytest.mark.usefixtures("verb_of_another_package")
+@pytest.mark.filterwarnings("always")
+def test_a_warning_is_a_sentence_on_standard_error(command):
+    answer = command("fail", "--how", "warn")
+    assert (answer.out, answer.status) == ("fine\n", 0)
+    assert answer.err.splitlines()[-1] == "drogo: mind the step"
 
 
 def test_help_into_a_pipe_that_is_closed(tmp_path):

@@ -6,7 +6,7 @@ import json as json_module
 from dataclasses import dataclass
 from typing import Any
 
-from drogo.cli.output import print_table, table, terminal
+from drogo.cli.output import Json, print_table, table, terminal
 
 COLUMNS = {
     "name": "{name}",
@@ -22,8 +22,7 @@ COLUMNS = {
 class Envs:
     """List the worlds that come with the library."""
 
-    json: bool = False
-    """Print JSON instead of a table."""
+    json: Json = False
 
     def run(self) -> None:
         worlds = _worlds()

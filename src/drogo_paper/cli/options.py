@@ -11,6 +11,7 @@ import tyro
 
 import drogo
 from drogo.cli import output
+from drogo.cli.output import Json, Overwrite
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -58,10 +59,8 @@ class Options:
     """Discount of the options' own problems, and of the successor representation."""
     out: Path = Path("results/options")
     """Directory of all results; each result has its own directory in it."""
-    overwrite: bool = False
-    """Compute the result again even if it is already there."""
-    json: bool = False
-    """Print JSON instead of a table."""
+    overwrite: Overwrite = False
+    json: Json = False
 
     def run(self) -> None:
         from drogo.errors import check_positive, check_share, check_whole

@@ -14,7 +14,7 @@ import tyro
 import drogo
 from drogo.cli import output
 from drogo.cli.learn import FILES as FILES_OF_FIT, Learn, collected, prepare
-from drogo.cli.output import BOLD, number, progress_bar
+from drogo.cli.output import BOLD, Flag, Json, number, progress_bar
 from drogo.errors import ArgumentError, check_whole
 
 if TYPE_CHECKING:
@@ -42,9 +42,9 @@ class Shape:
     """A shipped world or a map file."""
     inputs: tuple[Input, ...] = ("one-hot", "coordinates", "pixels")
     """Observations of the networks that learn the potentials. Each is a method."""
-    successor: bool = False
+    successor: Flag = False
     """Also learn the successor representation from the same transitions, for each of the inputs."""
-    potential: Path | None = None
+    potential: Annotated[Path | None, tyro.conf.arg(help_behavior_hint="")] = None
     """A fit saved by `drogo learn` to use instead of learning one."""
     preset: Literal["fast", "paper"] = "fast"
     """Preset of the fits."""
@@ -65,10 +65,9 @@ class Shape:
     """Directory of all results; each result has its own directory in it."""
     fits: Path = Path("results/learn")
     """Directory of the fits, which `drogo learn` shares."""
-    overwrite: bool = False
+    overwrite: Flag = False
     """Compute the result again even if it is already there. Fits are kept."""
-    json: bool = False
-    """Print JSON instead of a table."""
+    json: Json = False
 
     def run(self) -> None:
         from drogo.files import read_file

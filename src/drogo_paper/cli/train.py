@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from drogo.cli.output import Whole, print_result, progress_bar, result_directory, terminal
+from drogo.cli.output import (
+    Env,
+    Json,
+    Overwrite,
+    Whole,
+    print_result,
+    progress_bar,
+    result_directory,
+    terminal,
+)
 from drogo.errors import (
     ArgumentError,
     check_number,
@@ -40,8 +49,7 @@ class Train:
     For tasks with terminal states, in which every step has a cost.
     """
 
-    env: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="ENV")]
-    """A shipped world, a map file, a Gymnasium id, or module:Id-v0."""
+    env: Env
     agent: Literal["q-learning", "dqn", "ppo"] = "dqn"
     """q-learning: a table, in grid worlds. dqn, ppo: those of Stable-Baselines3 (extra sb3)."""
     map: Literal["auto", "table", "network"] = "auto"
@@ -65,9 +73,14 @@ class Train:
     """Do not let the map choose the actions of dqn until a goal is reached."""
     discount: float = 0.99
     """Discount of the agents."""
-    observation: Literal["one-hot", "coordinates", "pixels", "state", "symbolic"] | None = None
+    observation: Annotated[
+        Literal["one-hot", "coordinates", "pixels", "state", "symbolic"] | None,
+        tyro.conf.arg(help_behavior_hint="(default: coordinates; pixels in MiniGrid)"),
+    ] = None
     """Observations of agent and map, as in `drogo learn`. Not for q-learning."""
-    reward: float | None = None
+    reward: Annotated[
+        float | None, tyro.conf.arg(help_behavior_hint="(default: that of the environment)")
+    ] = None
     """Reward of every step for the map, for example -1, if a Gymnasium environment's rewards are
     not negative."""
     layout: Annotated[int | None, tyro.conf.arg(help_behavior_hint="(default: 0)")] = None
@@ -75,13 +88,11 @@ class Train:
     tile: Annotated[int | None, tyro.conf.arg(help_behavior_hint="(default: 3)")] = None
     """Pixels per cell of a MiniGrid environment."""
     workers: int = 0
-    """Number of processes, by default one for each core."""
+    """Number of processes; 0 means one for each core."""
     out: Path = Path("results/train")
     """Directory of all results; each result has its own directory in it."""
-    overwrite: bool = False
-    """Train again even if there is a result."""
-    json: bool = False
-    """Print JSON instead of a table."""
+    overwrite: Overwrite = False
+    json: Json = False
 
     def run(self) -> None:
         from drogo.worlds.resolve import resolve
