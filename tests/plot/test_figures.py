@@ -116,7 +116,7 @@ def test_a_profile_leaves_out_what_is_not_finite():
 
 
 def scene(name="", *, door_is_open=False):
-    from drogo.worlds.minigrid.scenes import Mark, Scene
+    from drogo.worlds.scenes import Mark, Scene
 
     walls = np.zeros((9, 9), dtype=bool)
     walls[[0, 4], :5] = walls[:5, [0, 4]] = True  # a room in a corner of a larger grid

@@ -8,8 +8,7 @@ from gymnasium.utils.env_checker import check_env
 from drogo import collect, exact
 from drogo.errors import ArgumentError, ArgumentTypeError
 from drogo.mdp import HasMDP
-from drogo.worlds.minigrid import ACTIONS, MiniGridWorld
-from drogo.worlds.minigrid.search import name_of
+from drogo.worlds.minigrid import ACTIONS, MiniGridWorld, name_of
 from raising import raises
 
 IDS = ["MiniGrid-LavaCrossingS9N2-v0", "MiniGrid-DoorKey-6x6-v0", "MiniGrid-Empty-5x5-v0"]
@@ -36,9 +35,9 @@ def test_random_walks_of_the_real_environment_follow_the_tables(world):
         while True:
             action = int(rng.integers(len(world.actions)))
             _, reward, terminated, _, _ = real.step(ACTIONS.index(world.actions[action]))
-            state = int(world.graph.next_state[state, action])
+            state = int(world.moves.next_state[state, action])
             steps += 1
-            assert world.graph.names[state] == name_of(real)
+            assert world.moves.states[state] == name_of(real)
             assert bool(world.mdp.terminal[state]) == terminated
             if terminated:
                 assert (world.mdp.reward[state] == 0) == (reward > 0)
@@ -95,7 +94,7 @@ def test_states_of_an_empty_room(empty):
 def test_column_by_hand(empty):
     """v = r/lam + log of the mean over three actions, in every non-terminal state."""
     v = exact.log_column(empty.mdp, lam=5.0)
-    move = empty.graph.next_state
+    move = empty.moves.next_state
     for s in np.flatnonzero(~empty.mdp.terminal):
         assert v[s] == pytest.approx(-1 / 5 + np.log(np.exp(v[move[s]]).mean()), abs=1e-9)
 
@@ -121,10 +120,11 @@ def test_stepping_agrees_with_sampling():
 
 def test_collision_costs_where_the_way_is_blocked():
     world = MiniGridWorld("MiniGrid-Empty-5x5-v0", collision=-3.0)
-    going_on = ~world.mdp.terminal
-    assert np.array_equal(
-        world.mdp.reward[going_on], np.where(world.graph.blocked[going_on], -4.0, -1.0)
-    )
+    direction = np.array([name[1] for name in world.mdp.states])
+    ahead = world.positions + np.array([(1, 0), (0, 1), (-1, 0), (0, -1)])[direction]
+    faces_a_wall = ((ahead == 0) | (ahead == 4)).any(axis=1)
+    live = ~world.mdp.terminal
+    assert np.array_equal(world.mdp.reward[live], np.where(faces_a_wall, -4.0, -1.0)[live])
 
 
 def test_transitions_follow_the_mdp(empty):

@@ -3,8 +3,8 @@
 import numpy as np
 
 import needs
-from drogo.worlds.minigrid import MiniGridWorld, scenes as module
-from drogo.worlds.minigrid.scenes import scene_names, scenes
+from drogo.worlds import MiniGridWorld, scenes as module
+from drogo.worlds.scenes import scene_names, scenes
 
 OBJECT_TO_IDX = needs.module("minigrid.core.constants").OBJECT_TO_IDX
 
@@ -37,7 +37,7 @@ def test_the_mean_is_over_directions():
     world = MiniGridWorld("MiniGrid-Empty-5x5-v0")
     (scene,) = scenes(world)
     assert scene.name == ""
-    direction = np.array([name[1] for name in world.graph.names], dtype=float)
+    direction = np.array([name[1] for name in world.moves.states], dtype=float)
     over = scene.over_cells(direction)
     assert over[1, 1] == 1.5
     assert np.isnan(over[scene.walls]).all()

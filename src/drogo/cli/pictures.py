@@ -22,8 +22,8 @@ from drogo.plot.fields import draw_cloud, side_by_side
 from drogo.plot.panels import WALL, Panel, draw_image, of_fit
 from drogo.plot.scenes import over_scenes
 from drogo.worlds.control import HIGH, LOW, is_goal, mountain_car_truth, walled_room_truth
-from drogo.worlds.minigrid.scenes import scenes
 from drogo.worlds.resolve import Environment, GridMap, MiniGrid, World
+from drogo.worlds.scenes import scenes
 from drogo.worlds.shipped import ROOM_IDS
 
 TRUTHS = ("column", "representation", "transition")

@@ -17,7 +17,7 @@ from drogo.plot.fields import side_by_side
 from drogo.plot.panels import Panel, draw_cells, scaled, write_letter
 
 if TYPE_CHECKING:
-    from drogo.worlds.minigrid.scenes import Scene
+    from drogo.worlds.scenes import Scene
 
 LETTERS = {"goal": "G", "start": "S", "key": "K", "door": "D", "ball": "B", "box": "X"}
 """The letter of each kind of thing, in the order of the legend."""

@@ -1,19 +1,23 @@
-"""`MiniGridWorld`: a MiniGrid environment whose default representation can be learned."""
+"""`MiniGridWorld`: a MiniGrid environment whose default representation can be learned.
+
+A breadth-first search finds all states of an environment with a fixed layout. Objects keep their
+identity when a state is saved and restored, because some environments ask whether *this* ball was
+picked up.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import gymnasium
 import numpy as np
 from gymnasium.utils import RecordConstructorArgs
-from jaxtyping import Int, UInt8
+from jaxtyping import Bool, Int, UInt8
 
 from drogo.errors import ArgumentError, ArgumentTypeError, check_choice, check_whole
-from drogo.worlds.minigrid.search import FAILURE, NON_TERMINAL, StateGraph, explore, put_back, title
 from drogo.worlds.shipped import MINIGRID_COSTS, register_minigrid
 from drogo.worlds.tabular import MOST_PIXELS, TabularEnv, TabularWorld, check_table
 
@@ -23,8 +27,9 @@ TRIED = ("left", "right", "forward", "pickup", "toggle")
 """By default, those of these actions that ever change anything. Dropping things lets every object
 lie everywhere, which multiplies the states and seldom helps."""
 OBSERVATIONS = ("rgb", "symbolic")
-RENDERED_TILE = 16
-"""Pixels per cell in `render()`."""
+MAX_STATES = 50_000
+NON_TERMINAL, GOAL, FAILURE = 0, 1, 2
+"""Kinds of states. MiniGrid rewards reaching a goal, but not a failure such as lava."""
 
 
 class MiniGridWorld(TabularEnv, gymnasium.Wrapper, RecordConstructorArgs):
@@ -74,22 +79,19 @@ class MiniGridWorld(TabularEnv, gymnasium.Wrapper, RecordConstructorArgs):
         inner: Any = self.unwrapped
         self.step_limit: int = step_limit or int(inner.max_steps)
         inner.max_steps = np.iinfo(np.int64).max
-        self.graph, self.actions = self._explore(actions)
-        self.n_states = len(self.graph.names)
+        graph, self.actions = self._explore(actions)
+        self.snapshots, self.kind = graph.snapshots, graph.kind
+        self.n_states = len(graph.names)
         """The number of states, terminal ones included."""
         if observation == "rgb":
             shape = (self.n_states, inner.height * tile, inner.width * tile, 3)
             check_table(f"the pictures with tile={tile}", shape, "Use fewer pixels per cell.")
-        terminal = self.graph.kind != NON_TERMINAL
+        terminal = self.kind != NON_TERMINAL
         step, lava, collision = self.costs.values()
-        reward = np.select(
-            [self.graph.kind == FAILURE, terminal, self.graph.blocked],
-            [lava, 0.0, step + collision],
-            default=step,
-        )
+        cases = [self.kind == FAILURE, terminal, graph.blocked]
+        reward = np.select(cases, [lava, 0.0, step + collision], default=step)
         first = np.eye(1, self.n_states)[0]
-        next_state = self.graph.next_state
-        self.moves = TabularWorld(next_state, reward, terminal, first, self.graph.names)
+        self.moves = TabularWorld(graph.next_state, reward, terminal, first, graph.names)
         self._scenes: dict[Hashable, np.ndarray] = {}
         self.action_space = gymnasium.spaces.Discrete(len(self.actions))
         self.observation_space = gymnasium.spaces.Box(0, 255, self._draw(0).shape, np.uint8)
@@ -111,21 +113,19 @@ class MiniGridWorld(TabularEnv, gymnasium.Wrapper, RecordConstructorArgs):
         """Returns all states, and the names of the actions in the order of the action space."""
         self.env.reset(seed=self.layout)
         if hasattr(self.unwrapped, "instrs"):
-            raise ArgumentTypeError(
-                f"{self.env} belongs to BabyAI, whose missions keep a memory that no state of the "
-                "grid shows.",
-                remedy="Use drogo.collect on the environment itself.",
-                argument="env",
-            )
+            problem = f"{self.env} belongs to BabyAI, whose missions keep a memory that no state "
+            problem += "of the grid shows."
+            remedy = "Use drogo.collect on the environment itself."
+            raise ArgumentTypeError(problem, remedy=remedy, argument="env")
         names = tuple(actions or TRIED)
         graph = explore(self.unwrapped, [ACTIONS.index(name) for name in names])
         if actions is None:
             useful = (graph.next_state != np.arange(len(graph.names))[:, None]).any(axis=0)
             names = tuple(name for name, keep in zip(TRIED, useful, strict=True) if keep)
-            graph = replace(graph, next_state=graph.next_state[:, useful])
+            graph.next_state = graph.next_state[:, useful]
         if (graph.kind == NON_TERMINAL).all():
             raise ArgumentError(
-                f"no terminal state of {title(self)} can be reached in layout {self.layout} with "
+                f"no terminal state of {_title(self)} can be reached in layout {self.layout} with "
                 f"the actions {', '.join(names)}.",
                 remedy="Try another layout, or more actions: some missions need something to be "
                 "put down (actions=ACTIONS[:6]).",
@@ -136,7 +136,7 @@ class MiniGridWorld(TabularEnv, gymnasium.Wrapper, RecordConstructorArgs):
     @cached_property
     def positions(self) -> Int[np.ndarray, "states 2"]:
         """The column and row of the agent in each state."""
-        return np.array([snapshot.position for snapshot in self.graph.snapshots])
+        return np.array([snapshot.position for snapshot in self.snapshots])
 
     def all_observations(self) -> UInt8[np.ndarray, "states height width channels"]:
         """Returns one observation per state, in state order, and raises if two are equal."""
@@ -145,40 +145,40 @@ class MiniGridWorld(TabularEnv, gymnasium.Wrapper, RecordConstructorArgs):
     @cached_property
     def _table(self) -> np.ndarray:
         table = np.stack([self._draw(state) for state in range(self.n_states)])
-        put_back(self.unwrapped, self.graph.snapshots[self.state])
+        self.snapshots[self.state].restore(self.unwrapped)
         first: dict[bytes, int] = {}
         for state, picture in enumerate(table):
             twin = first.setdefault(picture.tobytes(), state)
             if twin == state:
                 continue
             argument, remedy = "tile", f"Use tile={2 * self.tile}, or observation='symbolic'."
-            if self.graph.kind[state] != self.graph.kind[twin]:
+            if self.kind[state] != self.kind[twin]:
                 argument = "actions"
                 remedy = "Leave out the action that ends an episode without changing the grid."
-            names = f"{self.graph.names[twin]} and {self.graph.names[state]}"
+            names = f"{self.moves.states[twin]} and {self.moves.states[state]}"
             problem = f"states {twin} and {state} look the same ({names})."
             raise ArgumentError(problem, remedy=remedy, argument=argument)
         return table
 
-    def render(self, tile: int = RENDERED_TILE) -> Any:
+    def render(self, tile: int = 16) -> Any:
         inner: Any = self.unwrapped
         return inner.grid.render(tile, inner.agent_pos, inner.agent_dir, None)
 
     def _observation(self) -> np.ndarray:
         if "_table" not in vars(self):
             return self._draw(self.state)
-        put_back(self.unwrapped, self.graph.snapshots[self.state])
+        self.snapshots[self.state].restore(self.unwrapped)
         return self._table[self.state].copy()
 
     def _draw(self, state: int) -> np.ndarray:
         """Puts the environment into a state and returns its observation."""
         inner: Any = self.unwrapped
-        put_back(inner, self.graph.snapshots[state])
-        if self.observation_kind != "rgb":
-            return self._planes()
+        self.snapshots[state].restore(inner)
+        if self.observation_kind == "symbolic":
+            return _planes(inner)
         # MiniGrid draws every cell. Here, all cells but the agent's are drawn once for each state
         # of the doors and objects, which is the last part of a state's name.
-        *_, things = self.graph.names[state]  # pyright: ignore[reportGeneralTypeIssues]
+        *_, things = self.moves.states[state]  # pyright: ignore[reportGeneralTypeIssues]
         if things not in self._scenes:
             self._scenes[things] = inner.grid.render(self.tile, (-1, -1), None, None)
         picture = self._scenes[things].copy()
@@ -188,18 +188,19 @@ class MiniGridWorld(TabularEnv, gymnasium.Wrapper, RecordConstructorArgs):
         )
         return picture
 
-    def _planes(self) -> np.ndarray:
-        from minigrid.core.constants import OBJECT_TO_IDX
 
-        inner: Any = self.unwrapped
-        encoded = inner.grid.encode().transpose(1, 0, 2)
-        kinds = np.eye(len(OBJECT_TO_IDX), dtype=bool)[encoded[..., 0]]
-        is_door = encoded[..., :1] == OBJECT_TO_IDX["door"]
-        doors = np.eye(3, dtype=bool)[np.minimum(encoded[..., 2], 2)] & is_door
-        agent = np.zeros((*encoded.shape[:2], 4), dtype=bool)
-        column, row = inner.agent_pos
-        agent[row, column, inner.agent_dir] = True
-        return np.concatenate([kinds, doors, agent], axis=-1).astype(np.uint8) * 255
+def _planes(env: Any) -> UInt8[np.ndarray, "height width channels"]:
+    """Returns the symbolic observation of the present state of an environment."""
+    from minigrid.core.constants import OBJECT_TO_IDX
+
+    encoded = env.grid.encode().transpose(1, 0, 2)
+    kinds = np.eye(len(OBJECT_TO_IDX), dtype=bool)[encoded[..., 0]]
+    is_door = encoded[..., :1] == OBJECT_TO_IDX["door"]
+    doors = np.eye(3, dtype=bool)[np.minimum(encoded[..., 2], 2)] & is_door
+    agent = np.zeros((*encoded.shape[:2], 4), dtype=bool)
+    column, row = env.agent_pos
+    agent[row, column, env.agent_dir] = True
+    return np.concatenate([kinds, doors, agent], axis=-1).astype(np.uint8) * 255
 
 
 def _make(env: str | gymnasium.Env) -> gymnasium.Env:
@@ -211,3 +212,113 @@ def _make(env: str | gymnasium.Env) -> gymnasium.Env:
     if not isinstance(env, gymnasium.Env) or not isinstance(env.unwrapped, MiniGridEnv):
         raise ArgumentTypeError(f"{env} is not a MiniGrid environment.", argument="env")
     return env
+
+
+@dataclass
+class StateGraph:
+    """All states in order of discovery, and the states that actions lead to. Episodes begin in
+    state 0, and terminal states lead to themselves."""
+
+    snapshots: list[Snapshot]
+    names: list[Hashable]
+    next_state: Int[np.ndarray, "states actions"]
+    kind: Int[np.ndarray, " states"]
+    blocked: Bool[np.ndarray, " states"]
+    """Whether the cell in front of the agent cannot be entered."""
+
+
+class Snapshot:
+    """Everything that a step of an environment can change, except the step counter."""
+
+    def __init__(self, env: Any) -> None:
+        things = [thing for thing in (*env.grid.grid, env.carrying) if _can_change(thing)]
+        for thing in things:  # The list grows during the loop.
+            things += filter(_can_change, [getattr(thing, "contains", None)])
+        self.cells = list(env.grid.grid)
+        self.attributes = [(thing, dict(vars(thing))) for thing in things]
+        column, row = env.agent_pos
+        self.position = int(column), int(row)
+        self.direction, self.carrying = int(env.agent_dir), env.carrying
+
+    def restore(self, env: Any) -> None:
+        """Puts an environment into this state, with the step counter at 0."""
+        env.grid.grid = list(self.cells)
+        for thing, attributes in self.attributes:
+            vars(thing).clear()
+            vars(thing).update(attributes)
+        env.agent_pos, env.agent_dir = self.position, self.direction
+        env.carrying, env.step_count = self.carrying, 0
+
+
+def explore(env: Any, actions: Sequence[int]) -> StateGraph:
+    """Searches from the present state of `env` (unwrapped) with its own `step`."""
+    snapshots, keys = [Snapshot(env)], [(name_of(env), NON_TERMINAL)]
+    index = {keys[0]: 0}
+    rows, blocked = [], []
+    for state, snapshot in enumerate(snapshots):  # The list grows during the loop.
+        snapshot.restore(env)
+        ahead = env.grid.get(*env.front_pos)
+        blocked.append(ahead is not None and not ahead.can_overlap())
+        rows.append([state] * len(actions))
+        if keys[state][1] != NON_TERMINAL:
+            continue
+        for column, action in enumerate(actions):
+            snapshot.restore(env)
+            kind = _step(env, action)
+            key = (name_of(env), kind)
+            if key not in index:
+                if len(snapshots) >= MAX_STATES:
+                    problem = f"{_title(env)} has more than {MAX_STATES} states."
+                    remedy = "Use fewer actions (drop lets every object lie everywhere), or learn "
+                    remedy += "without an exact solution."
+                    raise ArgumentError(problem, remedy=remedy, argument="actions")
+                index[key] = len(snapshots)
+                snapshots.append(Snapshot(env))
+                keys.append(key)
+            rows[state][column] = index[key]
+    snapshots[0].restore(env)
+    names, kinds = map(list, zip(*keys, strict=True))
+    return StateGraph(snapshots, names, np.array(rows), np.array(kinds), np.array(blocked))
+
+
+def _step(env: Any, action: int) -> int:
+    """Takes a step and returns the kind of the state that it leads to."""
+    before = env.np_random.bit_generator.state
+    # The partial view that MiniGrid draws at every step takes longer than all the rest.
+    env.gen_obs = lambda: None
+    try:
+        _, reward, terminated, _, _ = env.step(action)
+    finally:
+        del env.gen_obs
+    if env.np_random.bit_generator.state != before:
+        raise ArgumentError(
+            f"{_title(env)} moves at random, so trying every action once does not find its states.",
+            remedy="Learn without an exact solution: use drogo.collect on the environment with "
+            "MiniGrid's RGBImgObsWrapper, start='reset', key='image', reward=-1.0.",
+            argument="env",
+        )
+    if not terminated:
+        return NON_TERMINAL
+    return GOAL if reward > 0 else FAILURE
+
+
+def name_of(env: Any) -> Hashable:
+    """Describes the state: position, direction, the carried object, and all that can change."""
+    things = tuple(
+        (index, *_describe(cell)) for index, cell in enumerate(env.grid.grid) if _can_change(cell)
+    )
+    carried = None if env.carrying is None else _describe(env.carrying)
+    return (tuple(map(int, env.agent_pos)), int(env.agent_dir), carried, things)
+
+
+def _title(env: Any) -> str:
+    return env.spec.id if env.spec else str(env)
+
+
+def _can_change(thing: Any) -> bool:
+    return thing is not None and thing.type in ("door", "key", "ball", "box")
+
+
+def _describe(thing: Any) -> tuple[Any, ...]:
+    inside = getattr(thing, "contains", None)
+    return (*thing.encode(), None if inside is None else _describe(inside))

@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from drogo.worlds.minigrid.search import GOAL, NON_TERMINAL, StateGraph
-from drogo.worlds.minigrid.world import MiniGridWorld
+from drogo.worlds.minigrid import GOAL, MiniGridWorld
 
 MOST = 4
 """The largest number of scenes of a picture."""
@@ -58,10 +57,10 @@ class Scene:
 def scenes(world: MiniGridWorld) -> list[Scene]:
     """Returns the scenes on a shortest path from the first state to a goal, at most `MOST`."""
     # The parts of a state's name after the agent: the carried object, and the doors and objects.
-    names: Any = world.graph.names
+    names: Any = world.moves.states
     situations = [name[2:] for name in names]
-    path = _shortest_path(world.graph)
-    met = list(dict.fromkeys(situations[k] for k in path if world.graph.kind[k] == NON_TERMINAL))
+    live = [k for k in _shortest_path(world) if not world.moves.terminal[k]]
+    met = list(dict.fromkeys(situations[k] for k in live))
     chosen = np.unique(np.linspace(0, len(met) - 1, min(MOST, len(met))).round().astype(int))
     shown = [met[k] for k in chosen]
     listed = []
@@ -71,18 +70,18 @@ def scenes(world: MiniGridWorld) -> list[Scene]:
     return listed
 
 
-def _shortest_path(graph: StateGraph) -> list[int]:
+def _shortest_path(world: MiniGridWorld) -> list[int]:
     """Returns the states from state 0 to the nearest goal, or all states if there is no goal.
 
     States are numbered in the order of a breadth-first search: the nearest goal has the smallest
     number of all goals, and the first state that leads to another is on a shortest path to it.
     """
-    goals = np.flatnonzero(graph.kind == GOAL)
+    goals = np.flatnonzero(world.kind == GOAL)
     if not goals.size:
-        return list(range(graph.kind.size))
+        return list(range(world.n_states))
     path = [int(goals[0])]
     while path[-1] != 0:
-        path.append(int((graph.next_state == path[-1]).any(axis=1).argmax()))
+        path.append(int((world.moves.next_state == path[-1]).any(axis=1).argmax()))
     return path[::-1]
 
 
@@ -93,7 +92,7 @@ def _scene(
 
     inner: Any = world.unwrapped
     width, height = int(inner.width), int(inner.height)
-    first = world.graph.snapshots[0]
+    first = world.snapshots[0]
     grid = np.array([getattr(cell, "type", "") for cell in first.cells]).reshape(height, width)
     marks = [Mark(int(x), int(y), "goal") for y, x in np.argwhere(grid == "goal")]
     for index, kind, _, state, _ in situation[1]:
