@@ -17,13 +17,14 @@ RIGHT, LEFT = 0, 1
 
 @pytest.mark.parametrize("identifier", CONTINUING_IDS)
 def test_gymnasium_accepts_them(identifier):
+    """They are no MDP of the exact solvers, because their rewards depend on the action."""
     env = gymnasium.make(identifier)
     check_env(env.unwrapped, skip_render_check=True)
     assert env.spec.max_episode_steps == 5000
-
-
-@pytest.mark.parametrize("world", [river_swim(), six_arms()])
-def test_rows_are_distributions(world):
+    with raises(MDPError):
+        MDP.from_gymnasium(env)
+    assert resolve(identifier).known_mdp is None
+    world = env.unwrapped.world
     np.testing.assert_allclose(world.probability.sum(axis=2), 1.0)
     np.testing.assert_array_equal(world.cumulative[:, :, -1], 1.0)
     assert world.start.sum() == 1
@@ -83,20 +84,13 @@ def test_an_environment_samples_from_its_table():
     assert {env.reset(seed=seed)[0] for seed in range(20)} == {1, 2}
 
 
-def test_they_are_no_mdp_of_the_exact_solvers():
-    """Their rewards depend on the action; `exact.perron_of_steps` takes such steps as a list."""
-    for identifier in CONTINUING_IDS:
-        with raises(MDPError):
-            MDP.from_gymnasium(gymnasium.make(identifier))
-        assert resolve(identifier).known_mdp is None
-
-
 def test_errors_name_the_argument():
-    with raises(ArgumentError, "action"):
-        ContinuingEnv("river-swim").step(2)
-    with raises(ArgumentError, "world"):
-        ContinuingEnv("river")
-    with raises(ArgumentError, "reset option 'state'"):
-        ContinuingEnv("river-swim").reset(options={"state": 6})
-    with raises(ArgumentError, "options"):
-        ContinuingEnv("river-swim").reset(options={"start": 1})
+    env = ContinuingEnv("river-swim")
+    for argument, wrong in (
+        ("action", lambda: env.step(2)),
+        ("world", lambda: ContinuingEnv("river")),
+        ("reset option 'state'", lambda: env.reset(options={"state": 6})),
+        ("options", lambda: env.reset(options={"start": 1})),
+    ):
+        with raises(ArgumentError, argument):
+            wrong()

@@ -1,11 +1,8 @@
-"""Continuous worlds, with uniform first states, and exact solutions on a grid where there are any.
+"""Continuous worlds: uniform first states, and exact solutions on a grid where there are any.
 
-Gymnasium has MountainCar, an underpowered car in a valley with a flag on the right hill, and
-Acrobot, two links with a motor between them, to be swung up to a height. In a walled room a point
-moves in the unit square, around walls and hazards, to a goal. An action is a displacement, and the
-default policy samples it uniformly. A move that would cross a wall or leave the square does not
-happen. Values of a network on the two coordinates easily leak through a wall, because points on its
-two sides are close to each other.
+MountainCar and Acrobot are Gymnasium's. In a walled room a point moves in the unit square, around
+walls and hazards, to a goal. An action is a displacement; one that would cross a wall or leave the
+square does not happen. Values of a network on the two coordinates easily leak through a wall.
 """
 
 from __future__ import annotations
@@ -31,12 +28,10 @@ LOW, HIGH = (-1.2, -0.07), (0.6, 0.07)
 GOAL, FORCE, GRAVITY, ACTIONS = 0.5, 0.001, 0.0025, 3
 ACROBOT_SPEEDS = np.array([4 * np.pi, 9 * np.pi])
 """The largest speeds of the two links of an Acrobot."""
-REACH = 0.1
-"""The longest move in a walled room along each axis."""
-THICKNESS = 0.02
-"""The thickness of a wall."""
+REACH, THICKNESS = 0.1, 0.02
+"""The longest move in a walled room along each axis, and the thickness of its walls."""
 STEP, HAZARD = -1.0, -5.0
-"""The reward of an ordinary place, and of a hazard."""
+"""The reward of an ordinary place of a walled room, and of a hazard."""
 
 States = Float[np.ndarray, "n 2"]
 Mask = Bool[np.ndarray, " n"]
@@ -64,8 +59,7 @@ def is_goal(states: States) -> Mask:
 def mountain_car_truth(
     lam: float, nodes: tuple[int, int] = (401, 401), reward: float = -1.0
 ) -> GridSolution:
-    """Computes `v` of MountainCar on a grid, as a function of position and velocity. With 401 x 401
-    nodes it takes about 10 s.
+    """Computes `v` of MountainCar on a grid, in about 10 s with 401 x 401 nodes.
 
     Args:
         lam: The temperature lambda, positive.

@@ -13,11 +13,9 @@ from jaxtyping import Bool, Float, Float32, Int, Shaped, UInt32
 from drogo.errors import ArgumentError, check_choice, check_whole
 from drogo.mdp import MDP
 from drogo.worlds import shipped
-from drogo.worlds.tabular import MOST_PIXELS, STARTS, TabularEnv, TabularWorld, check_table
+from drogo.worlds.tabular import MOST_PIXELS, TabularEnv, TabularWorld, check_table
 from drogo.worlds.text_map import START, WALL, Header, parse
 
-MOVES = ((0, 1), (1, 0), (0, -1), (-1, 0))
-"""Right, down, left, up: the (row, column) steps of actions 0 to 3."""
 KINDS = ("one-hot", "coordinates", "pixels", "state")
 COLOURS = {
     "wall": (0.20, 0.20, 0.20),
@@ -52,8 +50,9 @@ class GridWorld(TabularWorld):
         symbols = characters[~self.walls]
         self.has_start = bool((symbols == ord(START)).any())
         """Whether the map has a cell `S`."""
-        states = list(zip(*self.cells.T.tolist(), strict=True))
-        super().__init__(*self._table(symbols), states)
+        super().__init__(
+            *self._table(symbols), [(row, column) for row, column in self.cells.tolist()]
+        )
         self.low_reward: Bool[np.ndarray, " states"]
         """Whether each state has a lower reward than the plain ones (`.`)."""
         self.low_reward = ~self.terminal & (self.reward < header.rewards.get(".", -1.0))
@@ -109,33 +108,29 @@ class GridWorld(TabularWorld):
             cells: The new symbol of each cell that changes, given by its row and column: a wall, a
                 free cell or a goal. A wall of this world is no state and cannot change.
         """
-        characters = self.characters.copy()
-        states = set(self.states)
+        characters, states = self.characters.copy(), set(self.states)
         symbols = (WALL, *self.header.rewards, *self.header.goals)
         for cell, symbol in cells.items():
             if cell not in states:
-                raise ArgumentError(
-                    f"cell {cell} is not a free cell of {self.name}.",
-                    remedy="To open a wall, start from the world in which it is open.",
-                    argument="cells",
-                )
+                problem = f"cell {cell} is not a free cell of {self.name}."
+                remedy = "To open a wall, start from the world in which it is open."
+                raise ArgumentError(problem, remedy=remedy, argument="cells")
             check_choice(f"the symbol of cell {cell}", symbol, symbols)
             characters[cell] = ord(symbol)
         return TabularWorld(*self._table(characters[~self.walls]), self.states).mdp
 
     def _moves(self) -> Int[np.ndarray, "states actions"]:
         """Returns the state that each move leads to if no state is terminal."""
-        row, column = (self.cells[:, None, :] + np.array(MOVES)).transpose(2, 0, 1)
-        reached = self.index[row, column]  # The border is closed, so this stays in the map.
+        # Right, down, left, up. The border is closed, so this stays in the map.
+        row, column = (self.cells[:, None] + [(0, 1), (1, 0), (0, -1), (-1, 0)]).transpose(2, 0, 1)
+        reached = self.index[row, column]
         return np.where(reached < 0, np.arange(len(self.cells))[:, None], reached)
 
     def without_goals(self) -> TabularWorld:
         """Returns the same cells and moves with plain cells in place of goals."""
-        plain = self.header.rewards.get(".", -1.0)
-        reward = np.where(self.terminal, plain, self.reward)
-        return TabularWorld(
-            self._moves(), reward, np.zeros_like(self.terminal), self.start, self.states
-        )
+        reward = np.where(self.terminal, self.header.rewards.get(".", -1.0), self.reward)
+        terminal = np.zeros_like(self.terminal)
+        return TabularWorld(self._moves(), reward, terminal, self.start, self.states)
 
     def __repr__(self) -> str:
         height, width = self.shape
@@ -259,7 +254,7 @@ class GridWorldEnv(TabularEnv):
         step_limit: int | None = None,
         render_mode: str | None = None,
     ) -> None:
-        check_choice("start", start, STARTS)
+        check_choice("start", start, ("map", "uniform"))
         if step_limit is not None:
             check_whole("step_limit", step_limit, 1)
         if render_mode is not None:
@@ -284,7 +279,7 @@ class GridWorldEnv(TabularEnv):
             rows = [list(row) for row in self.world.text.replace(START, ".").split("\n")]
             row, column = self.world.cells[self.state]
             rows[row][column] = "@"
-            return "\n".join("".join(row) for row in rows) + "\n"
+            return "\n".join(map("".join, rows)) + "\n"
         gymnasium.logger.warn("render() does nothing without a render_mode; give one to make().")
         return None
 

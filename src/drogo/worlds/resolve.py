@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any
 
 import gymnasium
 from gymnasium.envs.registration import EnvSpec
@@ -79,7 +79,6 @@ class World(abc.ABC):
         training an agent: that of the environment, or `LONGEST` if it has none."""
 
 
-@final
 @dataclass(frozen=True, eq=False)
 class GridMap(World):
     """A text map: one that is shipped, or a file. `source` is its name in error messages."""
@@ -99,7 +98,6 @@ class GridMap(World):
         return GridWorldEnv(grid, self.view)
 
 
-@final
 @dataclass(frozen=True, eq=False)
 class MiniGrid(World):
     """A MiniGrid environment with one layout of its grid, and costs in place of its reward."""
@@ -114,7 +112,6 @@ class MiniGrid(World):
         return MiniGridWorld(self.spec.id, **self.arguments)
 
 
-@final
 @dataclass(frozen=True, eq=False)
 class Environment(World):
     """Any other Gymnasium environment."""
@@ -147,13 +144,8 @@ class Environment(World):
                 return self.mdp
         return None
 
-    @property
-    def has_limit(self) -> bool:
-        """Whether the environment is registered with a step limit."""
-        return self.spec.max_episode_steps is not None
-
     def make(self, *, limited: bool = False) -> gymnasium.Env:
-        longest = LONGEST if limited and not self.has_limit else None
+        longest = LONGEST if limited and self.spec.max_episode_steps is None else None
         try:
             env = gymnasium.make(self.spec, max_episode_steps=longest)
         except (gymnasium.error.Error, ImportError) as error:
@@ -176,8 +168,8 @@ def resolve(
     "module:Id-v0", of which the module is imported first and registers the id. `APPLIES_TO` lists
     the worlds that each option is for."""
     keys = (key,) if isinstance(key, str) else tuple(key or ())
-    given = {"observation": observation, "reward": reward, "key": keys, "layout": layout}
-    given |= {"tile": tile}
+    values = (observation, reward, keys, layout, tile)
+    given = dict(zip(APPLIES_TO, values, strict=True))
     is_map = name in shipped.names() or Path(name).is_file()
     spec = None if is_map else _find_spec(name)
     kwargs = {"world": name} if spec is None else spec.kwargs
@@ -206,12 +198,14 @@ def _refuse(name: str, given: Mapping[str, object], *allowed: str) -> None:
     """Raises an error if an option was given that does not apply to a world."""
     for option, value in given.items():
         if option not in allowed and value not in (None, ()):
-            raise ArgumentError(
-                f"{option} {value!r} does not apply to {name}. It is for {APPLIES_TO[option]}.",
-                remedy=f"Leave {option}= out.",
-                command_remedy=f"Leave --{option} out.",
-                argument=option,
+            problem = (
+                f"{option} {value!r} does not apply to {name}. It is for {APPLIES_TO[option]}."
             )
+            remedies = {
+                "remedy": f"Leave {option}= out.",
+                "command_remedy": f"Leave --{option} out.",
+            }
+            raise ArgumentError(problem, argument=option, **remedies)
 
 
 def _find_spec(name: str) -> EnvSpec:
@@ -242,13 +236,12 @@ def _find_spec(name: str) -> EnvSpec:
 
 def _describe(spec: EnvSpec) -> dict[str, Any]:
     """Returns a specification as JSON, with the version of its package or a digest of its file."""
-    import numpy as np
 
     def as_json(value: Any) -> Any:
+        if hasattr(value, "tolist"):  # an array
+            return value.tolist()
         if callable(value) and hasattr(value, "__qualname__"):
             return f"{value.__module__}:{value.__qualname__}"
-        if isinstance(value, np.ndarray | np.generic):
-            return value.tolist()
         # Without its content, results of different environments could not be distinguished.
         problem = f"{spec.id} is registered with {value!r}, which JSON cannot describe."
         raise ArgumentError(problem, remedy="Register it with plain arguments.", argument="name")

@@ -17,7 +17,6 @@ from jaxtyping import Bool, Float, Int
 from drogo.errors import ArgumentError, check_choice
 from drogo.mdp import MDP
 
-STARTS = ("map", "uniform")
 MOST_PIXELS = 4096
 """The largest `tile`: the number of pixels along the side of a cell."""
 LARGEST_TABLE = 4 * 2**30
@@ -51,9 +50,8 @@ class TabularWorld:
             sp.csr_array((np.ones(n), reached, np.arange(n + 1)), shape=(n, n))
             for reached in self.next_state.T
         ]
-        return MDP.from_arrays(
-            matrices, self.reward, self.terminal, start=self.start, states=self.states
-        )
+        labels = {"start": self.start, "states": self.states}
+        return MDP.from_arrays(matrices, self.reward, self.terminal, **labels)
 
 
 class TabularEnv(gymnasium.Env):
@@ -92,10 +90,10 @@ class TabularEnv(gymnasium.Env):
     ) -> tuple[Any, dict[str, Any]]:
         gymnasium.Env.reset(self.unwrapped, seed=seed)
         options = {"start": self.start, **check_reset(options, "state", "start")}
-        check_choice("start", options["start"], STARTS)
+        check_choice("start", options["start"], ("map", "uniform"))
         if "state" in options:
             state = int(options["state"])
-            if not 0 <= state < self.moves.n_states or self.moves.terminal[state]:
+            if state not in np.flatnonzero(~self.moves.terminal):
                 last = self.moves.n_states - 1
                 problem = f"reset option 'state' is {state}; give a non-terminal state to {last}."
                 raise ArgumentError(problem, argument="options")

@@ -16,8 +16,7 @@ the free cells `C` the reward `R` (by default the cell `S` has the reward of `.`
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -28,7 +27,7 @@ from drogo.errors import ArgumentTypeError, MapError
 
 WALL, START = "#", "S"
 
-_HEADER_LINE = re.compile(r"(step-limit|(?P<key>reward|goal) (?P<symbol>\S)): *(?P<value>\S+)$")
+_HEADER_LINE = re.compile(r"(step-limit|(?P<kind>reward|goal) (?P<symbol>\S)): *(?P<value>\S+)$")
 
 
 @dataclass
@@ -49,36 +48,29 @@ class Header:
                 f"cannot read the header line {line!r}. Expected 'step-limit: 200', 'reward x: "
                 f"-20' or 'goal H: -50'; the map's own rows start with a wall, {WALL!r}."
             )
-        key, symbol, value = match["key"], match["symbol"], match["value"]
         try:
-            amount = float(value) if key else int(value)
+            number = float(match["value"])
         except ValueError:
-            raise ValueError(f"{value!r} is not a number ({key or 'step-limit'}).") from None
-        if key is None:
-            if amount < 1:
-                raise ValueError(f"step-limit is {amount}; it must be at least 1.")
-            self.step_limit = int(amount)
-            return
-        if key == "goal" and symbol == START:
-            raise ValueError(f"{START!r} is the start and cannot be a goal.")
-        for values in (self.rewards, self.goals):
-            values.pop(symbol, None)
-        if key == "goal":
-            self.goals[symbol] = amount
-        self.set_reward(symbol, amount)
+            raise ValueError(f"{match['value']!r} is not a number.") from None
+        if match["kind"]:
+            self.set_reward(match["symbol"], number, is_goal=match["kind"] == "goal")
+        elif number >= 1 and number.is_integer():
+            self.step_limit = int(number)
+        else:
+            raise ValueError(f"step-limit is {number:g}; it must be a whole number of at least 1.")
 
-    def set_reward(self, symbol: str, reward: float) -> None:
+    def set_reward(self, symbol: str, reward: float, *, is_goal: bool) -> None:
         """Replaces the reward of a symbol, and raises a `ValueError` if that is impossible."""
         if len(symbol) != 1 or symbol.isspace() or symbol == WALL:
             problem = "always a wall" if symbol == WALL else "not one visible character"
             raise ValueError(f"{symbol!r} is {problem}; use another symbol.")
-        is_goal = symbol in self.goals
-        if is_goal and not np.isfinite(reward):
-            raise ValueError(f"the reward of the goal {symbol!r} is {reward}.")
-        if not is_goal and not -np.inf < reward < 0:
-            raise ValueError(
-                f"the reward of {symbol!r} is {reward:g}; free cells need a finite reward below 0."
-            )
+        if is_goal and symbol == START:
+            raise ValueError(f"{START!r} is the start and cannot be a goal.")
+        if not np.isfinite(reward) or (reward >= 0 and not is_goal):
+            expected = "a finite one" if is_goal else "a finite reward below 0"
+            raise ValueError(f"the reward of {symbol!r} is {reward:g}; it needs {expected}.")
+        for values in (self.rewards, self.goals):
+            values.pop(symbol, None)
         (self.goals if is_goal else self.rewards)[symbol] = reward
 
 
@@ -93,16 +85,19 @@ def parse(
     if not lines:
         raise MapError(source, 1, None, "the map is empty.")
     above = next((k for k, line in enumerate(lines) if line.startswith(WALL)), len(lines))
-    header = Header()
-    for number, line in enumerate(lines[:above], start=1):
-        if line:
-            with _located(source, number):
+    header, place, number = Header(), source, 0
+    try:
+        for line in lines[:above]:
+            number += 1
+            if line:
                 header.read(line)
+        place, number = f"rewards= of {source}", above + 1
+        for symbol, reward in (rewards or {}).items():
+            header.set_reward(symbol, float(reward), is_goal=symbol in header.goals)
+    except ValueError as error:
+        raise MapError(place, number, None, str(error)) from None
     if above == len(lines):
         raise MapError(source, above, None, "the header is not followed by a map.")
-    for symbol, reward in (rewards or {}).items():
-        with _located(f"rewards= of {source}", above + 1):
-            header.set_reward(symbol, float(reward))
     header.rewards.setdefault(START, header.rewards.get(".", -1.0))
     rows = lines[above:]
     width = len(rows[0])
@@ -115,15 +110,6 @@ def parse(
     cells = points.reshape(len(rows), width).astype(np.uint32)
     _check_cells(cells, header, source, above)
     return cells, header
-
-
-@contextmanager
-def _located(source: str, line: int) -> Iterator[None]:
-    """Turns a `ValueError` into a `MapError` that names the line."""
-    try:
-        yield
-    except ValueError as error:
-        raise MapError(source, line, None, str(error)) from None
 
 
 def _check_cells(cells: UInt32[np.ndarray, "h w"], header: Header, source: str, above: int) -> None:

@@ -40,11 +40,9 @@ class ReachGoals(gymnasium.Wrapper, RecordConstructorArgs):
             wrappers += [world] if isinstance(world, gymnasium.ObservationWrapper) else []
             world = world.env
         if not isinstance(world, TabularEnv):
-            raise ArgumentTypeError(
-                f"{env} is not a world whose states are known.",
-                remedy='Give gymnasium.make("drogo/FourRooms-v0") or a MiniGridWorld.',
-                argument="env",
-            )
+            problem = f"{env} is not a world whose states are known."
+            remedy = 'Give gymnasium.make("drogo/FourRooms-v0") or a MiniGridWorld.'
+            raise ArgumentTypeError(problem, remedy=remedy, argument="env")
         RecordConstructorArgs.__init__(self, failure=failure)
         gymnasium.Wrapper.__init__(self, env)
         self._world = world
@@ -74,8 +72,7 @@ class ReachGoals(gymnasium.Wrapper, RecordConstructorArgs):
         cost = float(reward) - (info.get("terminal_reward") or 0.0)
         arrived = self._world.state == self.goal
         worth = self.failure if over and not arrived else 0.0
-        info = {**info, "cost": cost, "ends_world": over, "is_success": arrived,
-                "terminal_reward": worth}  # fmt: skip
+        info |= {"cost": cost, "ends_world": over, "is_success": arrived, "terminal_reward": worth}
         over, reward = over or arrived, 0.0 if arrived else cost + worth
         return self._parts(observation), reward, over, cut and not over, info
 
@@ -93,11 +90,9 @@ class ReachGoals(gymnasium.Wrapper, RecordConstructorArgs):
         batch = not isinstance(info, dict)
         infos = list(info) if batch else [info]
         if not all("cost" in one for one in infos):
-            raise ArgumentError(
-                "the costs of these steps are unknown, because their info is empty.",
-                remedy="Give copy_info_dict=True to HerReplayBuffer.",
-                argument="info",
-            )
+            problem = "the costs of these steps are unknown, because their info is empty."
+            remedy = "Give copy_info_dict=True to HerReplayBuffer."
+            raise ArgumentError(problem, remedy=remedy, argument="info")
         costs, over = (np.array([one[name] for one in infos]) for name in ("cost", "ends_world"))
         arrived = np.atleast_1d(self.compute_terminated(achieved_goal, desired_goal, info))
         rewards = np.where(arrived, 0.0, costs + np.where(over, self.failure, 0.0))
@@ -133,13 +128,11 @@ def _checked(table: np.ndarray, space: gymnasium.Space) -> np.ndarray:
     """Returns a table of observations if they are those of the environment, and distinct, so that
     hindsight recognises a goal."""
     if table.shape[1:] != (space.shape or ()):
-        raise ArgumentError(
-            f"a state has an observation of shape {table.shape[1:]}, and the environment has "
-            f"{space}.",
-            remedy="A wrapper that changes the shape of observations, such as a stack of frames, "
-            "goes around ReachGoals.",
-            argument="env",
+        problem = (
+            f"observations of states have shape {table.shape[1:]}, those of env {space.shape}."
         )
+        remedy = "A wrapper that changes shapes, such as a stack of frames, goes around ReachGoals."
+        raise ArgumentError(problem, remedy=remedy, argument="env")
     if len(np.unique(table.reshape(len(table), -1), axis=0)) < len(table):
         problem = "several states are shown in the same way, so a goal is not recognised."
         remedy = "Use observations that distinguish all states."

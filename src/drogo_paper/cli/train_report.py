@@ -162,7 +162,7 @@ def warnings_of(options: Train, world: World, steps: int, records: Records) -> l
             f"Agents are evaluated every {every:,} steps, and a world is solved after {IN_A_ROW} "
             f"consecutive successes: give --steps {IN_A_ROW * every} or more."
         )
-    if isinstance(world, Environment) and not world.has_limit:
+    if isinstance(world, Environment) and world.spec.max_episode_steps is None:
         notes.append(
             f"{world.spec.id} has no time limit: episodes were truncated after {LONGEST:,} steps."
         )

@@ -1,0 +1,225 @@
+"""Grid worlds: the shipped ones, their observations, and the Gymnasium side by its own checker."""
+
+import subprocess
+import sys
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+from hypothesis import given, settings, strategies as st
+from scipy.sparse import coo_array, csgraph
+
+from drogo import GridWorld
+from drogo.errors import ArgumentError
+from drogo.worlds import names
+from drogo.worlds.grid import COLOURS, KINDS, GridWorldEnv
+from drogo.worlds.shipped import environment_id
+from raising import raises
+
+# name: width, height, states, low-reward cells, goals, step limit, best return from the start
+FACTS = {
+    "grid-task": (15, 10, 104, 12, 1, 100, -17),
+    "four-rooms": (13, 13, 104, 15, 1, 200, -17),
+    "grid-room": (21, 21, 272, 13, 1, 1000, -74),
+    "grid-maze": (19, 19, 162, 3, 1, 1000, -73),
+    "grid-room-large": (26, 26, 427, 54, 1, 1000, -95),
+    "grid-maze-large": (29, 29, 394, 7, 1, 1000, -146),
+    "four-rooms-multigoal": (13, 13, 104, 32, 4, 200, None),
+}
+
+
+def best_return(world):
+    """Cheapest way from the start to a goal, by Dijkstra."""
+    states = np.repeat(np.arange(world.n_states), 4)
+    live = ~world.terminal[states]
+    edges = (states[live], world.next_state.ravel()[live])
+    graph = coo_array((-world.reward[edges[0]], edges), shape=(world.n_states,) * 2).tocsr()
+    graph.setdiag(0)  # parallel moves add up, and walls only ever duplicate the diagonal
+    distance = csgraph.dijkstra(graph, indices=int(world.start.argmax()))
+    return -distance[world.terminal].min()
+
+
+@pytest.mark.parametrize("name", FACTS)
+def test_facts(name):
+    world = GridWorld.load(name)
+    low, goals = world.low_reward.sum(), world.terminal.sum()
+    expected = FACTS[name]
+    assert (*world.shape[::-1], world.n_states, low, goals, world.step_limit) == expected[:-1]
+    assert expected[-1] in (None, best_return(world))
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_world_loads_and_passes_the_checker(name):
+    world = GridWorld.load(name)
+    assert world.mdp.n_states == world.n_states
+    assert set(np.unique(world.reward)) <= {-20.0, -1.0, 0.0}
+    if name.endswith("-plain"):
+        assert not world.low_reward.any()
+        assert world.n_states == GridWorld.load(name.removesuffix("-plain")).n_states
+    check_env(gymnasium.make(environment_id(name), disable_env_checker=True).unwrapped)
+
+
+def test_ring_has_two_ways():
+    """The short way leads through the costly top, the cheap one around the bottom."""
+    around, straight = (
+        best_return(GridWorld.load("ring", rewards={"x": cost})) for cost in (-1000.0, -1.0)
+    )
+    assert around == best_return(GridWorld.load("ring")) < straight < 0
+
+
+def test_changed_cells_are_those_of_the_changed_map():
+    world = GridWorld.parse("#####\n#S.x#\n#..G#\n#####")
+    changed = world.mdp_with({(1, 1): ".", (1, 3): "G", (2, 3): "S", (2, 1): "x"})
+    redrawn = GridWorld.parse("#####\n#..G#\n#x.S#\n#####").mdp
+    assert (changed.P != redrawn.P).nnz == 0
+    for name in ("reward", "terminal", "start"):
+        np.testing.assert_array_equal(getattr(changed, name), getattr(redrawn, name))
+    assert changed.states == world.mdp.states
+
+
+def test_a_cell_that_becomes_a_wall():
+    """The corridor 0 1 2 G with a bay 3 4: state 1 is walled off, and its neighbours stay."""
+    world = GridWorld.parse("######\n#S..G#\n#..###\n######")
+    changed = world.mdp_with({(1, 2): "#", (2, 1): "G"})
+    assert changed.terminal.tolist() == [False, True, False, True, True, False]
+    P = changed.P.toarray()
+    assert P[:, 1].max() == 0
+    assert P[0].tolist() == [0.75, 0, 0, 0, 0.25, 0]
+    assert P[2].tolist() == [0, 0, 0.75, 0.25, 0, 0]
+    assert changed.start.tolist() == [1, 0, 0, 0, 0, 0]
+    with raises(ArgumentError, "cells"):
+        world.mdp_with({(0, 0): "."})
+
+
+@pytest.mark.parametrize(("kind", "tile"), [*((k, 1) for k in KINDS), ("pixels", 3)])
+def test_tables_equal_what_the_environment_shows(kind, tile):
+    world = GridWorld.load("grid-task")
+    env = gymnasium.make("drogo/GridTask-v0", observation=kind, tile=tile)
+    check_env(env.unwrapped, skip_render_check=True)
+    table = world.observations(kind, tile=tile)
+    assert len(np.unique(table, axis=0)) == world.n_states
+    for state in np.flatnonzero(~world.terminal):
+        seen, _ = env.reset(options={"state": int(state)})
+        assert np.array_equal(seen, table[state])
+        assert env.observation_space.contains(seen)
+
+
+def test_observations_by_hand():
+    table = GridWorld.parse("#####\n#S.G#\n#...#\n#####").observations("coordinates")
+    assert table.dtype == np.float32
+    assert np.allclose(table[[0, 5]], [[1 / 4 - 0.5, 1 / 3 - 0.5], [3 / 4 - 0.5, 2 / 3 - 0.5]])
+    world = GridWorld.parse("#####\n#SxG#\n#####")
+    images = world.observations("pixels")
+    assert images.shape == (3, 3, 5, 3)
+    assert np.abs(images).max() <= 0.5
+    colours = [COLOURS["agent"], COLOURS["low reward"], COLOURS["goal"]]
+    assert np.allclose(images[0, 1, 1:4], np.array(colours) - 0.5)
+    assert np.allclose(images[:, 0], np.array(COLOURS["wall"]) - 0.5)
+    large = world.observations("pixels", tile=4)
+    assert np.array_equal(large[:, ::4, ::4], images)
+
+
+def test_a_table_that_would_not_fit_is_refused():
+    text = "\n".join(["#" * 302, *["#" + "." * 299 + "G#"] * 300, "#" * 302])
+    world = GridWorld.parse(text)
+    with raises(ArgumentError, "observation"):  # 30 GiB
+        world.observations("one-hot")
+    assert world.observations("coordinates").shape == (90000, 2)
+
+
+@pytest.mark.parametrize("render_mode", [None, "rgb_array", "ansi"])
+def test_render(render_mode):
+    env = gymnasium.make("drogo/GridTask-v0", render_mode=render_mode, disable_env_checker=True)
+    check_env(env.unwrapped, skip_render_check=render_mode is None)
+    env.reset()
+    if render_mode == "ansi":
+        assert env.render().split("\n")[5] == "#......x@.....#"
+    if render_mode == "rgb_array":
+        assert env.render().shape == (240, 360, 3)
+
+
+@pytest.mark.parametrize(
+    "imports",
+    [
+        "import gymnasium, drogo",
+        "import drogo, importlib.util; importlib.util.find_spec('gymnasium'); import gymnasium",
+    ],
+)
+def test_registered_in_any_order_of_import_without_heavy_packages(imports):
+    code = (
+        f"{imports}, sys; print(gymnasium.spec('drogo/GridMaze-Large-v0').kwargs['world'], "
+        "drogo.worlds.names()[1], *({'scipy', 'minigrid', 'jax'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["grid-maze-large", "four-rooms"]
+
+
+MAZE = GridWorldEnv("grid-maze", "state", start="uniform")
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=60), st.integers(0, 2**31))
+@settings(max_examples=50)
+def test_steps_follow_the_mdp(actions, seed):
+    env, world = MAZE, MAZE.world
+    state, info = env.reset(seed=seed)
+    for action in actions:
+        assert info["state"] == state
+        following, reward, terminated, truncated, info = env.step(action)
+        assert world.mdp.transitions[action][state, following] == 1
+        assert reward == world.reward[state]  # of the state that is left; a goal adds 0
+        assert terminated == world.terminal[following]
+        assert not truncated
+        if terminated:
+            break
+        state = following
+
+
+def in_a(text):
+    env = gymnasium.make("drogo/GridWorld-v0", world=GridWorld.parse(text))
+    env.reset(seed=0)
+    return env
+
+
+def test_last_step_of_an_episode():
+    env = in_a("#####\n#SxG#\n#####")
+    assert env.step(0)[1:4] == (-1.0, False, False)
+    assert env.step(0)[1:4] == (-20.0, True, False)
+    _, reward, terminated, truncated, info = in_a("goal H: -50\n\n####\n#SH#\n####").step(0)
+    assert (reward, terminated, truncated) == (-51.0, True, False)
+    assert info == {"state": 1, "terminal_reward": -50.0}
+
+
+def test_truncation_is_not_termination():
+    for limit in (None, 3):
+        env = gymnasium.make("drogo/FourRooms-v0", step_limit=limit)
+        env.reset(seed=0)
+        flags = [env.step(2)[2:4] for _ in range(limit or 200)]
+        assert flags == [(False, False)] * (len(flags) - 1) + [(False, True)]
+    # Reaching the goal on the very last step is a termination.
+    assert in_a("step-limit: 1\n\n####\n#SG#\n####").step(0)[2:4] == (True, False)
+
+
+def test_starts():
+    env = gymnasium.make("drogo/FourRooms-v0", observation="state")
+    world = env.unwrapped.world
+    assert env.reset(seed=1)[0] == world.start.argmax()
+    assert env.reset(options={"state": 7})[0] == 7
+    anywhere = {int(env.reset(options={"start": "uniform"})[0]) for _ in range(2000)}
+    assert anywhere == set(np.flatnonzero(~world.terminal).tolist())
+    again = [env.reset(seed=3, options={"start": "uniform"})[0] for _ in range(2)]
+    assert again[0] == again[1]
+    for options in ({"state": 500}, {"place": 1}):
+        with raises(ArgumentError, "options"):
+            env.reset(options=options)
+    with raises(ArgumentError, "start"):
+        env.reset(options={"start": "goal"})
+
+
+def test_wrong_arguments():
+    wrong = {"observation": "text", "start": "goal", "step_limit": 0, "tile": 0}
+    for argument, value in {**wrong, "render_mode": "human"}.items():
+        with raises(ArgumentError, argument):
+            GridWorldEnv("four-rooms", **{argument: value})
+    with raises(ArgumentError, "action"):
+        MAZE.step(4)
