@@ -27,37 +27,27 @@ def test_gymnasium_accepts_it(world):
 def test_random_walks_of_the_real_environment_follow_the_tables(world):
     """The real MiniGrid is stepped with its own actions beside the tables."""
     real = gymnasium.make(world.spec.id, disable_env_checker=True).unwrapped
-    rng = np.random.default_rng(0)
-    steps = 0
-    while steps < 500:
-        real.reset(seed=3)
-        state = 0
-        while True:
-            action = int(rng.integers(len(world.actions)))
-            _, reward, terminated, _, _ = real.step(ACTIONS.index(world.actions[action]))
-            state = int(world.moves.next_state[state, action])
-            steps += 1
-            assert world.moves.states[state] == name_of(real)
-            assert bool(world.mdp.terminal[state]) == terminated
-            if terminated:
-                assert (world.mdp.reward[state] == 0) == (reward > 0)
-                break
-            if real.step_count > 300:
-                break
+    rng, over = np.random.default_rng(0), True
+    for _ in range(500):
+        if over or real.step_count > 300:
+            real.reset(seed=3)
+            state = 0
+        action = int(rng.integers(len(world.actions)))
+        _, reward, over, _, _ = real.step(ACTIONS.index(world.actions[action]))
+        state = int(world.moves.next_state[state, action])
+        assert world.moves.states[state] == name_of(real)
+        assert bool(world.mdp.terminal[state]) == over
+        assert not over or (world.mdp.reward[state] == 0) == (reward > 0)
 
 
 def test_rewards_are_of_the_state(world):
     world.reset(seed=0)
-    rng = np.random.default_rng(1)
-    state = 0
+    rng, state = np.random.default_rng(1), 0
     for _ in range(300):
         _, reward, terminated, truncated, info = world.step(int(rng.integers(len(world.actions))))
-        expected = world.mdp.reward[state] + info.get("terminal_reward", 0.0)
-        assert reward == expected
-        state = info["state"]
-        if terminated or truncated:
-            world.reset()
-            state = 0
+        assert reward == world.mdp.reward[state] + info.get("terminal_reward", 0.0)
+        over = terminated or truncated
+        state = (world.reset()[1] if over else info)["state"]
 
 
 @pytest.mark.parametrize("observation", ["rgb", "symbolic"])
@@ -103,19 +93,12 @@ def test_lava_has_a_terminal_reward_of_its_own():
     world = MiniGridWorld("MiniGrid-LavaCrossingS9N2-v0", lava=-50.0)
     v = exact.log_column(world.mdp, lam=20.0)
     assert set(np.round(v[world.mdp.terminal], 6)) == {0.0, -2.5}
-    data = collect(world, 5000, seed=0)
-    assert set(data.terminal_reward[data.terminated]) == {0.0, -50.0}
-
-
-def test_stepping_agrees_with_sampling():
-    """With a policy the environment is stepped; rewards and terminal values are the MDP's."""
-    world = MiniGridWorld("MiniGrid-LavaCrossingS9N2-v0")
-    stepped = collect(
-        world, 3000, seed=0, start="reset", policy=lambda o, rng: int(rng.integers(3))
-    )
-    assert set(stepped.reward) == {-1.0}
-    assert set(stepped.terminal_reward[stepped.terminated]) <= {0.0, -200.0}
-    assert len(stepped.observations) <= world.n_states
+    # With a policy the environment is stepped, and otherwise the MDP is sampled.
+    for policy in (None, lambda o, rng: int(rng.integers(3))):
+        data = collect(world, 5000, seed=0, start="reset", policy=policy)
+        assert set(data.reward) == {-1.0}
+        assert set(data.terminal_reward[data.terminated]) <= {0.0, -50.0}
+        assert len(data.observations) <= world.n_states
 
 
 def test_collision_costs_where_the_way_is_blocked():
@@ -140,35 +123,27 @@ def test_transitions_follow_the_mdp(empty):
 
 
 @pytest.mark.parametrize(
-    ("argument", "value"),
+    ("kind", "argument", "name", "options"),
     [
-        ("step", 0.0),
-        ("lava", 1.0),
-        ("collision", 0.5),
-        ("tile", 0),
-        ("observation", "smell"),
-        ("actions", ("jump",)),
-        ("actions", ("left", "right")),  # no terminal state is reached
+        (ArgumentError, "step", "Empty", {"step": 0.0}),
+        (ArgumentError, "lava", "Empty", {"lava": 1.0}),
+        (ArgumentError, "collision", "Empty", {"collision": 0.5}),
+        (ArgumentError, "tile", "Empty", {"tile": 0}),
+        (ArgumentError, "tile", "Empty", {"tile": 1}),  # does not show the direction
+        (ArgumentError, "observation", "Empty", {"tile": 1000}),  # 9 GiB
+        (ArgumentError, "observation", "Empty", {"observation": "smell"}),
+        (ArgumentError, "actions", "Empty", {"actions": ("jump",)}),
+        (ArgumentError, "actions", "Empty", {"actions": ("left", "right")}),  # reach no goal
+        (ArgumentError, "actions", "GoToDoor", {}),  # `done` does not change the grid
+        (ArgumentTypeError, "lawa", "Empty", {"lawa": -1.0}),
+        (ArgumentError, "env", "Dynamic-Obstacles", {}),  # moves at random
     ],
 )
-def test_wrong_settings(argument, value):
-    with raises(ArgumentError, argument):
-        MiniGridWorld("MiniGrid-Empty-5x5-v0", **{argument: value})
+def test_wrong_settings(kind, argument, name, options):
+    with raises(kind, argument):
+        MiniGridWorld(f"MiniGrid-{name}-5x5-v0", **options).all_observations()
 
 
-def test_environments_without_a_table_of_states():
+def test_other_environments_are_refused():
     with raises(ArgumentTypeError, "env"):
         MiniGridWorld(gymnasium.make("CartPole-v1"))
-    with raises(ArgumentTypeError, "lawa"):
-        MiniGridWorld("MiniGrid-Empty-5x5-v0", lawa=-1.0)
-    with raises(ArgumentError, "env"):
-        MiniGridWorld("MiniGrid-Dynamic-Obstacles-5x5-v0")  # moves at random
-    with raises(ArgumentError, "observation"):
-        MiniGridWorld("MiniGrid-Empty-5x5-v0", tile=1000)  # 9 GiB
-
-
-def test_states_that_look_the_same():
-    """One pixel per cell does not show the direction; `done` does not change the grid."""
-    for identifier, tile, argument in (("Empty", 1, "tile"), ("GoToDoor", 3, "actions")):
-        with raises(ArgumentError, argument):
-            MiniGridWorld(f"MiniGrid-{identifier}-5x5-v0", tile=tile).all_observations()
