@@ -20,8 +20,8 @@ from drogo.plot.fields import draw_cloud
 from drogo.plot.maps import heatmap
 from drogo.plot.panels import Panel, finite_range
 from drogo.plot.scenes import over_scenes
-from drogo.worlds.scenes import Scene, scenes
 from drogo.worlds.resolve import LONGEST, Environment, GridMap, MiniGrid, World
+from drogo.worlds.scenes import Scene, scenes
 from drogo_paper.agents.trained import IN_A_ROW
 from drogo_paper.cli.shape import limit_warning
 from drogo_paper.cli.train import Train
