@@ -39,8 +39,7 @@ from drogo.mdp.arrays import as_floats, as_indices
 FEWEST, MOST = 8, 32
 """The range of the number of goals per batch: few where the vectors would not fit into the cache,
 and many where the time goes into calling functions."""
-CACHE = 2**18
-"""The approximate number of floats that a processor's cache holds."""
+CACHE = 2**18  # The approximate number of floats that a processor's cache holds.
 NEARBY = 320.0
 """A matrix that is scaled for one goal is also tried for goals within this distance. It is half of
 the range of a double, in logs, because the way back counts too."""
@@ -50,8 +49,7 @@ MAX_REFINEMENTS = 5
 LEAST = 1e-22
 """The least assumed violation of a row, relative to its diagonal term. It covers the rounding of
 the bound itself."""
-LEAST_SHARE = 0.5
-"""The least share of the violations that a bound `z` must cover."""
+LEAST_SHARE = 0.5  # The least share of the violations that a bound z must cover.
 
 Solver = Callable[[np.ndarray], np.ndarray]
 """Solves with a matrix for some right-hand sides, perhaps not accurately."""
@@ -92,7 +90,7 @@ class Columns:
                 f"the columns of {wrong.size} of {self.goals.size} goals are not accurate. In that "
                 f"of state {self.goals[worst]} the residual is {self.residual[worst]:.1e} and the "
                 f"error bound {self.error[worst]:.1e}.",
-                remedy="Use a larger lam, or exact.solve_columns, which returns them as they are.",
+                remedy="exact.solve_columns returns them as they are.",
             )
         return self
 
@@ -161,7 +159,7 @@ def transfer(
     """
     check_has_terminal(check_mdp(mdp))
     lam = check_positive("lam", lam)
-    rewards = as_rewards(terminal_rewards, int(mdp.terminal.sum()), lam=lam)
+    rewards = as_rewards(terminal_rewards, int(mdp.terminal.sum()), lam)
     values = np.full((*rewards.shape[:-1], mdp.n_states), -np.inf)
     columns = log_columns(mdp, lam, mdp.terminal)
     for column, reward in zip(columns, np.moveaxis(rewards, -1, 0), strict=True):
@@ -207,10 +205,10 @@ def _log_column_of(rows: Rows, goal: int, reach: Reach) -> Float[np.ndarray, " n
 
 
 def as_rewards(
-    rewards: npt.ArrayLike, terminals: int, name: str = "terminal_rewards", lam: float = 1.0
+    rewards: npt.ArrayLike, terminals: int, lam: float = 1.0
 ) -> Float[np.ndarray, "*tasks terminals"]:
     """Converts and checks the rewards of the terminal states in one task, or in several."""
-    array = as_floats(name, rewards)
+    array = as_floats(name := "terminal_rewards", rewards)
     problem = ""
     if array.ndim not in (1, 2) or array.shape[-1] != terminals:
         axes = f"(terminals,) or (tasks, terminals), with {terminals} terminal state(s)"
@@ -282,9 +280,7 @@ class Scaled:
         """Multiplies vectors by the matrix."""
         return self.total[:, None] * x - self.weight @ (self.difference @ x)
 
-    def apply_with_noise(
-        self, x: Float[np.ndarray, "n vectors"]
-    ) -> tuple[Float[np.ndarray, "n vectors"], Float[np.ndarray, "n vectors"]]:
+    def apply_with_noise(self, x: Float[np.ndarray, "n vectors"]) -> tuple[np.ndarray, np.ndarray]:
         """Multiplies vectors by the matrix, and bounds the rounding error of each number."""
         step = self.difference @ x
         product = self.total[:, None] * x - self.weight @ step
@@ -318,10 +314,10 @@ def solve_goals(
 
 
 class _Checked(NamedTuple):
-    """Proposed columns with their violations and error bounds."""
+    """Proposed columns with the violations of their rows and error bounds."""
 
     x: np.ndarray
-    gap: np.ndarray  # the violation of every row
+    gap: np.ndarray
     residual: np.ndarray
     error: np.ndarray
     settled: np.ndarray  # whether refining would not prove much more

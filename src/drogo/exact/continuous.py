@@ -10,13 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import product
 from typing import Literal
 
 import numpy as np
-import scipy.sparse as sp
 from jaxtyping import Bool, Float
-from scipy.interpolate import RegularGridInterpolator
+from scipy.interpolate import NdBSpline, RegularGridInterpolator
 
 from drogo.errors import ArgumentError, NumericalError, check_positive
 
@@ -48,8 +46,11 @@ class GridSolution:
     """The interpolation of `v`: "nearest" in a world with walls, which "linear" would cross."""
 
     def __call__(self, states: Float[np.ndarray, "n dimensions"]) -> Float[np.ndarray, " n"]:
-        inside = np.clip(states, [a[0] for a in self.axes], [a[-1] for a in self.axes])
-        return RegularGridInterpolator(self.axes, self.log_e, self.method)(inside)
+        return RegularGridInterpolator(self.axes, self.log_e, self.method)(_clip(self.axes, states))
+
+
+def _clip(axes: tuple[np.ndarray, ...], states: np.ndarray) -> np.ndarray:
+    return np.clip(states, [axis[0] for axis in axes], [axis[-1] for axis in axes])
 
 
 def solve_on_grid(
@@ -82,7 +83,10 @@ def solve_on_grid(
         axes = tuple(np.linspace(a, b, n) for a, b, n in zip(low, high, size, strict=True))
         states = np.stack([m.ravel() for m in np.meshgrid(*axes, indexing="ij")], axis=1)
         moves = [dynamics(states, action) for action in range(actions)]
-        weights = [_interpolation(axes, next_states) for next_states, _ in moves]
+        knots = tuple(np.concatenate([axis[:1], axis, axis[-1:]]) for axis in axes)
+        weights = [
+            NdBSpline.design_matrix(_clip(axes, next_states), knots, 1) for next_states, _ in moves
+        ]
         v = guess = np.zeros(len(states)) if coarse is None else coarse(states)
         largest_change = np.inf
         for _ in range(MAX_ITERATIONS):
@@ -102,24 +106,3 @@ def solve_on_grid(
         )
 
     return solve(tuple(nodes))
-
-
-def _interpolation(
-    axes: tuple[np.ndarray, ...], states: Float[np.ndarray, "n dimensions"]
-) -> sp.csr_array:
-    """Returns the matrix of the interpolation from nodes to states, linear along each axis."""
-    shape = [axis.size for axis in axes]
-    lower_node, share = [], []
-    for axis, x in zip(axes, states.T, strict=True):
-        position = np.clip((x - axis[0]) / (axis[1] - axis[0]), 0, axis.size - 1)
-        node = np.minimum(position.astype(np.int64), axis.size - 2)
-        lower_node.append(node)
-        share.append(position - node)
-    columns, values = [], []
-    for corner in product((0, 1), repeat=len(axes)):
-        at = [node + up for node, up in zip(lower_node, corner, strict=True)]
-        columns.append(np.ravel_multi_index(at, shape))
-        values.append(np.prod([s if up else 1 - s for s, up in zip(share, corner, strict=True)], 0))
-    rows = np.tile(np.arange(len(states)), len(columns))
-    entries = (np.concatenate(values), (rows, np.concatenate(columns)))
-    return sp.csr_array(entries, shape=(len(states), int(np.prod(shape))))

@@ -40,14 +40,11 @@ from drogo.mdp import MDP, check_mdp
 from drogo.mdp.arrays import as_floats
 
 DEFINITIONS = ("column", "transition", "representation", "right")
-MAX_STATES = 5000
-"""The largest number of states of a dense representation."""
-MAX_SQUARINGS = 50
-"""2**50 power iterations: enough for eigenvalues that differ in the last digits."""
-MOST_ELIMINATIONS = 4
-"""The largest number of eliminations, each of which refines the eigenvalue."""
+MAX_STATES_DENSE = 5000
+MAX_SQUARINGS = 50  # 2**50 power iterations: enough for eigenvalues that differ in the last digits.
+MAX_ELIMINATIONS = 4  # Each refines the eigenvalue.
 SPREAD = 1e-9
-"""The relative distance of the bounds of the eigenvalue at which an iteration stops."""
+"""The relative distance of the bounds of the eigenvalue at which `log_perron` stops."""
 
 
 @dataclass(frozen=True)
@@ -123,9 +120,7 @@ def solve(
         if definition == "column":
             vector = _column(mdp, lam, terminal_reward)
         else:
-            rows = default_rows(mdp, lam, terminal, delta)
-            solver = {"transition": _transition, "representation": _representation, "right": _right}
-            vector = solver[definition](mdp, rows)
+            vector = _eigenvector(definition, mdp, default_rows(mdp, lam, terminal, delta))
     except NoPositiveSolution as error:
         problem = f"the {definition} vector at lam = {lam:g} could not be computed: {error}"
         raise NoPositiveSolution(problem) from error
@@ -172,25 +167,11 @@ def log_eigenvector(
 
 
 def successor_eigenvector(mdp: MDP, discount: float = 0.99) -> Float[np.ndarray, " states"]:
-    """Computes the top eigenvector of `(SR + SR^T)/2`, where `SR = (I - discount P)^-1`.
-
-    Args:
-        mdp: The MDP. Its rewards are not used.
-        discount: The discount factor, between 0 and 1.
-
-    Returns:
-        The eigenvector: positive and of unit norm, one number per state.
-
-    Raises:
-        NotConverged: The vector is not accurate in every entry.
-    """
-    vector = _representation(mdp, successor_rows(check_mdp(mdp), discount))
+    """Computes the positive top eigenvector of `(SR + SR^T)/2`, of unit norm, where `SR` is
+    `(I - discount P)^-1`, or raises `NotConverged` if some entry is not accurate."""
+    rows = successor_rows(check_mdp(mdp), discount)
+    vector = _eigenvector("representation", mdp, rows)
     return np.exp(LogVector("successor", np.inf, 0.0, "zero-row", *vector).checked().log_e)
-
-
-def _unit(log_e: np.ndarray) -> np.ndarray:
-    """Scales to unit norm, in logs."""
-    return log_e - np.logaddexp.reduce(2 * log_e) / 2
 
 
 def _column(mdp: MDP, lam: float, terminal_reward: npt.ArrayLike | None) -> Vector:
@@ -211,26 +192,30 @@ def _column(mdp: MDP, lam: float, terminal_reward: npt.ArrayLike | None) -> Vect
     return refined_solve(default_rows(mdp, lam, "absorbing", 1.0), mdp.terminal, values)
 
 
-def _transition(mdp: MDP, rows: Rows) -> Vector:
-    _check_connected(mdp)
-    result = positive_eigenvector(Pencil(rows.symmetric_part()))
-    return result._replace(log_e=_unit(result.log_e))
+def _eigenvector(definition: str, mdp: MDP, rows: Rows) -> Vector:
+    """Computes an eigenvector of unit norm."""
+    if definition == "right":
+        vector = _right(mdp, rows)
+    else:
+        _check_connected(mdp)
+        symmetric = definition == "transition"
+        vector = positive_eigenvector(Pencil(rows.symmetric_part())) if symmetric else _of_Z(rows)
+    log_norm = np.logaddexp.reduce(2 * vector.log_e) / 2
+    return vector._replace(log_e=vector.log_e - log_norm)
 
 
-def _representation(mdp: MDP, rows: Rows) -> Vector:
+def _of_Z(rows: Rows) -> Vector:
     """Solves `(Z + Z^T)/2 x = k x` without an inverse.
 
     With `p = Z x`, `q = Z^T x` and `s = 1/(2k)` it reads `M p = s (p + q)`, `M^T q = s (p + q)`,
     `x = s (p + q)`: a sparse pencil of twice the size.
     """
-    _check_connected(mdp)
     n = rows.n
     partner = np.concatenate([np.arange(n) + n, np.arange(n)])
     pencil = Pencil(rows.beside(rows.transpose()), partner)
     v, eigenvalue, (below, above), residual, error = positive_eigenvector(pencil)
     high, largest, low = (0.5 / s if s > 0 else np.inf for s in (below, eigenvalue, above))
-    log_e = _unit(np.logaddexp(v[:n], v[n:]))
-    return Vector(log_e, largest, (low, high), residual, error)
+    return Vector(np.logaddexp(v[:n], v[n:]), largest, (low, high), residual, error)
 
 
 def _right(mdp: MDP, rows: Rows) -> Vector:
@@ -260,14 +245,13 @@ def _right(mdp: MDP, rows: Rows) -> Vector:
         if inner.eigenvalue <= t:
             v = np.full(mdp.n_states, -np.inf)
             v[~terminal] = inner.log_e
-            return inner._replace(log_e=_unit(v))
+            return inner._replace(log_e=v)
     if not np.allclose(row_sum[terminal], t, rtol=1e-12, atol=0):
         problem = "the right eigenvector vanishes where only terminal states of a lower reward are "
         remedy = "Use definition='column'."
         raise ArgumentError(problem + "reached.", remedy=remedy, argument="definition")
     outer = refined_solve(rows.minus(t), terminal, np.zeros(rows.n))
-    bracket = Pencil(rows).bracket(outer.log_e)
-    return outer._replace(log_e=_unit(outer.log_e), eigenvalue=t, bracket=bracket)
+    return outer._replace(eigenvalue=t, bracket=Pencil(rows).bracket(outer.log_e))
 
 
 def _check_connected(mdp: MDP) -> None:
@@ -285,10 +269,9 @@ def _check_connected(mdp: MDP) -> None:
 def default_representation(
     mdp: MDP, lam: float, *, delta: float = 0.001, terminal: str = "absorbing"
 ) -> Float[np.ndarray, "states states"]:
-    """Computes the default representation `Z = (R - P)^-1`, with every entry accurate.
+    """Computes the default representation `Z = (R - P)^-1` of at most 5,000 states.
 
-    The MDP has at most 5,000 states, and the arguments are those of `exact.solve`. Entries below
-    1e-308 are 0.
+    Every entry is accurate; those below 1e-308 are 0. The arguments are those of `exact.solve`.
     """
     lam, delta = check_parameters(lam, terminal, delta)
     check_finite(check_mdp(mdp), lam)
@@ -298,29 +281,21 @@ def default_representation(
 def successor_representation(
     mdp: MDP, discount: float = 0.99
 ) -> Float[np.ndarray, "states states"]:
-    """Computes the successor representation `SR = (I - discount P)^-1` of at most 5,000 states.
-
-    Terminal rows of `P` are zero, and the discount factor is between 0 and 1.
-    """
+    """Computes `SR = (I - discount P)^-1` of at most 5,000 states; terminal rows of P are zero."""
     return _inverse(successor_rows(check_mdp(mdp), discount))
 
 
 def log_perron(matrix: Float[np.ndarray, "n n"]) -> tuple[Float[np.ndarray, " n"], float]:
     """Computes the log of the positive eigenvector of a matrix of non-negative numbers.
 
+    It has unit norm, and comes with the relative distance of the Collatz-Wielandt bounds of its
+    eigenvalue, which is small if the vector is accurate. Entries beyond the range of double
+    precision are minus infinity, and so are all but one part if the states fall into parts.
+
     If the matrix is symmetric, the largest entry of the vector is fixed and the others follow by
     elimination. Where this is not accurate, and for other matrices, repeated squaring amounts to
     2, 4, 8, ... power iterations. Both only add positive terms, so that small entries are as
     accurate as large ones; `numpy.linalg.eigh` loses those below 1e-16 times the largest.
-
-    Args:
-        matrix: The matrix, such as a learned representation plus its transpose.
-
-    Returns:
-        The log of the eigenvector of unit norm, and the relative distance of the Collatz-Wielandt
-        bounds of its eigenvalue, which is small if the vector is accurate. Entries beyond the range
-        of double precision are minus infinity. If the states fall into parts, the vector is that of
-        one part, and minus infinity in the others.
     """
     if matrix.ndim != 2 or not np.isfinite(matrix).all() or (matrix < 0).any():
         raise ArgumentError("matrix needs non-negative, finite entries.", argument="matrix")
@@ -358,7 +333,7 @@ def _by_elimination(matrix: np.ndarray) -> tuple[np.ndarray, float] | None:
         k, eigenvalue = int(np.abs(vectors[:, 0]).argmax()), float(values[0])
         rest = np.delete(np.arange(len(matrix)), k)
         x = np.ones(len(matrix))
-        for _ in range(MOST_ELIMINATIONS):
+        for _ in range(MAX_ELIMINATIONS):
             left = np.diag(np.full(len(rest), eigenvalue)) - matrix[np.ix_(rest, rest)]
             factor = scipy.linalg.cho_factor(left, overwrite_a=True, check_finite=False)
             x[rest] = scipy.linalg.cho_solve(factor, matrix[rest, k], check_finite=False)
@@ -375,8 +350,8 @@ def _by_elimination(matrix: np.ndarray) -> tuple[np.ndarray, float] | None:
 
 
 def _inverse(rows: Rows) -> Float[np.ndarray, "states states"]:
-    if rows.n > MAX_STATES:
-        problem = f"a dense matrix over {rows.n} states is refused (more than {MAX_STATES})."
+    if rows.n > MAX_STATES_DENSE:
+        problem = f"a dense matrix over {rows.n} states is refused (more than {MAX_STATES_DENSE})."
         remedy = "Use exact.log_column or exact.log_eigenvector, which need no matrix."
         raise ArgumentError(problem, remedy=remedy, argument="mdp")
     # Rows were multiplied by exp(r/lam), so the identity on the right is multiplied too.

@@ -37,16 +37,11 @@ from drogo.mdp import MDP, check_mdp
 Mask = Bool[np.ndarray, " n"]
 
 MOST_STEPS, MOST_POLISHED = 200, 3
-SHARES_OFF = 1e-9
-"""The largest deviation of the sum of a state's shares from 1."""
-CLOSE = 1e-9
-"""The distance of the bounds of the log of the eigenvalue at which the vector is polished."""
-NARROW = 1e-6
-"""The largest distance of the bounds of the log of a known eigenvalue, relative to its size."""
-MARGIN = 1e-13
-"""The shift that keeps the matrix of an inverse iteration from being singular."""
-ROUNDING = 1e-12
-"""A log of the spectral radius above minus this number counts as 0."""
+SHARES_OFF = 1e-9  # The largest deviation of the sum of a state's shares from 1.
+CLOSE = 1e-9  # The distance of the bounds of the log eigenvalue at which the vector is polished.
+NARROW = 1e-6  # The largest relative distance of the bounds of a known log eigenvalue.
+MARGIN = 1e-13  # The shift that keeps the matrix of an inverse iteration from being singular.
+ROUNDING = 1e-12  # A log of the spectral radius above minus this number counts as 0.
 LARGER_LAM = "Use a larger lam: rewards of several hundred lam are beyond double precision."
 
 
@@ -63,10 +58,6 @@ class WeightedEdges:
     """`r / lam`."""
 
     def __post_init__(self) -> None:
-        columns = (self.state, self.next_state, self.share, self.gain)
-        if len({column.shape for column in columns}) > 1 or self.state.ndim != 1:
-            shapes = ", ".join(str(column.shape) for column in columns)
-            raise ArgumentError(f"state, next_state, share and gain differ in shape: {shapes}.")
         is_state = f"a state from 0 to {self.n - 1}"
         for name, valid, expected in (
             ("state", (self.state >= 0) & (self.state < self.n), is_state),
@@ -77,11 +68,10 @@ class WeightedEdges:
             if not valid.all():
                 raise ArgumentError(f"{name} has an entry that is not {expected}.", argument=name)
         total = np.bincount(self.state, self.share, self.n)
-        wrong = np.abs(total - 1) > SHARES_OFF
-        wrong[np.setdiff1d(np.arange(self.n), self.state)] = False
-        if wrong.any():
-            first = int(wrong.argmax())
-            problem = f"share sums to {total[first]:.9g} over the edges from state {first}, not 1."
+        wrong = np.flatnonzero((np.abs(total - 1) > SHARES_OFF) & (total > 0))
+        if wrong.size:
+            problem = f"share sums to {total[wrong[0]]:.9g} over the edges from state {wrong[0]}, "
+            problem += "not 1."
             remedy = "Multiply each share by the probability of its action."
             raise ArgumentError(problem, remedy=remedy, argument="share")
 
@@ -145,6 +135,10 @@ def growth(edges: WeightedEdges, kept: Mask) -> Growth:
     return Growth(log_e, log_eigenvalue, bracket, vector.residual, error)
 
 
+def _is_narrow(low: float, high: float) -> bool:
+    return bool(np.isfinite(low) and high - low <= NARROW * (1 + abs(high)))
+
+
 def log_radius(edges: WeightedEdges, kept: Mask) -> float:
     """Computes the log of the spectral radius of `W` over any states. It is minus infinity if no
     state can be visited twice."""
@@ -152,11 +146,8 @@ def log_radius(edges: WeightedEdges, kept: Mask) -> float:
     if low == high:  # Both may be infinite.
         return high
     if not _is_narrow(low, high):
-        raise NotConverged(
-            f"the log of the spectral radius could not be computed: its bounds are {low:.6g} and "
-            f"{high:.6g}.",
-            remedy=LARGER_LAM,
-        )
+        problem = "the log of the spectral radius could not be computed: its bounds are "
+        raise NotConverged(f"{problem}{low:.6g} and {high:.6g}.", remedy=LARGER_LAM)
     return (low + high) / 2
 
 
@@ -164,7 +155,7 @@ def radius_bounds(edges: WeightedEdges, kept: Mask) -> tuple[float, float]:
     """Returns bounds of the log of the spectral radius of `W` over any states: the largest of the
     Collatz-Wielandt bounds of their classes."""
     brackets = [growth(edges, part).bracket for part in classes(edges, kept)]
-    low, high = zip(*brackets, strict=True) if brackets else ((-np.inf,), (-np.inf,))
+    low, high = zip(*brackets or [(-np.inf, -np.inf)], strict=True)
     return max(low), max(high)
 
 
@@ -275,13 +266,13 @@ def check_finite(mdp: MDP, lam: float) -> None:
     """Raises an error if the sum over all episodes is not finite."""
     if (mdp.reward[~mdp.terminal] < 0).all():
         return
-    problem = infinite(edges_of(mdp, lam), ~mdp.terminal, lam)
-    if problem:
-        remedy = (
-            "Lower all rewards by a constant until the spectral radius is below 1, or use a larger "
-            "lam where rewards are negative on average."
+    if problem := infinite(edges_of(mdp, lam), ~mdp.terminal, lam):
+        raise MDPError(
+            problem,
+            remedy="Lower all rewards by a constant until the spectral radius is below 1, or use a "
+            "larger lam where rewards are negative on average.",
+            argument="mdp",
         )
-        raise MDPError(problem, remedy=remedy, argument="mdp")
 
 
 def infinite(edges: WeightedEdges, kept: np.ndarray, lam: float) -> str:
@@ -301,10 +292,6 @@ def infinite(edges: WeightedEdges, kept: np.ndarray, lam: float) -> str:
         f"the vector is infinite at lam = {lam:g}, because a cycle gains more than it loses: "
         f"{radius} is {size}, and it must be below 1."
     )
-
-
-def _is_narrow(low: float, high: float) -> bool:
-    return bool(np.isfinite(low) and high - low <= NARROW * (1 + abs(high)))
 
 
 def _noda(edges: WeightedEdges, kept: Mask) -> tuple[float, Float[np.ndarray, " kept"]]:

@@ -20,6 +20,7 @@ given, `log_solve` gives the others. *Polish*: Newton's method on `(log e, s)`, 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
@@ -32,19 +33,14 @@ from scipy.sparse.linalg import splu
 from drogo.errors import NotConverged
 from drogo.exact.rows import Rows
 
-SMALLEST = 1e-280
-"""An entry of `y` below this may have lost terms to underflow."""
-MIN_STEP_COST = 1e-3
-"""The least cost of a step in the guess, so that a longer path never costs less."""
+SMALLEST = 1e-280  # An entry of y below this may have lost terms to underflow.
+MIN_STEP_COST = 1e-3  # So that a longer path never costs less in a guess.
 CAUTION = 0.97
 """A factor on the rate of a guess: one that is too high underflows and is corrected, whereas one
 that is too low overflows."""
-MAX_PASSES, MAX_REFINEMENTS = 60, 10
-MAX_LOCATING_STEPS, MAX_NEWTON_STEPS = 100, 25
-MARGIN = 1e-7
-"""The relative distance of the shift of an inverse iteration below the eigenvalue."""
-SMALL_CORRECTION = 1e-13
-"""Newton's method stops after a relative correction of every entry below this."""
+MAX_PASSES, MAX_REFINEMENTS, MAX_LOCATING_STEPS, MAX_NEWTON_STEPS = 60, 10, 100, 25
+MARGIN = 1e-7  # The relative distance of the shift of an inverse iteration below the eigenvalue.
+SMALL_CORRECTION = 1e-13  # Newton's method stops after a relative correction below this.
 TOLERANCE = 1e-9
 """The largest residual, and estimated error of a log entry, of a converged solution."""
 
@@ -143,23 +139,18 @@ def factorise(
     """Factorises a matrix scaled by `exp(u)`, without the `fixed` entries of the solution, by
     elimination on the diagonal, in an order that keeps the factors sparse."""
     u = np.zeros(rows.n) if u is None else u
-    unknown = np.arange(rows.n) if fixed is None else np.flatnonzero(~fixed)
-    weight = rows.scaled_weight(u)
-    states = np.arange(rows.n)
+    fixed = np.zeros(rows.n, dtype=bool) if fixed is None else fixed
+    weight, unknown, states = rows.scaled_weight(u), np.flatnonzero(~fixed), np.arange(rows.n)
     places = np.concatenate([rows.row, states]), np.concatenate([rows.column, states])
     entries = np.concatenate([-weight, rows.diagonal])
     matrix = sp.csc_array((entries, places), shape=(rows.n, rows.n))
-    inflow = np.zeros(rows.n)
-    if fixed is not None:
-        matrix, enters = matrix[:, unknown][unknown], fixed[rows.column]
-        inflow = np.bincount(rows.row[enters], weight[enters], rows.n)[unknown]
+    if fixed.any():
+        matrix = matrix[:, unknown][unknown]
+    enters = fixed[rows.column]
+    inflow = np.bincount(rows.row[enters], weight[enters], rows.n)[unknown]
+    symmetric = {"SymmetricMode": True, "Equil": False}
     try:
-        lu = splu(
-            matrix,
-            permc_spec="MMD_AT_PLUS_A",
-            diag_pivot_thresh=0.0,
-            options={"SymmetricMode": True, "Equil": False},
-        )
+        lu = splu(matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=symmetric)
     except RuntimeError as error:  # SuperLU: "Factor is exactly singular"
         raise NoPositiveSolution("the equations are singular up to rounding.") from error
     return Factor(lu, u[unknown], unknown, inflow)
@@ -312,44 +303,30 @@ def positive_eigenvector(
     """
     s, x = _locate(pencil) if near is None else near
     anchor = int(np.argmax(x))
-    fixed = np.zeros(pencil.rows.n, dtype=bool)
-    fixed[anchor] = True
-    correction = np.inf
-    try:
+    fixed = np.arange(pencil.rows.n) == anchor
+    # A step fails where eigenvalues agree to all digits, because terminal states hardly interact.
+    # The infinite error then marks the vector as inaccurate. The bracket is valid for any vector.
+    v = np.log(np.maximum(x, np.finfo(float).tiny)) if near is None else x
+    correction = error = np.inf
+    with suppress(NoPositiveSolution):
         v, factor = log_solve(pencil.minus(s), fixed, np.zeros(pencil.rows.n))
-    except NoPositiveSolution:
-        # Eigenvalues agree to all digits, because terminal states hardly interact. The bracket is
-        # valid for any positive vector; the infinite error marks this vector as inaccurate.
-        v = np.log(np.maximum(x, np.finfo(float).tiny)) if near is None else x
-        return _assess(pencil, v, s, np.inf)
-    for step in range(MAX_NEWTON_STEPS):
-        if step in (1, 2):  # Later steps change too little to need new factors.
-            try:
+        for step in range(MAX_NEWTON_STEPS):
+            if step in (1, 2):  # Later steps change too little to need new factors.
                 factor = factorise(pencil.minus(s), v, fixed)
-            except NoPositiveSolution:
-                return _assess(pencil, v, s, np.inf)
-        with np.errstate(over="ignore", invalid="ignore"):  # A failed step is detected below.
-            change, ds = _newton(pencil, factor, v, s, anchor)
-        size = float(np.abs(change).max(initial=0.0))
-        if not np.isfinite(size) or (size >= correction and correction < 1e-6):
-            break
-        correction = size
-        # A relative change below -1 has no logarithm, so the step is limited.
-        v[factor.unknown] += np.log1p(np.maximum(change, -0.5))
-        s += ds
-        if correction <= SMALL_CORRECTION:
-            break
-    rows = pencil.minus(s)
-    try:
-        rounding = factorise(rows, v, fixed).rounding_error(rows, v)
-    except NoPositiveSolution:
-        rounding = np.inf
-    return _assess(pencil, v, s, max(correction, rounding))
-
-
-def _assess(pencil: Pencil, v: np.ndarray, s: float, error: float) -> Vector:
-    left = pencil.minus(s).ratio(v)
-    residual = float(np.abs(left).max())
+            with np.errstate(over="ignore", invalid="ignore"):  # A failed step is detected below.
+                change, ds = _newton(pencil, factor, v, s, anchor)
+            size = float(np.abs(change).max(initial=0.0))
+            if not np.isfinite(size) or (size >= correction and correction < 1e-6):
+                break
+            correction = size
+            # A relative change below -1 has no logarithm, so the step is limited.
+            v[factor.unknown] += np.log1p(np.maximum(change, -0.5))
+            s += ds
+            if correction <= SMALL_CORRECTION:
+                break
+        rows = pencil.minus(s)
+        error = max(correction, factorise(rows, v, fixed).rounding_error(rows, v))
+    residual = float(np.abs(pencil.minus(s).ratio(v)).max())
     return Vector(v, s, pencil.bracket(v), residual if np.isfinite(residual) else np.inf, error)
 
 

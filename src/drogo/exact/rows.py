@@ -149,7 +149,6 @@ def rows_of_edges(
     share: Float[np.ndarray, " edges"],
     gain: Float[np.ndarray, " edges"],
     kept: Bool[np.ndarray, " n"],
-    *,
     any_gain: bool = False,
 ) -> Rows:
     """Returns `I - W` over the kept states, where `W(s, s')` is the sum of `share * exp(gain)` over

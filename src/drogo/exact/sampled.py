@@ -22,25 +22,17 @@ from drogo.mdp.arrays import leads_to
 
 @dataclass(frozen=True)
 class Sampled:
-    """Distinct transitions and their weights.
-
-    Args:
-        states: The number of states.
-        state: The state that each transition leaves.
-        next_state: The state that it enters.
-        weight: Its weight among the transitions that leave the same state.
-        log_cost: `-r / lam`.
-        terminated: Whether the next state is terminal.
-        log_terminal_value: The value `v` of the next state if it is terminal.
-    """
+    """Distinct transitions and their weights among those that leave the same state."""
 
     states: int
     state: Int[np.ndarray, " n"]
     next_state: Int[np.ndarray, " n"]
     weight: Float[np.ndarray, " n"]
     log_cost: Float[np.ndarray, " n"]
+    """`-r / lam`."""
     terminated: Bool[np.ndarray, " n"]
     log_terminal_value: Float[np.ndarray, " n"]
+    """The value `v` of the next state if it is terminal."""
 
     @cached_property
     def known(self) -> Bool[np.ndarray, " n"]:
@@ -72,19 +64,19 @@ class Sampled:
 def solve_sampled(data: Sampled, *, scaled: bool = True) -> Float[np.ndarray, " states"]:
     """Computes `v` from `exp(v(s)) = E[exp(r/lam + v(s'))]`, with the mean over the data.
 
-    Args:
-        data: The transitions.
-        scaled: If False, the equation is `E[exp(-r/lam)] exp(v(s)) = E[exp(v(s'))]`. The two agree
-            where the reward depends on the state alone.
-
-    Returns:
-        One number per state. It is NaN in an unknown state (see `Sampled.known`), and minus
-        infinity in a state from which the data do not lead to any terminal state.
+    If not `scaled`, the equation is `E[exp(-r/lam)] exp(v(s)) = E[exp(v(s'))]`. The two agree where
+    the reward depends on the state alone. An entry is NaN in an unknown state, and minus infinity
+    where the data do not lead to any terminal state.
     """
     used, share = data.known, data.share
     state, terminated, log_cost = data.state[used], data.terminated[used], data.log_cost[used]
     if not scaled:
-        log_cost = _log_mean_cost(state, share, log_cost, data.states)
+        # The log of the mean of exp(-r/lam) in each state replaces that of each transition.
+        largest = np.full(data.states, -np.inf)
+        np.maximum.at(largest, state, log_cost)
+        scaled_cost = np.exp(log_cost - largest[state])
+        mean = np.bincount(state, share * scaled_cost, data.states)
+        log_cost = largest[state] + np.log(mean[state])
     values, fixed = np.unique(data.log_terminal_value[used][terminated], return_inverse=True)
     column = data.next_state[used].astype(np.int64)
     column[terminated] = data.states + fixed
@@ -100,17 +92,12 @@ def solve_sampled(data: Sampled, *, scaled: bool = True) -> Float[np.ndarray, " 
 
 
 def sampled_columns(data: Sampled, goals: Int[np.ndarray, " goals"]) -> Columns:
-    """Computes the columns `v(s, g)` of some goals, in logs: `exp(v(s, g)) = E[exp(r/lam +
-    v(s', g))]` for all s other than g, with the mean over the data.
+    """Computes the columns of some goals: `exp(v(s, g)) = E[exp(r/lam + v(s', g))]` for all s other
+    than g, with the mean over the data.
 
-    Args:
-        data: The transitions. No state may be terminal in some of them and left in others.
-            Terminal values are not used.
-        goals: The goals, each of which is terminal or left by a known transition.
-
-    Returns:
-        The columns and their errors. An entry is NaN in an unknown state, and minus infinity where
-        the data do not lead to the goal.
+    No state may be terminal in some transitions and left in others, and each goal must be terminal
+    or left by a known transition. Terminal values are not used. An entry is NaN in an unknown
+    state, and minus infinity where the data do not lead to the goal.
     """
     used, share = data.known, data.share
     state, column = data.state[used], data.next_state[used].astype(np.int64)
@@ -122,13 +109,3 @@ def sampled_columns(data: Sampled, goals: Int[np.ndarray, " goals"]) -> Columns:
     unknown = never_left & ~np.isin(np.arange(data.states), data.next_state[data.terminated])
     columns.log_e[:, unknown] = np.nan
     return columns
-
-
-def _log_mean_cost(
-    state: np.ndarray, share: np.ndarray, log_cost: np.ndarray, states: int
-) -> Float[np.ndarray, " n"]:
-    """Returns for each transition the log of the mean of exp(-r/lam) in its state."""
-    largest = np.full(states, -np.inf)
-    np.maximum.at(largest, state, log_cost)
-    mean = np.bincount(state, share * np.exp(log_cost - largest[state]), states)
-    return largest[state] + np.log(mean[state])

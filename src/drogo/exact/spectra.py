@@ -28,8 +28,7 @@ from drogo.exact.rows import Rows, check_parameters, default_rows, off_diagonals
 from drogo.mdp import MDP, check_mdp
 
 MATRICES = ("laplacian", "successor", "default")
-MOST_DENSE = 1500
-"""The largest number of states that is solved by dense matrices."""
+MOST_DENSE = 1500  # The largest number of states that is solved by dense matrices.
 EXTRA = 6
 """The number of additional vectors that an iteration computes, because it may miss one of several
 with the same eigenvalue. It doubles with each further attempt."""
@@ -37,14 +36,10 @@ ATTEMPTS = 3
 BELOW = 1e-2
 """The distance of the shift below a bound of the smallest eigenvalue, relative to that bound if it
 is above 1."""
-RESOLVED = 1e-10
-"""Eigenvalues that differ by less count as equal."""
-ROUNDED = 1e-13
-"""The largest pivot that may be a rounding error. The rows have diagonals of about 1."""
-TOLERANCE = 1e-8
-"""The largest residual of a vector that is returned."""
-INDEPENDENT = 1e-6
-"""The least singular value of independent vectors, relative to the largest."""
+RESOLVED = 1e-10  # Eigenvalues that differ by less count as equal.
+ROUNDED = 1e-13  # The largest pivot that may be a rounding error. Diagonals are about 1.
+TOLERANCE = 1e-8  # The largest residual of a vector that is returned.
+INDEPENDENT = 1e-6  # The least singular value of independent vectors, relative to the largest.
 
 
 @dataclass(frozen=True)
@@ -127,16 +122,15 @@ def laplacian_rows(mdp: MDP) -> Rows:
     """Returns `D - P~`, whose rows sum to 0."""
     zero = np.zeros(mdp.n_states)
     both = Rows(*off_diagonals(mdp.P, zero), zero, zero, zero).symmetric_part()
-    leaving = zero + np.bincount(both.row, np.exp(both.log_weight), both.n)
+    leaving = np.bincount(both.row, np.exp(both.log_weight), both.n).astype(np.float64)
     return replace(both, diagonal=leaving, total=zero)
 
 
 def smallest(rows: Rows, k: int, matrix: str) -> Eigenvectors:
-    """Returns the vectors of the smallest eigenvalues of a symmetric Z-matrix.
+    """Returns the vectors of the smallest eigenvalues of a symmetric Z-matrix of this name.
 
     They belong to the largest eigenvalues of the inverse of the matrix, shifted to just below its
-    smallest eigenvalue. In the inverse, costs beyond any range are entries near 0. `matrix` is the
-    name of the matrix for error messages.
+    smallest eigenvalue. In the inverse, costs beyond any range are entries near 0.
     """
     with np.errstate(over="ignore"):
         unscaled = np.exp(-rows.log_scale)
@@ -278,15 +272,9 @@ def overlap(vectors: Float[np.ndarray, "vectors states"], truth: Eigenvectors) -
 def contained(
     vectors: Float[np.ndarray, "vectors states"], truth: Eigenvectors
 ) -> Float[np.ndarray, " vectors"]:
-    """Computes the cosine of the angle between each of the first eigenvectors and the subspace that
+    """Computes the cosine of the angle between each of as many eigenvectors and the subspace that
     some vectors span; for eigenvectors of nearly equal eigenvalues, the cosines of the angles
-    between the two subspaces.
-
-    Args:
-        vectors: The vectors, which need be neither of unit norm nor orthogonal.
-        truth: The eigenvectors, of which as many are used. If that divides eigenvectors of nearly
-            equal eigenvalues, the nearest directions among these count.
-    """
+    between the two subspaces. Where their number divides these, the nearest directions count."""
     _check_shapes(vectors, truth)
     count, basis = len(vectors), _basis(vectors)
     groups = truth.groups()

@@ -16,12 +16,10 @@ from drogo.errors import MDPError
 Matrix = npt.ArrayLike | sp.sparray | sp.spmatrix
 Mask = Bool[np.ndarray, " states"]
 
-ROW_SUM_TOLERANCE = 1e-6
-"""The rounding error of rows in single precision. Rows are normalised afterwards."""
+ROW_SUM_TOLERANCE = 1e-6  # The rounding error of rows in single precision.
+ROUNDING = 1e-9  # More than the rounding error of the rows of a policy in double precision.
 EXACT = 1e-12
 """Rows whose sums differ from 1 by less are not normalised, so that they keep their last bits."""
-ROUNDING = 1e-9
-"""More than the rounding error of the rows of a policy in double precision."""
 
 
 def frozen(array: np.ndarray) -> np.ndarray:
@@ -128,8 +126,7 @@ def as_probabilities(matrices: Sequence[sp.csr_array], terminal: Mask) -> Iterat
         if wrong.size:
             problem = f"does not sum to 1 in {_name_states(wrong)} (1 {sums[wrong[0]] - 1:+.3g})."
             raise _error(name, problem, "Normalise these rows, or mark the states as terminal.")
-        exact = np.abs(sums - 1) < EXACT
-        factor = 1 / np.where(exact | terminal, 1.0, sums)
+        factor = 1 / np.where(terminal | (np.abs(sums - 1) < EXACT), 1.0, sums)
         data = np.where(terminal[rows], 0.0, matrix.data * factor[rows])
         yield canonical(sp.csr_array((data, matrix.indices, matrix.indptr), shape=matrix.shape))
 
@@ -159,9 +156,8 @@ def as_start(start: int | npt.ArrayLike | None, terminal: Mask) -> Float[np.ndar
         return np.eye(1, terminal.size, int(array))[0]
     distribution = as_floats("start", start)
     _check_shape("start", distribution, terminal.shape)
-    return _distributions("start", distribution[None], np.zeros(1, dtype=bool), ROW_SUM_TOLERANCE)[
-        0
-    ]
+    no_terminal = np.zeros(1, dtype=bool)
+    return _distributions("start", distribution[None], no_terminal, ROW_SUM_TOLERANCE)[0]
 
 
 def as_policy(
@@ -180,8 +176,7 @@ def as_policy(
 def _distributions(
     name: str, rows: np.ndarray, terminal: np.ndarray, tolerance: float
 ) -> np.ndarray:
-    """Normalises rows to a sum of 1, except in terminal states. Rows that already have this sum,
-    but for rounding, keep their last bits."""
+    """Normalises rows to a sum of 1, except in terminal states."""
     sums = rows.sum(axis=1)
     signs = (np.isfinite(rows) & (rows >= 0)).all(axis=1)
     wrong = np.flatnonzero(~signs | ~(terminal | (np.abs(sums - 1) <= tolerance)))
@@ -194,12 +189,10 @@ def _distributions(
 
 def check_reachability(P: sp.csr_array, terminal: Mask, labels: Sequence[Any]) -> None:
     """Checks that every state can reach a terminal state, unless there is none."""
-    if not terminal.any():
-        return
     entries = P.tocoo()
     leads = leads_to(entries.row, entries.col, terminal.size, np.flatnonzero(terminal))
     stuck = np.flatnonzero(~leads)
-    if stuck.size:
+    if stuck.size and terminal.any():
         raise MDPError(
             f"{stuck.size} non-terminal state(s) cannot reach a terminal state under the default "
             f"policy: {_name_states(stuck, labels)}. Their entry of log e would be minus infinity.",

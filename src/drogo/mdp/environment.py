@@ -13,11 +13,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from drogo.errors import ArgumentTypeError, MDPError, check_number
-from drogo.mdp.model import MDP
 
-MAX_STATES = 100_000
-MAX_STATES_OF_REALS = 10_000
-"""The limit if observations are real numbers: they may never repeat, so the search stops sooner."""
+MAX_STATES, MAX_STATES_OF_REALS = 100_000, 10_000
+"""If observations are real numbers, they may never repeat, so the search stops sooner."""
 
 Key = Callable[[gymnasium.Env], Hashable]
 Row = list[list[tuple[float, Hashable, float, bool]]]
@@ -27,14 +25,14 @@ Table = tuple[dict[Hashable, Row], np.ndarray]
 (empty for terminal states), and the distribution of the first state."""
 
 
-def find_mdp(
+def tabulate(
     env: gymnasium.Env,
     reward: float | Callable[[Any], float] | None,
     state: Key | None,
     max_states: int | None,
     seeds: list[int],
-) -> MDP:
-    """Finds the MDP of an environment; `MDP.from_gymnasium` documents the arguments."""
+) -> dict[str, Any]:
+    """Finds the arguments of `MDP.from_arrays`; `MDP.from_gymnasium` documents those of this."""
     if not isinstance(env, gymnasium.Env):
         problem = f"env is {env!r}; expected a gymnasium.Env."
         raise ArgumentTypeError(problem, remedy="Use gymnasium.make(id).", argument="env")
@@ -50,7 +48,7 @@ def find_mdp(
         for probability, key, _, _ in outcomes
     ]
     actions, before, after, weight = map(np.array, zip(*entries, strict=True))
-    matrices = [
+    P = [
         sp.csr_array((weight[taken], (before[taken], after[taken])), shape=(len(states),) * 2)
         for taken in (actions == action for action in range(actions.max() + 1))
     ]
@@ -61,7 +59,7 @@ def find_mdp(
     else:
         items = zip(rows.items(), terminal, strict=True)
         r = np.array([0.0 if over else _reward_of(*item) for item, over in items])
-    return MDP.from_arrays(matrices, r, terminal, start=start, states=states)
+    return {"P": P, "r": r, "terminal": terminal, "start": start, "states": states}
 
 
 def _terminal(rows: dict[Hashable, Row], start: np.ndarray) -> np.ndarray:

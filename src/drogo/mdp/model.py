@@ -6,8 +6,9 @@ import reprlib
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+import gymnasium
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
@@ -15,9 +16,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 
 from drogo.errors import ArgumentTypeError, MDPError
 from drogo.mdp import arrays
-
-if TYPE_CHECKING:
-    import gymnasium
+from drogo.mdp.environment import as_key, tabulate
 
 
 class Outcomes(NamedTuple):
@@ -111,8 +110,6 @@ class MDP:
         Raises:
             MDPError: An observation does not belong to any state.
         """
-        from drogo.mdp.environment import as_key
-
         index = {state: k for k, state in enumerate(self.states)}
         labels = [(key or as_key)(observation) for observation in observations]
         for row, label in enumerate(labels):
@@ -207,10 +204,8 @@ class MDP:
         Raises:
             MDPError: The environment has no such MDP, or the search could not find it.
         """
-        from drogo.mdp.environment import find_mdp
-
         seeds = [seed] if isinstance(seed, int) else list(seed)
-        return find_mdp(env, reward, state, max_states, seeds)
+        return cls.from_arrays(**tabulate(env, reward, state, max_states, seeds))
 
 
 @runtime_checkable
