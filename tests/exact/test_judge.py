@@ -27,7 +27,7 @@ def test_paper_worlds_column(name, lam):
     assert largest_difference(exact.log_column(mdp, lam), judge.column(mdp, lam)) < CLOSE
 
 
-# The judge takes seconds for the 272 states of grid-room, which test_reference covers.
+# The judge takes seconds for the 272 states of grid-room, which test_definitions covers.
 CASES = [*itertools.product(("grid-task", "four-rooms"), TERMINAL_FORMULATIONS)]
 
 
@@ -42,13 +42,6 @@ def test_paper_worlds_eigenvectors(name, lam, definition, terminal):
         assert theirs[mdp.terminal] < -100
         theirs[mdp.terminal] = -np.inf
     assert ours.status == "converged"
-    assert largest_difference(ours.log_e, theirs) < CLOSE
-
-
-def test_the_largest_paper_world():
-    mdp = GridWorld.load("grid-room").mdp
-    ours = exact.solve(mdp, 1.3, "transition")
-    theirs = judge.by_inverse_iteration(mdp, 1.3, "transition", ours.eigenvalue)
     assert largest_difference(ours.log_e, theirs) < CLOSE
 
 

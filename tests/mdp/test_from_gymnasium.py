@@ -41,15 +41,6 @@ def test_taxi_keeps_the_states_that_can_be_reached():
     assert exact.solve(mdp, 20.0).status == "converged"
 
 
-def test_cliff_walking():
-    env = gymnasium.make(newest("CliffWalking"))
-    with raises(MDPError, "env"):
-        MDP.from_gymnasium(env)
-    mdp = MDP.from_gymnasium(env, reward=-1.0)
-    assert [mdp.states[i] for i in np.flatnonzero(mdp.terminal)] == [47]
-    assert mdp.states[int(mdp.start.argmax())] == 36
-
-
 @pytest.mark.parametrize("observation", ["state", "coordinates", "one-hot"])
 def test_search_finds_the_mdp_of_a_map(observation):
     world = GridWorld.load("four-rooms")
@@ -124,40 +115,28 @@ def test_wrong_types():
 
 
 class Tabled(gymnasium.Env):
-    """An environment that consists of its table alone."""
+    """An environment that consists of its table alone, with one action and outcomes of -1."""
 
     observation_space = gymnasium.spaces.Discrete(4)
     action_space = gymnasium.spaces.Discrete(1)
 
-    def __init__(self, P, start):
-        self.P, self.initial_state_distrib = P, np.eye(1, 4, start)[0]
+    def __init__(self, start, *outcomes):
+        self.initial_state_distrib = np.eye(1, 4, start)[0]
+        self.P = {
+            s: {0: [(chance, after, -1.0, over) for chance, after, over in row]}
+            for s, row in enumerate(outcomes)
+        }
 
 
-def test_a_start_that_also_ends_episodes():
-    cycle = {s: {0: [(1.0, (s + 1) % 4, -1.0, s == 3)]} for s in range(4)}
+def test_tables():
+    """A start that also ends episodes, outcomes of probability 0, and the names of states."""
     with raises(MDPError, "env"):
-        MDP.from_gymnasium(Tabled(cycle, 0))
-
-
-def test_outcomes_of_probability_zero_do_not_count():
-    P = {
-        0: {0: [(1.0, 1, -1.0, False), (0.0, 3, -9.0, False)]},
-        1: {0: [(1.0, 2, -1.0, True)]},
-        2: {0: [(1.0, 2, 0.0, True)]},
-        3: {0: [(1.0, 3, -1.0, False)]},
-    }
-    assert MDP.from_gymnasium(Tabled(P, 0)).states == [0, 1, 2]
-
-
-def test_errors_name_the_states_of_the_environment():
-    P = {
-        1: {0: [(0.5, 3, -1.0, False), (0.5, 2, -1.0, True)]},
-        2: {0: [(1.0, 2, 0.0, True)]},
-        3: {0: [(1.0, 3, -1.0, False)]},
-        0: {0: [(1.0, 0, -1.0, False)]},
-    }
+        MDP.from_gymnasium(Tabled(0, *([(1.0, (s + 1) % 4, s == 3)] for s in range(4))))
+    end, loop = [(1.0, 2, True)], [(1.0, 3, False)]
+    never = Tabled(0, [(1.0, 1, False), (0.0, 3, False)], [(1.0, 2, True)], end, loop)
+    assert MDP.from_gymnasium(never).states == [0, 1, 2]
     with raises(MDPError, "P") as caught:
-        MDP.from_gymnasium(Tabled(P, 1))
+        MDP.from_gymnasium(Tabled(1, loop, [(0.5, 3, False), (0.5, 2, True)], end, loop))
     assert "state 3" in str(caught.value)
 
 

@@ -15,16 +15,14 @@ COSTS = [-1.0, -2.0, 0.0]
 
 
 def test_dense_sparse_and_per_action_agree():
-    one = MDP.from_arrays(CHAIN, COSTS, [2])
-    sparse = MDP.from_arrays(sp.csc_matrix(CHAIN), np.array(COSTS), np.array([False, False, True]))
-    stacked = MDP.from_arrays(np.stack([CHAIN, CHAIN]), COSTS, [2])
-    listed = MDP.from_arrays([sp.coo_array(CHAIN), CHAIN], COSTS, [2])
-    nested = MDP.from_arrays(CHAIN.tolist(), COSTS, [2])
-    for mdp in (one, sparse, stacked, listed, nested):
-        assert np.array_equal(mdp.P.toarray()[:2], CHAIN[:2])
-        assert mdp.P[[2]].nnz == 0  # the row of a terminal state is empty
-    assert stacked.n_actions == 2
-    assert repr(stacked) == "MDP(3 states, 2 action(s), 1 terminal)"
+    stacked = np.stack([CHAIN, CHAIN])
+    listed = [sp.coo_array(CHAIN), CHAIN]
+    for P in (CHAIN, sp.csc_matrix(CHAIN), CHAIN.tolist(), stacked, listed):
+        for terminal in ([2], np.array([False, False, True])):
+            mdp = MDP.from_arrays(P, np.array(COSTS), terminal)
+            assert np.array_equal(mdp.P.toarray()[:2], CHAIN[:2])
+            assert mdp.P[[2]].nnz == 0  # the row of a terminal state is empty
+    assert repr(mdp) == "MDP(3 states, 2 action(s), 1 terminal)"
 
 
 def test_default_policy_weighs_the_actions():
@@ -35,9 +33,8 @@ def test_default_policy_weighs_the_actions():
 
 
 def test_start():
-    assert np.allclose(MDP.from_arrays(CHAIN, COSTS, [2]).start, [0.5, 0.5, 0])
-    assert np.allclose(MDP.from_arrays(CHAIN, COSTS, [2], start=1).start, [0, 1, 0])
-    assert np.allclose(MDP.from_arrays(CHAIN, COSTS, [2], start=[0.2, 0.8, 0]).start, [0.2, 0.8, 0])
+    for start, expected in ((None, [0.5, 0.5, 0]), (1, [0, 1, 0]), ([0.2, 0.8, 0], [0.2, 0.8, 0])):
+        assert np.allclose(MDP.from_arrays(CHAIN, COSTS, [2], start=start).start, expected)
 
 
 def test_outcomes_by_hand():
@@ -82,59 +79,48 @@ def changed(i, j, value):
 
 
 INVALID = {
-    "row sum": ("P", (changed(1, 0, 0.3), COSTS, [2])),
-    "negative": ("P", ([[1.5, -0.5, 0], *CHAIN[1:].tolist()], COSTS, [2])),
-    "nan in P": ("P", (changed(0, 0, np.nan), COSTS, [2])),
-    "not reachable": ("P", (np.eye(3), COSTS, [2])),
-    "not square": ("P", (CHAIN[:2], COSTS, [2])),
-    "sizes": ("P", ([CHAIN, np.eye(2)], COSTS, [2])),
-    "ragged": ("P", ([[1.0, 0.0], [1.0]], COSTS, [2])),
-    "empty": ("P", ([], COSTS, [2])),
-    "nan in r": ("r", (CHAIN, [np.nan, -1.0, 0.0], [2])),
-    "short r": ("r", (CHAIN, [-1.0, 0.0], [2])),
-    "text in r": ("r", (CHAIN, ["a", "b", "c"], [2])),
-    "no such terminal": ("terminal", (CHAIN, COSTS, [3])),
-    "float terminal": ("terminal", (CHAIN, COSTS, [0.0, 0.0, 1.0])),
-    "short mask": ("terminal", (CHAIN, COSTS, [True, False])),
-    "mask of numbers": ("terminal", (CHAIN, COSTS, [0, 0, 1])),
+    "row sum": ("P", {"P": changed(1, 0, 0.3)}),
+    "negative": ("P", {"P": [[1.5, -0.5, 0], *CHAIN[1:].tolist()]}),
+    "nan in P": ("P", {"P": changed(0, 0, np.nan)}),
+    "not reachable": ("P", {"P": np.eye(3)}),
+    "not square": ("P", {"P": CHAIN[:2]}),
+    "sizes": ("P", {"P": [CHAIN, np.eye(2)]}),
+    "ragged": ("P", {"P": [[1.0, 0.0], [1.0]]}),
+    "empty": ("P", {"P": []}),
+    "nan in r": ("r", {"r": [np.nan, -1.0, 0.0]}),
+    "short r": ("r", {"r": [-1.0, 0.0]}),
+    "text in r": ("r", {"r": ["a", "b", "c"]}),
+    "no such terminal": ("terminal", {"terminal": [3]}),
+    "float terminal": ("terminal", {"terminal": [0.0, 0.0, 1.0]}),
+    "short mask": ("terminal", {"terminal": [True, False]}),
+    "mask of numbers": ("terminal", {"terminal": [0, 0, 1]}),
+    "no such start": ("start", {"start": 5}),
+    "sum of start": ("start", {"start": [0.5, 0.2, 0.0]}),
+    "negative start": ("start", {"start": [1.5, -0.5, 0.0]}),
+    "nan in start": ("start", {"start": [np.nan, 1.0, 0.0]}),
+    "actions of policy": ("default_policy", {"default_policy": [[0.5, 0.5]] * 3}),
+    "sum of policy": ("default_policy", {"default_policy": [[0.5]] * 3}),
+    "negative policy": ("default_policy", {"default_policy": [[-1.0]] * 3}),
+    "policy beyond rounding": ("default_policy", {"default_policy": [[1.0], [1.0 + 1e-7], [1.0]]}),
+    "labels": ("states", {"states": ["a"]}),
 }
+
+
+@pytest.mark.parametrize("kind", INVALID)
+def test_invalid_arguments(kind):
+    argument, options = INVALID[kind]
+    with raises(MDPError, argument):
+        MDP.from_arrays(**{"P": CHAIN, "r": COSTS, "terminal": [2], **options})
 
 
 def test_rewards_of_any_sign_and_continuing_tasks():
     """The solvers check whether a vector exists, because that depends on lam."""
-    mdp = MDP.from_arrays(CHAIN, [3.0, 0.0, -1.0], [2])
-    assert mdp.reward.tolist() == [3.0, 0.0, -1.0]
+    assert MDP.from_arrays(CHAIN, [3.0, 0.0, -1.0], [2]).reward.tolist() == [3.0, 0.0, -1.0]
     for terminal in ([], None, [False] * 3):
         endless = MDP.from_arrays(np.eye(3), COSTS, terminal)
         assert not endless.terminal.any()
         assert np.array_equal(endless.P.toarray(), np.eye(3))
         assert np.allclose(endless.start, 1 / 3)
-
-
-@pytest.mark.parametrize("kind", INVALID)
-def test_invalid_arrays(kind):
-    argument, arrays = INVALID[kind]
-    with raises(MDPError, argument):
-        MDP.from_arrays(*arrays)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"start": 5},
-        {"start": [0.5, 0.2, 0.0]},
-        {"start": [1.5, -0.5, 0.0]},
-        {"start": [np.nan, 1.0, 0.0]},
-        {"default_policy": [[0.5, 0.5]] * 3},
-        {"default_policy": [[0.5]] * 3},
-        {"default_policy": [[-1.0]] * 3},
-        {"default_policy": [[1.0], [1.0 + 1e-7], [1.0]]},
-        {"states": ["a"]},
-    ],
-)
-def test_invalid_options(options):
-    with raises(MDPError, next(iter(options))):
-        MDP.from_arrays(CHAIN, COSTS, [2], **options)
 
 
 def test_errors_name_the_first_states():
@@ -143,14 +129,11 @@ def test_errors_name_the_first_states():
     assert "states 0, 1, 2, 3, 4 and 94 more" in str(caught.value)
 
 
-def test_single_precision_rows_are_normalised():
+def test_rounding_in_a_distribution_is_normalised():
     P = np.random.default_rng(0).random((30, 30)).astype(np.float32)
     P /= P.sum(axis=1, keepdims=True)
     mdp = MDP.from_arrays(P, -np.ones(30), [29])
     assert np.abs(mdp.P.sum(axis=1)[:29] - 1).max() < 1e-15
-
-
-def test_rounding_in_a_distribution_is_normalised():
     policy = np.array([[0.1, 0.9 + 1e-10], [0.3, 0.7], [0.0, 0.0]])
     start = [0.5, 0.5 + 1e-7, 0.0]
     mdp = MDP.from_arrays([CHAIN, CHAIN], COSTS, [2], default_policy=policy, start=start)

@@ -1,0 +1,289 @@
+"""The four vectors: by hand, to all digits of a reference, in any range, and their errors."""
+
+from dataclasses import replace
+
+import gymnasium
+import numpy as np
+import pytest
+
+from drogo import MDP, GridWorld, exact
+from drogo.errors import ArgumentError, ArgumentTypeError, MDPError, NotConverged
+from drogo.exact.definitions import (
+    DEFINITIONS,
+    log_perron,
+    successor_eigenvector,
+    successor_representation,
+)
+from drogo.exact.positive import NoPositiveSolution, log_solve
+from drogo.exact.rows import default_rows
+from raising import raises
+from random_mdps import corridor, random_mdp
+
+FOUR_ROOMS = GridWorld.load("four-rooms").mdp
+
+
+# world, lam, states, smallest eigenvalue of R - P~, top eigenvalue of (Z + Z^T)/2,
+# min of column / representation / transition, cosine of each of the last two with column
+REFERENCE = [
+    ("grid-task", 20, 104, -0.0850703814, 28317.639064, -8.4879, -9.6565, -11.7817, 0.99573, 0.99595),
+    ("four-rooms", 20, 104, -0.0762746360, 26926.409363, -11.9755, -13.0790, -14.1715, 0.99773, 0.99064),
+    ("grid-maze", 20, 162, -0.0349712842, 22989.674119, -39.2058, -40.0863, -49.1399, 0.99991, 0.99968),
+    ("grid-room", 20, 272, -0.0534232295, 25051.824940, -27.8893, -28.8937, -34.9704, 0.99971, 0.99791),
+    ("grid-maze", 1.3, 162, -0.0088248814, 1307.386647, -183.2245, -183.8924, -184.3147, 1.0, 1.0),
+]  # fmt: skip
+
+
+def cosine(a, b):
+    return a @ b / np.sqrt((a @ a) * (b @ b))
+
+
+@pytest.mark.parametrize("reference", REFERENCE, ids=lambda row: f"{row[0]}-{row[1]}")
+def test_reference(reference):
+    name, lam, states, smallest, top, column, representation, transition, cos_r, cos_t = reference
+    mdp = GridWorld.load(name).mdp
+    by = {d: exact.solve(mdp, float(lam), d) for d in ("column", "representation", "transition")}
+    assert mdp.n_states == states
+    assert round(by["transition"].eigenvalue, 10) == smallest
+    assert round(by["representation"].eigenvalue, 6) == top
+    assert round(by["column"].log_e.min(), 4) == column
+    assert round(by["representation"].log_e.min(), 4) == representation
+    assert round(by["transition"].log_e.min(), 4) == transition
+    assert round(cosine(by["representation"].log_e, by["column"].log_e), 5) == cos_r
+    assert round(cosine(by["transition"].log_e, by["column"].log_e), 5) == cos_t
+
+
+def test_a_chain_by_hand():
+    """Two states and a goal, r/lam = -log 2, so R = 2: e1 = (e0 + 1)/4, e0 = (e0 + e1)/4."""
+    P = np.array([[0.5, 0.5, 0.0], [0.5, 0.0, 0.5], [0.0, 0.0, 1.0]])
+    mdp = MDP.from_arrays(P, [-np.log(2)] * 2 + [0.0], [2])
+    # 2 e0 = e0/2 + e1/2 and 2 e1 = e0/2 + 1/2: e0 = e1/3, e1 (2 - 1/6) = 1/2
+    assert np.allclose(np.exp(exact.log_column(mdp, 1.0)), [1 / 11, 3 / 11, 1.0], rtol=1e-14)
+
+
+def test_one_state_by_hand():
+    """One state, r/lam = -log 3, a fair coin between staying and the goal; Z is 2 x 2."""
+    mdp = MDP.from_arrays(np.array([[0.5, 0.5], [0.0, 1.0]]), [-np.log(3), 0.0], [1])
+    Z = exact.default_representation(mdp, 1.0, delta=np.log(2))  # R_T - 1 = 1
+    assert np.allclose(Z, np.linalg.inv([[2.5, -0.5], [0.0, 1.0]]), rtol=1e-14)
+    solution = exact.solve(mdp, 1.0, "transition", delta=np.log(2))
+    # [[2.5, -0.25], [-0.25, 1]]: (3.5 - sqrt(1.5^2 + 0.25)) / 2
+    assert solution.eigenvalue == pytest.approx((3.5 - np.sqrt(2.5)) / 2, abs=1e-14)
+
+
+def test_successor_representation_by_hand():
+    """A goal one step away, discount 1/2: SR = [[1, 1/2], [0, 1]], symmetrised top (1, 1)."""
+    mdp = MDP.from_arrays(np.array([[0.0, 1.0], [0.0, 0.0]]), [-1.0, 0.0], [1])
+    assert np.allclose(successor_representation(mdp, 0.5), [[1.0, 0.5], [0.0, 1.0]])
+    assert np.allclose(successor_eigenvector(mdp, 0.5), np.sqrt([0.5, 0.5]), rtol=1e-14)
+
+
+@pytest.mark.parametrize("name", ["grid-room", "four-rooms-multigoal"])
+def test_successor_eigenvector_against_numpy(name):
+    mdp = GridWorld.load(name).mdp
+    sr = np.linalg.inv(np.eye(mdp.n_states) - 0.99 * mdp.P.toarray())
+    assert np.allclose(successor_representation(mdp, 0.99), sr, rtol=1e-9, atol=1e-300)
+    _, vectors = np.linalg.eigh((sr + sr.T) / 2)
+    assert np.allclose(successor_eigenvector(mdp, 0.99), np.abs(vectors[:, -1]), atol=1e-9)
+
+
+@pytest.mark.parametrize(("cells", "lam"), [(5000, 0.5), (24000, 20.0), (700, 0.01)])
+def test_corridor_column_has_the_known_slope(cells, lam):
+    """e(s) = e(s + 1) x with R = 1/2 + (x + 1/x)/4 and x < 1."""
+    v = exact.log_column(corridor(cells), lam)
+    assert v.min() < -10_000
+    # Far from wall and goal the solution is one exponential; the reflection is far below it.
+    inner = np.diff(v)[cells // 4 : cells - 10]
+    assert np.allclose(inner, np.arccosh(2 * np.exp(1 / lam) - 1), rtol=1e-9)
+    assert np.isfinite(v).all()
+
+
+@pytest.mark.parametrize("definition", ["transition", "representation", "right"])
+@pytest.mark.parametrize(("cells", "lam"), [(5000, 0.5), (24000, 20.0), (300, 0.001)])
+def test_eigenvectors_of_any_range(definition, cells, lam):
+    solution = exact.solve(corridor(cells), lam, definition)
+    assert solution.status == "converged"
+    assert solution.log_e.min() < -10_000
+    low, high = solution.bracket
+    slack = 1e-12 + 1e-6 * abs(solution.eigenvalue)
+    assert low - slack <= solution.eigenvalue <= high + slack
+
+
+@pytest.mark.parametrize("definition", DEFINITIONS)
+def test_costs_beyond_the_largest_double(definition):
+    """r/lam = -20000: exp(-r/lam) overflows, but the solution does not."""
+    mdp = GridWorld.load("grid-maze-large").mdp
+    solution = exact.solve(mdp, 0.001, definition)
+    assert solution.status == "converged"
+    assert np.isfinite(solution.log_e).all()
+
+
+def test_a_matrix_without_a_positive_solution_is_refused():
+    mdp = GridWorld.load("four-rooms").mdp
+    rows = default_rows(mdp, 20.0, "absorbing", 0.001).minus(0.5)  # past the smallest eigenvalue
+    with pytest.raises(NoPositiveSolution):
+        log_solve(rows, mdp.terminal, np.zeros(mdp.n_states))
+
+
+@pytest.mark.parametrize("cost", [600.0, 720.0, 5_000.0, 22_000.0, 1e6])
+@pytest.mark.parametrize("definition", DEFINITIONS)
+def test_one_step_of_any_cost(cost, definition):
+    """Two states by hand: e(0) = P e(1) / R, so log e(0) - log e(1) is about -cost + log 1/2."""
+    mdp = MDP.from_arrays([[0.5, 0.5], [0.0, 0.0]], [-cost, 0.0], [1])
+    solution = exact.solve(mdp, 1.0, definition)
+    step = solution.log_e[0] - solution.log_e[1]
+    expected = np.log(0.25 if definition in ("transition", "representation") else 0.5)
+    assert solution.status == "converged"
+    assert step == pytest.approx(-cost + expected, abs=1e-6 + 1e-12 * cost)
+
+
+@pytest.mark.parametrize("lam", [9e-4, 1e-4, 1e-6])
+@pytest.mark.parametrize("name", ["four-rooms", "grid-maze"])
+def test_vanishing_lambda_is_the_shortest_path(name, lam):
+    """lam v tends to the best return: -17 and -73 from the start."""
+    world = GridWorld.load(name)
+    v = exact.log_column(world.mdp, lam)
+    best = {"four-rooms": -17, "grid-maze": -73}[name]
+    assert lam * v[world.start.argmax()] == pytest.approx(best, abs=200 * lam)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    "solver", ["solve", "solve_columns", "spectrum", "perron", "spectral_radius", "transfer"]
+)
+def test_an_object_that_is_not_an_mdp(solver):
+    rest = {"spectrum": (2,), "transfer": (1.0, [0.0])}.get(solver, (1.0,))
+    for value, remedy in {
+        "four-rooms": "MDP.from_arrays",
+        GridWorld.load("four-rooms"): "attribute mdp",
+        gymnasium.make("FrozenLake-v1"): "MDP.from_gymnasium(env)",
+    }.items():
+        with raises(ArgumentTypeError, "mdp") as caught:
+            getattr(exact, solver)(value, *rest)
+        assert type(value).__name__ in str(caught.value)
+        assert remedy in str(caught.value)
+
+
+def test_a_solution_knows_its_accuracy():
+    solution = exact.solve(FOUR_ROOMS, 20.0, "transition")
+    assert solution.status == "converged"
+    assert solution.residual < 1e-12
+    assert solution.bracket[0] <= solution.eigenvalue <= solution.bracket[1]
+    assert np.exp(2 * solution.log_e).sum() == pytest.approx(1)
+    column = exact.solve(FOUR_ROOMS, 20.0)
+    assert (column.definition, column.eigenvalue, column.bracket) == ("column", None, None)
+    worse = replace(column, residual=1e-3)
+    assert worse.status == "inaccurate"
+    with raises(NotConverged):
+        worse.checked()
+
+
+def test_formulations_differ_as_in_appendix_a():
+    """With a zero row and a large lambda the vector is no longer largest at the goal."""
+    goal = int(np.flatnonzero(FOUR_ROOMS.terminal)[0])
+    for definition in ("transition", "representation"):
+        absorbing = exact.log_eigenvector(FOUR_ROOMS, 20.0, definition)
+        zero_row = exact.log_eigenvector(FOUR_ROOMS, 20.0, definition, terminal="zero-row")
+        small = exact.log_eigenvector(FOUR_ROOMS, 1.3, definition, terminal="zero-row")
+        assert absorbing.argmax() == goal
+        assert zero_row.argmax() != goal
+        assert small.argmax() == goal
+
+
+def test_right_eigenvector_may_vanish_in_terminal_states():
+    e = exact.log_eigenvector(FOUR_ROOMS, 20.0, "right", terminal="zero-row")
+    assert np.isneginf(e[FOUR_ROOMS.terminal]).all()
+    assert np.isfinite(e[~FOUR_ROOMS.terminal]).all()
+
+
+def test_terminal_rewards_are_in_units_of_reward():
+    text = "goal H: -50\n\n#####\n#G.H#\n#####"
+    mdp = GridWorld.parse(text).mdp
+    v = exact.log_column(mdp, 20.0)
+    assert v[0] == 0
+    assert v[2] == pytest.approx(-2.5)
+    # exp(0.05) e = e/2 + 1/4 + exp(-2.5)/4
+    assert v[1] == pytest.approx(np.log((0.25 + np.exp(-2.5) / 4) / (np.exp(0.05) - 0.5)))
+    assert np.array_equal(exact.log_column(mdp, 20.0, terminal_reward=[0.0, -50.0]), v)
+    replaced = exact.solve(mdp, 20.0, terminal_reward=[-10.0, 3.0]).log_e
+    assert replaced[[0, 2]].tolist() == [-0.5, 0.15]
+
+
+@pytest.mark.parametrize(
+    ("argument", "options"),
+    [
+        ("lam", {"lam": 0.0}),
+        ("lam", {"lam": float("nan")}),
+        ("definition", {"definition": "left"}),
+        ("delta", {"definition": "right", "delta": -1.0}),
+        ("terminal", {"terminal": "open"}),
+        ("terminal_reward", {"terminal_reward": np.zeros(3)}),
+        ("terminal_reward", {"terminal_reward": [np.nan]}),
+        ("terminal_reward", {"definition": "right", "terminal_reward": [0.0]}),
+    ],
+)
+def test_wrong_arguments(argument, options):
+    with raises(ArgumentError, argument):
+        exact.solve(FOUR_ROOMS, **{"lam": 1.0, **options})
+    with raises(ArgumentError, "discount"):
+        successor_eigenvector(FOUR_ROOMS, 1.0)
+
+
+def test_no_eigenvector_of_two_parts():
+    """The column exists in each part."""
+    P = np.zeros((4, 4))
+    P[0, 1] = P[2, 3] = 1.0
+    mdp = MDP.from_arrays(P, [-1.0, 0.0, -1.0, 0.0], [1, 3])
+    assert np.allclose(exact.log_column(mdp, 1.0), [-1, 0, -1, 0])
+    with raises(ArgumentError, "mdp"):
+        exact.log_eigenvector(mdp, 1.0, "transition")
+    uneven = random_mdp(0, 8, terminals=2)
+    uneven = replace(uneven, reward=np.where(np.arange(8) == 7, -1.0, uneven.reward))
+    with raises(ArgumentError, "definition"):  # Terminal states have different rewards.
+        exact.log_eigenvector(uneven, 0.05, "right", terminal="zero-row")
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_numbers_beyond_those_of_numpy():
+    at_float = exact.log_column(FOUR_ROOMS, 2.0**70)
+    np.testing.assert_array_equal(exact.log_column(FOUR_ROOMS, 2**70), at_float)
+    with raises(ArgumentError, "lam"):
+        exact.log_column(FOUR_ROOMS, -(2**80))
+    with raises(ArgumentError, "delta"):
+        exact.solve(FOUR_ROOMS, 20.0, delta=10**400)
+    with raises(MDPError, "terminal_reward"):
+        exact.log_column(FOUR_ROOMS, 20.0, [10**400])
+
+
+def test_a_dense_matrix_of_a_large_world_is_refused():
+    mdp = GridWorld.parse("\n".join(["#" * 82, *["#" + "." * 79 + "G#"] * 80, "#" * 82])).mdp
+    with raises(ArgumentError, "mdp"):
+        exact.default_representation(mdp, 20.0)
+
+
+def test_terminal_states_that_hardly_interact_are_reported():
+    """Three terminal states overlap by e^-70: their eigenvalues agree to all digits of a double."""
+    mdp = random_mdp(0, 5, terminals=3, actions=1)
+    solution = exact.solve(mdp, 0.2, "representation")
+    assert solution.status == "inaccurate"
+    low, high = solution.bracket
+    assert low / (1 + 1e-9) <= solution.eigenvalue <= high / (1 - 1e-9)
+    with raises(NotConverged):
+        exact.log_eigenvector(mdp, 0.2, "representation")
+    assert np.isfinite(exact.log_column(mdp, 0.2)).all()
+
+
+@pytest.mark.parametrize("name", ["grid-task", "grid-maze"])
+def test_the_positive_eigenvector_of_a_matrix(name):
+    """Entry by entry the exact one, down to e^-180."""
+    mdp = GridWorld.load(name).mdp
+    z = exact.default_representation(mdp, 1.3)
+    log_e, spread = log_perron((z + z.T) / 2)
+    np.testing.assert_allclose(log_e, exact.log_eigenvector(mdp, 1.3, "representation"), atol=1e-6)
+    assert spread < 1e-6
+
+
+def test_a_matrix_without_one_positive_eigenvector():
+    """Two parts with equal eigenvalues: one vector is returned, which is 0 in the other part."""
+    assert log_perron(np.eye(2))[0].tolist() == [0, -np.inf]
+    with raises(ArgumentError):
+        log_perron(np.array([[1.0, -1.0], [0.0, 1.0]]))
