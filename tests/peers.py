@@ -48,18 +48,14 @@ def chromium() -> bool:
     return bool(shutil.which("chromium") or shutil.which("google-chrome"))
 
 
-NEEDED_BY = {"a CPU build of torch": "Stable-Baselines3", "Chromium": "the report's page"}
-
-
 def main() -> None:
-    under_way = start_installing_chromium()
-    have_torch = torch()
-    if under_way is not None:
-        under_way.wait()
-    found = {"a CPU build of torch": have_torch, "Chromium": chromium()}
-    for name, there in found.items():
-        if not there:
-            print(f"Without {name}: the tests with {NEEDED_BY[name]} will be skipped.")
+    installing = start_installing_chromium()
+    if not torch():
+        print("Without a CPU build of torch: the tests with Stable-Baselines3 will be skipped.")
+    if installing is not None:
+        installing.wait()
+    if not chromium():
+        print("Without Chromium: the tests with the report's page will be skipped.")
 
 
 if __name__ == "__main__":

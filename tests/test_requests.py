@@ -34,6 +34,9 @@ def test_a_result_is_there_when_its_report_is(tmp_path):
     assert list(kept["table"]) == ["z", "a"]
     assert result.path.name == f"name-{digest(ASKED)[:8]}"
     assert json.loads((result.path / "request.json").read_text()) == plain(ASKED)
+    with raises(AlreadyExists), result.begin(overwrite=False):
+        pass
+    assert result.report() == REPORT
 
 
 def test_different_requests_have_different_directories(tmp_path):
@@ -65,15 +68,6 @@ def test_a_directory_copied_over_another_is_not_taken_for_it(finished, tmp_path)
         assert other.report() is None
 
 
-def test_a_finished_result_is_not_begun_again(finished):
-    with (
-        raises(AlreadyExists),
-        finished.begin(overwrite=False),
-    ):
-        pass
-    assert finished.report() == REPORT
-
-
 def test_a_process_that_was_killed_while_it_began_is_in_nobodys_way(tmp_path):
     result = ResultDirectory(tmp_path, "name", ASKED)
     result.path.mkdir()
@@ -101,10 +95,7 @@ def test_one_process_at_a_time_has_a_directory(tmp_path):
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline() == "claimed\n"
         for overwrite in (False, True):
-            with (
-                raises(AlreadyExists),
-                result.begin(overwrite=overwrite),
-            ):
+            with raises(AlreadyExists), result.begin(overwrite=overwrite):
                 pass
         process.kill()
         process.wait()
@@ -114,21 +105,20 @@ def test_one_process_at_a_time_has_a_directory(tmp_path):
 
 
 def test_what_else_is_in_the_way(finished):
+    report, request = finished.path / "report.json", finished.path / "request.json"
+    written = report.read_text()
+    report.write_text(written.replace("1.5", "1.6"))
+    with raises(AlreadyExists):
+        finished.report()
+    report.write_text(written)
     (finished.path / "vector.npz").unlink()
     with raises(AlreadyExists) as raised:
         finished.report()
     assert "--overwrite" in raised.value.for_command_line
     assert "overwrite=True" in str(raised.value)
-    (finished.path / "request.json").write_text("{")
+    request.write_text("{")
     with raises(DamagedFile):
         finished.report()
-    (finished.path / "request.json").unlink()
-    with raises(AlreadyExists):
-        finished.report()
-
-
-def test_a_report_that_was_changed_is_refused(finished):
-    path = finished.path / "report.json"
-    path.write_text(path.read_text().replace("1.5", "1.6"))
+    request.unlink()
     with raises(AlreadyExists):
         finished.report()

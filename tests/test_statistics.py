@@ -23,18 +23,16 @@ def test_covers_the_mean_about_as_often_as_it_says():
     assert 0.88 <= hits / 300 <= 0.98
 
 
-def test_a_coin_by_hand():
-    """Of two seeds, a resampled mean is 0, 1/2 or 1 with odds 1 : 2 : 1."""
-    assert bootstrap_mean(np.array([0.0, 1.0]), np.random.default_rng(0)) == (0.5, 0.0, 1.0)
-
-
-def test_one_seed_that_never_arrives_leaves_no_mean():
-    interval = bootstrap_mean(np.array([1.0, np.inf]), np.random.default_rng(0))
-    assert interval.mean == np.inf
-
-
-def test_equal_seeds_have_no_width():
-    assert bootstrap_mean(np.full(10, 3.0), np.random.default_rng(0)) == (3.0, 3.0, 3.0)
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([0.0, 1.0], (0.5, 0.0, 1.0)),  # a resampled mean is 0, 1/2 or 1 with odds 1 : 2 : 1
+        ([3.0] * 10, (3.0, 3.0, 3.0)),
+        ([1.0, np.inf], (np.inf, np.inf, np.inf)),  # one seed that never arrives leaves no mean
+    ],
+)
+def test_means_by_hand(values, expected):
+    assert bootstrap_mean(np.array(values), np.random.default_rng(0)) == expected
 
 
 @pytest.mark.parametrize(

@@ -145,7 +145,7 @@ def check_number(name: str, value: Any) -> float:
     return number
 
 
-def check_share(name: str, value: object) -> float:
+def check_share(name: str, value: Any) -> float:
     """Returns the value of an argument, a number from 0 to 1, as a float."""
     share = check_number(name, value)
     if not 0 <= share <= 1:
@@ -153,7 +153,7 @@ def check_share(name: str, value: object) -> float:
     return share
 
 
-def check_positive(name: str, value: object) -> float:
+def check_positive(name: str, value: Any) -> float:
     """Returns the value of an argument, a positive number, as a float."""
     number = check_number(name, value)
     if not number > 0:

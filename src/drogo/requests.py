@@ -130,9 +130,11 @@ def differences(stored: Any, asked: Any, name: str = "") -> list[str]:
     if isinstance(stored, list) and isinstance(asked, list) and len(stored) == len(asked):
         stored, asked = ({str(k): part for k, part in enumerate(x)} for x in (stored, asked))
     if isinstance(stored, Mapping) and isinstance(asked, Mapping):
-        keys = sorted({*stored, *asked})
-        parts = [(stored.get(key), asked.get(key), f"{name}.{key}".lstrip(".")) for key in keys]
-        return [entry for part in parts for entry in differences(*part)]
+        return [
+            entry
+            for key in sorted({*stored, *asked})
+            for entry in differences(stored.get(key), asked.get(key), f"{name}.{key}".lstrip("."))
+        ]
     return [] if plain(stored) == plain(asked) else [name]
 
 

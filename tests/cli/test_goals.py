@@ -21,22 +21,17 @@ def world(tmp_path):
     return path
 
 
-def columns_in(directory):
-    (made,) = directory.glob("*/columns.npz")
-    return read_arrays(made, KIND, print)[0]
-
-
 def test_pictures_distances_and_a_page(command, tmp_path, world):
     arguments = ("goals", world, "--goal", "1,1", "5", "--terminal-rewards", "0", "-inf", "--out")
     answer = command(*arguments, tmp_path / "out")
     assert (answer.status, answer.err) == (0, "")
-    mdp, found = GridWorld.parse(MAP).mdp, columns_in(tmp_path / "out")
-    known = exact.log_columns(mdp, 20.0)
-    assert found["goals"].tolist() == [0, 5]
-    np.testing.assert_array_equal(found["log_columns"], known)
-    np.testing.assert_array_equal(found["log_e"], known[[0, 5]])
-    np.testing.assert_allclose(found["transfer"], known[3])
+    expected = exact.log_columns(GridWorld.parse(MAP).mdp, 20.0)
     (directory,) = (tmp_path / "out").iterdir()
+    arrays, _ = read_arrays(directory / "columns.npz", KIND, print)
+    assert arrays["goals"].tolist() == [0, 5]
+    np.testing.assert_array_equal(arrays["log_columns"], expected)
+    np.testing.assert_array_equal(arrays["log_e"], expected[[0, 5]])
+    np.testing.assert_allclose(arrays["transfer"], expected[3])
     for name in ("picture.png", "distances.png"):
         assert (directory / name).read_bytes()[:4] == b"\x89PNG"
     again = command(*arguments, tmp_path / "out")

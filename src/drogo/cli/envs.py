@@ -8,15 +8,6 @@ from typing import Any
 
 from drogo.cli.output import Json, print_table, table, terminal
 
-COLUMNS = {
-    "name": "{name}",
-    "Gymnasium id": "{id}",
-    "cells": "{width}x{height}",
-    "states": "{states}",
-    "low": "{low_reward_cells}",
-    "limit": "{step_limit}",
-}
-
 
 @dataclass(frozen=True)
 class Envs:
@@ -25,15 +16,23 @@ class Envs:
     json: Json = False
 
     def run(self) -> None:
+        from drogo.worlds.shipped import CONTINUING_IDS, ROOM_IDS
+
         worlds = _worlds()
         if self.json:
             print(json_module.dumps(worlds, indent=2))
             return
         rows = [
-            {title: text.format(**world) for title, text in COLUMNS.items()} for world in worlds
+            {
+                "name": world["name"],
+                "Gymnasium id": world["id"],
+                "cells": f"{world['width']}x{world['height']}",
+                "states": str(world["states"]),
+                "low": str(world["low_reward_cells"]),
+                "limit": str(world["step_limit"]),
+            }
+            for world in worlds
         ]
-        from drogo.worlds.shipped import CONTINUING_IDS, ROOM_IDS
-
         caption = "low: number of low-reward cells; limit: step limit of an episode. There are "
         caption += f"also walled rooms with continuous states: {', '.join(ROOM_IDS)}; "
         caption += f"and worlds that never end: {', '.join(CONTINUING_IDS)}."

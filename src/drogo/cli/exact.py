@@ -11,17 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import drogo
-from drogo.cli.output import (
-    Env,
-    Json,
-    Overwrite,
-    Reward,
-    number,
-    print_result,
-    result_directory,
-    table,
-    terminal,
-)
+from drogo.cli import output
 
 if TYPE_CHECKING:
     from drogo.requests import ResultDirectory
@@ -36,7 +26,7 @@ FACTS = ("definition", "lam", "delta", "terminal", "status")
 class Exact:
     """Compute the vector in closed form: a picture and a file."""
 
-    env: Env
+    env: output.Env
     lam: float = 20.0
     """Temperature lambda. A smaller value makes the vector more sensitive to rewards."""
     definition: Literal["column", "transition", "representation", "right"] = "column"
@@ -45,20 +35,22 @@ class Exact:
     """Cost of one step in an absorbing terminal state."""
     terminal: Literal["absorbing", "zero-row"] = "absorbing"
     """Rows of terminal states in the default representation."""
-    reward: Reward = None
+    reward: output.Reward = None
     out: Path = Path("results/exact")
     """Directory of all results; each result has its own directory in it."""
-    overwrite: Overwrite = False
-    json: Json = False
+    overwrite: output.Overwrite = False
+    json: output.Json = False
 
     def run(self) -> None:
         from drogo.worlds.resolve import resolve
 
-        console = terminal(quiet=self.json)
+        console = output.terminal(quiet=self.json)
         world = resolve(self.env, reward=self.reward)
-        result = result_directory(self, world, f"{world.name}-{self.definition}-lam{self.lam:g}")
+        result = output.result_directory(
+            self, world, f"{world.name}-{self.definition}-lam{self.lam:g}"
+        )
         solve = partial(self._solve, world, result)
-        print_result(self, console, result, solve, status=f"solving {self.env}")
+        output.print_result(self, console, result, solve, status=f"solving {self.env}")
 
     def _solve(self, world: World, result: ResultDirectory) -> dict[str, Any]:
         from drogo.cli import pictures
@@ -89,8 +81,10 @@ def _report(env: str, solution: drogo.exact.LogVector, seconds: float) -> dict[s
         "env": env,
         "states": len(solution.log_e),
         **{name: getattr(solution, name) for name in FACTS},
-        "eigenvalue": number(solution.eigenvalue),
-        "bracket": None if solution.bracket is None else [number(b) for b in solution.bracket],
+        "eigenvalue": output.number(solution.eigenvalue),
+        "bracket": None
+        if solution.bracket is None
+        else [output.number(b) for b in solution.bracket],
         "residual": float(solution.residual),
         "error": float(solution.error),
         "log_e_min": float(finite.min()),
@@ -117,4 +111,4 @@ def _report(env: str, solution: drogo.exact.LogVector, seconds: float) -> dict[s
     }
     rows = [{"": name, " ": value} for name, value in lines.items()]
     title = f"{env}, {report['states']} states"
-    return {**report, "table": table(title, "", rows, left=("",))}
+    return {**report, "table": output.table(title, "", rows, left=("",))}

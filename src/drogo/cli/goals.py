@@ -11,16 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 import drogo
-from drogo.cli.output import (
-    Env,
-    Json,
-    Overwrite,
-    Reward,
-    print_result,
-    result_directory,
-    table,
-    terminal,
-)
+from drogo.cli import output
 
 if TYPE_CHECKING:
     import numpy as np
@@ -39,7 +30,7 @@ MOST_PANELS = 9
 class Goals:
     """Compute the map to any goal: pictures, a page to click in, distances, and transfer."""
 
-    env: Env
+    env: output.Env
     goal: Annotated[
         tuple[str, ...], tyro.conf.arg(help_behavior_hint="(default: the terminal states)")
     ] = ()
@@ -48,21 +39,21 @@ class Goals:
     """Reward of each terminal state, in state order, for one more map. -inf excludes a state."""
     lam: float = 20.0
     """Temperature lambda. A smaller value makes the maps more sensitive to rewards."""
-    reward: Reward = None
+    reward: output.Reward = None
     out: Path = Path("results/goals")
     """Directory of all results; each result has its own directory in it."""
-    overwrite: Overwrite = False
-    json: Json = False
+    overwrite: output.Overwrite = False
+    json: output.Json = False
 
     def run(self) -> None:
         from drogo.worlds.resolve import resolve
 
-        console = terminal(quiet=self.json)
+        console = output.terminal(quiet=self.json)
         world = resolve(self.env, reward=self.reward)
         goals = _states_of(self.goal, world)
-        result = result_directory(self, world, f"{world.name}-goals-lam{self.lam:g}")
+        result = output.result_directory(self, world, f"{world.name}-goals-lam{self.lam:g}")
         solve = partial(self._solve, world, goals, result)
-        print_result(self, console, result, solve, status=f"solving {self.env}")
+        output.print_result(self, console, result, solve, status=f"solving {self.env}")
 
     def _solve(self, world: World, goals: np.ndarray, result: ResultDirectory) -> dict[str, Any]:
         from drogo.files import write_arrays
@@ -116,7 +107,7 @@ class Goals:
             "status": columns.status,
             "seconds": seconds,
             "warnings": [],
-            "table": table(title, caption, rows, left=("goal",)),
+            "table": output.table(title, caption, rows, left=("goal",)),
         }
 
 

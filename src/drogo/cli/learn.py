@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
@@ -13,20 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 
 import drogo
-from drogo.cli.output import (
-    Env,
-    Flag,
-    Json,
-    Overwrite,
-    Reward,
-    Whole,
-    number,
-    print_result,
-    progress_bar,
-    result_directory,
-    table,
-    terminal,
-)
+from drogo.cli import output
 from drogo.errors import AlreadyExists, ArgumentError, Diverged, check_whole
 
 if TYPE_CHECKING:
@@ -43,8 +29,6 @@ CERTIFIED = 20
 """Number of states from which rollouts start."""
 BYTES_OF_TRANSITION = 34
 """Two states, a reward, a terminal reward and two flags; observations are not counted."""
-
-
 BY_DATA = tyro.conf.arg(help_behavior_hint="(default: one that suits the data)")
 METHODS = {
     "drogo": "Drogo",
@@ -60,7 +44,7 @@ METHODS = {
 class Learn:
     """Learn the map from transitions, compare it with the truth, and draw it."""
 
-    env: Env
+    env: output.Env
     observation: Annotated[
         Literal["one-hot", "coordinates", "pixels", "state", "symbolic"] | None,
         tyro.conf.arg(help_behavior_hint="(default: coordinates; pixels in MiniGrid)"),
@@ -80,20 +64,20 @@ class Learn:
     """Architecture of the network."""
     seeds: int = 3
     """Number of networks, which are trained at once."""
-    updates: Annotated[Whole | None, BY_DATA] = None
+    updates: Annotated[output.Whole | None, BY_DATA] = None
     """Number of updates."""
-    batch_size: Annotated[Whole | None, BY_DATA] = None
+    batch_size: Annotated[output.Whole | None, BY_DATA] = None
     """Number of transitions in a batch."""
     step_size: Annotated[float | None, BY_DATA] = None
     """Step size of the optimiser, before its schedule."""
     set: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE", help_behavior_hint="")] = ()
     """Other settings of the method, network or optimiser, such as action_values=true cap=3
     width=256."""
-    transitions: Whole = 200_000
+    transitions: output.Whole = 200_000
     """Number of transitions to collect."""
     data_seed: int = 0
     """Seed of the transitions."""
-    reward: Reward = None
+    reward: output.Reward = None
     key: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME ...", help_behavior_hint="")] = ()
     """Parts of a Dict observation to learn from. Several parts are joined, in this order."""
     layout: Annotated[int | None, tyro.conf.arg(help_behavior_hint="(default: 0)")] = None
@@ -110,15 +94,15 @@ class Learn:
     """Logger of the learning curves, besides the result."""
     out: Path = Path("results/learn")
     """Directory of all results; each result has its own directory in it."""
-    resume: Flag = False
+    resume: output.Flag = False
     """Continue an interrupted run."""
-    overwrite: Overwrite = False
-    json: Json = False
+    overwrite: output.Overwrite = False
+    json: output.Json = False
 
     def run(self) -> None:
         from drogo.worlds.resolve import resolve
 
-        console = terminal(quiet=self.json)
+        console = output.terminal(quiet=self.json)
         world = resolve(
             self.env,
             observation=self.observation,
@@ -128,9 +112,9 @@ class Learn:
             tile=self.tile,
         )
         result, train = prepare(self, world, console)
-        if self.resume and not result.path.exists():
-            console.print("There is nothing to resume: training begins anew.")
-        print_result(self, console, result, train)
+        if self.resume and not (result.path / CHECKPOINT).exists():
+            console.print("There is no interrupted run to resume.")
+        output.print_result(self, console, result, train)
 
 
 def prepare(
@@ -139,7 +123,7 @@ def prepare(
     """Returns the directory of a fit, and the function that trains it and returns its report."""
     parts = [world.name, world.view, options.method, f"lam{options.lam:g}"]
     label = "-".join(filter(None, [*parts, f"{options.seeds}seeds"]))
-    result = result_directory(options, world, label, view=world.view)
+    result = output.result_directory(options, world, label, view=world.view)
     return result, partial(_train, options, world, result, console)
 
 
@@ -148,6 +132,7 @@ def _train(
 ) -> dict[str, Any]:
     from drogo.cli import pictures
     from drogo.files import check_memory
+    from drogo.learn import callbacks
 
     checkpoint = result.path / CHECKPOINT
     if checkpoint.exists() and not (options.resume or options.overwrite):
@@ -161,7 +146,11 @@ def _train(
     check_memory(f"--transitions {options.transitions}", least, "Give a smaller number.")
     problem = drogo.Column(lam=options.lam)
     method, values = _settings(options)  # a bad value is an error before any work
-    loggers = _loggers(options.log, result.path)
+    loggers = []
+    if options.log == "tensorboard":
+        loggers = [callbacks.TensorBoard(result.path / "tensorboard")]
+    elif options.log == "wandb":
+        loggers = [callbacks.WandB(project="drogo", name=result.path.name)]
     data = collected(options, world, console)
     truth = pictures.truth(world, data, options.lam)
     with result.begin(overwrite=options.overwrite):
@@ -189,24 +178,13 @@ def _train(
 def _settings(options: Learn) -> tuple[drogo.learn.AbstractMethod, dict[str, Any]]:
     """Returns the method, and the given settings of the method, network and optimiser by name."""
     from drogo.learn import CNN, MLP, Optimiser
+    from drogo.learn.settings import from_keywords
 
     values = dict(map(_setting, options.set))
-    for name in ("updates", "batch_size", "step_size"):
-        if getattr(options, name) is not None:
-            values[name] = getattr(options, name)
+    common = {name: getattr(options, name) for name in ("updates", "batch_size", "step_size")}
+    values |= {name: value for name, value in common.items() if value is not None}
     kind = getattr(drogo, METHODS[options.method])
-    names = {field.name: None for part in (kind, MLP, CNN, Optimiser) for field in fields(part)}
-    for name in values:
-        if name not in names:
-            close = difflib.get_close_matches(name, names, 1)
-            hint = f" Did you mean {close[0]}?" if close else ""
-            raise ArgumentError(
-                f"--set {name}: {options.method} has no such setting.{hint} The settings are "
-                f"{', '.join(names)}.",
-                argument="set",
-            )
-    Optimiser(**_of(Optimiser, values))
-    return kind(**_of(kind, values)), values
+    return from_keywords(values, kind, MLP, CNN, Optimiser)[0], values
 
 
 def _setting(text: str) -> tuple[str, Any]:
@@ -221,25 +199,22 @@ def _setting(text: str) -> tuple[str, Any]:
     return name.replace("-", "_"), parsed
 
 
-def _of(part: Any, values: dict[str, Any]) -> dict[str, Any]:
-    """Returns the values that are for the fields of a class or object."""
-    names = {field.name for field in fields(part)}
-    return {name: value for name, value in values.items() if name in names}
-
-
 def _parts(
     options: Learn, values: dict[str, Any], data: Any, problem: drogo.Column, method: Any
 ) -> dict[str, Any]:
     """Returns the method, network and optimiser, with the given settings."""
     from drogo.learn import CNN, MLP, Table
 
+    def with_values(part: Any) -> Any:
+        names = {field.name for field in fields(part)}
+        return replace(part, **{name: values[name] for name in values if name in names})
+
     network: Any = problem.network(data, method)
     if options.network is not None:
         network = {"mlp": MLP, "cnn": CNN, "table": Table}[options.network]()
-    network = replace(network, **_of(network, values))
+    network = with_values(network)
     method = method.resolve(problem.recommended(data, method, network))
-    optimiser = problem.optimiser(data, method, network)
-    optimiser = replace(optimiser, **_of(optimiser, values))
+    optimiser = with_values(problem.optimiser(data, method, network))
     return {"method": method, "network": network, "optimiser": optimiser}
 
 
@@ -259,14 +234,11 @@ def _fit(
 ) -> drogo.Solution:
     """Calls `fit` and shows its progress. An interrupted fit leaves a checkpoint."""
     try:
-        with progress_bar(console, "learning") as update:
+        with output.progress_bar(console, "learning") as update:
 
             def show(event: drogo.learn.Report) -> None:
-                remark = f"largest residual {event.row['worst'].max():.2g}"
-                if "error" in event.row:
-                    remark = f"largest error {event.row['error'].max():.2g}"
-                if "cosine_column" in event.row:
-                    remark = f"smallest cosine {event.row['cosine_column'].min():.4f}"
+                key, name = ("error", "error") if "error" in event.row else ("worst", "residual")
+                remark = f"largest {name} {event.row[key].max():.2g}"
                 update(event.update, event.updates, remark)
 
             return fit(checkpoint=checkpoint, callbacks=[show, *loggers])
@@ -280,16 +252,6 @@ def _fit(
     except Diverged:
         checkpoint.unlink(missing_ok=True)  # resumed, it would diverge again
         raise
-
-
-def _loggers(log: str | None, directory: Path) -> list[Callable[[Any], Any]]:
-    if log is None:
-        return []
-    from drogo.learn import callbacks
-
-    if log == "tensorboard":
-        return [callbacks.TensorBoard(directory / "tensorboard")]
-    return [callbacks.WandB(project="drogo", name=directory.name)]
 
 
 def _report(options: Learn, solution: drogo.Solution) -> dict[str, Any]:
@@ -310,7 +272,7 @@ def _report(options: Learn, solution: drogo.Solution) -> dict[str, Any]:
                 "seed": seed,
                 "status": status,
                 "diverged_at": diverged_at,
-                **{name: number(values[k]) for name, values in last.items()},
+                **{name: output.number(values[k]) for name, values in last.items()},
             }
             for k, (seed, status, diverged_at) in enumerate(each)
         ],
@@ -415,4 +377,4 @@ def _table(report: dict[str, Any]) -> dict[str, Any]:
     lines += [] if cosines else ["No exact vector is known."]
     title = f"{report['env']}: {report['method']}, {report['network']}, "
     title += f"{report['updates']} updates"
-    return table(title, "\n".join(lines), rows, left=("status", "by rollouts"))
+    return output.table(title, "\n".join(lines), rows, left=("status", "by rollouts"))

@@ -39,10 +39,9 @@ class RayEngine:
         ray = import_extra("ray", "Ray", extra="ray")
         started = not ray.is_initialized()
         if started:
+            quiet = {"log_to_driver": False, "configure_logging": False}
             try:
-                ray.init(
-                    address=self.address or "local", log_to_driver=False, configure_logging=False
-                )
+                ray.init(address=self.address or "local", **quiet)
             except ConnectionError as error:
                 raise ArgumentError(
                     f"There is no Ray cluster at {self.address!r}: {error}",

@@ -38,15 +38,13 @@ class Record(Outcome):
 
 
 class Store:
-    """Finished runs in a directory, which is made if it does not exist.
-
-    Several processes may use the same store at the same time.
+    """Finished runs in a directory, which several processes may use at the same time.
 
     Args:
-        path: The directory.
+        path: The directory, which is created if it does not exist.
 
     Attributes:
-        damage: The damaged files that `get` met, a sentence each.
+        damage: A sentence for each damaged file that `get` met.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -104,12 +102,11 @@ class Store:
 
     def put(self, job: Job, outcome: Outcome, how: Mapping[str, Any]) -> None:
         """Keeps what `perform` returned for a job. A run that is already there stays as it is."""
-        settings: dict[str, Any] = {"request": job.request, "facts": outcome.facts}
-        settings["how"] = {"label": job.label, **how}
+        how = {"label": job.label, **how}
+        settings = plain({"request": job.request, "facts": outcome.facts, "how": how})
         try:
-            files.write_arrays(self.place(job), KIND, outcome.arrays, plain(settings))
-        except AlreadyExists:
-            pass
+            with contextlib.suppress(AlreadyExists):
+                files.write_arrays(self.place(job), KIND, outcome.arrays, settings)
         except FileError as error:
             raise FileError(
                 f"The run of {job.label!r} was not kept: {error} Earlier runs are unharmed.",
