@@ -353,7 +353,7 @@ def _precision_note(record: Record) -> str:
 
 def question(kind: Ablation) -> Question:
     """Returns the question of an ablation."""
-    return Question(partial(ablation.ablation_jobs, kind=kind), partial(ablation_answer, kind=kind))
+    return Question(partial(ablation_answer, kind=kind), partial(ablation.ablation_jobs, kind=kind))
 
 
 QUESTIONS = {

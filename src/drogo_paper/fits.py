@@ -22,7 +22,7 @@ from drogo.learn.settings import as_json
 from drogo.problems import Column
 from drogo.worlds.grid import GridWorld
 from drogo_paper.recipes import recipe
-from drogo_paper.scope import INPUTS, LAM, TRANSITIONS, WORLDS, Scope
+from drogo_paper.scope import INPUTS, LAM, TRANSITIONS, WORLDS, Get, Scope
 
 TRUTHS = ("column", "representation", "transition")
 
@@ -117,5 +117,5 @@ def job(scope: Scope, world: str, kind: str, transitions: int = TRANSITIONS) -> 
     return Job("drogo_paper.fits:learn", settings, label, seconds, VERSION)
 
 
-def jobs(scope: Scope) -> list[Job]:
+def jobs(scope: Scope, get: Get | None = None) -> list[Job]:
     return [job(scope, world, kind) for world in WORLDS for kind in INPUTS]

@@ -21,9 +21,8 @@ from matplotlib.figure import Figure
 
 from drogo.engines.job import Job, Outcome, Report
 from drogo.worlds.grid import GridWorld
-from drogo_paper.agents import Kind, Training, learn_with_options
+from drogo_paper.agents import Kind, Training, learn_with_options, representations
 from drogo_paper.agents.options import TabularOption, solve_option
-from drogo_paper.agents.representations import ExactDefault, LearnedDefault, LearnedSuccessor
 from drogo_paper.options import mean_of
 from drogo_paper.plot.figures import OKABE_ITO, legend_below, new_figure
 from drogo_paper.scope import Answer, Get, Scope, Table, needed
@@ -52,13 +51,11 @@ def eigenoptions(world: GridWorld, count: int) -> list[TabularOption]:
     They are the top eigenvectors of the successor representation of the random walk that never
     ends, without the first, which is constant. They depend on all moves, but on no rewards.
     """
-    moves = world.without_goals().next_state
-    states, actions = moves.shape
-    P = np.zeros((states, states))
-    np.add.at(P, (np.arange(states)[:, None], moves), 1 / actions)
+    plain = world.without_goals()
+    P = representations.random_walk(plain)
     vectors = np.linalg.eigh((P + P.T) / 2)[1][:, ::-1]
     return [
-        solve_option(moves, sign * vectors[:, k], discount=DISCOUNT)
+        solve_option(plain.next_state, sign * vectors[:, k], discount=DISCOUNT)
         for k in range(1, count + 1)
         for sign in (1.0, -1.0)
     ]
@@ -70,10 +67,10 @@ def make_kinds(name: str) -> dict[str, Kind]:
     return {
         NONE: Kind(),
         KNOWN: Kind(options=eigenoptions(GridWorld.load(name), EIGENVECTORS)),
-        CEO: Kind(vectors=LearnedSuccessor(*ceo, discount=DISCOUNT)),
-        RACE: Kind(vectors=LearnedDefault(*race, lam=LAM)),
-        UNTRIED: Kind(vectors=ExactDefault(LAM)),
-        EXPLORES: Kind(vectors=LearnedDefault(*race, lam=LAM), valued=False),
+        CEO: Kind(vectors=representations.LearnedSuccessor(*ceo, discount=DISCOUNT)),
+        RACE: Kind(vectors=representations.LearnedDefault(*race, lam=LAM)),
+        UNTRIED: Kind(vectors=representations.ExactDefault(LAM)),
+        EXPLORES: Kind(vectors=representations.LearnedDefault(*race, lam=LAM), valued=False),
     }
 
 

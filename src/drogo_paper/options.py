@@ -281,6 +281,6 @@ def _draw_visited(axes: Axes, world: str, visited: Mapping[str, np.ndarray]) -> 
 
 
 QUESTIONS = {
-    "options": Question(jobs, answer),
-    "options-plain": Question(plain_jobs, plain_answer),
+    "options": Question(answer, jobs),
+    "options-plain": Question(plain_answer, plain_jobs),
 }

@@ -10,16 +10,16 @@ from drogo.errors import ArgumentError
 from drogo_paper.scope import Question
 
 QUESTIONS = {
-    "ring": "ring",
+    "ring": "illustrations",
     "cosine": "cosine",
-    "eigenvectors": "eigenvectors",
+    "eigenvectors": "cosine",
     "shaping": "shaping",
     "shaping-interval": "shaping",
     "shaping-successor": "shaping_successor",
     "shaping-curves": "shaping",
-    "formulations": "formulations",
-    "environments": "environments",
-    "natural-gradient": "natural_gradient",
+    "formulations": "illustrations",
+    "environments": "illustrations",
+    "natural-gradient": "illustrations",
     "ablation-tabular": "ablation_answer",
     "ablation-network": "ablation_answer",
     "ablation-network-paper": "ablation_answer",

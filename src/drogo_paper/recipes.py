@@ -44,14 +44,8 @@ METHODS = {
 def recipe(
     data: Transitions, preset: str, objective: str = "drogo", **changed: Any
 ) -> dict[str, Any]:
-    """Returns the arguments method, network and optimiser of `drogo.fit`.
-
-    Args:
-        data: The transitions.
-        preset: "paper" for exactly the paper's settings, or "fast" for those that suit the data.
-        objective: The name of the objective.
-        **changed: Settings of the method or the optimiser in place of these, or lists of them.
-    """
+    """Returns the arguments method, network and optimiser of `drogo.fit`: exactly the paper's
+    settings, or with "fast" those that suit the data, and `changed` settings, or lists of them."""
     kind, problem = METHODS[objective], drogo.Column()
     if preset == "paper":
         settings = dict(PENALISED)

@@ -51,16 +51,8 @@ def run(
 ) -> None:
     """Runs all missing jobs, in rounds: a search first, then the jobs that depend on it.
 
-    Args:
-        names: The questions.
-        scope: Preset, seeds and size of the runs.
-        store: The store of the runs.
-        engine: The engine of the jobs.
-        listen: Called with the events of the jobs.
-        announce: Called with the number of jobs that a round adds.
-
-    Raises:
-        RunsFailed: Some jobs failed. It is raised when all that do not depend on them are done.
+    `announce` is called with the number of jobs that a round adds. If some fail, `RunsFailed` is
+    raised when all that do not depend on them are done.
     """
     get = Reader(store)
     failed: set[str] = set()

@@ -60,13 +60,18 @@ class Answer:
     """The paper that it is from."""
 
 
-class Question(NamedTuple):
-    """A question; a module with these two functions is one, too."""
+def no_jobs(scope: Scope, get: Get) -> list[Job]:
+    """Returns no jobs, for a question that needs none."""
+    return []
 
-    jobs: Callable[[Scope, Get], list[Job]]
-    """The jobs that it needs, as far as the finished ones decide them."""
+
+class Question(NamedTuple):
+    """A question. A module with functions of these names is one, too."""
+
     answer: Callable[[Scope, Get], Answer]
-    """Its answer; `Missing` if a run has not been done."""
+    """Returns its answer; raises `Missing` if a run has not been done."""
+    jobs: Callable[[Scope, Get], list[Job]] = no_jobs
+    """Returns the jobs that it needs, as far as the finished ones decide them."""
 
 
 class Missing(DrogoError, LookupError):

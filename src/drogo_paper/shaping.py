@@ -282,7 +282,7 @@ def _about_published(inside: Mapping[int, int], total: int) -> str:
 
 
 QUESTIONS = {
-    "shaping": Question(jobs, answer),
-    "shaping-interval": Question(jobs_of_intervals, answer_about_intervals),
-    "shaping-curves": Question(jobs, answer_with_curves),
+    "shaping": Question(answer, jobs),
+    "shaping-interval": Question(answer_about_intervals, jobs_of_intervals),
+    "shaping-curves": Question(answer_with_curves, jobs),
 }

@@ -15,6 +15,7 @@ from drogo.statistics import Interval
 from drogo.worlds.grid import GridWorld
 from drogo_paper import published, shaping
 from drogo_paper.agents import Grid
+from drogo_paper.agents.representations import random_walk
 from drogo_paper.agents.shaping_experiment import SR, UNITS, Row, cell, summarise
 from drogo_paper.scope import DISCOUNT, Answer, Get, Scope, Table, needed
 
@@ -91,13 +92,7 @@ def _perron(P: Matrix) -> Vector:
 def _second(world: GridWorld, discount: float) -> Vector:
     """Returns the second eigenvector of an SR whose goal is a cell like any other, highest at the
     goal. The first is constant: moves in a grid can be undone, so the matrix is symmetric."""
-    state = np.arange(world.n_states)
-    P = np.zeros((world.n_states, world.n_states))
-    for following in world.next_state.T:
-        np.add.at(P, (state, following), 1 / world.next_state.shape[1])
-    for s in np.flatnonzero(world.terminal):  # the map's table has no moves out of the goal
-        P[s] = P[:, s]
-        P[s, s] = 1 - P[:, s].sum() + P[s, s]
+    P = random_walk(world.without_goals())
     second = np.linalg.eigh(symmetric(successor(P, discount)))[1][:, -2]
     return second * np.sign(second[world.terminal][0])
 

@@ -31,29 +31,20 @@ def browser():
         chromium.close()
 
 
-def open_page(browser, path, **options):
-    page = browser.new_page(**options)
+def test_loads_without_errors_shows_its_figures_and_its_links_work(browser, page_file):
+    page = browser.new_page()
     errors, requests = [], []
     page.on("console", lambda line: errors.append(line.text) if line.type == "error" else None)
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.on("request", lambda request: requests.append(request.url))
-    page.goto(path.as_uri())
-    return page, errors + [url for url in requests if url.startswith("http")]
-
-
-def test_loads_without_errors_and_shows_its_figures(browser, page_file):
-    page, wrong = open_page(browser, page_file)
-    assert wrong == []
+    page.goto(page_file.as_uri())
+    assert errors + [url for url in requests if url.startswith("http")] == []
     widths = page.eval_on_selector_all("img", "all => all.map(i => i.complete && i.naturalWidth)")
     assert len(widths) == 2
     assert min(widths) > 300
     assert all(page.locator("img").nth(k).is_visible() for k in range(2))
     assert page.locator("#odd strong").inner_text() == "bold"
     assert page.locator("#odd script").count() == 0
-
-
-def test_links_work(browser, page_file):
-    page, _ = open_page(browser, page_file)
     links = page.locator("nav a")
     assert links.count() == 6
     for k in range(links.count()):

@@ -42,34 +42,26 @@ class Cycle:
 
 @dataclass(frozen=True, eq=False)
 class Discovery:
-    """The result of `discover`.
-
-    Args:
-        visited: The share of visited states, after each step and each reset.
-        reward: The mean reward of the steps of each iteration.
-        options: The options of the last iterations, the latest at the end.
-        inaccurate: The number of vectors that were not accurate.
-    """
+    """The result of `discover`."""
 
     visited: Float[np.ndarray, "runs times"]
+    """The share of visited states, after each step and each reset."""
     reward: Float[np.ndarray, "runs iterations"]
+    """The mean reward of the steps of each iteration."""
     options: Sequence[TabularOption]
+    """The options of the last iterations, the latest at the end."""
     inaccurate: int
+    """The number of vectors that were not accurate."""
 
 
 @dataclass(frozen=True, eq=False)
 class Iteration:
-    """The result of one iteration of discovery.
-
-    Args:
-        number: The number of iterations so far.
-        memory: The steps so far. Its arrays change later: keep copies of them.
-        vectors: The vectors that the options climb, or None in a random walk.
-        option: The option of each run, or None in a random walk.
-    """
+    """The result of one iteration of discovery. A random walk has no vectors and no options."""
 
     number: int
+    """The number of iterations so far."""
     memory: Memory
+    """The steps so far. Its arrays change later: keep copies of them."""
     vectors: Float[np.ndarray, "runs states"] | None
     option: TabularOption | None
 

@@ -42,20 +42,17 @@ class Kind:
 
 @dataclass(frozen=True, eq=False)
 class OptionRuns:
-    """Evaluation results of the agents of one kind.
-
-    Args:
-        runs: Learning curves: returns of the greedy primitive actions, from the start. Ties go to
-            the first action, where `q_learning` breaks them at random.
-        arrival: The number of steps until the first terminal state, or inf.
-        reward: The mean reward of all steps.
-        inside: The share of steps inside options.
-    """
+    """Evaluation results of the agents of one kind."""
 
     runs: Runs
+    """Learning curves: returns of the greedy primitive actions, from the start. Ties go to the
+    first action, where `q_learning` breaks them at random."""
     arrival: Float[np.ndarray, " seeds"]
+    """The number of steps until the first terminal state, or inf."""
     reward: Float[np.ndarray, " seeds"]
+    """The mean reward of all steps."""
     inside: Float[np.ndarray, " seeds"]
+    """The share of steps inside options."""
 
 
 def learn_with_options(

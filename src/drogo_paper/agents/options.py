@@ -35,17 +35,12 @@ OfStates = Float[np.ndarray, "runs states"]
 
 @dataclass(frozen=True, eq=False)
 class TabularOption:
-    """An option by state, or one for each of several runs.
-
-    Args:
-        action: The action in each state. It is not used where the option ends.
-        ends: The states where it ends. It may begin everywhere else.
-        value: Its gain from each state: the discounted sum of `e(s') - e(s)`.
-    """
+    """An option by state, or one for each of several runs. It may begin where it does not end."""
 
     action: Int[np.ndarray, "*runs states"]
     ends: Bool[np.ndarray, "*runs states"]
     value: Vector
+    """Its gain from each state: the discounted sum of `e(s') - e(s)`."""
 
 
 def solve_option(
@@ -56,22 +51,11 @@ def solve_option(
     tried: Bool[np.ndarray, "*runs states actions"] | None = None,
     may_end: bool = True,
 ) -> TabularOption:
-    """Solves the problem of an option that climbs a vector.
+    """Solves the problem of options that climb vectors e, one for each run, among tried actions.
 
-    Args:
-        moves: The state that each action leads to in each state.
-        values: The vector e, or one for each run.
-        discount: The discount of the option's own problem.
-        tried: Which actions may be taken, by default all. The others count as worth 0.
-        may_end: Whether the option's problem allows to stop everywhere, which is worth 0. With
-            False, as published, it continues for ever, and the option ends where that gains
-            nothing.
-
-    Returns:
-        The option. It ends where nothing can be gained.
-
-    Raises:
-        NumericalError: Policy iteration did not converge.
+    The others count as worth 0. With `may_end`, the option's problem allows to stop everywhere,
+    which is worth 0. Without, as published, it continues for ever. Either way, the option ends
+    where nothing can be gained.
     """
     if not 0 <= check_number("discount", discount) < 1:
         raise ArgumentError(
@@ -92,9 +76,8 @@ def solve_option(
         for part in (gain, allowed)
     )
     tolerance = TOLERANCE * scale * (1 - discount)
-    q = best_values(
-        moves, by_action, goes_on, discount=discount, tolerance=tolerance, may_end=may_end
-    )
+    options = {"discount": discount, "tolerance": tolerance, "may_end": may_end}
+    q = best_values(moves, by_action, goes_on, **options)
     best, choice = q.max(axis=0).reshape(values.shape), q.argmax(axis=0).reshape(values.shape)
     value = np.maximum(best, 0.0) if may_end else best
     return TabularOption(choice, value <= GAIN * scale, value)
@@ -103,14 +86,7 @@ def solve_option(
 def sum_along(
     after: Int[np.ndarray, "runs states"], gain: OfStates, discount: float, doublings: int
 ) -> tuple[OfStates, Int[np.ndarray, "runs states"]]:
-    """Returns the discounted sum of gains over `2 ** doublings` steps, and the states they reach.
-
-    Args:
-        after: The state after each state.
-        gain: The gain of the step from each state.
-        discount: The discount.
-        doublings: The number of doublings.
-    """
+    """Returns the discounted sum of gains over `2 ** doublings` steps, and where they lead."""
     runs, states = after.shape
     # One index into all runs is faster than a pair.
     reached = after + states * np.arange(runs)[:, None]
@@ -131,19 +107,8 @@ def best_values(
     tolerance: float,
     may_end: bool = False,
 ) -> ByAction:
-    """Returns the best discounted sum of gains that each action leads to.
-
-    Args:
-        next_state: The state that each action leads to.
-        gain: The gain of each action.
-        goes_on: Whether the episode continues after an action.
-        discount: The discount, less than 1.
-        tolerance: The largest accepted residual of the Bellman equation.
-        may_end: Whether stopping is possible everywhere, which is worth 0.
-
-    Raises:
-        NumericalError: Policy iteration did not converge: the tolerance is too small.
-    """
+    """Returns the best discounted sum of gains that each action leads to, up to a residual of the
+    Bellman equation. An episode may be over after an action, or stopped everywhere, for 0."""
     actions, runs, states = gain.shape
     doublings = 0
     if discount > 0:

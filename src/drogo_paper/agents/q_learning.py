@@ -56,23 +56,20 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True, eq=False)
 class Runs:
-    """The result of `q_learning`.
-
-    Args:
-        returns: The original, undiscounted return of each evaluation.
-        arrived: Whether its episode reached a terminal state before the step limit.
-        best_return: The largest expected return from the first state of each evaluation.
-        every: The number of training steps between evaluations.
-        low_reward_visits: Visits to low-reward states during training.
-        q: The action values after training.
-    """
+    """The result of `q_learning`."""
 
     returns: Float[np.ndarray, "*runs evaluations"]
+    """The original, undiscounted return of each evaluation."""
     arrived: Bool[np.ndarray, "*runs evaluations"]
+    """Whether its episode reached a terminal state before the step limit."""
     best_return: Float[np.ndarray, "*runs evaluations"]
+    """The largest expected return from its first state."""
     every: int
+    """The number of training steps between evaluations."""
     low_reward_visits: Int[np.ndarray, "*runs"]
+    """Visits to low-reward states during training."""
     q: Float[np.ndarray, "*shape states actions"]
+    """The action values after training."""
 
     @cached_property
     def steps_to_optimal(self) -> Float[np.ndarray, "*runs"]:

@@ -32,18 +32,13 @@ FAR = -745.0
 
 @dataclass(frozen=True)
 class Memory:
-    """The steps of some runs.
-
-    Args:
-        world: The world, without terminal states.
-        tried: Which actions each run has tried in each state.
-        state: The states of the latest steps, in order.
-        next_state: The next states of these steps.
-    """
+    """The steps of some runs in a world without terminal states."""
 
     world: TabularWorld
     tried: Bool[np.ndarray, "runs states actions"]
+    """Which actions each run has tried in each state."""
     state: Int[np.ndarray, "runs steps"]
+    """The states of the latest steps, in order."""
     next_state: Int[np.ndarray, "runs steps"]
 
 
@@ -212,6 +207,14 @@ class ExactDefault(_Exact):
         self.inaccurate += solution.status != "converged"
         e[visited] = solution.log_e
         return e
+
+
+def random_walk(world: TabularWorld) -> Float[np.ndarray, "states states"]:
+    """Returns the probabilities of uniformly random moves."""
+    P = np.zeros((world.n_states, world.n_states))
+    state, actions = np.arange(world.n_states)[:, None], world.next_state.shape[1]
+    np.add.at(P, (state, world.next_state), 1 / actions)
+    return P
 
 
 def empirical_mdp(

@@ -32,16 +32,11 @@ STEP_SIZES = (0.1, 0.3, 1.0)
 
 @dataclass(frozen=True, eq=False)
 class Grid(Runs):
-    """The runs of one method: all settings, all seeds.
-
-    The arrays of `Runs` have a row for each setting and a column for each seed.
-
-    Args:
-        weight: The weight of the shaping reward in each setting.
-        step_size: The step size of each setting.
-    """
+    """The runs of one method. The arrays of `Runs` have a row for each setting and a column for
+    each seed."""
 
     weight: Float[np.ndarray, " settings"]
+    """The weight of the shaping reward in each setting."""
     step_size: Float[np.ndarray, " settings"]
 
     @cached_property
@@ -150,19 +145,10 @@ def potentials(
     discount: float,
     terminal: str = "keep",
 ) -> dict[str, Float[np.ndarray, "seeds states"] | None]:
-    """Returns the normalised potentials of all methods.
+    """Returns the normalised potentials of all methods, one row for each seed; None is no shaping.
 
-    Args:
-        world: The world of the agents.
-        learned: Learned vectors over the states of the world, by the name of their method. Where
-            there are fewer rows than seeds, the rows are used in turn.
-        seeds: The number of seeds of the agents.
-        lam: The temperature of the exact DR.
-        discount: The discount of the SR, and of the agents.
-        terminal: "zero" sets the potential of terminal states to 0, "keep" leaves it.
-
-    Returns:
-        By method, one row for each seed; None for no shaping.
+    Where there are fewer learned vectors than seeds, they are used in turn. The discount is that of
+    the SR. "zero" sets the potential of terminal states to 0, "keep" leaves it.
     """
     vectors = {
         SR: successor_potential(world.mdp, discount)[None],
@@ -179,23 +165,17 @@ def potentials(
 
 @dataclass(frozen=True)
 class Row:
-    """One method in one world, with the setting that is reported.
-
-    Args:
-        weight: The weight of the shaping reward.
-        step_size: The step size of Q-learning.
-        steps_to_optimal: Training steps until all evaluations are optimal.
-        low_reward_visits: Visits to low-reward cells during training.
-        unfinished: The number of seeds whose last evaluations are not optimal.
-        apart: For each quantity, whether the interval lies below that of the SR without overlap.
-    """
+    """One method in one world, with the setting that is reported."""
 
     weight: float
     step_size: float
     steps_to_optimal: Interval
+    """Training steps until all evaluations are optimal."""
     low_reward_visits: Interval
     unfinished: int
+    """The number of seeds whose last evaluations are not optimal."""
     apart: Mapping[str, bool]
+    """For each quantity, whether the interval lies below that of the SR without overlap."""
 
 
 def summarise(grids: Mapping[str, Grid]) -> dict[str, Row]:

@@ -165,39 +165,38 @@ def _check_options(options: Train, world: World) -> None:
     """Raises an error if an option does not apply to the agent or the world."""
     from drogo.worlds.resolve import Environment, GridMap
 
-    if options.reward is not None and not isinstance(world, Environment):
-        raise ArgumentError(
+    is_table = options.agent == "q-learning"
+    refused = {
+        "--reward": (
+            options.reward is not None and not isinstance(world, Environment),
             f"--reward is for environments whose rewards are not negative, and {options.env} has "
             "negative rewards. Leave --reward out.",
-            argument="--reward",
-        )
-    if not options.explore and options.agent != "dqn":
-        raise ArgumentError(
+        ),
+        "--no-explore": (
+            not options.explore and options.agent != "dqn",
             f"--no-explore is for dqn; the map never chooses actions of {options.agent}. Leave it "
             "out.",
-            argument="--no-explore",
-        )
-    if options.agent != "q-learning":
-        if importlib.util.find_spec("stable_baselines3") is None:
-            import_extra("stable_baselines3", "Stable-Baselines3", extra="sb3")
-        return
-    if not isinstance(world, GridMap):
-        raise ArgumentError(
+        ),
+        "--agent": (
+            is_table and not isinstance(world, GridMap),
             f"{options.env} is not a grid world, and q-learning is tabular. Use --agent dqn.",
-            argument="--agent",
-        )
-    if options.map == "network":
-        raise ArgumentError(
+        ),
+        "--map": (
+            is_table and options.map == "network",
             "--map network is for agents with a network, and q-learning is tabular: its map is a "
             "table. Leave --map out, or use --agent dqn.",
-            argument="--map",
-        )
-    if options.observation is not None:
-        raise ArgumentError(
+        ),
+        "--observation": (
+            is_table and options.observation is not None,
             "--observation is for agents with a network, and q-learning is tabular. Leave "
             "--observation out, or use --agent dqn.",
-            argument="--observation",
-        )
+        ),
+    }
+    for argument, (is_refused, message) in refused.items():
+        if is_refused:
+            raise ArgumentError(message, argument=argument)
+    if not is_table and importlib.util.find_spec("stable_baselines3") is None:
+        import_extra("stable_baselines3", "Stable-Baselines3", extra="sb3")
 
 
 def _try_out(options: Train, world: World) -> None:

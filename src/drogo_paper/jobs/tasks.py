@@ -34,6 +34,7 @@ numbers) and the next action; the first action is sampled before."""
 EPISODES = 1 + 4 * 50 + 50
 """Episodes of each task: the optimal policy, four sets of policies, and the default features, all
 but the first with 50 seeds. Each draws the direction that the agent faces."""
+GOALS = 4
 TEST_SEED, START_SEED = 0, 42
 """The seeds of the published test rewards, and of the environment in which they are tested."""
 
@@ -52,13 +53,13 @@ class Tasks(NamedTuple):
     """The reward of leaving each state."""
 
 
-def draw_values(seed: int, count: int, between: int, goals: int = 4) -> Values:
+def draw_values(seed: int, count: int, between: int) -> Values:
     """Samples what goals are worth, as the published script does with a seed. After each task, it
     uses `between` random numbers otherwise."""
     rng = np.random.RandomState(seed)  # the published numbers come from this kind of generator
-    values = np.empty((count, goals))
+    values = np.empty((count, GOALS))
     for row in values:
-        row[:] = rng.normal(0.0, SPREAD, size=goals)
+        row[:] = rng.normal(0.0, SPREAD, size=GOALS)
         rng.randint(4, size=between)
     return values
 

@@ -16,24 +16,19 @@ METHOD = Image.Quantize.MAXCOVERAGE
 """Keeps the colours of large areas, such as white."""
 
 
-def as_gif(figures: Sequence[Figure], *, dpi: int = 80, seconds: float = 0.25) -> bytes:
-    """Returns figures of one size as the content of an animated GIF, which repeats for ever.
-
-    Args:
-        figures: The frames. The last one is shown for longer.
-        dpi: Pixels per inch.
-        seconds: The duration of a frame.
-    """
+def as_gif(figures: Sequence[Figure]) -> bytes:
+    """Returns figures of one size as the content of an animated GIF, which repeats for ever and
+    shows the last frame for longer."""
     frames = []
     for figure in figures:
         if frames:
             _lay_out_like(figures[0], figure)
-        frames.append(Image.open(io.BytesIO(as_png(figure, dpi))).convert("RGB"))
+        frames.append(Image.open(io.BytesIO(as_png(figure, 80))).convert("RGB"))
     palette = _beside(frames[0], frames[len(frames) // 2], frames[-1]).quantize(COLOURS, METHOD)
     few = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
-    shown = [round(1000 * seconds)] * (len(few) - 1) + [round(8000 * seconds)]
+    milliseconds = [250] * (len(few) - 1) + [2000]
     stream = io.BytesIO()
-    few[0].save(stream, "GIF", save_all=True, append_images=few[1:], duration=shown, loop=0)
+    few[0].save(stream, "GIF", save_all=True, append_images=few[1:], duration=milliseconds, loop=0)
     return stream.getvalue()
 
 

@@ -44,15 +44,8 @@ def returns(
     title: str,
     axes: Axes | None = None,
 ) -> Figure:
-    """Plots the return of greedy episodes during training: the mean with its 95 % bootstrap
-    interval, and all seeds faintly.
-
-    Args:
-        curves: By method, the returns of each seed.
-        every: The number of training steps between evaluations.
-        best: The largest possible return.
-        title: The title of the panel.
-        axes: The panel, or None for a new figure with a legend.
+    """Plots the return of greedy episodes during training, by method and seed: the mean with its
+    95 % bootstrap interval, and all seeds faintly. Without axes the figure is new, with a legend.
     """
     alone = axes is None
     if axes is None:
@@ -91,13 +84,7 @@ def legend_below(figure: Figure, axes: Axes) -> None:
 def paths(
     world: GridWorld, walked: Mapping[str, Sequence[Int[np.ndarray, " _"]]], *, title: str
 ) -> Figure:
-    """Draws the paths of final greedy policies: a panel for each method, a line for each seed.
-
-    Args:
-        world: The map.
-        walked: By method, the states that the policy of each seed visits.
-        title: The title of the figure.
-    """
+    """Draws the paths of final greedy policies: a panel for each method, a line for each seed."""
     height, width = world.shape
     down = math.ceil(len(walked) / 4)
     across = math.ceil(len(walked) / down)
@@ -123,13 +110,7 @@ def paths(
 
 
 def growth(curves: Mapping[str, Sequence[Curve]], *, title: str, label: str) -> Figure:
-    """Draws learning curves: a thin line for each seed, and a thick one for their median.
-
-    Args:
-        curves: By method, the curve of each seed.
-        title: The title of the figure.
-        label: The name of the return.
-    """
+    """Draws learning curves: a thin line for each seed, and a thick one for their median."""
     figure = Figure(figsize=(7, 4.2), layout="constrained")
     axes = figure.add_subplot()
     for k, (name, seeds) in enumerate(curves.items()):

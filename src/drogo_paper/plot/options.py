@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from drogo.plot.maps import heatmap
-from drogo.plot.panels import LINE, figure_of, finite_range
+from drogo.plot.panels import LINE, finite_range
 from drogo_paper.plot.figures import OKABE_ITO
 
 if TYPE_CHECKING:
@@ -37,30 +37,18 @@ class Stage:
     visits: Int[np.ndarray, " states"]
 
 
-def draw_option(
+def _draw_option(
     world: GridWorld,
     vector: Float[np.ndarray, " states"],
     action: Int[np.ndarray, " states"],
     ends: Bool[np.ndarray, " states"],
     seen: Bool[np.ndarray, " states"],
     *,
-    title: str = "",
-    axes: Axes | None = None,
-) -> Figure:
-    """Draws an option over the vector that it climbs: arrows where it acts, dots where it ends.
-
-    Args:
-        world: The map.
-        vector: The vector.
-        action: The action of the option in each state.
-        ends: The states where it ends.
-        seen: The visited states. The others are grey.
-        title: The title of the panel.
-        axes: The panel, or None for a new figure.
-    """
-    if axes is None:
-        height = INCHES * world.shape[0] / world.shape[1] + 0.8
-        axes = Figure(figsize=(1.25 * INCHES, height), layout="constrained").add_subplot()
+    title: str,
+    axes: Axes,
+) -> None:
+    """Draws an option over the vector that it climbs: arrows where it acts, dots where it ends, and
+    grey where states were not seen."""
     shown = np.where(seen, vector, np.nan)
     heatmap(world, shown, title=title, label="vector", axes=axes, numbers=False)
     state = np.arange(world.n_states)
@@ -75,10 +63,9 @@ def draw_option(
     size = float(np.clip(100 / max(world.shape), 2.5, 7.0))
     axes.plot(column, row, "o", color=OKABE_ITO[5], markeredgecolor="white", markeredgewidth=0.6,
               markersize=size, zorder=4)  # fmt: skip
-    return figure_of(axes)
 
 
-def option_maps(world: GridWorld, stages: Sequence[Stage], *, title: str = "") -> Figure:
+def option_maps(world: GridWorld, stages: Sequence[Stage], *, title: str) -> Figure:
     """Draws the vectors and options of several iterations beside each other."""
     across = min(PANELS_A_ROW, len(stages))
     down = math.ceil(len(stages) / across)
@@ -87,7 +74,7 @@ def option_maps(world: GridWorld, stages: Sequence[Stage], *, title: str = "") -
     figure = Figure(figsize=size, layout="constrained")
     panels = figure.subplots(down, across, squeeze=False).ravel()
     for axes, stage in zip(panels, stages, strict=False):
-        draw_option(world, stage.vector, stage.action, stage.ends, stage.visits > 0, axes=axes,
+        _draw_option(world, stage.vector, stage.action, stage.ends, stage.visits > 0, axes=axes,
                     title=f"iteration {stage.number}")  # fmt: skip
     for axes in panels[len(stages) :]:
         axes.set_axis_off()
@@ -96,7 +83,7 @@ def option_maps(world: GridWorld, stages: Sequence[Stage], *, title: str = "") -
     return figure
 
 
-def visit_frames(world: GridWorld, stages: Sequence[Stage], *, title: str = "") -> list[Figure]:
+def visit_frames(world: GridWorld, stages: Sequence[Stage], *, title: str) -> list[Figure]:
     """Draws visits beside vector and option: a figure for each iteration, for `as_gif`."""
     limits = finite_range(np.log10(1.0 + stages[-1].visits), np.zeros(1))
     height = INCHES * world.shape[0] / world.shape[1]
@@ -108,7 +95,7 @@ def visit_frames(world: GridWorld, stages: Sequence[Stage], *, title: str = "") 
         seen = f"{(stage.visits > 0).sum()} of {world.n_states} states"
         heatmap(world, count, title=f"visits: {seen}", label=VISITS, axes=left, limits=limits,
                 numbers=False, colours="magma")  # fmt: skip
-        draw_option(world, stage.vector, stage.action, stage.ends, stage.visits > 0, axes=right,
+        _draw_option(world, stage.vector, stage.action, stage.ends, stage.visits > 0, axes=right,
                     title="vector and option")  # fmt: skip
         figure.suptitle(f"{title}, iteration {stage.number}")
         frames.append(figure)
@@ -119,7 +106,7 @@ def exploration(
     visited: Float[np.ndarray, "seeds iterations"],
     reward: Float[np.ndarray, "seeds iterations"],
     *,
-    title: str = "",
+    title: str,
 ) -> Figure:
     """Draws the share of visited states and the mean reward of a step, by iteration."""
     figure = Figure(figsize=(8.4, 3.4), layout="constrained")

@@ -132,14 +132,13 @@ def test_two_updates_of_the_successor_representation():
 
 def test_errors():
     chance = SampledChance(RIVER, 0.1, [np.random.default_rng(0)])
-    wrong = SuccessorCounts(6, discount=0.5, step_size=0.5, weight=1.0, runs=2)
+    counts = {"discount": 0.5, "step_size": 0.5, "weight": np.inf}
     with raises(ArgumentError, "counts"):
-        run_counting(RIVER, chance, step_size=0.1, counts=wrong)
+        run_counting(RIVER, chance, step_size=0.1, counts=SuccessorCounts(6, runs=2, **counts))
     with raises(ArgumentError, "target"):
         run_counting(RIVER, chance, step_size=0.1, target="expected")
-    huge = SuccessorCounts(6, discount=0.5, step_size=0.5, weight=np.inf)
     with raises(NumericalError):
-        run_counting(RIVER, chance, step_size=0.1, counts=huge, steps=3)
+        run_counting(RIVER, chance, step_size=0.1, counts=SuccessorCounts(6, **counts), steps=3)
     for name, value in {"lam": 0.0, "unit": -1.0, "step_size": 2.0}.items():
         with raises(ArgumentError, name):
             default(**{name: value})

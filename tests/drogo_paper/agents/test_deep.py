@@ -46,7 +46,6 @@ def trained(arrived):
     ("arrived", "solved_at", "later"),
     [
         ([], np.inf, (0, 0)),
-        ([1.0], np.inf, (0, 0)),
         ([1.0, 1.0], np.inf, (0, 0)),
         ([0.0, 1.0, 1.0, 1.0], 20.0, (0, 0)),
         ([1.0, 0.8, 1.0, 1.0, 1.0, 1.0, 0.8, 0.0], 30.0, (2, 3)),
@@ -85,18 +84,14 @@ def step_together(evaluator, model, environments, until, infos=({},)):
 
 def test_several_environments_are_evaluated_though_their_steps_skip_the_round_numbers(evaluating):
     evaluator = evaluating.Evaluator(make(), Evaluations(20))
-    step_together(evaluator, Right(), 8, 90)
-    assert evaluator.trained({}).steps.tolist() == [24, 40, 64, 80, 96]
-    assert evaluator.trained({}).arrived.tolist() == [1.0] * 5
-
-
-def test_good_bad_and_truncated_episodes_are_counted(evaluating):
-    evaluator = evaluating.Evaluator(make(), Evaluations(20))
     ends = ({"terminal_reward": -200.0}, {"terminal_reward": 0.0}, {"other": 1},
             {"TimeLimit.truncated": True})  # fmt: skip
-    step_together(evaluator, Right(), 4, 4, ends)
-    assert evaluator.trained({}).deaths.tolist() == [1]
-    assert evaluator.trained({}).arrivals.tolist() == [2]
+    step_together(evaluator, Right(), 8, 90, ends)
+    trained = evaluator.trained({})
+    assert trained.steps.tolist() == [24, 40, 64, 80, 96]
+    assert trained.arrived.tolist() == [1.0] * 5
+    assert trained.deaths.tolist() == [3, 5, 8, 10, 12]  # one in each step of all environments
+    assert trained.arrivals.tolist() == [6, 10, 16, 20, 24]
 
 
 def test_evaluations_continue_where_they_were(evaluating):

@@ -55,19 +55,13 @@ def test_a_pass_of_the_default_representation_goes_back():
     assert vectors.inaccurate == 0
 
 
-def test_what_was_seen_as_an_mdp():
-    """Right and down were tried in 0, right in 1, nothing in 2."""
-    mdp, visited = empirical_mdp(
-        CORRIDOR, memory([0], [(0, RIGHT), (0, DOWN), (1, RIGHT)]).tried[0]
-    )
-    assert visited.tolist() == [0, 1, 2]
-    assert mdp.P.toarray().tolist() == [[0.5, 0.5, 0], [0, 0, 1], [0, 0, 0]]
-    assert mdp.terminal.tolist() == [False, False, True]
-
-
 def test_exact_vectors_of_what_was_seen():
     given = [(0, action) for action in range(4)] + [(1, RIGHT), (1, LEFT)]
     seen = memory([0], given)
+    mdp, visited = empirical_mdp(CORRIDOR, seen.tried[0])
+    assert visited.tolist() == [0, 1, 2]
+    assert mdp.P.toarray().tolist() == [[0.75, 0.25, 0], [0.5, 0, 0.5], [0, 0, 0]]
+    assert mdp.terminal.tolist() == [False, False, True]
     (e,) = ExactSuccessor(0.5).update(seen)
     sr = np.linalg.inv(np.eye(3) - 0.5 * np.array([[0.75, 0.25, 0], [0.5, 0, 0.5], [0, 0, 0]]))
     top = np.linalg.eigh((sr + sr.T) / 2)[1][:, -1]

@@ -73,8 +73,6 @@ def test_an_agent_of_stable_baselines3(command, place):
     assert (report["agent"], report["steps"]) == ("dqn", 120)
     assert np.isfinite(report["methods"]["with the map"]["mean_final_return"])
     assert any("give --steps 1500 or more" in warning for warning in report["warnings"])
-    (directory,) = (place / "out").glob("mine-dqn-*")
-    assert "curves.png" in {path.name for path in directory.iterdir()}
 
 
 def test_unvisited_states_are_nan_and_unreached_goals_are_reported(place, tmp_path):
@@ -130,7 +128,6 @@ def test_terminal_states_that_are_not_distinguished_are_not_called_goals():
     table = train_report.report(options, resolve(options.env), deep_records())["table"]
     assert "goal" not in table["caption"]
     assert "olved" not in table["caption"] + " ".join(table["columns"])
-    assert "not distinguished" in table["caption"]
 
 
 @pytest.mark.parametrize(
