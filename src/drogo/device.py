@@ -11,14 +11,10 @@ from jaxtyping import Array, Shaped
 
 
 def to_device(array: Any, dtype: Any = None) -> Shaped[Array, ...]:
-    """Returns a copy of an array on the device.
+    """Returns a copy of an array on the device, where an array that is there already stays.
 
     `jnp.asarray` does the same, but compiles a program for every new shape, which takes longer than
-    most copies and, with the small programs of a first fit, as long as many of these.
-
-    Args:
-        array: The array. One that is on the device already stays there.
-        dtype: Its type there; by default its own, as far as JAX has it.
+    most copies.
     """
     if isinstance(array, jax.Array):
         return jnp.asarray(array, dtype)

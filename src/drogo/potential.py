@@ -30,8 +30,8 @@ Neighbours = Int[np.ndarray, "pairs 2"]
 class Potential:
     """A function of observations whose inputs and outputs are checked.
 
-    It is called with a batch of observations; `at` takes a single one. `result.potential()` returns
-    the potential of a fit, and `Potential.from_states` makes one from a vector over states.
+    It is called with a batch of observations; `at` takes a single one. `solution.potential()`
+    returns the potential of a fit, and `from_states` makes one from a vector over states.
 
     Args:
         function: Computes the values of a batch of observations.
@@ -53,10 +53,7 @@ class Potential:
         batch = np.asarray(observations)
         self._check_shape(batch.shape[1:])
         values = self._values(batch)
-        finite = np.isfinite(values)
-        if not finite.all():
-            first = int(finite.argmin())
-            raise self._not_finite(values[first], batch[first])
+        self._check_finite(values, batch)
         return values
 
     def at(self, observation: Any) -> float:
@@ -65,7 +62,7 @@ class Potential:
         self._check_shape(array.shape)
         value = self.single(array) if self.single is not None else self._values(array[None])[0]
         if not math.isfinite(value):
-            raise self._not_finite(value, array)
+            self._check_finite(np.array([value]), array[None])
         return float(value)
 
     @classmethod
@@ -110,8 +107,8 @@ class Potential:
         Args:
             data: Transitions. Observations that are one step apart in them are neighbours.
         """
-        check_transitions("data", data)
-        scale = float(mean_step(self(data.observations), data.neighbours))
+        table = check_transitions("data", data).observations
+        scale = float(mean_step(self(table), data.neighbours))
         function, single = self.function, self.single
         return replace(
             self,
@@ -120,30 +117,30 @@ class Potential:
         )
 
     def _values(self, batch: np.ndarray) -> np.ndarray:
-        values = np.asarray(self.function(batch), dtype=np.float64)
-        if values.shape != (len(batch),):
+        values, expected = np.asarray(self.function(batch), dtype=np.float64), (len(batch),)
+        if values.shape != expected:
             raise ArgumentError(
-                f"{self.name} returned shape {values.shape} for {len(batch)} observation(s). It is "
-                f"called with a batch and must return one number for each: ({len(batch)},).",
+                f"{self.name} returned shape {values.shape} for a batch of observations. It must "
+                f"return one number for each: {expected}.",
                 argument="potential",
             )
         return values
 
     def _check_shape(self, shape: tuple[int, ...]) -> None:
         if self.shape is not None and shape != self.shape:
-            raise ArgumentError(
-                f"{self.name} takes observations of shape {self.shape}, and got one of shape "
-                f"{shape}. Call it with a batch of observations, or its method `at` with a single "
-                "one.",
-                argument="observations",
-            )
+            problem = f"takes observations of shape {self.shape}, and got one of shape {shape}."
+            remedy = "Call it with a batch of observations, or its method `at` with a single one."
+            raise ArgumentError(f"{self.name} {problem}", remedy=remedy, argument="observations")
 
-    def _not_finite(self, value: float, observation: np.ndarray) -> ArgumentError:
-        return ArgumentError(
-            f"{self.name} is {value} at observation {_short(observation)}; a shaping reward needs "
-            "a finite number everywhere.",
-            argument="potential",
-        )
+    def _check_finite(self, values: np.ndarray, batch: np.ndarray) -> None:
+        finite = np.isfinite(values)
+        if not finite.all():
+            first = int(finite.argmin())
+            raise ArgumentError(
+                f"{self.name} is {values[first]} at observation {_short(batch[first])}; a shaping "
+                "reward needs a finite number everywhere.",
+                argument="potential",
+            )
 
 
 @dataclass(frozen=True, repr=False)
@@ -169,28 +166,22 @@ class _Lookup:
         return self._other(observation).at(observation.astype(self.index.dtype))
 
     def _other(self, observation: np.ndarray) -> Potential:
-        if self.otherwise is None:
-            raise ArgumentError(
-                f"{self.index.name} is defined for {len(self.index)} states, and observation "
-                f"{_short(observation)} is none of them. It was made for another environment, or "
-                "for another kind of observation.",
-                argument="observations",
-            )
-        return self.otherwise
+        if self.otherwise is not None:
+            return self.otherwise
+        raise ArgumentError(
+            f"{self.index.name} is defined for {len(self.index)} states, and observation "
+            f"{_short(observation)} is none of them. It was made for another environment, or for "
+            "another kind of observation.",
+            argument="observations",
+        )
 
 
 def shaping_reward(
     phi: Any, next_phi: Any, terminated: Any, *, discount: float, terminal: str = "zero"
 ) -> Any:
-    """Returns the shaping reward `F = discount * phi(s') - phi(s)` of a step, or of several.
-
-    Args:
-        phi: The potential of the state that was left.
-        next_phi: The potential of the state that was reached.
-        terminated: Whether the step reached a terminal state. A truncated step did not.
-        discount: The discount of the agent.
-        terminal: "zero" counts the potential of a terminal state as 0, "keep" as it is.
-    """
+    """Returns the shaping reward `F = discount * phi(s') - phi(s)` of a step, or of several, with
+    the discount of the agent. `terminal="zero"` counts the potential of a terminal state as 0,
+    "keep" as it is."""
     if terminal == "zero":
         next_phi = np.where(terminated, 0.0, next_phi)[()]
     else:
@@ -199,13 +190,7 @@ def shaping_reward(
 
 
 def mix(reward: Any, shaping: Any, weight: float | None) -> Any:
-    """Returns the reward `(1 - w) r + w F` of a step, or of several.
-
-    Args:
-        reward: The original reward r.
-        shaping: The shaping reward F.
-        weight: The weight w, or None for the sum `r + F`.
-    """
+    """Returns the reward `(1 - w) r + w F` of a step, or of several; without a weight `r + F`."""
     return reward + shaping if weight is None else (1 - weight) * reward + weight * shaping
 
 
@@ -232,6 +217,5 @@ def normalised(
 
 
 def _short(observation: np.ndarray) -> str:
-    if observation.size > 8:
-        return f"(shape {observation.shape}, {observation.ravel()[:4]} ...)"
-    return np.array2string(observation, precision=4)
+    shape = f" (shape {observation.shape})" if observation.size > 8 else ""
+    return np.array2string(observation.ravel()[:8], precision=4) + shape

@@ -1,47 +1,48 @@
-"""Environments that the library has never seen: those that work, and the errors of the others."""
+"""Environments that the library has never seen, and vectors of them: those that work, and the errors
+of the others."""
 
-import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from gymnasium.wrappers import TimeLimit
 
+import needs
 from drogo import Transitions, collect
 from drogo.data import Step, index
 from drogo.errors import AlreadyExists, ArgumentError, DataError, MissingFile
 from raising import raises
+from small_lines import Line
 
 
-class Walk(gymnasium.Env):
-    """Left and right along a line of six places; the right end is the goal, the left one a pit."""
+class Walk(Line):
+    """The right end is the goal, and the left one is a pit."""
 
-    observation_space = spaces.Box(-10, 10, (2,), np.float32)
-    action_space = spaces.Discrete(2)
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.at = 2
-        return self.seen(), {}
-
-    def step(self, action):
-        self.at += 1 if action else -1
-        return self.seen(), self.reward(), self.at in (0, 5), False, {"at": self.at}
-
-    def reward(self):
-        return -1.0
-
-    def seen(self):
-        return np.array([self.at, -self.at], dtype=np.float32)
+    def is_over(self):
+        return self.at in (0, 5)
 
 
 class WithDict(Walk):
     observation_space = spaces.Dict(
-        {"image": spaces.Box(0, 255, (8, 8, 3), np.uint8), "place": spaces.Discrete(6)}
+        {
+            "image": spaces.Box(0, 255, (8, 8, 3), np.uint8),
+            "place": spaces.Discrete(6),
+            "velocity": spaces.Box(-1, 1, (1, 2), np.float32),
+            "position": spaces.Box(0, 5, (1,), np.float32),
+            "mission": spaces.Text(9),
+        }
     )
 
-    def seen(self):
+    def observe(self):
         image = np.zeros((8, 8, 3), dtype=np.uint8)
         image[self.at] = 255
-        return {"image": image, "place": self.at}
+        return {
+            "image": image,
+            "place": self.at,
+            "velocity": np.array([[0.5, -0.5]], dtype=np.float32),
+            "position": np.array([self.at], dtype=np.float32),
+            "mission": "go right",
+        }
 
 
 def of_terminal(step):
@@ -57,16 +58,10 @@ def test_rewards_of_the_step():
     assert all(isinstance(step, Step) for step in seen)
 
 
-def test_a_part_of_a_dict():
-    data = collect(WithDict(), 1000, seed=0, key="image")
-    assert (data.observations.shape, data.observations.dtype) == ((6, 8, 8, 3), np.uint8)
-    assert data.are_images
-
-
-@pytest.mark.parametrize("mode", list(gymnasium.vector.AutoresetMode))
+@pytest.mark.parametrize("mode", list(AutoresetMode))
 def test_vectors_of_environments(mode):
     """In each way of starting the next episode: only real steps, and episodes that begin at 2."""
-    envs = gymnasium.vector.SyncVectorEnv([Walk] * 3, autoreset_mode=mode)
+    envs = SyncVectorEnv([Walk] * 3, autoreset_mode=mode)
     data = collect(envs, 900, seed=0, terminal_reward=of_terminal)
     here, there = data.observations[data.state][:, 0], data.observations[data.next_state][:, 0]
     assert set(np.abs(here - there)) == {1.0}
@@ -77,11 +72,85 @@ def test_vectors_of_environments(mode):
     assert np.array_equal(data.terminal_reward[data.terminated], of_goal)
 
 
+class Limited(Line):
+    """It starts anywhere, and reports the value of its terminal state."""
+
+    observation_space = spaces.Box(0, 6, (1,), np.float32)
+    goal = 6
+
+    def first(self):
+        return int(self.np_random.integers(1, 6))
+
+    def step(self, action):
+        observation, _, over, cut, _ = super().step(action)
+        return observation, -1.0 - 3.0 * over, over, cut, {"terminal_reward": -3.0} if over else {}
+
+    def observe(self):
+        return np.array([self.at], dtype=np.float32)
+
+
+class LimitedDict(Limited):
+    observation_space = spaces.Dict({"place": spaces.Discrete(7), "at": Limited.observation_space})
+
+    def observe(self):
+        return {"place": self.at, "at": np.array([self.at])}  # of another type than the space says
+
+
+def limited(kind=Limited):
+    return TimeLimit(kind(), 7)
+
+
+@pytest.fixture
+def vec_env():
+    return needs.module("stable_baselines3.common.vec_env")
+
+
+def rows(data):
+    """Every transition with its observations as they are."""
+    columns = (data.reward, data.terminated, data.terminal_reward)
+    ends = (data.observations[part][:, 0] for part in (data.state, data.next_state))
+    return np.stack([*ends, *columns], axis=1)
+
+
+def test_a_vec_env_gives_the_same_transitions_as_a_vector_of_gymnasium(vec_env):
+    theirs = collect(vec_env.DummyVecEnv([limited] * 3), 500, seed=0)
+    ours = collect(
+        SyncVectorEnv([limited] * 3, autoreset_mode=AutoresetMode.SAME_STEP), 500, seed=0
+    )
+    assert theirs.observations.dtype == np.float32
+    # A VecEnv does not report that an episode was also cut off in the step that terminated it.
+    assert np.array_equal(theirs.truncated, ours.truncated & ~ours.terminated)
+    np.testing.assert_array_equal(rows(theirs), rows(ours))
+    before, after, reward, terminated, value = rows(theirs).T
+    assert (np.abs(after - before) == (after != before)).all()  # none leads across a reset
+    assert np.array_equal(after == 6, terminated)
+    assert not (before == 6).any()
+    assert theirs.truncated.any()
+    assert set(reward) == {-1.0}  # the terminal value was taken out of it
+    assert set(value[theirs.terminated]) == {-3.0}
+
+
+def test_wrappers_dicts_and_policies_of_a_vec_env(vec_env):
+    envs = vec_env.VecFrameStack(vec_env.DummyVecEnv([limited] * 2), 2)
+    assert collect(envs, 300, seed=0).observations.shape[1:] == (2,)
+    envs = vec_env.DummyVecEnv([lambda: limited(LimitedDict)] * 2)
+    data = collect(envs, 300, seed=0, key=("place", "at"))
+    assert (data.observations[:, 0] == data.observations[:, 1]).all()
+    assert data.observations.dtype == np.float64  # that of a whole number and a float32
+
+    def right(observations, rng):
+        assert observations.shape == (2, 1)
+        return np.ones(2, dtype=int)
+
+    data = collect(vec_env.DummyVecEnv([limited] * 2), 50, seed=0, policy=right)
+    assert (data.observations[data.next_state] > data.observations[data.state]).all()
+
+
 def test_observations_that_do_not_repeat_are_not_merged(monkeypatch):
     monkeypatch.setattr(index, "MERGE_TRIAL", 100)
 
     class Noisy(Walk):
-        def seen(self):
+        def observe(self):
             return np.array([self.at, self.np_random.normal()], dtype=np.float32)
 
     data = collect(Noisy(), 1000, seed=0)
@@ -106,55 +175,47 @@ def test_observations_in_a_file(tmp_path):
         Transitions.load(tmp_path / "data.npz")
 
 
-# Environments whose steps cannot be collected, each with its error.
+def test_parts_are_joined_in_the_order_of_their_names():
+    data = collect(WithDict(), 1000, seed=0, key="image")
+    assert (data.observations.shape, data.observations.dtype) == ((6, 8, 8, 3), np.uint8)
+    assert data.are_images
+    data = collect(WithDict(), 200, seed=0, key=("position", "velocity"))
+    assert data.observations.dtype == np.float32
+    np.testing.assert_array_equal(data.observations[0], [2, 0.5, -0.5])
+    data = collect(WithDict(), 200, seed=0, key=["velocity", "place"])
+    np.testing.assert_array_equal(data.observations[0], [0.5, -0.5, 2])
+    data = collect(WithDict(), 200, seed=0, key=("velocity",), merge=False)
+    assert data.observations.shape[1:] == (1, 2)  # a single name in a sequence is that name
+    data = collect(SyncVectorEnv([WithDict] * 2), 200, seed=0, key=("position", "velocity"))
+    np.testing.assert_array_equal(np.unique(data.observations[:, 0]), np.arange(6))
 
 
-class Growing(Walk):
-    def seen(self):
-        return np.zeros(self.at + 1, dtype=np.float32)
-
-
-class Nan(Walk):
-    def reward(self):
-        return float("nan")
-
-
-class NanObservation(Walk):
-    def seen(self):
-        return np.array([np.nan, 0.0], dtype=np.float32)
-
-
-class Words(Walk):
-    def seen(self):
-        return "somewhere"
-
-
-class Tuples(Walk):
-    def seen(self):
-        return (self.at, 0)
-
-
-class ChangingType(Walk):
-    def seen(self):
-        return np.zeros(2, dtype=np.float64 if self.at == 3 else np.float32)
+def seeing(observe):
+    """A walk with other observations."""
+    return type("Seeing", (Walk,), {"observe": observe})
 
 
 @pytest.mark.parametrize(
     ("env", "settings"),
     [
-        *(
-            (env, {})
-            for env in (Growing, Nan, NanObservation, Words, Tuples, ChangingType, WithDict)
-        ),
-        (WithDict, {"key": "sound"}),
-        (Walk, {"key": "image"}),
+        (seeing(lambda self: np.zeros(self.at + 1, dtype=np.float32)), {}),
+        (seeing(lambda self: np.array([np.nan, 0.0], dtype=np.float32)), {}),
+        (seeing(lambda self: "somewhere"), {}),
+        (seeing(lambda self: (self.at, 0)), {}),
+        (seeing(lambda self: np.zeros(2, np.float64 if self.at == 3 else np.float32)), {}),
+        (type("NanReward", (Walk,), {"reward": lambda self: np.nan}), {}),
+        *((WithDict, {"key": key}) for key in (None, "sound", ("position", "mission"))),
+        (WithDict, {"key": ("position", "sound")}),
+        *((Walk, {"key": key}) for key in ("image", ("a", "b"))),
     ],
 )
 def test_wrong_environments(env, settings):
-    with raises(DataError):
+    with raises(DataError, **({"argument": "key"} if settings else {})):
         collect(env(), 300, seed=0, **settings)
 
 
-def test_a_terminal_reward_that_is_no_number():
+def test_keys_and_terminal_rewards_that_are_wrong_by_themselves():
+    with raises(ArgumentError, "key"):
+        collect(WithDict(), 10, seed=0, key=())
     with raises(ArgumentError, "terminal_reward"):
         collect(Walk(), 300, seed=0, terminal_reward=float("nan"))

@@ -3,11 +3,9 @@
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium import spaces
 
 from drogo import MDP, GridWorld, collect
-from drogo.errors import ArgumentError, ArgumentTypeError, DataError
-from drogo.mdp import HasMDP
+from drogo.errors import ArgumentError, ArgumentTypeError
 from raising import raises
 
 FOUR_ROOMS = GridWorld.load("four-rooms")
@@ -47,14 +45,11 @@ def test_a_seed_keeps_its_meaning(start):
     assert not np.array_equal(data.state[:500], other.state)
 
 
-def test_episodes_start_where_the_map_says():
+def test_episodes_start_where_the_map_says_and_are_truncated_by_the_step_limit():
     data = collect(make(observation="state"), 20_000, seed=0, start="reset")
     start = int(FOUR_ROOMS.start.argmax())
     assert (data.state[:100] == start).all()  # a hundred walkers side by side, 200 steps each
     assert np.array_equal(data.terminated, FOUR_ROOMS.terminal[data.next_state])
-
-
-def test_long_episodes_are_truncated_not_terminated():
     world = GridWorld.parse("step-limit: 2\n\n#####\n#S.G#\n#####")
     env = gymnasium.make("drogo/GridWorld-v0", world=world, observation="state")
     data = collect(env, 4000, seed=0, start="reset")
@@ -124,13 +119,6 @@ def test_first_states_follow_the_start_distribution():
     assert np.unique(first).size > 50
 
 
-def test_grid_worlds_know_their_mdp():
-    uniform, as_drawn = make(start="uniform").unwrapped, make().unwrapped
-    assert isinstance(uniform, HasMDP)
-    assert np.ptp(uniform.mdp.start[~uniform.mdp.terminal]) == 0
-    assert as_drawn.mdp is as_drawn.world.mdp
-
-
 def test_a_start_function():
     def in_state_zero(env, rng):
         return env.reset(options={"state": 0})[0]
@@ -186,62 +174,5 @@ def test_wrong_names_and_types():
         collect("CartPole-v1", 10, seed=0)
     with raises(ArgumentTypeError, "reward"):
         collect(make(), 10, seed=0, reward="cheap")
-
-
-def test_uniform_starts_need_an_mdp():
-    with raises(ArgumentError, "start"):
+    with raises(ArgumentError, "start"):  # it does not know its MDP
         collect(gymnasium.make("MountainCar-v0"), 10, seed=0, start="uniform")
-
-
-class Cart(gymnasium.Env):
-    """Three places in a line, observed as a `Dict`; the last one is the goal."""
-
-    observation_space = spaces.Dict(
-        {
-            "velocity": spaces.Box(-1, 1, (1, 2), np.float32),
-            "position": spaces.Box(0, 3, (1,), np.float32),
-            "place": spaces.Discrete(4),
-            "mission": spaces.Text(9),
-        }
-    )
-    action_space = spaces.Discrete(2)
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.at = 0
-        return self.observe(), {}
-
-    def step(self, action):
-        self.at += int(action)
-        return self.observe(), -1.0, self.at == 3, False, {}
-
-    def observe(self):
-        return {
-            "velocity": np.array([[0.5, -0.5]], dtype=np.float32),
-            "position": np.array([self.at], dtype=np.float32),
-            "place": self.at,
-            "mission": "go right",
-        }
-
-
-def test_parts_are_joined_in_the_order_of_their_names():
-    data = collect(Cart(), 200, seed=0, key=("position", "velocity"))
-    assert data.observations.dtype == np.float32
-    np.testing.assert_array_equal(data.observations[[0, 3]], [[0, 0.5, -0.5], [3, 0.5, -0.5]])
-    data = collect(Cart(), 200, seed=0, key=["velocity", "place"])
-    np.testing.assert_array_equal(data.observations[3], [0.5, -0.5, 3])
-    data = collect(Cart(), 200, seed=0, key=("velocity",), merge=False)
-    assert data.observations.shape[1:] == (1, 2)  # a single name in a sequence is that name
-    envs = gymnasium.vector.SyncVectorEnv([Cart, Cart])
-    data = collect(envs, 200, seed=0, key=("position", "velocity"))
-    np.testing.assert_array_equal(np.unique(data.observations[:, 0]), [0, 1, 2, 3])
-
-
-def test_wrong_keys():
-    for key in (("position", "mission"), ("position", "sound"), "sound", None):
-        with raises(DataError, "key"):
-            collect(Cart(), 10, seed=0, key=key)
-    with raises(ArgumentError, "key"):
-        collect(Cart(), 10, seed=0, key=())
-    with raises(DataError, "key"):
-        collect(gymnasium.make("FrozenLake-v1"), 10, seed=0, key=("a", "b"))

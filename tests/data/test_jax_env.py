@@ -86,7 +86,7 @@ class Timestep(NamedTuple):
     observation: jax.Array
     reward: jax.Array
     step_type: jax.Array
-    t: jax.Array
+    state: State
     key: jax.Array
     info: dict
 
@@ -110,30 +110,24 @@ class NavixActions(NamedTuple):
 class NavixLine:
     """The same in the interface of navix, whose timestep holds everything, also a key."""
 
-    action_space, max_steps = NavixActions(), LIMIT
+    action_space, max_steps, line = NavixActions(), LIMIT, Line()
 
     def reset(self, key):
-        own, at = jax.random.split(key)
-        place = jax.random.randint(at, (), 0, 2)
-        return self.at(place, jnp.asarray(0), 0.0, own, jnp.asarray(0))
+        key, at = jax.random.split(key)
+        _, state = self.line.reset(at, Params())
+        return self.at(state, 0.0, key, jnp.asarray(0))
 
     def step(self, timestep, action):
-        own, at = jax.random.split(timestep.key)
-        moves = jax.random.uniform(at) >= 0.25
-        place = timestep.observation[0].astype(jnp.int32)
-        place = jnp.clip(place + jnp.where(moves, 2 * action - 1, 0), 0, GOAL)
-        t = timestep.t + 1
-        kind = jnp.where(place == GOAL, 2, jnp.where(t >= LIMIT, 1, 0))
-        after = self.at(place, t, jnp.where(place == GOAL, -4.0, -1.0), own, kind)
-        again = self.reset(own)
-        over = timestep.step_type > 0
-        return jax.tree.map(lambda new, old: jnp.where(over, new, old), again, after)
+        key, at = jax.random.split(timestep.key)
+        _, state, reward, over, _ = self.line.step_env(at, timestep.state, action, Params())
+        kind = jnp.where(over, 2, jnp.where(state.time >= LIMIT, 1, 0))
+        after, again = self.at(state, reward, key, kind), self.reset(key)
+        begins = timestep.step_type > 0
+        return jax.tree.map(lambda new, old: jnp.where(begins, new, old), again, after)
 
-    def at(self, place, t, reward, key, kind):
-        seen = jnp.array([place, -place], dtype=jnp.float32)
-        return Timestep(
-            seen, jnp.asarray(reward), kind, t, key, {"terminal_reward": jnp.array(-3.0)}
-        )
+    def at(self, state, reward, key, kind):
+        info = {"terminal_reward": jnp.array(-3.0)}
+        return Timestep(self.line.seen(state), jnp.asarray(reward), kind, state, key, info)
 
 
 KINDS = {"gymnax": Line, "older gymnax": OldLine, "navix": NavixLine}
@@ -216,8 +210,7 @@ def test_seeds_and_parameters():
     sure = collect((Line(), replace(Params(), slip=0.0)), 2000, seed=0)
     before, after = places(sure)
     assert (np.abs(after - before)[before > 0] == 1).all()
-    few = collect((Line(), Params(max_steps_in_episode=10_000)), 50, seed=0)
-    assert len(few) == 50
+    assert len(collect((Line(), Params(max_steps_in_episode=10_000)), 50, seed=0)) == 50
 
 
 def test_policies_and_functions_of_a_step():
@@ -225,15 +218,12 @@ def test_policies_and_functions_of_a_step():
         assert observation.shape == (2,)
         return (jax.random.uniform(key) < 0.8).astype(jnp.int32)
 
-    data = collect(
-        Line(),
-        2000,
-        seed=0,
-        policy=mostly_right,
-        behaviour=lambda step: jnp.where(step.action == 1, 0.8, 0.2),
-        reward=lambda step: -1.0 - step.next_observation[0],
-        terminal_reward=lambda step: -step.observation[0],
-    )
+    options = {
+        "behaviour": lambda step: jnp.where(step.action == 1, 0.8, 0.2),
+        "reward": lambda step: -1.0 - step.next_observation[0],
+        "terminal_reward": lambda step: -step.observation[0],
+    }
+    data = collect(Line(), 2000, seed=0, policy=mostly_right, **options)
     _, after = places(data)
     np.testing.assert_allclose(data.reward, -1 - after)
     np.testing.assert_allclose(data.behaviour, np.where(data.action == 1, 0.8, 0.2), rtol=1e-6)
@@ -251,7 +241,7 @@ def test_a_start_function(kind):
         place, time = jax.random.randint(key, (), 1, GOAL), jnp.asarray(0)
         if kind == "gymnax":
             return env.seen(State(place, time)), State(place, time)
-        return env.at(place, time, 0.0, key, jnp.asarray(0))
+        return env.at(State(place, time), 0.0, key, jnp.asarray(0))
 
     data = collect(KINDS[kind](), 1500, seed=0, start=near_the_goal)
     before, after = places(data)
@@ -262,10 +252,8 @@ def test_a_start_function(kind):
 def test_parts_of_a_dict():
     class Parts(Line):
         def seen(self, state):
-            return {
-                "at": state.at,
-                "both": jnp.array([[state.at], [state.time]], dtype=jnp.float32),
-            }
+            both = jnp.array([[state.at], [state.time]], dtype=jnp.float32)
+            return {"at": state.at, "both": both}
 
     data = collect(Parts(), 500, seed=0, key="at")
     assert sorted(data.observations.tolist()) == [0, 1, 2, 3, 4]
@@ -294,12 +282,9 @@ def test_vectors_as_actions():
     with raises(DataError, "action"):
         collect(Smooth(), 1000, seed=0, policy=lambda observation, key: jnp.array([9.0]))
 
+    def with_space(space):
+        return type("WithSpace", (Smooth,), {"space": space})()
 
-def with_space(space):
-    return type("WithSpace", (Smooth,), {"space": space})()
-
-
-def test_spaces():
     bounds = {"minimum": jnp.array([-1.0]), "maximum": jnp.array([1.0]), "shape": (1,)}
     navix = with_space(type("Continuous", (), bounds)())
     np.testing.assert_allclose(collect(navix, 100, seed=0).default, 0.5)
@@ -347,11 +332,7 @@ def test_environments_that_lose_something(env):
         (ArgumentTypeError, None, {"policy": lambda observation, key: int(observation[0] > 1)}),
         (ArgumentTypeError, None, {"reward": lambda step: -1.0 if step.terminated else -2.0}),
         (DataError, "action", {"policy": lambda observation, key: 7}),
-        (
-            DataError,
-            "behaviour",
-            {"policy": lambda observation, key: 1, "behaviour": lambda step: 0.0},
-        ),
+        (DataError, "behaviour", {"policy": lambda o, key: 1, "behaviour": lambda step: 0.0}),
     ],
 )
 def test_wrong_arguments(kind, argument, options):

@@ -1,6 +1,5 @@
 """Replay buffers of Stable-Baselines3, compared with what was put into them."""
 
-import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
@@ -10,6 +9,7 @@ import needs
 from drogo import Transitions
 from drogo.errors import ArgumentError, ArgumentTypeError, DataError
 from raising import raises
+from small_lines import Line, TwoActions
 
 LENGTH = 5
 UNKNOWN = -7.0
@@ -17,39 +17,33 @@ UNKNOWN = -7.0
 HALF = {"optimize_memory_usage": True, "handle_timeout_termination": False}
 
 
-class Line(gymnasium.Env):
-    """A walk on a line in steps of -1 to 3 to at least 5. Observations do not repeat."""
+class Smooth(Line):
+    """Steps of -1 to 3. Observations do not repeat."""
 
     observation_space = spaces.Box(-100, 100, (2,), np.float32)
     action_space = spaces.Box(-1.0, 3.0, (1,), np.float32)
+    least = -np.inf
 
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.at = float(self.np_random.uniform(0, 1))
-        return self.observe(), {}
+    def first(self):
+        return float(self.np_random.uniform(0, 1))
 
-    def step(self, action):
-        self.at += float(action[0])
-        return self.observe(), -1.0 - abs(self.at), self.at >= LENGTH, False, {}
+    def move(self, action):
+        return float(action[0])
+
+    def reward(self):
+        return -1.0 - abs(self.at)
 
     def observe(self):
         return np.array([self.at, 2 * self.at], dtype=np.float32)
 
 
 class Numbered(Line):
-    """The same with two actions and a whole number as observation."""
+    """Whole numbers as observations."""
 
     observation_space = spaces.Discrete(LENGTH + 3)
-    action_space = spaces.Discrete(2)
 
-    def reset(self, *, seed=None, options=None):
-        gymnasium.Env.reset(self, seed=seed)
-        self.at = int(self.np_random.integers(0, 2))
-        return self.observe(), {}
-
-    def step(self, action):
-        self.at = max(0, self.at + 2 * int(action) - 1)
-        return self.observe(), -1.0, self.at >= LENGTH, False, {}
+    def first(self):
+        return int(self.np_random.integers(0, 2))
 
     def observe(self):
         return self.at
@@ -79,7 +73,7 @@ def fill(sb3, kind, steps, n_envs=2, limit=None, **options):
     """Returns a buffer, and every step in the order of time."""
     from stable_baselines3.common.vec_env import DummyVecEnv
 
-    limit = limit or (6 if kind is Line else 20)
+    limit = limit or (6 if kind is Smooth else 20)
     envs = DummyVecEnv([lambda: TimeLimit(kind(), limit)] * n_envs)
     Buffer = sb3.DictReplayBuffer if kind is Parts else sb3.ReplayBuffer
     options = {"buffer_size": 40 * n_envs, **options}
@@ -102,7 +96,7 @@ def fill(sb3, kind, steps, n_envs=2, limit=None, **options):
             cut = bool(info.get("TimeLimit.truncated"))
             true.append((_each(before, n_envs)[k], action[k], reward[k], last[k],
                          bool(done[k]) and not cut, cut))  # fmt: skip
-        scaled = action if kind is not Line else (action + 1) / 2 - 1
+        scaled = action if kind is not Smooth else (action + 1) / 2 - 1
         stacked = ({name: np.array([one[name] for one in last]) for name in after}
                    if isinstance(after, dict) else np.array(last))  # fmt: skip
         buffer.add(before, stacked, scaled, reward, done, infos)
@@ -128,11 +122,13 @@ def assert_same(data, true, part=np.asarray):
     np.testing.assert_allclose(data.action, action, atol=1e-6)
 
 
-@pytest.mark.parametrize("n_envs", [1, 3])
-@pytest.mark.parametrize("steps", [25, 40, 67])
-def test_what_was_put_in_comes_out(sb3, n_envs, steps):
+SIZES = pytest.mark.parametrize(("steps", "n_envs"), [(25, 3), (40, 1), (67, 1), (67, 3)])
+
+
+@SIZES
+def test_what_was_put_in_comes_out(sb3, steps, n_envs):
     """Not full, just full, and full with the oldest steps replaced."""
-    buffer, true = fill(sb3, Line, steps, n_envs)
+    buffer, true = fill(sb3, Smooth, steps, n_envs)
     data = Transitions.from_replay_buffer(buffer)
     assert_same(data, true[-40 * n_envs :])
     assert data.terminated.any()
@@ -141,15 +137,12 @@ def test_what_was_put_in_comes_out(sb3, n_envs, steps):
     assert data.behaviour is None
 
 
-def test_discrete_spaces(sb3):
+def test_discrete_spaces_and_dicts(sb3):
     buffer, true = fill(sb3, Numbered, 60)
     data = Transitions.from_replay_buffer(buffer)
     assert_same(data, true[-80:])
     assert data.observations.ndim == 1  # numbers, as the environment gives them
     assert data.n_actions == 2
-
-
-def test_parts_of_a_dict(sb3):
     buffer, true = fill(sb3, Parts, 60)
     data = Transitions.from_replay_buffer(buffer, key="place")
     assert_same(data, true[-80:], part=lambda one: one["place"])
@@ -161,11 +154,10 @@ def test_parts_of_a_dict(sb3):
         Transitions.from_replay_buffer(buffer)
 
 
-@pytest.mark.parametrize("n_envs", [1, 3])
-@pytest.mark.parametrize("steps", [25, 40, 67])
-def test_half_the_memory(sb3, n_envs, steps):
+@SIZES
+def test_half_the_memory(sb3, steps, n_envs):
     """The last observation of an episode is lost, and so is the oldest step of a full buffer."""
-    buffer, true = fill(sb3, Line, steps, n_envs, **HALF)
+    buffer, true = fill(sb3, Smooth, steps, n_envs, **HALF)
     with raises(DataError, "terminated"):
         Transitions.from_replay_buffer(buffer)
     over = np.zeros_like(buffer.dones)
@@ -189,7 +181,7 @@ def test_half_the_memory(sb3, n_envs, steps):
 
 
 def test_timeouts_that_were_not_recorded(sb3):
-    buffer, true = fill(sb3, Line, 30, limit=1000, handle_timeout_termination=False)
+    buffer, true = fill(sb3, Smooth, 30, limit=1000, handle_timeout_termination=False)
     assert_same(Transitions.from_replay_buffer(buffer, terminated=buffer.dones), true)
 
 
@@ -215,7 +207,7 @@ def test_agents_fill_buffers_with_what_the_environment_gave(sb3):
     from stable_baselines3 import SAC
     from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
-    envs = VecNormalize(DummyVecEnv([lambda: TimeLimit(Line(), 6)]))
+    envs = VecNormalize(DummyVecEnv([lambda: TimeLimit(Smooth(), 6)]))
     model = SAC("MlpPolicy", envs, learning_starts=100, buffer_size=500, seed=0, device="cpu")
     model.learn(60)
     data = Transitions.from_replay_buffer(model.replay_buffer)
@@ -228,7 +220,7 @@ def test_agents_fill_buffers_with_what_the_environment_gave(sb3):
 
 
 def test_actions_that_were_not_scaled(sb3):
-    buffer, true = fill(sb3, Line, 40)
+    buffer, true = fill(sb3, Smooth, 40)
     buffer.actions[:] = np.array([step[1] for step in true]).reshape(buffer.actions.shape)
     with raises(DataError, "scaled_actions"):
         Transitions.from_replay_buffer(buffer)
@@ -238,25 +230,15 @@ def test_actions_that_were_not_scaled(sb3):
         Transitions.from_replay_buffer(buffer, scaled_actions=False)
 
 
-def test_an_empty_buffer(sb3):
+@pytest.mark.usefixtures("unchecked")
+def test_empty_buffers_and_something_else(sb3):
     for steps, options in ((0, {}), (3, {**HALF, "n_envs": 1, "buffer_size": 1})):
         with raises(DataError, "buffer"):
             Transitions.from_replay_buffer(fill(sb3, Numbered, steps, **options)[0])
-
-
-@pytest.mark.usefixtures("unchecked")
-def test_something_other_than_a_buffer(sb3):
-    rollouts = sb3.RolloutBuffer(8, Line.observation_space, Line.action_space, device="cpu")
+    rollouts = sb3.RolloutBuffer(8, Smooth.observation_space, Smooth.action_space, device="cpu")
     for buffer in ([], "buffer.pkl", rollouts):
         with raises(ArgumentTypeError, "buffer"):
             Transitions.from_replay_buffer(buffer)
-
-
-class TwoActions(Numbered):
-    action_space = spaces.MultiDiscrete([2, 2])
-
-    def step(self, action):
-        return super().step(action[0])
 
 
 def test_bad_buffers(sb3):

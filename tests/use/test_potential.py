@@ -1,14 +1,26 @@
 """Potentials: how they are made and scaled, and what they refuse."""
 
+from dataclasses import replace
+
 import gymnasium
 import numpy as np
 import pytest
 
-from drogo import Column, Drogo, GridWorld, NaturalGDO, Potential, Transitions, collect, exact, fit
+from drogo import (
+    Column,
+    Drogo,
+    GridWorld,
+    NaturalGDO,
+    Potential,
+    Transitions,
+    collect,
+    exact,
+    fit,
+    load,
+)
 from drogo.errors import ArgumentError
 from drogo.learn import MLP
 from drogo.potential import mean_step, normalised
-from drogo_paper.agents.shaping_experiment import successor_distance, successor_potential
 from raising import raises
 
 CORRIDOR = "######\n#S..G#\n######"
@@ -119,8 +131,6 @@ def result():
 
 
 def test_of_a_fit(result, tmp_path):
-    from drogo import load
-
     phi = result.potential(seed=4)
     world = GridWorld.parse(CORRIDOR)
     expected = normalised(result.v[1], world.mdp.neighbours)
@@ -142,8 +152,6 @@ def test_of_a_fit(result, tmp_path):
 
 @pytest.mark.filterwarnings("ignore:.*diverged")
 def test_a_diverged_seed_is_no_potential(result):
-    from dataclasses import replace
-
     diverged = replace(result, status=("converged", "diverged"), diverged_at=(None, 17))
     with raises(ArgumentError, "seed"):
         diverged.potential(4)
@@ -177,19 +185,6 @@ def test_nan_and_wrong_shapes_are_errors():
         mean_step(np.zeros(3), np.array([[0, 1]]))
 
 
-def test_successor_baselines_by_hand():
-    """Two states and a terminal one in a row, moves left and right: the SR in plain NumPy."""
-    world = GridWorld.parse("#####\n#S.G#\n#####")
-    P = np.array([[3, 1, 0], [1, 2, 1], [0, 0, 0]]) / 4
-    P[0, 0] = 0.75
-    sr = np.linalg.inv(np.eye(3) - 0.99 * P)
-    values, vectors = np.linalg.eigh((sr + sr.T) / 2)
-    e = np.abs(vectors[:, values.argmax()])
-    np.testing.assert_allclose(successor_potential(world.mdp), -e, rtol=1e-9)
-    np.testing.assert_allclose(successor_distance(world.mdp), -((e - e[2]) ** 2), rtol=1e-9)
-    assert successor_potential(world.mdp).argmax() == 2
-
-
 @pytest.mark.parametrize(
     ("table", "asked"),
     [
@@ -211,13 +206,10 @@ def test_no_observation_is_taken_for_another(table, asked):
         potential(np.array([asked]))
 
 
-def test_a_state_has_one_value():
+def test_a_state_has_one_value_and_a_table_has_rows():
     twice = np.array([[0.0], [1.0], [0.0]])
     assert Potential.from_states(twice, np.array([1.0, 2.0, 1.0])).at([0.0]) == 1
     with pytest.raises(ArgumentError):
         Potential.from_states(twice, np.array([1.0, 2.0, 3.0]))
-
-
-def test_what_is_not_a_table():
     with pytest.raises(ArgumentError):
         Potential.from_states(np.array(3), np.zeros(1))

@@ -71,8 +71,7 @@ def table(name: str, values: npt.ArrayLike) -> Shaped[np.ndarray, "rows ..."]:
         part = array[at : at + rows]
         bad = ~np.isfinite(part.reshape(len(part), -1)).all(axis=1)
         if bad.any():
-            row = at + int(bad.argmax())
-            raise DataError(f"observation {row} of the table has a NaN or infinity.", argument=name)
+            raise wrong(name, f"has a NaN or infinity in row {at + int(bad.argmax())}.")
     return array
 
 
@@ -119,8 +118,7 @@ def indices(
 def _refuse(name: str, array: np.ndarray, bad: Bool[np.ndarray, " n"], expected: str) -> None:
     if bad.any():
         at = int(bad.argmax())
-        problem = f"the {name} of transition {at} is {array[at]}; {expected}."
-        raise DataError(problem, argument=name.split()[0])
+        raise wrong(name, f"of transition {at} is {array[at]}; {expected}.")
 
 
 def as_type(name: str, values: Any, dtype: np.dtype) -> Shaped[np.ndarray, "..."]:
@@ -133,12 +131,9 @@ def as_type(name: str, values: Any, dtype: np.dtype) -> Shaped[np.ndarray, "..."
         cast = observations.astype(dtype)
     whole = dtype.kind in "biu" or observations.dtype.kind in "iu"
     if whole and (cast != observations).any():
-        raise DataError(
-            f"{name} was made for observations of type {dtype}; these are {observations.dtype}, "
-            "and do not fit into it.",
-            remedy="Give observations as they were in the data: do not scale images.",
-            argument="observations",
-        )
+        problem = f"of type {observations.dtype} do not fit into the type {dtype} of {name}."
+        remedy = "Give observations as they were in the data: do not scale images."
+        raise wrong("observations", problem, remedy)
     return cast
 
 
@@ -149,11 +144,11 @@ def as_batch(
     error messages call `name`, was trained on."""
     batch, expected = as_type(name, values, table.dtype), table.shape[1:]
     if batch.ndim != table.ndim or batch.shape[1:] != expected:
-        raise ArgumentError(
-            f"the observations have shape {batch.shape[1:]}; {name} was trained on shape "
-            f"{expected}. Give a batch: (n, {', '.join(map(str, expected))}).",
-            argument="observations",
+        problem = (
+            f"the observations have shape {batch.shape[1:]}; {name} was trained on {expected}."
         )
+        remedy = f"Give a batch: (n, {', '.join(map(str, expected))})."
+        raise ArgumentError(problem, remedy=remedy, argument="observations")
     return batch
 
 
@@ -174,13 +169,13 @@ def actions(
     taken = plain("action", action)
     discrete = taken.ndim == 1
     if taken.ndim not in (1, 2) or len(taken) != n:
-        expected = f"expected one whole number or one vector for each of {n} transitions"
-        raise wrong("action", f"has shape {taken.shape}; {expected}.")
+        raise wrong(
+            "action", f"has shape {taken.shape}; expected a number or vector for each of {n}."
+        )
     if discrete:
         n_actions = int(taken.max(initial=0)) + 1 if n_actions is None else n_actions
         if not is_a(n_actions, Integral) or not 0 < n_actions <= MOST_ACTIONS:
-            expected = f"give a whole number from 1 to {MOST_ACTIONS}"
-            raise wrong("n_actions", f"is {n_actions!r}; {expected}.")
+            raise wrong("n_actions", f"is {n_actions!r}; give a number from 1 to {MOST_ACTIONS}.")
         taken = indices("action", taken, n_actions, of="actions")
     elif n_actions is not None:
         raise wrong("n_actions", "is for whole numbers as actions, and these are vectors.")

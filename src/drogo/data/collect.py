@@ -106,8 +106,7 @@ def collect(
     behaviour, file = options.get("behaviour"), options.get("file")
     numbers = StepNumbers(reward, terminal_reward, behaviour).checked()
     if behaviour is not None and policy is None:
-        problem = "behaviour says how policy chooses its actions; give policy too."
-        raise ArgumentError(problem, argument="behaviour")
+        raise ArgumentError("behaviour is of a policy; give policy= too.", argument="behaviour")
     key, rng = as_key(options.get("key")), np.random.default_rng(seed)
     if file is not None and Path(file).exists():
         problem = f"{file} exists already; give a new file for the observations."
@@ -128,8 +127,7 @@ def collect(
     table = TableBuilder(options.get("merge"), None if file is None else Path(file))
     if is_vector:
         if callable(start):
-            problem = "start is a function, which is for a single environment only."
-            raise ArgumentError(problem, argument="start")
+            raise ArgumentError("start is a function, but env is a vector.", argument="start")
         space = env.single_action_space if isinstance(env, VectorEnv) else env.action_space
         steps = _steps_of_vector(env, rng, policy, key)
     elif isinstance(env, gymnasium.Env):
@@ -142,9 +140,8 @@ def collect(
         return Transitions.from_table(**columns)
     else:
         raise ArgumentTypeError(
-            f"env is a {type(env).__module__}.{type(env).__qualname__}; it must be a Gymnasium "
-            "environment, a vector of them, a VecEnv of Stable-Baselines3, or a JAX environment "
-            "with the interface of gymnax or navix.",
+            f"env is a {type(env).__module__}.{type(env).__qualname__}; it must be an environment "
+            "of Gymnasium, gymnax or navix, a vector of them, or a VecEnv of Stable-Baselines3.",
             remedy="For any other source of data, use drogo.Transitions.from_arrays.",
             argument="env",
         )

@@ -52,11 +52,9 @@ def under(
     check_transitions("data", data)
     if data.action is None:
         if default_policy is not None:
-            raise ArgumentError(
-                "default_policy is given, but the transitions have no actions.",
-                remedy="Give action= to Transitions.from_arrays, or leave default_policy out.",
-                argument="default_policy",
-            )
+            problem = "default_policy is given, but the transitions have no actions."
+            remedy = "Give action= to Transitions.from_arrays, or leave default_policy out."
+            raise ArgumentError(problem, remedy=remedy, argument="default_policy")
         return data, ["The transitions have no actions and are taken for the default policy's."]
     default = _probabilities(data, default_policy)
     by_table = data.n_actions is not None and data.repeats
@@ -98,13 +96,11 @@ def _probabilities(
     assert data.action is not None
 
     def wrong(problem: str) -> ArgumentError:
-        return ArgumentError(
-            f"default_policy {problem}.",
-            remedy="Give one probability for each action, which add up to 1, or a function that "
-            "returns a probability (of vectors: a density) for each observation and action of a "
-            "batch.",
-            argument="default_policy",
+        remedy = (
+            "Give one probability for each action, which add up to 1, or a function that returns a "
+            "probability (of vectors: a density) for each observation and action of a batch."
         )
+        return ArgumentError(f"default_policy {problem}.", remedy=remedy, argument="default_policy")
 
     if callable(default_policy):
         given = np.asarray(default_policy(data.observations[data.state], data.action))

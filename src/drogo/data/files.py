@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from numbers import Integral
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from drogo.errors import ArgumentError, MissingFile, is_a
+from drogo.errors import ArgumentError, DamagedFile, DataError, MissingFile, is_a
 from drogo.files import KINDS, Header, read_arrays, write_arrays
 
 KIND = "transitions"
-NEEDED = ("observations", "state", "next_state", "reward", "terminated", "truncated",
-          "terminal_reward")  # fmt: skip
 OPTIONAL = ("action", "behaviour", "default")
-ARRAYS = NEEDED + OPTIONAL
+ARRAYS = ("observations", "state", "next_state", "reward", "terminated", "truncated",
+          "terminal_reward", *OPTIONAL)  # fmt: skip
 """The arrays of a file. Weights follow from the actions and are not saved."""
 
 
@@ -32,35 +32,31 @@ def write(
         file = Path(str(table.filename)).resolve()
         if table.offset == 0 and file.stat().st_size == table.nbytes:
             if file.parent != path.resolve().parent:
-                raise ArgumentError(
-                    f"the observations are in {file}, and a file of transitions must be beside it.",
-                    remedy=f"Save to {file.parent}, or move the observations first.",
-                    argument="path",
-                )
+                problem = f"the observations are in {file}, and {path} is not beside them."
+                remedy = f"Save to {file.parent}, or move the observations first."
+                raise ArgumentError(problem, remedy=remedy, argument="path")
             del parts["observations"]
             settings |= {"file": file.name, "dtype": table.dtype.str, "shape": table.shape}
     write_arrays(path, KIND, parts, settings, overwrite=overwrite)
 
 
-def read(path: Path) -> tuple[dict[str, np.ndarray], int | None]:
-    """Returns the arrays of transitions and their number of actions."""
+def read(path: Path, from_table: Callable[..., Any]) -> Any:
+    """Returns the transitions that `from_table` makes of the arrays of a file."""
     parts, settings = read_arrays(path, KIND, _check_file)
     if "file" in settings:
         file, shape = path.parent / settings["file"], tuple(settings["shape"])
         size = math.prod(shape) * np.dtype(settings["dtype"]).itemsize
         if not file.is_file() or file.stat().st_size != size:
-            raise MissingFile(
-                f"the observations of {path} are in {file}, which does not exist or does not have "
-                f"{size} bytes."
-            )
+            problem = f"are in {file}, which does not exist or does not have {size} bytes."
+            raise MissingFile(f"the observations of {path} {problem}")
         parts["observations"] = np.memmap(file, settings["dtype"], mode="r", shape=shape)
-    return parts, settings.get("n_actions")
+    try:
+        return from_table(**parts, n_actions=settings.get("n_actions"))
+    except DataError as error:
+        raise DamagedFile(f"{path} holds transitions that cannot be used: {error}") from error
 
 
 def _check_file(settings: dict[str, Any], headers: dict[str, Header]) -> None:
-    actions = settings.get("n_actions")
-    if actions is not None and (not is_a(actions, Integral) or actions < 1):
-        raise ValueError(f"its number of actions is {actions!r}")
     expected = set(ARRAYS) - (set(OPTIONAL) - set(headers))
     if "file" in settings:
         expected.remove("observations")
@@ -73,6 +69,3 @@ def _check_file(settings: dict[str, Any], headers: dict[str, Header]) -> None:
             raise ValueError(f"its observations have the type {settings['dtype']}")
     if set(headers) != expected:
         raise ValueError(f"it holds {', '.join(sorted(headers))}")
-    lengths = {headers[name].shape[:1] for name in expected - {"observations"}}
-    if len(lengths) > 1:
-        raise ValueError(f"its arrays have different shapes: {', '.join(map(str, lengths))}")

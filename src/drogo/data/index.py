@@ -137,17 +137,14 @@ class TableBuilder:
     def _check(self, row: np.ndarray) -> None:
         first = self._first = row if self._first is None else self._first
         if row.dtype.kind not in KINDS:
-            raise DataError(
-                f"the observation has the type {row.dtype}, not numbers.",
-                remedy="Choose a part of it with key=, or transform it with "
-                "gymnasium.wrappers.TransformObservation.",
-                argument="key",
+            problem = f"the observation has the type {row.dtype}, not numbers."
+            remedy = (
+                "Choose a part of it with key=, or use gymnasium.wrappers.TransformObservation."
             )
+            raise DataError(problem, remedy=remedy, argument="key")
         if row.shape != first.shape or row.dtype != first.dtype:
-            raise DataError(
-                f"observations change: number {self._seen} has shape {row.shape} and type "
-                f"{row.dtype}, and those before it have {first.shape} and {first.dtype}."
-            )
+            shapes = f"{row.shape} and {row.dtype} after {first.shape} and {first.dtype}"
+            raise DataError(f"observation {self._seen} has another shape or type: {shapes}.")
 
 
 class ObservationIndex:
@@ -225,11 +222,8 @@ class ObservationIndex:
         array, shape = as_type(self.name, values, self.dtype), self._buffer.shape[1:]
         if array.ndim != len(shape) + batch_axes or array.shape[batch_axes:] != shape:
             kind = "a batch of observations" if batch_axes else "a single observation"
-            raise ArgumentError(
-                f"{self.name} has observations of shape {shape}, and got an array of shape "
-                f"{array.shape} for {kind}.",
-                argument="observations",
-            )
+            problem = f"{self.name} has observations of shape {shape}; {kind} has {array.shape}."
+            raise ArgumentError(problem, argument="observations")
         return array
 
 

@@ -22,7 +22,7 @@ from drogo.data import arrays
 from drogo.data.arrays import wrong
 from drogo.data.index import merge_equal
 from drogo.data.step import Key, Step, StepNumbers, as_key, part_of
-from drogo.errors import ArgumentError, ArgumentTypeError, DataError, MissingFile, import_extra
+from drogo.errors import ArgumentError, ArgumentTypeError, MissingFile, import_extra
 
 ROUNDING = 1e-4
 """The distance that a vector may lie outside its space, as a share of the space's width."""
@@ -42,6 +42,7 @@ def complete(
     The action space is a `Discrete` or a `Box`; without it, whole numbers count from 0. `numbers`
     replace the recorded ones.
     """
+    numbers = numbers.checked()
     if numbers.reward is None and "reward" not in columns:
         raise wrong("reward", "was not recorded.", "Give a step cost: reward=-1.0.")
     if numbers.behaviour is not None and "action" not in columns:
@@ -102,19 +103,13 @@ def action_columns(
         default = 1 / float(np.where(extent > 0, extent, 1.0).prod())  # a point has the extent 1
         columns = {"action": action.reshape(n, -1)}
     else:
-        raise DataError(
-            f"the actions are a {space}, and only Discrete and Box are supported.",
-            remedy="Number the actions (numpy.ravel_multi_index does it for MultiDiscrete) and "
-            "give them to Transitions.from_arrays.",
-            argument="action",
-        )
+        remedy = "Number the actions, for example with numpy.ravel_multi_index."
+        raise wrong("action", f"is of a {space}; Discrete and Box are supported.", remedy)
     if checked and outside.any():
         at = int(outside.argmax())
-        raise wrong(
-            "action",
-            f"of transition {at} is {action[at]}, which is not in {space}.",
-            "If the environment clips or wraps its actions, do the same to these first.",
-        )
+        problem = f"of transition {at} is {action[at]}, which is not in {space}."
+        remedy = "If the environment clips or wraps its actions, do the same to these first."
+        raise wrong("action", problem, remedy)
     is_bounded = isinstance(space, spaces.Discrete) or space.is_bounded()
     return {**columns, "default": np.full(n, default)} if is_bounded else columns
 
@@ -138,23 +133,16 @@ def of_buffer(
 ) -> dict[str, np.ndarray]:
     """Returns the columns of a buffer; see `Transitions.from_replay_buffer`."""
     if not all(hasattr(buffer, name) for name in BUFFER):
-        raise ArgumentTypeError(
-            f"buffer is a {type(buffer).__qualname__}; it must be a ReplayBuffer or a "
-            "DictReplayBuffer of Stable-Baselines3. (A RolloutBuffer does not hold which steps "
-            "reached a terminal state.)",
-            argument="buffer",
-        )
+        kind = f"buffer is a {type(buffer).__qualname__}; it must be a ReplayBuffer or a "
+        note = "DictReplayBuffer. (A RolloutBuffer does not hold which steps were terminal.)"
+        raise ArgumentTypeError(kind + note, argument="buffer")
     slots = np.arange(buffer.pos)
     if buffer.full:
         first = 1 if buffer.optimize_memory_usage else 0  # the oldest step lost its observation
         slots = (buffer.pos + np.arange(first, buffer.buffer_size)) % buffer.buffer_size
     if slots.size == 0:
-        raise wrong(
-            "buffer",
-            "has no complete step.",
-            "Fill it first, with model.learn(...) or model.load_replay_buffer(path): saving and "
-            "loading a model does not keep its buffer.",
-        )
+        remedy = "Fill it first, with model.learn(...) or model.load_replay_buffer(path): a saved "
+        raise wrong("buffer", "has no complete step.", f"{remedy}model does not keep its buffer.")
     done = _chosen("dones", buffer.dones, slots)
     over, key = _terminated(buffer, terminated, slots, done), as_key(key)
     before, lost = _observations(buffer.observations, buffer, key, slots), np.zeros_like(done)
@@ -181,8 +169,8 @@ def of_buffer(
 
 
 def _chosen(name: str, values: npt.ArrayLike, slots: np.ndarray) -> Bool[np.ndarray, " n"]:
-    chosen = np.asarray(values)[slots]
-    return arrays.flags(name, chosen.ravel(), chosen.size)
+    chosen = np.asarray(values)[slots].ravel()
+    return arrays.flags(name, chosen, chosen.size)
 
 
 def _terminated(
@@ -191,12 +179,13 @@ def _terminated(
     """Returns which steps reached a terminal state and were not cut off."""
     if given is None:
         if not buffer.handle_timeout_termination and done.any():
-            raise wrong(
-                "terminated",
-                "is missing: a buffer with handle_timeout_termination=False does not distinguish "
-                "episodes that terminated from those that a time limit cut off.",
-                "Give it in the shape of buffer.dones; without a time limit it is buffer.dones.",
+            problem = (
+                "is missing: with handle_timeout_termination=False, dones include time limits."
             )
+            remedy = (
+                "Give it in the shape of buffer.dones; without a time limit it is buffer.dones."
+            )
+            raise wrong("terminated", problem, remedy)
         return done & ~_chosen("timeouts", buffer.timeouts, slots)
     shape, expected = np.shape(given), np.shape(buffer.dones)
     if shape != expected:
@@ -232,13 +221,9 @@ def _as_observed(values: Any, space: gymnasium.Space, slots: np.ndarray) -> Any:
 
 def _stand_in(given: Any, key: Key, before: np.ndarray) -> np.ndarray:
     if given is None:
-        raise wrong(
-            "terminal_observation",
-            "is missing: a buffer with optimize_memory_usage=True loses the last observations of "
-            "episodes.",
-            "Give one observation, which stands for every terminal state, or make the buffer "
-            "with optimize_memory_usage=False.",
-        )
+        problem = "is missing: optimize_memory_usage=True loses the last observations of episodes."
+        remedy = "Give one observation, which stands for every terminal state."
+        raise wrong("terminal_observation", problem, remedy)
     observation, expected = part_of(given, key), before.shape[1:]
     if observation.shape != expected:
         problem = f"has shape {observation.shape}; the observations have {expected}."
@@ -259,12 +244,9 @@ def _actions(buffer: Any, slots: np.ndarray, scaled: bool) -> np.ndarray:
         return rows
     outside = np.abs(rows).reshape(len(rows), -1).max(axis=1, initial=0.0) > 1 + ROUNDING
     if outside.any() or not space.is_bounded():
-        raise DataError(
-            f"the action of step {int(outside.argmax())} is {rows[outside.argmax()]}, but the "
-            f"algorithms of Stable-Baselines3 scale actions of a bounded Box ({space}) to [-1, 1].",
-            remedy="Give scaled_actions=False if these are as the environment took them.",
-            argument="scaled_actions",
-        )
+        problem = f"is True, but the action of step {outside.argmax()} is {rows[outside.argmax()]}."
+        remedy = "Give scaled_actions=False if actions are as the environment took them."
+        raise wrong("scaled_actions", problem, remedy)
     return space.low + (rows + 1) / 2 * (space.high - space.low)
 
 
@@ -319,12 +301,9 @@ def _per_step(number: int, name: str, values: Any, n: int) -> Shaped[np.ndarray,
     title = f"{name} of episode {number}"
     array = arrays.plain(title, values)
     if array.shape[:1] != (n,) or (name != "actions" and array.ndim > 1):
-        raise wrong(
-            title,
-            f"has shape {array.shape}; expected {n}, one for each step of {n + 1} observations.",
-            "An episode has one observation more than steps: the one after the last action. Where "
-            "that was not recorded, leave the last action and reward out.",
-        )
+        problem = f"has shape {array.shape}; expected one for each step of {n + 1} observations."
+        remedy = "If the observation after the last action is missing, leave that action out."
+        raise wrong(title, problem, remedy)
     return array
 
 
@@ -357,32 +336,27 @@ def _joined(name: str, episodes: list[dict[str, np.ndarray]]) -> np.ndarray:
     return np.concatenate([episode[name] for episode in episodes])
 
 
-def minari_dataset(dataset: Any) -> Any:
-    """Returns a data set of Minari, given as it is or by its id. Nothing is downloaded."""
+def of_minari(dataset: Any) -> tuple[Iterator[dict[str, Any]], gymnasium.Space]:
+    """Returns the episodes of a data set of Minari, given as it is or by its id, and the space of
+    their actions. Nothing is downloaded."""
     if isinstance(dataset, str):
         minari = import_extra("minari", "Minari", extra="minari")
         try:
             dataset = minari.load_dataset(dataset)
         except FileNotFoundError as error:
-            raise MissingFile(
-                f"there is no data set {dataset!r} on this machine ({error}).",
-                remedy=f"Run `minari download {dataset}`, or set MINARI_DATASETS_PATH.",
-                argument="dataset",
-            ) from error
+            problem = f"there is no data set {dataset!r} on this machine ({error})."
+            remedy = f"Run `minari download {dataset}`, or set MINARI_DATASETS_PATH."
+            raise MissingFile(problem, remedy=remedy, argument="dataset") from error
     if not hasattr(dataset, "iterate_episodes"):
-        problem = f"is a {type(dataset).__qualname__}; give a minari.MinariDataset or an id."
-        raise ArgumentTypeError(f"dataset {problem}", argument="dataset")
-    space = dataset.observation_space
-    usable = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary, spaces.Dict)
-    if not isinstance(space, usable):
+        problem = f"dataset is a {type(dataset).__qualname__}; give a MinariDataset or an id."
+        raise ArgumentTypeError(problem, argument="dataset")
+    space, names = dataset.observation_space, ("observations", "actions", "rewards")
+    if isinstance(space, spaces.Tuple | spaces.Text):
         remedy = "Make arrays of its episodes and use Transitions.from_trajectories."
         raise wrong("dataset", f"has observations in {space}, not numbers.", remedy)
-    return dataset
-
-
-def episodes_of(dataset: Any) -> Iterator[dict[str, Any]]:
-    """Yields the episodes of a data set with the names of `Transitions.from_trajectories`."""
-    names = {"terminated": "terminations", "truncated": "truncations"}
-    for episode in dataset.iterate_episodes():
-        fields = ("observations", "actions", "rewards", "terminated", "truncated")
-        yield {field: getattr(episode, names.get(field, field)) for field in fields}
+    episodes = (
+        {name: getattr(episode, name) for name in names}
+        | {"terminated": episode.terminations, "truncated": episode.truncations}
+        for episode in dataset.iterate_episodes()
+    )
+    return episodes, dataset.action_space

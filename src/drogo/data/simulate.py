@@ -94,10 +94,10 @@ class Simulator(abc.ABC):
             count = int(space.n)
             actions = np.tile(np.arange(count), (n, 1)) + int(space.start)
             return actions, np.full((n, count), -np.log(count))
-        box = space if isinstance(space, gymnasium.spaces.Box) and space.is_bounded() else None
-        if box is not None and box.dtype.kind == "f":
-            shape = (n * most, *box.shape)
-            sampled = rng.uniform(box.low, box.high, shape).astype(box.dtype)
+        is_box = isinstance(space, gymnasium.spaces.Box)
+        if is_box and space.is_bounded() and space.dtype.kind == "f":
+            shape = (n * most, *space.shape)
+            sampled = rng.uniform(space.low, space.high, shape).astype(space.dtype)
         else:
             space.seed(int(rng.integers(2**31)))
             sampled = np.stack([space.sample() for _ in range(n * most)])
@@ -247,9 +247,7 @@ def simulator(
         env.reset(seed=0)
         _copied(env)
     except Exception as error:  # parts of an environment may raise anything when they are copied
-        raise ArgumentError(
-            f"{env} cannot be copied ({type(error).__name__}: {error}), so it is not simulated.",
-            remedy="Give it the method __deepcopy__, or those of drogo.data.simulate.StepsMany.",
-            argument="env",
-        ) from error
+        problem = f"{env} cannot be copied ({type(error).__name__}: {error}), to simulate it."
+        remedy = "Give it the method __deepcopy__, or those of drogo.data.simulate.StepsMany."
+        raise ArgumentError(problem, remedy=remedy, argument="env") from error
     return Copies(space, numbers, env, start, as_key(key))

@@ -78,17 +78,14 @@ def split_rewards(
     terminal_reward: NumberOfStep,
 ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
     """Returns the rewards of several steps without the values of terminal states, and these values.
-
-    All arguments but the last have one entry per step; `terminal_reward` is as in `collect`.
-    """
+    `terminal_reward` is as in `collect`, and the others have one entry per step."""
     before, taken, after = (np.asarray(part) for part in (observations, actions, next_observations))
-    step_rewards = np.array(rewards, dtype=np.float64)
-    values = np.zeros(len(step_rewards))
+    costs = np.array(rewards, dtype=np.float64)
+    values = np.zeros_like(costs)
     for k in np.flatnonzero(terminated).tolist():
-        reward = float(step_rewards[k])
-        step = Step(before[k], taken[k], reward, after[k], True, False, dict(infos[k]))
-        step_rewards[k], values[k] = step.numbers(None, terminal_reward)
-    return step_rewards, values
+        step = Step(before[k], taken[k], float(costs[k]), after[k], True, False, dict(infos[k]))
+        costs[k], values[k] = step.numbers(None, terminal_reward)
+    return costs, values
 
 
 def info_of(infos: Mapping[str, Any], k: int) -> dict[str, Any]:

@@ -20,14 +20,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 from drogo.data import arrays, files, recorded
 from drogo.data.index import merge_equal, read_rows
 from drogo.data.step import NumberOfStep, Step, StepNumbers
-from drogo.errors import (
-    ArgumentError,
-    ArgumentTypeError,
-    DamagedFile,
-    DataError,
-    check_positive,
-    check_whole,
-)
+from drogo.errors import ArgumentError, ArgumentTypeError, DataError, check_positive, check_whole
 from drogo.exact.growth import log_radius
 from drogo.exact.sampled import Sampled
 from drogo.mdp.arrays import frozen
@@ -110,10 +103,8 @@ class Transitions:
         if not isinstance(which, slice):
             which = np.asarray(which)
             if which.ndim != 1 or which.dtype.kind not in "biu":
-                raise ArgumentTypeError(
-                    "transitions are selected by a slice, a mask or an array of indices; "
-                    "data[k : k + 1] is a single transition."
-                )
+                problem = "transitions are selected by a slice, a mask or an array of indices."
+                raise ArgumentTypeError(problem, remedy="A single one is data[k : k + 1].")
             if which.dtype == bool and which.size != len(self):
                 raise ArgumentError(f"a mask of {which.size} does not fit {len(self)} transitions.")
         taken = self.rows(which)
@@ -146,7 +137,7 @@ class Transitions:
         """
         parts = [check_transitions("parts", part) for part in parts]
         if not parts:
-            raise DataError("parts is empty; give at least one Transitions.", argument="parts")
+            raise arrays.wrong("parts", "is empty; give at least one Transitions.")
         columns = {name: [getattr(part, name) for part in parts] for name in COLUMNS}
         tables = [part.observations for part in parts]
         shapes = {
@@ -154,14 +145,12 @@ class Transitions:
             for table, action in zip(tables, columns["action"], strict=True)
         }
         if len(shapes) > 1:
-            raise DataError(
-                f"the observations and actions of these data differ in shape or type: {shapes}.",
-                argument="parts",
-            )
+            problem = f"have observations and actions of several shapes or types: {shapes}."
+            raise arrays.wrong("parts", problem)
         table = tables[0]
         if any(other is not table for other in tables):
             if any(isinstance(other, np.memmap) for other in tables):
-                raise DataError("observations in files cannot be merged.", argument="parts")
+                raise arrays.wrong("parts", "have observations in files, which are not merged.")
             table, index = merge_equal(np.concatenate(tables))
             rows = np.split(index.astype(np.int32), np.cumsum([*map(len, tables[:-1])]))
             for name in ("state", "next_state"):
@@ -218,19 +207,15 @@ class Transitions:
         """
         arrays.check_names("Transitions.from_arrays", actions, ACTIONS)
         if isinstance(observations, np.memmap) or isinstance(next_observations, np.memmap):
-            raise DataError(
-                "observations are in a file, but equal ones can only be merged in memory.",
-                remedy="Use Transitions.from_table with one table and indices into it.",
-                argument="observations",
-            )
+            remedy = "Use Transitions.from_table with one table and indices into it."
+            raise arrays.wrong("observations", "in a file cannot be merged.", remedy)
         before = arrays.real("observations", observations)
         after = arrays.real("next_observations", next_observations)
         if before.shape != after.shape or before.dtype != after.dtype:
-            raise DataError(
-                f"observations ({before.shape}, {before.dtype}) and next_observations "
-                f"({after.shape}, {after.dtype}) must have the same shape and type.",
-                argument="next_observations",
+            problem = (
+                f"are {after.dtype} {after.shape}; observations are {before.dtype} {before.shape}."
             )
+            raise arrays.wrong("next_observations", problem)
         table, index = merge_equal(np.concatenate([before, after]))
         state, next_state = np.split(index, 2)
         columns = (state, next_state, reward, terminated, truncated, terminal_reward)
@@ -318,8 +303,7 @@ class Transitions:
             key: The part of a `Dict` observation to keep, or several that are joined, as in
                 `collect`.
         """
-        numbers = StepNumbers(reward, terminal_reward, behaviour).checked()
-        stand_in = terminal_observation
+        numbers, stand_in = StepNumbers(reward, terminal_reward, behaviour), terminal_observation
         columns = recorded.of_buffer(buffer, key, terminated, stand_in, scaled_actions)
         return cls.from_table(**recorded.complete(columns, buffer.action_space, numbers))
 
@@ -352,13 +336,10 @@ class Transitions:
             trajectories: The episodes.
             action_space: A `Discrete` or a `Box`. By default actions are whole numbers from 0 to
                 the largest that occurs; for vectors, give `default_policy` to the problem.
-            reward: As for `from_replay_buffer`, like all arguments that follow.
-            terminal_reward: See there.
-            behaviour: See there.
-            key: See there.
+            reward: As for `from_replay_buffer`, like `terminal_reward`, `behaviour` and `key`.
         """
-        numbers = StepNumbers(reward, terminal_reward, behaviour).checked()
         columns = recorded.of_episodes(trajectories, key)
+        numbers = StepNumbers(reward, terminal_reward, behaviour)
         return cls.from_table(**recorded.complete(columns, action_space, numbers))
 
     @classmethod
@@ -370,8 +351,7 @@ class Transitions:
             **options: `reward`, `terminal_reward`, `behaviour` and `key`, as for
                 `from_replay_buffer`.
         """
-        loaded = recorded.minari_dataset(dataset)
-        episodes, space = recorded.episodes_of(loaded), loaded.action_space
+        episodes, space = recorded.of_minari(dataset)
         return cls.from_trajectories(episodes, action_space=space, **options)
 
     @property
@@ -400,9 +380,8 @@ class Transitions:
     @cached_property
     def terminal_rewards(self) -> Float[np.ndarray, " terminal"]:
         """The mean terminal value of each of `terminal_states`, in units of reward."""
-        at = np.searchsorted(self.terminal_states, self.next_state[self.terminated])
-        total = np.bincount(at, self.terminal_reward[self.terminated])
-        return total / np.bincount(at)
+        _, at = np.unique(self.next_state[self.terminated], return_inverse=True)
+        return np.bincount(at, self.terminal_reward[self.terminated]) / np.bincount(at)
 
     @cached_property
     def pure_terminal_states(self) -> tuple[Int[np.ndarray, " pure"], Float[np.ndarray, " pure"]]:
@@ -438,16 +417,10 @@ class Transitions:
     def empirical(self, lam: float) -> Sampled:
         """Returns the problem that the transitions describe, where states repeat: each observation
         leads to its observed next ones with their observed frequencies."""
-        edges = self.edges
-        return Sampled(
-            len(self.observations),
-            edges.state,
-            edges.next_state,
-            edges.weight,
-            -edges.reward / lam,
-            edges.terminated,
-            edges.terminal_reward / lam,
-        )
+        edges, log_cost = self.edges, -self.edges.reward / lam
+        ends = edges.terminated, edges.terminal_reward / lam
+        columns = (edges.state, edges.next_state, edges.weight, log_cost, *ends)
+        return Sampled(len(self.observations), *columns)
 
     @cached_property
     def log_default(self) -> Float[np.ndarray, " n"] | None:
@@ -469,10 +442,8 @@ class Transitions:
             lam: The temperature lambda, positive.
         """
         if not self.repeats:
-            raise DataError(
-                "the spectral radius is estimated from states that repeat, and in these "
-                f"{len(self)} transitions {len(self.observations)} observations are distinct."
-            )
+            seen = f"{len(self)} transitions have {len(self.observations)} distinct observations"
+            raise DataError(f"the spectral radius needs states that repeat: the {seen}.")
         steps = self.empirical(check_positive("lam", lam)).steps
         with np.errstate(over="ignore"):
             return float(np.exp(log_radius(steps, np.arange(steps.n) < steps.n - 1)))
@@ -487,14 +458,13 @@ class Transitions:
         """
         often = max(1, round(len(self) / np.unique(self.state).size))
         added = np.repeat(self.terminal_states, often)
-        new = {"state": added, "next_state": added, "reward": np.full(added.size, -delta)}
         zeros = np.zeros(added.size)
-        longer = {
-            name: np.r_[getattr(self, name), new.get(name, zeros)]
-            for name in ("state", "next_state", "reward", "terminated", "truncated")
-        }
+        new = (added, added, np.full(added.size, -delta), zeros, zeros)
+        columns = [
+            np.r_[getattr(self, name), part] for name, part in zip(COLUMNS[:5], new, strict=True)
+        ]
         weight = np.r_[self.weight, np.ones(added.size)]
-        return replace(Transitions.from_table(self.observations, **longer), weight=weight)
+        return replace(Transitions.from_table(self.observations, *columns), weight=weight)
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Saves to an `.npz` file. Observations that are in a file already stay there, and the
@@ -504,17 +474,13 @@ class Transitions:
             path: The file to write.
             overwrite: Whether to replace a file that exists.
         """
-        parts = {name: getattr(self, name) for name in files.ARRAYS}
-        files.write(Path(path), parts, self.n_actions, overwrite=overwrite)
+        columns = {name: getattr(self, name) for name in files.ARRAYS}
+        files.write(Path(path), columns, self.n_actions, overwrite=overwrite)
 
     @classmethod
     def load(cls, path: str | Path) -> Transitions:
         """Loads transitions from the `.npz` file that `save` wrote."""
-        parts, n_actions = files.read(Path(path))
-        try:
-            return cls.from_table(**parts, n_actions=n_actions)
-        except DataError as error:
-            raise DamagedFile(f"{path} holds transitions that cannot be used: {error}") from error
+        return files.read(Path(path), cls.from_table)
 
 
 class Batches:
