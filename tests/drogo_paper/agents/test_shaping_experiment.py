@@ -10,6 +10,8 @@ from drogo_paper.agents import Training, compare
 from drogo_paper.agents.shaping_experiment import (
     cell,
     potentials,
+    successor_distance,
+    successor_potential,
     summarise,
 )
 
@@ -51,3 +53,15 @@ def test_shaping_helps_and_avoids_the_costly_cells():
 def test_cells():
     assert cell(Interval(1370.0, 1330.0, 1410.0), 1000) == "1.37 [1.33, 1.41]"
     assert cell(Interval(np.inf, np.inf, np.inf), 1000) == "-"
+
+
+def test_successor_baselines_by_hand():
+    """Two states and a terminal one in a row, moves left and right: the SR in plain NumPy."""
+    world = GridWorld.parse("#####\n#S.G#\n#####")
+    P = np.array([[3, 1, 0], [1, 2, 1], [0, 0, 0]]) / 4
+    sr = np.linalg.inv(np.eye(3) - 0.99 * P)
+    values, vectors = np.linalg.eigh((sr + sr.T) / 2)
+    e = np.abs(vectors[:, values.argmax()])
+    np.testing.assert_allclose(successor_potential(world.mdp), -e, rtol=1e-9)
+    np.testing.assert_allclose(successor_distance(world.mdp), -((e - e[2]) ** 2), rtol=1e-9)
+    assert successor_potential(world.mdp).argmax() == 2
