@@ -10,7 +10,7 @@ from drogo import Column, Drogo, Goals, GridWorld, Regression, exact, fit, load,
 from drogo.errors import ArgumentError, DataError
 from drogo.learn import MLP, Optimiser, PairMLP, Quasimetric
 from drogo.learn.judge import cosine
-from drogo.problems.tasks import ActionModel
+from drogo.problems.tasks import MODEL, ActionModel
 from raising import raises
 from small_data import data_of, line, mostly_right, table_of
 
@@ -99,8 +99,8 @@ def test_what_was_learned_can_be_used(name):
     assert np.array_equal(np.isneginf(goals.v[1]), np.isneginf(truth))
     assert (goals.v[:, np.arange(N), goals.goals] == 0).all()
     off = np.abs(goals.v[:, finite] - truth[finite])
-    assert off.max(axis=1) == pytest.approx(goals.error, abs=1e-9)
-    assert goals.history["difference_table"][-1] == pytest.approx(goals.error, abs=1e-9)
+    for values in (off.max(axis=1), goals.history["difference_table"][-1]):
+        assert values == pytest.approx(goals.error, abs=1e-9)
     assert goals.history["mean_difference_table"][-1] == pytest.approx(off.mean(axis=1), abs=1e-9)
     for v in goals.v:
         assert cosine(v[finite][None], truth[finite])[0] > 0.97
@@ -170,9 +170,7 @@ def test_the_values_of_actions_add_up_to_those_of_states():
     few = table_of([0, 0, 1], after, -1.0, after == 2, action=np.array([0, 1, 0]), n_actions=3)
     for source in (few, data(policy=mostly_right)):
         goals = solve(source, Goals(2.0))
-        model = ActionModel(
-            *(goals.arrays[f"step_{name}"] for name in ActionModel.__dataclass_fields__)
-        )
+        model = ActionModel(*(goals.arrays[name] for name in MODEL))
         with np.errstate(divide="ignore"):
             total = np.logaddexp.reduce(model.values(goals.v[0], goals.n_actions), axis=2)
         left = np.isin(np.arange(len(source.observations)), source.state)
@@ -184,9 +182,8 @@ def test_the_values_of_actions_add_up_to_those_of_states():
 def test_actions_that_lead_nowhere_are_learned_to_be_worth_nothing(optimised):
     """With a value for each action, the policy to each goal is that of the exact map."""
     method = Regression(updates=1000, batch_size=512, action_values=True)
-    goals = fit(
-        data(), Goals(), method, network=PairMLP(64, 1), optimiser=Optimiser(step_size=3e-3)
-    )
+    parts = {"network": PairMLP(64, 1), "optimiser": Optimiser(step_size=3e-3)}
+    goals = fit(data(), Goals(), method, **parts)
     live, worst = np.setdiff1d(np.arange(N), goals.terminal_states), 0.0
     for row in goals.goals:
         others = goals.observations[np.setdiff1d(live, row)]
@@ -216,13 +213,8 @@ def test_the_value_of_pairs_is_finite_and_normalised():
     pairs = v.T[state, goal]
     assert np.array_equal(plain, np.where(np.isfinite(pairs), pairs, v[np.isfinite(v)].min()))
     both = v[:, goals.neighbours]
-    steps = np.abs(
-        np.diff(both, axis=2)[..., 0],
-        where=np.isfinite(both).all(axis=2),
-        out=np.zeros(both.shape[:2]),
-    )
-    mean = steps.sum() / np.isfinite(both).all(axis=2).sum()
-    assert goals.value(0)(obs[state], obs[goal]) == pytest.approx(plain / mean)
+    steps = np.abs(np.diff(both[np.isfinite(both).all(axis=2)]))
+    assert goals.value(0)(obs[state], obs[goal]) == pytest.approx(plain / steps.mean())
 
 
 # States that do not repeat
@@ -269,17 +261,14 @@ def test_continuous_states(problem, network, action_values, tmp_path):
 MIXED = table_of([0, 1, 1, 2], [1, 2, 0, 1], -1.0, [False, True, False, False])
 
 
+PER_ACTION = {"network": TINY, "method": Regression(action_values=True)}
+
+
 @pytest.mark.parametrize(
     ("source", "problem", "settings", "kind", "argument"),
     [
         ("repeating", Goals(), {"network": MLP()}, ArgumentError, "network"),
-        (
-            "repeating",
-            Goals(),
-            {"network": TINY, "method": Regression(action_values=True)},
-            ArgumentError,
-            "network",
-        ),
+        ("repeating", Goals(), PER_ACTION, ArgumentError, "network"),
         ("repeating", Goals(radius=0.1), {}, ArgumentError, "radius"),
         ("repeating", Goals(reached=near_enough), {}, ArgumentError, "reached"),
         ("repeating", Goals(), {"truth": {"table": np.zeros((3, 3))}}, ArgumentError, "truth"),
@@ -303,9 +292,8 @@ def test_what_cannot_be_learned(source, problem, settings, kind, argument):
 def test_wrong_uses():
     goals = table()
     obs = goals.observations
-    lost = replace(
-        learned("quasimetric"), status=("diverged", "max_updates"), diverged_at=(7, None)
-    )
+    status = ("diverged", "max_updates")
+    lost = replace(learned("quasimetric"), status=status, diverged_at=(7, None))
     nothing = obs[:1] * np.float32(np.nan)
     assert np.isnan(learned("quasimetric").value(0)(nothing, obs[:1])).all()
     for call, argument in [

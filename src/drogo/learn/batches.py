@@ -347,7 +347,8 @@ def make_data(
         assert isinstance(source, Edges)
         share = to_device(source.weight / source.weight.sum(), dtype=jnp.float32)
         factor = to_device(source.weight / source.count, dtype=jnp.float32)
-        groups = [] if whole_batches else make_groups(data.terminated, batch_size, 0.0)
+        n = source.of_transition.size
+        groups = [] if whole_batches else [Group(np.arange(n), min(batch_size, n), 1.0)]
         sampler = Shuffled(seeds, groups, second, source.of_transition, longest=longest)
         rows = device_rows(source, per_action=per_action)
         return Batches(DeviceData(rows, share, factor, features, on_device), sampler)

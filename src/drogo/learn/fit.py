@@ -211,8 +211,13 @@ class _Job:
         ]
         objectives = []
         for k, point in enumerate(points):
-            rest = (point.exact, point.optimiser.step_size)
-            method, scales = point.problem.scaled(prepared, point.method, *rest)
+            if point.exact is None and point.method.needs_solution:
+                raise ArgumentError(
+                    f"{point.method.name} fits a network to the exact solution of the data, which "
+                    "exists only where states repeat. Use method=drogo.Drogo().",
+                    argument="method",
+                )
+            method, scales = point.problem.scaled(prepared, point)
             points[k] = replace(point, method=method)
             objectives.append(Objective(point.problem, method, **scales))
         shown, first = prepared.shown, objectives[0]

@@ -236,16 +236,12 @@ class AbstractProblem(eqx.Module):
         """
 
     @abc.abstractmethod
-    def scaled(
-        self, prepared: Prepared, method: AbstractMethod, exact: Any, step_size: float
-    ) -> tuple[AbstractMethod, dict[str, float]]:
+    def scaled(self, prepared: Prepared, point: Point) -> tuple[AbstractMethod, dict[str, float]]:
         """Returns the method with numbers that follow from the data, and the scales of `Objective`.
 
         Args:
             prepared: The transitions.
-            method: The method.
-            exact: Their exact solution, if it is known.
-            step_size: The step size of the optimiser.
+            point: The settings, with the exact solution of the data if it is known.
         """
 
     @abc.abstractmethod

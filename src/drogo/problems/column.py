@@ -22,7 +22,7 @@ from drogo.errors import ArgumentError, DamagedFile
 from drogo.exact.sampled import solve_sampled
 from drogo.learn.anchored import Drogo, Regression
 from drogo.learn.batches import BYTES_IN_RESULT, Batches, Plan, make_data
-from drogo.learn.judge import Judge, outputs
+from drogo.learn.judge import MOST_AT_ONCE, Judge, outputs
 from drogo.learn.learner import Learner
 from drogo.learn.method import LARGEST_EXPONENT, AbstractMethod, is_small
 from drogo.learn.problem import AbstractProblem, Point, Prepared
@@ -87,35 +87,22 @@ class Column(AbstractProblem):
         for lam in self.lam if isinstance(self.lam, list) else [self.lam]:
             check_anchored(data, lam)
 
-    def exact(
-        self, prepared: Prepared, method: AbstractMethod
-    ) -> Float[np.ndarray, " distinct"] | None:
+    def exact(self, prepared: Prepared, method: AbstractMethod) -> Any:
         data = prepared.data
-        solvable = method.finds_column and data.repeats
-        if not solvable or data.observations.nbytes > BYTES_IN_RESULT:
-            if method.needs_solution:
-                raise ArgumentError(
-                    f"{method.name} fits a network to the exact solution of the data, which exists "
-                    "only where states repeat. Use method=drogo.Drogo().",
-                    argument="method",
-                )
+        if not (method.finds_column and data.repeats) or data.observations.nbytes > BYTES_IN_RESULT:
             return None
         return self.exact_of_data(data, scaled=method.scaled)
 
-    def exact_of_data(
-        self, data: Transitions, *, scaled: bool = True
-    ) -> Float[np.ndarray, " distinct"]:
+    def exact_of_data(self, data: Transitions, *, scaled: bool = True) -> np.ndarray:
         """Returns the exact solution of weighed transitions whose states repeat."""
         v = solve_sampled(data.empirical(float(self.lam)), scaled=scaled)
         states, rewards = data.pure_terminal_states
         v[states] = rewards / self.lam
         return v
 
-    def scaled(
-        self, prepared: Prepared, method: AbstractMethod, exact: Any, step_size: float
-    ) -> tuple[AbstractMethod, dict[str, float]]:
-        data, lam = prepared.data, float(self.lam)
-        best, lowest = float(data.terminal_rewards.max()), float(data.reward.min())
+    def scaled(self, prepared: Prepared, point: Point) -> tuple[AbstractMethod, dict[str, float]]:
+        data, method, lam = prepared.data, point.method, float(self.lam)
+        lowest = float(data.reward.min())
         if not method.scaled and -lowest / lam > LARGEST_EXPONENT:
             raise ArgumentError(
                 f"exp(-r / lam) overflows single precision: the lowest reward is {lowest:g}, and "
@@ -123,14 +110,13 @@ class Column(AbstractProblem):
                 f"{-lowest / LARGEST_EXPONENT:.3g}.",
                 argument="lam",
             )
-        scales = {"scale": 1.0, "ceiling": np.inf}
-        cap = getattr(method, "cap", np.inf)
-        if cap != np.inf and (data.reward < 0).all():
-            scales["ceiling"] = best / lam
+        scales = {}
+        if getattr(method, "cap", np.inf) != np.inf and (data.reward < 0).all():
+            scales["ceiling"] = float(data.terminal_rewards.max()) / lam
         if method.needs_solution:
             # An output for each action holds the log of its probability as well.
             least = np.log(data.n_actions or 1) if method.per_action else 0.0
-            scales["scale"] = max(np.std(exact[np.isfinite(exact)]), least, TINY)
+            scales["scale"] = max(np.std(point.exact[np.isfinite(point.exact)]), least, TINY)
         elif method.anchored and method.scaled:
             scales["scale"] = scale_of_costs(data.reward, lam)
         return with_cap(method, data, lam), scales
@@ -188,9 +174,7 @@ class Column(AbstractProblem):
         log_e = learner.objective.log_e(to_device(outputs(learner, params, batch), jnp.float32))
         return np.asarray(log_e, dtype=np.float64) - solution.log_scale[runs, None]
 
-    def values_of(
-        self, solution: Solution, seed: int
-    ) -> Callable[[np.ndarray], Float[np.ndarray, " batch"]]:
+    def values_of(self, solution: Solution, seed: int) -> Callable[[np.ndarray], np.ndarray]:
         """Returns the values of one seed by its network alone, as a function of a batch.
 
         Args:
@@ -201,7 +185,8 @@ class Column(AbstractProblem):
 
         def values(batch: np.ndarray) -> Float[np.ndarray, " batch"]:
             batch = as_type("this solution", batch, solution.observations.dtype)
-            return self._by_network(solution, filled(batch), slice(k, k + 1))[0, : len(batch)]
+            shown = filled(batch) if len(batch) < MOST_AT_ONCE else batch
+            return self._by_network(solution, shown, slice(k, k + 1))[0, : len(batch)]
 
         return values
 
@@ -248,19 +233,22 @@ class Column(AbstractProblem):
             log_e, log_scale = single_log_e(learner.objective), float(solution.log_scale[k])
             single = lambda observation: log_e(output(observation)) - log_scale  # noqa: E731
 
-        def values(batch: np.ndarray) -> np.ndarray:
-            return self._by_network(solution, batch, slice(k, k + 1))[0]
-
-        name = f"the potential of seed {seed}"
+        values, name = self.values_of(solution, seed), f"the potential of seed {seed}"
         return make_potential(solution, solution.v[k], values, name, scale, single)
 
     def policy(self, solution: Solution, seed: int, **options: Any) -> Policy:
         check_no_options("policy", options)
         k = solution.index(seed)
         if solution.learner is None or not solution.method.per_action:
+            remedy = "Learn them: drogo.fit(data, problem, drogo.Drogo(action_values=True))."
+            if solution.learner is not None and solution.n_actions is None:
+                remedy = (
+                    "The actions of these data are not discrete: collect with a wrapper that "
+                    "offers the agent a few actions, or use the map as a potential."
+                )
             raise ArgumentError(
                 "a policy follows from a value for each action, and this solution has none.",
-                remedy="Learn them: drogo.fit(data, problem, drogo.Drogo(action_values=True)).",
+                remedy=remedy,
             )
         learner, params = trained(solution, slice(k, k + 1))
 
@@ -300,19 +288,12 @@ def known_values(
         value = mean + log_default + solution[state]
         known = np.isfinite(value)
         state, action, value = state[known], action[known], value[known]
-    n = state.size
+    n, zeros = state.size, np.zeros(state.size)
     return Edges(
-        state=state,
-        next_state=state,
-        reward=np.zeros(n),
-        terminal_reward=lam * value,
-        terminated=np.ones(n, dtype=bool),
-        action=action,
-        log_default=None,
-        weight=np.ones(n),
-        count=np.ones(n, dtype=np.int64),
+        state, state, reward=zeros, terminal_reward=lam * value, terminated=np.ones(n, dtype=bool),
+        action=action, log_default=None, weight=np.ones(n), count=np.ones(n, dtype=np.int64),
         of_transition=np.arange(n, dtype=np.int32),
-    )
+    )  # fmt: skip
 
 
 def exact_arrays(

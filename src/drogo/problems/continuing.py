@@ -31,9 +31,8 @@ from drogo.learn.anchored import Drogo, Regression
 from drogo.learn.architectures import AbstractArchitecture
 from drogo.learn.judge import TOLERATED_SHARE, Judge, Row, outputs
 from drogo.learn.method import AbstractMethod
-from drogo.learn.problem import Prepared
+from drogo.learn.problem import Point, Prepared
 from drogo.learn.solution import Solution
-from drogo.learn.value import Policy
 from drogo.mdp.arrays import leads_to
 from drogo.problems.column import Column, exact_arrays
 from drogo.problems.matrices import evenly
@@ -151,14 +150,12 @@ class Continuing(Column):
                     return largest.log_e, largest.log_eigenvalue
         return None
 
-    def scaled(
-        self, prepared: Prepared, method: AbstractMethod, exact: Any, step_size: float
-    ) -> tuple[AbstractMethod, dict[str, float]]:
-        if method.needs_solution:
-            return super().scaled(prepared, method, exact, step_size)
+    def scaled(self, prepared: Prepared, point: Point) -> tuple[AbstractMethod, dict[str, float]]:
+        if point.method.needs_solution:
+            return super().scaled(prepared, point)
         lam, shown = float(self.lam), prepared.shown
         spread = float(np.ptp(shown.reward)) / lam or 1.0
-        return with_cap(method, shown, lam), {"scale": spread, "extra_scale": spread}
+        return with_cap(point.method, shown, lam), {"scale": spread, "extra_scale": spread}
 
     def judge(self, **parts: Any) -> Judge:
         return ContinuingJudge(**parts)
@@ -181,16 +178,6 @@ class Continuing(Column):
         arrays |= {"log_eigenvalue": np.array([k]), "gain": np.array([self.lam * k])}
         arrays["reference"] = arrays["observations"][row]
         return Solution.exact(self, arrays, complete=complete, error=error, notes=notes)
-
-    def policy(self, solution: Solution, seed: int, **options: Any) -> Policy:
-        if solution.learner is not None and solution.n_actions is None:
-            raise ArgumentError(
-                "a policy needs a value for each action, and the actions of these data are not "
-                "discrete.",
-                remedy="Collect with a wrapper that offers the agent a few actions, or use the map "
-                "as a potential.",
-            )
-        return super().policy(solution, seed, **options)
 
     def check_solution(self, solution: Solution) -> None:
         super().check_solution(solution)

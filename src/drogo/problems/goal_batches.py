@@ -6,8 +6,7 @@ The outputs of networks for any pairs are computed here, too.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from functools import cached_property
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -17,12 +16,13 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 from scipy.spatial import KDTree
 
-from drogo.data import Transitions
 from drogo.device import to_device
 from drogo.errors import ArgumentError
 from drogo.learn.batches import LONGEST_CHUNK
 from drogo.learn.learner import Batch, Learner
+from drogo.learn.method import AbstractMethod
 from drogo.learn.pairs import Pairs
+from drogo.learn.problem import Prepared
 from drogo.problems.shared import filled
 
 Reached = Callable[[np.ndarray, np.ndarray], Any]
@@ -55,6 +55,10 @@ class PairDraw(NamedTuple):
     log_default: Float[Any, "*updates n"] | None = None
 
 
+Draws = Callable[[int, int, int], PairDraw]
+"""From a seed, the first of some updates and their number to the pairs of these updates."""
+
+
 class PairData(eqx.Module):
     """Assembles batches of pairs on the device."""
 
@@ -76,166 +80,137 @@ class PairData(eqx.Module):
         return Pairs(self.features[state], self.features[goal])  # a table would cost more
 
 
-@dataclass(frozen=True)
 class PairSampler:
-    """Samples pairs for every seed.
+    """Samples pairs for every seed, in blocks: they do not depend on where a fit was interrupted or
+    logged."""
 
-    Args:
-        seeds: The seeds.
-        draws: `draws(seed, first, count)` samples the pairs of some updates of one seed.
-    """
+    longest = LONGEST_CHUNK
 
-    seeds: list[int]
-    draws: Callable[[int, int, int], PairDraw]
-    longest: int = LONGEST_CHUNK
-    kept: dict[tuple[int, int], PairDraw] = field(default_factory=dict, repr=False)
-    """The last block of each seed."""
+    def __init__(self, seeds: list[int], draws: Draws) -> None:
+        self.seeds = seeds
+        self._block = lru_cache(2 * len(seeds))(draws)  # a draw may need two blocks of a seed
 
     def draw(self, update: int, count: int) -> PairDraw:
         """Returns the draws of `count` updates from `update` on, as `Sampler.draw` does."""
-        of_seeds = [self._of_seed(seed, update, count) for seed in self.seeds]
+        start = update - update % self.longest
+        blocks = range(start, update + count, self.longest)
+
+        def joined(*parts: np.ndarray) -> np.ndarray:
+            return np.concatenate(parts)[update - start :][:count]
 
         def padded(*parts: np.ndarray) -> Array:
             stacked = np.stack(parts, axis=1)
             rest = np.zeros((self.longest - count, *stacked.shape[1:]), dtype=stacked.dtype)
             return to_device(np.concatenate([stacked, rest]))
 
+        of_seeds = (
+            jax.tree.map(joined, *(self._block(seed, first, self.longest) for first in blocks))
+            for seed in self.seeds
+        )
         return jax.tree.map(padded, *of_seeds)
 
-    def _of_seed(self, seed: int, update: int, count: int) -> PairDraw:
-        """Returns the draws of one seed. They are sampled in blocks, so that they do not depend on
-        where a fit was interrupted or logged."""
-        size = self.longest
-        blocks = range(update // size, (update + count - 1) // size + 1)
-        parts = [self._block(seed, block) for block in blocks]
-        whole = jax.tree.map(lambda *columns: np.concatenate(columns), *parts)
-        begin = update - blocks[0] * size
-        return jax.tree.map(lambda column: column[begin : begin + count], whole)
 
-    def _block(self, seed: int, block: int) -> PairDraw:
-        if (seed, block) not in self.kept:
-            for key in [key for key in self.kept if key[0] == seed]:
-                del self.kept[key]
-            self.kept[seed, block] = self.draws(seed, block * self.longest, self.longest)
-        return self.kept[seed, block]
+def known_pairs(
+    v: Float[np.ndarray, "goals distinct"],
+    goals: Int[np.ndarray, " goals"],
+    action_values: Float[np.ndarray, "goals distinct actions"] | None,
+    batch_size: int | str,
+) -> Draws:
+    """Returns a sampler of pairs whose value is known exactly, uniform over all of them. The goals
+    are rows of the table of observations."""
+    values = v.copy()
+    if action_values is not None:
+        values, of_state = action_values.copy(), np.broadcast_to(v[..., None], action_values.shape)
+        useless = np.isneginf(values) & np.isfinite(of_state)
+        values[useless] = of_state[useless] - NEGLIGIBLE
+    # In the goal itself the value is 0 and no action follows, whatever is learned.
+    values[np.arange(goals.size), goals] = -np.inf
+    where = np.nonzero(np.isfinite(values))
+    goal, state, *action = (part.astype(np.int32) for part in (goals[where[0]], *where[1:]))
+    value = values[where].astype(np.float32)
 
+    most = state.size if isinstance(batch_size, str) else min(batch_size, state.size)
 
-@dataclass(frozen=True)
-class KnownPairs:
-    """Pairs of a state and a goal whose value is known, sampled uniformly.
+    def draws(seed: int, first: int, count: int) -> PairDraw:
+        size = (count, most)
+        rows = np.broadcast_to(np.arange(size[1]), size)
+        if size[1] < state.size:
+            rows = np.random.default_rng([seed, first]).integers(state.size, size=size)
+        weight, known = np.full(size, 1 / size[1], dtype=np.float32), np.ones(size, dtype=bool)
+        taken = (part[rows] for part in action)
+        return PairDraw(state[rows], goal[rows], value[rows], known, weight, *taken)
 
-    Args:
-        v: The exact values over goals and states.
-        goals: The rows of the goals.
-        action_values: The exact values of actions, for an output for each action.
-        batch_size: The number of pairs in an update.
-    """
-
-    v: Float[np.ndarray, "goals distinct"]
-    goals: Int[np.ndarray, " goals"]
-    action_values: Float[np.ndarray, "goals distinct actions"] | None
-    batch_size: int
-
-    @cached_property
-    def _pairs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
-        """The state, goal, value and action of every pair of known value."""
-        values = self.v.copy()
-        if self.action_values is not None:
-            values = self.action_values.copy()
-            of_state = np.broadcast_to(self.v[..., None], values.shape)
-            useless = np.isneginf(values) & np.isfinite(of_state)
-            values[useless] = of_state[useless] - NEGLIGIBLE
-        # In the goal itself the value is 0 and no action follows, whatever is learned.
-        values[np.arange(self.goals.size), self.goals] = -np.inf
-        where = np.nonzero(np.isfinite(values))
-        action = where[2].astype(np.int32) if len(where) == 3 else None
-        goal, state = self.goals[where[0]].astype(np.int32), where[1].astype(np.int32)
-        return state, goal, values[where].astype(np.float32), action
-
-    def __call__(self, seed: int, first: int, count: int) -> PairDraw:
-        state, goal, value, action = self._pairs
-        rng = np.random.default_rng([seed, first])
-        size = (count, min(self.batch_size, state.size))
-        if size[1] == state.size:
-            rows = np.broadcast_to(np.arange(size[1]), size)
-        else:
-            rows = rng.integers(state.size, size=size)
-        weight = np.full(size, 1 / size[1], dtype=np.float32)
-        known = np.ones(size, dtype=bool)
-        taken = None if action is None else action[rows]
-        return PairDraw(state[rows], goal[rows], value[rows], known, weight, taken)
+    return draws
 
 
-@dataclass(frozen=True)
-class Relabelled:
-    """Transitions, each with a goal that is sampled for it.
+def nearest_goals(
+    numbers: np.ndarray, goals: Int[np.ndarray, " goals"]
+) -> Int[np.ndarray, "distinct few"]:
+    """Returns the goals that are near each observation, by their preprocessed numbers."""
+    flat, few = numbers.reshape(len(numbers), -1), min(NEAREST, goals.size)
+    return goals[KDTree(flat[goals]).query(flat, few)[1].reshape(len(flat), few)]
+
+
+def relabelled(
+    prepared: Prepared,
+    method: AbstractMethod,
+    nearest: Int[np.ndarray, "n few"],
+    near: float,
+    missed: float,
+    reached: Reached | None,
+) -> Draws:
+    """Returns a sampler of transitions, each with a goal.
 
     A goal may depend on the state that is left, and not on the one that is reached: among the
     transitions of a state and a goal, those that reach it would otherwise come too often, and every
     value would be too high.
 
     Args:
-        data: The transitions.
-        goals: The rows of the table of observations that goals are sampled from.
-        numbers: The preprocessed observations, by which goals are near a state.
-        reached: Whether a goal is reached.
+        prepared: The transitions.
+        method: The method.
+        nearest: For each transition, the goals that are near the state that it leaves.
+        near: The share of pairs whose goal is one of these.
         missed: The value of a goal that is missed for good, because an episode is over.
-        near: The share of pairs whose goal is one of the nearest of the state.
-        batch_size: The number of pairs in an update.
-        per_action: Whether there is an output for each action.
+        reached: Whether a goal is reached.
     """
+    data, goals = prepared.data, prepared.facts["goals"]
+    batch_size = method.batch_size if isinstance(method.batch_size, int) else len(data)
 
-    data: Transitions
-    goals: Int[np.ndarray, " goals"]
-    numbers: np.ndarray
-    reached: Reached | None
-    missed: float
-    near: float
-    batch_size: int
-    per_action: bool
+    def arrived(state: np.ndarray, goal: np.ndarray) -> Bool[np.ndarray, "updates n"]:
+        if reached is None:
+            return state == goal
+        table, flat = data.observations, (state.ravel(), goal.ravel())
+        slices = [slice(k, k + ASKED_AT_ONCE) for k in range(0, state.size, ASKED_AT_ONCE)]
+        answers = [ask(reached, *(table[rows[part]] for rows in flat)) for part in slices]
+        return np.concatenate(answers).reshape(state.shape)
 
-    @cached_property
-    def _nearest(self) -> Int[np.ndarray, "n few"]:
-        """For each transition, the goals that are near the state that it leaves."""
-        flat, few = self.numbers.reshape(len(self.numbers), -1), min(NEAREST, self.goals.size)
-        nearest = KDTree(flat[self.goals]).query(flat[self.data.state], few)[1]
-        return self.goals[nearest.reshape(len(self.data), few)]
-
-    def __call__(self, seed: int, first: int, count: int) -> PairDraw:
-        data, rng = self.data, np.random.default_rng([seed, first])
-        size = (count, self.batch_size)
+    def draws(seed: int, first: int, count: int) -> PairDraw:
+        rng, size = np.random.default_rng([seed, first]), (count, batch_size)
         rows = rng.integers(len(data), size=size)
-        near = self._nearest[rows, rng.integers(self._nearest.shape[1], size=size)]
-        goal = np.where(rng.random(size) < self.near, near, rng.choice(self.goals, size))
+        close = nearest[rows, rng.integers(nearest.shape[1], size=size)]
+        goal = np.where(rng.random(size) < near, close, rng.choice(goals, size))
         state, after = data.state[rows], data.next_state[rows]
-        arrived = self._reached(after, goal)
-        over = data.terminated[rows] & ~arrived  # an episode that is over never reaches its goal
-        weight = data.weight[rows] * ~self._reached(state, goal)
+        arrives = arrived(after, goal)
+        over = data.terminated[rows] & ~arrives  # an episode that is over never reaches its goal
+        weight = data.weight[rows] * ~arrived(state, goal)
         total = np.maximum(weight.sum(axis=1, keepdims=True), 1e-9)
-        action = log_default = None
-        if self.per_action:
-            assert data.action is not None
-            assert data.log_default is not None
-            action, log_default = data.action[rows], data.log_default[rows].astype(np.float32)
-        return PairDraw(
+        draw = PairDraw(
             state=state,
             goal=goal.astype(np.int32),
-            value=np.where(over, self.missed, 0.0).astype(np.float32),
-            known=arrived | over,
+            value=np.where(over, missed, 0.0).astype(np.float32),
+            known=arrives | over,
             weight=(weight / total).astype(np.float32),
-            action=action,
             next_state=after,
             reward=data.reward[rows].astype(np.float32),
-            log_default=log_default,
         )
+        if not method.per_action:
+            return draw
+        assert data.action is not None
+        assert data.log_default is not None
+        log_default = data.log_default[rows].astype(np.float32)
+        return draw._replace(action=data.action[rows], log_default=log_default)
 
-    def _reached(self, state: np.ndarray, goal: np.ndarray) -> Bool[np.ndarray, "updates n"]:
-        if self.reached is None:
-            return state == goal
-        table, flat = self.data.observations, (state.ravel(), goal.ravel())
-        slices = [slice(k, k + ASKED_AT_ONCE) for k in range(0, state.size, ASKED_AT_ONCE)]
-        answers = [ask(self.reached, *(table[rows[part]] for rows in flat)) for part in slices]
-        return np.concatenate(answers).reshape(state.shape)
+    return draws
 
 
 def ask(reached: Reached, observations: np.ndarray, goals: np.ndarray) -> Bool[np.ndarray, " n"]:

@@ -49,14 +49,15 @@ from drogo.learn.solution import Solution
 from drogo.learn.value import Policy
 from drogo.potential import Potential, mean_step
 from drogo.problems.goal_batches import (
-    KnownPairs,
     PairData,
     PairSampler,
     Reached,
-    Relabelled,
     ask,
+    known_pairs,
+    nearest_goals,
     pair_outputs,
     pair_values,
+    relabelled,
 )
 from drogo.problems.shared import (
     TINY,
@@ -234,23 +235,16 @@ class Goals(AbstractProblem):
     def exact(self, prepared: Prepared, method: AbstractMethod) -> Any:
         data, goals = prepared.data, prepared.facts["goals"]
         if not data.repeats:
-            if method.needs_solution:
-                raise ArgumentError(
-                    f"{method.name} needs states that repeat. Use method=drogo.Drogo().",
-                    argument="method",
-                )
             return None
         m = len(data.observations)
         table = f"a table of {goals.size} goals and {m} states"
         check_memory(table, 8 * m * goals.size, "Give a lower most_goals.")
         return sampled_columns(data.empirical(float(self.lam)), goals)
 
-    def scaled(
-        self, prepared: Prepared, method: AbstractMethod, exact: Any, step_size: float
-    ) -> tuple[AbstractMethod, dict[str, float]]:
-        data, lam = prepared.data, float(self.lam)
+    def scaled(self, prepared: Prepared, point: Point) -> tuple[AbstractMethod, dict[str, float]]:
+        data, method, lam = prepared.data, point.method, float(self.lam)
         if method.needs_solution:
-            finite = exact.log_e[np.isfinite(exact.log_e)]
+            finite = point.exact.log_e[np.isfinite(point.exact.log_e)]
             return method, {"scale": max(float(np.std(finite)), TINY)}
         scales = {"scale": scale_of_costs(data.reward, lam), "ceiling": 0.0}
         return with_cap(method, data, lam), scales
@@ -266,23 +260,20 @@ class Goals(AbstractProblem):
                 model = ActionModel.of(data, point.problem.lam)
                 assert model is not None
                 actions = model.values(v, data.n_actions or 0)
-            draws: Any = KnownPairs(v, goals, actions, method.batch_size)
+            draws = known_pairs(v, goals, actions, method.batch_size)
         else:
-            reached = self.reached_by(learner)
             missed = MISSED * float(learner.objective.scale)
-            rest = (missed, self.near, method.batch_size, method.per_action)
-            draws = Relabelled(data, goals, seen, reached, *rest)
+            nearest = nearest_goals(seen, goals)[data.state]
+            draws = relabelled(
+                prepared, method, nearest, self.near, missed, self.reached_by(learner)
+            )
             _check_arriving(draws(seeds[0], 0, TRIED))
         features = learner.skeleton.features(to_device(seen))
         return Batches(PairData(features), PairSampler(seeds, draws))
 
     def reached_by(self, learner: Learner) -> Reached | None:
-        """Returns the function that decides whether a goal is reached, if it is not the state
-        itself.
-
-        Args:
-            learner: The learner, whose preprocessing distances are measured in.
-        """
+        """Returns the function that decides whether a goal is reached, or None if only the state
+        itself is. Distances are those of observations that the learner has preprocessed."""
         if self.radius is None:
             return self.reached
         radius, inputs = self.radius, learner.inputs
@@ -316,9 +307,8 @@ class Goals(AbstractProblem):
             columns, source = self.exact(prepared, method), prepared.data
             goals, terminal = prepared.facts["goals"], source.terminal_states
             model = ActionModel.of(source, float(self.lam))
-            status, notes = _coverage(prepared, columns)
+            complete, notes = _coverage(prepared, columns)
             rest: dict[str, Any] = {"notes": notes, "n_actions": source.n_actions}
-            complete = status == "converged"
         else:
             columns = exact_solvers.solve_columns(source, self.lam)
             goals, terminal = np.asarray(columns.goals), np.flatnonzero(source.terminal)
@@ -367,14 +357,12 @@ class Goals(AbstractProblem):
         return pair_outputs(*trained(solution), (shown, goals), rows, places)
 
     def potential(
-        self, solution: Solution, seed: int, *, goal: Any = None, normalised: bool = True,
-        **options: Any,
-    ) -> Potential:  # fmt: skip
-        check_no_options("potential", options)
+        self, solution: Solution, seed: int, *, goal: Any = None, **options: Any
+    ) -> Potential:
         k = solution.index(seed, usable=True)
         values = lambda batch: self.evaluate(solution, batch, goal)[k]  # noqa: E731
         name = f"the potential of a goal (seed {seed})"
-        return goal_potential(solution, values, name, normalised=normalised)
+        return goal_potential(solution, values, name, **options)
 
     def policy(self, solution: Solution, seed: int, *, goal: Any = None, **options: Any) -> Policy:
         check_no_options("policy", options)
@@ -473,8 +461,8 @@ class GoalsJudge(Judge):
         row["level"] = v.mean(axis=1)
         for name, truth in self.truths.items():
             gaps = np.abs(v - truth[:, finite])
-            row |= {f"difference_{name}": gaps.max(axis=1)}
-            row |= {f"mean_difference_{name}": gaps.mean(axis=1)}
+            row[f"difference_{name}"] = gaps.max(axis=1)
+            row[f"mean_difference_{name}"] = gaps.mean(axis=1)
         return row
 
     def converged(
@@ -488,7 +476,8 @@ class GoalsJudge(Judge):
     def status(self, row: Mapping[str, np.ndarray]) -> list[str]:
         if self.solution is None:
             return ["unverified"] * len(self.points)
-        good = _coverage(self.prepared, self.points[0].exact)[0]
+        complete, _ = _coverage(self.prepared, self.points[0].exact)
+        good = "converged" if complete else "unverified"
         return np.where(self.converged(row), good, "max_updates").tolist()
 
     def finish(self, params: Any) -> dict[str, np.ndarray]:
@@ -531,8 +520,8 @@ def _shared_arrays(
     return arrays if model is None else arrays | dict(zip(MODEL, vars(model).values(), strict=True))
 
 
-def _coverage(prepared: Prepared, exact: Any) -> tuple[str, list[str]]:
-    """Returns the status of a map that agrees with the solution, and what the data lack."""
+def _coverage(prepared: Prepared, exact: Any) -> tuple[bool, list[str]]:
+    """Returns whether the data determine every value, and notes about what they lack."""
     v, data = exact.log_e, prepared.data
     live = np.setdiff1d(np.arange(v.shape[1]), data.terminal_states)
     apart, unknown = np.isneginf(v[:, live]).sum(), np.isnan(v[0]).sum()
@@ -544,8 +533,8 @@ def _coverage(prepared: Prepared, exact: Any) -> tuple[str, list[str]]:
         )
     if apart:
         notes.append(f"{apart} pairs of a state and a goal are not connected in the data.")
-    whole = not (unknown or apart) and prepared.complete and bool(exact.converged.all())
-    return "converged" if whole else "unverified", notes
+    complete = not (unknown or apart) and prepared.complete and bool(exact.converged.all())
+    return complete, notes
 
 
 def _check_arriving(draw: Any) -> None:

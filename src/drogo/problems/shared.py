@@ -94,16 +94,9 @@ def make_potential(
     scale: float = 1.0,
     single: Callable[[np.ndarray], float] | None = None,
 ) -> Potential:
-    """Returns values over the observations of a solution as a potential, divided by a scale.
-
-    Args:
-        solution: The solution.
-        v: The values. Where an exact solution has none, they are the lowest of the others.
-        values: The values of any batch by the network, if the solution was learned.
-        name: The name of the potential in error messages.
-        scale: The scale.
-        single: The value of one observation by the network, if that is faster.
-    """
+    """Returns values over the observations of a solution as a potential, divided by a scale. All
+    others are evaluated by the network, if there is one: `values` of a batch, or `single`, which is
+    faster. Where an exact solution has no value, it is the lowest of the others."""
     otherwise = None
     if solution.learner is None:
         v = finite_values(v)

@@ -17,14 +17,13 @@ from jaxtyping import Array, Bool, Float
 from drogo import exact as exact_solvers
 from drogo.data import Transitions
 from drogo.data.arrays import as_batch
-from drogo.data.index import read_rows
 from drogo.device import to_device
 from drogo.errors import ArgumentError, DamagedFile, check_choice, check_number, check_whole
 from drogo.exact.spectra import Eigenvectors, contained, cosines, overlap
 from drogo.learn.architectures import MLP, AbstractArchitecture, Optimiser, Table
 from drogo.learn.batches import Batches, Plan, make_data
 from drogo.learn.fit import take
-from drogo.learn.judge import Judge, Row, outputs
+from drogo.learn.judge import Judge, Row, cosine, outputs
 from drogo.learn.learner import Learner
 from drogo.learn.method import AbstractMethod, Sample
 from drogo.learn.networks import Outputs
@@ -200,20 +199,18 @@ class Spectrum(AbstractProblem):
             return None
         return solve(shown, self.matrix, self.vectors, float(self.lam), self.discount)  # pyright: ignore
 
-    def scaled(
-        self, prepared: Prepared, method: AbstractMethod, exact: Any, step_size: float
-    ) -> tuple[AbstractMethod, dict[str, float]]:
-        shown, size = prepared.shown, 1.0
+    def scaled(self, prepared: Prepared, point: Point) -> tuple[AbstractMethod, dict[str, float]]:
+        shown, method, exact, size = prepared.shown, point.method, point.exact, 1.0
         if self.matrix == "default":  # its eigenvalues grow with its mean diagonal
             size = float(np.average(np.exp(-shown.reward / self.lam), weights=shown.weight))
-        penalty = method.penalty  # pyright: ignore[reportAttributeAccessIssue]
+        penalty = method.penalty
         if penalty is None and exact is None:
             penalty = 1.0
         elif penalty is None:
-            norm = method.target_norm  # pyright: ignore[reportAttributeAccessIssue]
-            penalty = _penalty(exact.eigenvalues[: self.vectors] / size, norm)
+            penalty = _penalty(exact.eigenvalues[: self.vectors] / size, method.target_norm)
+        step_size = point.optimiser.step_size
         pace = PACE / step_size if step_size < 1 else 1.0
-        return replace(method, penalty=size * penalty), {"extra_scale": pace}  # pyright: ignore
+        return replace(method, penalty=size * penalty), {"extra_scale": pace}
 
     def batches(
         self, prepared: Prepared, plan: Plan, learner: Learner, seeds: list[int], point: Point
@@ -345,7 +342,6 @@ class Spectrum(AbstractProblem):
             negated = self.matrix == "successor" and vector == 0
         sign = -1.0 if negated else 1.0
         v, mixing = sign * solution.v[k, vector], sign * solution.mixing[k, vector]
-
         learned = None if solution.learner is None else trained(solution, slice(k, k + 1))
 
         def values(batch: np.ndarray) -> np.ndarray:
@@ -383,18 +379,13 @@ class SpectrumJudge(Judge):
         row = {"loss": losses, "level": level, "violation": np.full(len(level), np.nan)}
         clean = np.nan_to_num(vectors, posinf=0.0, neginf=0.0)
         for name, truths in self.truths.items():
-            apart = np.arange(truths.shape[1] + 1.0)  # so that each vector counts by itself
-            shown = truths[:, :, compared]
-            pairs = zip(clean, shown / np.linalg.norm(shown, axis=2, keepdims=True), strict=True)
-            each = [
-                cosines(run, _as_eigenvectors(one, apart[:-1], apart[-1])) for run, one in pairs
-            ]
-            row[f"cosine_{name}"] = np.stack(each).mean(axis=1)
+            pairs = zip(clean, truths[:, :, compared], strict=True)
+            each = [np.abs(list(map(cosine, run[:, None], truth))) for run, truth in pairs]
+            row[f"cosine_{name}"] = np.mean(each, axis=(1, 2))
         if self.solution is None:
             return row
-        both = list(zip(clean, self.solution, strict=True))
-        inside = np.stack([contained(run, known) for run, known in both])
-        each = np.stack([cosines(run, known) for run, known in both])
+        inside = np.stack(list(map(contained, clean, self.solution)))
+        each = np.stack(list(map(cosines, clean, self.solution)))
         worst = (each if self.points[0].method.ordered else inside).min(axis=1)
         shares = {"overlap": (inside**2).mean(axis=1), "cosine": each.mean(axis=1)}
         return row | shares | {"violation": 1 - worst, "error": 1 - worst}
@@ -413,17 +404,8 @@ class SpectrumJudge(Judge):
     def finish(self, params: Any) -> dict[str, np.ndarray]:
         energy, products = self.products(params)
         v = self.vectors(params, self.plan.kept)
-        runs, k = v.shape[:2]
-        empty = np.full((runs, k), np.nan)
-        return {
-            "v": v,
-            "eigenvalues": empty,
-            "cosines": empty,
-            "overlap": empty[:, 0],
-            "mixing": np.tile(np.eye(k), (runs, 1, 1)),
-            "energy": energy,
-            "products": products,
-        }
+        mixing = np.tile(np.eye(v.shape[1]), (len(v), 1, 1))
+        return {"v": v, "mixing": mixing, "energy": energy, "products": products}
 
     def shared(self, run: int = 0) -> dict[str, np.ndarray]:
         kept, pairs = self.plan.kept, self.prepared.data.neighbours
@@ -443,14 +425,9 @@ class SpectrumJudge(Judge):
 
     def vectors(self, params: Any, which: np.ndarray) -> Float[np.ndarray, "runs vectors n"]:
         """Returns the vectors of every run at some rows of the table of observations."""
-        raw = outputs(self.learner, params, read_rows(self.data.observations, which))
-        return np.moveaxis(raw, 2, 1)
+        return np.moveaxis(self.outputs(params, which), 2, 1)
 
-    def products(
-        self, params: Any
-    ) -> tuple[
-        Float[np.ndarray, "runs vectors vectors"], Float[np.ndarray, "runs vectors vectors"]
-    ]:
+    def products(self, params: Any) -> tuple[np.ndarray, np.ndarray]:
         """Returns u_i' M u_j and <u_i, u_j> of every run, by the transitions."""
         data = self.data
         if self.plan.repeats:
@@ -510,8 +487,9 @@ def _mixed(solution: Solution, mixing: Float[np.ndarray, "seeds vectors outputs"
     )
     each, together = np.full(top.shape, np.nan), np.full(len(top), np.nan)
     if "exact_vectors" in solution.arrays:
-        names = ("exact_vectors", "exact_eigenvalues", "exact_next")
-        exact = _as_eigenvectors(*(solution.arrays[name] for name in names))
+        eigenvalues = solution.exact_eigenvalues
+        rest = (np.zeros(eigenvalues.size), float(solution.exact_next))
+        exact = Eigenvectors(solution.exact_vectors, eigenvalues, *rest)
         clean = np.nan_to_num(v, posinf=0.0, neginf=0.0)
         each = np.stack([cosines(run, exact) for run in clean])
         together = np.array([overlap(run, exact) for run in clean])
@@ -523,12 +501,6 @@ def _mixed(solution: Solution, mixing: Float[np.ndarray, "seeds vectors outputs"
         "mixing": mixing,
     }
     return replace(solution, arrays={**solution.arrays, **arrays})
-
-
-def _as_eigenvectors(vectors: np.ndarray, eigenvalues: np.ndarray, following: Any) -> Eigenvectors:
-    """Returns eigenvectors that something is compared with."""
-    unknown = np.full(len(vectors), np.nan)
-    return Eigenvectors(vectors, eigenvalues, unknown, float(following))
 
 
 def _penalty(eigenvalues: np.ndarray, target_norm: float) -> float:

@@ -21,7 +21,7 @@ from drogo.errors import ArgumentError
 from drogo.learn.solution import Solution
 from drogo.learn.value import Policy
 from drogo.potential import Potential, mean_step
-from drogo.problems.shared import finite_values, make_potential
+from drogo.problems.shared import check_no_options, finite_values, make_potential
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -93,10 +93,12 @@ def goal_potential(
     values: Callable[[np.ndarray], Float[np.ndarray, " batch"]],
     name: str,
     *,
-    normalised: bool,
+    normalised: bool = True,
+    **options: Any,
 ) -> Potential:
     """Returns values as a potential. Where they are minus infinity, they are the lowest of the
     others."""
+    check_no_options("potential", options)
     v = finite_values(values(solution.observations))
     scale = float(mean_step(v, solution.neighbours)) if normalised else 1.0
 
