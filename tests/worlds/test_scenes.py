@@ -29,7 +29,7 @@ def test_a_key_and_a_door(monkeypatch):
     assert [scene.name for scene in scenes(world)] == [names[0], names[2]]
 
 
-def test_the_mean_is_over_directions():
+def test_the_mean_is_over_directions_and_lava_has_none():
     world = MiniGridWorld("MiniGrid-Empty-5x5-v0")
     (scene,) = scenes(world)
     assert scene.name == ""
@@ -38,9 +38,6 @@ def test_the_mean_is_over_directions():
     assert over[1, 1] == 1.5
     assert np.isnan(over[scene.walls]).all()
     assert scene.walls.sum() == 16
-
-
-def test_lava_has_no_value_in_a_picture():
     world = MiniGridWorld("MiniGrid-LavaGapS5-v0")
     (scene,) = scenes(world)
     assert scene.lava.any()
