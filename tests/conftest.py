@@ -106,7 +106,6 @@ def no_pictures(monkeypatch):
 
 
 FIRST = (
-    "test_a_cluster_is_started",
     "test_pyright",
     "drogo learn four-rooms",
     "sb3_minigrid",

@@ -24,5 +24,5 @@ def raises(
         yield caught
     assert type(caught.value) is kind, f"{type(caught.value).__name__}: {caught.value}"
     expected = fields if argument is None else {"argument": argument, **fields}
-    found = {name: getattr(caught.value, name) for name in expected}
-    assert found == expected, f"{found}: {caught.value}"
+    actual = {name: getattr(caught.value, name) for name in expected}
+    assert actual == expected, f"{actual}: {caught.value}"

@@ -69,7 +69,7 @@ ODD = {
     "object": "ArgumentError: array 'y' has the type object, which cannot be saved.",
     "lambda": "ArgumentError: the facts of run_jobs:odd are not JSON",
 }
-"""How each odd job ends, and what its failure begins with, on every engine."""
+"""The beginning of the failure of each odd job, on every engine."""
 
 
 def odd_jobs():

@@ -1,4 +1,4 @@
-"""Small worlds and data sets whose answers are known, which many tests share."""
+"""Small worlds and data sets with exact answers, which many tests share."""
 
 from functools import cache
 

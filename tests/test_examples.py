@@ -1,4 +1,4 @@
-"""The examples run, and the documentation builds without a complaint."""
+"""The examples run, and the documentation builds without a warning."""
 
 import runpy
 import subprocess
@@ -17,7 +17,7 @@ SHORT = {
     "online_dqn": ["--steps", "560", "--learning-starts", "500"],
     "jitted_agent": ["--steps", "480", "--seeds", "2", "--updates", "1"],
 }
-"""What makes long examples short."""
+"""Arguments that shorten long examples."""
 SLOW = ("sb3_minigrid", "jitted_agent", "online_dqn", "shape_q_learning")
 EXAMPLES = [
     pytest.param(path, id=path.stem, marks=[pytest.mark.slow] * (path.stem in SLOW))

@@ -16,14 +16,14 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 SLOW = re.compile(
     r"stable_baselines3|use\.sb3|LocalEngine|certify\(|discover_deep|fit_[a-z]+\(|eqx\."
 )
-"""What makes a snippet slow: training an agent, other processes, rollouts, several maps at once, and
-networks of one's own, which are compiled."""
+"""The marks of a slow snippet: training an agent, other processes, rollouts, several maps at once, and
+networks of the user, which are compiled."""
 
 
 def blocks(language):
     for page in PAGES:
-        found = re.findall(rf"^( *)```{language}\n(.*?)^\1```", page.read_text(), re.M | re.S)
-        for number, (indent, block) in enumerate(found):
+        matches = re.findall(rf"^( *)```{language}\n(.*?)^\1```", page.read_text(), re.M | re.S)
+        for number, (indent, block) in enumerate(matches):
             text = "\n".join(line.removeprefix(indent) for line in block.split("\n"))
             slow = page.name != "README.md" and SLOW.search(text) is not None
             name = f"{page.name}-{language}-{number}"

@@ -95,14 +95,10 @@ class ResultDirectory:
             yield
 
     def finish(self, report: Mapping[str, Any], **contents: bytes) -> dict[str, Any]:
-        """Writes the files that are not written yet and the report, which completes the result.
+        """Writes the report, which completes the result, after the files that are not written yet.
 
-        Args:
-            report: The printed part of the result, with the names of its files in `"files"`.
-            contents: The contents of the files, by their keys in `report["files"]`.
-
-        Returns:
-            The report as plain JSON, as `report()` returns it from now on.
+        Their contents are given by their keys in `report["files"]`. Returns the report as plain
+        JSON, as `report()` returns it from now on.
         """
         for kind, content in contents.items():
             write_file(self.path / report["files"][kind], content, overwrite=True)

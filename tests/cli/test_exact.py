@@ -44,19 +44,6 @@ def test_a_map_that_was_edited_is_another_request(command, tmp_path):
 
 
 @pytest.mark.usefixtures("no_pictures")
-def test_a_file_of_somebody_else_is_left_alone(command, tmp_path):
-    assert command("exact", "four-rooms", "--out", tmp_path / "a").status == 0
-    (directory,) = (tmp_path / "a").iterdir()
-    picture = tmp_path / "b" / directory.name / "picture.png"
-    picture.parent.mkdir(parents=True)
-    picture.write_text("mine")
-    answer = command("exact", "four-rooms", "--out", tmp_path / "b", "--json")
-    assert (answer.status, json.loads(answer.out)["kind"]) == (2, "AlreadyExists")
-    assert picture.read_text() == "mine"
-    assert command("exact", "four-rooms", "--out", tmp_path / "b", "--overwrite").status == 0
-
-
-@pytest.mark.usefixtures("no_pictures")
 @pytest.mark.parametrize("definition", ["transition", "representation", "right"])
 def test_json(command, tmp_path, definition):
     arguments = ("exact", "grid-task", "--definition", definition, "--out", tmp_path)

@@ -43,8 +43,8 @@ def test_by_default_the_goals_are_the_terminal_states(command, tmp_path, world):
     report = json.loads(command("goals", world, "--out", tmp_path / "out", "--json").out)
     mdp = GridWorld.parse(MAP).mdp
     assert report["goals"] == np.flatnonzero(mdp.terminal).tolist() == [3, 7]
-    known = exact.log_columns(mdp, 20.0, [3, 7])
-    assert report["lowest"] == [row[np.isfinite(row)].min() for row in known]
+    expected = exact.log_columns(mdp, 20.0, [3, 7])
+    assert report["lowest"] == [row[np.isfinite(row)].min() for row in expected]
     assert (report["status"], report["error"] < 1e-9) == ("converged", True)
 
 
@@ -73,9 +73,9 @@ def test_a_click_in_the_page_chooses_the_goal(command, tmp_path, world):
         page.click("#map", position=at)
         page.mouse.move(0, 0)
         page.hover("#map", position={"x": 1.5 * side, "y": 1.5 * side})
-        known = exact.log_columns(GridWorld.parse(MAP).mdp, 20.0)
+        expected = exact.log_columns(GridWorld.parse(MAP).mdp, 20.0)
         assert page.inner_text("#status") == (
-            f"From row 1, column 1 to row 2, column 1: {known[4, 0]:.2f}."
+            f"From row 1, column 1 to row 2, column 1: {expected[4, 0]:.2f}."
         )
         browser.close()
     assert wrong == []

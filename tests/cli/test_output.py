@@ -1,4 +1,4 @@
-"""What is printed and drawn on odd terminals and with odd names."""
+"""Printed and drawn output on odd terminals and with odd names."""
 
 import io
 from contextlib import redirect_stdout

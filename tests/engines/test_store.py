@@ -4,8 +4,6 @@ import errno
 import os
 import pickle
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -124,31 +122,6 @@ def test_arrays_that_a_file_cannot_have(store):
     for arrays in ({"y": np.array([None])}, {"settings": np.zeros(1)}, {"file": np.zeros(1)}):
         with raises(ArgumentError):
             store.put(JOB, Outcome(arrays), HOW)
-
-
-HOLD = """
-import sys, time
-from drogo.engines.job import Job
-from drogo.engines.store import KIND, Store
-job = Job("run_jobs:square", {"x": 3}, "")
-with Store(sys.argv[1]).claim(job) as ours:
-    print(ours, job.id, flush=True)
-    time.sleep(60)
-"""
-
-
-def test_a_second_process_sees_that_the_first_is_running_it(store, monkeypatch):
-    """And both give the job the same id."""
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
-    command = [sys.executable, "-c", HOLD, str(store.path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout.readline() == f"True {JOB.id}\n"
-        with store.claim(JOB) as ours:
-            assert not ours
-        process.kill()
-        process.wait()
-    with store.claim(JOB) as ours:  # the lock died with its holder
-        assert ours
 
 
 def test_perform_returns_the_provenance(tmp_path):

@@ -85,7 +85,7 @@ def test_figures_of_a_fit():
     world, truth = SMALL, exact.log_column(SMALL.mdp, 20.0)
     v = truth + RNG.normal(size=(2, world.n_states))
     figures = [
-        plot.learned(world, known, v, HISTORY, title="grid world") for known in (truth, None)
+        plot.learned(world, column, v, HISTORY, title="grid world") for column in (truth, None)
     ]
     field = RNG.normal(size=(9, 9))
     field[3] = np.nan

@@ -168,7 +168,8 @@ def _train(
             with console.status(f"checking the values by rollouts from {starts} states"):
                 figures |= _certify(report, solution, world, starts)
         pngs = {kind: drogo.plot.as_png(figure) for kind, figure in figures.items()}
-        verdict = _verdict(report["seeds"], problem.tolerance, truth.get("column"))
+        column = truth.get("column") if solution.method.anchored else None
+        verdict = _verdict(report["seeds"], problem.tolerance, column)
         report |= {"verdict": verdict, "table": _table(report)}
         report = result.finish(report, **pngs)
         checkpoint.unlink(missing_ok=True)

@@ -80,13 +80,9 @@ Overwrite = Annotated[
 
 
 def result_directory(options: Any, world: World, label: str, **decided: Any) -> ResultDirectory:
-    """Returns the directory for the result of a verb.
+    """Returns the directory for the result of a verb in a world.
 
-    Args:
-        options: The verb with its options.
-        world: The world that `options.env` stands for.
-        label: The readable part of the directory's name.
-        decided: Entries of the request besides the options, or in place of one of them.
+    `decided` are entries of the request besides the options, or in place of one of them.
     """
     chosen = {name: value for name, value in vars(options).items() if name not in NOT_REQUESTED}
     verb = type(options).__name__.lower()
@@ -97,7 +93,7 @@ def result_directory(options: Any, world: World, label: str, **decided: Any) -> 
 def obtain_report(
     options: Any, result: ResultDirectory, make: Callable[[], dict[str, Any]]
 ) -> tuple[dict[str, Any], str]:
-    """Returns the report of a result, which is made unless it exists, and a note on which it is."""
+    """Returns the report of a result, computed unless it exists, and a note on which it is."""
     report = None if options.overwrite else result.report()
     return (make(), NEW) if report is None else (report, OLD)
 
@@ -110,7 +106,7 @@ def print_result(
     *,
     status: str = "",
 ) -> None:
-    """Prints the report of a result, which is made unless it exists, as a table or as JSON.
+    """Prints the report of a result, computed unless it exists, as a table or as JSON.
 
     The table of a report is for people; the rest is for machines. `status` is shown meanwhile.
     """
@@ -167,12 +163,8 @@ def table(
 ) -> dict[str, Any]:
     """Returns a table as plain JSON, so that it can be kept and printed again.
 
-    Args:
-        title: The title above the table.
-        caption: The explanation below it.
-        rows: The cells of each row by the name of their column. One that begins and ends with
-            `BOLD` is printed in bold.
-        left: The columns that are aligned left; the others are aligned right.
+    Rows are cells by the name of their column; one that begins and ends with `BOLD` is printed in
+    bold. All columns but `left` are aligned right.
     """
     columns = {name: "left" if name in left else "right" for name in rows[0]}
     cells = [list(row.values()) for row in rows]
