@@ -45,7 +45,7 @@ from drogo.engines import Job, Outcome, Store
 from drogo.errors import DrogoError
 from drogo.learn import MLP, Optimiser
 from drogo.requests import ResultDirectory
-from drogo_paper.agents import q_learning
+from drogo_paper.agents import Training, q_learning
 from small_data import ROOM, world_env
 
 Attempt = tuple[str, Callable[[], Any], Callable[[Any], bool]]
@@ -182,9 +182,7 @@ def calls() -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
     solution = fit(data, Column(), **SMALL)
     lake = gymnasium.make("FrozenLake-v1", is_slippery=False)
     steps = {"reward": [-1.0, -1.0], "terminated": [False, True]}
-    agents = {"potential": np.zeros((2, mdp.n_states)), "weight": np.zeros(2),
-              "step_size": np.ones(2), "seed": np.arange(2), "step_limit": 10, "discount": 0.9,
-              "epsilon": 0.1}  # fmt: skip
+    short = Training(step_limit=10, steps=20, every=10)
     return {
         "Transitions.from_arrays": (Transitions.from_arrays, {
             "observations": [[0.0], [1.0]], "next_observations": [[1.0], [2.0]],
@@ -236,8 +234,12 @@ def calls() -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
         "GridWorld.parse": (GridWorld.parse, {"text": MAP}),
         "GridWorld.load": (GridWorld.load, {"source": "ring"}),
         "GridWorld.observations": (world.observations, {"kind": "pixels", "tile": 1}),
-        "q_learning": (lambda **a: q_learning(mdp, steps=20, every=10, **a), agents),
-        "a fit": (solution, {"observations": data.observations[:2]}),
+        "Training": (Training, {"step_limit": 10, "discount": 0.9, "epsilon": 0.1}),
+        "q_learning": (lambda **a: q_learning(mdp, short, **a), {
+            "potential": np.zeros((2, mdp.n_states)), "weight": np.zeros(2),
+            "step_size": np.ones(2), "seed": np.arange(2),
+        }),
+        "a fit": (lambda **a: solution(*a.values()), {"observations": data.observations[:2]}),
         "a fit's potential": (solution.potential, {"seed": 0}),
         "load": (load, {"path": "nowhere.npz"}),
         "a job": (lambda **a: Job(**a).id, {
