@@ -8,6 +8,7 @@ import pytest
 
 import needs
 from drogo.errors import ArgumentError, DataError
+from drogo.online import StepBatch
 from drogo.use import BonusWrapper, LearnedCounts
 from drogo.use.learned_counts import Psi, random_features, targets
 from raising import raises
@@ -41,7 +42,8 @@ def test_targets_by_hand():
     psi = Psi(2, 2, 8, 1, jax.random.key(0))
     phi, after = jnp.eye(2)[jnp.array([0, 0])], jnp.eye(2)[jnp.array([1, 1])]
     ended, factor = jnp.array([False, True]), jnp.array([0.5, 0.5])
-    wanted = targets(psi, phi, jnp.array([0, 0]), factor, after, ended)
+    steps = StepBatch(phi, jnp.array([0, 0]), factor, after, ended, jnp.zeros(2))
+    wanted = targets(psi, steps)
     # Blocks are actions, and in them are states: (00, 10) and (01, 11).
     assert wanted[0].tolist() == [[0.5, 0.25], [0, 0.25]]
     assert wanted[1].tolist() == [[0.5, 0], [0, 0]]

@@ -23,7 +23,6 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.scipy.special import logsumexp
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
@@ -288,12 +287,11 @@ class OnlineLearner(eqx.Module):
         rest = (scale, self._ceiling(state), state.mean_step, training.update, training.diverged_at)
         return Snapshot(latest, average, *self._range(state), *rest)
 
-    def inputs(self, observations: Any, shift: Any, width: Any) -> Any:
-        """Returns the numbers that the network sees, as `Snapshot` says, in NumPy or in JAX."""
+    def inputs(self, observations: Array, shift: Array, width: Array) -> Array:
+        """Returns the numbers that the network sees, as `Snapshot` says."""
         if self.normalise is None:
             return self.learner.inputs(observations)
-        numbers = observations.reshape(len(observations), shift.size).astype(np.float32)
-        return (numbers - shift[None]) * width[None]
+        return (flat(observations) - shift[None]) * width[None]
 
     def logits_of(
         self, network: AbstractNetwork, snapshot: Snapshot, observations: Shaped[Array, "n ..."]

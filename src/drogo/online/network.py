@@ -127,8 +127,8 @@ class FrozenNetwork:
             return np.zeros((n, learner.log_default.size))
         network = learner.learner.skeleton
         if n <= FEW and isinstance(network, DenseNetwork) and learner.normalise:
-            inputs = learner.inputs(observations, host.shift, host.width)
-            x = fourier(inputs, network.frequencies)
+            numbers = observations.reshape(n, host.shift.size).astype(np.float32)
+            x = fourier((numbers - host.shift) * host.width, network.frequencies)
             logits = host.scale * dense(self._layers[averaged], x, network.leak)
         else:  # sizes are powers of two, since each is compiled
             size = 1 << max(n - 1, 0).bit_length()

@@ -16,7 +16,6 @@ learned that rewards are below the best, and stays where the agent has not been.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -28,7 +27,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 import optax
-from jaxtyping import Array, Bool, Float, Int, Shaped
+from jaxtyping import Array, Float, Shaped
 
 from drogo.device import to_device
 from drogo.errors import ArgumentError, DataError, check_number, check_positive, check_whole
@@ -101,11 +100,8 @@ class Psi(eqx.Module):
     def __init__(self, features: int, actions: int, width: int, depth: int, key: Array) -> None:
         outputs = actions * actions * features
         network = DenseNetwork(features, 0, key, width, depth, outputs)
-        last = network.layers[-1]
-        zeros = (jnp.zeros_like(last.weight), jnp.zeros(outputs))
-        self.network = eqx.tree_at(
-            lambda n: (n.layers[-1].weight, n.layers[-1].bias), network, zeros
-        )
+        zeros = jax.tree.map(jnp.zeros_like, network.layers[-1])
+        self.network = eqx.tree_at(lambda n: n.layers[-1], network, zeros)
         self.actions = actions
 
     def __call__(self, phi: Float[Array, "n k"]) -> Float[Array, "n actions actions k"]:
@@ -118,19 +114,14 @@ def of_pairs(phi: Float[Array, "n k"], actions: int) -> Float[Array, "n actions 
     return jnp.eye(actions)[None, :, :, None] * phi[:, None, None, :]
 
 
-def targets(
-    psi: Psi,
-    phi: Float[Array, "n k"],
-    action: Int[Array, " n"],
-    factor: Float[Array, " n"],
-    next_phi: Float[Array, "n k"],
-    terminated: Bool[Array, " n"],
-) -> Float[Array, "n actions k"]:
-    """Returns the targets of psi(s, a) for some steps: factor (phi(s, a) + psi(s', .)), where the
-    factor is exp(x / lam)."""
-    pairs = of_pairs(phi, psi.actions)[jnp.arange(len(phi)), action]
-    after = jnp.where(terminated[:, None, None], 0.0, psi(next_phi).mean(axis=1))
-    return factor[:, None, None] * (pairs + after)
+def targets(psi: Psi, steps: StepBatch) -> Float[Array, "n actions k"]:
+    """Returns the targets of psi(s, a) for some steps, factor (phi(s, a) + psi(s', .)), where the
+    observations are features of states, and the rewards are factors exp(x / lam)."""
+    phi = steps.observation
+    pairs = of_pairs(phi, psi.actions)[jnp.arange(len(phi)), steps.action]
+    after = psi(steps.next_observation).mean(axis=1)
+    after = jnp.where(steps.terminated[:, None, None], 0.0, after)
+    return steps.reward[:, None, None] * (pairs + after)
 
 
 def random_features(
@@ -204,30 +195,26 @@ class LearnedCounts(AbstractShaping):
             features = random_features(observation_space, features, **options)
         self._features, self._due = features, 0.0
         self._rng = np.random.default_rng(seed)
-        example = self.checked(np.zeros((1, *self.shape), observation_space.dtype))
+        (example,) = self._features(np.zeros((1, *self.shape), observation_space.dtype))
         key = jax.random.key(seed)
-        psi = Psi(example.shape[1], self.n_actions, chosen.width, chosen.depth, key)
-        self._adam = _adam(chosen.step_size)
-        optimiser = self._adam.init(eqx.filter(psi, eqx.is_inexact_array))
+        psi = Psi(example.size, self.n_actions, chosen.width, chosen.depth, key)
+        optimiser = optax.adam(chosen.step_size).init(eqx.filter(psi, eqx.is_inexact_array))
         self._state = _Learning(psi, optimiser, jnp.zeros(()), jnp.ones(()))
-        rows = chosen.capacity
-        self._replay = {
-            "phi": np.zeros((rows, example.shape[1]), np.float32),
-            "action": np.zeros(rows, np.int32),
-            "factor": np.zeros(rows, np.float32),
-            "next_phi": np.zeros((rows, example.shape[1]), np.float32),
-            "terminated": np.zeros(rows, bool),
-        }
+        phi, zeros = (
+            np.zeros((chosen.capacity, example.size), np.float32),
+            np.zeros(chosen.capacity),
+        )
+        action, factor, ended = (zeros.astype(kind) for kind in (np.int32, np.float32, bool))
+        self._replay = StepBatch(phi, action, factor, phi.copy(), ended, factor.copy())
 
-    def checked(self, observations: npt.ArrayLike) -> Float[np.ndarray, "n features"]:
-        """Returns the features of a batch of observations."""
+    def checked(self, observations: npt.ArrayLike) -> Shaped[np.ndarray, "n ..."]:
         batch = np.asarray(observations)
         if batch.shape[1:] != self.shape:
             raise ArgumentError(
                 f"the observations have shape {batch.shape[1:]}; these counts are of {self.shape}.",
                 argument="observations",
             )
-        return np.asarray(self._features(batch), np.float32)
+        return batch
 
     @property
     def metrics(self) -> Mapping[str, float]:
@@ -245,44 +232,40 @@ class LearnedCounts(AbstractShaping):
                 argument="best",
             )
         rows = (self.steps + np.arange(x.size)) % settings.capacity
-        parts = (steps.observation, steps.action, np.exp(x / settings.lam), steps.next_observation)
-        for column, part in zip(self._replay.values(), (*parts, steps.terminated), strict=True):
+        phi, after = map(self._features, (steps.observation, steps.next_observation))
+        factor = np.exp(x / settings.lam)
+        kept = steps._replace(observation=phi, next_observation=after, reward=factor)
+        for column, part in zip(self._replay, kept, strict=True):
             column[rows] = part
         self._due += settings.updates_per_step * x.size
         super().take(steps)
 
     def train(self) -> None:
-        """Makes the updates that are due, several at once."""
         while self._due >= TOGETHER:
             rows = min(self.steps, self.settings.capacity)
             chosen = self._rng.integers(rows, size=(TOGETHER, self.settings.batch_size))
-            batches = {name: to_device(part[chosen]) for name, part in self._replay.items()}
-            self._state = _learn(self._adam, self._state, batches)
+            batches = StepBatch(*(to_device(part[chosen]) for part in self._replay))
+            self._state = _learn(self.settings.step_size, self._state, batches)
             self._due -= TOGETHER
 
     def log_norms(self, observations: npt.ArrayLike) -> Float[np.ndarray, "n actions"]:
         """Returns log ||psi(s, a)|| of all actions at a batch of observations."""
-        return self._log_norms(self.checked(observations))
+        phi = np.asarray(self._features(self.checked(observations)), np.float32)
+        return np.asarray(_log_norms(self._state.psi, to_device(phi)))
 
     def bonus(self, observation: npt.ArrayLike, action: npt.ArrayLike) -> Float[np.ndarray, " n"]:
         """Returns the bonus of an action at each observation of a batch."""
-        return self._bonus(self.checked(observation), np.asarray(action).reshape(-1))
+        norms, actions = self.log_norms(observation), np.asarray(action).reshape(-1)
+        taken = norms[np.arange(len(norms)), actions].astype(np.float64)
+        return self.settings.weight * taken / max(float(self._state.size), SMALLEST)
 
     def shape_rewards(self, steps: StepBatch) -> Float[np.ndarray, " n"]:
-        """Returns the rewards with the bonus of the actions."""
         if (steps.action < 0).any():
             raise ArgumentError(
                 "a bonus of pairs needs the actions: give shaped(..., action=...).",
                 argument="action",
             )
-        return steps.reward + self._bonus(steps.observation, steps.action)
-
-    def _log_norms(self, phi: np.ndarray) -> Float[np.ndarray, "n actions"]:
-        return np.asarray(_log_norms(self._state.psi, to_device(phi)))
-
-    def _bonus(self, phi: np.ndarray, action: np.ndarray) -> Float[np.ndarray, " n"]:
-        taken = self._log_norms(phi)[np.arange(len(phi)), action].astype(np.float64)
-        return self.settings.weight * taken / max(float(self._state.size), SMALLEST)
+        return steps.reward + self.bonus(steps.observation, steps.action)
 
     def attach(self, agent: Any) -> None:
         shape = tuple(agent.observation_space.shape or ())
@@ -296,12 +279,6 @@ class LearnedCounts(AbstractShaping):
             )
 
 
-@functools.cache
-def _adam(step_size: float) -> optax.GradientTransformation:
-    """Returns the same object every time, so that further counts compile nothing."""
-    return optax.adam(step_size)
-
-
 @eqx.filter_jit
 def _log_norms(psi: Psi, phi: Float[Array, "n k"]) -> Float[Array, "n actions"]:
     return _half_log(jnp.square(psi(phi)).sum(axis=(2, 3)))
@@ -312,29 +289,24 @@ def _half_log(squared: Float[Array, "*n"]) -> Float[Array, "*n"]:
 
 
 @eqx.filter_jit
-def _learn(
-    adam: optax.GradientTransformation, state: _Learning, batches: dict[str, Array]
-) -> _Learning:
+def _learn(step_size: float, state: _Learning, batches: StepBatch) -> _Learning:
     for k in range(TOGETHER):
-        state = _updated(adam, state, {name: part[k] for name, part in batches.items()})
+        state = _updated(step_size, state, StepBatch(*(part[k] for part in batches)))
     return state
 
 
-def _updated(
-    adam: optax.GradientTransformation, state: _Learning, batch: dict[str, Array]
-) -> _Learning:
-    wanted = targets(state.psi, **batch)
+def _updated(step_size: float, state: _Learning, batch: StepBatch) -> _Learning:
+    wanted = targets(state.psi, batch)
     rows = jnp.arange(len(wanted))
 
     def loss(psi: Psi) -> tuple[Array, Array]:
-        taken = psi(batch["phi"])[rows, batch["action"]]
+        taken = psi(batch.observation)[rows, batch.action]
         return jnp.square(taken - wanted).sum(axis=(1, 2)).mean() / 2, taken
 
     (_, taken), gradient = eqx.filter_value_and_grad(loss, has_aux=True)(state.psi)
     with jax.numpy_dtype_promotion("standard"):  # optax mixes types
-        change, optimiser = adam.update(gradient, state.optimiser)
-    psi = eqx.apply_updates(state.psi, change)
+        change, optimiser = optax.adam(step_size).update(gradient, state.optimiser)
     count = state.count + 1
     far = jnp.abs(_half_log(jnp.square(taken).sum(axis=(1, 2)))).mean()
     size = state.size + jnp.maximum(1 / count, FOLLOWING) * (far - state.size)
-    return _Learning(psi, optimiser, count, size)
+    return _Learning(eqx.apply_updates(state.psi, change), optimiser, count, size)
