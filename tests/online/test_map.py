@@ -139,18 +139,13 @@ def test_few_observations_many_and_the_pure_learner_give_the_same_numbers():
     before = frozen.logits(PLACES)
     feed(online, rows(columns, slice(100, 200)), 100)
     learner, state = online.state()
-    expected = np.asarray(learner.value(state, jnp.asarray(PLACES)))
-    assert online.values(PLACES) == pytest.approx(expected, abs=1e-5)
-    alone = np.concatenate([online.values(PLACES[k : k + 1]) for k in range(len(PLACES))])
-    assert alone == pytest.approx(expected, abs=1e-5)
-    few, many = online.logits(PLACES[:2]), online.logits(PLACES)[:2]
-    assert few == pytest.approx(many, abs=1e-5)
-    logits = learner.logits(state, jnp.asarray(PLACES[:2]))
-    assert many == pytest.approx(np.asarray(logits), abs=1e-5)
+    for ask, pure_values in ((online.values, learner.value), (online.logits, learner.logits)):
+        expected = pytest.approx(np.asarray(pure_values(state, jnp.asarray(PLACES))), abs=1e-5)
+        assert ask(PLACES) == expected
+        assert np.concatenate([ask(place[None]) for place in PLACES]) == expected
+        assert ask(PLACES[:0]).shape[0] == 0
     assert np.array_equal(frozen.logits(PLACES), before)
     assert not np.allclose(online.frozen().logits(PLACES), before)
-    assert online.values(PLACES[:0]).shape == (0,)
-    assert online.logits(PLACES[:0]).shape == (0, 4)
 
 
 @pytest.mark.slow
@@ -273,18 +268,20 @@ def test_any_network_learns_and_continues_from_a_file(network, tmp_path):
     assert first.updates == 81
     assert np.ptp(first.logits(columns[0]), axis=0).min() > 0
     assert np.array_equal(first.logits(columns[0]), second.logits(columns[0]))
-    few = np.concatenate([first.logits(columns[0][k : k + 1]) for k in range(6)])
-    assert few == pytest.approx(first.logits(columns[0][:6]), abs=1e-5)
+    few = np.concatenate([first.logits(image[None]) for image in columns[0][:6]])
     learner, state = first.state()
-    pure_logits = learner.logits(state, jnp.asarray(columns[0][:6]))
-    assert few == pytest.approx(np.asarray(pure_logits), abs=1e-5)
+    for several in (
+        first.logits(columns[0][:6]),
+        learner.logits(state, jnp.asarray(columns[0][:6])),
+    ):
+        assert few == pytest.approx(np.asarray(several), abs=1e-5)
 
 
-def test_a_saved_map_continues_with_the_same_numbers(tmp_path):
-    first, columns = OnlineMap(BOX, FOUR, **TINY), steps_of(600)
+@pytest.mark.parametrize("make", [partial(OnlineMap, **TINY), OnlineTable])
+def test_a_saved_map_continues_with_the_same_numbers(make, tmp_path):
+    first, second, columns = make(BOX, FOUR), make(BOX, FOUR), steps_of(600)
     feed(first, rows(columns, slice(330)))
     first.save(tmp_path / "map.npz")
-    second = OnlineMap(BOX, FOUR, **TINY)
     second.restore(tmp_path / "map.npz")
     for online in (first, second):
         feed(online, rows(columns, slice(330, 600)))
@@ -314,16 +311,12 @@ def test_observed_steps_do_not_change_with_the_buffer_they_were_in():
 
 
 @pytest.mark.parametrize(
-    ("space", "side"),
-    [
-        (gymnasium.spaces.Box(-1000, 1000, (16,)), 100),
-        (gymnasium.spaces.Box(-1000, 1000, (17,)), 100),
-        (gymnasium.spaces.Box(-1000, 1000, (2, 2)), 100),
-        (gymnasium.spaces.Box(0, 1, (5, 4)), 1 / 256),
-        (gymnasium.spaces.Box(0, 255, (2,), np.uint8), 1),
-    ],
-)
-def test_images_and_vectors_of_numbers_have_different_cells(space, side):
+    ("shape", "high", "dtype", "side"),
+    [((16,), 1000, np.float32, 100), ((17,), 1000, np.float32, 100), ((2, 2), 1000, np.float32, 100),
+     ((5, 4), 1, np.float32, 1 / 256), ((2,), 255, np.uint8, 1)],
+)  # fmt: skip
+def test_images_and_vectors_of_numbers_have_different_cells(shape, high, dtype, side):
+    space = gymnasium.spaces.Box(0 if high < 1000 else -high, high, shape, dtype)
     online = OnlineMap(space, FOUR, network=MLP(width=4, depth=1), capacity=10, learning_starts=1)
     seen = space.sample()[None]
     online.observe(seen, [0], [-1.0], seen, [False])
@@ -369,9 +362,8 @@ def test_wrong_spaces_and_problems_are_named(unchecked):
         OnlineMap(BOX, FOUR, Goals())
     with raises(ArgumentTypeError, "network"):
         OnlineMap(BOX, FOUR, network="mlp")
-    with raises(ArgumentError, "action_space"):
-        OnlineMap(BOX, BOX)
-    with raises(ArgumentError, "observation_space"):
-        OnlineMap(FOUR, FOUR)
+    for name, spaces in (("action_space", (BOX, BOX)), ("observation_space", (FOUR, FOUR))):
+        with raises(ArgumentError, name):
+            OnlineMap(*spaces)
     with raises(ArgumentError, "observation_space"):
         OnlineTable(gymnasium.spaces.Dict({"a": BOX}), FOUR)

@@ -7,6 +7,7 @@ import pytest
 from drogo import Column, OnlineMap, OnlineTable, exact
 from drogo.errors import ArgumentError, ArgumentTypeError, DataError
 from drogo.learn import MLP
+from drogo.online.table import Seen, mean_step_of, solve_seen
 from raising import raises
 from small_world import BOX, FOUR, WORLD, feed, rows, steps_of
 
@@ -20,8 +21,9 @@ def table(columns=None, **options):
     return online if columns is None else feed(online, columns, len(columns[0]))
 
 
-def test_the_table_of_everything_is_the_exact_column():
-    online = table(steps_of(2000))
+@pytest.mark.parametrize("until_found", [True, False])
+def test_the_table_of_everything_is_the_exact_column(until_found):
+    online = table(steps_of(2000), until_found=until_found)
     assert np.abs(online.values(PLACES) - exact.log_column(WORLD.mdp, LAM)).max() < 1e-9
     assert online.found
     assert online.metrics["states"] == WORLD.mdp.n_states
@@ -41,12 +43,18 @@ def test_a_default_policy_that_is_not_uniform():
     assert online.logits([0])[0] == pytest.approx(expected)
 
 
-def test_states_by_their_numbers():
-    online = OnlineTable(gymnasium.spaces.Discrete(3), FOUR, every=1, optimism=None)
-    online.observe([0, 1], [0, 0], [-1.0, -2.0], [1, 2], [False, True])
-    online.train()
-    assert online.values(np.arange(3)) == pytest.approx([-3 / LAM, -2 / LAM, 0.0])
-    assert online.knows(np.arange(3)).all()
+def test_states_by_their_numbers_and_a_cost_in_place_of_their_rewards():
+    for reward in (None, -1.0):
+        online = OnlineTable(
+            gymnasium.spaces.Discrete(3), FOUR, every=1, optimism=None, reward=reward
+        )
+        online.observe(
+            [0, 1], [0, 0], [-1.0, -2.0 if reward is None else 5.0], [1, 2], [False, True]
+        )
+        online.train()
+        expected = [-3 / LAM, -2 / LAM, 0.0] if reward is None else [-2 / LAM, -1 / LAM, 0.0]
+        assert online.values(np.arange(3)) == pytest.approx(expected)
+        assert online.knows(np.arange(3)).all()
 
 
 def test_before_a_terminal_state_untried_actions_give_the_map_its_form():
@@ -80,6 +88,27 @@ def test_a_bad_terminal_state_is_no_goal_and_optimism_continues(kind):
             assert online.act(here[:1], np.random.default_rng(0)).tolist() == [3]
 
 
+ONE = np.array([0])
+STAYS = Seen(ONE, ONE, ONE, np.array([-1.0]), np.array([False]), np.zeros(1), np.array([7]))
+OFTEN = Seen(np.zeros(2, int), np.zeros(2, int), np.array([1, 0]), np.array([-1.0, -1.0]),
+             np.array([True, False]), np.array([-2.0, 0.0]), np.array([3, 1]))  # fmt: skip
+
+
+def test_untried_actions_and_frequencies_by_hand():
+    """One state, two actions: the first stays there at cost 1, the second was never tried. Then
+    e = 1/2 exp(-1/2) e + 1/2 exp(-3/2), with lam 2 and an optimism of -3. In the second case, three
+    of four steps from 0 reach the terminal state 1, worth -2, and one stays: e = exp(-1) (3/4
+    exp(-2) + 1/4 e) with one action and lam 1."""
+    halves = np.array([[0.5, 0.5]])
+    e = 0.5 * np.exp(-1.5) / (1 - 0.5 * np.exp(-0.5))
+    assert solve_seen(STAYS, halves, 2.0, -3.0) == pytest.approx([np.log(e)])
+    assert solve_seen(STAYS, halves, 2.0, None) == pytest.approx([0.0])
+    e = 0.75 * np.exp(-3.0) / (1 - 0.25 * np.exp(-1.0))
+    v = solve_seen(OFTEN, np.ones((2, 1)), 1.0, 0.0)
+    assert v == pytest.approx([np.log(e), -2.0])
+    assert mean_step_of(v, OFTEN) == pytest.approx(abs(np.log(e) + 2.0))
+
+
 def test_frequencies_are_counted_again_although_nothing_is_new():
     """From one state an action ends in 1 of 2 tries, and then in 1 of 200: the map must fall."""
     online, here = OnlineTable(BOX, FOUR, optimism=None), np.zeros((10, 2))
@@ -109,19 +138,6 @@ def test_shaped_rewards_are_those_of_the_formula():
     assert column == pytest.approx(expected)
     with raises(ArgumentError):
         online.shaped(reward, before, after[:3], over)
-
-
-def test_a_saved_table_continues_with_the_same_numbers(tmp_path):
-    columns = steps_of(600)
-    first, second = OnlineTable(BOX, FOUR), OnlineTable(BOX, FOUR)
-    feed(first, rows(columns, slice(330)))
-    first.save(tmp_path / "map.npz")
-    second.restore(tmp_path / "map.npz")
-    for online in (first, second):
-        feed(online, rows(columns, slice(330, 600)))
-    assert np.array_equal(first.values(PLACES), second.values(PLACES))
-    assert first.metrics == second.metrics
-    assert np.ptp(first.values(PLACES)) > 0
 
 
 def test_observations_are_recognised_in_any_precision():
@@ -167,11 +183,6 @@ def test_rewards_that_are_not_finite_are_an_error_whatever_the_map_counts(reward
     assert online.steps == 0
     with raises(DataError, "reward"):
         online.shaped([-1.0, reward], seen, seen, [False, False])
-
-
-def test_rewards_of_any_sign_are_fine_with_a_cost_of_the_maps_own():
-    before, action, reward, after, over = steps_of(200)
-    assert np.ptp(table((before, action, -reward, after, over), reward=-1.0).values(before)) > 0.5
 
 
 def test_wrong_steps_and_arguments_are_named(unchecked):

@@ -74,18 +74,13 @@ class Lake(gymnasium.Env):
 @pytest.mark.parametrize("is_vector", [False, True])
 def test_terminal_states_are_distinguished_by_a_function_of_the_last_step(is_vector):
     online = OnlineTable(Lake.observation_space, Lake.action_space, reward=-1.0, every=1)
-    value = {"terminal_reward": lambda step: 0.0 if step.reward > 0 else -50.0}
-    if is_vector:
-        env = VectorOnlineShaping(gymnasium.vector.SyncVectorEnv([Lake]), online, **value)
-        hole, goal = np.array([0]), np.array([1])
-    else:
-        env, hole, goal = OnlineShaping(Lake(), online, **value), 0, 1
-    env.reset()
-    env.step(hole)
-    assert not online.found
-    env.reset()
-    env.step(goal)
-    assert online.found
+    kind, env = (OnlineShaping, Lake()) if not is_vector else (VectorOnlineShaping, None)
+    env = env or gymnasium.vector.SyncVectorEnv([Lake])
+    env = kind(env, online, terminal_reward=lambda step: 0.0 if step.reward > 0 else -50.0)
+    for action in (0, 1):
+        env.reset()
+        env.step(np.array([action]) if is_vector else action)
+        assert online.found == bool(action)
     assert sorted(online.seen().terminal_reward) == [-50, 0]
 
 
