@@ -59,7 +59,7 @@ def test_goals_look_as_wrappers_show_them():
     assert np.array_equal(observation["achieved_goal"], known[0])
 
 
-def test_goals_are_drawn_from_what_the_start_leads_to():
+def test_goals_are_sampled_from_what_the_start_leads_to():
     env = reaching()
     goals = {env.reset(seed=seed)[1]["goal"] for seed in range(40)}
     assert goals == {1, 2, 3}
@@ -127,26 +127,24 @@ def test_what_cannot_be_shaped_is_a_clear_error():
 
 
 @pytest.mark.slow
-def test_hindsight_of_stable_baselines3_draws_shaped_rewards():
+def test_hindsight_of_stable_baselines3_samples_shaped_rewards():
+    def negative_distance(seen, goals):
+        return -np.abs(seen - goals).sum(axis=1)
+
     sb3 = needs.module("stable_baselines3")
-    env = GoalShaping(
-        reaching("coordinates"), lambda s, g: -np.abs(s - g).sum(axis=1), discount=0.9
-    )
+    env = GoalShaping(reaching("coordinates"), negative_distance, discount=0.9)
     hindsight = {"replay_buffer_class": sb3.HerReplayBuffer,
                  "replay_buffer_kwargs": {"copy_info_dict": True, "n_sampled_goal": 4}}  # fmt: skip
     agent = sb3.DQN("MultiInputPolicy", env, learning_starts=60, gamma=0.9, seed=0, **hindsight)
     agent.learn(80)
-    drawn = agent.replay_buffer.sample(64)
-    parts = {name: drawn.observations[name].numpy() for name in ("achieved_goal", "desired_goal")}
-    after = drawn.next_observations["achieved_goal"].numpy()
-    arrived = (after == parts["desired_goal"]).all(axis=1)
-    phi = [
-        -np.abs(seen - parts["desired_goal"]).sum(axis=1)
-        for seen in (parts["achieved_goal"], after)
-    ]
-    over = arrived | (drawn.dones.numpy()[:, 0] > 0)
-    shaping = 0.9 * np.where(over, 0.0, phi[1]) - phi[0]
-    cost = np.where(np.isclose(parts["achieved_goal"][:, 0], 0.5 - 2 / 5), -20.0, -1.0)
+    sample = agent.replay_buffer.sample(64)
+    before, goal = (sample.observations[k].numpy() for k in ("achieved_goal", "desired_goal"))
+    after = sample.next_observations["achieved_goal"].numpy()
+    arrived = (after == goal).all(axis=1)
+    over = arrived | (sample.dones.numpy()[:, 0] > 0)
+    next_phi = np.where(over, 0.0, negative_distance(after, goal))
+    shaping = 0.9 * next_phi - negative_distance(before, goal)
+    cost = np.where(np.isclose(before[:, 0], 0.5 - 2 / 5), -20.0, -1.0)
     at_goal = np.isclose(after[:, 0], WORLD.observations("coordinates")[3, 0])
     cost = np.where(arrived, 0.0, cost + np.where(at_goal, -200.0, 0.0))
-    assert drawn.rewards.numpy()[:, 0] == pytest.approx(0.5 * cost + 0.5 * shaping, abs=1e-4)
+    assert sample.rewards.numpy()[:, 0] == pytest.approx(0.5 * cost + 0.5 * shaping, abs=1e-4)

@@ -111,40 +111,33 @@ def test_the_wrapper_adds_a_bonus():
 def test_agents_of_sb3_train_on_it(algorithm):
     needs.module("torch").set_num_threads(1)
     sb3 = needs.module("stable_baselines3")
-    from drogo.integrations.sb3 import LearnMap, ShapedReplayBuffer
+    from drogo.integrations.sb3 import LearnMap
 
     env = gymnasium.make("drogo/FourRooms-v0", observation="coordinates")
     learned = LearnedCounts(env.observation_space, env.action_space, features=16, width=8)
-    settings = {"seed": 0, "device": "cpu"}
-    if algorithm == "DQN":
-        replay = {"shaping": learned}
-        settings |= {"learning_starts": 50, "buffer_size": 300, "train_freq": 4,
-                     "replay_buffer_class": ShapedReplayBuffer,
-                     "replay_buffer_kwargs": replay}  # fmt: skip
-        agent = sb3.DQN("MlpPolicy", env, **settings)
-    else:
-        agent = sb3.PPO("MlpPolicy", env, n_steps=64, batch_size=32, n_epochs=1, **settings)
+    options = {"learning_starts": 50} if algorithm == "DQN" else {"n_steps": 64, "batch_size": 32}
+    agent = getattr(sb3, algorithm)("MlpPolicy", env, seed=0, device="cpu", **options)
     agent.learn(128, callback=LearnMap(learned))
     assert learned.steps == 128
     assert agent.logger.name_to_value["map/size"] > 0
     if algorithm == "DQN":
-        kept = agent.replay_buffer
-        assert set(np.unique(kept.rewards)) <= {-1.0, -20.0, 0.0}
-        assert kept.sample(32).rewards.numpy().min() < -1  # with the bonus of what is known
+        assert set(np.unique(agent.replay_buffer.rewards)) <= {-1.0, -20.0, 0.0}
+        assert agent.replay_buffer.sample(32).rewards.numpy().min() < -1  # with the bonus
     with raises(ArgumentError, "agent"):
         counts().attach(agent)
 
 
 def test_errors_of_learned_counts():
+    one, two = np.eye(3)[:1], np.eye(3)[1:2]
+    wrong = {
+        "action": lambda: counts().shaped([0.0], one, one, [False]),
+        "observations": lambda: counts().log_norms(np.zeros((1, 2))),
+        "lam": lambda: counts(lam=0.0),
+        "observation_space": lambda: LearnedCounts(TWO, TWO),
+        "action_space": lambda: LearnedCounts(CHAIN, CHAIN),
+    }
+    for argument, call in wrong.items():
+        with raises(ArgumentError, argument):
+            call()
     with raises(DataError, "best"):
-        counts().observe(np.eye(3)[:1], [0], [1.0], np.eye(3)[1:2], [False])
-    with raises(ArgumentError, "action"):
-        counts().shaped([0.0], np.eye(3)[:1], np.eye(3)[:1], [False])
-    with raises(ArgumentError, "observations"):
-        counts().log_norms(np.zeros((1, 2)))
-    with raises(ArgumentError, "lam"):
-        counts(lam=0.0)
-    with raises(ArgumentError, "observation_space"):
-        LearnedCounts(TWO, TWO)
-    with raises(ArgumentError, "action_space"):
-        LearnedCounts(CHAIN, CHAIN)
+        counts().observe(one, [0], [1.0], two, [False])

@@ -86,13 +86,6 @@ def test_the_arithmetic_of_an_option():
     assert not info["option_unavailable"]
 
 
-def test_an_option_that_may_not_begin_takes_one_step():
-    env = OptionWrapper(corridor(), [go_right(begins=lambda state: False)], 0.5)
-    env.reset(seed=0)
-    state, reward, *_, info = env.step(4)
-    assert (int(state), reward, info["steps"], info["option_unavailable"]) == (1, -1, 1, True)
-
-
 def test_an_option_that_never_ends_is_cut():
     stays = Option(lambda state: 3, lambda state: True, lambda state: False)
     env = OptionWrapper(corridor(), [stays], 1.0, limit=4)
@@ -105,13 +98,15 @@ def test_an_option_that_never_ends_is_cut():
     assert (reward, info["steps"], truncated, info["option_cut"]) == (-1, 1, True, False)
 
 
-def test_the_end_of_an_episode_ends_an_option():
-    env = OptionWrapper(corridor(), [go_right(until=99)], 0.5)
+@pytest.mark.parametrize(("begins", "steps"), [(False, 1), (True, 4)])
+def test_an_option_that_may_not_begin_takes_one_step_and_no_option_outlives_its_episode(
+    begins, steps
+):
+    env = OptionWrapper(corridor(), [go_right(until=99, begins=lambda state: begins)], 0.5)
     env.reset(seed=0)
-    *_, terminated, _, info = env.step(4)
-    assert terminated
-    assert info["steps"] == 4
-    assert not info["option_cut"]
+    state, _, terminated, _, info = env.step(4)
+    assert (int(state), info["steps"], terminated) == (steps, steps, begins)
+    assert (info["option_unavailable"], info["option_cut"]) == (not begins, False)
 
 
 def test_options_from_anything_with_values():
@@ -158,12 +153,9 @@ def test_gymnasium_accepts_the_wrapper():
 
 @pytest.mark.slow
 def test_an_agent_of_sb3_trains_with_options():
-    sb3 = needs.module("stable_baselines3")
-    env = gymnasium.make("drogo/FourRooms-v0")
+    sb3, env = needs.module("stable_baselines3"), gymnasium.make("drogo/FourRooms-v0")
     option = make_option(env.unwrapped, exact.log_column(env.unwrapped.mdp, 20.0))
     wrapped = OptionWrapper(env, [option])
     needs.module("stable_baselines3.common.env_checker").check_env(wrapped, warn=False)
     settings = {"learning_starts": 50, "buffer_size": 500, "device": "cpu"}
-    model = sb3.DQN("MlpPolicy", wrapped, seed=0, **settings).learn(120)
-    action, _ = model.predict(model.get_env().reset())
-    assert wrapped.action_space.contains(action[0])
+    sb3.DQN("MlpPolicy", wrapped, seed=0, **settings).learn(120)

@@ -105,13 +105,9 @@ def test_a_truncated_step_counts_in_full():
 
 
 @pytest.mark.filterwarnings("ignore:.*different from the unwrapped version")
-def test_passes_the_checker():
-    check_env(PotentialShaping(make(), PHI, 0.5), skip_render_check=True)
-
-
-def test_is_recorded_in_the_spec():
+def test_passes_the_checker_and_is_recorded_in_the_spec():
     shaped = PotentialShaping(make(), PHI, 0.5, 0.9)
-    assert shaped.spec is not None
+    check_env(shaped, skip_render_check=True)
     assert shaped.spec.additional_wrappers[-1].kwargs["weight"] == 0.5
 
 
@@ -149,17 +145,16 @@ def test_next_step_resets_pay_nothing():
     envs = gymnasium.vector.SyncVectorEnv([lambda: make(step_limit=7)])
     envs = VectorPotentialShaping(envs, PHI, **options)
     envs.reset(seed=[3])
-    rewards, taken, over = [], [], False
+    paid, is_over = [], [False]
     for row in actions:
         _, reward, terminated, truncated, infos = envs.step(row)
-        if over:
-            assert reward[0] == infos["shaping"][0] == infos["reward_original"][0] == 0
-        else:
-            rewards.append(reward[0])
-            taken.append(row[0])
-        over = bool(terminated[0] or truncated[0])
-    assert len(taken) < len(actions)
-    np.testing.assert_allclose(rewards, one_by_one(taken, **options), atol=1e-6)
+        paid.append((reward[0], infos["shaping"][0], infos["reward_original"][0]))
+        is_over.append(bool(terminated[0] or truncated[0]))
+    is_reset = np.array(is_over[:-1])
+    assert is_reset.any()
+    assert not np.array(paid)[is_reset].any()
+    expected = one_by_one(actions[~is_reset, 0], **options)
+    np.testing.assert_allclose(np.array(paid)[~is_reset, 0], expected, atol=1e-6)
 
 
 def test_resets_by_the_user():
@@ -173,66 +168,48 @@ def test_resets_by_the_user():
     np.testing.assert_allclose(rewards, 0.9 * PHI(observations) - PHI(start), atol=1e-6)
 
 
+class Parts(gymnasium.ObservationWrapper):
+    """Observations of two parts, the second of which is always 1."""
+
+    def __init__(self, env):
+        super().__init__(env)
+        both = (env.observation_space, gymnasium.spaces.Discrete(2))
+        self.observation_space = gymnasium.spaces.Tuple(both)
+
+    def observation(self, observation):
+        return observation, 1
+
+
 def test_a_view_for_observations_with_parts():
-    class Parts(gymnasium.ObservationWrapper):
-        def __init__(self, env):
-            super().__init__(env)
-            self.observation_space = gymnasium.spaces.Dict({"where": env.observation_space})
-
-        def observation(self, observation):
-            return {"where": observation}
-
+    """Also of the last observation of an episode: a reset on the same step."""
     with raises(ArgumentError, "view"):
         PotentialShaping(Parts(make()), PHI)
-    shaped = PotentialShaping(Parts(make()), PHI, view=lambda parts: parts["where"])
-    plain = PotentialShaping(make(), PHI)
-    for env in (shaped, plain):
-        env.reset(seed=0)
-    assert shaped.step(3)[1] == plain.step(3)[1]
-    envs = gymnasium.vector.SyncVectorEnv([lambda: Parts(make())], autoreset_mode=AutoresetMode.SAME_STEP)  # fmt: skip
-    envs = VectorPotentialShaping(envs, PHI, view=lambda parts: parts["where"])
-    envs.reset(seed=[0])
-    assert envs.step(np.array([3]))[1][0] == pytest.approx(plain.step(3)[1], abs=10)
-
-
-def test_the_last_observation_of_an_episode_may_have_parts():
-    """A reset on the same step: the view gets the parts of the last observation as a batch."""
-
-    class Parts(gymnasium.ObservationWrapper):
-        def __init__(self, env):
-            super().__init__(env)
-            where = env.observation_space
-            self.observation_space = gymnasium.spaces.Tuple((where, gymnasium.spaces.Discrete(2)))
-
-        def observation(self, observation):
-            return observation, 1
-
     shapes = []
 
     def view(parts):
-        where, number = parts
-        shapes.append((where.shape, number.shape))
-        return where
+        shapes.append((parts[0].shape, np.shape(parts[1])))
+        return parts[0]
 
-    envs = gymnasium.vector.SyncVectorEnv([lambda: Parts(make(step_limit=1))], autoreset_mode=AutoresetMode.SAME_STEP)  # fmt: skip
+    shaped, plain = PotentialShaping(Parts(make()), PHI, view=view), PotentialShaping(make(), PHI)
+    for env in (shaped, plain):
+        env.reset(seed=0)
+    assert shaped.step(3)[1] == plain.step(3)[1]
+    kind = {"autoreset_mode": AutoresetMode.SAME_STEP}
+    envs = gymnasium.vector.SyncVectorEnv([lambda: Parts(make(step_limit=1))], **kind)
     envs = VectorPotentialShaping(envs, PHI, view=view)
     envs.reset(seed=[0])
     envs.step(np.array([3]))
-    assert shapes == [((1, 2), (1,))] * 3
+    assert shapes == [((2,), ())] * 2 + [((1, 2), (1,))] * 3
 
 
 @pytest.mark.parametrize("wrapper", [PotentialShaping, VectorPotentialShaping])
 @pytest.mark.parametrize(
     ("options", "argument"),
-    [
-        ({"weight": 1.5}, "weight"),
-        ({"weight": float("nan")}, "weight"),
-        ({"discount": 1.01}, "discount"),
-        ({"terminal": "none"}, "terminal"),
-        ({"potential": Potential(len, discount=0.9)}, "discount"),
-        ({"potential": Potential(len, shape=(3,))}, "potential"),
-    ],
-)
+    [({"weight": 1.5}, "weight"), ({"weight": float("nan")}, "weight"),
+     ({"discount": 1.01}, "discount"), ({"terminal": "none"}, "terminal"),
+     ({"potential": Potential(len, discount=0.9)}, "discount"),
+     ({"potential": Potential(len, shape=(3,))}, "potential")],
+)  # fmt: skip
 def test_wrong_use(wrapper, options, argument):
     env = make() if wrapper is PotentialShaping else gymnasium.vector.SyncVectorEnv([make])
     with raises(ArgumentError, argument):
