@@ -328,19 +328,14 @@ def _verdict(seeds: list[dict[str, Any]], tolerance: float, column: np.ndarray |
         return f"Not good: rollouts refute the values of {refuted} {total}."
     difference = largest("difference_column")
     if column is not None and difference > allowed(tolerance, np.ptp(column[np.isfinite(column)])):
-        return (
-            f"Not good: the values differ by {difference:.2g} from the exact column. The data may "
-            "not show every transition; collect more."
-        )
+        remedy = "more transitions may help"
+        return f"Not good: v differs by {difference:.2g} from the exact column; {remedy}."
     if count("certificate", "certified") == len(seeds):
         return f"Good: rollouts confirm the values of {total[3:]}."
     if count("status", "converged") == len(seeds):
-        error = f"no value is further than {largest('error'):.2g} from the solution of the data"
-        return f"Good: all seeds converged; {error}."
-    return (
-        "Not known to be good: no equation is seen to be violated, but the values were not "
-        "confirmed; --certify 20 checks them by rollouts."
-    )
+        error = largest("error")
+        return f"Good: all seeds converged, to within {error:.2g} of the solution of the data."
+    return "Not known to be good: no equation is violated, but nothing confirms the values."
 
 
 COLUMNS = {
