@@ -3,12 +3,17 @@
     write_table("twelve-cells", "The largest difference ...", ("world", "input"), rows)
 
 prints a Markdown table, and writes it to docs/tables/twelve-cells.md with the command and the
-commit that made it.
+commit that made it. The README shows some of these tables between comments, which
+
+    uv run benchmarks/tables.py
+
+brings up to date.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 import shlex
 import subprocess
 import sys
@@ -54,6 +59,15 @@ def write_table(
     if write:
         content = "\n".join([*lines, *ending]) + "\n"
         write_file(TABLES / f"{name}.md", content.encode(), overwrite=True)
+
+
+def with_tables(page: str) -> str:
+    """Returns a page with the newest tables between `<!-- table: NAME -->` and `<!-- end -->`."""
+
+    def newest(shown: re.Match[str]) -> str:
+        return f"{shown[1]}{(TABLES / f'{shown[2]}.md').read_text()}<!-- end -->"
+
+    return re.sub(r"(<!-- table: (.*?) -->\n).*?<!-- end -->", newest, page, flags=re.DOTALL)
 
 
 def _line(cells: Sequence[object]) -> str:
@@ -129,3 +143,8 @@ def write_parts(parts: Mapping[str, Part], options: argparse.Namespace) -> None:
         title, note = (text.format(**vars(options)) for text in (part.title, part.note))
         rows = part.rows(options)
         write_table(part.name, title, part.header, rows, note, write=options.write)
+
+
+if __name__ == "__main__":
+    page = ROOT / "README.md"
+    write_file(page, with_tables(page.read_text()).encode(), overwrite=True)

@@ -85,3 +85,11 @@ def test_links_lead_somewhere():
     for page in PAGES:
         for link in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
             assert (page.parent / link).exists(), f"{page.name}: {link}"
+
+
+def test_tables_of_the_readme_are_those_of_the_docs():
+    page = (ROOT / "README.md").read_text()
+    shown = re.findall(r"<!-- table: (.*?) -->\n(.*?)<!-- end -->", page, re.DOTALL)
+    assert shown
+    for name, table in shown:
+        assert table == (ROOT / "docs" / "tables" / f"{name}.md").read_text()
