@@ -138,7 +138,7 @@ def _write(
     about = report.facts(scope, records)
     absent = [name for name in names if name not in answers and name not in questions.ON_REQUEST]
     figures = report.as_pngs(answers)
-    above = report.heading(scope)
+    above = report.QUICK if scope.quick else report.WHOLE
     page = report.as_html(answers, about, figures, absent, above)
     write_file(directory / "report.html", page.encode(), overwrite=True)
     text = report.as_markdown(answers, about, "figures", absent, above)

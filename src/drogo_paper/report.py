@@ -6,13 +6,13 @@ import base64
 import os
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from drogo.engines.store import Record
 from drogo.plot import as_png
 from drogo_paper import markup
-from drogo_paper.deviations import DEVIATIONS
+from drogo_paper.ablation import NETWORK_PAPER, TABULAR
 from drogo_paper.scope import Answer, Scope, Table
+from drogo_paper.shaping import EVERY
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1a1a1a; --paper: #ffffff; --soft: #f2f2f2; --line: #ccc;
@@ -42,32 +42,46 @@ caption { caption-side: bottom; text-align: left; padding-top: .4rem; white-spac
 PAPER = '"DROGO: Default Representation Objective via Graph Optimization" (Tse and Machado, 2026)'
 
 
-@dataclass(frozen=True)
-class Heading:
-    """The heading of a report."""
-
-    title: str
-    about: str
-
-
-WHOLE = Heading(
+WHOLE = (
     "Reproducing the paper",
     f"The figures and tables of {PAPER}, run again by `drogo reproduce`, with the published "
     "numbers beside the new ones where there are any.",
 )
-QUICK = Heading(
+"""The title of a report, and what it shows."""
+QUICK = (
     "A quick look at the paper",
     f"The figures and tables of {PAPER} from short runs with few seeds, made by "
     "`drogo reproduce --quick`. They show what the whole report looks like and that everything "
     "works. They are too short for a comparison with the published numbers, which therefore are "
     "not shown; `drogo reproduce` without --quick shows both.",
 )
-
-
-def heading(scope: Scope) -> Heading:
-    """Returns the heading of the report of a scope."""
-    return QUICK if scope.quick else WHOLE
-
+DEVIATIONS = [
+    "The paper's text defines its eigenvector by R - P~, but with an absorbing "
+    "terminal state that matrix is indefinite, and the loss converges to another vector, `column`. "
+    "Every cosine names its vector.",
+    "The number of updates is not printed; the paper preset makes 40,000 (400 passes), which "
+    "matches the scale of its figures.",
+    "The fast preset: Adam with a cosine schedule, all transitions in every update, Fourier "
+    "features of coordinates, a cap and a ceiling inside the loss, and more weight on states "
+    "whose equation is violated most. Its solution is that of the paper's loss.",
+    "In the shaping experiments potentials are divided by their mean step between "
+    "neighbouring cells, which the paper's text leaves out; without it its grid over the "
+    "weight means nothing.",
+    "Random numbers of the Q-learning agents are shared between methods, seed by seed.",
+    "The map of the ring (figure 1) is not printed; ours follows its description.",
+    f"Agents are evaluated every {EVERY} steps; the paper does not print its interval, which must "
+    "be a shorter one.",
+    "With the fast preset, the ablation with a network searches step sizes around that "
+    "preset's own (1e-4 to 1e-2) in runs of 3,000 updates with two seeds; the paper's grid is "
+    "1e-5 to 1e-3.",
+    f"The ablation with a network and the paper's optimiser has the paper's grid, but "
+    f"{NETWORK_PAPER.most_seeds} seeds and {NETWORK_PAPER.updates:,} updates, and its search "
+    f"{NETWORK_PAPER.search_seeds} seed and {NETWORK_PAPER.search_updates:,} updates. The one with "
+    f"a table has {TABULAR.most_seeds} seeds.",
+    "Proposition 3.2 as printed needs a doubly stochastic P; see the theory table. The objective "
+    "gdo_intended of the ablations does not.",
+]
+"""Deviations of the reproduction from the paper, and their reasons."""
 
 _text, _line = markup.as_html, markup.as_markdown
 
@@ -112,7 +126,7 @@ def as_html(
     about: Mapping[str, str],
     figures: Mapping[str, bytes],
     absent: Sequence[str] = (),
-    above: Heading = WHOLE,
+    above: tuple[str, str] = WHOLE,
 ) -> str:
     """Returns one HTML page that needs no other file."""
     links = "".join(
@@ -126,10 +140,10 @@ def as_html(
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>DROGO: {_text(above.title)}</title><link rel="icon" href="data:,">
+<title>DROGO: {_text(above[0])}</title><link rel="icon" href="data:,">
 <style>{STYLE}</style></head>
-<body><h1>DROGO: {_text(above.title)}</h1>
-<p>{_text(above.about)} {_text(without(absent))}</p>
+<body><h1>DROGO: {_text(above[0])}</h1>
+<p>{_text(above[1])} {_text(without(absent))}</p>
 <nav><ul>{links}<li><a href="#deviations">Deviations</a></li>
 <li><a href="#about">Settings</a></li></ul></nav>
 <main>{parts}
@@ -175,10 +189,10 @@ def as_markdown(
     about: Mapping[str, str],
     figures: str,
     absent: Sequence[str] = (),
-    above: Heading = WHOLE,
+    above: tuple[str, str] = WHOLE,
 ) -> str:
     """Returns Markdown for the docs; `figures` is the directory of the figures."""
-    lines = [f"# {_line(above.title)}", "", _line(f"{above.about} {without(absent)}".strip())]
+    lines = [f"# {_line(above[0])}", "", _line(f"{above[1]} {without(absent)}".strip())]
     for answer in answers.values():
         lines += _markdown_section(answer, figures)
     lines += ["", "## Deviations from the paper", ""]

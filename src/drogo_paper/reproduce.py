@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
-from typing import Protocol, runtime_checkable
 
 from drogo.engines.job import Job
-from drogo.engines.local import Listener
+from drogo.engines.local import Listener, LocalEngine
+from drogo.engines.ray_engine import RayEngine
 from drogo.engines.store import Record, Store
 from drogo.errors import RunsFailed
 from drogo_paper import questions
 from drogo_paper.scope import Answer, Missing, Scope
-
-
-@runtime_checkable
-class Engine(Protocol):
-    def run(self, jobs: Sequence[Job], store: Store, listen: Listener) -> None: ...
 
 
 class Reader:
@@ -45,7 +40,7 @@ def run(
     names: Sequence[str],
     scope: Scope,
     store: Store,
-    engine: Engine,
+    engine: LocalEngine | RayEngine,
     listen: Listener,
     announce: Callable[[int], None],
 ) -> None:

@@ -1,6 +1,7 @@
 """The transfer experiment: its tasks, its learners and its policies, with numbers by hand."""
 
 from functools import cache
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -116,10 +117,9 @@ def record():
     parts = [getattr(runs, name)(settings, Path(), lambda _: None) for name in transfer.SECONDS]
     parts.append(learned_maps(runs.TABLE, seeds=2))
     arrays = {name: array for part in parts for name, array in part.arrays.items()}
-    for source in transfer.SOURCES:  # networks would take their time, for the same curves
-        for where in (runs.AS_PUBLISHED, runs.UNCHANGED):
-            table = arrays[f"{runs.goal_map(runs.TABLE)}/{where}"]
-            arrays[f"{runs.goal_map(source)}/{where}"] = table
+    for source, where in product(transfer.SOURCES, (runs.AS_PUBLISHED, runs.UNCHANGED)):
+        # networks would take their time, for the same curves
+        arrays[f"{runs.goal_map(source)}/{where}"] = arrays[f"{runs.goal_map(runs.TABLE)}/{where}"]
     return Outcome(arrays)
 
 

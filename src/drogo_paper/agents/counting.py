@@ -80,17 +80,8 @@ class DefaultCounts(AbstractCounts):
     """The default representation over pairs of a state and an action, learned along the steps.
 
     `Z(sa, .) += step_size (exp(x/lam) (1_sa + Z(s'a', .)) - Z(sa, .))`, which tends to
-    `(diag(exp(-x/lam)) - P)^-1`. Rewards must not be positive in it: x is `(r - best) / unit`.
-
-    Args:
-        states: The number of states.
-        actions: The number of actions.
-        lam: The temperature lambda.
-        step_size: The step size of the representation.
-        weight: The weight of the bonus (beta).
-        best: The largest reward of the world.
-        unit: The unit of rewards.
-        runs: The number of runs.
+    `(diag(exp(-x/lam)) - P)^-1`. Rewards must not be positive in it: x is `(r - best) / unit`,
+    where `best` is the largest reward of the world. The weight is that of the bonus (beta).
     """
 
     def __init__(
@@ -131,14 +122,8 @@ class DefaultCounts(AbstractCounts):
 class SuccessorCounts(AbstractCounts):
     """The successor representation over states, learned along the steps.
 
-    `SR(s, .) += step_size (1_s + discount SR(s', .) - SR(s, .))`.
-
-    Args:
-        states: The number of states.
-        discount: The discount of the representation, which need not be that of the agent.
-        step_size: The step size of the representation.
-        weight: The weight of the bonus (beta).
-        runs: The number of runs.
+    `SR(s, .) += step_size (1_s + discount SR(s', .) - SR(s, .))`. The discount need not be that of
+    the agent. The weight is that of the bonus (beta).
     """
 
     def __init__(
@@ -163,13 +148,8 @@ class Chance(Protocol):
 
 
 class SampledChance:
-    """Random choices from one generator for each run.
-
-    Args:
-        world: The world.
-        epsilon: The probability of a random action. Otherwise one of the best is taken.
-        rngs: The generators of the runs.
-    """
+    """Random choices from one generator for each run. With probability epsilon an action is random,
+    and otherwise one of the best."""
 
     def __init__(
         self, world: ContinuingWorld, epsilon: float, rngs: Sequence[np.random.Generator]

@@ -114,7 +114,6 @@ def discover_deep(
     reward: NumberOfStep = None,
     limit: int = 100,
     make_map: Callable[..., AbstractOnlineMap] = OnlineMap,
-    progress: Callable[[int], None] | None = None,
     **settings: Any,
 ) -> DeepDiscovery:
     """Discovers options with a network, one in each iteration.
@@ -130,7 +129,6 @@ def discover_deep(
             for the environment's rewards. With -1.0 the map is blind to rewards.
         limit: The largest number of steps of an option.
         make_map: The kind of map: `OnlineMap`, or `OnlineTable` where observations repeat.
-        progress: Called with the number of iterations that are done.
         **settings: Arguments of the map, in place of its defaults and of `LEARNING`.
     """
     check_whole("limit", limit, 1)
@@ -158,8 +156,6 @@ def discover_deep(
                 online.observe(*(column[k : k + CHUNK] for column in columns))
                 online.train()
             options.append(learned_option(online, f"option {number}", seed))
-        if progress is not None:
-            progress(number + 1)
     arrays = (np.array(visited), np.array(deaths), np.array(rewards))
     return DeepDiscovery(*arrays, list(options), online, begun, cut)
 

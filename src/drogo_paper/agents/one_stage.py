@@ -40,20 +40,16 @@ CONVERGED = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class OneStageRuns(Runs):
-    """The result of `one_stage`: that of `q_learning`, and the history of the map.
-
-    Args:
-        cosine: The cosine of the map with the exact column, at each evaluation.
-        tried: The share of all pairs of a state and an action that were tried by then.
-        solved: Whether each run has reached a terminal state in training.
-        maps: The map of each run at each evaluation, if they are kept. It is NaN in states that the
-            run had not seen by then.
-    """
+    """The result of `one_stage`: that of `q_learning`, and the history of the map."""
 
     cosine: Float[np.ndarray, "*runs evaluations"]
+    """The cosine of the map with the exact column, at each evaluation."""
     tried: Float[np.ndarray, "*runs evaluations"]
+    """The share of all pairs of a state and an action that were tried by then."""
     solved: Bool[np.ndarray, "*runs"]
+    """Whether each run has reached a terminal state in training."""
     maps: Float[np.ndarray, "runs kept states"]
+    """The map of each run at each evaluation, if they are kept: NaN in states not seen by then."""
 
 
 @dataclass(frozen=True)

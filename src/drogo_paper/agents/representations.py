@@ -209,6 +209,20 @@ class ExactDefault(_Exact):
         return e
 
 
+def make_vectors(
+    kind: str, *, step_size: float, passes: int, lam: float, discount: float
+) -> AbstractVectors:
+    """Returns a representation by its name on the command line."""
+    makers = {
+        "race": lambda: LearnedDefault(step_size, passes, lam),
+        "ceo": lambda: LearnedSuccessor(step_size, passes, discount),
+        "untried": lambda: ExactDefault(lam),
+        "race-exact": lambda: ExactDefault(lam, optimistic=False),
+        "ceo-exact": lambda: ExactSuccessor(discount),
+    }
+    return makers[kind]()
+
+
 def random_walk(world: TabularWorld) -> Float[np.ndarray, "states states"]:
     """Returns the probabilities of uniformly random moves."""
     P = np.zeros((world.n_states, world.n_states))

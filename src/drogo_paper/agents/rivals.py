@@ -44,6 +44,15 @@ class _Prediction(eqx.Module):
     novelty: Float[Array, ""]
     """The mean squared error of all updates so far."""
 
+    def normalised(self, rows: Shaped[Array, "n size"]) -> Float[Array, "n size"]:
+        spread = jnp.sqrt(jnp.maximum(self.square - self.mean**2, 1e-8))
+        return jnp.clip((rows - self.mean[None]) / spread[None], -FAR, FAR)
+
+    @eqx.filter_jit
+    def errors(self, rows: Float[Array, "n size"]) -> Float[Array, " n"]:
+        numbers = self.normalised(rows)
+        return ((self.predictor(numbers) - self.target(numbers)) ** 2).mean(axis=1)
+
 
 class RND(AbstractShaping):
     """Random network distillation (Burda et al. 2018): a bonus for observations that a network
@@ -118,20 +127,9 @@ class RND(AbstractShaping):
     def shape_rewards(self, steps: StepBatch) -> np.ndarray:
         """Returns the rewards with the bonuses of the next observations."""
         rows = np.asarray(steps.next_observation, np.float32).reshape(len(steps.reward), -1)
-        errors = np.asarray(_errors(self._state, to_device(rows)), np.float64)
+        errors = np.asarray(self._state.errors(to_device(rows)), np.float64)
         bonus = errors / max(float(self._state.novelty), 1e-8)
         return steps.reward + self.weight * bonus
-
-
-def _normalised(state: _Prediction, rows: Shaped[Array, "n size"]) -> Float[Array, "n size"]:
-    spread = jnp.sqrt(jnp.maximum(state.square - state.mean**2, 1e-8))
-    return jnp.clip((rows - state.mean[None]) / spread[None], -FAR, FAR)
-
-
-@eqx.filter_jit
-def _errors(state: _Prediction, rows: Float[Array, "n size"]) -> Float[Array, " n"]:
-    numbers = _normalised(state, rows)
-    return ((state.predictor(numbers) - state.target(numbers)) ** 2).mean(axis=1)
 
 
 @eqx.filter_jit
@@ -154,7 +152,7 @@ def _updated(
     mean = state.mean + rate * (rows.mean(axis=0) - state.mean)
     square = state.square + rate * ((rows**2).mean(axis=0) - state.square)
     state = eqx.tree_at(lambda s: (s.mean, s.square, s.count), state, (mean, square, count))
-    numbers = _normalised(state, rows)
+    numbers = state.normalised(rows)
     wanted = state.target(numbers)
 
     def loss(predictor: DenseNetwork) -> Array:

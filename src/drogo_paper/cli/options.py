@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 
     from drogo.requests import ResultDirectory
     from drogo.worlds.resolve import World
-    from drogo_paper.agents.representations import AbstractVectors
     from drogo_paper.plot.options import Stage
 
 KIND = "options"
+FILES = {"picture": "picture.png", "visits": "visits.gif", "curves": "curves.png",
+         "options": "options.npz"}  # fmt: skip
 MOST_PANELS, MOST_FRAMES, MOST_ROWS = 6, 40, 8
 
 
@@ -86,7 +87,8 @@ class Options:
         from drogo.files import write_arrays
         from drogo.requests import plain
         from drogo_paper.agents.discovery import Cycle, Iteration, discover
-        from drogo_paper.plot.animation import as_gif
+        from drogo_paper.agents.representations import make_vectors
+        from drogo_paper.plot.figures import as_gif
         from drogo_paper.plot.options import Stage, exploration, option_maps, visit_frames
 
         grid, stages = world.grid, []
@@ -103,10 +105,12 @@ class Options:
                       visits.copy())
             )  # fmt: skip
 
+        names = ("step_size", "passes", "lam", "discount")
+        vectors = make_vectors(self.method, **{name: getattr(self, name) for name in names})
         cycle = Cycle(self.iterations, self.steps, self.p_option, self.keep)
         with output.progress_bar(console, f"discovering options in {self.env}") as update:
             discovery = discover(
-                grid.without_goals(), make_vectors(self), cycle, seeds=range(self.seeds),
+                grid.without_goals(), vectors, cycle, seeds=range(self.seeds),
                 discount=self.discount, may_end=self.method not in ("race", "ceo"),
                 watch=watch,
                 progress=lambda done: update(done, self.iterations, "iterations"),
@@ -128,7 +132,7 @@ class Options:
         report = self._report(grid, stages, visited, discovery)
         with result.begin(overwrite=self.overwrite):
             settings = plain(result.request)
-            write_arrays(result.path / "options.npz", KIND, arrays, settings, overwrite=True)
+            write_arrays(result.path / FILES["options"], KIND, arrays, settings, overwrite=True)
             return result.finish(report, **pictures)
 
     def _report(
@@ -158,28 +162,10 @@ class Options:
             "visited": visited.mean(axis=0).tolist(),
             "reward": discovery.reward.mean(axis=0).tolist(),
             "inaccurate": int(count),
-            "files": {
-                "picture": "picture.png", "visits": "visits.gif", "curves": "curves.png",
-                "options": "options.npz",
-            },
+            "files": FILES,
             "warnings": [warning] if count else [],
             "table": output.table(title, caption, rows, left=()),
         }  # fmt: skip
-
-
-def make_vectors(options: Options) -> AbstractVectors:
-    """Returns the representation that the options of a method climb."""
-    from drogo_paper.agents import representations as kinds
-
-    learned = {"step_size": options.step_size, "passes": options.passes}
-    makers = {
-        "race": lambda: kinds.LearnedDefault(**learned, lam=options.lam),
-        "ceo": lambda: kinds.LearnedSuccessor(**learned, discount=options.discount),
-        "untried": lambda: kinds.ExactDefault(options.lam),
-        "race-exact": lambda: kinds.ExactDefault(options.lam, optimistic=False),
-        "ceo-exact": lambda: kinds.ExactSuccessor(options.discount),
-    }
-    return makers[options.method]()
 
 
 def check_world(world: World) -> None:

@@ -26,8 +26,7 @@ from drogo_paper.agents.trained import IN_A_ROW
 from drogo_paper.cli.shape import limit_warning
 from drogo_paper.cli.train import Train
 from drogo_paper.cli.train_runs import METHODS, episodes_of, steps_between
-from drogo_paper.plot.animation import as_gif
-from drogo_paper.plot.figures import growth
+from drogo_paper.plot.figures import as_gif, growth
 
 Records = dict[tuple[str, int], Record]
 COUNTED = {

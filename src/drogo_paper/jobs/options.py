@@ -20,11 +20,13 @@ from drogo.worlds.tabular import TabularWorld
 from drogo_paper.agents import representations
 from drogo_paper.agents.discovery import Cycle, Discovery, Iteration, discover
 from drogo_paper.agents.options import best_values
-from drogo_paper.agents.representations import AbstractVectors
 
 WALK, CEO, RACE = "random walk", "CEO", "RACE"
 CEO_EXACT, RACE_EXACT, UNTRIED = "CEO, exact", "RACE, exact", "RACE, untried actions"
 METHODS = (WALK, CEO, RACE, CEO_EXACT, RACE_EXACT, UNTRIED)
+KINDS = {CEO: "ceo", RACE: "race", CEO_EXACT: "ceo-exact", RACE_EXACT: "race-exact",
+         UNTRIED: "untried"}  # fmt: skip
+"""The names of the methods on the command line."""
 PUBLISHED = (WALK, CEO, RACE)
 QL = "Q-learning"
 """Without options: epsilon-greedy with the values of all steps before this iteration."""
@@ -131,19 +133,12 @@ PESSIMISTIC = -10_000.0
 """The value of untried actions in the search for the best policy."""
 
 
-def make_vectors(world: str, method: str) -> AbstractVectors | None:
-    """Returns the representation that the options of a method climb, or None."""
-    chosen = SETTINGS.get((world, method))
-    if chosen is not None and method == CEO:
-        return representations.LearnedSuccessor(chosen.step_size, chosen.passes, DISCOUNT)
-    if chosen is not None:
-        return representations.LearnedDefault(chosen.step_size, chosen.passes, LAM)
-    exact = {
-        CEO_EXACT: lambda: representations.ExactSuccessor(DISCOUNT),
-        RACE_EXACT: lambda: representations.ExactDefault(LAM, optimistic=False),
-        UNTRIED: lambda: representations.ExactDefault(LAM),
-    }
-    return exact[method]() if method in exact else None
+def make_vectors(world: str, method: str) -> representations.AbstractVectors:
+    """Returns the representation that the options of a method climb."""
+    chosen = SETTINGS.get((world, method), SETTINGS[world, RACE])
+    return representations.make_vectors(
+        KINDS[method], step_size=chosen.step_size, passes=chosen.passes, lam=LAM, discount=DISCOUNT
+    )
 
 
 def discover_options(settings: dict[str, Any], scratch: Path, report: Report) -> Outcome:

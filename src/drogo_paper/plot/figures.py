@@ -1,7 +1,8 @@
-"""Learning curves and paths of agents, and the parts that the figures of the report share."""
+"""Learning curves and paths of agents, animations, and parts that the report's figures share."""
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -11,9 +12,10 @@ from jaxtyping import Float, Int
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator, SymmetricalLogLocator
+from PIL import Image
 
 from drogo.plot.maps import letter
-from drogo.plot.panels import LINE, figure_of
+from drogo.plot.panels import LINE, as_png, figure_of
 from drogo.statistics import bootstrap_band
 
 if TYPE_CHECKING:
@@ -142,3 +144,35 @@ def scale_returns(axes: Axes, returns: np.ndarray) -> None:
     axes.yaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:,.0f}"))
     axes.set_ylim(low * 1.3, high * 0.8)
+
+
+COLOURS = 256
+"""The number of colours of an animation, which all its frames share."""
+METHOD = Image.Quantize.MAXCOVERAGE
+"""Keeps the colours of large areas, such as white."""
+
+
+def as_gif(figures: Sequence[Figure]) -> bytes:
+    """Returns figures of one size as the content of an animated GIF, which repeats for ever and
+    shows the last frame for longer."""
+    frames = []
+    for figure in figures:
+        if frames:
+            _lay_out_like(figures[0], figure)
+        frames.append(Image.open(io.BytesIO(as_png(figure, 80))).convert("RGB"))
+    some = np.hstack([frames[0], frames[len(frames) // 2], frames[-1]])
+    palette = Image.fromarray(some).quantize(COLOURS, METHOD)
+    few = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
+    milliseconds = [250] * (len(few) - 1) + [2000]
+    stream = io.BytesIO()
+    few[0].save(stream, "GIF", save_all=True, append_images=few[1:], duration=milliseconds, loop=0)
+    return stream.getvalue()
+
+
+def _lay_out_like(first: Figure, figure: Figure) -> None:
+    """Copies the positions of panels from another figure, so that nothing jumps between frames, and
+    the layout, which takes longer than drawing, is computed once."""
+    figure.set_layout_engine("none")
+    for panel, pattern in zip(figure.axes, first.axes, strict=True):
+        panel.set_axes_locator(None)  # pyright: ignore[reportArgumentType]
+        panel.set_position(pattern.get_position())

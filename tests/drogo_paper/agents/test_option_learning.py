@@ -6,7 +6,7 @@ import numpy as np
 from drogo import GridWorld
 from drogo.errors import ArgumentError
 from drogo_paper.agents import ExactDefault, Kind, Training, learn_with_options
-from drogo_paper.agents.option_steps import Offered, Rules, advance, first_agents
+from drogo_paper.agents.option_learning import Offered, Rules, advance, first_agents
 from drogo_paper.agents.options import TabularOption
 from raising import raises
 

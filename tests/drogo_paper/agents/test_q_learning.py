@@ -71,16 +71,14 @@ def test_agrees_with_a_plain_loop_step_for_step(weight, alpha):
 
 def test_a_run_does_not_depend_on_the_others():
     world = GridWorld.load("four-rooms")
-    rng = np.random.default_rng(0)
     settings = {
-        "potential": rng.normal(size=(5, world.n_states)),
-        "weight": np.array([0, 0.25, 0.5, 0.75, 1.0]),
-        "step_size": np.array([0.1, 0.3, 1.0, 0.1, 0.3]),
-        "seed": np.array([3, 3, 0, 7, 7]),
-    }
+        "potential": np.random.default_rng(0).normal(size=(3, world.n_states)),
+        "weight": np.array([0, 0.25, 1.0]), "step_size": np.array([0.1, 0.3, 1.0]),
+        "seed": np.array([3, 3, 7]),
+    }  # fmt: skip
     training = Training(200, world.low_reward, steps=2000)
     together = q_learning(world.mdp, training, **settings, threads=2)
-    for k in range(5):
+    for k in range(3):
         one = {name: part[k : k + 1] for name, part in settings.items()}
         alone = q_learning(world.mdp, training, **one)
         np.testing.assert_array_equal(alone.returns[0], together.returns[k])
@@ -120,12 +118,6 @@ def test_the_fewest_steps_of_a_best_policy():
     chain = [[0.5, 0.5, 0], [0, 0.5, 0.5], [0, 0, 0]]
     mdp = MDP.from_arrays([chain], [-1, -1, 0], [2], start=0)
     np.testing.assert_array_equal(fewest_steps(mdp), [2, 1, 0])
-
-
-@pytest.mark.parametrize(("name", "best"), [("grid-task", -17), ("grid-maze", -73)])
-def test_best_returns_of_the_worlds(name, best):
-    world = GridWorld.load(name)
-    assert optimal_values(world.mdp)[int(world.start.argmax())] == best
 
 
 def test_discounted_values_by_hand():

@@ -22,11 +22,6 @@ def world(tmp_path):
     return path
 
 
-def arrays_in(directory):
-    (path,) = directory.glob("*/options.npz")
-    return read_arrays(path, KIND, print)[0]
-
-
 def test_options_are_discovered_drawn_and_found_again(command, tmp_path, world):
     arguments = ("options", world, *SHORT, "--out", tmp_path / "out")
     answer = command(*arguments)
@@ -35,7 +30,8 @@ def test_options_are_discovered_drawn_and_found_again(command, tmp_path, world):
         GridWorld.parse(MAP).without_goals(), LearnedDefault(0.03, 1, lam=1.3), Cycle(3, steps=8),
         seeds=range(2), may_end=False,
     )  # fmt: skip
-    arrays = arrays_in(tmp_path / "out")
+    (path,) = (tmp_path / "out").glob("*/options.npz")
+    arrays = read_arrays(path, KIND, print)[0]
     np.testing.assert_array_equal(arrays["visited"], expected.visited)
     np.testing.assert_array_equal(arrays["reward"], expected.reward)
     np.testing.assert_array_equal(arrays["action"][-1], expected.options[0].action[0])
@@ -43,10 +39,9 @@ def test_options_are_discovered_drawn_and_found_again(command, tmp_path, world):
     # A walk visits the start and where each step leads, and all walks are counted.
     assert arrays["visits"].sum(axis=1).tolist() == [9, 18, 27]
     assert (arrays["visits"][-1] > 0).mean() == arrays["visited"][0, -1]
-    (directory,) = (tmp_path / "out").iterdir()
     for name in ("picture.png", "curves.png"):
-        assert (directory / name).read_bytes()[:4] == b"\x89PNG"
-    assert (directory / "visits.gif").read_bytes()[:4] == b"GIF8"
+        assert path.with_name(name).read_bytes()[:4] == b"\x89PNG"
+    assert path.with_name("visits.gif").read_bytes()[:4] == b"GIF8"
     again = command(*arguments)
     assert again.out.strip() == answer.out.replace(NEW, OLD).strip()
 
@@ -54,10 +49,10 @@ def test_options_are_discovered_drawn_and_found_again(command, tmp_path, world):
 @pytest.mark.parametrize("method", ["ceo", "untried", "race-exact", "ceo-exact"])
 def test_each_method(command, tmp_path, world, monkeypatch, method):
     import drogo
-    from drogo_paper.plot import animation
+    from drogo_paper.plot import figures
 
     monkeypatch.setattr(drogo.plot, "as_png", lambda figure: b"")
-    monkeypatch.setattr(animation, "as_gif", lambda figures: b"")
+    monkeypatch.setattr(figures, "as_gif", lambda figures: b"")
     arguments = ("options", world, "--method", method, *SHORT, "--json", "--out", tmp_path / "out")
     report = json.loads(command(*arguments).out)
     assert (report["method"], report["inaccurate"]) == (method, 0)
