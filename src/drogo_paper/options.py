@@ -88,7 +88,7 @@ def beside_published(
     scope: Scope,
     numbers: Mapping[Key, Numbers],
     quantities: Iterable[str],
-    theirs: Callable[[str, str], Mapping[str, tuple[float, float]] | None],
+    theirs: Callable[[str, str], Mapping[str, tuple[float, float]]],
     printed: Mapping[str, str] = SHOWN,
 ) -> tuple[list[str], list[list[str]], str]:
     """Returns the header and the rows of a table of means, beside the published ones and their
@@ -97,7 +97,7 @@ def beside_published(
     for quantity in quantities:
         header += [quantity] if scope.quick else [quantity, "published"]
     for key, of_seeds in numbers.items():
-        cells, means = list(key), theirs(*key) or {}
+        cells, means = list(key), theirs(*key)
         for quantity in quantities:
             ours = mean_of(of_seeds[quantity])
             cells.append(shown(quantity, ours))

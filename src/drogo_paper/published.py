@@ -39,24 +39,18 @@ def counts(world: str, method: str) -> float | None:
     return None if mean is None else table["unit"] * mean
 
 
-def options(world: str, method: str) -> dict[str, tuple[float, float]] | None:
+def options(world: str, method: str) -> dict[str, tuple[float, float]]:
     """Returns each published number of option discovery, and its reading error."""
     table = published()["options"]
-    means = table.get(world, {}).get(method)
-    if means is None:
-        return None
-    pairs = zip(means, table["error"], strict=False)
+    pairs = zip(table.get(world, {}).get(method, ()), table["error"], strict=False)
     return dict(zip(DISCOVERED, pairs, strict=False))
 
 
-def option_returns(world: str, method: str) -> dict[str, tuple[float, float]] | None:
+def option_returns(world: str, method: str) -> dict[str, tuple[float, float]]:
     """Returns the published returns of the best policy so far, and their reading errors."""
     table = published()["options-returns"]
-    means = table.get(world, {}).get(method)
-    if means is None:
-        return None
-    read = zip(RETURNED, means, strict=False)
-    return {name: (mean, table["error"][world]) for name, mean in read if not np.isnan(mean)}
+    means = zip(RETURNED, table.get(world, {}).get(method, ()), strict=False)
+    return {name: (mean, table["error"][world]) for name, mean in means if not np.isnan(mean)}
 
 
 def _interval(entry: list[float] | None, unit: float) -> Interval | None:

@@ -5,7 +5,7 @@ import pytest
 
 from drogo.engines.job import Outcome
 from drogo.worlds.grid import GridWorld
-from drogo_paper import hindrance, options, options_returns, questions
+from drogo_paper import hindrance, options_returns, questions
 from drogo_paper.jobs import options as runs
 from drogo_paper.jobs.options import greedy_return, solve_tried
 from drogo_paper.scope import Scope
@@ -68,45 +68,32 @@ def record(job):
     return Outcome(arrays, {"inaccurate": 1})
 
 
-def test_the_answer_on_returns(monkeypatch):
+RETURNS, FIRST = "RACE and CEO end at -75.6 and -90.0 in grid-room", "0.500 [0.500, 0.500]"
+HINDERED = "begin at -100, eigenoptions, beforehand: 4 hinders; CEO, online: 4"
+RACE_PLAIN = ["0.953", "0.953", "0.95", "1.000 (outside)"]
+RACE = ["0.953", "0.953", "0.95", "1.00 (outside)", "-5.0", "-12.1 (outside)"]
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "cells", "words", "count"),
+    [
+        ("options", ("grid-task", runs.RACE), RACE, "RACE costs less than CEO in all", 24),
+        ("options", ("grid-task", runs.UNTRIED), ["0.953", "-"], "", 24),
+        ("options-plain", ("grid-task-plain", runs.RACE), RACE_PLAIN, "", 16),
+        ("options-plain", ("grid-task-plain", runs.CEO), ["0.953", "-"], "", 16),
+        ("options-returns", ("grid-room", runs.RACE), ["-75.6", "-93.4 (outside)"], RETURNS, 30),
+        ("options-returns", ("grid-maze-large", runs.QL), ["-90.0", "-"], RETURNS, 30),
+        ("hindrance", ("grid-room", hindrance.NONE), ["3 [3, 3]", FIRST, "-"], HINDERED, 8),
+    ],
+)
+def test_answers(name, key, cells, words, count, monkeypatch):
     monkeypatch.setattr(options_returns, "_figure", lambda results: None)
-    whole = options_returns.answer(Scope(), record)
+    question = questions.find(name)
+    whole = question.answer(Scope(), record)
     rows = {tuple(row[:2]): row[2:] for row in whole.tables[0].rows}
-    assert rows["grid-room", runs.RACE] == ["-75.6", "-93.4 (outside)", "-75.6", "-75.6"]
-    assert rows["grid-room", runs.UNTRIED][1::2] == ["-", "-"]
-    assert rows["grid-maze-large", runs.QL][1::2] == ["-", "-200.0 (outside)"]
-    assert "RACE and CEO end at -75.6 and -90.0 in grid-room" in whole.verdict
-    assert "RACE is equal in grid-task" in whole.notes[1]
-    asked = options_returns.jobs(Scope(), record)
-    assert (len(asked), {job.settings["seeds"] for job in asked}) == (30, {50})
-
-
-def test_the_answer_in_plain_worlds():
-    whole = options.plain_answer(Scope(), record)
-    rows = {tuple(row[:2]): row[2:] for row in whole.tables[0].rows}
-    assert rows["grid-task-plain", runs.RACE] == ["0.953", "0.953", "0.95", "1.000 (outside)"]
-    assert rows["grid-task-plain", runs.CEO][1] == "-"
-    assert len(options.plain_jobs(Scope(), record)) == 16
-
-
-def test_the_answer_on_hindrance():
-    whole = hindrance.answer(Scope(), record)
-    rows = {tuple(row[:2]): row[2:] for row in whole.tables[0].rows}
-    assert rows["grid-room", hindrance.NONE][1:3] == ["0.500 [0.500, 0.500]", "-"]
-    assert rows["grid-room", hindrance.RACE][2].startswith("hinders (-0.2")
-    assert "begin at -100, eigenoptions, beforehand: 4 hinders; CEO, online: 4" in whole.verdict
-    assert len(hindrance.jobs(Scope(), record)) == 8
-
-
-def test_the_answer_on_exploration():
-    whole = options.answer(Scope(), record)
-    by_name = {tuple(row[:2]): row[2:] for row in whole.tables[0].rows}
-    race = by_name["grid-task", runs.RACE]
-    assert race == ["0.953", "0.953", "0.95", "1.00 (outside)", "-5.0", "-12.1 (outside)"]
-    assert by_name["grid-task", runs.UNTRIED][1::2] == ["-", "-", "-"]
-    assert "RACE costs less than CEO in all worlds" in whole.verdict
-    assert "24 of them were not accurate" in whole.notes[0]
-    assert len(options.jobs(Scope(), record)) == 24
+    assert rows[key][: len(cells)] == cells
+    assert words in whole.verdict
+    assert len(question.jobs(Scope(), record)) == count
 
 
 @pytest.mark.parametrize("name", ["options", "options-plain", "options-returns", "hindrance"])

@@ -86,12 +86,12 @@ def test_theory_holds():
     assert set(verdicts.values()) == {"holds"}
 
 
-def test_the_search_takes_the_best(monkeypatch):
-    found = Outcome(
+def test_the_search_takes_the_best():
+    searched = Outcome(
         {"cosine_transition": np.array([[[0.1, 0.1]], [[0.9, 0.7]], [[np.nan, 1.0]]])},
         {"grid": ["step_size", "penalty"], "points": [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]},
     )
-    best = ablation.best_setting(TINY, ablation.TABULAR, "gdo", lambda job: found)
+    best = ablation.best_setting(TINY, ablation.TABULAR, "gdo", lambda job: searched)
     assert best == {"step_size": 3, "penalty": 4}
 
 

@@ -36,7 +36,7 @@ class Memory:
 
     world: TabularWorld
     tried: Bool[np.ndarray, "runs states actions"]
-    """Which actions each run has tried in each state."""
+    """The actions that each run has tried in each state."""
     state: Int[np.ndarray, "runs steps"]
     """The states of the latest steps, in order."""
     next_state: Int[np.ndarray, "runs steps"]

@@ -104,7 +104,7 @@ def test_one_update_of_the_default_representation():
 
 
 def test_pairs_and_rewards_that_are_positive():
-    """Of two actions, the second of state 1 is pair 3. A reward of 6, of at most 10: (6 - 10)/4."""
+    """The second of two actions of state 1 is pair 3. A reward of 6, of at most 10: (6 - 10)/4."""
     counts = default(2, 2, best=10.0, unit=4.0)
     counts.update(step(1, 0, reward=6.0, action=1, next_action=1))
     assert counts.table[0, 3].tolist() == [0, 0.25, 0, 0.75]

@@ -22,7 +22,7 @@ HALVING = 1 / np.log(2)
 
 
 def memory(path, actions=()):
-    """What one run saw on a path along the corridor."""
+    """The steps of one run on a path along the corridor."""
     tried = np.zeros((1, 5, 4), dtype=bool)
     for state, action in actions:
         tried[0, state, action] = True

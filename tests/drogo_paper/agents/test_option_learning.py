@@ -84,9 +84,8 @@ def test_a_goal_is_left_with_a_step_that_teaches_nothing():
 
 def test_agents_learn_the_way_and_a_seed_does_not_depend_on_others():
     def kinds():
-        known = [to_the_right([False, False, False, True])]
-        online = ExactDefault()
-        return {"none": Kind(), "known": Kind(options=known), "online": Kind(vectors=online)}
+        given = Kind(options=[to_the_right([False, False, False, True])])
+        return {"none": Kind(), "given": given, "online": Kind(vectors=ExactDefault())}
 
     training = Training(20, steps=300, every=50)
     both = learn_with_options(CORRIDOR, kinds(), training, seeds=[1, 2], discoveries=3)
@@ -97,6 +96,6 @@ def test_agents_learn_the_way_and_a_seed_does_not_depend_on_others():
     np.testing.assert_array_equal(both["none"].runs.returns[1], alone["none"].runs.returns[0])
     np.testing.assert_array_equal(both["none"].runs.q[1, :, :4], alone["none"].runs.q[0, :, :4])
     assert both["none"].inside.tolist() == [0, 0]
-    assert (both["known"].inside > 0.2).all()
+    assert (both["given"].inside > 0.2).all()
     with raises(ArgumentError, "world"):
         learn_with_options(CORRIDOR.without_goals(), kinds(), training, seeds=[1])

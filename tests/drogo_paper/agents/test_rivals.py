@@ -29,10 +29,11 @@ def test_agents_train_with_rivals(rival, algorithm):
     rewards = shaping.shaped(np.zeros(3), seen, seen, np.zeros(3, bool))
     assert np.isfinite(rewards).all()
     assert (rewards > 0).all() or rival != "RND"
-    if rival != "RND":
-        sac = sb3.SAC("MlpPolicy", gymnasium.make("Pendulum-v1"), device="cpu", buffer_size=10)
-        with pytest.raises(ArgumentError):
-            sac.learn(5, callback=LearnMap(OwnValue()))
+
+
+def test_an_agent_without_values_of_states_has_no_own_value():
+    with pytest.raises(ArgumentError):
+        OwnValue().attach(object())
 
 
 def test_a_bonus_falls_where_it_was_paid():

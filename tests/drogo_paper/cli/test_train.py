@@ -123,13 +123,6 @@ def test_later_failures_bad_ends_and_a_map_that_diverged_are_reported():
     assert any("diverged" in warning for warning in report["warnings"])
 
 
-def test_terminal_states_that_are_not_distinguished_are_not_called_goals():
-    options = Train("FrozenLake-v1", seeds=1, reward=-1.0)
-    table = train_report.report(options, resolve(options.env), deep_records())["table"]
-    assert "goal" not in table["caption"]
-    assert "olved" not in table["caption"] + " ".join(table["columns"])
-
-
 @pytest.mark.parametrize(
     ("arguments", "argument"),
     [
