@@ -114,21 +114,14 @@ def test_transfer_is_minus_infinity_where_no_finite_reward_is_reached(recipe, la
     assert np.array_equal(np.isfinite(values) & (values > -1e300), reached)
 
 
-def test_a_terminal_state_of_minus_infinity():
-    mdp = WORLD.mdp
-    columns = exact.log_columns(mdp, 20.0, mdp.terminal)
-    values = exact.transfer(mdp, 20.0, [[0.0, -np.inf], [-np.inf, -3.0]])
-    np.testing.assert_allclose(values[0], columns[0], atol=1e-15)
-    np.testing.assert_allclose(values[1], columns[1] - 3 / 20, atol=1e-15)
-
-
-def test_goals_in_any_form():
-    mdp = WORLD.mdp
+def test_goals_and_terminal_rewards_in_any_form():
+    mdp, chosen = WORLD.mdp, [3, 0, 3]
     everything = exact.log_columns(mdp, 20.0)
-    chosen = [3, 0, 3]
     np.testing.assert_allclose(exact.log_columns(mdp, 20.0, chosen), everything[chosen], atol=1e-13)
     assert exact.solve_columns(mdp, 20.0, mdp.terminal).goals.tolist() == [5, 11]
     assert exact.log_columns(mdp, 20.0, np.int32(2)).shape == (1, mdp.n_states)
+    values = exact.transfer(mdp, 20.0, [[0.0, -np.inf], [-np.inf, -3.0]])
+    np.testing.assert_allclose(values, everything[[5, 11]] - [[0], [3 / 20]], atol=1e-13)
 
 
 @pytest.mark.parametrize(
@@ -148,23 +141,24 @@ def test_wrong_goals(kind, argument, options):
 
 
 @pytest.mark.parametrize(
-    "rewards",
-    [[0.0], np.zeros((1, 1, 2)), [[0.0, np.nan]], [0.0, np.inf], [[0.0, 0.0], [-np.inf, -np.inf]]],
+    ("kind", "argument", "lam", "rewards"),
+    [
+        (ArgumentError, "terminal_rewards", 20.0, [0.0]),
+        (ArgumentError, "terminal_rewards", 20.0, np.zeros((1, 1, 2))),
+        (ArgumentError, "terminal_rewards", 20.0, [[0.0, np.nan]]),
+        (ArgumentError, "terminal_rewards", 20.0, [0.0, np.inf]),
+        (ArgumentError, "terminal_rewards", 20.0, [[0.0, 0.0], [-np.inf, -np.inf]]),
+        (ArgumentError, "terminal_rewards", 1e-3, [0.0, 1e307]),  # infinite after division
+        (ArgumentError, "terminal_rewards", 1e-3, [1e307, 1e307]),
+        (MDPError, "terminal_rewards", 20.0, ["a", "b"]),
+    ],
 )
-def test_wrong_rewards(rewards):
-    with raises(ArgumentError, "terminal_rewards"):
-        exact.transfer(WORLD.mdp, 20.0, rewards)
+def test_wrong_rewards(kind, argument, lam, rewards):
+    with raises(kind, argument):
+        exact.transfer(WORLD.mdp, lam, rewards)
 
 
-def test_rewards_that_cannot_be_used():
-    """Divided by lam, some rewards are infinite: no value is NaN."""
-    for rewards in ([0.0, 1e307], [1e307, 1e307]):
-        with raises(ArgumentError, "terminal_rewards"):
-            exact.transfer(WORLD.mdp, 1e-3, rewards)
-        with raises(ArgumentError, "terminal_reward"):
-            exact.log_column(WORLD.mdp, 1e-3, rewards)
-    with raises(MDPError, "terminal_rewards"):
-        exact.transfer(WORLD.mdp, 20.0, ["a", "b"])
+def test_a_continuing_task_has_no_transfer():
     with raises(MDPError, "mdp"):
         exact.transfer(MDP.from_arrays([[1.0]], [-1.0]), 20.0, [])
 

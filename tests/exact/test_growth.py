@@ -5,7 +5,6 @@ from dataclasses import replace
 import flint
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
 import judge
 from drogo import MDP, GridWorld, exact
@@ -15,7 +14,6 @@ from drogo.exact.growth import (
     growth,
     infinite,
     log_radius,
-    perron_of_edges,
     radius_bounds,
 )
 from raising import raises
@@ -115,33 +113,27 @@ def test_a_small_temperature():
     assert solution.bracket[1] - solution.bracket[0] < 1e-11
 
 
-def test_a_grid_without_its_goal():
-    """The goal leads back to the start: the sparse solution against dense eigenvectors."""
-    world = GridWorld.load("four-rooms")
-    P = world.mdp.P.tolil()
-    P[np.flatnonzero(world.terminal)[0], int(world.start.argmax())] = 1.0
-    reward = np.where(world.terminal, 10.0, world.mdp.reward)
-    mdp = MDP.from_arrays(sp.csr_array(P), reward)
-    solution = exact.perron(mdp, 5.0).checked()
-    W = np.exp(reward / 5.0)[:, None] * mdp.P.toarray()
-    value, vector = np.linalg.eig(W)
-    k = int(value.real.argmax())
-    assert np.exp(solution.log_eigenvalue) == pytest.approx(value[k].real, rel=1e-12)
-    log_e = np.log(np.abs(vector[:, k].real))
-    assert np.allclose(solution.log_e, log_e - log_e[0], atol=1e-8)
+@pytest.mark.parametrize(
+    ("argument", "mdp", "options"),
+    [
+        ("mdp", GridWorld.load("four-rooms").mdp, {}),
+        (None, MDP.from_arrays([[0.5, 0.5], [0.0, 1.0]], [-1.0, -1.0]), {}),  # two classes
+        ("reference", endless(0), {"reference": 9}),
+        ("lam", endless(0), {"lam": -3.0}),
+    ],
+)
+def test_wrong_arguments(argument, mdp, options):
+    with raises(ArgumentError, argument):
+        exact.perron(mdp, **{"lam": 1.0, **options})
 
 
-def test_errors():
-    with raises(ArgumentError, "mdp"):
-        exact.perron(GridWorld.load("four-rooms").mdp, 20.0)
-    with raises(ArgumentError):  # two classes
-        exact.perron(MDP.from_arrays([[0.5, 0.5], [0.0, 1.0]], [-1.0, -1.0]), 1.0)
-    with raises(ArgumentError, "reference"):
-        exact.perron(endless(0), 1.0, reference=9)
+def test_other_errors():
     with raises(MDPError, "mdp"):
         exact.log_column(endless(0), 1.0)
     with raises(NotConverged):
         replace(exact.perron(endless(0), 1.0), error=1.0).checked()
+    with raises(ArgumentError, "lam"):
+        exact.spectral_radius(random_mdp(0, 8), -1.0)
 
 
 def any_sign(seed, radius, lam):
@@ -211,12 +203,6 @@ def test_invalid_edges_are_refused():
     ):
         with raises(ArgumentError, name):
             WeightedEdges(2, *edges)
-    valid = WeightedEdges(2, states, states[::-1], ones, zeros)
-    for name, options in (("lam", {"lam": -3.0}), ("reference", {"lam": 1.0, "reference": -1})):
-        with raises(ArgumentError, name):
-            perron_of_edges(valid, **options)
-    with raises(ArgumentError, "lam"):
-        exact.spectral_radius(random_mdp(0, 8), -1.0)
 
 
 def test_rewards_of_a_million_times_lam_are_inaccurate():

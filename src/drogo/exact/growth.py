@@ -236,8 +236,7 @@ def perron_of_edges(edges: WeightedEdges, lam: float, reference: int = 0) -> Per
 def spectral_radius(mdp: MDP, lam: float) -> float:
     """Computes the spectral radius of `diag(exp(r/lam)) P` over the non-terminal states.
 
-    The column of the default representation is finite if and only if it is below 1, which it always
-    is if rewards are negative.
+    The column is finite if and only if it is below 1, as it always is if rewards are negative.
 
     Args:
         mdp: The MDP.

@@ -36,6 +36,9 @@ ATTEMPTS = 3
 BELOW = 1e-2
 """The distance of the shift below a bound of the smallest eigenvalue, relative to that bound if it
 is above 1."""
+CLOSENESS = 1e-3
+"""The largest distance of nearly equal eigenvalues, relative to that of the larger one to the first
+eigenvalue."""
 RESOLVED = 1e-10  # Eigenvalues that differ by less count as equal.
 ROUNDED = 1e-13  # The largest pivot that may be a rounding error. Diagonals are about 1.
 TOLERANCE = 1e-8  # The largest residual of a vector that is returned.
@@ -56,23 +59,18 @@ class Eigenvectors:
     """The smallest eigenvalue whose vector is not included, or a lower bound of it if it is beyond
     the precision of a float; infinite if there is none."""
 
-    def groups(self, closeness: float = 1e-3) -> list[list[int]]:
+    def groups(self) -> list[list[int]]:
         """Groups the vectors whose eigenvalues are nearly equal.
 
         Any rotation of such vectors is equally valid, so that they are compared as a subspace. A
         group that the number of vectors cuts off is left out.
-
-        Args:
-            closeness: The largest distance of two eigenvalues in a group, relative to the distance
-                of the larger one to the first eigenvalue.
         """
         values = np.append(self.eigenvalues, self.next_eigenvalue)
         resolved = RESOLVED * max(1.0, abs(float(values[0])))
-        nearness = np.maximum(closeness * (values[1:] - values[0]), resolved)
+        nearness = np.maximum(CLOSENESS * (values[1:] - values[0]), resolved)
         apart = (np.diff(values) > nearness) | np.isinf(values[1:])
-        parts = np.split(np.arange(values.size), np.flatnonzero(apart) + 1)
-        last = values.size - 1
-        return [part.tolist() for part in parts if last not in part]
+        *parts, _ = np.split(np.arange(values.size), np.flatnonzero(apart) + 1)
+        return [part.tolist() for part in parts]
 
 
 def spectrum(
@@ -105,25 +103,20 @@ def spectrum(
     """
     check_choice("matrix", matrix, MATRICES)
     k = check_whole("k", k, 1, check_mdp(mdp).n_states)
-    if matrix != "default" and lam is not None:
-        problem = f"lam is for matrix='default', and matrix is {matrix!r}."
+    if matrix == "default" and lam is not None:
+        lam, delta = check_parameters(lam, "absorbing", delta)
+        rows = default_rows(mdp, lam, "absorbing", delta).symmetric_part()
+    elif matrix == "default" or lam is not None:
+        problem = f"lam is {lam} and matrix is {matrix!r}; lam is for matrix='default' alone."
         raise ArgumentError(problem, argument="lam")
-    if matrix == "laplacian":
-        return smallest(laplacian_rows(mdp), k, matrix)
-    if matrix == "successor":
-        return smallest(successor_rows(mdp, discount).symmetric_part(), k, matrix)
-    if lam is None:
-        raise ArgumentError("lam is needed for matrix='default'.", argument="lam")
-    lam, delta = check_parameters(lam, "absorbing", delta)
-    return smallest(default_rows(mdp, lam, "absorbing", delta).symmetric_part(), k, matrix)
-
-
-def laplacian_rows(mdp: MDP) -> Rows:
-    """Returns `D - P~`, whose rows sum to 0."""
-    zero = np.zeros(mdp.n_states)
-    both = Rows(*off_diagonals(mdp.P, zero), zero, zero, zero).symmetric_part()
-    leaving = np.bincount(both.row, np.exp(both.log_weight), both.n).astype(np.float64)
-    return replace(both, diagonal=leaving, total=zero)
+    elif matrix == "successor":
+        rows = successor_rows(mdp, discount).symmetric_part()
+    else:
+        zero = np.zeros(mdp.n_states)
+        rows = Rows(*off_diagonals(mdp.P, zero), zero, zero, zero).symmetric_part()
+        leaving = np.bincount(rows.row, np.exp(rows.log_weight), rows.n).astype(np.float64)
+        rows = replace(rows, diagonal=leaving, total=zero)
+    return smallest(rows, k, matrix)
 
 
 def smallest(rows: Rows, k: int, matrix: str) -> Eigenvectors:
@@ -232,7 +225,7 @@ def count_below(rows: Rows, bound: float) -> int | None:
 
 
 def cosines(
-    vectors: Float[np.ndarray, "vectors states"], truth: Eigenvectors, closeness: float = 1e-3
+    vectors: Float[np.ndarray, "vectors states"], truth: Eigenvectors
 ) -> Float[np.ndarray, " vectors"]:
     """Computes the absolute cosine of each vector with the eigenvector of the same number.
 
@@ -244,11 +237,10 @@ def cosines(
     Args:
         vectors: The vectors, of any norm.
         truth: The eigenvectors.
-        closeness: The largest distance of nearly equal eigenvalues, as in `Eigenvectors.groups`.
     """
     _check_shapes(vectors, truth)
     result = np.full(len(vectors), np.nan)
-    for group in truth.groups(closeness):
+    for group in truth.groups():
         members = [k for k in group if k < len(vectors)]
         if not members:  # There are more eigenvectors than vectors.
             break
@@ -260,7 +252,7 @@ def cosines(
 
 def overlap(vectors: Float[np.ndarray, "vectors states"], truth: Eigenvectors) -> float:
     """Computes the overlap of the subspace of some vectors with that of as many eigenvectors, from
-    0 to 1: the mean of the squares of `contained`.
+    0 to 1: the mean of the squared cosines of the angles between the two.
 
     Args:
         vectors: The vectors, which need be neither of unit norm nor orthogonal.

@@ -66,10 +66,8 @@ def _names(matrices: Sequence[Any]) -> list[str]:
 
 
 def _as_csr(name: str, matrix: Any) -> sp.csr_array:
-    """Converts a matrix, after checking that all entries of a sparse one are inside of it.
-
-    The compiled functions of SciPy do not check indices, and would read and write out of bounds.
-    """
+    """Converts a matrix, after checking that all entries of a sparse one are inside of it: SciPy's
+    compiled functions do not check indices, and would read and write out of bounds."""
     if not sp.issparse(matrix):
         return sp.csr_array(matrix)
     try:
@@ -151,9 +149,7 @@ def as_start(start: int | npt.ArrayLike | None, terminal: Mask) -> Float[np.ndar
         return allowed / allowed.sum()
     array = np.asarray(start)
     if array.ndim == 0 and np.issubdtype(array.dtype, np.integer):
-        if not 0 <= array < terminal.size:
-            raise _error("start", f"is {array}, but states run from 0 to {terminal.size - 1}.")
-        return np.eye(1, terminal.size, int(array))[0]
+        return np.eye(1, terminal.size, int(as_indices("start", array, terminal.size)[0]))[0]
     distribution = as_floats("start", start)
     _check_shape("start", distribution, terminal.shape)
     no_terminal = np.zeros(1, dtype=bool)
@@ -164,11 +160,10 @@ def as_policy(
     policy: npt.ArrayLike | None, actions: int, terminal: Mask
 ) -> Float[np.ndarray, "states actions"]:
     """Converts the default policy, which is uniform by default."""
-    shape = (terminal.size, actions)
     if policy is None:
-        return np.full(shape, 1 / actions)
+        return np.full((terminal.size, actions), 1 / actions)
     array = as_floats("default_policy", policy)
-    _check_shape("default_policy", array, shape)
+    _check_shape("default_policy", array, (terminal.size, actions))
     tolerance = ROW_SUM_TOLERANCE if np.asarray(policy).dtype == np.float32 else ROUNDING
     return _distributions("default_policy", array, terminal, tolerance)
 

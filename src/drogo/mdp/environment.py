@@ -21,8 +21,8 @@ Key = Callable[[gymnasium.Env], Hashable]
 Row = list[list[tuple[float, Hashable, float, bool]]]
 """The outcomes of each action: probability, next state, reward, terminated, as in Gymnasium."""
 Table = tuple[dict[Hashable, Row], np.ndarray]
-"""The reachable part of an environment: the outcomes of each state, in the order of discovery
-(empty for terminal states), and the distribution of the first state."""
+"""The outcomes of each state that can be reached, in the order of discovery (empty for terminal
+states), and the distribution of the first state."""
 
 
 def tabulate(
@@ -53,12 +53,12 @@ def tabulate(
         for taken in (actions == action for action in range(actions.max() + 1))
     ]
     if callable(reward):
-        r = np.array([float(reward(key)) for key in states])
+        r = [float(reward(key)) for key in states]
     elif reward is not None:
         r = np.where(terminal, 0.0, check_number("reward", reward))
     else:
         items = zip(rows.items(), terminal, strict=True)
-        r = np.array([0.0 if over else _reward_of(*item) for item, over in items])
+        r = [0.0 if over else _reward_of(*item) for item, over in items]
     return {"P": P, "r": r, "terminal": terminal, "start": start, "states": states}
 
 
@@ -94,13 +94,12 @@ def _read(env: gymnasium.Env) -> Table:
     uniform = np.full(len(dynamics), 1 / len(dynamics))
     start = np.asarray(getattr(env.unwrapped, "initial_state_distrib", uniform))
 
-    def expand(state: int) -> tuple[Row, list[int]]:
-        actions = dynamics[state]
+    def expand(state: Any) -> tuple[Row, list[Any]]:
         row: Row = [
-            [(float(p), int(s), float(r), bool(done)) for p, s, r, done in actions[a] if p > 0]
-            for a in sorted(actions)
+            [(float(p), int(s), float(r), bool(done)) for p, s, r, done in outcomes if p > 0]
+            for _, outcomes in sorted(dynamics[state].items())
         ]
-        return row, [s for _, s, _, _ in chain(*row)]  # pyright: ignore[reportReturnType]
+        return row, [s for _, s, _, _ in chain(*row)]
 
     roots: dict[Hashable, int] = {int(s): int(s) for s in np.flatnonzero(start > 0)}
     outcomes = _breadth_first(roots, expand, len(dynamics))
@@ -112,9 +111,7 @@ def _explore(
     env: gymnasium.Env, state: Key | None, max_states: int | None, seeds: list[int]
 ) -> Table:
     """Searches copies of a deterministic environment from `env.reset(seed=seed)`, for all seeds.
-
-    Truncation is ignored, because a step limit is not a property of a state.
-    """
+    Truncation is ignored, because a step limit is not a property of a state."""
     space = env.action_space
     if not isinstance(space, gymnasium.spaces.Discrete):
         raise MDPError(f"env needs a Discrete action space; this one is {space}.", argument="env")
@@ -165,8 +162,7 @@ def _breadth_first(
     A state that is reached in a second way is expanded again (once per state), and the outcomes are
     compared. This detects most environments that are stochastic or have an ambiguous key.
     """
-    waiting = dict(roots)
-    states = list(waiting)
+    waiting, states = dict(roots), list(roots)
     outcomes: dict[Hashable, Row] = {}
     second_way: dict[Hashable, Any] = {}
     terminal: set[Hashable] = set()
