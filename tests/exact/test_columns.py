@@ -191,7 +191,7 @@ def test_the_bound_holds_for_any_solver(recipe, noise, seed):
     inverse = np.linalg.inv(np.eye(rows.n) - mdp.P.toarray() * np.exp(mdp.reward / 20.0)[:, None])
     inverse *= 1 + noise * rng.uniform(-1, 1, inverse.shape)
     goals = np.arange(rows.n)
-    matrix = Scaled.of(rows, np.zeros(rows.n))
+    matrix = Scaled(rows, np.zeros(rows.n))
     columns = solve_goals(matrix, lambda right: inverse @ right, goals, Reach(rows)(goals))
     check(columns, judge.columns(mdp, 20.0))
     if noise <= 1e-6:
@@ -202,6 +202,6 @@ def test_the_bound_holds_for_any_solver(recipe, noise, seed):
 def test_a_solver_that_fails_proves_nothing(answer):
     rows = default_rows(WORLD.mdp, 20.0, "zero-row", 1.0)
     goals, solver = np.arange(3), lambda right: np.full_like(right, answer)
-    columns = solve_goals(Scaled.of(rows, np.zeros(rows.n)), solver, goals, Reach(rows)(goals))
+    columns = solve_goals(Scaled(rows, np.zeros(rows.n)), solver, goals, Reach(rows)(goals))
     assert np.isinf(columns.error).all()
     assert not columns.converged.any()

@@ -176,7 +176,7 @@ def solve_rows(rows: Rows, goals: Int[np.ndarray, " goals"]) -> Columns:
     u, scaled_for = np.zeros(rows.n), -1
     pending = tried = np.arange(goals.size)
     while True:
-        matrix, lu = Scaled.of(rows, u), factorise(rows, u).lu
+        matrix, lu = Scaled(rows, u), factorise(rows, u).lu
         for first in range(0, tried.size, size):
             batch = tried[first : first + size]
             part = solve_goals(matrix, lu.solve, goals[batch], reach(goals[batch]))
@@ -230,7 +230,6 @@ def _quotient(rewards: np.ndarray, lam: float) -> np.ndarray:
         return rewards / lam
 
 
-@dataclass(frozen=True)
 class Scaled:
     """`diag(exp(-u)) M diag(exp(u))`, for a guess `u` of the logs of a solution.
 
@@ -239,42 +238,26 @@ class Scaled:
     exact, so that little is lost even where costs are tiny and neighbours are nearly equal.
     """
 
-    u: Float[np.ndarray, " n"]
-    diagonal: Float[np.ndarray, " n"]
-    total: Float[np.ndarray, " n"]
-    doubt: Float[np.ndarray, " n"]
-    """The largest rounding error of `total`, in units of `rounding`."""
-    difference: sp.csr_array
-    """Maps `x` to `x(s') - x(s)` for each off-diagonal."""
-    weight: sp.csr_array
-    """Maps one number per off-diagonal to their weighted sum in each row."""
-    rounding: Float[np.ndarray, " n"]
-    """The largest relative error of a weight of each row, and of a sum of as many terms."""
-
-    @classmethod
-    def of(cls, rows: Rows, u: Float[np.ndarray, " n"]) -> Scaled:
-        """Scales a matrix."""
+    def __init__(self, rows: Rows, u: Float[np.ndarray, " n"]) -> None:
         n, entries = rows.n, rows.row.size
-        step = u[rows.column] - u[rows.row]
-        weight = rows.scaled_weight(u)
+        step, weight = u[rows.column] - u[rows.row], rows.scaled_weight(u)
+        self.u, self.diagonal = u, rows.diagonal
+        self.total = rows.ratio(u) if u.any() else rows.total
+        # `difference` maps x to x(s') - x(s) for each off-diagonal, and `weight` maps one number
+        # per off-diagonal to their weighted sum in each row.
         pairs = np.stack([rows.column, rows.row], axis=1).ravel()
-        signs = np.tile([1.0, -1.0], entries)
-        difference = sp.csr_array((signs, pairs, np.arange(0, 2 * entries + 1, 2)), (entries, n))
-        place = rows.row, np.arange(entries)
-        # A weight is the exponential of a sum of rounded logs; the sum of a row is not.
+        ends, signs = np.arange(0, 2 * entries + 1, 2), np.tile([1.0, -1.0], entries)
+        self.difference = sp.csr_array((signs, pairs, ends), (entries, n))
+        self.weight = sp.csr_array((weight, (rows.row, np.arange(entries))), (n, entries))
+        # `rounding` bounds the relative error of a weight of each row, and of a sum of as many
+        # terms. A weight is the exponential of a sum of rounded logs; the sum of a row is not.
         log_error = np.zeros(n)
         np.maximum.at(log_error, rows.row, np.abs(rows.log_weight) + np.abs(step) / 2)
         sum_error = 4 + np.bincount(rows.row, minlength=n)
+        self.rounding = np.finfo(float).eps * (sum_error + log_error)
+        # `doubt` bounds the rounding error of `total`, in units of `rounding`.
         moved = np.bincount(rows.row, np.abs(weight - np.exp(rows.log_weight)), n)
-        return cls(
-            u=u,
-            diagonal=rows.diagonal,
-            total=rows.ratio(u) if u.any() else rows.total,
-            doubt=moved + rows.total * sum_error / (sum_error + log_error),
-            difference=difference,
-            weight=sp.csr_array((weight, place), (n, entries)),
-            rounding=np.finfo(float).eps * (sum_error + log_error),
-        )
+        self.doubt = moved + rows.total * sum_error / (sum_error + log_error)
 
     def apply(self, x: Float[np.ndarray, "n vectors"]) -> Float[np.ndarray, "n vectors"]:
         """Multiplies vectors by the matrix."""

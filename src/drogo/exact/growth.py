@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 
 from drogo.errors import ArgumentError, MDPError, NotConverged, check_positive, check_whole
 from drogo.exact.positive import (
@@ -31,10 +31,8 @@ from drogo.exact.positive import (
     factorise,
     positive_eigenvector,
 )
-from drogo.exact.rows import Rows, rows_of_edges, strong_classes
+from drogo.exact.rows import Mask, Rows, Values, strong_classes
 from drogo.mdp import MDP, check_mdp
-
-Mask = Bool[np.ndarray, " n"]
 
 MOST_STEPS, MOST_POLISHED = 200, 3
 SHARES_OFF = 1e-9  # The largest deviation of the sum of a state's shares from 1.
@@ -77,8 +75,24 @@ class WeightedEdges:
 
     def within(self, kept: Mask, level: float = 0.0) -> Rows:
         """Returns `I - W` over some states, with all gains lowered by a level."""
-        gain = self.gain - level
-        return rows_of_edges(self.state, self.next_state, self.share, gain, kept, any_gain=True)
+        place, stays, n = np.cumsum(kept) - 1, kept[self.state], int(kept.sum())
+        row, column = place[self.state[stays]], self.next_state[stays]
+        share, gain = self.share[stays], self.gain[stays] - level
+        with np.errstate(over="ignore"):  # An infinite number makes the result inaccurate.
+            weight, loss = share * np.exp(gain), -share * np.expm1(gain)
+        inside = kept[column]
+        loop = inside & (place[column] == row)
+        off = inside & ~loop
+        looping, leaving, lost = (
+            np.bincount(row[part], weight[part], n) for part in (loop, off, ~inside)
+        )
+        with np.errstate(invalid="ignore"):
+            # The terms of this sum have one sign if rewards do, so tiny rewards do not cancel.
+            total = np.bincount(row, loss, n) + lost
+            # Large gains would cancel in the sum of both.
+            diagonal = np.where(leaving <= 1, total + leaving, 1 - looping)
+        entries = row[off], place[column[off]], (np.log(share) + gain)[off]
+        return Rows(*entries, diagonal, total, np.zeros(n))
 
 
 @dataclass(frozen=True)
@@ -328,11 +342,7 @@ def _noda(edges: WeightedEdges, kept: Mask) -> tuple[float, Float[np.ndarray, " 
     return base + level, v
 
 
-def _log_sums(
-    row: Int[np.ndarray, " entries"],
-    log_weight: Float[np.ndarray, " entries"],
-    log_diagonal: Float[np.ndarray, " n"],
-) -> Float[np.ndarray, " n"]:
+def _log_sums(row: np.ndarray, log_weight: np.ndarray, log_diagonal: Values) -> Values:
     """Returns the logs of the row sums of a matrix whose entries are given in logs."""
     most = log_diagonal.copy()
     np.maximum.at(most, row, log_weight)

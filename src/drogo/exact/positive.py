@@ -26,12 +26,12 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from scipy.sparse import csgraph
 from scipy.sparse.linalg import splu
 
 from drogo.errors import NotConverged
-from drogo.exact.rows import Rows
+from drogo.exact.rows import Mask, Rows, Values
 
 SMALLEST = 1e-280  # An entry of y below this may have lost terms to underflow.
 MIN_STEP_COST = 1e-3  # So that a longer path never costs less in a guess.
@@ -91,7 +91,7 @@ class InLogs:
 class Vector(NamedTuple):
     """The result of a solver; `definitions.LogVector` documents the fields."""
 
-    log_e: Float[np.ndarray, " n"]
+    log_e: Values
     eigenvalue: Any
     bracket: Any
     residual: float
@@ -112,14 +112,12 @@ class Factor:
     inflow: np.ndarray
     """The contribution of the fixed entries, which are `exp(u)`, to each scaled row."""
 
-    def relative(
-        self, v: Float[np.ndarray, " n"], right: Float[np.ndarray, " unknown"]
-    ) -> Float[np.ndarray, " unknown"]:
+    def relative(self, v: Values, right: np.ndarray) -> np.ndarray:
         """Solves with the matrix scaled by `exp(v)` instead of `exp(u)`."""
         factor = np.exp(v[self.unknown] - self.u)
         return self.lu.solve(factor * right) / factor
 
-    def rounding_error(self, rows: Rows, v: Float[np.ndarray, " n"]) -> float:
+    def rounding_error(self, rows: Rows, v: Values) -> float:
         """Estimates the largest relative change of an entry by rounding in each row.
 
         It is large where two solutions are nearly equally good and a small residual proves little.
@@ -131,11 +129,7 @@ class Factor:
         return float(moved) if np.isfinite(moved) else np.inf
 
 
-def factorise(
-    rows: Rows,
-    u: Float[np.ndarray, " n"] | None = None,
-    fixed: Bool[np.ndarray, " n"] | None = None,
-) -> Factor:
+def factorise(rows: Rows, u: Values | None = None, fixed: Mask | None = None) -> Factor:
     """Factorises a matrix scaled by `exp(u)`, without the `fixed` entries of the solution, by
     elimination on the diagonal, in an order that keeps the factors sparse."""
     u = np.zeros(rows.n) if u is None else u
@@ -156,9 +150,7 @@ def factorise(
     return Factor(lu, u[unknown], unknown, inflow)
 
 
-def log_solve(
-    rows: Rows, fixed: Bool[np.ndarray, " n"], values: Float[np.ndarray, " n"]
-) -> tuple[Float[np.ndarray, " n"], Factor]:
+def log_solve(rows: Rows, fixed: Mask, values: Values) -> tuple[Values, Factor]:
     """Returns `log e`, which is `values` where `fixed`, and the factors of the last pass."""
     u = np.where(fixed, values, values[fixed].max())
     v, solved = u, fixed
@@ -273,18 +265,18 @@ class Pencil:
             total=shifted.total - s * np.exp(log_scale),
         )
 
-    def couple(self, x: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+    def couple(self, x: Values) -> Values:
         """Returns `J x`."""
         return x if self.partner is None else x + x[self.partner]
 
-    def weight(self, v: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+    def weight(self, v: Values) -> Values:
         """Returns `(J exp(v)) / exp(v)`, scaled like the rows."""
         scale = np.exp(self.rows.log_scale)
         if self.partner is None:
             return scale
         return scale + np.exp(self.rows.log_scale + v[self.partner] - v)
 
-    def bracket(self, v: Float[np.ndarray, " n"]) -> tuple[float, float]:
+    def bracket(self, v: Values) -> tuple[float, float]:
         """Returns the Collatz-Wielandt bounds of the eigenvalue, valid for any positive vector."""
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             quotients = self.rows.ratio(v) / self.weight(v)
@@ -292,9 +284,7 @@ class Pencil:
         return float(quotients.min()), float(quotients.max())
 
 
-def positive_eigenvector(
-    pencil: Pencil, near: tuple[float, Float[np.ndarray, " n"]] | None = None
-) -> Vector:
+def positive_eigenvector(pencil: Pencil, near: tuple[float, Values] | None = None) -> Vector:
     """Computes the positive eigenvector, from approximations `near` of the eigenvalue and of the
     vector in logs if there are any.
 

@@ -22,8 +22,10 @@ from scipy.sparse import csgraph
 
 from drogo.errors import ArgumentError, check_choice, check_number, check_positive
 from drogo.mdp import MDP
-from drogo.mdp.arrays import leads_to
+from drogo.mdp.arrays import Edges, leads_to
 
+Values = Float[np.ndarray, " n"]
+Mask = Bool[np.ndarray, " n"]
 TERMINAL_FORMULATIONS = ("absorbing", "zero-row")
 
 
@@ -34,22 +36,22 @@ class Rows:
     row: Int[np.ndarray, " entries"]
     column: Int[np.ndarray, " entries"]
     log_weight: Float[np.ndarray, " entries"]
-    diagonal: Float[np.ndarray, " n"]
-    total: Float[np.ndarray, " n"]
+    diagonal: Values
+    total: Values
     """Row sums."""
-    log_scale: Float[np.ndarray, " n"]
+    log_scale: Values
     """The log of the factor that each row was multiplied by: r(s)/lam."""
 
     @property
     def n(self) -> int:
         return self.total.size
 
-    def scaled_weight(self, v: Float[np.ndarray, " n"]) -> Float[np.ndarray, " entries"]:
+    def scaled_weight(self, v: Values) -> Float[np.ndarray, " entries"]:
         """Returns the negated off-diagonals of `diag(exp(-v)) M diag(exp(v))`."""
         with np.errstate(over="ignore"):  # The caller checks for overflow.
             return np.exp(self.log_weight + v[self.column] - v[self.row])
 
-    def ratio(self, v: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+    def ratio(self, v: Values) -> Values:
         """Returns `(M exp(v)) / exp(v)`, entry by entry."""
         flow = self.scaled_weight(v)
         step = v[self.column] - v[self.row]
@@ -84,7 +86,7 @@ class Rows:
         entries = off_diagonals(sp.csr_array(both), self.log_scale)
         return Rows(*entries, self.diagonal, total, self.log_scale)
 
-    def block(self, keep: Bool[np.ndarray, " n"]) -> Rows:
+    def block(self, keep: Mask) -> Rows:
         """Returns the rows and columns of some states, for a vector that vanishes in the others."""
         place = np.cumsum(keep) - 1
         stays = keep[self.row] & keep[self.column]
@@ -143,40 +145,7 @@ def off_diagonals(
     return row, column, np.log(entries.data[off]) + log_scale[row]
 
 
-def rows_of_edges(
-    state: Int[np.ndarray, " edges"],
-    next_state: Int[np.ndarray, " edges"],
-    share: Float[np.ndarray, " edges"],
-    gain: Float[np.ndarray, " edges"],
-    kept: Bool[np.ndarray, " n"],
-    any_gain: bool = False,
-) -> Rows:
-    """Returns `I - W` over the kept states, where `W(s, s')` is the sum of `share * exp(gain)` over
-    the edges from s to s'. With `any_gain`, large gains do not cancel in the diagonal."""
-    place, stays = np.cumsum(kept) - 1, kept[state]
-    row, column = place[state[stays]], next_state[stays]
-    share, gain, n = share[stays], gain[stays], int(kept.sum())
-    with np.errstate(over="ignore"):  # An infinite number makes the result inaccurate.
-        weight, loss = share * np.exp(gain), -share * np.expm1(gain)
-    inside = kept[column]
-    loop = inside & (place[column] == row)
-    off = inside & ~loop
-    looping, leaving, lost = (
-        np.bincount(row[part], weight[part], n) for part in (loop, off, ~inside)
-    )
-    with np.errstate(invalid="ignore"):
-        # The terms of this sum have one sign if rewards do, so tiny rewards do not cancel.
-        total = np.bincount(row, loss, n) + lost
-        diagonal = total + leaving
-        if any_gain:
-            diagonal = np.where(leaving <= 1, diagonal, 1 - looping)
-    entries = row[off], place[column[off]], (np.log(share) + gain)[off]
-    return Rows(*entries, diagonal, total, np.zeros(n))
-
-
-def strong_classes(
-    row: Int[np.ndarray, " edges"], column: Int[np.ndarray, " edges"], n: int
-) -> tuple[int, Int[np.ndarray, " n"]]:
+def strong_classes(row: Edges, column: Edges, n: int) -> tuple[int, Int[np.ndarray, " n"]]:
     """Returns the number of classes of states that can reach each other, and each state's class."""
     graph = sp.csr_array((np.ones(row.size), (row, column)), shape=(n, n))
     return csgraph.connected_components(graph, connection="strong")

@@ -16,7 +16,6 @@ from jaxtyping import Bool, Float, Int
 from drogo.exact.columns import Columns, solve_rows
 from drogo.exact.growth import WeightedEdges
 from drogo.exact.positive import refined_solve
-from drogo.exact.rows import rows_of_edges
 from drogo.mdp.arrays import leads_to
 
 
@@ -84,7 +83,7 @@ def solve_sampled(data: Sampled, *, scaled: bool = True) -> Float[np.ndarray, " 
     v[data.states :] = values
     v[state] = -np.inf
     arrives = leads_to(state, column, v.size, np.arange(data.states, v.size))
-    rows = rows_of_edges(state, column, share, -log_cost, arrives)
+    rows = WeightedEdges(v.size, state, column, share, -log_cost).within(arrives)
     is_fixed = np.flatnonzero(arrives) >= data.states
     values = np.where(is_fixed, v[arrives], 0.0)
     v[arrives] = refined_solve(rows, is_fixed, values).log_e
@@ -101,8 +100,8 @@ def sampled_columns(data: Sampled, goals: Int[np.ndarray, " goals"]) -> Columns:
     """
     used, share = data.known, data.share
     state, column = data.state[used], data.next_state[used].astype(np.int64)
-    everywhere = np.ones(data.states, dtype=bool)
-    rows = rows_of_edges(state, column, share, -data.log_cost[used], everywhere)
+    edges = WeightedEdges(data.states, state, column, share, -data.log_cost[used])
+    rows = edges.within(np.ones(data.states, dtype=bool))
     never_left = np.bincount(state, minlength=data.states) == 0  # a zero row of W
     rows = replace(rows, total=rows.total + never_left, diagonal=rows.diagonal + never_left)
     columns = solve_rows(rows, goals)

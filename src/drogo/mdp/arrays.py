@@ -15,6 +15,8 @@ from drogo.errors import MDPError
 
 Matrix = npt.ArrayLike | sp.sparray | sp.spmatrix
 Mask = Bool[np.ndarray, " states"]
+Values = Float[np.ndarray, " states"]
+Edges = Int[np.ndarray, " edges"]
 
 ROW_SUM_TOLERANCE = 1e-6  # The rounding error of rows in single precision.
 ROUNDING = 1e-9  # More than the rounding error of the rows of a policy in double precision.
@@ -129,9 +131,7 @@ def as_probabilities(matrices: Sequence[sp.csr_array], terminal: Mask) -> Iterat
         yield canonical(sp.csr_array((data, matrix.indices, matrix.indptr), shape=matrix.shape))
 
 
-def as_reward(
-    r: npt.ArrayLike, terminal: Mask, labels: Sequence[Any]
-) -> Float[np.ndarray, " states"]:
+def as_reward(r: npt.ArrayLike, terminal: Mask, labels: Sequence[Any]) -> Values:
     """Converts the rewards, which must be finite."""
     reward = as_floats("r", r)
     _check_shape("r", reward, terminal.shape)
@@ -142,7 +142,7 @@ def as_reward(
     return reward
 
 
-def as_start(start: int | npt.ArrayLike | None, terminal: Mask) -> Float[np.ndarray, " states"]:
+def as_start(start: int | npt.ArrayLike | None, terminal: Mask) -> Values:
     """Converts a state, or a distribution over states, to a distribution."""
     if start is None:
         allowed = terminal if terminal.all() else ~terminal
@@ -196,12 +196,7 @@ def check_reachability(P: sp.csr_array, terminal: Mask, labels: Sequence[Any]) -
         )
 
 
-def leads_to(
-    row: Int[np.ndarray, " edges"],
-    column: Int[np.ndarray, " edges"],
-    n: int,
-    targets: Int[np.ndarray, " targets"],
-) -> Bool[np.ndarray, " n"]:
+def leads_to(row: Edges, column: Edges, n: int, targets: np.ndarray) -> Bool[np.ndarray, " n"]:
     """Returns the nodes from which edges from `row` to `column` lead to one of `targets`."""
     # One more node leads to all targets, and the search follows every edge backwards from it.
     sources = np.concatenate([column, np.full(targets.size, n)])
