@@ -6,7 +6,6 @@ import pytest
 from drogo import MDP, GridWorld, exact
 from drogo.errors import ArgumentError, NotConverged
 from drogo.exact import spectra
-from drogo.exact.rows import default_rows
 from drogo.exact.spectra import contained
 from raising import raises
 from random_mdps import random_mdp
@@ -78,16 +77,6 @@ def test_a_ring_has_the_eigenvalues_of_cosines():
         assert exact.overlap(two, half) == pytest.approx(1)
     # Two of the vectors are equal, so they span four of five dimensions.
     assert exact.overlap(rotated[:5], result) == pytest.approx(4 / 5)
-
-
-def test_eigenvalues_are_counted():
-    """The signs of pivots count them, at bounds between the eigenvalues of dense matrices."""
-    for mdp in (random_mdp(1, 30), GridWorld.load("four-rooms").mdp):
-        rows = default_rows(mdp, 5.0, "absorbing", 0.001).symmetric_part()
-        values = by_numpy(mdp, "default", lam=5.0)[0]
-        apart = np.flatnonzero(np.diff(values) > 1e-6)[::5]
-        bounds = (values[apart] + values[apart + 1]) / 2
-        assert [spectra.count_below(rows, bound) for bound in bounds] == (apart + 1).tolist()
 
 
 def walk(n):

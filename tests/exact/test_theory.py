@@ -51,20 +51,6 @@ def test_proposition_3_10_the_anchored_optimum_is_a_column(recipe, lam):
     assert np.allclose(np.log(total / total[mdp.terminal][0]), v, atol=1e-10)
 
 
-def test_proposition_3_10_stationary_point_of_the_symmetric_objective():
-    """As printed, with P~: a column of (R - P~)^-1 zeroes the gradient off the anchor. It is not
-    positive if R - P~ is indefinite, which is why the loss samples P instead."""
-    mdp = random_mdp(3, 8)
-    R, P = dense(mdp, 20.0)
-    A = R - (P + P.T) / 2
-    anchor = int(np.flatnonzero(mdp.terminal)[0])
-    column = np.linalg.inv(A)[:, anchor]
-    gradient = 2 * column * (A @ column)
-    assert np.abs(np.delete(gradient, anchor)).max() < 1e-12
-    assert np.linalg.eigvalsh(A)[0] < 0
-    assert column[anchor] < 0
-
-
 @pytest.mark.parametrize("terminals", [1, 2, 4])
 @pytest.mark.parametrize("lam", [1.3, 20.0])
 def test_theorem_3_11_columns_span_the_principal_eigenspace(terminals, lam):

@@ -114,7 +114,6 @@ def test_invalid_arguments(kind):
 
 
 def test_rewards_of_any_sign_and_continuing_tasks():
-    """The solvers check whether a vector exists, because that depends on lam."""
     assert MDP.from_arrays(CHAIN, [3.0, 0.0, -1.0], [2]).reward.tolist() == [3.0, 0.0, -1.0]
     for terminal in ([], None, [False] * 3):
         endless = MDP.from_arrays(np.eye(3), COSTS, terminal)
