@@ -34,27 +34,27 @@ class Sampled:
     """The value `v` of the next state if it is terminal."""
 
     @cached_property
-    def known(self) -> Bool[np.ndarray, " n"]:
-        """The transitions whose next state is known. A state is unknown if no transition leaves it,
-        or only transitions to unknown states. Solutions leave the other transitions out."""
-        known = np.ones(self.state.size, dtype=bool)
+    def usable(self) -> Bool[np.ndarray, " n"]:
+        """The transitions whose next state is known; solutions leave the others out. A state is
+        unknown if no transition leaves it, or only transitions to unknown states."""
+        usable = np.ones(self.state.size, dtype=bool)
         while True:
-            left = np.bincount(self.state[known], minlength=self.states) > 0
-            still = known & (self.terminated | left[self.next_state])
-            if still.sum() == known.sum():
-                return known
-            known = still
+            left = np.bincount(self.state[usable], minlength=self.states) > 0
+            still = usable & (self.terminated | left[self.next_state])
+            if still.sum() == usable.sum():
+                return usable
+            usable = still
 
     @cached_property
-    def share(self) -> Float[np.ndarray, " known"]:
-        """The share of each known transition among those that leave the same state."""
-        state, weight = self.state[self.known], self.weight[self.known]
+    def share(self) -> Float[np.ndarray, " usable"]:
+        """The share of each usable transition among those that leave the same state."""
+        state, weight = self.state[self.usable], self.weight[self.usable]
         return weight / np.bincount(state, weight, self.states)[state]
 
     @property
     def steps(self) -> WeightedEdges:
-        """The known transitions, with one additional state that stands for all terminal states."""
-        used = self.known
+        """The usable transitions, with one additional state that stands for all terminal states."""
+        used = self.usable
         state, terminated = self.state[used].astype(np.int64), self.terminated[used]
         next_state = np.where(terminated, self.states, self.next_state[used]).astype(np.int64)
         return WeightedEdges(self.states + 1, state, next_state, self.share, -self.log_cost[used])
@@ -67,7 +67,7 @@ def solve_sampled(data: Sampled, *, scaled: bool = True) -> Float[np.ndarray, " 
     the reward depends on the state alone. An entry is NaN in an unknown state, and minus infinity
     where the data do not lead to any terminal state.
     """
-    used, share = data.known, data.share
+    used, share = data.usable, data.share
     state, terminated, log_cost = data.state[used], data.terminated[used], data.log_cost[used]
     if not scaled:
         # The log of the mean of exp(-r/lam) in each state replaces that of each transition.
@@ -95,10 +95,10 @@ def sampled_columns(data: Sampled, goals: Int[np.ndarray, " goals"]) -> Columns:
     than g, with the mean over the data.
 
     No state may be terminal in some transitions and left in others, and each goal must be terminal
-    or left by a known transition. Terminal values are not used. An entry is NaN in an unknown
+    or left by a usable transition. Terminal values are not used. An entry is NaN in an unknown
     state, and minus infinity where the data do not lead to the goal.
     """
-    used, share = data.known, data.share
+    used, share = data.usable, data.share
     state, column = data.state[used], data.next_state[used].astype(np.int64)
     edges = WeightedEdges(data.states, state, column, share, -data.log_cost[used])
     rows = edges.within(np.ones(data.states, dtype=bool))

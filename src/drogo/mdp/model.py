@@ -41,7 +41,7 @@ class MDP:
     reward: Float[np.ndarray, " states"]
     """r(s). In a terminal state: its `terminal_reward`, received on the last step."""
     terminal: Bool[np.ndarray, " states"]
-    """Which states end an episode."""
+    """Whether each state is terminal."""
     start: Float[np.ndarray, " states"]
     """The distribution of the first state of an episode."""
     default_policy: Float[np.ndarray, "states actions"]

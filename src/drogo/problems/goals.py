@@ -226,7 +226,7 @@ class Goals(AbstractProblem):
                 "two."
             )
         problem = data.empirical(1.0)
-        others = np.setdiff1d(problem.state[problem.known], data.terminal_states)
+        others = np.setdiff1d(problem.state[problem.usable], data.terminal_states)
         room = max(0, self.most_goals - data.terminal_states.size)
         if others.size > room:
             others = np.random.default_rng(0).choice(others, room, replace=False)

@@ -19,7 +19,7 @@ def without_unknown(data: Transitions) -> tuple[Transitions, int]:
     in the matrix, so that nothing would hold their entries in place.
     """
     in_memory = replace(data, observations=np.asarray(data.observations))
-    fewer = in_memory[data.empirical(1.0).known[data.edges.of_transition]]
+    fewer = in_memory[data.empirical(1.0).usable[data.edges.of_transition]]
     lost = len(data.observations) - len(fewer.observations)
     return (fewer, lost) if lost else (data, 0)
 

@@ -159,7 +159,7 @@ class ActionModel:
         if action is None or data.edges.log_default is None:
             return None
         sampled = data.empirical(lam)
-        used = sampled.known
+        used = sampled.usable
         order = np.lexsort([action[used], sampled.state[used]])
         columns = (sampled.state, action, sampled.next_state)
         state, taken, next_state = (part[used][order].astype(np.int64) for part in columns)
