@@ -32,15 +32,12 @@ NOT_REQUESTED = ("env", "observation", "key", "layout", "tile", "log", "out", "f
 """Options that do not decide a result, or that decide it through the world that they choose."""
 
 
-def whole(text: str) -> int:
+def _whole(texts: list[str]) -> int:
     """Returns a whole number, which may be written like 2e5."""
-    try:
-        return int(text)
-    except ValueError:
-        value = float(text)
-        if not value.is_integer():
-            raise ValueError(f"{text} is not a whole number") from None
-        return int(value)
+    value = float(texts[0])
+    if not value.is_integer():
+        raise ValueError(f"{texts[0]} is not a whole number")
+    return int(value)
 
 
 Whole = Annotated[
@@ -48,7 +45,7 @@ Whole = Annotated[
     tyro.constructors.PrimitiveConstructorSpec(
         nargs=1,
         metavar="INT",
-        instance_from_str=lambda texts: whole(texts[0]),
+        instance_from_str=_whole,
         is_instance=lambda value: isinstance(value, int),
         str_from_instance=lambda value: [str(value)],
     ),
