@@ -58,11 +58,10 @@ def test_episodes_start_where_the_map_says_and_are_truncated_by_the_step_limit()
     assert not (data.truncated & data.terminated).any()
 
 
-def random_action(observation, rng):
-    return int(rng.integers(4))
-
-
 def test_a_policy_is_followed_in_the_same_world():
+    def random_action(observation, rng):
+        return int(rng.integers(4))
+
     env = make(observation="state", start="uniform")
     stepped = collect(env, 3000, seed=0, start="reset", policy=random_action)
     table, world = stepped.observations, FOUR_ROOMS

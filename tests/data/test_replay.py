@@ -148,10 +148,6 @@ def test_discrete_spaces_and_dicts(sb3):
     assert_same(data, true[-80:], part=lambda one: one["place"])
     data = Transitions.from_replay_buffer(buffer, key="image")
     assert_same(data, true[-80:], part=lambda one: np.moveaxis(one["image"], 0, -1))
-    data = Transitions.from_replay_buffer(buffer, key=("place", "image"))
-    assert data.observations.shape[1:] == (1 + 192,)
-    with raises(DataError, "key"):
-        Transitions.from_replay_buffer(buffer)
 
 
 @SIZES
@@ -178,11 +174,6 @@ def test_half_the_memory(sb3, steps, n_envs):
         reached = stand_in if ended and at < newest else after
         expected.append((before, action, reward, reached, ended, cut))
     assert_same(data, expected)
-
-
-def test_timeouts_that_were_not_recorded(sb3):
-    buffer, true = fill(sb3, Smooth, 30, limit=1000, handle_timeout_termination=False)
-    assert_same(Transitions.from_replay_buffer(buffer, terminated=buffer.dones), true)
 
 
 def test_numbers_replace_rewards(sb3):
@@ -219,7 +210,9 @@ def test_agents_fill_buffers_with_what_the_environment_gave(sb3):
     assert data.action.max() > 1.5  # not scaled to [-1, 1]
 
 
-def test_actions_that_were_not_scaled(sb3):
+def test_flags_and_actions_that_are_as_the_environment_gave_them(sb3):
+    buffer, true = fill(sb3, Smooth, 30, limit=1000, handle_timeout_termination=False)
+    assert_same(Transitions.from_replay_buffer(buffer, terminated=buffer.dones), true)
     buffer, true = fill(sb3, Smooth, 40)
     buffer.actions[:] = np.array([step[1] for step in true]).reshape(buffer.actions.shape)
     with raises(DataError, "scaled_actions"):
@@ -248,9 +241,6 @@ def test_bad_buffers(sb3):
             Transitions.from_replay_buffer(buffer, terminated=terminated)
     with raises(ArgumentError, "reward"):
         Transitions.from_replay_buffer(buffer, reward=1.0)
-    for probability in (0.0, 1.5):
-        with raises(DataError, "behaviour"):
-            Transitions.from_replay_buffer(buffer, behaviour=lambda step, p=probability: p)
     buffer.actions[2, 0] = 4
     for wrong in (buffer, fill(sb3, TwoActions, 40)[0]):
         with raises(DataError, "action"):

@@ -45,9 +45,7 @@ def test_by_hand():
     assert data.terminated.tolist() == [False, True, False, False, False]
     assert data.truncated.tolist() == [False, False, False, False, True]
     assert data.behaviour is None
-
-
-def test_flags_of_every_step_and_objects():
+    # Flags of every step, and objects in place of dictionaries.
     goal = SimpleNamespace(**GOAL | {"terminated": [False, True], "truncated": [0, 0]})
     cut = SimpleNamespace(**CUT | {"terminated": np.zeros(3), "truncated": np.eye(3)[2]})
     data = Transitions.from_trajectories(iter([goal, cut]))
@@ -102,7 +100,6 @@ BROKEN = {
     "goes on": ("terminated", [GOAL, CUT | {"terminated": [False, True, False]}]),
     "not a flag": ("terminated", [GOAL | {"terminated": 2}]),
     "cut and goes on": ("truncated", [GOAL | {"truncated": [True, False]}]),
-    "probability 0": ("behaviour", [GOAL | {"behaviour": [0.5, 0.0]}]),
 }
 
 
@@ -237,9 +234,6 @@ def test_a_data_set_of_a_dict_and_vectors(record):
     np.testing.assert_array_equal(data.action, action)
     np.testing.assert_allclose(data.default, 1 / 3)
     assert np.array_equal(data.terminal_reward, -1.0 * np.array(over))
-    for key in (None, "left"):
-        with raises(DataError, "key"):
-            Transitions.from_minari(dataset, key=key)
 
 
 @pytest.mark.parametrize(("kind", "argument"), [(Pair, "dataset"), (TwoActions, "action")])

@@ -304,14 +304,9 @@ def test_observations_in_a_file_are_read_only_from_beside_it(tmp_path):
 def test_headers_are_validated(change, tmp_path):
     np.arange(3.0)[:, None].tofile(tmp_path / "table.bin")
     settings = {"file": "table.bin", "dtype": "<f8", "shape": [3, 1]}
-    columns = {
-        "state": np.array([0, 1]),
-        "next_state": np.array([1, 2]),
-        "reward": -np.ones(2),
-        "terminated": np.array([False, True]),
-        "truncated": np.zeros(2, dtype=bool),
-        "terminal_reward": np.zeros(2),
-    }
+    data = chain()[:2]
+    names = ("state", "next_state", "reward", "terminated", "truncated", "terminal_reward")
+    columns = {name: getattr(data, name) for name in names}
     write_arrays(tmp_path / "good.npz", "transitions", columns, settings)
     assert len(Transitions.load(tmp_path / "good.npz")) == 2
     write_arrays(tmp_path / "bad.npz", "transitions", columns, {**settings, **change})

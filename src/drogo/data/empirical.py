@@ -162,7 +162,7 @@ def check_anchored(data: Transitions, lam: float) -> None:
 
     Rewards that are not negative are allowed where the data show that the solution is finite.
     """
-    check_ends(data)
+    check_terminated(data)
     wrong = data.reward >= 0
     if not wrong.any():
         return
@@ -196,7 +196,7 @@ def _unbounded(problem: Sampled, lam: float) -> str:
     return why
 
 
-def check_ends(data: Transitions) -> None:
+def check_terminated(data: Transitions) -> None:
     """Raises an error if no transition is terminated."""
     if not data.terminated.any():
         raise DataError(

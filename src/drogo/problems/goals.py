@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 from drogo import exact as exact_solvers
 from drogo.data import Transitions
 from drogo.data.arrays import as_batch, as_type
-from drogo.data.empirical import check_ends, costs_needed
+from drogo.data.empirical import check_terminated, costs_needed
 from drogo.data.index import ObservationIndex, row_bytes
 from drogo.device import to_device
 from drogo.errors import (
@@ -179,7 +179,7 @@ class Goals(AbstractProblem):
     # Learning
 
     def prepare(self, data: Transitions, method: AbstractMethod) -> Prepared:
-        check_ends(data)
+        check_terminated(data)
         if (data.reward >= 0).any():
             raise costs_needed(data)
         self._check_reached(data)
