@@ -37,12 +37,3 @@ class Line(gymnasium.Env):
 
     def is_over(self):
         return self.at >= self.goal
-
-
-class TwoActions(Line):
-    """Its actions are pairs, of which the first counts."""
-
-    action_space = spaces.MultiDiscrete([2, 2])
-
-    def move(self, action):
-        return 2 * int(action[0]) - 1

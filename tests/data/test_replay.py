@@ -9,7 +9,7 @@ import needs
 from drogo import Transitions
 from drogo.errors import ArgumentError, ArgumentTypeError, DataError
 from raising import raises
-from small_lines import Line, TwoActions
+from small_lines import Line
 
 LENGTH = 5
 UNKNOWN = -7.0
@@ -242,6 +242,5 @@ def test_bad_buffers(sb3):
     with raises(ArgumentError, "reward"):
         Transitions.from_replay_buffer(buffer, reward=1.0)
     buffer.actions[2, 0] = 4
-    for wrong in (buffer, fill(sb3, TwoActions, 40)[0]):
-        with raises(DataError, "action"):
-            Transitions.from_replay_buffer(wrong)
+    with raises(DataError, "action"):
+        Transitions.from_replay_buffer(buffer)

@@ -296,6 +296,8 @@ def test_observations_in_a_file_are_read_only_from_beside_it(tmp_path):
         {"file": "/etc/passwd"},
         {"file": "../table.bin"},
         {"dtype": "O"},
+        {"dtype": "f8,O"},
+        {"shape": [-3, 1]},
         {"shape": [2**60, 2**60]},
         {"shape": []},
         {"shape": None},

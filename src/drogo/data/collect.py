@@ -111,7 +111,7 @@ def collect(
     if file is not None and Path(file).exists():
         problem = f"{file} exists already; give a new file for the observations."
         raise AlreadyExists(problem, argument="file")
-    inner, is_vector = without_transparent(env), isinstance(env, VectorEnv) or _is_vec_env(env)
+    inner = without_transparent(env)
     unsampled = (behaviour, numbers.terminal_reward, key, file)
     is_plain = all(option is None for option in unsampled) and not callable(numbers.reward)
     if is_plain and not callable(start) and isinstance(inner, HasMDP):
@@ -125,13 +125,13 @@ def collect(
             argument="start",
         )
     table = TableBuilder(options.get("merge"), None if file is None else Path(file))
-    if is_vector:
+    if isinstance(env, gymnasium.Env):
+        steps, space = _steps_of_env(env, rng, start, policy, key), env.action_space
+    elif isinstance(env, VectorEnv) or all(hasattr(env, name) for name in VEC_ENV):
         if callable(start):
             raise ArgumentError("start is a function, but env is a vector.", argument="start")
         space = env.single_action_space if isinstance(env, VectorEnv) else env.action_space
         steps = _steps_of_vector(env, rng, policy, key)
-    elif isinstance(env, gymnasium.Env):
-        steps, space = _steps_of_env(env, rng, start, policy, key), env.action_space
     elif _is_pure(env):
         from drogo.data.jax_env import roll_out  # JAX takes long to import
 
@@ -153,10 +153,6 @@ def without_transparent(env: Any) -> Any:
     while isinstance(env, TRANSPARENT):
         env = env.env
     return env
-
-
-def _is_vec_env(env: object) -> bool:
-    return not isinstance(env, gymnasium.Env) and all(hasattr(env, name) for name in VEC_ENV)
 
 
 def _is_pure(env: object) -> bool:

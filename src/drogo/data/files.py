@@ -69,3 +69,6 @@ def _check_file(settings: dict[str, Any], headers: dict[str, Header]) -> None:
             raise ValueError(f"its observations have the type {settings['dtype']}")
     if set(headers) != expected:
         raise ValueError(f"it holds {', '.join(sorted(headers))}")
+    lengths = {headers[name].shape[:1] for name in expected - {"observations"}}
+    if len(lengths) > 1:
+        raise ValueError(f"its arrays have different shapes: {', '.join(map(str, lengths))}")

@@ -35,10 +35,8 @@ UNKNOWN_LIMIT = 1000
 class PureEnv(NamedTuple):
     """An environment as pure functions. Its steps do not reset."""
 
-    env: Any
-    reset: Callable[[Array], Any]
-    started: Callable[[Any], tuple[Any, Any]]
-    """Maps the value of `reset` to an observation and a state."""
+    begin: Callable[[Array], tuple[Any, Any]]
+    """Maps a key to the first observation and state of an episode."""
     step: Callable[[Array, Any, Any], tuple[Step, Any]]
     """Maps a key, a state and an action to a step without observation and action, and to the next
     state."""
@@ -46,12 +44,13 @@ class PureEnv(NamedTuple):
     step_limit: int
 
 
-def _pure_env(env: Any, params: Any) -> PureEnv:
-    """Returns an environment in the interface of gymnax or navix as pure functions."""
+def _pure_env(env: Any, params: Any, start: Callable[[Array], Any] | None) -> PureEnv:
+    """Returns an environment in the interface of gymnax or navix as pure functions. `start` may
+    take the place of its `reset`."""
     if hasattr(type(env), "step_env"):
-        return _of_gymnax(env, params)
+        return _of_gymnax(env, params, start)
     if hasattr(env, "step") and "timestep" in inspect.signature(env.step).parameters:
-        return _of_navix(env)
+        return _of_navix(env, start or env.reset)
     raise ArgumentTypeError(
         f"env is a {type(env).__qualname__}, whose step may reset by itself, so the last "
         "observation of an episode is lost.",
@@ -61,7 +60,7 @@ def _pure_env(env: Any, params: Any) -> PureEnv:
     )
 
 
-def _of_gymnax(env: Any, params: Any) -> PureEnv:
+def _of_gymnax(env: Any, params: Any, start: Callable[[Array], Any] | None) -> PureEnv:
     """`done` of gymnax before 1.0 includes the time limit. Where the limit is one of the
     parameters, the same step without it shows whether the state is terminal."""
     params = getattr(env, "default_params", None) if params is None else params
@@ -86,12 +85,16 @@ def _of_gymnax(env: Any, params: Any) -> PureEnv:
         return _as_step(reward, observation, over, cut, info), after
 
     step_limit = UNKNOWN_LIMIT if limit is None else int(limit)
-    space = _space(env.action_space(params))
-    return PureEnv(env, lambda key: env.reset(key, params), tuple, step, space, step_limit)
+    begin = start or (lambda key: env.reset(key, params))
+    return PureEnv(begin, step, _space(env.action_space(params)), step_limit)
 
 
-def _of_navix(env: Any) -> PureEnv:
+def _of_navix(env: Any, reset: Callable[[Array], Any]) -> PureEnv:
     """A step of navix resets only after the last step of an episode, where none is taken."""
+
+    def begin(key: Array) -> tuple[Any, Any]:
+        first = reset(key)
+        return first.observation, first
 
     def step(key: Array, state: Any, action: Any) -> tuple[Step, Any]:
         after = env.step(state, action)
@@ -99,8 +102,7 @@ def _of_navix(env: Any) -> PureEnv:
         return _as_step(after.reward, after.observation, *flags, after.info), after
 
     limit = int(getattr(env, "max_steps", UNKNOWN_LIMIT))
-    space = _space(env.action_space)
-    return PureEnv(env, env.reset, lambda first: (first.observation, first), step, space, limit)
+    return PureEnv(begin, step, _space(env.action_space), limit)
 
 
 def _as_step(reward: Any, next_observation: Any, over: Any, cut: Any, info: Any) -> Step:
@@ -168,20 +170,16 @@ def roll_out(
 ) -> dict[str, Any]:
     """Returns the arguments of `Transitions.from_table` for n steps of an environment, or of a pair
     of an environment and its parameters. The other arguments are those of `collect`."""
-    pure = _pure_env(*(env if isinstance(env, tuple) and len(env) == 2 else (env, None)))
+    env, params = env if isinstance(env, tuple) and len(env) == 2 else (env, None)
+    pure = _pure_env(env, params, None if start is None else partial(start, env))
     count = min(max(1, n // pure.step_limit), MAX_WALKERS)
-    first = pure.reset if start is None else partial(start, pure.env)
     act = _uniform_policy(pure.action_space) if policy is None else policy
-
-    def begin(key: Array) -> tuple[Any, Any]:
-        return pure.started(first(key))
-
-    one = partial(_one_step, pure, begin, act, numbers, always_begins=start is not None)
+    one = partial(_one_step, pure, act, numbers, always_begins=start is not None)
     rows, chunks, length = np.full(count, -1), [], 0
     try:
         keys = jax.random.split(jax.random.PRNGKey(seed), count)
         # The first step of every walker begins an episode, so these states are replaced at once.
-        observation, state = jax.jit(jax.vmap(begin))(keys)
+        observation, state = jax.jit(jax.vmap(pure.begin))(keys)
         walkers = Walker(keys, observation, state, jnp.ones(count, dtype=bool))
         size = sum(leaf.nbytes for leaf in jax.tree.leaves(observation)) / count
         rows_at_once = int(min(ROWS_AT_ONCE, BYTES_AT_ONCE / max(1.0, size), n))
@@ -211,7 +209,6 @@ def roll_out(
 
 def _one_step(
     env: PureEnv,
-    begin: Callable[[Array], tuple[Any, Any]],
     policy: Callable[[Any, Array], Any],
     numbers: StepNumbers,
     walker: Walker,
@@ -222,7 +219,9 @@ def _one_step(
     key, for_policy, for_step, for_start = jax.random.split(walker.key, 4)
     current = walker.observation, walker.state
     observation, state = jax.tree.map(
-        lambda new, old: jax.lax.select(walker.over, _as(new, old), old), begin(for_start), current
+        lambda new, old: jax.lax.select(walker.over, _as(new, old), old),
+        env.begin(for_start),
+        current,
     )
     action = policy(observation, for_policy)
     step, after = env.step(for_step, state, action)

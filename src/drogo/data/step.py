@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
-from jaxtyping import Float, Shaped
+from jaxtyping import Shaped
 
 from drogo.errors import ArgumentError, DataError, check_number
 from drogo.files import KINDS
@@ -66,26 +65,6 @@ class StepNumbers(NamedTuple):
 def is_bad(info: Mapping[str, Any]) -> bool:
     """Returns whether the last step of an episode reported a negative value, as lava does."""
     return (info.get("terminal_reward") or 0.0) < 0
-
-
-def split_rewards(
-    observations: npt.ArrayLike,
-    actions: npt.ArrayLike,
-    rewards: npt.ArrayLike,
-    next_observations: npt.ArrayLike,
-    terminated: npt.ArrayLike,
-    infos: Sequence[Mapping[str, Any]],
-    terminal_reward: NumberOfStep,
-) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
-    """Returns the rewards of several steps without the values of terminal states, and these values.
-    `terminal_reward` is as in `collect`, and the others have one entry per step."""
-    before, taken, after = (np.asarray(part) for part in (observations, actions, next_observations))
-    costs = np.array(rewards, dtype=np.float64)
-    values = np.zeros_like(costs)
-    for k in np.flatnonzero(terminated).tolist():
-        step = Step(before[k], taken[k], float(costs[k]), after[k], True, False, dict(infos[k]))
-        costs[k], values[k] = step.numbers(None, terminal_reward)
-    return costs, values
 
 
 def info_of(infos: Mapping[str, Any], k: int) -> dict[str, Any]:

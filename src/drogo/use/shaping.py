@@ -19,7 +19,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import concatenate, create_empty_array
 from jaxtyping import Bool, Float, Int, Shaped
 
-from drogo.data.step import NumberOfStep, split_rewards
+from drogo.data.step import NumberOfStep, Step
 from drogo.errors import ArgumentError, ArgumentTypeError, check_choice, check_number, check_share
 from drogo.potential import Potential, mix, shaping_reward
 
@@ -277,8 +277,12 @@ class AbstractShaping(abc.ABC):
     ) -> None:
         """Observes steps as an environment reported them, and makes the updates that are due. The
         last argument is as in `collect`."""
-        columns = (before, actions, rewards, after, terminated)
-        costs, values = split_rewards(*columns, infos, terminal_reward)
+        before, actions, after = (np.asarray(part) for part in (before, actions, after))
+        costs = np.array(rewards, dtype=np.float64)
+        values = np.zeros_like(costs)
+        for k in np.flatnonzero(terminated).tolist():
+            reported = (before[k], actions[k], float(costs[k]), after[k], True, False, infos[k])
+            costs[k], values[k] = Step._make(reported).numbers(None, terminal_reward)
         self.observe(before, actions, costs, after, terminated, values)
         self.train()
 
