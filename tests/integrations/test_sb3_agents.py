@@ -1,10 +1,5 @@
 """Wrappers, and maps that learn, under agents of a real Stable-Baselines3 with torch on a CPU."""
 
-import os
-import signal
-import subprocess
-import sys
-import time
 import types
 
 import gymnasium
@@ -16,7 +11,7 @@ from drogo import Column, OnlineMap, OnlineTable, Potential, PotentialShaping, e
 from drogo.errors import ArgumentError, ArgumentTypeError, BadCheckpoint
 from drogo.learn import MLP
 from raising import raises
-from small_world import SMALL, WORLD, make
+from small_world import WORLD, make
 
 DQN = {"learning_starts": 50, "train_freq": 4, "buffer_size": 300, "batch_size": 16}
 SMALL_MLP = {"network": MLP(width=16, depth=1), "learning_starts": 50, "capacity": 500}
@@ -289,43 +284,18 @@ def test_wrong_use_names_the_argument(sb3, ours, tmp_path, unchecked):
         agent_of(sb3, "PPO", envs).learn(64, callback=callback)
 
 
-RUN = """
-import sys
-import gymnasium
-from stable_baselines3 import DQN
-from drogo import GridWorld, OnlineMap, sb3
-from drogo.learn import MLP
-
-world = GridWorld.parse('''%s''')
-env = gymnasium.make("drogo/GridWorld-v0", world=world, observation="coordinates")
-online = OnlineMap(env.observation_space, env.action_space, network=MLP(width=16, depth=1),
-                   learning_starts=50, capacity=500, updates_per_step=1.0, train_every=1)
-agent = DQN("MlpPolicy", env, seed=0, device="cpu", learning_starts=50, train_freq=4,
-            buffer_size=300, batch_size=16)
-checkpoints = sb3.Checkpoints(sys.argv[1], online, seconds=0.2)
-agent.learn(10**8, callback=[sb3.LearnMap(online), checkpoints])
-"""
-
-
-@pytest.mark.slow
-def test_killed_and_resumed_the_map_and_the_agent_continue_together(sb3, ours, tmp_path):
-    path, env = tmp_path / "run.npz", {**os.environ, "OMP_NUM_THREADS": "1"}
-    killed = subprocess.Popen([sys.executable, "-c", RUN % SMALL, str(path)], env=env)
-    began = time.monotonic()
-    while not path.exists() and killed.poll() is None and time.monotonic() - began < 120:
-        time.sleep(0.05)
-    time.sleep(0.5)
-    killed.send_signal(signal.SIGKILL)
-    killed.wait()
-    options = {**SMALL_MLP, "updates_per_step": 1.0, "train_every": 1}
+@QUIET
+def test_the_map_and_the_agent_continue_together_from_a_file(sb3, ours, tmp_path):
+    path, options = tmp_path / "run.npz", {**SMALL_MLP, "updates_per_step": 1.0, "train_every": 1}
+    saved, agent = OnlineMap(*spaces(make()), **options), agent_of(sb3, "DQN")
+    agent.learn(92, callback=[ours.LearnMap(saved), ours.Checkpoints(path, saved)])
     online, agent = OnlineMap(*spaces(make()), **options), agent_of(sb3, "DQN")
     ours.restore(path, agent, online)
-    steps, updates = agent.num_timesteps, online.updates
-    assert online.steps == steps > 50
-    assert agent.replay_buffer.pos > 0 or agent.replay_buffer.full
+    assert (agent.num_timesteps, online.steps, online.updates) == (92, 92, saved.updates)
+    assert np.array_equal(online.values(PLACES), saved.values(PLACES))
+    assert agent.replay_buffer.pos == 92
     agent.learn(40, reset_num_timesteps=False, callback=ours.LearnMap(online))
-    assert agent.num_timesteps == online.steps == steps + 40
-    assert online.updates == updates + 40
+    assert (agent.num_timesteps, online.steps, online.updates) == (132, 132, saved.updates + 40)
     three = sb3.common.env_util.make_vec_env(make, 3)
     wrong = [({"buffer_size": 1000}, make(), {}), ({"gamma": 0.9}, make(), {}), ({}, three, {}),
              ({}, make(), {"problem": Column(lam=3.0)})]  # fmt: skip

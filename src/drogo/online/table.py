@@ -31,6 +31,8 @@ MOST_STATES = 100_000
 GROWTH = 1.1
 """The map is solved again once there are this many times the steps, although nothing is new."""
 
+KINDS = (np.int64, np.int64, np.int64, bool, np.float64, np.int64, np.float64)
+"""The types of the columns of an edge, its count and its sum."""
 States = Float[np.ndarray, " states"]
 Pairs = Float[np.ndarray, "states actions"]
 Edge = tuple[int, int, int, bool, float]
@@ -213,9 +215,8 @@ class OnlineTable(AbstractOnlineMap):
         """Returns the distinct transitions so far. Of several rewards of one of them it has the
         log-mean-exp equivalent."""
         rows = [(*edge, *sums) for edge, sums in self._edges.items()]
-        kinds = (np.int64, np.int64, np.int64, bool, np.float64, np.int64, np.float64)
-        columns = list(zip(*rows, strict=True)) or [()] * len(kinds)
-        parts: list[Any] = [np.array(*pair) for pair in zip(columns, kinds, strict=True)]
+        columns = list(zip(*rows, strict=True)) or [()] * len(KINDS)
+        parts: list[Any] = [np.array(*pair) for pair in zip(columns, KINDS, strict=True)]
         state, action, next_state, terminated, terminal_reward, count, log_sum = parts
         reward = self.lam * (log_sum - np.log(count))
         return Seen(state, action, next_state, reward, terminated, terminal_reward, count)
@@ -227,12 +228,7 @@ class OnlineTable(AbstractOnlineMap):
         return self._rows(observations) < self._v.size
 
     def logits(self, observations: npt.ArrayLike) -> Float[np.ndarray, "n actions"]:
-        return self._logits_at(self._rows(observations), self._action_values)
-
-    def _logits_at(self, rows: np.ndarray, values: np.ndarray) -> Float[np.ndarray, "n actions"]:
-        """Returns rows of the action values, and zeros where nothing is known."""
-        logits = np.concatenate([values, np.zeros((1, self.n_actions))])[rows]
-        return np.where(np.isfinite(logits).any(axis=1, keepdims=True), logits, 0.0)
+        return _at(self._rows(observations), self._action_values)
 
     def _rows(self, observations: npt.ArrayLike, n: int | None = None) -> Int[np.ndarray, " rows"]:
         """Returns the rows of some observations; the number of states for those without a value."""
@@ -242,12 +238,11 @@ class OnlineTable(AbstractOnlineMap):
     def frozen(self) -> FrozenMap:
         n, values = self._v.size, self._action_values.copy()
         tried = np.zeros((n + 1, self.n_actions), dtype=bool)
-        for state, action in self._tried:
-            tried[min(state, n), action] = True
+        state, action = np.array(list(self._tried), dtype=np.int64).reshape(-1, 2).T
+        tried[np.minimum(state, n), action] = True
         tried[-1] = False  # nothing was tried where the map has no value
-
         return FrozenMap(
-            lambda batch: self._logits_at(self._rows(batch, n), values),
+            lambda batch: _at(self._rows(batch, n), values),
             lambda batch: ~tried[self._rows(batch, n)],
             is_done=bool(tried[:-1].all()) and n > 0,
         )
@@ -294,3 +289,9 @@ class OnlineTable(AbstractOnlineMap):
         self._mean_step, self._elsewhere = arrays["scales"].tolist()
         self.steps, self._solved_at, *flags = arrays["counters"].tolist()
         self._is_new, self.found = map(bool, flags)
+
+
+def _at(rows: np.ndarray, values: Pairs) -> Float[np.ndarray, "n actions"]:
+    """Returns rows of the action values, and zeros where nothing is known."""
+    logits = np.append(values, np.zeros((1, values.shape[1])), axis=0)[rows]
+    return np.where(np.isfinite(logits).any(axis=1, keepdims=True), logits, 0.0)

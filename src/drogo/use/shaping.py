@@ -167,11 +167,11 @@ class VectorPotentialShaping(_Shaping[VectorEnv], gymnasium.vector.VectorWrapper
 
     Args:
         env: The vector of environments.
-        potential: As in `PotentialShaping`.
-        weight: As in `PotentialShaping`.
-        discount: As in `PotentialShaping`.
-        terminal: As in `PotentialShaping`.
-        view: As in `PotentialShaping`, but it is called with a batch of observations.
+        potential: As in `PotentialShaping`, like the other arguments.
+        weight: The share of the shaping reward, or None to add it.
+        discount: The discount of the agent.
+        terminal: "zero" or "keep".
+        view: A function of a batch of observations.
     """
 
     def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
