@@ -85,10 +85,10 @@ def behaviours(options: Namespace) -> Iterator[list[str]]:
         for behaviour, data in behaviours_of(world, options.transitions):
             states = data.observations
             states = states.argmax(axis=1) if states.ndim == 2 else states
-            seen, known = np.unique(data.state), truth[states.astype(int)]
+            seen, exact_v = np.unique(data.state), truth[states.astype(int)]
             both = (without_actions(data), data)
             fits = [fit(part, Column(lam=LAM), Regression()) for part in both]
-            off = [np.abs(solution.v[0] - known)[seen].max() for solution in fits]
+            off = [np.abs(solution.v[0] - exact_v)[seen].max() for solution in fits]
             yield [name, behaviour, f"{seen.size} of {(~world.mdp.terminal).sum()}",
                    str(unseen_pairs(data)), *(f"{error:.2f}" for error in off),
                    fits[1].status[0]]  # fmt: skip

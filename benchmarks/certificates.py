@@ -201,12 +201,12 @@ def run_world(settings: dict[str, Any], scratch: Path, report: Any) -> Outcome:
     start = None if name in ROOMS else STARTS[name]
     env = gymnasium.make(name).unwrapped
     seconds, certificate = timed(certify, solution, env, start=start, reward=STEP_COSTS.get(name))
-    known = truth(certificate.observations.astype(np.float64))
+    exact_v = truth(certificate.observations.astype(np.float64))
     places = truth_places(truth)
     error = np.abs(solution(places.astype(np.float32))[0] - truth(places))
-    facts = {"tolerance": float(certificate.tolerance[0]), "depth": float(np.ptp(known)),
+    facts = {"tolerance": float(certificate.tolerance[0]), "depth": float(np.ptp(exact_v)),
              "certificate": certificate.status[0], "within": float(certificate.error[0]),
-             "at starts": float(np.abs(certificate.claimed[0] - known).max()),
+             "at starts": float(np.abs(certificate.claimed[0] - exact_v).max()),
              "anywhere": float(np.nanmax(error)), "mean": float(np.nanmean(error)),
              "ascents": int(certificate.ascents.sum()), "certify": seconds}  # fmt: skip
     return Outcome({}, {**outcome.facts, **facts})

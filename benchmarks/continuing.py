@@ -81,9 +81,9 @@ def tables(options: Namespace) -> Iterator[list[str]]:
             start = int(np.flatnonzero((table == place).all(axis=1))[0])
             reward = mdp.reward[state]
             data = Transitions.from_table(table, state, after, reward, never, action=action)
-            known = exact.perron(mdp, LAM, reference=start)
+            truth = exact.perron(mdp, LAM, reference=start)
             what = "the goal leads back" if goal else "without a goal"
-            yield row(f"{name}, {what}", data, Continuing(lam=LAM, reference=place), known, options)
+            yield row(f"{name}, {what}", data, Continuing(lam=LAM, reference=place), truth, options)
     river = river_swim()
     state, action, after = sampled(river.probability, n, rng)
     reward = river.reward[state, action, after]
@@ -92,23 +92,23 @@ def tables(options: Namespace) -> Iterator[list[str]]:
     share = river.probability[s, a, following] / 2
     gain = river.reward[s, a, following] / LAM_OF_RIVER
     edges = WeightedEdges(6, s, following, share, gain)
-    known = perron_of_edges(edges, LAM_OF_RIVER, reference=1)
+    truth = perron_of_edges(edges, LAM_OF_RIVER, reference=1)
     problem = Continuing(lam=LAM_OF_RIVER, reference=1)
-    yield row(f"RiverSwim (λ = {LAM_OF_RIVER:,.0f})", data, problem, known, options)
+    yield row(f"RiverSwim (λ = {LAM_OF_RIVER:,.0f})", data, problem, truth, options)
 
 
 def row(
-    name: str, data: Transitions, problem: Continuing, known: Perron, options: Namespace
+    name: str, data: Transitions, problem: Continuing, truth: Perron, options: Namespace
 ) -> list[str]:
     computed, learned = (
         fit(data, problem, method, seeds=options.seeds)
         for method in (Regression(), Drogo(updates=options.updates))
     )
-    errors = [np.abs(one.v - known.log_e).max() for one in (computed, learned)]
+    errors = [np.abs(one.v - truth.log_e).max() for one in (computed, learned)]
     low, high = learned.gain.min(), learned.gain.max()
     converged = [str(one.status.count("converged")) for one in (computed, learned)]
-    return [name, f"{known.gain:.5g}", f"{computed.gain[0]:.5g}", f"{low:.5g} to {high:.5g}",
-            *(f"{error:.3f}" for error in errors), f"{np.ptp(known.log_e):.1f}",
+    return [name, f"{truth.gain:.5g}", f"{computed.gain[0]:.5g}", f"{low:.5g} to {high:.5g}",
+            *(f"{error:.3f}" for error in errors), f"{np.ptp(truth.log_e):.1f}",
             f"{' and '.join(converged)} of {options.seeds}"]  # fmt: skip
 
 

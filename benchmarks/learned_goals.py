@@ -55,14 +55,14 @@ def run(settings: dict[str, Any], scratch: Path, report: Any) -> Outcome:
     place = np.argsort(solution.goals)[np.searchsorted(np.sort(solution.goals), rows)]
     learned = solution.v[0][np.ix_(place, rows)]
     truth = exact.log_columns(world.mdp, LAM)
-    known = np.isfinite(truth)
-    assert np.array_equal(known, np.isfinite(learned))
-    pairs = zip(learned, truth, known, strict=True)
-    difference = np.abs(learned[known] - truth[known])
+    finite = np.isfinite(truth)
+    assert np.array_equal(finite, np.isfinite(learned))
+    pairs = zip(learned, truth, finite, strict=True)
+    difference = np.abs(learned[finite] - truth[finite])
     facts = {
         "status": solution.status[0], "seconds": took, "cpu": cpu,
         "difference": float(difference.max()), "mean difference": float(difference.mean()),
-        "depth": float(-truth[known].min()), "violations": violations(learned),
+        "depth": float(-truth[finite].min()), "violations": violations(learned),
     }  # fmt: skip
     cosines = [cosine(v[None, finite], t[finite])[0] for v, t, finite in pairs]
     return Outcome({"cosine": np.array(cosines)}, facts)

@@ -35,10 +35,10 @@ WORLDS: dict[str, Callable[[], gymnasium.Env]] = {
 def maps_of(world: str) -> dict[str, Any]:
     env = WORLDS[world]()
     spaces = (env.observation_space, env.action_space)
-    made: dict[str, Any] = {"no map": None, "network": OnlineMap(*spaces, capacity=20_000)}
+    maps: dict[str, Any] = {"no map": None, "network": OnlineMap(*spaces, capacity=20_000)}
     if "pixels" in world:  # observations repeat
-        made["table"] = OnlineTable(*spaces)
-    return made
+        maps["table"] = OnlineTable(*spaces)
+    return maps
 
 
 def seconds_of(world: str, kind: str, seed: int) -> float:

@@ -61,11 +61,11 @@ def plain_cycle(
 def dense_vector(table: np.ndarray) -> np.ndarray:
     """Returns the log of the top eigenvector of the states that were updated, 0 elsewhere."""
     symmetric = (table + table.T) / 2
-    known = symmetric.sum(axis=1) != 1
-    values, vectors = np.linalg.eig(symmetric[np.ix_(known, known)])
+    coupled = symmetric.sum(axis=1) != 1
+    values, vectors = np.linalg.eig(symmetric[np.ix_(coupled, coupled)])
     top = np.abs(np.real(vectors[:, np.real(values).argmax()]))
     e = np.zeros(len(table))
-    e[known] = np.log(np.maximum(top, np.finfo(float).tiny))
+    e[coupled] = np.log(np.maximum(top, np.finfo(float).tiny))
     return e / np.linalg.norm(e)
 
 
@@ -90,11 +90,11 @@ def many_digits(table: np.ndarray, digits: int) -> int:
     import flint
 
     symmetric = (table + table.T) / 2
-    known = symmetric.sum(axis=1) != 1
+    coupled = symmetric.sum(axis=1) != 1
     flint.ctx.dps = digits
-    matrix = flint.acb_mat(flint.arb_mat(symmetric[np.ix_(known, known)].tolist()))
+    matrix = flint.acb_mat(flint.arb_mat(symmetric[np.ix_(coupled, coupled)].tolist()))
     matrix.eig(right=True, algorithm="approx")
-    return int(known.sum())
+    return int(coupled.sum())
 
 
 def ours(world: TabularWorld, step_size: float, seeds: int, iterations: int) -> None:

@@ -48,14 +48,14 @@ class Tally:
 
 def arrays(directory: Path) -> dict[str, np.ndarray]:
     """Returns all arrays of all finished files. Settings hold durations, so they are left out."""
-    found = {}
+    arrays = {}
     for path in sorted(directory.rglob("*.npz")):
         if path.name != "checkpoint.npz" and not any(p.startswith(".") for p in path.parts):
             with np.load(path) as stored:
                 for name in stored.files:
                     if name != "settings":
-                        found[f"{path.relative_to(directory)}/{name}"] = stored[name]
-    return found
+                        arrays[f"{path.relative_to(directory)}/{name}"] = stored[name]
+    return arrays
 
 
 def agree(a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> bool:

@@ -104,14 +104,14 @@ def draw_picture(options: Namespace) -> None:
     for matrix, methods in (("laplacian", METHODS), ("default", ("ALLO",))):
         problem = problem_of(columns + 1, matrix)
         truth = truth_of(world, "coordinates", problem, data)
-        known = truth.vectors[1 : columns + 1]
-        rows.append((f"exact,\n{matrix}", known, range(2, 6)))
+        exact_vectors = truth.vectors[1 : columns + 1]
+        rows.append((f"exact,\n{matrix}", exact_vectors, range(2, 6)))
         for method in methods:
             solution = fit(data, problem, METHODS[method](updates=options.updates))
             vectors, score = solution.v[0, 1:], f"{solution.score(truth).mean():.4f}"
             if method == "GDO":
                 score = f"subspace {solution.subspace(truth)[0]:.3f}"
-            sign = np.sign((vectors * known).sum(axis=1, keepdims=True))
+            sign = np.sign((vectors * exact_vectors).sum(axis=1, keepdims=True))
             rows.append((f"{method},\n{matrix}\n({score})", sign * vectors, range(2, 6)))
     logs = {"exact column": exact.log_column(world.mdp, LAM)}
     for method in (Drogo(), Drogo(action_values=True), NaturalGDO()):

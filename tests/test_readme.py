@@ -13,11 +13,8 @@ from drogo.cli import main
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-SLOW = re.compile(
-    r"stable_baselines3|use\.sb3|LocalEngine|certify\(|discover_deep|fit_[a-z]+\(|eqx\."
-)
-"""The marks of a slow snippet: training an agent, other processes, rollouts, several maps at once, and
-networks of the user, which are compiled."""
+SLOW = re.compile(r"stable_baselines3|LocalEngine|certify\(|discover_deep|eqx\.")
+"""Snippets that train an agent, start processes, roll out or compile another network are slow."""
 
 
 def blocks(language):
@@ -31,7 +28,7 @@ def blocks(language):
 
 
 def drogo_commands():
-    """Each once, on whichever page it comes first."""
+    """Yields each command once, on the first page that has it."""
     seen = set()
     for page in PAGES:
         for line in re.findall(r"^(?:.*uv run )?(drogo [^\n`]*)$", page.read_text(), re.M):
@@ -48,7 +45,7 @@ def test_python_snippets(code, tmp_path, monkeypatch, request, capsys):
         request.getfixturevalue("optimised")
     if "stable_baselines3" in code:
         needs.module("stable_baselines3")
-    for name in re.findall(r"\.save\(\"([^\"]+)\"", code):  # what an earlier run has left
+    for name in re.findall(r"\.save\(\"([^\"]+)\"", code):  # a file of an earlier run
         (tmp_path / name).write_bytes(b"")
     exec(compile(code, "snippet", "exec"), {"__name__": "snippet"})
 

@@ -118,11 +118,11 @@ class TabularEnv(gymnasium.Env):
         return self._observation(), reward, terminated, truncated, info
 
 
-def check_reset(options: dict[str, Any] | None, *known: str) -> dict[str, Any]:
+def check_reset(options: dict[str, Any] | None, *allowed: str) -> dict[str, Any]:
     """Returns the options of a reset, or raises an `ArgumentError` if one is unknown."""
-    unknown = sorted(set(options or {}) - set(known))
+    unknown = sorted(set(options or {}) - set(allowed))
     if unknown:
-        problem = f"unknown reset option(s) {unknown}; known: {', '.join(map(repr, known))}."
+        problem = f"unknown reset option(s) {unknown}; expected {', '.join(map(repr, allowed))}."
         raise ArgumentError(problem, argument="options")
     return options or {}
 
