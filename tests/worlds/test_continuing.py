@@ -91,6 +91,7 @@ def test_errors_name_the_argument():
         ("world", lambda: ContinuingEnv("river")),
         ("reset option 'state'", lambda: env.reset(options={"state": 6})),
         ("options", lambda: env.reset(options={"start": 1})),
+        ("render_mode", lambda: ContinuingEnv("six-arms", render_mode="ansi")),
     ):
         with raises(ArgumentError, argument):
             wrong()

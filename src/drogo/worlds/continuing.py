@@ -17,7 +17,7 @@ import gymnasium
 import numpy as np
 from jaxtyping import Float
 
-from drogo.errors import ArgumentTypeError, check_choice, check_whole
+from drogo.errors import ArgumentError, ArgumentTypeError, check_choice, check_whole
 from drogo.mdp.arrays import frozen
 from drogo.worlds.tabular import check_action, check_reset
 
@@ -133,17 +133,22 @@ class ContinuingEnv(gymnasium.Env):
 
     Args:
         world: A world, or its name: "river-swim" or "six-arms".
+        render_mode: Only None.
     """
 
+    metadata = {"render_modes": []}  # noqa: RUF012
     state = 0
 
-    def __init__(self, world: ContinuingWorld | str) -> None:
+    def __init__(self, world: ContinuingWorld | str, *, render_mode: str | None = None) -> None:
         if isinstance(world, str):
             check_choice("world", world, tuple(WORLDS))
             world = WORLDS[world]()
         if not isinstance(world, ContinuingWorld):
             problem = f"world is a {type(world).__name__}; give a ContinuingWorld or its name."
             raise ArgumentTypeError(problem, argument="world")
+        if render_mode is not None:
+            problem = f"render_mode is {render_mode!r}; this world has no pictures."
+            raise ArgumentError(problem, argument="render_mode")
         self.world, self.actions = world, world.actions
         self.observation_space = gymnasium.spaces.Discrete(world.n_states)
         self.action_space = gymnasium.spaces.Discrete(world.n_actions)

@@ -196,7 +196,7 @@ class WalledRoom(gymnasium.Env):
 @lru_cache(maxsize=8)
 def walled_room_truth(layout: str, lam: float, nodes: int = 100) -> GridSolution:
     """Computes `v` of a walled room exactly on a grid whose number of `nodes` along each axis is a
-    multiple of 100, so that walls end between nodes. It takes about 5 s.
+    multiple of 100, so that walls end between nodes. With 100 it takes about 5 s.
 
     Moves of the continuous actions are replaced by those that lead from node to node, with the
     weights of the trapezoidal rule. `v` is that of the nearest node, and NaN inside of walls.

@@ -124,13 +124,11 @@ class MiniGridWorld(TabularEnv, gymnasium.Wrapper, RecordConstructorArgs):
             names = tuple(name for name, keep in zip(TRIED, useful, strict=True) if keep)
             graph.next_state = graph.next_state[:, useful]
         if (graph.kind == NON_TERMINAL).all():
-            raise ArgumentError(
-                f"no terminal state of {_title(self)} can be reached in layout {self.layout} with "
-                f"the actions {', '.join(names)}.",
-                remedy="Try another layout, or more actions: some missions need something to be "
-                "put down (actions=ACTIONS[:6]).",
-                argument="actions",
-            )
+            problem = f"no terminal state of {_title(self)} can be reached in layout {self.layout} "
+            problem += f"with the actions {', '.join(names)}."
+            remedy = "Try another layout, or more actions: some missions need something to be put "
+            remedy += "down (actions=ACTIONS[:6])."
+            raise ArgumentError(problem, remedy=remedy, argument="actions")
         return graph, names
 
     @cached_property

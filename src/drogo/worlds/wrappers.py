@@ -72,7 +72,8 @@ class ReachGoals(gymnasium.Wrapper, RecordConstructorArgs):
         cost = float(reward) - (info.get("terminal_reward") or 0.0)
         arrived = self._world.state == self.goal
         worth = self.failure if over and not arrived else 0.0
-        info |= {"cost": cost, "ends_world": over, "is_success": arrived, "terminal_reward": worth}
+        parts = {"cost": cost, "ends_world": over, "is_success": arrived}
+        info = {**info, **parts, "terminal_reward": worth}
         over, reward = over or arrived, 0.0 if arrived else cost + worth
         return self._parts(observation), reward, over, cut and not over, info
 
