@@ -192,7 +192,8 @@ def test_the_bound_holds_for_any_solver(recipe, noise, seed):
     inverse *= 1 + noise * rng.uniform(-1, 1, inverse.shape)
     goals = np.arange(rows.n)
     matrix = Scaled(rows, np.zeros(rows.n))
-    columns = solve_goals(matrix, lambda right: inverse @ right, goals, Reach(rows)(goals))
+    matrix.solve = lambda right: inverse @ right
+    columns = solve_goals(matrix, goals, Reach(rows)(goals))
     check(columns, judge.columns(mdp, 20.0))
     if noise <= 1e-6:
         assert columns.error.max() < 1e-11
@@ -201,7 +202,8 @@ def test_the_bound_holds_for_any_solver(recipe, noise, seed):
 @pytest.mark.parametrize("answer", [np.nan, 0.0, -1.0, 1.0, np.inf])
 def test_a_solver_that_fails_proves_nothing(answer):
     rows = default_rows(WORLD.mdp, 20.0, "zero-row", 1.0)
-    goals, solver = np.arange(3), lambda right: np.full_like(right, answer)
-    columns = solve_goals(Scaled(rows, np.zeros(rows.n)), solver, goals, Reach(rows)(goals))
+    goals, matrix = np.arange(3), Scaled(rows, np.zeros(rows.n))
+    matrix.solve = lambda right: np.full_like(right, answer)
+    columns = solve_goals(matrix, goals, Reach(rows)(goals))
     assert np.isinf(columns.error).all()
     assert not columns.converged.any()

@@ -51,9 +51,6 @@ LEAST = 1e-22
 the bound itself."""
 LEAST_SHARE = 0.5  # The least share of the violations that a bound z must cover.
 
-Solver = Callable[[np.ndarray], np.ndarray]
-"""Solves with a matrix for some right-hand sides, perhaps not accurately."""
-
 
 @dataclass(frozen=True, eq=False)
 class Columns:
@@ -176,10 +173,10 @@ def solve_rows(rows: Rows, goals: Int[np.ndarray, " goals"]) -> Columns:
     u, scaled_for = np.zeros(rows.n), -1
     pending = tried = np.arange(goals.size)
     while True:
-        matrix, lu = Scaled(rows, u), factorise(rows, u).lu
+        matrix = Scaled(rows, u)
         for first in range(0, tried.size, size):
             batch = tried[first : first + size]
-            part = solve_goals(matrix, lu.solve, goals[batch], reach(goals[batch]))
+            part = solve_goals(matrix, goals[batch], reach(goals[batch]))
             log_e[batch], residual[batch], error[batch] = part.log_e, part.residual, part.error
             accurate[batch] = part.converged
         # The goal that the matrix was scaled for is not tried again.
@@ -242,6 +239,7 @@ class Scaled:
         n, entries = rows.n, rows.row.size
         step, weight = u[rows.column] - u[rows.row], rows.scaled_weight(u)
         self.u, self.diagonal = u, rows.diagonal
+        self.solve: Callable[[np.ndarray], np.ndarray] = factorise(rows, u).lu.solve
         self.total = rows.ratio(u) if u.any() else rows.total
         # `difference` maps x to x(s') - x(s) for each off-diagonal, and `weight` maps one number
         # per off-diagonal to their weighted sum in each row.
@@ -272,10 +270,7 @@ class Scaled:
 
 
 def solve_goals(
-    matrix: Scaled,
-    solver: Solver,
-    goals: Int[np.ndarray, " goals"],
-    arrives: Bool[np.ndarray, "states goals"],
+    matrix: Scaled, goals: Int[np.ndarray, " goals"], arrives: Bool[np.ndarray, "states goals"]
 ) -> Columns:
     """Computes `log (inverse(M) e_g)(s)` less its value at `s = g`, for each goal `g`. It is minus
     infinity outside of the states from which a walk `arrives` at the goal."""
@@ -284,12 +279,12 @@ def solve_goals(
     residual, error = np.full((2, goals.size), np.inf)
     # A number that overflows, or is NaN, fails its check.
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        x = np.where(arrives, solver(right), 0.0)
+        x = np.where(arrives, matrix.solve(right), 0.0)
         in_range = ((x > SMALLEST) | ~arrives).all(axis=0) & np.isfinite(x).all(axis=0)
         x[:, ~in_range] = np.nan
         if in_range.any():
             part = right[:, in_range], x[:, in_range], arrives[:, in_range]
-            x[:, in_range], residual[in_range], error[in_range] = _refine(matrix, solver, *part)
+            x[:, in_range], residual[in_range], error[in_range] = _refine(matrix, *part)
         log_e = np.log(x) + matrix.u[:, None]
         log_e = (log_e - log_e[goals, np.arange(goals.size)]).T
     depth = -np.min(log_e, axis=1, where=np.isfinite(log_e), initial=0.0)
@@ -307,17 +302,17 @@ class _Checked(NamedTuple):
 
 
 def _refine(
-    matrix: Scaled, solver: Solver, right: np.ndarray, x: np.ndarray, arrives: np.ndarray
+    matrix: Scaled, right: np.ndarray, x: np.ndarray, arrives: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Corrects positive vectors by their residuals, and bounds their errors."""
-    best = _check(matrix, solver, right, x, arrives)
+    best = _check(matrix, right, x, arrives)
     for _ in range(MAX_REFINEMENTS):
         if best.settled.all():
             break
-        change = np.where(arrives, solver(best.gap), 0.0)
+        change = np.where(arrives, matrix.solve(best.gap), 0.0)
         # An entry that would lose more than half of its value stays positive and inaccurate.
         trial = best.x + np.maximum(change, -best.x / 2)
-        new = _check(matrix, solver, right, trial, arrives)
+        new = _check(matrix, right, trial, arrives)
         better = new.error < best.error / 2
         if not better.any():
             break
@@ -325,15 +320,13 @@ def _refine(
     return best.x, best.residual, best.error
 
 
-def _check(
-    matrix: Scaled, solver: Solver, right: np.ndarray, x: np.ndarray, arrives: np.ndarray
-) -> _Checked:
+def _check(matrix: Scaled, right: np.ndarray, x: np.ndarray, arrives: np.ndarray) -> _Checked:
     product, noise = matrix.apply_with_noise(x)
     gap = np.where(arrives, right - product, 0.0)
     positive = np.where(arrives, x, 1.0)
     terms = matrix.diagonal[:, None] * positive
     amount = np.where(arrives, np.abs(gap) + noise + LEAST * terms, 0.0)
-    bound = np.where(arrives, solver(amount), 0.0)
+    bound = np.where(arrives, matrix.solve(amount), 0.0)
     share = np.where(arrives, matrix.apply(bound) / amount, 1.0).min(axis=0)
     # A relative error d of an entry moves its log by at most -log(1 - d).
     moved = -np.log1p(-np.minimum(bound / positive / share, 1.0))

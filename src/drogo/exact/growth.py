@@ -63,8 +63,9 @@ class WeightedEdges:
             ("share", self.share > 0, "positive"),
             ("gain", np.isfinite(self.gain), "finite"),
         ):
-            if not valid.all():
-                raise ArgumentError(f"{name} has an entry that is not {expected}.", argument=name)
+            if valid.shape != self.state.shape or not valid.all():
+                problem = f"{name} needs one number for each edge, which is {expected}."
+                raise ArgumentError(problem, argument=name)
         total = np.bincount(self.state, self.share, self.n)
         wrong = np.flatnonzero((np.abs(total - 1) > SHARES_OFF) & (total > 0))
         if wrong.size:
