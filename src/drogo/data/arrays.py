@@ -144,9 +144,7 @@ def as_batch(
     error messages call `name`, was trained on."""
     batch, expected = as_type(name, values, table.dtype), table.shape[1:]
     if batch.ndim != table.ndim or batch.shape[1:] != expected:
-        problem = (
-            f"the observations have shape {batch.shape[1:]}; {name} was trained on {expected}."
-        )
+        problem = f"the observations are of shape {batch.shape[1:]}; those of {name} of {expected}."
         remedy = f"Give a batch: (n, {', '.join(map(str, expected))})."
         raise ArgumentError(problem, remedy=remedy, argument="observations")
     return batch

@@ -138,9 +138,7 @@ class TableBuilder:
         first = self._first = row if self._first is None else self._first
         if row.dtype.kind not in KINDS:
             problem = f"the observation has the type {row.dtype}, not numbers."
-            remedy = (
-                "Choose a part of it with key=, or use gymnasium.wrappers.TransformObservation."
-            )
+            remedy = "Choose a part with key=, or use gymnasium.wrappers.TransformObservation."
             raise DataError(problem, remedy=remedy, argument="key")
         if row.shape != first.shape or row.dtype != first.dtype:
             shapes = f"{row.shape} and {row.dtype} after {first.shape} and {first.dtype}"

@@ -179,12 +179,8 @@ def _terminated(
     """Returns which steps reached a terminal state and were not cut off."""
     if given is None:
         if not buffer.handle_timeout_termination and done.any():
-            problem = (
-                "is missing: with handle_timeout_termination=False, dones include time limits."
-            )
-            remedy = (
-                "Give it in the shape of buffer.dones; without a time limit it is buffer.dones."
-            )
+            problem = "is missing: handle_timeout_termination=False leaves time limits in dones."
+            remedy = "Give it in the shape of buffer.dones, or if there is no limit, buffer.dones."
             raise wrong("terminated", problem, remedy)
         return done & ~_chosen("timeouts", buffer.timeouts, slots)
     shape, expected = np.shape(given), np.shape(buffer.dones)

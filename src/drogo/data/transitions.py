@@ -212,9 +212,8 @@ class Transitions:
         before = arrays.real("observations", observations)
         after = arrays.real("next_observations", next_observations)
         if before.shape != after.shape or before.dtype != after.dtype:
-            problem = (
-                f"are {after.dtype} {after.shape}; observations are {before.dtype} {before.shape}."
-            )
+            kinds = (f"shape {one.shape} and type {one.dtype}" for one in (after, before))
+            problem = f"have {', and observations have '.join(kinds)}: they must be the same."
             raise arrays.wrong("next_observations", problem)
         table, index = merge_equal(np.concatenate([before, after]))
         state, next_state = np.split(index, 2)
@@ -418,9 +417,8 @@ class Transitions:
         """Returns the problem that the transitions describe, where states repeat: each observation
         leads to its observed next ones with their observed frequencies."""
         edges, log_cost = self.edges, -self.edges.reward / lam
-        ends = edges.terminated, edges.terminal_reward / lam
-        columns = (edges.state, edges.next_state, edges.weight, log_cost, *ends)
-        return Sampled(len(self.observations), *columns)
+        columns = (edges.state, edges.next_state, edges.weight, log_cost, edges.terminated)
+        return Sampled(len(self.observations), *columns, edges.terminal_reward / lam)
 
     @cached_property
     def log_default(self) -> Float[np.ndarray, " n"] | None:
@@ -458,11 +456,9 @@ class Transitions:
         """
         often = max(1, round(len(self) / np.unique(self.state).size))
         added = np.repeat(self.terminal_states, often)
-        zeros = np.zeros(added.size)
-        new = (added, added, np.full(added.size, -delta), zeros, zeros)
-        columns = [
-            np.r_[getattr(self, name), part] for name, part in zip(COLUMNS[:5], new, strict=True)
-        ]
+        none, cost = np.zeros(added.size, dtype=bool), np.full(added.size, -delta)
+        new = zip(COLUMNS, (added, added, cost, none, none), strict=False)
+        columns = [np.r_[getattr(self, name), part] for name, part in new]
         weight = np.r_[self.weight, np.ones(added.size)]
         return replace(Transitions.from_table(self.observations, *columns), weight=weight)
 
