@@ -50,7 +50,7 @@ def test_targets_by_hand():
 
 
 def test_with_one_feature_for_each_pair_norms_are_those_of_the_default_representation():
-    """Z over the six pairs of the chain, with an action drawn uniformly after each, by inversion."""
+    """Z over the six pairs of the chain, with a uniform choice of action after each, by inversion."""
     state, action = np.divmod(np.arange(6), 2)
     P = np.zeros((6, 6))
     for pair, (s, a) in enumerate(zip(state, action, strict=True)):

@@ -42,10 +42,8 @@ from drogo.online.replay import OnlineState, Visits
 from drogo.problems.column import Column
 from drogo.problems.shared import scale_of_costs
 from drogo.use.options import FrozenMap
-from drogo.use.shaping import Shaping, StepBatch
+from drogo.use.shaping import Shaping, StepBatch, range_of
 
-HUGE = 1e6
-"""Wider ranges are treated as unbounded."""
 FEW = 4
 """The largest number of observations that NumPy evaluates."""
 CHUNKS = (8, 64)
@@ -197,10 +195,8 @@ class OnlineMap(AbstractOnlineMap):
         check_memory(f"a replay of {capacity} steps", 2 * capacity * size * self.dtype.itemsize)
         self._is_image = len(self.shape) in (2, 3) and size > MOST_COORDINATES
         self._is_image |= self.dtype == np.uint8
-        bounds = (observation_space.low, observation_space.high)
-        low, high = (np.asarray(bound, np.float64).ravel() for bound in bounds)
-        # Of an image the range of each pixel has to be seen: most never change.
-        bounded = np.isfinite(low) & np.isfinite(high) & (high - low < HUGE) & (not self._is_image)
+        low, high, bounded = range_of(observation_space)
+        bounded &= not self._is_image  # most pixels never change: their range has to be seen
         self._low, self._high = np.where(bounded, low, np.inf), np.where(bounded, high, -np.inf)
         self._staged: list[StepBatch] = []
         self._due, self._scale, self._loss = 0.0, 1.0, np.zeros(())

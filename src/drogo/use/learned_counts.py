@@ -33,7 +33,7 @@ from drogo.device import to_device
 from drogo.errors import ArgumentError, DataError, check_number, check_positive, check_whole
 from drogo.learn.networks import DenseNetwork
 from drogo.learn.settings import at_least, check_values, from_keywords
-from drogo.use.shaping import AbstractShaping, StepBatch, number_of_actions
+from drogo.use.shaping import AbstractShaping, StepBatch, number_of_actions, range_of
 
 ROUNDING = 1e-9
 """The relative excess over the best reward that counts as rounding."""
@@ -43,8 +43,6 @@ FOLLOWING = 1e-2
 """The smallest rate of the running mean of the norms."""
 SMALLEST = 1e-2
 """Log norms are divided by at least this number: before anything is learned, all of them are 0."""
-HUGE = 1e6
-"""Wider ranges of numbers are treated as unbounded."""
 
 StateFeatures = Callable[[Shaped[np.ndarray, "n ..."]], Float[np.ndarray, "n features"]]
 
@@ -134,8 +132,8 @@ def random_features(
     have features that are nearly orthogonal.
     """
     rng = np.random.default_rng([seed, 2])
-    low, high = (np.asarray(bound, np.float64).ravel() for bound in (space.low, space.high))
-    bounded = np.isfinite(low) & np.isfinite(high) & (high - low < HUGE) & (high > low)
+    low, high, bounded = range_of(space)
+    bounded &= high > low
     shift, unit = np.where(bounded, low, 0.0), np.where(bounded, high - low, 1.0)
     frequency = rng.standard_normal((low.size, count)) / resolution / unit[:, None]
     phase = rng.uniform(0, 2 * np.pi, count)

@@ -23,6 +23,8 @@ from drogo.data.step import NumberOfStep, Step
 from drogo.errors import ArgumentError, ArgumentTypeError, check_choice, check_number, check_share
 from drogo.potential import Potential, mix, shaping_reward
 
+HUGE = 1e6
+"""Wider ranges of observations are treated as unbounded."""
 View = Callable[[Any], Any]
 Wrapped = TypeVar("Wrapped", gymnasium.Env, VectorEnv)
 
@@ -61,6 +63,12 @@ def spaces_of(env: gymnasium.Env | VectorEnv) -> tuple[gymnasium.Space, gymnasiu
     if isinstance(env, gymnasium.Env):
         return env.observation_space, env.action_space
     return env.single_observation_space, env.single_action_space
+
+
+def range_of(space: gymnasium.spaces.Box) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Returns the least and the greatest value of each number, and which of them are bounded."""
+    low, high = (np.asarray(bound, np.float64).ravel() for bound in (space.low, space.high))
+    return low, high, np.isfinite(low) & np.isfinite(high) & (high - low < HUGE)
 
 
 class _Shaping(RecordConstructorArgs, Generic[Wrapped]):
