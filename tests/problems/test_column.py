@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 import needs
-from drogo import MDP, Column, Drogo, NaturalGDO, Regression, collect, exact, fit, load, solve
+from drogo import MDP, Column, Drogo, Regression, collect, exact, fit, load, solve
 from drogo.errors import ArgumentError, DataError
 from drogo.learn import Optimiser
 from raising import raises
-from small_data import CHAIN, FAST, ROOM, SMALL, data_of, line, mostly_right, table_of, world_env
+from small_data import FAST, ROOM, SMALL, data_of, line, mostly_right, table_of, world_env
 
 EVERY = data_of(ROOM, "coordinates", 2000)
 
@@ -219,14 +219,6 @@ def test_observations_that_are_terminal_and_ordinary_are_reported():
     data = table_of([0, 1, 1, 2], [1, 2, 0, 1], -1.0, [False, True, False, False], copies=4)
     with pytest.warns(UserWarning, match="1 observation"):
         fit(data, Column(), Drogo(updates=2))
-
-
-def test_values_of_a_seed_by_its_network_alone():
-    """Rollouts stop at terminal states, so that these are not looked up."""
-    result = fit(data_of(CHAIN), Column(), NaturalGDO(updates=5), seeds=2)
-    values = result.problem.values_of(result, 1)
-    for rows in (np.arange(5), np.array([2, 2, 0, 1, 3, 4, 4])):
-        assert np.allclose(values(rows), result.v[1][rows], atol=1e-6)
 
 
 def test_a_constant_map_cannot_be_normalised():

@@ -5,6 +5,7 @@ from dataclasses import replace
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.utils.env_checker import check_env
 
 from drogo import (
     MDP,
@@ -153,6 +154,8 @@ def test_states_that_do_not_repeat():
 
 def test_an_environment_that_leads_on():
     env = NeverEnding(gymnasium.make("drogo/GridTask-v0", observation="state"), at_end=7.0)
+    with pytest.warns(UserWarning, match="different from the unwrapped version"):
+        check_env(env, skip_render_check=True)
     data = collect(env, 5000, seed=0)
     assert not data.terminated.any()
     into = np.asarray(data.observations)[data.next_state[data.reward == 7.0]]

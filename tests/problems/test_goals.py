@@ -26,9 +26,9 @@ def data(kind="coordinates", n=1500, policy=None):
     return data_of(WORLD, kind, n, policy)
 
 
-def in_state_order(goals, kind="coordinates"):
+def in_state_order(goals):
     """The rows of the map's observations that are the states of the world."""
-    table = WORLD.observations(kind)
+    table = WORLD.observations("coordinates")
     return np.array([np.flatnonzero((goals.observations == row).all(axis=-1))[0] for row in table])
 
 
@@ -43,6 +43,7 @@ def learned(name):
         "quasimetric": (TINY, Regression(updates=100)),
         "actions": (DENSE, Regression(updates=100, action_values=True)),
         "drogo": (TINY, Drogo(updates=100)),
+        "all": (TINY, Regression(updates=100, batch_size="all")),
     }[name]
     truth = {"table": table().v[0]}
     return fit(data(), Goals(), method, network=network, optimiser=QUICK, seeds=2, truth=truth)
@@ -91,7 +92,7 @@ def test_transfer_and_policies_of_the_exact_map():
     np.testing.assert_allclose(shares[LIVE], probabilities_of(v), atol=1e-9)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, "all"])
 def test_what_was_learned_can_be_used(name):
     """Also by `Drogo`, where states repeat. After a few updates the maps are roughly right."""
     goals, truth = learned(name), table().v[0]
@@ -199,7 +200,6 @@ def test_fewer_goals_have_all_terminal_states():
     goals = solve(data(), Goals(most_goals=5))
     assert goals.v.shape == (1, 5, N)
     assert np.isin(goals.terminal_states, goals.goals).all()
-    assert goals.transfer([0.0, 0.0]).v.shape == (N,)
     other = np.setdiff1d(np.arange(N), goals.goals)[0]
     with raises(ArgumentError):
         goals(goals.observations, goals.observations[other])
@@ -241,13 +241,18 @@ def test_continuous_states(problem, network, action_values, tmp_path):
     if action_values:
         assert load(tmp_path / "goals.npz").policy(goal=x[0])(x).shape == (3,)
     else:
-        for call in (lambda: load(tmp_path / "goals.npz"), lambda: goals.policy(goal=x[0])):
-            with raises(ArgumentError):
-                call()
-        again = load(tmp_path / "goals.npz", problem=problem)
+        again, wrong = (
+            load(tmp_path / "goals.npz", problem=problem),
+            Goals(reached=lambda a, b: a == b),
+        )
         np.testing.assert_array_equal(again(x, x[0])[0], v)
-        with raises(ArgumentError, "problem"):
-            load(tmp_path / "goals.npz", problem=Goals(reached=lambda a, b: a == b))
+        for argument, call in (
+            (None, lambda: load(tmp_path / "goals.npz")),
+            ("problem", lambda: load(tmp_path / "goals.npz", problem=wrong)),
+            (None, lambda: goals.policy(goal=x[0])),
+        ):
+            with raises(ArgumentError, argument):
+                call()
     assert np.isfinite(goals.potential(goal=x[0])(x)).all()
     row = int(np.flatnonzero(goals.observations[:, 0] < 0.5)[0])
     shown = goals(goals.observations, goals.observations[row])[0]

@@ -12,7 +12,7 @@ from drogo.errors import ArgumentError
 from drogo.learn import MLP, Objective, Optimiser, Sample, batches
 from drogo.problems.matrices import evenly, rows_of, with_rows_of_terminals
 from raising import raises
-from small_data import Fixed, corridor, table_of
+from small_data import Fixed, corridor, line, table_of
 
 DATA, CORRIDOR = corridor()
 TABULAR = {"seeds": 2, "optimiser": Optimiser(step_size=0.03)}
@@ -128,16 +128,12 @@ def test_a_sweep_is_its_fits():
     assert list(swept) == [(6.0, 1.0), (6.0, 2.0), (3.0, 1.0), (3.0, 2.0)]
     for (lam, penalty), result in swept.items():
         alone = fit(DATA, replace(problem, lam=lam), replace(method, penalty=penalty), **TABULAR)
-        assert (result.problem, result.method, result.status) == (
-            alone.problem,
-            alone.method,
-            alone.status,
-        )
+        for name in ("problem", "method", "status"):
+            assert getattr(result, name) == getattr(alone, name)
         for name in ("v", "eigenvalues", "cosines"):
             assert np.allclose(result.arrays[name], alone.arrays[name], atol=1e-5)
-        assert np.allclose(
-            result.cosines, result.score(truth_of(CORRIDOR, result.problem)), atol=1e-9
-        )
+        known = truth_of(CORRIDOR, result.problem)
+        assert np.allclose(result.cosines, result.score(known), atol=1e-9)
 
 
 # What converged means
@@ -213,17 +209,13 @@ def test_actions_that_were_never_seen_are_not_verified():
 
 def test_states_that_do_not_repeat():
     """The row sums of P~ take the place of 1, and nothing is compared."""
-    rng = np.random.default_rng(0)
-    x = rng.uniform(0, 1, (300, 1)).astype(np.float32)
-    y = np.clip(x + rng.choice([-0.1, 0.1], (300, 1)), 0, 1).astype(np.float32)
-    data = Transitions.from_arrays(x, y, np.full(300, -1.0), np.zeros(300, bool))
     method = ALLO(updates=5, batch_size=50)
-    result = fit(data, Spectrum(2, matrix="successor"), method, network=MLP(16, 1))
+    result = fit(line(), Spectrum(2, matrix="successor"), method, network=MLP(16, 1))
     assert result.status == ("unverified",)
     assert result.problem.bounded
     assert np.isfinite(result.eigenvalues).all()
     with raises(ArgumentError, "source"):
-        solve(data, Spectrum(2))
+        solve(line(), Spectrum(2))
 
 
 def test_rows_of_terminals_do_not_make_states_repeat_half_way():

@@ -12,7 +12,6 @@ from __future__ import annotations
 import abc
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from operator import ne
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import equinox as eqx
@@ -318,8 +317,9 @@ class AbstractProblem(eqx.Module):
             shape, names = arrays[name].shape, axes.split()
             if "..." in names:
                 shape = (*shape[: len(names) - 1], shape[len(names) - 1 :])
-            same = len(names) == len(shape)
-            if not same or any(map(ne, map(sizes.setdefault, names, shape), shape)):
+            pairs = zip(names, shape, strict=False)
+            expected = [sizes.setdefault(axis, size) for axis, size in pairs]
+            if len(names) != len(shape) or expected != list(shape):
                 raise DamagedFile(f"its {name} has the shape {shape}, not ({', '.join(names)}).")
         for name in self.rows:
             rows = arrays.get(name, np.zeros(0, dtype=int))

@@ -29,17 +29,7 @@ from drogo.learn.problem import AbstractProblem, Point, Prepared
 from drogo.learn.solution import Solution
 from drogo.learn.value import Policy, ValueFunction, single_log_e, single_output
 from drogo.potential import Potential
-from drogo.problems.shared import (
-    TINY,
-    check_no_options,
-    filled,
-    make_potential,
-    observations_of,
-    scale_of_costs,
-    trained,
-    warn_of_mixed_states,
-    with_cap,
-)
+from drogo.problems import shared
 
 
 class Column(AbstractProblem):
@@ -78,7 +68,7 @@ class Column(AbstractProblem):
         by_action, always = method.per_action, method.weigh_actions
         prepared = self.weighed(data, by_action=by_action, always=always)
         self._check(prepared.data)
-        warn_of_mixed_states(prepared.data)
+        shared.warn_of_mixed_states(prepared.data)
         if method.anchored:
             return prepared
         return replace(prepared, shown=prepared.data.with_absorbing_terminals(method.delta))  # pyright: ignore
@@ -116,10 +106,10 @@ class Column(AbstractProblem):
         if method.needs_solution:
             # An output for each action holds the log of its probability as well.
             least = np.log(data.n_actions or 1) if method.per_action else 0.0
-            scales["scale"] = max(np.std(point.exact[np.isfinite(point.exact)]), least, TINY)
+            scales["scale"] = max(np.std(point.exact[np.isfinite(point.exact)]), least, shared.TINY)
         elif method.anchored and method.scaled:
-            scales["scale"] = scale_of_costs(data.reward, lam)
-        return with_cap(method, data, lam), scales
+            scales["scale"] = shared.scale_of_costs(data.reward, lam)
+        return shared.with_cap(method, data, lam), scales
 
     def batches(
         self, prepared: Prepared, plan: Plan, learner: Learner, seeds: list[int], point: Point
@@ -170,7 +160,7 @@ class Column(AbstractProblem):
     def _by_network(
         self, solution: Solution, batch: np.ndarray, runs: slice = slice(None)
     ) -> Float[np.ndarray, "runs batch"]:
-        learner, params = trained(solution, runs)
+        learner, params = shared.trained(solution, runs)
         log_e = learner.objective.log_e(to_device(outputs(learner, params, batch), jnp.float32))
         return np.asarray(log_e, dtype=np.float64) - solution.log_scale[runs, None]
 
@@ -185,7 +175,7 @@ class Column(AbstractProblem):
 
         def values(batch: np.ndarray) -> Float[np.ndarray, " batch"]:
             batch = as_type("this solution", batch, solution.observations.dtype)
-            shown = filled(batch) if len(batch) < MOST_AT_ONCE else batch
+            shown = shared.filled(batch) if len(batch) < MOST_AT_ONCE else batch
             return self._by_network(solution, shown, slice(k, k + 1))[0, : len(batch)]
 
         return values
@@ -205,7 +195,7 @@ class Column(AbstractProblem):
                 f"JAX without double precision distinguishes only {distinct} of the {len(table)} "
                 'observations. Use jax.config.update("jax_enable_x64", True).'
             )
-        learner, params = trained(solution, k)
+        learner, params = shared.trained(solution, k)
         function = ValueFunction(
             learner.network(params),
             learner.objective,
@@ -219,7 +209,7 @@ class Column(AbstractProblem):
     def potential(
         self, solution: Solution, seed: int, *, normalised: bool = True, **options: Any
     ) -> Potential:
-        check_no_options("potential", options)
+        shared.check_no_options("potential", options)
         k = solution.index(seed, usable=True)
         scale = float(solution.mean_step[k]) if normalised else 1.0
         if not scale > 0:
@@ -228,16 +218,16 @@ class Column(AbstractProblem):
             )
         single: Callable[[np.ndarray], float] | None = None
         if solution.learner is not None:
-            learner, params = trained(solution, k)
+            learner, params = shared.trained(solution, k)
             output = single_output(learner.network(params), learner.inputs)
             log_e, log_scale = single_log_e(learner.objective), float(solution.log_scale[k])
             single = lambda observation: log_e(output(observation)) - log_scale  # noqa: E731
 
         values, name = self.values_of(solution, seed), f"the potential of seed {seed}"
-        return make_potential(solution, solution.v[k], values, name, scale, single)
+        return shared.make_potential(solution, solution.v[k], values, name, scale, single)
 
     def policy(self, solution: Solution, seed: int, **options: Any) -> Policy:
-        check_no_options("policy", options)
+        shared.check_no_options("policy", options)
         k = solution.index(seed)
         if solution.learner is None or not solution.method.per_action:
             remedy = "Learn them: drogo.fit(data, problem, drogo.Drogo(action_values=True))."
@@ -250,7 +240,7 @@ class Column(AbstractProblem):
                 "a policy follows from a value for each action, and this solution has none.",
                 remedy=remedy,
             )
-        learner, params = trained(solution, slice(k, k + 1))
+        learner, params = shared.trained(solution, slice(k, k + 1))
 
         def logits(batch: np.ndarray) -> np.ndarray:
             as_trained = as_type("this policy", batch, solution.observations.dtype)
@@ -305,7 +295,7 @@ def exact_arrays(
     gaps = np.abs(v[pairs[:, 0]] - v[pairs[:, 1]])
     return {
         "v": v[None],
-        "observations": observations_of(source),
+        "observations": shared.observations_of(source),
         "terminal_states": terminal_states,
         "terminal_rewards": terminal_rewards,
         "log_scale": np.zeros(1),

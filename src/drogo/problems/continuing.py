@@ -34,9 +34,9 @@ from drogo.learn.method import AbstractMethod
 from drogo.learn.problem import Point, Prepared
 from drogo.learn.solution import Solution
 from drogo.mdp.arrays import leads_to
+from drogo.problems import shared
 from drogo.problems.column import Column, exact_arrays
 from drogo.problems.matrices import evenly
-from drogo.problems.shared import STEPS_OF_A_SCALE, observations_of, with_cap
 
 TARGET_RATE = 0.3
 """Without a target network, and with no terminal state to bound it, v runs away."""
@@ -155,7 +155,7 @@ class Continuing(Column):
             return super().scaled(prepared, point)
         lam, shown = float(self.lam), prepared.shown
         spread = float(np.ptp(shown.reward)) / lam or 1.0
-        return with_cap(point.method, shown, lam), {"scale": spread, "extra_scale": spread}
+        return shared.with_cap(point.method, shown, lam), {"scale": spread, "extra_scale": spread}
 
     def judge(self, **parts: Any) -> Judge:
         return ContinuingJudge(**parts)
@@ -173,7 +173,7 @@ class Continuing(Column):
             v, k, error = vector.log_e, vector.log_eigenvalue, vector.error
             row, complete, notes = 0, True, ()
             if self.reference is not None:
-                row = _row_of(observations_of(source), self.reference)
+                row = _row_of(shared.observations_of(source), self.reference)
         arrays = exact_arrays(v - v[row], source, np.zeros(0, dtype=np.int64), np.zeros(0))
         arrays |= {"log_eigenvalue": np.array([k]), "gain": np.array([self.lam * k])}
         arrays["reference"] = arrays["observations"][row]
@@ -189,24 +189,19 @@ class Continuing(Column):
         table = data.observations
         if self.reference is None:
             return np.asarray(table[data.state[0]])
-        given = np.asarray(self.reference)
-        if given.shape != table.shape[1:] or given.dtype.kind not in "biuf":
+        place = np.asarray(self.reference)
+        is_number = place.dtype.kind in "biuf" and np.isfinite(place).all()
+        if place.shape != table.shape[1:] or not is_number:
             raise ArgumentError(
                 f"reference is {self.reference!r}; expected one observation of shape "
-                f"{table.shape[1:]}.",
+                f"{table.shape[1:]}, of finite numbers.",
                 argument="reference",
             )
-        place = as_batch("this fit", given[None], table)[0]
-        if place.dtype.kind == "f" and not np.isfinite(place).all():
-            raise ArgumentError(
-                f"reference is {self.reference!r}, which is not finite.", argument="reference"
-            )
-        return np.asarray(place)
+        return np.asarray(as_batch("this fit", place[None], table)[0])
 
 
 def _row_of(table: np.ndarray, place: Any) -> int:
     """Returns the row of an observation in a table."""
-    table = np.asarray(table)
     row = ObservationIndex(table).row(np.asarray(place, table.dtype))
     if row < 0:
         raise ArgumentError(
@@ -254,19 +249,18 @@ class ContinuingJudge(Judge):
             row["log_eigenvalue"] = self.log_eigenvalue(params)
             if self.solution is not None:
                 exact = np.array([point.exact[1] for point in self.points])
-                off = STEPS_OF_A_SCALE * np.abs(row["log_eigenvalue"] - exact)
+                off = shared.STEPS_OF_A_SCALE * np.abs(row["log_eigenvalue"] - exact)
                 row["error"] = np.maximum(row["error"], off)
         return row
 
     def status(self, row: Mapping[str, np.ndarray]) -> list[str]:
         status = super().status(row)
-        if self.learns_gain:
-            if self.solution is not None:
-                return status
+        if self.solution is None:
             # Equations that hold do not tell whose eigenvalue it is, if states fall into classes.
             return ["unverified" if one == "converged" else one for one in status]
+        if self.learns_gain:
+            return status
         # The way from the reference back to it is worth nothing if the gain and the map agree.
-        assert self.solution is not None
         v = np.where(np.isfinite(self.solution), self.solution, 0.0)
         limit = np.maximum(self.tolerance, TOLERATED_SHARE * np.ptp(v, axis=1))
         away = np.abs(v[:, self.prepared.facts["row"]]) > limit

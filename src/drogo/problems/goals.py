@@ -48,25 +48,7 @@ from drogo.learn.settings import check_fields, optional
 from drogo.learn.solution import Solution
 from drogo.learn.value import Policy
 from drogo.potential import Potential, mean_step
-from drogo.problems.goal_batches import (
-    PairData,
-    PairSampler,
-    Reached,
-    ask,
-    known_pairs,
-    nearest_goals,
-    pair_outputs,
-    pair_values,
-    relabelled,
-)
-from drogo.problems.shared import (
-    TINY,
-    check_no_options,
-    observations_of,
-    scale_of_costs,
-    trained,
-    with_cap,
-)
+from drogo.problems import goal_batches, shared
 from drogo.problems.tasks import MODEL, ActionModel, GoalTask, goal_policy, goal_potential
 
 MISSED = -20.0
@@ -87,7 +69,7 @@ class Goals(AbstractProblem):
     `transfer` gives the map to new rewards of the terminal states without learning.
     """
 
-    reached: Reached | None = None
+    reached: goal_batches.Reached | None = None
     """Where states do not repeat: a function of a batch of observations and a goal for each of
     them, which returns whether it is reached there."""
     radius: float | None = eqx.field(static=True, default=None)
@@ -245,9 +227,9 @@ class Goals(AbstractProblem):
         data, method, lam = prepared.data, point.method, float(self.lam)
         if method.needs_solution:
             finite = point.exact.log_e[np.isfinite(point.exact.log_e)]
-            return method, {"scale": max(float(np.std(finite)), TINY)}
-        scales = {"scale": scale_of_costs(data.reward, lam), "ceiling": 0.0}
-        return with_cap(method, data, lam), scales
+            return method, {"scale": max(float(np.std(finite)), shared.TINY)}
+        scales = {"scale": shared.scale_of_costs(data.reward, lam), "ceiling": 0.0}
+        return shared.with_cap(method, data, lam), scales
 
     def batches(
         self, prepared: Prepared, plan: Plan, learner: Learner, seeds: list[int], point: Point
@@ -260,18 +242,18 @@ class Goals(AbstractProblem):
                 model = ActionModel.of(data, point.problem.lam)
                 assert model is not None
                 actions = model.values(v, data.n_actions or 0)
-            draws = known_pairs(v, goals, actions, method.batch_size)
+            draws = goal_batches.known_pairs(v, goals, actions, method.batch_size)
         else:
             missed = MISSED * float(learner.objective.scale)
-            nearest = nearest_goals(seen, goals)[data.state]
-            draws = relabelled(
+            nearest = goal_batches.nearest_goals(seen, goals)[data.state]
+            draws = goal_batches.relabelled(
                 prepared, method, nearest, self.near, missed, self.reached_by(learner)
             )
             _check_arriving(draws(seeds[0], 0, TRIED))
         features = learner.skeleton.features(to_device(seen))
-        return Batches(PairData(features), PairSampler(seeds, draws))
+        return Batches(goal_batches.PairData(features), goal_batches.PairSampler(seeds, draws))
 
-    def reached_by(self, learner: Learner) -> Reached | None:
+    def reached_by(self, learner: Learner) -> goal_batches.Reached | None:
         """Returns the function that decides whether a goal is reached, or None if only the state
         itself is. Distances are those of observations that the learner has preprocessed."""
         if self.radius is None:
@@ -335,16 +317,16 @@ class Goals(AbstractProblem):
                     "Use drogo.fit, or a higher most_goals."
                 )
             return solution.v[:, place, state]
-        learner, params = trained(solution)
+        learner, params = shared.trained(solution)
         rows = np.arange(len(batch))
-        v = pair_values(learner, params, (batch, goals), rows, rows)
+        v = goal_batches.pair_values(learner, params, (batch, goals), rows, rows)
         if solution.provenance["repeats"]:
             never = in_table & np.isneginf(solution.v[0, place, state])
             never |= np.isin(state, solution.terminal_states)
             v = np.where(never, -np.inf, v)
         arrived, reached = row_bytes(batch) == row_bytes(goals), self.reached_by(learner)
         if reached is not None:
-            arrived = arrived | ask(reached, batch, goals)
+            arrived = arrived | goal_batches.ask(reached, batch, goals)
         return np.where(arrived, 0.0, v)
 
     def action_values(
@@ -354,7 +336,7 @@ class Goals(AbstractProblem):
         rows = np.arange(len(batch))
         places = rows if len(goals) == len(batch) else np.zeros_like(rows)
         shown = as_batch("this map", batch, solution.observations)
-        return pair_outputs(*trained(solution), (shown, goals), rows, places)
+        return goal_batches.pair_outputs(*shared.trained(solution), (shown, goals), rows, places)
 
     def potential(
         self, solution: Solution, seed: int, *, goal: Any = None, **options: Any
@@ -365,7 +347,7 @@ class Goals(AbstractProblem):
         return goal_potential(solution, values, name, **options)
 
     def policy(self, solution: Solution, seed: int, *, goal: Any = None, **options: Any) -> Policy:
-        check_no_options("policy", options)
+        shared.check_no_options("policy", options)
         k, place = solution.index(seed, usable=True), as_goals(solution, goal, 1)
         if solution.learner is None or not solution.method.per_action:
             table = solution.observations
@@ -446,7 +428,9 @@ class GoalsJudge(Judge):
         goals, table = self.prepared.facts["goals"], self.data.observations
         goal, state = np.nonzero(~np.isneginf(self.solution))
         v = np.full((len(self.points), *self.solution.shape), -np.inf)
-        v[:, goal, state] = pair_values(self.learner, params, (table, table), state, goals[goal])
+        v[:, goal, state] = goal_batches.pair_values(
+            self.learner, params, (table, table), state, goals[goal]
+        )
         v[:, np.arange(goals.size), goals] = 0.0
         return v
 
@@ -486,9 +470,9 @@ class GoalsJudge(Judge):
         shown = self.shared()["observations"]
         n = len(shown)
         goal, state = np.divmod(np.arange(n * n), n)
-        v = pair_values(self.learner, params, (shown, shown), state, goal)
+        v = goal_batches.pair_values(self.learner, params, (shown, shown), state, goal)
         reached = self.points[0].problem.reached_by(self.learner)
-        v[:, ask(reached, shown[state], shown[goal]) | (state == goal)] = 0.0
+        v[:, goal_batches.ask(reached, shown[state], shown[goal]) | (state == goal)] = 0.0
         return {"v": v.reshape(-1, n, n)}
 
     def shared(self, run: int = 0) -> dict[str, np.ndarray]:
@@ -513,7 +497,7 @@ def _shared_arrays(
 ) -> dict[str, np.ndarray]:
     arrays = {
         "goals": goals,
-        "observations": observations_of(source),
+        "observations": shared.observations_of(source),
         "terminal_states": terminal_states.astype(np.int64),
         "neighbours": source.neighbours,
     }
@@ -555,7 +539,7 @@ def _check_arriving(draw: Any) -> None:
         )
 
 
-def _check_reached(name: str, value: Any) -> Reached:
+def _check_reached(name: str, value: Any) -> goal_batches.Reached:
     if not callable(value):
         raise ArgumentTypeError(
             f"{name} is {value!r}; give a function of observations and goals.", argument=name

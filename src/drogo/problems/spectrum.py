@@ -32,14 +32,8 @@ from drogo.learn.problem import AbstractProblem, Point, Prepared
 from drogo.learn.settings import Swept, check_fields
 from drogo.learn.solution import Solution
 from drogo.potential import Potential, mean_step
+from drogo.problems import shared
 from drogo.problems.matrices import evenly, solve, with_rows_of_terminals, without_unknown
-from drogo.problems.shared import (
-    check_no_options,
-    make_potential,
-    observations_of,
-    trained,
-    warn_of_mixed_states,
-)
 
 MATRICES = ("laplacian", "successor", "default")
 MOST_VECTORS = 1000
@@ -179,7 +173,7 @@ class Spectrum(AbstractProblem):
             )
         prepared, delta = self.weighed(data), method.delta  # pyright: ignore
         data, notes = prepared.data, prepared.notes
-        warn_of_mixed_states(data)
+        shared.warn_of_mixed_states(data)
         shown = with_rows_of_terminals(data, delta)
         if shown.repeats:
             data, lost = without_unknown(data)
@@ -250,7 +244,7 @@ class Spectrum(AbstractProblem):
             "eigenvalues": vectors.eigenvalues[None, :k],
             "cosines": np.ones((1, k)),
             "overlap": np.ones(1),
-            "observations": observations_of(source),
+            "observations": shared.observations_of(source),
             "neighbours": source.neighbours,
             "mixing": np.eye(k)[None],
             "energy": np.diag(vectors.eigenvalues[:k])[None],
@@ -325,7 +319,7 @@ class Spectrum(AbstractProblem):
         normalised: bool = True,
         **options: Any,
     ) -> Potential:
-        check_no_options("potential", options)
+        shared.check_no_options("potential", options)
         if not 0 <= vector < solution.v.shape[1]:
             raise ArgumentError(
                 f"vector is {vector}; there are {solution.v.shape[1]}, from 0 on.",
@@ -342,7 +336,7 @@ class Spectrum(AbstractProblem):
             negated = self.matrix == "successor" and vector == 0
         sign = -1.0 if negated else 1.0
         v, mixing = sign * solution.v[k, vector], sign * solution.mixing[k, vector]
-        learned = None if solution.learner is None else trained(solution, slice(k, k + 1))
+        learned = None if solution.learner is None else shared.trained(solution, slice(k, k + 1))
 
         def values(batch: np.ndarray) -> np.ndarray:
             assert learned is not None
@@ -350,7 +344,7 @@ class Spectrum(AbstractProblem):
 
         scale = float(mean_step(v, solution.neighbours)) if normalised else 1.0
         name = f"the potential of seed {seed}, vector {vector}"
-        return make_potential(solution, v, values, name, scale)
+        return shared.make_potential(solution, v, values, name, scale)
 
     def check_solution(self, solution: Solution) -> None:
         super().check_solution(solution)
@@ -469,7 +463,7 @@ def _energies(
 
 def _vectors(solution: Solution, batch: np.ndarray) -> Float[np.ndarray, "seeds outputs n"]:
     """Returns the outputs of the networks, of which the vectors are combinations."""
-    return np.moveaxis(outputs(*trained(solution), batch), 2, 1)
+    return np.moveaxis(outputs(*shared.trained(solution), batch), 2, 1)
 
 
 def _mixed(solution: Solution, mixing: Float[np.ndarray, "seeds vectors outputs"]) -> Solution:
