@@ -69,6 +69,13 @@ def test_exact_solutions():
     assert first.v[0] == pytest.approx(EXACT.log_e - EXACT.log_e[0], abs=1e-9)
 
 
+def test_a_small_lam():
+    """The best cycle, 0 2 1, pays 1 - 1 + 0, and the default policy takes each step half the time."""
+    result = fit(DATA, Continuing(0.01), Regression(updates=20))
+    assert result.gain == pytest.approx([-0.01 * np.log(2)])
+    assert result.status == ("max_updates",)
+
+
 @pytest.mark.parametrize("method", [Regression(updates=20), Drogo(updates=20)])
 def test_a_sweep_over_lam_has_the_gain_of_each(method):
     swept = fit(DATA, Continuing([2.0, 4.0]), method)
@@ -204,7 +211,7 @@ WRONG_METHODS = (Paper(), Drogo(scaled=False), Drogo(weigh_actions=False))
         (ENDS, Continuing(), None, DataError, "data"),
         (ONCE, Continuing(), Regression(), DataError, None),
         (LEFT, Continuing(reference=0), None, DataError, "reference"),
-        (DATA, Continuing(0.01), None, NotConverged, None),
+        (DATA, Continuing(0.001), None, NotConverged, None),
         *((DATA, PROBLEM, method, ArgumentError, "method") for method in WRONG_METHODS),
     ],
 )

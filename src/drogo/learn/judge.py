@@ -24,6 +24,8 @@ from drogo.learn.batches import Plan, device_rows
 from drogo.learn.learner import Batch, Learner, Objective
 from drogo.learn.problem import Point, Prepared
 
+HUGE = 1e38
+"""The number that stands for an infinite residual, so that means are finite."""
 STANDARD_ERRORS = 3.0
 """The number of standard errors that are subtracted from a group's residual before it counts."""
 NUMBERS_AT_ONCE, MOST_AT_ONCE, FEW = 2**22, 4096, 64
@@ -204,7 +206,7 @@ class Judge:
         residuals = state_residuals(self.learner, self.objectives, single, self._edges, extra)
         seen = np.bincount(edges.state, minlength=outputs.shape[1]) > 0
         residuals = np.asarray(residuals, dtype=np.float64)[:, seen]
-        residuals = np.nan_to_num(residuals).reshape(len(residuals), -1)
+        residuals = np.nan_to_num(residuals, posinf=HUGE, neginf=-HUGE).reshape(len(residuals), -1)
         step = v[:, edges.next_state] - v[:, edges.state]
         entries = np.asarray(self.learner.objective.entry(single))
         mixed = (entries < 0).any(axis=1) & (entries > 0).any(axis=1)
