@@ -8,7 +8,7 @@ import numpy as np
 import optax
 import pytest
 
-from drogo import Column, Drogo, NaturalGDO, exact, fit
+from drogo import Column, Drogo, exact, fit
 from drogo.learn import Batch, Learner, Objective, Optimiser
 from drogo.learn.networks import TableNetwork
 from small_data import CHAIN, FAST, balanced, data_of
@@ -42,24 +42,6 @@ def test_inside_a_scan():
     assert np.abs(v - exact.log_column(CHAIN.mdp, 20.0))[~CHAIN.terminal].max() < 1e-3
 
 
-def test_vmap_over_seeds_and_lam_equals_a_map():
-    """On an accelerator all runs are trained at once."""
-    learner = learner_of()
-    batch = chain_batch(learner)
-    each = [Objective(Column(lam), PLAIN) for lam in (5.0, 20.0, 80.0)]
-    objectives = jax.tree.map(lambda *leaves: jnp.stack(leaves), *each)
-    tables = jnp.arange(15.0).reshape(3, 5) / 10
-    start = jax.vmap(lambda table: learner.init(TableNetwork(table)))(tables)
-
-    def step(objective, state):
-        return learner.with_objective(objective).step(state, batch)
-
-    at_once = jax.jit(jax.vmap(step))(objectives, start)
-    by_one = jax.jit(lambda *packed: jax.lax.map(lambda one: step(*one), packed))(objectives, start)
-    for a, b in zip(jax.tree.leaves(at_once), jax.tree.leaves(by_one), strict=True):
-        assert np.allclose(a, b, atol=1e-6)
-
-
 def test_a_longer_fit_another_lam_and_continuing_compile_nothing():
     data, method = data_of(CHAIN), Drogo(stop_early=False, updates=50)
     first = fit(data, Column(), method, seeds=2)
@@ -91,18 +73,6 @@ def slopes_of(method, cost, weight, state, complete=True):
     return jax.grad(lambda out: learner.loss_of_outputs(out, out, batch))(jnp.zeros(2))
 
 
-@pytest.mark.parametrize(
-    ("method", "expected"),
-    [
-        (PLAIN, [0.5, 1.5]),  # (2 - 1) and (4 - 1) with weight 1/2 each
-        (replace(PLAIN, scaled=True), [0.25, 0.375]),  # divided by the costs 2 and 4
-        (NaturalGDO(cap=np.inf, penalty=1.0), [0.25, 0.375]),  # norm 1: no penalty
-    ],
-)
-def test_scaled_by_hand(method, expected):
-    assert np.allclose(slopes_of(method, [2.0, 4.0], [0.5, 0.5], [0, 1]), expected, rtol=1e-5)
-
-
 @pytest.mark.parametrize("complete", [True, False])
 def test_emphasis_by_hand(complete):
     """State 0 has the slopes 2 - 1 and 5 - 1 with weights 1/2 and 1/4, a residual of 1.5/0.75 = 2,
@@ -127,6 +97,25 @@ def test_an_overflow_freezes_a_run_at_its_last_finite_parameters():
     state, _ = learner.step(learner.init(network), chain_batch(learner))
     assert int(state.diverged_at) == 0
     assert np.array_equal(state.params.table, network.table)
+
+
+def test_vmap_over_seeds_and_lam_equals_a_map():
+    """On an accelerator all runs are trained at once."""
+    learner = learner_of()
+    batch = chain_batch(learner)
+    each = [Objective(Column(lam), PLAIN) for lam in (5.0, 20.0, 80.0)]
+    objectives = jax.tree.map(lambda *leaves: jnp.stack(leaves), *each)
+    start = jax.vmap(lambda table: learner.init(TableNetwork(table)))(
+        jnp.arange(15.0).reshape(3, 5) / 10
+    )
+
+    def step(packed):
+        return learner.with_objective(packed[0]).step(packed[1], batch)
+
+    at_once = jax.jit(jax.vmap(step))((objectives, start))
+    by_one = jax.jit(lambda packed: jax.lax.map(step, packed))((objectives, start))
+    for a, b in zip(jax.tree.leaves(at_once), jax.tree.leaves(by_one), strict=True):
+        assert np.allclose(a, b, atol=1e-6)
 
 
 def test_tables_in_double_precision():

@@ -13,10 +13,10 @@ from drogo import Column, Drogo, GridWorld, Paper
 from drogo.errors import ArgumentError
 from drogo.learn import CNN, MLP, PairMLP, Quasimetric, Table, convolution
 from drogo.learn.architectures import build_network
-from drogo.learn.networks import DenseNetwork, Inputs, dense, fit_inputs
+from drogo.learn.networks import DenseNetwork, Inputs, dense
 from drogo.learn.pairs import PairDense, Pairs, QuasimetricNetwork, union_length
 from raising import raises
-from small_data import ROOM, WORLD, data_of
+from small_data import WORLD, data_of
 
 KEY = jax.random.key(0)
 
@@ -114,23 +114,12 @@ def test_choice_by_shape(kind, network):
         assert isinstance(Column().network(data, method), network)
 
 
-@pytest.mark.parametrize("kind", ["coordinates", "pixels"])
-def test_rows_of_a_table_equal_their_observations(kind):
-    """Features are computed once for a whole table, or anew for the observations of a batch."""
-    table = ROOM.observations(kind)
-    network = built(MLP() if kind == "coordinates" else CNN(), table)
-    rows = jnp.array([3, 0, 3, 7])
-    some = eqx.filter_jit(lambda n, f: n.values(n.take(f, rows)))(network, network.of_table(table))
-    direct = eqx.filter_jit(network)(jnp.asarray(table[np.asarray(rows)]))
-    assert np.allclose(some, direct, atol=1e-6)
-
-
 def test_networks_for_other_observations():
     vectors = np.zeros((3, 2), np.float32)
     for wrong in (
         lambda: built(CNN(), vectors),
         lambda: built(Quasimetric(), vectors, 4),
-        lambda: fit_inputs(vectors, normalise=False, by_state=True),
+        lambda: Table().inputs(vectors),
     ):
         with raises(ArgumentError, "network"):
             wrong()

@@ -10,12 +10,12 @@ import optax
 import pytest
 
 import needs
-from drogo import Column, Drogo, Paper, Regression, exact, fit, load
+from drogo import GDO, Column, Continuing, Drogo, Paper, Regression, exact, fit, load
 from drogo.errors import ArgumentError, ArgumentTypeError, DamagedFile
 from drogo.learn import CNN, MLP, Optimiser, Table, TensorBoard, WandB
 from drogo.learn.value import with_terminal_values
 from raising import raises
-from small_data import CHAIN, FAST, WORLD, data_of
+from small_data import CHAIN, FAST, WORLD, data_of, ring
 
 TRUTH = {"column": exact.log_column(WORLD.mdp, 20.0)}
 
@@ -23,22 +23,19 @@ TRUTH = {"column": exact.log_column(WORLD.mdp, 20.0)}
 class Residual(eqx.Module):
     """A residual MLP with layer norm, for a batch."""
 
-    inward: eqx.nn.Linear
-    hidden: list[eqx.nn.Linear]  # a list, as in many people's networks
+    layers: list[eqx.nn.Linear]  # a list, as in many people's networks
     norm: eqx.nn.LayerNorm
-    outward: eqx.nn.Linear
 
     def __init__(self, key, width=32):
-        a, b, c = jax.random.split(key, 3)
-        self.inward = eqx.nn.Linear(2, width, key=a)
-        self.hidden = [eqx.nn.Linear(width, width, key=b)]
+        sizes, keys = [(2, width), (width, width), (width, "scalar")], jax.random.split(key, 3)
+        self.layers = [eqx.nn.Linear(*size, key=k) for size, k in zip(sizes, keys, strict=True)]
         self.norm = eqx.nn.LayerNorm(width)
-        self.outward = eqx.nn.Linear(width, "scalar", key=c)
 
     def __call__(self, batch):
         def one(x):
-            x = jnp.tanh(self.inward(8 * x))
-            return self.outward(x + jax.nn.relu(self.hidden[0](self.norm(x))))
+            inward, hidden, outward = self.layers
+            x = jnp.tanh(inward(8 * x))
+            return outward(x + jax.nn.relu(hidden(self.norm(x))))
 
         return jax.vmap(one)(batch)
 
@@ -62,25 +59,24 @@ def residual(key):
 def test_a_network_and_an_optimiser_of_the_users_own(data, tmp_path):
     optimiser = optax.chain(optax.clip_by_global_norm(0.5), optax.adamw(3e-3, weight_decay=1e-5))
     settings = {"truth": TRUTH, "seeds": 2, "network": residual, "optimiser": optimiser}
-    result = fit(data, Column(), Drogo(updates=250), **settings)
+    result, longer = fit(data, Column(), Drogo(updates=250), **settings), Drogo(updates=260)
     assert result.history["cosine_column"][-1].min() > 0.95
     assert (result.network, result.optimiser) == (residual, optimiser)
     assert not np.allclose(result.v[0], result.v[1], atol=1e-6)  # a function: seeds differ
     path = tmp_path / "fit.npz"
     result.save(path)
     again = load(path, network=residual, optimiser=optimiser)
-    assert np.array_equal(again(data.observations), result(data.observations))
-    more = fit(data, Column(), Drogo(updates=260), continue_from=again, truth=TRUTH, seeds=2)
+    more = fit(data, Column(), longer, continue_from=again, truth=TRUTH, seeds=2)
     assert more.updates == 260
     usable = load(path, network=residual)  # without the optimiser
-    assert np.array_equal(usable(data.observations), result(data.observations))
+    for one in (again, usable):
+        assert np.array_equal(one(data.observations), result(data.observations))
     assert usable.optimiser is None
     with raises(ArgumentError, "continue_from"):
-        fit(data, Column(), Drogo(updates=260), continue_from=usable, **settings)
-    with raises(ArgumentError, "network"):
-        load(path)
-    with raises(ArgumentError, "network"):
-        load(path, network=MLP())
+        fit(data, Column(), longer, continue_from=usable, **settings)
+    for wrong in ({}, {"network": MLP()}):
+        with raises(ArgumentError, "network"):
+            load(path, **wrong)
 
     def narrow(key):
         return Residual(key, width=16)
@@ -180,28 +176,23 @@ def learned():
     return fit(data_of(WORLD, "coordinates"), Column(), method, seeds=2, network=MLP(16, 2))
 
 
-@pytest.mark.parametrize("how", ["jit", "vmap", "jit of vmap", "single"])
-def test_value_fn_inside_other_programs(learned, how):
+def test_value_fn_inside_other_programs(learned):
     value, table = learned.value_fn(1), jnp.asarray(learned.observations)
-    compiled = {
-        "jit": jax.jit(value), "vmap": jax.vmap(value), "jit of vmap": jax.jit(jax.vmap(value)),
-        "single": lambda rows: jnp.stack([jax.jit(value)(row) for row in rows]),
-    }[how]  # fmt: skip
-    assert np.allclose(compiled(table), learned.v[1], atol=1e-5)
     (goal,) = learned.terminal_states
-    assert float(compiled(table)[goal]) == 0.0  # the terminal state, exactly
+    for compiled in (jax.jit(value), jax.vmap(value), jax.jit(jax.vmap(value))):
+        assert np.allclose(compiled(table), learned.v[1], atol=1e-5)
+        assert float(compiled(table)[goal]) == 0.0  # the terminal state, exactly
+    assert np.allclose([jax.jit(value)(row) for row in table], learned.v[1], atol=1e-5)
 
 
 def test_the_gradient_of_value_fn(learned):
     """Against differences of the solution itself, in double steps of 0.002."""
     value, rows = learned.value_fn(1), learned.observations[[0, 3, 5]] + np.float32(0.01)
     steps = 0.002 * np.eye(2, dtype=np.float32)
-    by_differences = np.stack(
-        [(learned(rows + step)[1] - learned(rows - step)[1]) / 0.004 for step in steps], axis=1
-    )
-    single = np.stack([jax.grad(value)(jnp.asarray(row)) for row in rows])
+    by_differences = [(learned(rows + step)[1] - learned(rows - step)[1]) / 0.004 for step in steps]
+    single = np.stack([jax.grad(value)(row) for row in jnp.asarray(rows)])
     batch = jax.jit(jax.grad(lambda batch: value(batch).sum()))(jnp.asarray(rows))
-    assert single == pytest.approx(by_differences, rel=0.05, abs=0.02)
+    assert single == pytest.approx(np.stack(by_differences, axis=1), rel=0.05, abs=0.02)
     assert np.allclose(batch, single, atol=1e-5)
     assert np.allclose(jax.vmap(jax.grad(value))(jnp.asarray(rows)), single, atol=1e-5)
 
@@ -234,3 +225,18 @@ def test_terminal_values_of_any_type(dtype):
     close = jnp.asarray(np.array([[0.2, 0.7], [0.7, 0.2]], dtype=np.float16))
     values = with_terminal_values(jnp.full(2, 9.0), close, close[:1], jnp.zeros(1))
     assert values.tolist() == [0.0, 9.0]
+
+
+@pytest.mark.parametrize(
+    ("data", "problem", "method"),
+    [
+        (data_of(CHAIN), Column(), GDO(updates=2)),  # without given terminal values
+        (ring()[0], Continuing(), Regression(updates=2)),
+    ],
+)
+def test_value_fn_is_the_map(data, problem, method):
+    solution = fit(data, problem, method)
+    values = solution.value_fn()
+    at_table = values(jnp.asarray(solution.observations))
+    np.testing.assert_allclose(at_table, solution.v[0], rtol=1e-5, atol=1e-6)
+    assert values(jnp.asarray(solution.observations[:0])).shape == (0,)

@@ -8,8 +8,8 @@ import optax
 import pytest
 
 from drogo import GDO, Column, Drogo, LogGDO, NaturalGDO, Transitions, exact, fit
-from drogo.learn import Batch, Learner, Objective, Optimiser
-from drogo.learn.batches import device_rows, make_plan
+from drogo.learn import Learner, Objective, Optimiser
+from drogo.learn.batches import as_batch, make_plan
 from drogo.learn.judge import cosine, differences, in_groups, state_residuals, transition_slopes
 from drogo.learn.networks import TableNetwork
 from small_data import CHAIN, SMALL, Fixed, balanced
@@ -26,14 +26,13 @@ def learner_of(method):
     return Learner(objective, TableNetwork(jnp.zeros(5)), optax.sgd(0.1)), stacked
 
 
-def as_batch(source):
-    weight = jnp.asarray(source.weight / source.weight.sum(), dtype=jnp.float32)
-    return Batch(None, None, **vars(device_rows(source, per_action=False)), weight=weight)
+def batch_of(source):
+    return as_batch(source, source.weight / source.weight.sum(), per_action=False)
 
 
 def residuals(method, outputs):
     data = balanced() if method.anchored else balanced().with_absorbing_terminals(0.001)
-    arguments = (*learner_of(method), jnp.float32(outputs)[None], as_batch(data.edges))
+    arguments = (*learner_of(method), jnp.float32(outputs)[None], batch_of(data.edges))
     return np.asarray(state_residuals(*arguments))[0]
 
 
@@ -84,13 +83,9 @@ def test_gdo_at_the_eigenvector_of_its_own_matrix(kind):
 def test_penalised_methods_find_their_own_vectors(kind, step_size):
     """`GDO` the smallest eigenvector of its own matrix, and `NaturalGDO` that of R - P and not of
     R - P~, because it samples P forwards. A short fit has not converged."""
-    settings = {
-        "data": balanced(),
-        "problem": Column(),
-        "optimiser": Optimiser(step_size=step_size),
-    }
-    assert fit(method=kind(updates=100), **settings).status == ("max_updates",)
-    solution = fit(method=kind(updates=20_000), **settings)
+    parts, optimiser = (balanced(), Column()), Optimiser(step_size=step_size)
+    assert fit(*parts, kind(updates=100), optimiser=optimiser).status == ("max_updates",)
+    solution = fit(*parts, kind(updates=20_000), optimiser=optimiser)
     truth = exact.log_eigenvector(CHAIN.mdp, LAM, "right")
     if kind is GDO:
         truth = np.log(np.abs(np.linalg.eigh(gdo_matrix())[1][:, 0]))
@@ -145,7 +140,7 @@ def test_rare_costs_do_not_make_the_zero_vector_converged():
 
 
 def test_transitions_of_separable_methods_only():
-    data, batch = balanced(), as_batch(balanced())
+    data, batch = balanced(), batch_of(balanced())
     outputs = [jnp.float32(COLUMN)[part][None] for part in (batch.state, batch.next_state)]
     parts = learner_of(Drogo(cap=np.inf, scaled=False))
     slopes, units = (np.asarray(x)[0] for x in transition_slopes(*parts, *outputs, batch))

@@ -173,12 +173,11 @@ class Regression(AbstractActionMethod):
         return MLP(frequencies=64) if many else MLP()
 
     def optimiser(self, data: Transitions, network: AbstractArchitecture) -> Optimiser:
-        if isinstance(network, Table):
-            return Optimiser(step_size=0.05)
         if isinstance(network, CNN):
             return Optimiser(step_size=8e-4)
-        # Larger steps occasionally leave some images without a unit that responds to them.
-        return Optimiser(step_size=2e-4) if data.observations.ndim == 4 else Optimiser()
+        if data.observations.ndim == 4:  # larger steps may leave images without a responding unit
+            return Optimiser(step_size=2e-4)
+        return super().optimiser(data, network)
 
 
 def _check_rate(name: str, value: Any) -> float:

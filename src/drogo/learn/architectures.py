@@ -1,6 +1,6 @@
 """Networks and optimisers as settings, and how each of them is built.
 
-`fit(network=...)` takes one of these, an equinox module of the user's own, or a function from a JAX
+`fit(network=...)` takes one of these, another equinox module, or a function from a JAX
 key to such a module; `fit(optimiser=...)` takes an `Optimiser` or any optax transformation.
 """
 
@@ -35,8 +35,10 @@ from drogo.learn.networks import (
 from drogo.learn.pairs import PairDense, QuasimetricNetwork
 from drogo.learn.settings import Swept, check_below_one, check_fields, check_flag, optional
 
-BLOCK = 1024
-"""The number of step sizes that are computed at once. Longer fits then compile nothing."""
+MOST_COORDINATES = 16
+"""Observations of more numbers than this are not coordinates and get no Fourier features."""
+MOST_BYTES_BY_PIXEL = 2**28
+"""Images of a larger table are not normalised pixel by pixel."""
 
 
 @dataclass(frozen=True)
@@ -64,19 +66,15 @@ class Optimiser:
         return _transformation(self.name, self.clip_norm)
 
     def step_sizes(self, updates: int) -> Float[np.ndarray, " updates"]:
-        """Returns the factor of the step size at every update.
-
-        Args:
-            updates: The number of updates.
-        """
+        """Returns the factor of the step size at every update of this number."""
         if self.schedule == "constant":
             return np.ones(updates)
-        return _evaluated(optax.cosine_decay_schedule(1.0, updates), updates)
+        return (1 + np.cos(np.pi * np.arange(updates) / updates)) / 2
 
 
 @dataclass(frozen=True)
 class CustomOptimiser:
-    """An optax transformation of the user's own, with its own step size and clipping."""
+    """An optax transformation of the user, with a step size and clipping inside it."""
 
     given: optax.GradientTransformation
     step_size: ClassVar[float] = 1.0
@@ -86,7 +84,7 @@ class CustomOptimiser:
         return optax.with_extra_args_support(self.given)
 
     def step_sizes(self, updates: int) -> Float[np.ndarray, " updates"]:
-        """Returns ones: the transformation has its own step size."""
+        """Returns ones: the step size is inside the transformation."""
         return np.ones(updates)
 
 
@@ -106,13 +104,6 @@ def as_optimiser(given: Any) -> AnyOptimiser:
     )
 
 
-def _evaluated(schedule: optax.Schedule, updates: int) -> Float[np.ndarray, " updates"]:
-    blocks = [np.arange(k, k + BLOCK) for k in range(0, updates, BLOCK)]
-    with jax.numpy_dtype_promotion("standard"):  # optax mixes types
-        factors = [jax.vmap(schedule)(block) for block in blocks]
-    return np.concatenate(factors)[:updates]
-
-
 @lru_cache
 def _transformation(name: str, clip_norm: float) -> optax.GradientTransformationExtraArgs:
     """Returns the same object every time, so that a second fit compiles nothing."""
@@ -121,29 +112,15 @@ def _transformation(name: str, clip_norm: float) -> optax.GradientTransformation
 
 
 def _scale_by_step_size() -> optax.GradientTransformationExtraArgs:
-    """Multiplies updates by minus a step size that is an argument of every update.
-
-    A schedule then has no place in the compiled program, and seeds with different step sizes share
-    one program.
-    """
+    """Multiplies updates by minus a step size that is an argument of every update: no schedule is
+    part of the compiled program, and seeds with different step sizes share one."""
 
     def update(
-        updates: optax.Updates,
-        state: optax.OptState,
-        params: optax.Params | None = None,
-        *,
-        step_size: Any = None,
-        **extra: Any,
-    ) -> tuple[optax.Updates, optax.OptState]:
+        updates: Any, state: Any, params: Any = None, *, step_size: Any = None, **extra: Any
+    ) -> tuple[Any, Any]:
         return jax.tree.map(lambda change: -step_size * change, updates), state
 
     return optax.GradientTransformationExtraArgs(optax.init_empty_state, update)
-
-
-MOST_COORDINATES = 16
-"""Observations of more numbers than this are not coordinates and get no Fourier features."""
-MOST_BYTES_BY_PIXEL = 2**28
-"""Images of a larger table are not normalised pixel by pixel."""
 
 
 def _units(name: str, value: Any) -> int:
@@ -162,25 +139,13 @@ class AbstractArchitecture(abc.ABC):
     """Whether the network takes a state and a goal."""
 
     def inputs(self, observations: np.ndarray) -> Inputs:
-        """Returns the preprocessing that suits a table of observations.
-
-        Args:
-            observations: The table.
-        """
+        """Returns the preprocessing that suits a table of observations."""
         return fit_inputs(observations, normalise=True)
 
     @abc.abstractmethod
-    def build(
-        self, example: np.ndarray, outputs: Outputs, key: PRNGKeyArray, initial: float | None = 0.0
-    ) -> AbstractNetwork:
-        """Returns a network with fresh parameters.
-
-        Args:
-            example: One preprocessed observation, as a batch.
-            outputs: The number of outputs for each observation.
-            key: Decides the initial parameters.
-            initial: The first value of every entry of a table, or None for random ones.
-        """
+    def build(self, example: np.ndarray, outputs: Outputs, key: PRNGKeyArray) -> AbstractNetwork:
+        """Returns a network with fresh parameters for observations like one that was preprocessed,
+        given as a batch, and with a number of outputs for each."""
 
 
 @dataclass(frozen=True)
@@ -188,12 +153,16 @@ class Table(AbstractArchitecture):
     """One entry for each state, where observations are state numbers."""
 
     def inputs(self, observations: np.ndarray) -> Inputs:
-        return fit_inputs(observations, normalise=False, by_state=True)
+        if observations.ndim != 1 or not np.issubdtype(observations.dtype, np.integer):
+            raise ArgumentError(
+                "a table needs state numbers as observations (observation='state'); these have "
+                f"shape {observations.shape[1:]} and type {observations.dtype}.",
+                argument="network",
+            )
+        return Inputs(states=np.unique(observations))
 
-    def build(
-        self, example: np.ndarray, outputs: Outputs, key: PRNGKeyArray, initial: float | None = 0.0
-    ) -> AbstractNetwork:
-        raise AssertionError("a table is built by `build_network`, which knows how many states")
+    def build(self, example: np.ndarray, outputs: Outputs, key: PRNGKeyArray) -> AbstractNetwork:
+        raise TypeError("a table is built by `build_network`, which knows the states")
 
 
 @dataclass(frozen=True)
@@ -225,12 +194,9 @@ class MLP(AbstractArchitecture):
         by_pixel = observations.nbytes <= MOST_BYTES_BY_PIXEL
         return fit_inputs(observations, normalise=self.normalise, by_pixel=by_pixel)
 
-    def build(
-        self, example: np.ndarray, outputs: Outputs, key: PRNGKeyArray, initial: float | None = 0.0
-    ) -> AbstractNetwork:
-        size = math.prod(example.shape[1:])
-        frequencies = self.frequencies if _are_coordinates(example) else 0
-        return DenseNetwork(size, frequencies, key, self.width, self.depth, outputs, self.leak)
+    def build(self, example: np.ndarray, outputs: Outputs, key: PRNGKeyArray) -> AbstractNetwork:
+        sizes = (*_sizes(example, self.frequencies), key, self.width, self.depth)
+        return DenseNetwork(*sizes, outputs, self.leak)
 
 
 @dataclass(frozen=True)
@@ -245,9 +211,7 @@ class CNN(AbstractArchitecture):
     def __post_init__(self) -> None:
         check_fields(self, width=_units, depth=_units)
 
-    def build(
-        self, example: np.ndarray, outputs: Outputs, key: PRNGKeyArray, initial: float | None = 0.0
-    ) -> AbstractNetwork:
+    def build(self, example: np.ndarray, outputs: Outputs, key: PRNGKeyArray) -> AbstractNetwork:
         shape = example.shape[1:]
         if len(shape) != 3 or min(shape[:2]) < 4:
             raise ArgumentError(
@@ -258,10 +222,21 @@ class CNN(AbstractArchitecture):
         return ConvolutionalNetwork(shape, key, self.width, self.depth, outputs)
 
 
+@dataclass(frozen=True)
 class AbstractPairArchitecture(AbstractArchitecture):
     """A network of a state and a goal."""
 
+    width: int = 256
+    """The number of units in each hidden layer."""
+    depth: int = 2
+    """The number of hidden layers that see one observation alone."""
+    frequencies: int = 8
+    """The number of Fourier features of each coordinate, for observations of at most 16 numbers."""
+
     pairs: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_fields(self, width=_units, depth=_units, frequencies=_frequencies)
 
     def inputs(self, observations: np.ndarray) -> Inputs:
         return fit_inputs(observations, normalise=True, by_pixel=True)
@@ -271,75 +246,53 @@ class AbstractPairArchitecture(AbstractArchitecture):
 class Quasimetric(AbstractPairArchitecture):
     """Minus an interval quasimetric embedding: its values satisfy the triangle inequality."""
 
-    width: int = 256
-    """The number of units in each hidden layer."""
-    depth: int = 2
-    """The number of hidden layers."""
-    frequencies: int = 8
-    """The number of Fourier features of each coordinate, for observations of at most 16 numbers."""
     components: int = 32
     """The number of components of the quasimetric."""
     length: int = 8
     """The number of intervals in each component."""
 
     def __post_init__(self) -> None:
-        check_fields(self, width=_units, depth=_units, components=_units, length=_units)
-        check_fields(self, frequencies=_frequencies)
+        super().__post_init__()
+        check_fields(self, components=_units, length=_units)
 
-    def build(
-        self, example: np.ndarray, outputs: Outputs, key: PRNGKeyArray, initial: float | None = 0.0
-    ) -> AbstractNetwork:
+    def build(self, example: np.ndarray, outputs: Outputs, key: PRNGKeyArray) -> AbstractNetwork:
         if outputs != "scalar":
             raise ArgumentError(
                 "a quasimetric has one output, and a value for each action is asked for. Use "
                 "network=drogo.learn.PairMLP().",
                 argument="network",
             )
-        size, frequencies = math.prod(example.shape[1:]), self.frequencies
-        frequencies = frequencies if _are_coordinates(example) else 0
-        sizes = (self.width, self.depth, self.components, self.length)
-        return QuasimetricNetwork(size, frequencies, key, *sizes)
+        sizes = (*_sizes(example, self.frequencies), key, self.width, self.depth)
+        return QuasimetricNetwork(*sizes, self.components, self.length)
 
 
 @dataclass(frozen=True)
 class PairMLP(AbstractPairArchitecture):
     """Dense layers on each of a state and a goal, and then on both."""
 
-    width: int = 256
-    """The number of units in each hidden layer."""
-    depth: int = 2
-    """The number of hidden layers that see one observation alone."""
-    frequencies: int = 8
-    """The number of Fourier features of each coordinate, for observations of at most 16 numbers."""
     negative: bool | None = None
     """Keeps outputs below 0 by construction, which is the default where values are not known:
     nothing but the loss would otherwise keep them from rising."""
 
     def __post_init__(self) -> None:
-        check_fields(self, width=_units, depth=_units, frequencies=_frequencies)
+        super().__post_init__()
         check_fields(self, negative=optional(check_flag))
 
-    def build(
-        self, example: np.ndarray, outputs: Outputs, key: PRNGKeyArray, initial: float | None = 0.0
-    ) -> AbstractNetwork:
-        size, frequencies = math.prod(example.shape[1:]), self.frequencies
-        frequencies = frequencies if _are_coordinates(example) else 0
-        sizes = (self.width, self.depth, outputs)
-        return PairDense(size, frequencies, key, *sizes, negative=bool(self.negative))
+    def build(self, example: np.ndarray, outputs: Outputs, key: PRNGKeyArray) -> AbstractNetwork:
+        sizes = (*_sizes(example, self.frequencies), key, self.width, self.depth)
+        return PairDense(*sizes, outputs, negative=bool(self.negative))
 
 
 @dataclass(frozen=True)
 class Custom(AbstractArchitecture):
-    """A network of the user's own."""
+    """A network of the user."""
 
     given: eqx.Module | Callable[[PRNGKeyArray], eqx.Module]
     """A module from a batch of observations to their outputs, or a function from a key to one."""
 
     is_setting: ClassVar[bool] = False
 
-    def build(
-        self, example: np.ndarray, outputs: Outputs, key: PRNGKeyArray, initial: float | None = 0.0
-    ) -> AbstractNetwork:
+    def build(self, example: np.ndarray, outputs: Outputs, key: PRNGKeyArray) -> AbstractNetwork:
         module: Any = self.given if isinstance(self.given, eqx.Module) else self.given(key)
         if isinstance(module, AbstractNetwork):
             return module
@@ -371,17 +324,13 @@ class Custom(AbstractArchitecture):
 
 
 def as_architecture(given: Any) -> AbstractArchitecture:
-    """Returns an argument of the user as an architecture.
-
-    Args:
-        given: An architecture, an equinox module, or a function from a JAX key to a module.
-    """
+    """Returns an argument of the user as an architecture."""
     if isinstance(given, AbstractArchitecture):
-        swept = next((name for name, value in vars(given).items() if isinstance(value, list)), None)
-        if swept is not None:
+        swept = [name for name, value in vars(given).items() if isinstance(value, list)]
+        if swept:
             raise ArgumentError(
-                f"the {swept} of network is a list, and a sweep does not vary networks. Fit each "
-                "of them by itself.",
+                f"the {swept[0]} of network is a list, and a sweep does not vary networks. Fit "
+                "each of them by itself.",
                 argument="network",
             )
         return given
@@ -403,25 +352,19 @@ def build_network(
     key: PRNGKeyArray,
     initial: float | None = 0.0,
 ) -> AbstractNetwork:
-    """Returns a network with fresh parameters for observations like these.
-
-    Args:
-        architecture: The architecture.
-        observations: The table of observations, or some like them.
-        inputs: The preprocessing.
-        outputs: The number of outputs for each observation.
-        key: Decides the initial parameters.
-        initial: The first value of every entry of a table, or None for random ones.
-    """
+    """Returns a network with fresh parameters for observations like these. `initial` is the first
+    value of every entry of a table, or None for random ones."""
     if observations.ndim != 2 and getattr(architecture, "frequencies", 0):
         architecture = replace(architecture, frequencies=0)  # pyright: ignore
     if inputs.states is None:
-        return architecture.build(inputs(observations[:1]), outputs, key, initial)
+        return architecture.build(inputs(observations[:1]), outputs, key)
     shape = (len(inputs.states),) if outputs == "scalar" else (len(inputs.states), outputs)
     if initial is None:
         return TableNetwork(jax.random.normal(key, shape))
     return TableNetwork(jnp.full(shape, initial, dtype=jnp.float32))
 
 
-def _are_coordinates(example: np.ndarray) -> bool:
-    return example.ndim == 2 and example.shape[1] <= MOST_COORDINATES
+def _sizes(example: np.ndarray, frequencies: int) -> tuple[int, int]:
+    """Returns how many numbers a network sees, and how many Fourier features of each."""
+    are_coordinates = example.ndim == 2 and example.shape[1] <= MOST_COORDINATES
+    return math.prod(example.shape[1:]), frequencies if are_coordinates else 0

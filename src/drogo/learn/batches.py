@@ -9,12 +9,11 @@ depend on the other seeds.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Float32, Int, Shaped
 
@@ -33,7 +32,16 @@ BYTES_IN_RESULT = 2**28
 """Bytes of observations that a result keeps; of a larger table it keeps a sample."""
 BYTES_PER_CHUNK = 2**28
 """Bytes of streamed observations at a time."""
+LONGEST_CHUNK = 100
+"""The number of updates of one compiled call. Checkpoints, logging and Ctrl-C come in between."""
+ROWS_PER_CHUNK = 2**25
+"""The largest number of transitions that are sampled at once."""
+WITHOUT_A_SIZE = 2000
+"""The batch size where all transitions are asked for and the table is too large for that."""
+FIRST, SECOND = range(2)
+"""The streams of random numbers of a batch and of the independent second batch."""
 HELD_OUT, MOST_HELD_OUT = 0.05, 10_000
+"""The largest share and number of transitions that are held out for the evaluation."""
 MOST_COMPARED = 20_000
 """The largest number of observations that are compared with a truth during training."""
 BYTES_PER_LOG = 2**23
@@ -42,7 +50,7 @@ BYTES_PER_LOG = 2**23
 
 @dataclass(frozen=True)
 class Plan:
-    """How the data are split between training and evaluation."""
+    """The split of the data between training and evaluation."""
 
     whole: bool
     """Whether each update evaluates the whole table of observations."""
@@ -62,7 +70,12 @@ class Plan:
 
 
 def make_plan(data: Transitions, batch_size: int | str | None, *, second: bool) -> Plan:
-    """Returns the plan for some transitions."""
+    """Returns the plan for some transitions.
+
+    A small world is evaluated as a whole in every update. Of others, batches are gathered on the
+    device, or read from memory or a file when they are needed. Where states were not seen often, as
+    in a continuous world, some transitions are held out and checked in groups of similar value.
+    """
     n, m, size = len(data), len(data.observations), data.observations.nbytes
     streamed = size > BYTES_ON_DEVICE
     if streamed and second:
@@ -96,7 +109,7 @@ def make_plan(data: Transitions, batch_size: int | str | None, *, second: bool) 
 
 
 def _sample(data: Transitions, most: int) -> Int[np.ndarray, " some"]:
-    """Returns at most so many observations of the table, a terminal state among them."""
+    """Returns at most this number of observations of the table, a terminal state among them."""
     m = len(data.observations)
     if m <= most:
         return np.arange(m)
@@ -104,36 +117,15 @@ def _sample(data: Transitions, most: int) -> Int[np.ndarray, " some"]:
     return np.unique(np.concatenate([some, data.terminal_states[:1]]))
 
 
-LONGEST_CHUNK = 100
-"""The number of updates of one compiled call. Checkpoints, logging and Ctrl-C come in between."""
-FIRST, SECOND = range(2)
-"""The streams of random numbers of a batch and of the independent second batch."""
-ROWS_PER_CHUNK = 2**25
-"""The largest number of transitions that are sampled at once."""
-WITHOUT_A_SIZE = 2000
-"""The batch size where all transitions are asked for and the table is too large for that."""
-
-
-@runtime_checkable
-class Sampler(Protocol):
-    """Samples the batches of several updates on the host."""
-
-    @property
-    def longest(self) -> int:
-        """The largest number of updates that are sampled at once."""
-        ...
-
-    def draw(self, update: int, count: int) -> Any:
-        """Returns the draws of `count` updates from `update` on: arrays of shape (updates, seeds,
-        ...), padded to `longest` updates; None for all transitions at once."""
-        ...
-
-
 class Batches(NamedTuple):
-    """The data on the device, which assemble a batch from a draw, and the sampler of draws."""
+    """The source of the batches of a fit."""
 
     data: Any
-    sampler: Sampler
+    """The data on the device. `batch(learner, draw)` assembles a batch."""
+    sampler: Any
+    """Samples on the host. `draw(update, count)` returns the draws of `count` updates from `update`
+    on: arrays of shape (updates, seeds, ...), padded to `longest` updates, which is the largest
+    number of them at once; None for all transitions."""
 
 
 class Draw(NamedTuple):
@@ -148,31 +140,15 @@ class Draw(NamedTuple):
     next_observations: Shaped[Array, "*draws n ..."] | None = None
 
 
-class Rows(eqx.Module):
-    """Transitions on the device."""
-
-    state: Int[Array, " rows"]
-    next_state: Int[Array, " rows"]
-    reward: Float[Array, " rows"]
-    terminated: Bool[Array, " rows"]
-    terminal_reward: Float[Array, " rows"]
-    action: Int[Array, " rows"] | None
-    log_default: Float[Array, " rows"] | None
-
-
 class DeviceData(eqx.Module):
-    """Assembles batches on the device.
+    """Assembles batches on the device. A batch of a small world is a weight for each of its
+    distinct transitions, and the features of all its observations; from a larger world the
+    transitions of a batch are gathered."""
 
-    A batch of a small world is a weight for each of its distinct transitions, and the features of
-    all its observations. From a larger world the transitions of a batch are gathered.
-    """
-
-    rows: Rows
-    share: Float[Array, " rows"] | None
-    """In a small world, the share of each distinct transition in the data; otherwise None."""
-    factor: Float[Array, " rows"]
-    """The weight of each row when it is sampled: 1, or the correction for actions that were taken
-    more or less often than the default policy takes them."""
+    rows: Batch
+    """All transitions. The weight of each is its share in the data if they make up every batch. If
+    batches are sampled, it corrects for actions that were taken more or less often than the default
+    policy takes them."""
     features: Features | None
     """Features of the table of observations, if they are computed beforehand."""
     observations: Shaped[Array, "distinct ..."]
@@ -181,26 +157,26 @@ class DeviceData(eqx.Module):
 
     def batch(self, learner: Learner, draw: Draw | None) -> Batch:
         """Returns the batch of a draw; None stands for all transitions at once."""
+        rows = self.rows
         if draw is None:
-            assert self.share is not None
-            return Batch(self.features, None, **vars(self.rows), weight=self.share, complete=True)
+            return replace(rows, features=self.features, complete=True)
         if draw.rows is None:
-            second, weight = draw.second_weight, draw.weight * self.factor
-            second = None if second is None else second * self.factor
-            columns = vars(self.rows)
-            return Batch(self.features, None, **columns, weight=weight, second_weight=second)
-        rows, factor = jax.tree.map(lambda column: column[draw.rows], (self.rows, self.factor))
+            second = None if draw.second_weight is None else draw.second_weight * rows.weight
+            weights = {"weight": draw.weight * rows.weight, "second_weight": second}
+            return replace(rows, features=self.features, **weights)
+        batch = jax.tree.map(lambda column: column[draw.rows], rows)
         if draw.observations is not None and draw.next_observations is not None:
             shown = (draw.observations, draw.next_observations)
             both = [learner.skeleton.features(learner.inputs.finish(part)) for part in shown]
         else:
-            both = (self._features(learner, rows.state), self._features(learner, rows.next_state))
-        columns = vars(rows) | {"state": None, "next_state": None}
+            both = [self._features(learner, part) for part in (batch.state, batch.next_state)]
+        columns: dict[str, Any] = {"features": both[0], "next_features": both[1]}
+        columns |= {"state": None, "next_state": None, "weight": draw.weight * batch.weight}
         if draw.second_rows is not None:
-            second = self._features(learner, self.rows.state[draw.second_rows])
-            second_weight = draw.weight * self.factor[draw.second_rows]
-            columns |= {"second_features": second, "second_weight": second_weight}
-        return Batch(*both, **columns, weight=draw.weight * factor)
+            assert rows.state is not None
+            columns["second_features"] = self._features(learner, rows.state[draw.second_rows])
+            columns["second_weight"] = draw.weight * rows.weight[draw.second_rows]
+        return replace(batch, **columns)
 
     def _features(self, learner: Learner, states: Int[Array, " n"]) -> Features:
         if self.features is None:
@@ -221,27 +197,23 @@ class Group:
 
 @dataclass(frozen=True)
 class Shuffled:
-    """Samples shuffled mini-batches on the host.
-
-    Args:
-        seeds: The seeds.
-        groups: The parts of a batch. Without any, every update uses all transitions.
-        second: Whether an independent second batch is sampled for each.
-        edge_of_row: In a small world, the index of each transition among the distinct ones.
-        streamed: Reads the observations that given transitions leave and reach, if they are not
-            kept on the device.
-        longest: The largest number of updates that are sampled at once.
-    """
+    """Samples shuffled mini-batches on the host."""
 
     seeds: list[int]
     groups: list[Group]
+    """The parts of a batch. Without any, every update uses all transitions."""
     second: bool = False
+    """Whether an independent second batch is sampled for each."""
     edge_of_row: Int[np.ndarray, " n"] | None = None
+    """In a small world, the index of each transition among the distinct ones."""
     streamed: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]] | None = None
+    """Reads the observations that given transitions leave and reach, if they are not kept on the
+    device."""
     longest: int = LONGEST_CHUNK
+    """The largest number of updates that are sampled at once."""
 
     def draw(self, update: int, count: int) -> Draw | None:
-        """Returns the draws of `count` updates from `update` on, as `Sampler.draw` does."""
+        """Returns the draws of `count` updates from `update` on, as `Batches.sampler` says."""
         if not self.groups:
             return None
         streams = (FIRST, SECOND) if self.second else (FIRST,)
@@ -287,10 +259,8 @@ def draw_rows(
 def shuffled(
     n: int, batch_size: int, seed: list[int], start: int, count: int
 ) -> Int[np.ndarray, "updates batch"]:
-    """Returns the mini-batches of `count` updates from `start` on, in random order.
-
-    Each epoch is one pass over the data; a remainder smaller than a batch is left out of it.
-    """
+    """Returns the mini-batches of `count` updates from `start` on, in random order. Each epoch is
+    one pass over the data; a remainder smaller than a batch is left out of it."""
     per_epoch = n // batch_size
     first, last = start // per_epoch, (start + count - 1) // per_epoch
     epochs = [
@@ -345,65 +315,66 @@ def make_data(
     longest = max(1, min(LONGEST_CHUNK, most))
     if plan.whole:
         assert isinstance(source, Edges)
-        share = to_device(source.weight / source.weight.sum(), dtype=jnp.float32)
-        factor = to_device(source.weight / source.count, dtype=jnp.float32)
         n = source.of_transition.size
         groups = [] if whole_batches else [Group(np.arange(n), min(batch_size, n), 1.0)]
+        weight = source.weight / (source.count if groups else source.weight.sum())
+        rows = as_batch(source, weight, per_action=per_action)
         sampler = Shuffled(seeds, groups, second, source.of_transition, longest=longest)
-        rows = device_rows(source, per_action=per_action)
-        return Batches(DeviceData(rows, share, factor, features, on_device), sampler)
+        return Batches(DeviceData(rows, features, on_device), sampler)
     trained = plan.trained if isinstance(source, Transitions) else slice(None)
-    with_terminals = not plan.repeats and method.anchored
-    rows = device_rows(source, trained, per_action=per_action)
-    factor = source.weight[trained]
-    if with_terminals:
-        rows, factor = _with_terminals(rows, factor, data.n_actions)
+    rows = as_batch(source, source.weight, trained, per_action=per_action)
+    if not plan.repeats and method.anchored:
+        rows = _with_terminals(rows, data.n_actions)
     fraction = 0.0 if method.needs_solution else method.terminal_fraction
     groups = make_groups(np.asarray(rows.terminated), batch_size, fraction)
     sampler = Shuffled(seeds, groups, second, longest=longest)
     if plan.streamed:
         bytes_per_update = 2 * len(seeds) * batch_size * (table.nbytes // len(table))
         longest = max(1, min(longest, BYTES_PER_CHUNK // bytes_per_update))
-        ends = (np.asarray(rows.state), np.asarray(rows.next_state))
+        both_states = (np.asarray(rows.state), np.asarray(rows.next_state))
 
         def read(which: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            both = [learner.inputs.prepare(read_rows(table, end[which].ravel())) for end in ends]
+            shown = [read_rows(table, states[which].ravel()) for states in both_states]
+            both = map(learner.inputs.prepare, shown)
             before, after = (part.reshape(*which.shape, *part.shape[1:]) for part in both)
             return before, after
 
         sampler = Shuffled(seeds, groups, streamed=read, longest=longest)
-    factor = to_device(factor, dtype=jnp.float32)
-    return Batches(DeviceData(rows, None, factor, features, on_device), sampler)
+    return Batches(DeviceData(rows, features, on_device), sampler)
 
 
-def device_rows(
-    source: Transitions | Edges, which: slice | np.ndarray = slice(None), *, per_action: bool
-) -> Rows:
-    """Puts transitions on the device, numbers in single precision."""
-    columns: dict[str, Any] = {name: getattr(source, name) for name in Rows.__dataclass_fields__}
-    columns |= {} if per_action else {"action": None, "log_default": None}
+def as_batch(
+    source: Transitions | Edges,
+    weight: Float[np.ndarray, " n"],
+    which: slice | np.ndarray = slice(None),
+    *,
+    per_action: bool,
+) -> Batch:
+    """Returns some weighed transitions as a batch without features, in single precision."""
+    names = ("state", "next_state", "reward", "terminated", "terminal_reward")
+    names = (*names, "action", "log_default") if per_action else names
+    columns = {name: getattr(source, name) for name in names} | {"weight": weight}
     single = {np.dtype(np.float64): np.float32, np.dtype(np.int64): np.int32}
-    return Rows(
-        **jax.tree.map(lambda part: to_device(part[which], single.get(part.dtype)), columns)
+    return Batch(
+        None,
+        None,
+        **jax.tree.map(lambda part: to_device(part[which], single.get(part.dtype)), columns),
     )
 
 
-def _with_terminals(
-    rows: Rows, factor: np.ndarray, n_actions: int | None
-) -> tuple[Rows, np.ndarray]:
-    """Adds one row for each arrival at a terminal state, with the equation of that state:
-    1 - exp(terminal_reward / lam - v) = 0. With an output for each action, one for each of them.
-
-    In a table the values of terminal states are looked up. In a continuous world each terminal
-    state is seen once, and the network must generalise between them.
-    """
-    columns: dict[str, Any] = jax.tree.map(np.asarray, vars(rows))
+def _with_terminals(rows: Batch, n_actions: int | None) -> Batch:
+    """Adds one row for each arrival at a terminal state (with an output for each action, one for
+    each of them) with the equation of that state: 1 - exp(terminal_reward / lam - v) = 0. In a
+    continuous world each is seen once, and the network must generalise between them."""
+    kept = {name: part for name, part in vars(rows).items() if eqx.is_array(part)}
+    columns: dict[str, Any] = jax.tree.map(np.asarray, kept)
     copies = 1 if rows.log_default is None else int(n_actions or 1)
     arrived = np.repeat(np.flatnonzero(columns["terminated"]), copies)
     extra = jax.tree.map(lambda part: part[arrived], columns)
-    extra |= {"state": extra["next_state"], "reward": np.zeros(arrived.size, dtype=np.float32)}
+    extra |= {"state": extra["next_state"], "reward": np.zeros_like(extra["reward"])}
+    extra["weight"] = np.ones_like(extra["weight"])
     if rows.log_default is not None:
         extra["action"] = np.tile(np.arange(copies, dtype=np.int32), arrived.size // copies)
-        extra["log_default"] = np.full(arrived.size, -np.log(copies), dtype=np.float32)
+        extra["log_default"] = np.full_like(extra["log_default"], -np.log(copies))
     longer = jax.tree.map(lambda *parts: to_device(np.concatenate(parts)), columns, extra)
-    return Rows(**longer), np.concatenate([factor, np.ones(arrived.size)])
+    return replace(rows, **longer)

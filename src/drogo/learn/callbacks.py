@@ -16,18 +16,11 @@ from drogo.learn.train import Report
 
 def _scalars(report: Report) -> Iterator[tuple[str, float]]:
     """Yields a name and a number for each finite entry of a report."""
+    seeds = len(set(report.seeds))  # the runs of a point
     for name, values in report.row.items():
-        for run, value in enumerate(values):
-            if np.isfinite(value):
-                points = len(report.seeds) // len(set(report.seeds))
-                point = f"/point {run // (len(report.seeds) // points)}" if points > 1 else ""
-                yield f"{name}{point}/seed {report.seeds[run]}", float(value)
-
-
-def _settings(report: Report) -> dict[str, Any]:
-    point = report.points[0]
-    parts = {"problem": point.problem, "method": point.method, "optimiser": point.optimiser}
-    return {name: as_json(part) for name, part in parts.items()}
+        for run in np.flatnonzero(np.isfinite(values)):
+            point = f"/point {run // seeds}" if len(report.seeds) > seeds else ""
+            yield f"{name}{point}/seed {report.seeds[run]}", float(values[run])
 
 
 class TensorBoard:
@@ -64,5 +57,7 @@ class WandB:
 
     def __call__(self, report: Report) -> None:
         if self.run is None:
-            self.run = self._init(config=_settings(report), **self._settings)
+            names, point = ("problem", "method", "optimiser"), report.points[0]
+            config = {name: as_json(getattr(point, name)) for name in names}
+            self.run = self._init(config=config, **self._settings)
         self.run.log(dict(_scalars(report)), step=report.update)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from typing import Any
 
 import gymnasium
@@ -18,6 +18,7 @@ from drogo.data.collect import MOST_SEED
 from drogo.data.simulate import Simulator, simulator
 from drogo.errors import ArgumentError, check_number, check_whole
 from drogo.learn.rollouts import Groups, Values, Walk, interval
+from drogo.learn.settings import at_least, check_values, optional
 from drogo.learn.solution import Solution
 
 SHARE_OF_DEPTH = 0.05
@@ -25,43 +26,42 @@ SHARE_OF_DEPTH = 0.05
 INNER = (5.0, 95.0)
 """The depth is that between these percentiles, so that a single outlier does not count."""
 RISE = 4.0
-"""How much higher a value may be for each unit by which looking one step further raises it. That is
-only the first term of a series: over damaged maps, values were off by 2 to 5 times as much."""
+"""The increase of a value that is allowed for each unit by which looking one step further raises
+it. It is the first term of a series: over damaged maps, values were off by 2 to 5 times as much."""
 LEVEL = 0.05
-"""The chance that any interval of one seed ever misses its value, as far as the spread of the
-groups tells it."""
+"""The chance that any interval of one seed ever misses its value, by the spread of the groups."""
 MOST_UNFINISHED = 0.05
-"""Rollouts that did not arrive count with what the map promises, which is not known to be right."""
+"""The largest share of the weight of rollouts that did not arrive: they count with the learned
+value where they stopped, which may be wrong."""
+MEASURES = ("estimate", "low", "high", "effective", "unfinished")
+"""The columns of a certificate that `interval` computes."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Certificate:
-    """The errors of the map of each seed at some states, as far as rollouts show them.
-
-    It says nothing about states that are far from all rollouts.
-    """
+    """The errors of the map of each seed at some states, estimated by rollouts. It says nothing
+    about states that are far from all rollouts."""
 
     observations: Shaped[np.ndarray, "starts ..."]
-    """Where the rollouts started."""
+    """The states where rollouts started."""
     seeds: tuple[int, ...]
     tolerance: Float[np.ndarray, " seeds"]
     claimed: Float[np.ndarray, "seeds starts"]
     """The learned values."""
     estimate: Float[np.ndarray, "seeds starts"]
-    """The values by rollouts. Those that did not arrive are counted with what the map promises
-    where they ended."""
+    """The values by rollouts. Those that did not arrive count with the learned value where they
+    stopped."""
     low: Float[np.ndarray, "seeds starts"]
-    """The lower end of an interval for the value. Only rollouts that arrived count."""
+    """The lower end of an interval for the value, by the rollouts that arrived."""
     high: Float[np.ndarray, "seeds starts"]
-    """The upper end. All rollouts count."""
+    """The upper end, by all rollouts."""
     effective: Float[np.ndarray, "seeds starts"]
     """The effective number of independent groups of rollouts."""
     unfinished: Float[np.ndarray, "seeds starts"]
     """The share of the weight of rollouts that did not arrive."""
     surprise: Float[np.ndarray, "seeds starts"]
-    """By how much the value would rise at least, to first order and less one standard error, if the
-    actions that rollouts did not choose were followed one step further: how much more these turned
-    out to be worth than those that were chosen."""
+    """The increase of the value if the actions that rollouts did not choose were followed one step
+    further, to first order and less one standard error."""
     groups: Int[np.ndarray, "seeds starts"]
     """The number of groups of rollouts from each start."""
     ascents: Bool[np.ndarray, "seeds starts"]
@@ -69,49 +69,47 @@ class Certificate:
 
     @property
     def error(self) -> Float[np.ndarray, " seeds"]:
-        """The most by which a value may be off at the starts, as far as rollouts tell; infinite if
-        they do not tell. A way that the map wrongly takes for bad is followed for one step only, so
-        what lies farther behind such a way is not known."""
-        ends = np.abs(np.stack([self.claimed - self.low, self.highest - self.claimed]))
-        return np.where(self.known, ends.max(axis=0), np.inf).max(axis=1)
+        """The largest error of a value at the starts, infinite where rollouts do not determine it.
+        A region whose values are wrongly low is followed for one step only, so errors farther
+        inside it are not included."""
+        bounds = np.abs(np.stack([self.claimed - self.low, self.highest - self.claimed]))
+        return np.where(self.known, bounds.max(axis=0), np.inf).max(axis=1)
 
     @property
     def highest(self) -> Float[np.ndarray, "seeds starts"]:
-        """The upper end of the interval, with what actions that were not chosen may add to it."""
+        """The upper end of the interval, with the possible gain of actions that were not chosen."""
         return self.high + RISE * np.maximum(self.surprise, 0.0)
 
     @property
     def agreed(self) -> Bool[np.ndarray, "seeds starts"]:
-        """Where enough groups agree, and nearly all of their weight arrived."""
+        """Whether enough groups agree, and nearly all of their weight arrived."""
         agree = (self.effective >= self.groups / 2) & np.isfinite(self.high)
         return agree & (self.unfinished < MOST_UNFINISHED)
 
     @property
     def known(self) -> Bool[np.ndarray, "seeds starts"]:
-        """Where the interval is believed: the groups agree, and the actions that were not chosen
-        were no surprise, from whatever start: a better way than the map knows may be a better way
-        from everywhere."""
+        """Whether the interval is reliable: the groups agree, and from no start are actions that
+        were not chosen better by more than the tolerance."""
         surprised = RISE * self.surprise.max(axis=1) > self.tolerance
         return self.agreed & ~surprised[:, None]
 
     @property
     def refuted(self) -> Bool[np.ndarray, "seeds starts"]:
-        """Where the groups agree that a value is too low, or too high even with what actions that
-        were not chosen may add, by more than the tolerance."""
+        """Whether the groups agree that a value is off by more than the tolerance."""
         more = self.tolerance[:, None]
         too_high, too_low = self.claimed > self.highest + more, self.claimed < self.low - more
         return self.agreed & (too_high | too_low)
 
     @property
     def held(self) -> Bool[np.ndarray, "seeds starts"]:
-        """Where the whole interval is within the tolerance of the learned value."""
+        """Whether the whole interval is within the tolerance of the learned value."""
         more = self.tolerance[:, None]
         within = (self.low >= self.claimed - more) & (self.highest <= self.claimed + more)
         return self.known & within
 
     @property
     def status(self) -> tuple[str, ...]:
-        """For each seed: "refuted" if some value is, "certified" if all intervals are believed and
+        """For each seed: "refuted" if some value is, "certified" if all intervals are reliable and
         within the tolerance, and "undecided" otherwise."""
         status = np.where(self.held.all(axis=1), "certified", "undecided")
         return tuple(np.where(self.refuted.any(axis=1), "refuted", status).tolist())
@@ -123,17 +121,16 @@ class Certificate:
 
     def lines(self) -> list[str]:
         """Returns a sentence for each seed."""
-        starts = len(self.observations)
-        lines = []
+        starts, lines = len(self.observations), []
         for k, (seed, status) in enumerate(zip(self.seeds, self.status, strict=True)):
             held, refuted = int(self.held[k].sum()), int(self.refuted[k].sum())
-            text = f"seed {seed}: {status}; {held} of {starts} values are within "
-            text += f"{self.tolerance[k]:.2g}, {refuted} are not, and of {starts - held - refuted} "
-            text += "that is not decided"
-            if np.isfinite(self.error[k]):
-                text += f" (off by at most {self.error[k]:.2g})"
-            text += f"; steepest ascent arrives from {self.ascents[k].sum()} of {starts}"
-            lines.append(text)
+            error = f" (off by at most {self.error[k]:.2g})" if np.isfinite(self.error[k]) else ""
+            lines.append(
+                f"seed {seed}: {status}; {held} of {starts} values are within "
+                f"{self.tolerance[k]:.2g}, {refuted} are not, and {starts - held - refuted} are "
+                f"undecided{error}; "
+                f"steepest ascent arrives from {self.ascents[k].sum()} of {starts}"
+            )
         return lines
 
     def __repr__(self) -> str:
@@ -158,32 +155,25 @@ class Effort:
     last one start where nothing is decided yet."""
 
     def __post_init__(self) -> None:
-        check_whole("groups", self.groups, 3)
-        for name in ("candidates", "steps", "rounds"):
-            check_whole(name, getattr(self, name), 1)
-        if self.rollouts is not None:
-            check_whole("rollouts", self.rollouts, 1)
+        check_values(self, groups=at_least(3), rollouts=optional(at_least(1)))
+        check_values(self, candidates=at_least(1), steps=at_least(1), rounds=at_least(1))
 
 
 @dataclass(frozen=True)
 class Map:
-    """A function from observations to v, and everything that a certificate needs of it.
-
-    Args:
-        values: The function, which takes a batch of observations that are not terminal.
-        lam: The temperature.
-        tolerance: The largest error that is tolerated.
-        name: The seed, or any number that names it.
-        default_policy: The probability of each action, if the environment does not know it.
-        same_rewards: Whether it is only right if all actions of a state have one reward.
-    """
+    """A function from observations to v, and everything that a certificate needs of it."""
 
     values: Values
+    """The function, which takes a batch of observations that are not terminal."""
     lam: float
     tolerance: float
+    """The largest error that is tolerated."""
     name: int = 0
+    """The seed, or any number that names it."""
     default_policy: npt.ArrayLike | None = None
+    """The probability of each action, if the environment does not know it."""
     same_rewards: bool = False
+    """Whether it is only right if all actions of a state have one reward."""
 
 
 def certify(
@@ -263,58 +253,33 @@ def certify_maps(
         raise ArgumentError("tolerance must be positive.", argument="tolerance")
     rng = np.random.default_rng(check_whole("seed", seed, 0, MOST_SEED))
     states, observations = sim.start(starts, rng)
-    level = LEVEL / (starts * effort.rounds)
-    parts = []
-    for one in maps:
-        walk = Walk(sim, one, effort, rng)
-        claimed, ascents = one.values(observations), walk.ascents(states)
-        certificate = _unknown(observations, one, claimed, ascents)
-        pending, known, count = np.arange(starts), None, effort.groups
+    level, shape = LEVEL / (starts * effort.rounds), (len(maps), starts)
+    unknown = {name: np.full(shape, np.nan) for name in ("estimate", "low", "high", "surprise")}
+    certificate = Certificate(
+        observations,
+        tuple(one.name for one in maps),
+        np.array([one.tolerance for one in maps]),
+        np.stack([one.values(observations) for one in maps]),
+        effective=np.zeros(shape),
+        unfinished=np.zeros(shape),
+        groups=np.zeros(shape, int),
+        ascents=np.zeros(shape, bool),
+        **unknown,
+    )
+    for k, one in enumerate(maps):
+        walk, claimed = Walk(sim, one, effort, rng), certificate.claimed[k]
+        certificate.ascents[k] = walk.ascents(states)
+        pending, measured, count = np.arange(starts), None, effort.groups
         for _ in range(effort.rounds):
             more = walk.weights(states[pending], claimed[pending], count, rollouts)
-            known = more if known is None else known.joined(more)
-            certificate = _with(certificate, pending, known, level)
-            undecided = ~(certificate.held | certificate.refuted)[0, pending]
+            measured = more if measured is None else measured.joined(more)
+            columns = dict(zip(MEASURES, interval(measured, claimed[pending], level), strict=True))
+            columns |= {"surprise": measured.surprise, "groups": measured.rise.shape[1]}
+            for name, values in columns.items():
+                getattr(certificate, name)[k, pending] = values
+            undecided = ~(certificate.held | certificate.refuted)[k, pending]
             pending, count = pending[undecided], 2 * count
-            known = Groups(*(part[undecided] for part in known))
-            if not pending.size or certificate.refuted.any():
+            measured = Groups(*(part[undecided] for part in measured))
+            if not pending.size or certificate.refuted[k].any():
                 break
-        parts.append(certificate)
-    return _stacked(parts)
-
-
-def _unknown(
-    observations: np.ndarray,
-    one: Map,
-    claimed: Float[np.ndarray, " starts"],
-    ascents: Bool[np.ndarray, " starts"],
-) -> Certificate:
-    """Returns the certificate of one map before its first rollout."""
-    starts = claimed.size
-    unknown = np.full((1, starts), np.nan)
-    zero = np.zeros((1, starts))
-    one_seed = {"claimed": claimed[None], "ascents": ascents[None]}
-    one_seed |= {"groups": zero.astype(int), "effective": zero, "unfinished": zero}
-    named = dict.fromkeys(("estimate", "low", "high", "surprise"), unknown)
-    return Certificate(observations, (one.name,), np.array([one.tolerance]), **one_seed, **named)
-
-
-def _with(
-    certificate: Certificate, which: Int[np.ndarray, " some"], measured: Groups, level: float
-) -> Certificate:
-    """Returns the certificate of one seed with what rollouts from some starts tell."""
-    names = ("estimate", "low", "high", "effective", "unfinished", "surprise", "groups")
-    measures = (*interval(measured, certificate.claimed[0, which], level), measured.surprise)
-    columns = {}
-    for name, values in zip(names, (*measures, measured.rise.shape[1]), strict=True):
-        columns[name] = getattr(certificate, name).copy()
-        columns[name][0, which] = values
-    return replace(certificate, **columns)
-
-
-def _stacked(parts: Sequence[Certificate]) -> Certificate:
-    """Returns the certificates of single seeds as one."""
-    names = {field.name for field in fields(Certificate)} - {"observations", "seeds"}
-    columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
-    seeds = tuple(seed for part in parts for seed in part.seeds)
-    return Certificate(parts[0].observations, seeds, **columns)
+    return certificate

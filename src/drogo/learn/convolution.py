@@ -39,7 +39,7 @@ class Convolution(eqx.Module):
         return (flat + self.bias[None, :]).reshape(*patches.shape[:-1], -1)
 
     def of_images(self, images: Float[Array, "h w n channels"]) -> Float[Array, "h w n filters"]:
-        """Convolves by the accelerator's own convolution."""
+        """Convolves by `lax.conv`, as accelerators do fast."""
         layout = ("HWNC", "HWIO", "HWNC")
         out = jax.lax.conv_general_dilated(
             images, self.weight, (1, 1), "SAME", dimension_numbers=layout
@@ -48,12 +48,9 @@ class Convolution(eqx.Module):
 
 
 class Windows(NamedTuple):
-    """A table of images, stored as its distinct pieces.
-
-    Images of one world differ in a few pixels, so the first layers see mostly the same pieces in
-    every image. A pooled cell depends on a 4 x 4 window of the layer below. Each distinct window is
-    computed once, and the cells point to theirs.
-    """
+    """A table of images, stored as its distinct pieces. Images of one world differ in a few pixels,
+    and a pooled cell depends on a 4 x 4 window of the layer below: each distinct window is computed
+    once, and the cells point to theirs."""
 
     patches: Float[Array, "4 first c9"]
     """The four 3 x 3 patches of each distinct window of pixels."""
@@ -66,11 +63,8 @@ class Windows(NamedTuple):
 
 class ConvolutionalNetwork(AbstractNetwork):
     """Convolutions of 16, 32 and 64 filters with 2 x 2 max-pooling after the first two, then dense
-    layers.
-
-    Images are stored as (height, width, n, channels), so that shifting them copies whole blocks and
-    a matrix product needs no transposition.
-    """
+    layers. Images are stored as (height, width, n, channels), so that shifting them copies whole
+    blocks and a matrix product needs no transposition."""
 
     convolutions: tuple[Convolution, ...]
     layers: tuple[eqx.nn.Linear, ...]
@@ -127,9 +121,7 @@ def _patches(
     images: Float[Array, "h w n channels"], even: bool = False
 ) -> Float[Array, "h2 w2 n c9"]:
     """Returns the nine neighbours of every place side by side, in the order of a kernel's weights.
-
-    With `even`, an odd last row or column is left out, which pooling would drop.
-    """
+    With `even`, an odd last row or column is left out, which pooling would drop."""
     height, width = images.shape[:2]
     padded = jnp.pad(images, ((1, 1), (1, 1), (0, 0), (0, 0)))
     if even:

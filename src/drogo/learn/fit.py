@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -22,16 +21,15 @@ from drogo.device import to_device
 from drogo.errors import ArgumentError, ArgumentTypeError, Diverged
 from drogo.learn.architectures import (
     AbstractArchitecture,
-    Custom,
     CustomOptimiser,
     as_architecture,
     as_optimiser,
 )
 from drogo.learn.batches import make_plan
-from drogo.learn.learner import Learner, Objective, State, make_learner
+from drogo.learn.learner import Learner, Objective, State, make_learner, take
 from drogo.learn.method import AbstractMethod
 from drogo.learn.problem import AbstractProblem, Point
-from drogo.learn.settings import as_json, grid_of
+from drogo.learn.settings import as_json, grid_of, seed_list
 from drogo.learn.solution import Solution
 from drogo.learn.train import Callback, Progress, Training, diverged_at, history_rows, train
 from drogo.requests import versions
@@ -40,7 +38,6 @@ Seeds = int | np.integer | Sequence[int] | np.ndarray
 """The number of seeds, or a list of them."""
 Vector = Float[np.ndarray, "..."]
 Truth = Mapping[str, Vector | Callable[[float], Vector]]
-MOST_SEEDS = 10**6
 MOST_HASHED = 20_000
 """The number of observations that go into the digest of a data set."""
 
@@ -194,78 +191,63 @@ class _Job:
         self, points: list[Point], path: Path | None, callbacks: Sequence[Callback]
     ) -> list[Solution]:
         """Trains all seeds at some points, and returns the solution at each."""
-        training, states, notes = self.assemble(points)
+        training, states = self.assemble(points)
         progress = Progress(states)
         if self.continue_from is not None:
             progress = _continued(self.continue_from, progress, training)
         progress = train(training, progress, path, callbacks)
-        return _solutions(training, progress, notes, self.architecture)
+        return _solutions(training, progress, self.architecture)
 
-    def assemble(self, points: list[Point]) -> tuple[Training, State, tuple[str, ...]]:
-        """Returns everything that training needs, the states of all runs before it, and notes."""
-        problem, method = points[0].problem, points[0].method
-        prepared = problem.prepare(self.data, method)
-        points = [replace(point, problem=point.problem.adapted(prepared)) for point in points]
-        points = [
-            replace(point, exact=point.problem.exact(prepared, point.method)) for point in points
-        ]
-        objectives = []
+    def assemble(self, points: list[Point]) -> tuple[Training, State]:
+        """Returns everything that training needs, and the states of all runs before it."""
+        method, start, objectives = points[0].method, self.continue_from, []
+        prepared = points[0].problem.prepare(self.data, method)
         for k, point in enumerate(points):
-            if point.exact is None and point.method.needs_solution:
+            problem, method = point.problem.adapted(prepared), point.method
+            exact = problem.exact(prepared, method)
+            if exact is None and method.needs_solution:
                 raise ArgumentError(
-                    f"{point.method.name} fits a network to the exact solution of the data, which "
-                    "exists only where states repeat. Use method=drogo.Drogo().",
+                    f"{method.name} fits a network to the exact solution of the data, which exists "
+                    "only where states repeat. Use method=drogo.Drogo().",
                     argument="method",
                 )
-            method, scales = point.problem.scaled(prepared, point)
-            points[k] = replace(point, method=method)
-            objectives.append(Objective(point.problem, method, **scales))
-        shown, first = prepared.shown, objectives[0]
-        start = self.continue_from
-        inputs = start.learner.inputs if start is not None and start.learner is not None else None
-        inputs = inputs or self.architecture.inputs(shown.observations)
-        learner, params = make_learner(
-            first, self.architecture, points[0].optimiser, inputs, shown, self.seeds
-        )
-        plan = make_plan(shown, method.batch_size, second=first.needs_moment)
-        batches = problem.batches(prepared, plan, learner, self.seeds, points[0])
-        count = len(self.seeds)
+            settled = Point(problem, method, point.optimiser, exact)
+            method, scales = problem.scaled(prepared, settled)
+            points[k] = settled._replace(method=method)
+            objectives.append(Objective(problem, method, **scales))
+        first, shown, count = points[0], prepared.shown, len(self.seeds)
+        learned = None if start is None else start.learner
+        inputs = self.architecture.inputs(shown.observations) if learned is None else learned.inputs
+        parts = (objectives[0], self.architecture, first.optimiser, inputs, shown, self.seeds)
+        learner, params = make_learner(*parts)
+        plan = make_plan(shown, method.batch_size, second=learner.objective.needs_moment)
+        batches = first.problem.batches(prepared, plan, learner, self.seeds, first)
         stacked = jax.tree.map(
             lambda *leaves: to_device(np.repeat(np.stack(leaves), count, axis=0)), *objectives
         )
         runs = [point for point in points for _ in self.seeds]
         truths = _truths(self.truth, shown, runs)
-        judge = problem.judge(
+        judge = first.problem.judge(
             prepared=prepared, plan=plan, learner=learner, objectives=stacked, points=runs,
             truths=truths,
         )  # fmt: skip
+        settings = [(point.problem, point.method, point.optimiser) for point in points]
         identity = {
-            "points": [
-                [as_json(part) for part in (point.problem, point.method, point.optimiser)]
-                for point in points
-            ],
+            "points": [list(map(as_json, parts)) for parts in settings],
             "network": as_json(self.architecture),
             "seeds": self.seeds,
-            "data": data_digest(self.data),
-            "truth": {name: digest_of(rows) for name, rows in sorted(truths.items())},
+            "data": _data_digest(self.data),
+            "truth": {name: _digest_of(rows) for name, rows in sorted(truths.items())},
         }
-        if isinstance(points[0].optimiser, CustomOptimiser):
+        if isinstance(first.optimiser, CustomOptimiser):
             identity["optimiser"] = _fingerprint(learner, params)
-        of_run = np.tile(np.arange(count), len(points))
-        states = _init_runs(learner, take(params, of_run))
-        return Training(judge, batches, self.seeds, identity), states, prepared.notes
+        states = _init_runs(learner, take(params, np.tile(np.arange(count), len(points))))
+        return Training(judge, batches, self.seeds, identity), states
 
 
 @eqx.filter_jit
 def _init_runs(learner: Learner, params: Any) -> State:
     return jax.vmap(learner.init)(params)
-
-
-def take(tree: Any, runs: Any) -> Any:
-    """Returns some runs of a tree of arrays. NumPy does it, which compiles nothing."""
-    return jax.tree.map(
-        lambda leaf: to_device(np.asarray(leaf)[runs]) if eqx.is_array(leaf) else leaf, tree
-    )
 
 
 def _truths(truth: Truth, data: Transitions, runs: list[Point]) -> dict[str, np.ndarray]:
@@ -299,10 +281,10 @@ def _truths(truth: Truth, data: Transitions, runs: list[Point]) -> dict[str, np.
 
 
 def _solutions(
-    training: Training, progress: Progress, notes: tuple[str, ...], network: AbstractArchitecture
+    training: Training, progress: Progress, network: AbstractArchitecture
 ) -> list[Solution]:
     """Returns the solution at each point of a sweep."""
-    judge, size = training.judge, len(training.seeds)
+    judge, size, prepared = training.judge, len(training.seeds), training.judge.prepared
     lost = diverged_at(progress)
     status = np.where(lost >= 0, "diverged", judge.status(progress.last_row))
     arrays = judge.finish(progress.states.params)
@@ -314,14 +296,12 @@ def _solutions(
             name: np.stack([row if row.ndim == 0 else row[runs] for row in rows])
             for name, rows in progress.history.items()
         }
-        given = network.given if isinstance(network, Custom) else network
-        optimiser = point.optimiser
         solutions.append(
             Solution(
                 problem=point.problem,
                 method=point.method,
-                network=given,
-                optimiser=getattr(optimiser, "given", optimiser),
+                network=getattr(network, "given", network),
+                optimiser=getattr(point.optimiser, "given", point.optimiser),
                 seeds=tuple(training.seeds),
                 status=tuple(status[runs].tolist()),
                 error=np.asarray(error[runs], dtype=np.float64),
@@ -330,12 +310,12 @@ def _solutions(
                 arrays={name: part[runs] for name, part in arrays.items()} | judge.shared(begin),
                 learner=judge.learner.with_objective(take(judge.objectives, begin)),
                 state=take(progress.states, runs),
-                notes=notes,
+                notes=prepared.notes,
                 provenance={
                     "data": training.identity["data"],
-                    "n_actions": judge.prepared.data.n_actions,
-                    "repeats": judge.prepared.data.repeats,
-                    "complete": judge.prepared.complete,
+                    "n_actions": prepared.data.n_actions,
+                    "repeats": prepared.data.repeats,
+                    "complete": prepared.complete,
                     "versions": versions(),
                 },
             )
@@ -347,12 +327,7 @@ def _continued(start: Solution, fresh: Progress, training: Training) -> Progress
     """Returns the progress of a fit that continues another one."""
     point = training.judge.points[0]
     measures = ("cosine_", "difference_")
-    compared = {
-        name.removeprefix(measure)
-        for measure in measures
-        for name in start.history
-        if name.startswith(measure)
-    }
+    compared = {name.split("_", 1)[1] for name in start.history if name.startswith(measures)}
     agree = {
         "problem": (as_json(start.problem), as_json(point.problem)),
         "seeds": (list(start.seeds), training.seeds),
@@ -375,8 +350,7 @@ def _continued(start: Solution, fresh: Progress, training: Training) -> Progress
             argument="continue_from",
         )
     shapes = [jax.tree.map(jnp.shape, tree) for tree in (start.state, fresh.states)]
-    structures = [jax.tree.structure(tree) for tree in (start.state, fresh.states)]
-    if structures[0] != structures[1] or shapes[0] != shapes[1]:
+    if not eqx.tree_equal(*shapes):
         raise ArgumentError(
             "continue_from was trained with another network, optimiser or target_rate, or it was "
             "loaded without its optimiser (load(path, optimiser=...)).",
@@ -431,38 +405,17 @@ def _report_divergence(solution: Solution) -> None:
         )
 
 
-def seed_list(seeds: Any) -> list[int]:
-    """Returns the seeds that an argument stands for."""
-    listed: Sequence[Any] = ()
-    if isinstance(seeds, Integral):
-        listed = range(int(seeds)) if seeds <= MOST_SEEDS else ()
-    elif isinstance(seeds, Iterable) and not isinstance(seeds, str):
-        listed = list(seeds)
-    whole = all(
-        isinstance(seed, Integral) and not isinstance(seed, bool) and 0 <= int(seed) < 2**32
-        for seed in listed
-    )
-    if isinstance(seeds, bool) or not listed or not whole or len(set(listed)) < len(listed):
-        raise ArgumentError(
-            f"seeds is {seeds!r}; give how many (at most {MOST_SEEDS}), or distinct whole numbers "
-            "from 0 to 2**32 - 1.",
-            argument="seeds",
-        )
-    return [int(seed) for seed in listed]
-
-
-def data_digest(data: Transitions) -> str:
-    """Returns a digest of some transitions; of a long table of observations, of a part."""
+def _data_digest(data: Transitions) -> str:
+    """Returns a digest of some transitions, with a part of a long table of observations."""
     table = data.observations
     every = max(1, len(table) // MOST_HASHED)
     shown = table if every == 1 else read_rows(table, np.arange(0, len(table), every))
     columns = (data.state, data.next_state, data.reward, data.terminated, data.terminal_reward)
     actions = (part for part in (data.action, data.default) if part is not None)
-    return digest_of(shown, *columns, data.weight, *actions)
+    return _digest_of(shown, *columns, data.weight, *actions)
 
 
-def digest_of(*arrays: np.ndarray) -> str:
-    """Returns a digest of some arrays."""
+def _digest_of(*arrays: np.ndarray) -> str:
     digest = hashlib.sha256()
     for array in arrays:
         digest.update(np.ascontiguousarray(array).tobytes())
@@ -470,7 +423,7 @@ def digest_of(*arrays: np.ndarray) -> str:
 
 
 def _fingerprint(learner: Learner, params: Any) -> str:
-    """Returns a digest of the computation of a user's optimiser, its numbers included."""
+    """Returns a digest of the computation of a user's optimiser, with its numbers."""
     one = jax.tree.map(lambda leaf: leaf[0], params)
     with jax.numpy_dtype_promotion("standard"):
         program = jax.make_jaxpr(learner.optimiser.update)(one, learner.optimiser.init(one), one)

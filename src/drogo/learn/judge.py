@@ -20,7 +20,7 @@ from jaxtyping import Array, Bool, Float, PyTree, Shaped
 from drogo.data import Transitions
 from drogo.data.index import read_rows
 from drogo.device import to_device
-from drogo.learn.batches import Plan, device_rows
+from drogo.learn.batches import Plan, as_batch
 from drogo.learn.learner import Batch, Learner, Objective
 from drogo.learn.problem import Point, Prepared
 
@@ -45,24 +45,17 @@ Truths = Mapping[str, Float[np.ndarray, "runs distinct"]]
 
 @dataclass(frozen=True)
 class Judge:
-    """Measures every run against its own equations, and against known vectors.
-
-    Args:
-        prepared: The transitions.
-        plan: How they are split between training and evaluation.
-        learner: The learner.
-        objectives: The objective of each run, stacked.
-        points: The settings of each run.
-        truths: Known vectors over the observations for each run, by name.
-    """
+    """Measures every run against the equations of its method, and against known vectors."""
 
     prepared: Prepared
     plan: Plan
     learner: Learner
     objectives: Objective
+    """The objective of each run, stacked."""
     points: list[Point]
+    """The settings of each run."""
     truths: Truths
-
+    """Known vectors over the observations for each run, by name."""
     logged: int = 40
     """The number of logged updates of a fit."""
 
@@ -81,12 +74,10 @@ class Judge:
 
     @property
     def lam(self) -> Float[np.ndarray, " runs"]:
-        """The temperature of each run."""
         return np.array([point.problem.lam for point in self.points])
 
     @property
     def tolerance(self) -> Float[np.ndarray, " runs"]:
-        """The tolerance of each run."""
         return np.array([point.problem.tolerance for point in self.points])
 
     def row(self, params: Any, losses: Float[np.ndarray, " runs"]) -> Row:
@@ -103,9 +94,9 @@ class Judge:
             row["error"] = gaps.max(axis=1)
         for name, vectors in self.truths.items():
             anchor = int(np.searchsorted(self.plan.compared, self.data.terminal_states[0]))
-            known = vectors[:, self.plan.compared]
-            gaps = differences(v, known, anchor)
-            row[f"cosine_{name}"] = np.concatenate(list(map(cosine, v[:, None], known)))
+            truth = vectors[:, self.plan.compared]
+            gaps = differences(v, truth, anchor)
+            row[f"cosine_{name}"] = np.concatenate(list(map(cosine, v[:, None], truth)))
             row[f"difference_{name}"] = gaps.max(axis=1)
             row[f"mean_difference_{name}"] = gaps.mean(axis=1)
         return row
@@ -133,11 +124,8 @@ class Judge:
         return self.converged(row, share)
 
     def status(self, row: Mapping[str, np.ndarray]) -> list[str]:
-        """Returns the status of each run that has not diverged.
-
-        The solution of the data is that of the default policy only if the data show every one of
-        its actions.
-        """
+        """Returns the status of each run that has not diverged. The solution of the data is that of
+        the default policy only if they show every one of its actions."""
         verified = self.plan.repeats
         if self.solution is not None:
             weighed = self.points[0].method.weigh_actions or self.points[0].method.needs_solution
@@ -174,32 +162,30 @@ class Judge:
     def log_e(
         self, outputs: Float[np.ndarray, "runs n ..."], which: np.ndarray
     ) -> Float[np.ndarray, "runs n"]:
-        """Returns log e for some outputs, in the scale of the objective."""
+        """Returns log e for the outputs at some rows, with the given values of terminal states."""
         v = self.log_e_and_scale(outputs)[0]
         if self.points[0].method.anchored:
             states, rewards = self.data.pure_terminal_states
-            known = np.isin(which, states)
-            at = np.searchsorted(states, which[known])
-            v[:, known] = rewards[at][None] / self.lam[:, None]
+            given = np.isin(which, states)
+            at = np.searchsorted(states, which[given])
+            v[:, given] = rewards[at][None] / self.lam[:, None]
         return v
 
     def log_e_and_scale(
         self, outputs: Float[np.ndarray, "runs n ..."]
     ) -> tuple[Float[np.ndarray, "runs n"], Float[np.ndarray, " runs"]]:
-        """Returns log e for some outputs, in the scale of the objective, and the constant that was
-        subtracted to fix that scale."""
+        """Returns log e likewise, and the constant that was subtracted to fix its scale."""
         log_e, log_scale = _log_e(self.objectives, to_device(outputs, jnp.float32))
         scale = np.asarray(log_scale, dtype=np.float64)
         return np.asarray(log_e, dtype=np.float64) - scale[:, None], scale
 
     @cached_property
     def _edges(self) -> Batch:
-        weight = self.data.edges.weight
-        return self._batch(self.data.edges, weight / weight.sum())
+        return self._batch(self.data.edges)
 
-    def _batch(self, source: Any, weight: np.ndarray, which: Any = slice(None)) -> Batch:
-        columns = vars(device_rows(source, which, per_action=self.points[0].method.per_action))
-        return Batch(None, None, **columns, weight=to_device(weight, dtype=jnp.float32))
+    def _batch(self, source: Any, which: Any = slice(None)) -> Batch:
+        weight = source.weight / source.weight[which].sum()
+        return as_batch(source, weight, which, per_action=self.points[0].method.per_action)
 
     def _by_state(self, outputs: np.ndarray, v: np.ndarray, extra: Array | None) -> Row:
         edges, single = self.data.edges, to_device(outputs, jnp.float32)
@@ -219,14 +205,8 @@ class Judge:
         both = np.concatenate([data.state[rows], data.next_state[rows]])
         outputs = to_device(self.outputs(params, both), dtype=jnp.float32)
         before, after = outputs[:, : rows.size], outputs[:, rows.size :]
-        weight = data.weight[rows]
-        batch = self._batch(data, weight / weight.sum(), rows)
-        slopes, units = (
-            np.asarray(part, dtype=np.float64)
-            for part in transition_slopes(
-                self.learner, self.objectives, before, after, batch, extra
-            )
-        )
+        given = (self.learner, self.objectives, before, after, self._batch(data, rows), extra)
+        slopes, units = (np.asarray(part, np.float64) for part in transition_slopes(*given))
         v = np.asarray(_log_e(self.objectives, before)[0], dtype=np.float64)
         step = np.asarray(_log_e(self.objectives, after)[0], dtype=np.float64) - v
         mean, error = in_groups(slopes, units, v)
@@ -288,10 +268,8 @@ def _outputs(learner: Learner, params: PyTree[Array], prepared: Array) -> Array:
 def outputs(
     learner: Learner, params: PyTree[Array], observations: Shaped[np.ndarray, "n ..."]
 ) -> Float[np.ndarray, "runs n outputs"] | Float[np.ndarray, "runs n"]:
-    """Returns the raw outputs of every run at some observations.
-
-    Each shape is compiled once, so pieces are padded to few different sizes.
-    """
+    """Returns the raw outputs of every run at some observations. Each shape is compiled once, so
+    pieces are padded to few different sizes."""
     row = max(1, math.prod(observations.shape[1:]))
     size = int(np.clip(NUMBERS_AT_ONCE // row, FEW, MOST_AT_ONCE))
     parts = []
@@ -310,10 +288,8 @@ def outputs(
 def cosine(
     v: Float[np.ndarray, "runs states"], truth: Float[np.ndarray, " states"]
 ) -> Float[np.ndarray, " runs"]:
-    """Returns the cosine similarity of the logs, the paper's measure, which ignores scale.
-
-    A vector of zeros has no direction, and its cosine is 0.
-    """
+    """Returns the cosine similarity of the logs, the paper's measure, which ignores scale. A vector
+    of zeros has no direction, and its cosine is 0."""
     return _directions(v) @ _directions(truth)
 
 
@@ -355,6 +331,10 @@ def state_residuals(
 ) -> Float[Array, "runs states ..."]:
     """Returns the residual of every output, NaN where no transition leaves the state (by the
     action that the output is for).
+
+    The equation of a state says that the derivative of the expected loss with respect to the output
+    there is zero. Its residual is this derivative divided by `AbstractMethod.unit`. For `Drogo` it
+    is 1 - E[exp(r/lam + v(s') - v(s))], and exp(-r/lam) times it is the Collatz-Wielandt quotient.
     """
 
     def of_run(objective: Objective, outputs: Array, extra: Array | None) -> Array:
@@ -383,11 +363,9 @@ def transition_slopes(
     batch: Batch,
     extra: Float[Array, "runs ..."] | None = None,
 ) -> tuple[Float[Array, "runs n"], Float[Array, "runs n"]]:
-    """Returns the derivative of the loss of single transitions, and its unit.
-
-    The residual of a state is the mean of the first over the transitions that leave it, divided by
-    the mean of the second. Only separable methods have this; for others every number is NaN.
-    """
+    """Returns the derivative of the loss of single transitions, and its unit. The residual of a
+    state is the mean of the first over the transitions that leave it, divided by the mean of the
+    second. Only separable methods have this; for others every number is NaN."""
     if not learner.objective.method.separable:
         unknown = jnp.full(outputs.shape[:2], jnp.nan)
         return unknown, jnp.ones_like(unknown)
@@ -411,18 +389,15 @@ def in_groups(
     units: Float[np.ndarray, "runs n"],
     v: Float[np.ndarray, "runs n"],
 ) -> tuple[Float[np.ndarray, "runs groups"], Float[np.ndarray, "runs groups"]]:
-    """Returns the residuals of groups of transitions that leave states of similar value.
-
-    Where a state is seen once, its own residual is one random sample. That of a group is a mean,
-    and at the solution it is zero for every group, up to its standard error.
-    """
+    """Returns the residuals of groups of transitions that leave states of similar value, and their
+    standard errors. The residual of a state that is seen once is one random sample; that of a group
+    is a mean, which is zero at the solution up to its standard error."""
     groups = int(np.clip(v.shape[1] // IN_A_GROUP, 1, MOST_GROUPS))
     order = np.argsort(v, axis=1)
     parts = [
         np.array_split(np.take_along_axis(array, order, axis=1), groups, axis=1)
         for array in (slopes, units)
     ]
-    unit = np.stack([part.mean(axis=1) for part in parts[1]], axis=1)
-    mean = np.stack([part.mean(axis=1) for part in parts[0]], axis=1)
+    mean, unit = (np.stack([part.mean(axis=1) for part in both], axis=1) for both in parts)
     error = np.stack([part.std(axis=1) / np.sqrt(part.shape[1]) for part in parts[0]], axis=1)
     return mean / unit, error / unit

@@ -20,7 +20,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jax.scipy.special import logsumexp
 from jaxtyping import Array, Bool, Float, Int, PyTree, Shaped
 
 from drogo.data import Transitions
@@ -68,12 +67,8 @@ class Objective(eqx.Module):
         return self.method.needs_moment or self.problem.learns_gain(self.method)
 
     def at_action(self, outputs: Array, action: Array | None) -> Array:
-        """Returns the values that the loss is of: those of the actions that were taken.
-
-        Args:
-            outputs: The network's raw outputs at s.
-            action: The actions, or None if they do not matter.
-        """
+        """Returns the values at s by the network's raw outputs there, for methods with a value for
+        each action those of the actions that were taken."""
         if self.method.per_action:
             assert action is not None
             outputs = jnp.take_along_axis(outputs, action[:, None], axis=1)[:, 0]
@@ -81,35 +76,21 @@ class Objective(eqx.Module):
 
     def log_e(self, outputs: Any) -> Any:
         """Returns log |e| for some raw outputs, up to a constant."""
-        if self.method.per_action:
-            return logsumexp(self.scale * outputs, axis=-1)
         return self.method.log_e(self.scale * outputs)
 
     def entry(self, outputs: Array) -> Array:
         """Returns the entries of e for some raw outputs."""
-        if self.method.per_action:
-            return jnp.exp(self.log_e(outputs))
         return self.method.entry(self.scale * outputs)
 
     def next_output(self, outputs: Array, terminated: Array, terminal_reward: Array) -> Array:
-        """Returns the values at s', with terminal states treated as the method demands.
-
-        Args:
-            outputs: The network's raw outputs at s'.
-            terminated: Where s' is a terminal state.
-            terminal_reward: The rewards of these terminal states.
-        """
+        """Returns the values at s' by the network's raw outputs there. Terminal states of an
+        anchored method have the value of their reward."""
         if not self.method.anchored:
             return self.scale * outputs
         return jnp.where(terminated, terminal_reward / self.problem.lam, self.log_e(outputs))
 
     def moment(self, outputs: Array, weight: Array) -> Array:
-        """Returns `Sample.moment` of a batch.
-
-        Args:
-            outputs: The network's raw outputs at the states of the batch.
-            weight: The weight of each, which sum to 1.
-        """
+        """Returns `Sample.moment` of a batch of raw outputs, by weights that sum to 1."""
         if self.problem.learns_gain(self.method):
             return weight @ self.log_e(outputs)
         entries = self.entry(outputs)
@@ -127,54 +108,32 @@ class Objective(eqx.Module):
         """Returns the numbers that are trained beside a network, scaled."""
         return None if raw is None else self.extra_scale * raw
 
-    def losses(
+    def losses(self, output: Array, *rest: Any) -> Float[Array, " n"]:
+        """Returns the loss of each transition, given the values at s and, as `rest`, the values at
+        s', `log_cost`, `terminated`, the moment and the raw numbers beside the network."""
+        return self._mapped(self.method.loss, output, *rest)
+
+    def slopes(self, output: Array, *rest: Any) -> Float[Array, " n"]:
+        """Returns the derivative of each transition's loss with respect to its value at s."""
+        return self._mapped(jax.grad(self.method.loss), output, *rest)
+
+    def _mapped(
         self,
+        function: Any,
         output: Array,
         next_output: Array,
         log_cost: Array,
         terminated: Array,
         moment: Array,
         extra: Array | None,
-    ) -> Float[Array, " n"]:
-        """Returns the loss of each transition.
-
-        Args:
-            output: The values at s, for the actions that were taken.
-            next_output: The values at s'.
-            log_cost: -r / lam.
-            terminated: Which transitions reach a terminal state.
-            moment: The mean over an independent batch.
-            extra: The raw numbers that are trained beside the network.
-        """
-        return self._mapped(self.method.loss, moment, extra)(
-            output, next_output, log_cost, terminated
-        )
-
-    def slopes(
-        self,
-        output: Array,
-        next_output: Array,
-        log_cost: Array,
-        terminated: Array,
-        moment: Array,
-        extra: Array | None,
-    ) -> Float[Array, " n"]:
-        """Returns the derivative of each transition's loss with respect to its output; the
-        arguments are those of `losses`."""
-        return self._mapped(jax.grad(self.method.loss), moment, extra)(
-            output, next_output, log_cost, terminated
-        )
-
-    def _mapped(self, function: Any, moment: Array, extra: Array | None) -> Any:
-        scaled = self.extra(extra)
+    ) -> Array:
+        numbers = (moment, self.extra(extra), self.scale, self.ceiling)
 
         def of_one(output: Array, next_output: Array, log_cost: Array, terminated: Array) -> Array:
-            numbers = (moment, scaled, self.scale, self.ceiling)
-            return function(
-                output, next_output, Sample(self.problem, log_cost, terminated, *numbers)
-            )
+            sample = Sample(self.problem, log_cost, terminated, *numbers)
+            return function(output, next_output, sample)
 
-        return jax.vmap(of_one)
+        return jax.vmap(of_one)(output, next_output, log_cost, terminated)
 
 
 def _with_arrays(part: Any) -> Any:
@@ -272,11 +231,8 @@ class Learner(eqx.Module):
         return eqx.combine(params, self.skeleton)
 
     def init(self, network: eqx.Module | PyTree[Array]) -> State:
-        """Returns the state before the first update.
-
-        Args:
-            network: A network like the learner's own, or its parameters.
-        """
+        """Returns the state before the first update of a network like the template, which may be
+        given by its parameters."""
         network = _as_network(network) if isinstance(network, eqx.Module) else network
         params = eqx.filter(network, eqx.is_inexact_array)
         target = None if self.target_rate is None else params
@@ -302,20 +258,12 @@ class Learner(eqx.Module):
         """
         n = len(observations)
         zero = jnp.zeros(n) if terminal_reward is None else terminal_reward
-        both = (self.features(observations), self.features(next_observations))
-        return Batch(*both, None, None, reward, terminated, zero, jnp.full(n, 1 / n))
-
-    def features(self, observations: Shaped[Array, "n ..."]) -> Features:
-        """Returns the features of some observations."""
-        return self.skeleton.features(self.inputs(observations))
+        shown = (self.inputs(part) for part in (observations, next_observations))
+        before, after = map(self.skeleton.features, shown)
+        return Batch(before, after, None, None, reward, terminated, zero, jnp.full(n, 1 / n))
 
     def value(self, state: State, observations: Shaped[Array, "n ..."]) -> Float[Array, " n"]:
-        """Returns log e at some observations, up to the constant that fixes its scale.
-
-        Args:
-            state: The state of training.
-            observations: A batch of observations.
-        """
+        """Returns log e at a batch of observations, up to the constant that fixes its scale."""
         return self.objective.log_e(self.output(state.params, observations))
 
     def output(self, params: PyTree[Array], observations: Shaped[Array, "n ..."]) -> Array:
@@ -360,13 +308,7 @@ class Learner(eqx.Module):
     def loss(
         self, network: AbstractNetwork, batch: Batch, target: AbstractNetwork | None = None
     ) -> Float[Array, ""]:
-        """Returns the weighted mean loss of a batch.
-
-        Args:
-            network: The network that is trained.
-            batch: The transitions.
-            target: The network that gives v(s'), if it is another one.
-        """
+        """Returns the weighted mean loss of a batch; `target` gives v(s') if it is another one."""
         outputs = network.values(batch.features)
         if self.objective.method.needs_solution:
             next_outputs = outputs  # not used, since every value is given
@@ -385,15 +327,9 @@ class Learner(eqx.Module):
         second: Array | None = None,
         extra: Array | None = None,
     ) -> Float[Array, ""]:
-        """Returns the weighted mean loss of a batch, given the raw outputs at its features.
-
-        Args:
-            outputs: The outputs at `batch.features`.
-            next_outputs: The outputs at `batch.next_features`, or again at `batch.features`.
-            batch: The transitions.
-            second: The outputs at `batch.second_features`, if it has any.
-            extra: The numbers that are trained beside the network, if there are any.
-        """
+        """Returns the weighted mean loss of a batch, given the raw outputs at its `features`, its
+        `next_features` (or again `features`) and its `second_features`, if it has any, and the
+        numbers that are trained beside the network."""
         objective = self.objective
         at_state = outputs if batch.state is None else outputs[batch.state]
         output = objective.at_action(at_state, batch.action)
@@ -424,8 +360,7 @@ def _emphasis(
     slopes: Float[Array, " n"], batch: Batch, states: int, power: float
 ) -> Float[Array, " n"]:
     """Returns a factor for each transition: the residual of the state that it leaves, relative to
-    the average residual, to a power.
-    """
+    the average residual, to a power."""
     assert batch.state is not None
     total = jax.ops.segment_sum(batch.weight * slopes, batch.state, states)
     share = jax.ops.segment_sum(batch.weight, batch.state, states)
@@ -442,25 +377,22 @@ def make_learner(
     like: Transitions | Any,
     seeds: Sequence[int],
 ) -> tuple[Learner, Any]:
-    """Returns a learner, and the first parameters of every seed, stacked.
-
-    Args:
-        objective: The objective.
-        architecture: The network.
-        optimiser: The optimiser.
-        inputs: The preprocessing.
-        like: Has `observations` like those that are learned from, and `n_actions`.
-        seeds: The seeds.
-    """
+    """Returns a learner, and the first parameters of every seed, stacked. `like` has `observations`
+    like those that are learned from, and `n_actions`."""
     problem, method = objective.problem, objective.method
-    rest = (problem.outputs(method, like.n_actions),)
-    extra = method.extra(problem)
-    networks = []
+    outputs, extra = problem.outputs(method, like.n_actions), method.extra(problem)
+    initial, networks = problem.initial(method), []
     for seed in seeds:
-        key = jax.random.key(seed)
-        parts = (architecture, like.observations, inputs, *rest, key, problem.initial(method))
-        network = build_network(*parts)
+        key, table = jax.random.key(seed), like.observations
+        network = build_network(architecture, table, inputs, outputs, key, initial)
         networks.append(network if extra is None else WithExtra(network, extra))
     learner = Learner(objective, networks[0], optimiser.transformation(), inputs=inputs)
     params = [eqx.filter(network, eqx.is_inexact_array) for network in networks]
     return learner, jax.tree.map(lambda *leaves: to_device(np.stack(leaves)), *params)
+
+
+def take(tree: Any, runs: Any) -> Any:
+    """Returns some runs of a tree of arrays. NumPy does it, which compiles nothing."""
+    return jax.tree.map(
+        lambda leaf: to_device(np.asarray(leaf)[runs]) if eqx.is_array(leaf) else leaf, tree
+    )

@@ -1,7 +1,6 @@
-"""`AbstractMethod`: how a problem is learned. A method is a loss of one transition and its
-settings.
+"""`AbstractMethod`: how a problem is learned, as a loss of one transition and its settings.
 
-A method of your own is a subclass with a `loss`. Its floating-point fields are arrays while it is
+A further method is a subclass with a `loss`. Its floating-point fields are arrays while it is
 trained, so that a list in such a field is swept in one compiled program; other fields are static.
 """
 
@@ -16,12 +15,13 @@ from typing import Any, ClassVar, NamedTuple
 import equinox as eqx
 import jax.numpy as jnp
 from jax.lax import stop_gradient
+from jax.scipy.special import logsumexp
 from jaxtyping import Array, Bool, Float
 
 from drogo.data import Transitions
 from drogo.errors import ArgumentError, check_number, check_whole
 from drogo.learn.architectures import CNN, MLP, AbstractArchitecture, Optimiser, Table
-from drogo.learn.settings import check_fields, check_flag, optional, with_defaults
+from drogo.learn.settings import at_least, check_fields, check_flag, optional, with_defaults
 
 Scalar = Float[Array, ""]
 BYTES_IN_MEMORY = 2**28
@@ -32,7 +32,7 @@ MANY_IMAGES = 500
 """From this many images of one scene on, an MLP on the pixels that change is as good as the CNN and
 about thirty times faster."""
 PASSES, FEWEST_UPDATES = 200, 3000
-"""Where states do not repeat, training makes at most this many passes over vectors of numbers, and
+"""If states do not repeat, training makes at most this many passes over vectors of numbers, and
 at least this many updates. Each state is seen with a single next state, so more passes overfit."""
 LARGEST_EXPONENT = 80.0
 """The largest -r / lam. The exponential of 88 is the largest that single precision holds, and an
@@ -109,13 +109,8 @@ class AbstractMethod(eqx.Module):
     ordered: ClassVar[bool] = True
 
     def __check_init__(self) -> None:
-        check_fields(
-            self,
-            updates=optional(lambda name, value: check_whole(name, value, 1)),
-            batch_size=_check_batch_size,
-            weigh_actions=check_flag,
-            stop_early=check_flag,
-        )
+        check_fields(self, updates=optional(at_least(1)), batch_size=_check_batch_size)
+        check_fields(self, weigh_actions=check_flag, stop_early=check_flag)
 
     def bare(self) -> AbstractMethod:
         """Returns the method without what only the host needs."""
@@ -137,8 +132,9 @@ class AbstractMethod(eqx.Module):
         """
 
     def log_e(self, values: Any) -> Any:
-        """Returns log |e| for some values of the network, up to a constant."""
-        return values
+        """Returns log |e| for some values of the network, up to a constant. With a value for each
+        action, e is the sum of their exponentials."""
+        return logsumexp(values, axis=-1) if self.per_action else values
 
     def entry(self, values: Array) -> Array:
         """Returns the entries of e for some values of the network."""
@@ -162,20 +158,11 @@ class AbstractMethod(eqx.Module):
         return self
 
     def extra(self, problem: Any) -> Array | None:
-        """Returns the first values of numbers that are trained beside the network, or None.
-
-        Args:
-            problem: The problem.
-        """
+        """Returns the first values of numbers that are trained beside the network, or None."""
         return None
 
     def recommended(self, data: Transitions, network: AbstractArchitecture) -> dict[str, Any]:
-        """Returns settings that suit the data, for the fields that are None.
-
-        Args:
-            data: The transitions.
-            network: The network.
-        """
+        """Returns settings that suit the data and the network, for the fields that are None."""
         images = isinstance(network, CNN)
         limit = rows_at_once(data, network)
         if is_small(data) and len(data.observations) <= limit:
@@ -186,20 +173,12 @@ class AbstractMethod(eqx.Module):
         return {"updates": 3000 if images else most, "batch_size": 128 if images else 1000}
 
     def resolve(self, settings: Mapping[str, Any]) -> AbstractMethod:
-        """Returns the method with its fields that are None replaced.
-
-        Args:
-            settings: What `recommended` returned.
-        """
+        """Returns the method with the fields that are None set as `recommended` says."""
         unset = {field.name for field in fields(self) if getattr(self, field.name) is None}
         return replace(self, **{k: value for k, value in settings.items() if k in unset})
 
     def network(self, data: Transitions) -> AbstractArchitecture:
-        """Returns the network that suits the data.
-
-        Args:
-            data: The transitions.
-        """
+        """Returns the network that suits the data."""
         if data.observations.ndim == 1:
             return Table()
         if data.observations.ndim == 4:
@@ -208,12 +187,7 @@ class AbstractMethod(eqx.Module):
         return MLP()
 
     def optimiser(self, data: Transitions, network: AbstractArchitecture) -> Optimiser:
-        """Returns the optimiser that suits the data.
-
-        Args:
-            data: The transitions.
-            network: The network.
-        """
+        """Returns the optimiser that suits the data and the network."""
         if isinstance(network, Table):  # each value has to move by as much as the map is deep
             return Optimiser(step_size=0.05)
         if isinstance(network, CNN):  # larger steps occasionally disable a part of it for good

@@ -10,7 +10,7 @@ from __future__ import annotations
 import abc
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
 import jax
@@ -22,7 +22,7 @@ from drogo.device import to_device
 from drogo.errors import ArgumentError, DataError
 
 ROWS_LOOKED_AT, NUMBERS_LOOKED_AT = 100_000, 2**24
-"""How much of a long table the range of its numbers is taken from."""
+"""The largest part of a long table from which the range of its numbers is taken."""
 IMAGES_AT_ONCE = 1000
 NARROW = 0.1
 """A coordinate with a smaller range than this is hard for a network to tell apart."""
@@ -67,10 +67,8 @@ class Inputs(eqx.Module):
         return self._scaled(observations)
 
     def prepare(self, observations: Shaped[np.ndarray, "n ..."]) -> Shaped[np.ndarray, "n ..."]:
-        """Returns observations as they go to the device, where `finish` does the rest.
-
-        Numbers are normalised here, in double precision. Bytes stay bytes, which take less room.
-        """
+        """Returns observations as they go to the device, where `finish` does the rest. Numbers are
+        normalised here, in double precision; bytes stay bytes, which take less room."""
         return observations if self._stays(observations) else self(observations)
 
     def finish(self, prepared: Shaped[Array, "n ..."]) -> Shaped[Array, "n ..."]:
@@ -82,18 +80,18 @@ class Inputs(eqx.Module):
         return bare or observations.dtype == np.uint8
 
     def _row(self, numbers: Any) -> Any:
-        """Returns the rows of state numbers. A number that is not known has none: it is an error,
-        or inside a compiled program a row beyond the table, whose value is NaN."""
+        """Returns the rows of state numbers. An unknown number is an error, or inside a compiled
+        program a row beyond the table, whose value is NaN."""
         library = np if isinstance(numbers, np.ndarray) else jnp
         states = library.asarray(self.states, numbers.dtype)
         row = library.searchsorted(states, numbers)
-        known = states[library.minimum(row, len(states) - 1)] == numbers
-        if library is np and not known.all():
+        seen = states[library.minimum(row, len(states) - 1)] == numbers
+        if library is np and not seen.all():
             raise DataError(
-                f"state {numbers[~known][0]} does not occur in the data, so a table has no value "
+                f"state {numbers[~seen][0]} does not occur in the data, so a table has no value "
                 "for it. Collect transitions that visit it."
             )
-        return library.where(known, row, len(states)).astype(np.int32)
+        return library.where(seen, row, len(states)).astype(np.int32)
 
     def _scaled(self, numbers: Any) -> Any:
         library = np if isinstance(numbers, np.ndarray) else jnp
@@ -107,17 +105,8 @@ def fit_inputs(
     *,
     normalise: bool,
     by_pixel: bool = False,
-    by_state: bool = False,
 ) -> Inputs:
     """Returns the inputs that suit a table of observations."""
-    if by_state:
-        if observations.ndim != 1 or not np.issubdtype(observations.dtype, np.integer):
-            raise ArgumentError(
-                "a table needs state numbers as observations (observation='state'); these have "
-                f"shape {observations.shape[1:]} and type {observations.dtype}.",
-                argument="network",
-            )
-        return Inputs(states=np.unique(observations))
     if observations.ndim == 4 and by_pixel and normalise:
         return _by_pixel(observations)
     if observations.ndim != 2 or observations.dtype == np.uint8:
@@ -145,16 +134,12 @@ def fit_inputs(
 
 
 def _by_pixel(images: Shaped[np.ndarray, "n height width channels"]) -> Inputs:
-    """Takes the pixels that ever change, each less its mean and divided by its range.
-
-    Images of one scene differ in a few pixels before a background that they share. A dense layer
-    that sees the background too learns to tell them apart only slowly.
-    """
+    """Takes the pixels that ever change, each less its mean and divided by its range. Images of one
+    scene share a background, and a dense layer that sees it learns to tell them apart slowly."""
     size = math.prod(images.shape[1:])
     low, high, total = np.full(size, np.inf), np.full(size, -np.inf), np.zeros(size)
     for begin in range(0, len(images), IMAGES_AT_ONCE):
-        part = np.asarray(images[begin : begin + IMAGES_AT_ONCE])
-        rows = part.reshape(len(part), -1).astype(np.float64)
+        rows = np.asarray(images[begin : begin + IMAGES_AT_ONCE], np.float64).reshape(-1, size)
         low, high = np.minimum(low, rows.min(axis=0)), np.maximum(high, rows.max(axis=0))
         total += rows.sum(axis=0)
     chosen = np.flatnonzero(high > low)
@@ -165,17 +150,17 @@ def _by_pixel(images: Shaped[np.ndarray, "n height width channels"]) -> Inputs:
 
 
 Features = Any
-"""What `values` takes: an array, or a tree of arrays, that `take` can select rows from."""
+"""The input of `values`: an array, or a tree of arrays, that `take` can select rows from."""
 Outputs = int | Literal["scalar"]
-"""The number of outputs for each observation, in a row of their own unless they are scalar."""
+"""The number of outputs for each observation, in a row unless they are scalar."""
 
 
 class AbstractNetwork(eqx.Module):
     """A network whose features can be computed beforehand."""
 
     def features(self, inputs: Shaped[Array, "n ..."]) -> Features:
-        """Returns what `values` takes, computed from the inputs without any parameters. Unless a
-        network says otherwise, these are the inputs themselves."""
+        """Returns what `values` takes, computed from the inputs without any parameters: by default
+        the inputs themselves."""
         return inputs
 
     def of_table(self, inputs: Shaped[np.ndarray, "n ..."]) -> Features:
@@ -262,7 +247,7 @@ class DenseNetwork(AbstractNetwork):
 
 
 class CustomNetwork(AbstractNetwork):
-    """An equinox module of the user's own."""
+    """An equinox module of the user."""
 
     module: Callable[[Array], Array]
 
@@ -286,27 +271,28 @@ def dense_layers(
     sizes: Sequence[int], outputs: Outputs, keys: Key[Array, " layers"]
 ) -> tuple[eqx.nn.Linear, ...]:
     """Returns linear layers from each size to the next and to the outputs, one for each key."""
-    ends: list[Outputs] = [*sizes[1:], outputs]
-    pairs = zip(sizes, ends, keys, strict=True)
+    following: list[Outputs] = [*sizes[1:], outputs]
+    pairs = zip(sizes, following, keys, strict=True)
     return tuple(eqx.nn.Linear(fan_in, fan_out, key=k) for fan_in, fan_out, k in pairs)
 
 
+class Layer(NamedTuple):
+    """A linear layer in arrays of NumPy, for observations that are evaluated without JAX."""
+
+    weight: Float[np.ndarray, "outputs inputs"]
+    bias: Float[np.ndarray, " outputs"]
+    out_features: Outputs = 0
+
+
 def dense(layers: Sequence[Any], x: Float[Any, "n size"], leak: float = 0.0) -> Float[Any, "n ..."]:
-    """Applies linear layers with rectified units between them, in NumPy or in JAX.
-
-    Args:
-        layers: Layers with a `weight`, a `bias` and `out_features`, as those of equinox.
-        x: The input of the first layer.
-        leak: The slope of units that are off.
-    """
-
-    def rectified(x: Any) -> Any:
-        if isinstance(x, np.ndarray):
-            return np.maximum(x, leak * x) if leak else np.maximum(x, 0)
-        return jax.nn.leaky_relu(x, leak) if leak else jax.nn.relu(x)
-
+    """Applies linear layers as those of equinox, with rectified units of this leak between them, in
+    NumPy or in JAX."""
     for k, layer in enumerate(layers):
-        assert layer.bias is not None
         x = x @ layer.weight.T + layer.bias[None, :]
-        x = rectified(x) if k < len(layers) - 1 else x
+        if k == len(layers) - 1:
+            break
+        if isinstance(x, np.ndarray):
+            x = np.maximum(x, leak * x) if leak else np.maximum(x, 0)
+        else:
+            x = jax.nn.leaky_relu(x, leak) if leak else jax.nn.relu(x)
     return x[:, 0] if layers[-1].out_features == "scalar" else x

@@ -34,10 +34,6 @@ class Pairs(NamedTuple):
         """Returns the rows of a table over `states` for each pair."""
         return table if self.state is None else table[self.state]
 
-    def of_goals(self, table: Float[Array, "k width"]) -> Float[Array, "n width"]:
-        """Returns the rows of a table over `goals` for each pair."""
-        return table if self.goal is None else table[self.goal]
-
 
 class AbstractPairNetwork(AbstractNetwork):
     """A network of a state and a goal."""
@@ -82,7 +78,8 @@ class PairDense(AbstractPairNetwork):
 
     def values(self, features: Pairs) -> Float[Array, "n ..."]:
         state = features.of_states(dense(self.of_state, features.states))
-        goal = features.of_goals(dense(self.of_goal, features.goals))
+        goal = dense(self.of_goal, features.goals)
+        goal = goal if features.goal is None else goal[features.goal]
         out = dense(self.layers, jax.nn.relu(state + goal))
         return -jax.nn.softplus(out) if self.negative else out
 
@@ -137,10 +134,8 @@ class QuasimetricNetwork(AbstractPairNetwork):
 def union_length(
     left: Float[Array, "*batch length"], right: Float[Array, "*batch length"]
 ) -> Float[Array, "*batch"]:
-    """Computes the length of the union of the intervals [x, max(x, y)] over the last axis.
-
-    In the order of their left ends, each interval adds what is beyond all right ends before it.
-    """
+    """Computes the length of the union of the intervals [x, max(x, y)] over the last axis. In the
+    order of their left ends, each interval adds what is beyond all right ends before it."""
     right = jnp.maximum(left, right)
     reach = jax.lax.cummax(right, axis=right.ndim - 1)
     before = jnp.concatenate([left[..., :1], reach[..., :-1]], axis=-1)

@@ -34,7 +34,7 @@ from drogo.learn.method import (
     check_power,
     imbalance,
 )
-from drogo.learn.settings import OptionalSwept, Swept, check_fields, check_flag, optional
+from drogo.learn.settings import Swept, check_fields, check_flag, optional
 
 Vectors = Float[Array, " vectors"]
 Products = Float[Array, "vectors vectors"]
@@ -43,7 +43,7 @@ Products = Float[Array, "vectors vectors"]
 class AbstractPenalised(AbstractMethod):
     """A method whose norm penalty keeps e from collapsing. Terminal states absorb."""
 
-    penalty: OptionalSwept = None  # pyright: ignore[reportAssignmentType]
+    penalty: Swept = None  # pyright: ignore[reportAssignmentType]
     """The weight b of the penalty. By default 1; for several vectors twice the largest eigenvalue
     of the exact solution of the data and at least 0.3, relative to the mean diagonal of the
     matrix."""

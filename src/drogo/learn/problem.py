@@ -1,10 +1,9 @@
-"""`AbstractProblem`: what is sought. A problem knows its equation, its exact solution and its
-views.
+"""`AbstractProblem`: what is sought. A problem knows its equation, exact solution and views.
 
 `fit` asks a problem, in this order, for the transitions to learn from (`prepare`), for their exact
 solution (`exact`), for scales (`scaled`), for batches and for an evaluation of what was learned.
-The shipped problems are in `drogo.problems`. A problem of your own is a subclass of one of these,
-or of this class.
+The shipped problems are in `drogo.problems`; another problem is a subclass of one of these, or of
+this class.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import numpy as np
@@ -38,38 +37,29 @@ BEYOND_SINGLE = 1e38
 
 @dataclass(frozen=True)
 class Prepared:
-    """The transitions of a fit, weighed and checked.
-
-    Args:
-        data: The transitions that describe the problem.
-        shown: The transitions that are trained on, for example with absorbing terminal states.
-        notes: Sentences about the data: assumptions, and what they do not determine.
-        complete: Whether the data show every action of the default policy in every visited state.
-        facts: Whatever else a problem keeps for itself.
-    """
+    """The transitions of a fit, weighed and checked."""
 
     data: Transitions
+    """The transitions that describe the problem."""
     shown: Transitions
+    """The transitions that are trained on, for example with absorbing terminal states."""
     notes: tuple[str, ...] = ()
+    """Sentences about the data: assumptions, and what they do not determine."""
     complete: bool = True
+    """Whether the data show every action of the default policy in every visited state."""
     facts: Mapping[str, Any] = field(default_factory=dict)
+    """Whatever else a problem keeps."""
 
 
-@dataclass(frozen=True)
-class Point:
-    """One point of a sweep: the settings that some seeds share.
-
-    Args:
-        problem: The problem.
-        method: The method, with every setting resolved.
-        optimiser: The optimiser.
-        exact: The exact solution of the data, if it is known.
-    """
+class Point(NamedTuple):
+    """One point of a sweep: the settings that some seeds share."""
 
     problem: Any
     method: Any
+    """The method, with every setting resolved."""
     optimiser: Any
     exact: Any = None
+    """The exact solution of the data, if it is known."""
 
 
 class AbstractProblem(eqx.Module):
@@ -127,12 +117,7 @@ class AbstractProblem(eqx.Module):
     # On the device
 
     def outputs(self, method: AbstractMethod, n_actions: int | None) -> Outputs:
-        """Returns the number of outputs that a network needs.
-
-        Args:
-            method: The method.
-            n_actions: The number of actions, if they are known.
-        """
+        """Returns the number of outputs that a network needs."""
         if not method.per_action:
             return "scalar"
         if n_actions is None:
@@ -160,15 +145,11 @@ class AbstractProblem(eqx.Module):
         """Returns a sample of u' M u for each vector u, for the problem's matrix M."""
         raise ArgumentError(f"{type(self).__name__} has no matrix, as a penalised method needs.")
 
-    # Recommendations
+    # Recommendations, for some transitions
 
     @abc.abstractmethod
     def recommend(self, data: Transitions) -> AbstractMethod:
-        """Returns the method that suits the data.
-
-        Args:
-            data: The transitions.
-        """
+        """Returns the method that suits the data."""
 
     def recommended(
         self, data: Transitions, method: AbstractMethod, network: AbstractArchitecture
@@ -214,12 +195,7 @@ class AbstractProblem(eqx.Module):
 
     @abc.abstractmethod
     def prepare(self, data: Transitions, method: AbstractMethod) -> Prepared:
-        """Returns the transitions to learn from, weighed like the default policy's.
-
-        Args:
-            data: The transitions.
-            method: The method.
-        """
+        """Returns the transitions to learn from, weighed like the default policy's."""
 
     def adapted(self, prepared: Prepared) -> AbstractProblem:
         """Returns the problem with settings that follow from the data."""
@@ -227,12 +203,7 @@ class AbstractProblem(eqx.Module):
 
     @abc.abstractmethod
     def exact(self, prepared: Prepared, method: AbstractMethod) -> Any:
-        """Returns the exact solution of the data, or None where it is not known.
-
-        Args:
-            prepared: The transitions.
-            method: The method.
-        """
+        """Returns the exact solution of the data, or None where it is not known."""
 
     @abc.abstractmethod
     def scaled(self, prepared: Prepared, point: Point) -> tuple[AbstractMethod, dict[str, float]]:
@@ -259,18 +230,10 @@ class AbstractProblem(eqx.Module):
 
     @abc.abstractmethod
     def judge(self, **parts: Any) -> Judge:
-        """Returns the evaluation of the runs.
-
-        Args:
-            **parts: The fields of `drogo.learn.judge.Judge`.
-        """
+        """Returns the evaluation of the runs, from the fields of `drogo.learn.judge.Judge`."""
 
     def truth_shape(self, data: Transitions) -> tuple[int, ...]:
-        """Returns the shape of a known answer that a fit is compared with.
-
-        Args:
-            data: The transitions that are trained on.
-        """
+        """Returns the shape of a known answer that a fit to these transitions is compared with."""
         return (len(data.observations),)
 
     def completed(self, solution: Solution) -> Solution:
@@ -285,11 +248,7 @@ class AbstractProblem(eqx.Module):
 
     @abc.abstractmethod
     def solve(self, source: Any) -> Solution:
-        """Returns the exact solution of an MDP, or of transitions whose states repeat.
-
-        Args:
-            source: A `drogo.MDP`, or transitions.
-        """
+        """Returns the exact solution of an MDP, or of transitions whose states repeat."""
 
     @abc.abstractmethod
     def evaluate(self, solution: Solution, *arguments: Any) -> np.ndarray:

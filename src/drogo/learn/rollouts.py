@@ -5,7 +5,7 @@ episodes from s. Rollouts that follow the learned map estimate it without bias: 
 several actions are tried, one is sampled in proportion to its value, and the weight of the rollout
 is multiplied by the sum of all their values over the value of the state. If the map is right, and
 every action is tried and has one outcome, this quotient is 1 everywhere. Otherwise the weights show
-the error, and their spread how well it is known. Rollouts of small weight are replaced by copies of
+the error, and their spread its uncertainty. Rollouts of small weight are replaced by copies of
 others on the way (a particle filter), which leaves the estimate unbiased.
 
 A rollout does not go where the map is low, so a map that is much too low in one place hides what
@@ -13,7 +13,7 @@ lies behind it. Therefore one action that was not chosen is followed one step fu
 The gains of the actions that were not chosen, and those of the chosen ones, are two estimates of
 the same mean: the first takes all actions alike and weighs them, the second takes them as rollouts
 do. If the first exceeds the second, rollouts have missed something: to first order, the value of
-the start is higher by that much. The interval is then not believed.
+the start is higher by that much. The interval is then not reliable.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ Values = Callable[[np.ndarray], Float[np.ndarray, " n"]]
 
 
 class Groups(NamedTuple):
-    """What groups of rollouts tell of the states where they started."""
+    """The weights of groups of rollouts, by the states where they started."""
 
     log_low: Float[np.ndarray, "starts groups"]
-    """The log of the mean weight of each group. Only rollouts that arrived count."""
+    """The log of the mean weight of each group, of rollouts that arrived."""
     log_all: Float[np.ndarray, "starts groups"]
-    """The same, and all rollouts count."""
+    """The log of the mean weight of each group, of all rollouts."""
     rise: Float[np.ndarray, "starts groups"]
-    """By how much the actions that were not chosen exceeded those that were, along the way."""
+    """The gain of the actions that were not chosen over those that were, along the way."""
 
     @property
     def surprise(self) -> Float[np.ndarray, " starts"]:
@@ -61,14 +61,8 @@ class Groups(NamedTuple):
 
 
 class Walk:
-    """Rollouts that follow a map.
-
-    Args:
-        sim: The environment.
-        one: The map: its `values`, `lam`, `default_policy` and `same_rewards`.
-        effort: The `candidates` and `steps` of a rollout.
-        rng: The random numbers.
-    """
+    """Rollouts in an environment that follow one map, with the candidates and steps of an
+    effort."""
 
     def __init__(self, sim: Simulator, one: Any, effort: Any, rng: np.random.Generator) -> None:
         self.sim, self.one, self.rng = sim, one, rng
@@ -165,7 +159,7 @@ class Walk:
 
 
 def _gain(log_ratio: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
-    """Returns by what share a promise exceeded the value that it was compared with."""
+    """Returns the share by which a value exceeded the one that it was compared with."""
     return np.expm1(np.minimum(log_ratio, MOST_GAIN))
 
 
@@ -177,7 +171,7 @@ def _log_mean(logs: Float[np.ndarray, "n k"]) -> Float[np.ndarray, " n"]:
 def _sampled(
     log_chance: Float[np.ndarray, "n k"], rng: np.random.Generator
 ) -> Int[np.ndarray, " n"]:
-    """Draws an index of each row in proportion to the exponentials of its numbers."""
+    """Samples an index of each row in proportion to the exponentials of its numbers."""
     chance = np.exp(log_chance - log_chance.max(axis=1, keepdims=True)).cumsum(axis=1)
     mark = rng.random((len(chance), 1)) * chance[:, -1:]
     return (mark >= chance[:, :-1]).sum(axis=1)
@@ -188,7 +182,7 @@ def _resampled(
     total: Float[np.ndarray, " groups"],
     rng: np.random.Generator,
 ) -> tuple[Int[np.ndarray, " n"], Float[np.ndarray, " n"], Float[np.ndarray, " groups"]]:
-    """Draws anew from the groups in which few rollouts have most of the weight."""
+    """Resamples the groups in which few rollouts have most of the weight."""
     groups, size = log_weight.shape
     kept = np.tile(np.arange(size), (groups, 1))
     mean = _log_mean(log_weight)
@@ -197,9 +191,8 @@ def _resampled(
     if poor.any():
         # One random number for a whole group, and equal distances: the least added noise.
         marks = (rng.random((poor.sum(), 1)) + np.arange(size)) / size
-        ends = share[poor].cumsum(axis=1)
-        ends[:, -1] = 1.0
-        kept[poor] = (marks[:, :, None] >= ends[:, None, :-1]).sum(axis=2)
+        bounds = share[poor].cumsum(axis=1)
+        kept[poor] = (marks[:, :, None] >= bounds[:, None, :-1]).sum(axis=2)
         log_weight = np.where(poor[:, None], 0.0, log_weight)
         total = total + np.where(poor, mean, 0.0)
     offset = size * np.arange(groups)[:, None]
@@ -210,11 +203,9 @@ def interval(
     measured: Groups, claimed: Float[np.ndarray, " starts"], level: float
 ) -> tuple[np.ndarray, ...]:
     """Returns the estimate, both ends of its interval, the effective number of groups, and the
-    share of the weight that did not arrive.
-
-    Weights have long tails. The interval therefore holds that of the mean by Student's distribution
-    and that of the mean of numbers whose logarithms are normal (Cox's method).
-    """
+    share of the weight that did not arrive. Weights have long tails, so the interval contains
+    that of the mean by Student's distribution and that of numbers whose logs are normal (Cox's
+    method)."""
     log_low, log_all, _ = measured
     groups = log_all.shape[1]
     top = log_all.max(axis=1)
@@ -229,9 +220,9 @@ def interval(
         most = np.log(whole.mean(axis=1) + width * whole.std(axis=1, ddof=1))
         least = np.fmin(least, _of_logs(log_low - top, width)[0])
         most = np.fmax(most, _of_logs(log_all - top, width)[1])
-        ends = (np.log(whole.mean(axis=1)), least, most)
         estimate, lower, upper = (
-            claimed + np.where(finite, top[:, 0] + end, -np.inf) for end in ends
+            claimed + np.where(finite, top[:, 0] + log, -np.inf)
+            for log in (np.log(whole.mean(axis=1)), least, most)
         )
     return estimate, lower, upper, effective, unfinished
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from functools import partial
 from itertools import product
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -27,23 +28,18 @@ from drogo.errors import (
 T = TypeVar("T")
 if TYPE_CHECKING:
     Swept = float
-    OptionalSwept = float
 else:
-    Swept = OptionalSwept = Any
+    Swept = Any
     """A number, or a list of numbers to sweep over. Where it is computed with, it is a number."""
 CLASS, CUSTOM = "class", "custom"
+MOST_SEEDS = 10**6
 UNSET = (None, "auto")
 """Values of fields that `fit` resolves."""
 
 
 def check_fields(settings: Any, **checks: Callable[[str, Any], Any]) -> None:
-    """Checks fields of a frozen object. A list is checked entry by entry.
-
-    Args:
-        settings: The object.
-        **checks: For each field, a function of its name and a value that raises an error or returns
-            the value to keep.
-    """
+    """Checks fields of a frozen object, each with a function of its name and a value that raises an
+    error or returns the value to keep. A list is checked entry by entry."""
     for name, check in checks.items():
         value = getattr(settings, name)
         if hasattr(value, "aval"):  # an array of a compiled program, which was checked before
@@ -62,26 +58,13 @@ def check_fields(settings: Any, **checks: Callable[[str, Any], Any]) -> None:
 
 
 def check_values(settings: Any, **checks: Callable[[str, Any], Any]) -> None:
-    """Checks fields of a frozen object that is never swept: a list is a value like any other.
-
-    Args:
-        settings: The object.
-        **checks: As in `check_fields`.
-    """
+    """Checks fields of a frozen object that is never swept: a list is a value like any other."""
     for name, check in checks.items():
         object.__setattr__(settings, name, check(name, getattr(settings, name)))
 
 
 def from_keywords(given: Mapping[str, Any], *kinds: Any) -> list[Any]:
-    """Returns settings that a user gave as keyword arguments.
-
-    Args:
-        given: The arguments.
-        *kinds: The dataclasses that they are fields of.
-
-    Returns:
-        One object of each class, in their order.
-    """
+    """Returns one object of each dataclass, with the fields that a user gave as keywords."""
     names = [[field.name for field in fields(kind)] for kind in kinds]
     every = [name for part in names for name in part]
     for name in given:
@@ -123,34 +106,34 @@ def check_below_one(name: str, value: Any) -> float:
     return share
 
 
-def with_defaults(settings: T, names: Iterable[str]) -> T:
-    """Returns settings with some fields at their defaults.
+def seed_list(seeds: Any) -> list[int]:
+    """Returns the seeds that an argument stands for."""
+    listed: Sequence[Any] = ()
+    if isinstance(seeds, Integral) and not isinstance(seeds, bool):
+        listed = range(int(seeds)) if seeds <= MOST_SEEDS else ()
+    elif isinstance(seeds, Iterable) and not isinstance(seeds, str):
+        listed = list(seeds)
+    whole = [k for k in listed if isinstance(k, Integral) and not isinstance(k, bool)]
+    distinct = {int(k) for k in whole if 0 <= int(k) < 2**32}
+    if not listed or len(distinct) < len(listed):
+        raise ArgumentError(
+            f"seeds is {seeds!r}; give how many (at most {MOST_SEEDS}), or distinct whole numbers "
+            "from 0 to 2**32 - 1.",
+            argument="seeds",
+        )
+    return [int(seed) for seed in listed]
 
-    Args:
-        settings: The settings.
-        names: The names of the fields.
-    """
+
+def with_defaults(settings: T, names: Iterable[str]) -> T:
+    """Returns settings with some fields at their defaults."""
     defaults = {field.name: field.default for field in fields(settings)}  # pyright: ignore
     return replace(settings, **{name: defaults[name] for name in names})  # pyright: ignore
 
 
 def grid_of(*parts: Any) -> dict[tuple[Any, ...], tuple[Any, ...]]:
-    """Returns the points of the grid of all fields that hold lists.
-
-    Args:
-        *parts: A problem, a method and an optimiser.
-
-    Returns:
-        The parts with single values, by the tuple of these values in the order of the fields: the
-        empty tuple if nothing is swept.
-    """
-    swept = [
-        (k, field.name, getattr(part, field.name))
-        for k, part in enumerate(parts)
-        if is_dataclass(part)
-        for field in fields(part)
-        if isinstance(getattr(part, field.name), list)
-    ]
+    """Returns the points of the grid of all fields that hold lists: settings with single values, by
+    the tuple of these values in the order of the fields (the empty tuple if nothing is swept)."""
+    swept = [(k, *item) for k, part in enumerate(parts) for item in _lists(part)]
     points = {}
     for values in product(*(values for _, _, values in swept)):
         point = list(parts)
@@ -160,31 +143,31 @@ def grid_of(*parts: Any) -> dict[tuple[Any, ...], tuple[Any, ...]]:
     return points
 
 
-def check_not_swept(*parts: Any) -> None:
+def check_not_swept(part: Any) -> None:
     """Raises an error if a field of some settings holds a list."""
-    for part in parts:
-        for field in fields(part) if is_dataclass(part) else ():
-            value = getattr(part, field.name)
-            if isinstance(value, list):
-                raise ArgumentError(
-                    f"{field.name} is {value}; a list is a sweep, which only drogo.fit makes.",
-                    argument=field.name,
-                )
+    lists = _lists(part)
+    if lists:
+        name, value = lists[0]
+        raise ArgumentError(
+            f"{name} is {value}; a list is a sweep, which only drogo.fit makes.", argument=name
+        )
+
+
+def _lists(part: Any) -> list[tuple[str, list[Any]]]:
+    """Returns the names and the values of all fields that hold lists."""
+    names = [field.name for field in fields(part)] if is_dataclass(part) else []
+    named = [(name, getattr(part, name)) for name in names]
+    return [(name, value) for name, value in named if isinstance(value, list)]
 
 
 def as_json(part: Any) -> Any:
-    """Returns settings as plain JSON: the name of their class, and their fields.
-
-    Of a function or an object of the user's own, only the name is kept.
-
-    Args:
-        part: A problem, a method, a network, an optimiser, or None.
-    """
+    """Returns settings as plain JSON: the name of their class, and their fields. For a function or
+    an object of the user's, this is its name alone."""
     if part is None:
         return None
     if not getattr(type(part), "is_setting", False):
-        return {CUSTOM: described(part)}
-    return {CLASS: class_name(type(part))} | {
+        return {CUSTOM: _described(part)}
+    return {CLASS: _class_name(type(part))} | {
         field.name: _plain(getattr(part, field.name)) for field in fields(part)
     }
 
@@ -195,17 +178,17 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if callable(value) and not isinstance(value, type):
-        return {CUSTOM: described(value)}
+        return {CUSTOM: _described(value)}
     return value
 
 
-def class_name(kind: type) -> str:
-    """Returns the name by which a file knows a class: short if it is one of drogo's own."""
-    own = kind.__module__.split(".")[0] == "drogo"
-    return kind.__qualname__ if own else f"{kind.__module__}.{kind.__qualname__}"
+def _class_name(kind: type) -> str:
+    """Returns the name by which a file refers to a class: short if drogo defines it."""
+    shipped = kind.__module__.split(".")[0] == "drogo"
+    return kind.__qualname__ if shipped else f"{kind.__module__}.{kind.__qualname__}"
 
 
-def described(part: Any) -> str:
+def _described(part: Any) -> str:
     """Returns the full name of an object or a function that a user gave."""
     part = part.func if isinstance(part, partial) else part
     named = part if hasattr(part, "__qualname__") else type(part)
@@ -213,17 +196,11 @@ def described(part: Any) -> str:
 
 
 def from_json(base: type[T], stored: Any, given: T | None, name: str) -> Any:
-    """Returns the settings that `as_json` wrote.
-
-    Args:
-        base: The class that all settings of this kind are subclasses of.
-        stored: What was written.
-        given: The object that the user gave again, because a file cannot hold it.
-        name: The argument of `load` by which it is given.
-    """
+    """Returns the settings of a subclass of `base` that `as_json` wrote, checked. A file holds no
+    object of a user, which is `given` again by the argument `name` of `load`."""
     if given is not None:
         again, unset = as_json(given), {}
-        if CLASS in again and isinstance(stored, Mapping):  # what was resolved is in the file
+        if CLASS in again and isinstance(stored, Mapping):  # the file has the resolved values
             unset = {key: stored.get(key) for key, value in again.items() if value in UNSET}
         if _named(again | unset) != _named(stored):
             raise ArgumentError(
@@ -235,12 +212,13 @@ def from_json(base: type[T], stored: Any, given: T | None, name: str) -> Any:
         return None
     if not isinstance(stored, Mapping):
         raise DamagedFile(f"its {name} is {stored!r}.")
-    known = {class_name(kind): kind for kind in (base, *_subclasses(base))}
-    kind = known.get(str(stored.get(CLASS)))
-    if kind is None or CUSTOM in str([*stored, *map(_keys, stored.values())]):
+    kinds = {_class_name(kind): kind for kind in (base, *_subclasses(base))}
+    kind = kinds.get(str(stored.get(CLASS)))
+    nested = [part for part in (stored, *stored.values()) if isinstance(part, Mapping)]
+    if kind is None or any(CUSTOM in part for part in nested):
         raise ArgumentError(
-            f"its {name} is {stored.get(CUSTOM, stored.get(CLASS))!r}, or a function in it is the "
-            "user's own, which a file cannot hold.",
+            f"its {name} is {stored.get(CUSTOM, stored.get(CLASS))!r}, or has a function of the "
+            "user, which a file cannot hold.",
             remedy=f"Give it again: load(path, {name}=...), or import its class first.",
             argument=name,
         )
@@ -263,15 +241,10 @@ def _numbers(stored: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _named(stored: Any) -> Any:
-    """Returns what can be compared of stored settings: lists are tuples in one and not the
-    other."""
+    """Returns stored settings for a comparison, in which a tuple equals a list."""
     if isinstance(stored, Mapping):
         return {key: _named(value) for key, value in stored.items()}
     return list(stored) if isinstance(stored, tuple) else stored
-
-
-def _keys(value: Any) -> list[str]:
-    return list(value) if isinstance(value, Mapping) else []
 
 
 def _subclasses(base: type) -> list[type]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import jax
 import numpy as np
+import optax
 from jaxtyping import Array, Float, Shaped
 
 from drogo.data.arrays import MOST_ACTIONS
@@ -19,7 +20,6 @@ from drogo.errors import ArgumentError, DamagedFile, DrogoError
 from drogo.files import Header, as_section, read_arrays, section, write_arrays
 from drogo.learn.architectures import (
     AbstractArchitecture,
-    CustomOptimiser,
     Optimiser,
     as_architecture,
     as_optimiser,
@@ -33,6 +33,18 @@ from drogo.learn.train import HISTORY, STATE, by_path, check_history, tree_from
 from drogo.learn.value import Policy
 from drogo.potential import Potential
 
+KIND = "solution"
+STATUSES = {"converged", "unverified", "max_updates", "diverged"}
+INPUTS, SCALES = "inputs/", "scales/"
+SCALE_NAMES = ("scale", "extra_scale", "ceiling")
+PLAIN = ("seeds", "status", "diverged_at", "notes", "provenance")
+"""The fields that a file holds as they are."""
+PARTS = {
+    "problem": AbstractProblem,
+    "method": AbstractMethod,
+    "network": AbstractArchitecture,
+    "optimiser": Optimiser,
+}
 MANY_AT_CAP = 0.02
 FALLING = 0.05
 """The share of its depth by which v may fall over the last quarter of training."""
@@ -77,9 +89,9 @@ class Solution:
     diverged_at: tuple[int | None, ...] = ()
     """For each seed the update at which it diverged, or None."""
     network: Any = None
-    """The network: an architecture, or the user's own."""
+    """The network: an architecture, or that of the user."""
     optimiser: Any = None
-    """The optimiser: a `drogo.learn.Optimiser`, or the user's own."""
+    """The optimiser: a `drogo.learn.Optimiser`, or that of the user."""
     notes: tuple[str, ...] = ()
     """Sentences about the data: assumptions, and what they do not determine."""
     provenance: Mapping[str, Any] = field(default_factory=dict)
@@ -108,10 +120,10 @@ class Solution:
         Args:
             problem: The problem.
             arrays: Its arrays, with an axis over seeds where a solution has one.
-            complete: Whether every value is known and accurate.
+            complete: Whether every value is finite and accurate.
             error: A bound on the error of a value.
             notes: Sentences about the data.
-            n_actions: The number of actions, if they are discrete and known.
+            n_actions: The number of actions, if they are discrete.
         """
         status = ("converged" if complete else "unverified",)
         provenance = {"n_actions": n_actions, "repeats": True}
@@ -129,10 +141,10 @@ class Solution:
             return self.arrays[name]
         if name in self.problem.views:
             return partial(getattr(self.problem, name), self)
-        known = sorted({*self.arrays, *self.problem.views})
+        names = sorted({*self.arrays, *self.problem.views})
         raise AttributeError(
             f"a solution of {type(self.problem).__name__} has no {name!r}; it has "
-            f"{', '.join(known)}."
+            f"{', '.join(names)}."
         )
 
     def __dir__(self) -> list[str]:
@@ -162,13 +174,8 @@ class Solution:
         return self.problem.evaluate(self, *observations)
 
     def value_fn(self, seed: int = 0) -> Callable[[Array], Array]:
-        """Returns the values of one seed as a pure JAX function of observations.
-
-        It takes a batch or a single observation, and works inside `jax.jit`, `vmap` and `grad`.
-
-        Args:
-            seed: One of the seeds.
-        """
+        """Returns the values of one seed as a pure JAX function of a batch of observations, or of a
+        single one, which works inside `jax.jit`, `vmap` and `grad`."""
         return self.problem.value_fn(self, seed)
 
     def potential(self, seed: int = 0, **options: Any) -> Potential:
@@ -191,12 +198,7 @@ class Solution:
         return self.problem.policy(self, seed, **options)
 
     def index(self, seed: int, *, usable: bool = False) -> int:
-        """Returns the position of a seed in `seeds`.
-
-        Args:
-            seed: The seed.
-            usable: Whether it is an error that the seed diverged.
-        """
+        """Returns the position of a seed in `seeds`. With `usable`, it must not have diverged."""
         if seed not in self.seeds:
             raise ArgumentError(
                 f"seed {seed} is none of this solution's seeds: {list(self.seeds)}.",
@@ -223,14 +225,21 @@ class Solution:
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Writes the solution to one `.npz` file, without Python objects.
 
-        Of a network, optimiser or method of the user's own the arrays are saved; `drogo.load` is
-        given the object again.
+        The file holds the arrays of a user's network, optimiser or method; `drogo.load` is given
+        the object again.
 
         Args:
             path: The file.
             overwrite: Whether to replace a file that is there.
         """
-        save_solution(self, Path(path), overwrite=overwrite)
+        arrays = {"error": self.error, **self.arrays} | as_section(HISTORY, self.history)
+        if self.learner is not None:
+            scales = {name: getattr(self.learner.objective, name) for name in SCALE_NAMES}
+            arrays |= as_section(STATE, by_path(self.state)) | as_section(SCALES, scales)
+            arrays |= as_section(INPUTS, vars(self.learner.inputs))
+        settings = {name: as_json(getattr(self, name)) for name in PARTS}
+        settings |= {name: getattr(self, name) for name in PLAIN}
+        write_arrays(Path(path), KIND, arrays, settings, overwrite=overwrite)
 
 
 def diagnose(history: Mapping[str, np.ndarray], status: str) -> str:
@@ -266,35 +275,9 @@ def diagnose(history: Mapping[str, np.ndarray], status: str) -> str:
     return "; ".join(parts) + "."
 
 
-KIND = "solution"
-STATUSES = {"converged", "unverified", "max_updates", "diverged"}
-INPUTS, SCALES = "inputs/", "scales/"
-SCALE_NAMES = ("scale", "extra_scale", "ceiling")
-PARTS = {
-    "problem": AbstractProblem,
-    "method": AbstractMethod,
-    "network": AbstractArchitecture,
-    "optimiser": Optimiser,
-}
-
-
-def save_solution(solution: Solution, path: Path, *, overwrite: bool) -> None:
-    """Writes a solution to one `.npz` file, without Python objects."""
-    arrays = {"error": solution.error, **solution.arrays}
-    arrays |= as_section(HISTORY, solution.history)
-    if solution.learner is not None:
-        objective = solution.learner.objective
-        arrays |= as_section(STATE, by_path(solution.state))
-        arrays |= as_section(INPUTS, vars(solution.learner.inputs))
-        arrays |= as_section(SCALES, {name: getattr(objective, name) for name in SCALE_NAMES})
-    settings = {name: as_json(getattr(solution, name)) for name in PARTS}
-    for name in ("seeds", "status", "diverged_at", "notes", "provenance"):
-        settings[name] = getattr(solution, name)
-    write_arrays(path, KIND, arrays, settings, overwrite=overwrite)
-
-
 def load_solution(path: Path, **given: Any) -> Solution:
-    """Returns a saved solution."""
+    """Returns a saved solution. Objects that the file cannot hold are given again by their
+    names."""
     arrays, settings = read_arrays(path, KIND, _check_file)
     try:
         return _solution(arrays, settings, given)
@@ -336,68 +319,48 @@ def _solution(
     parts = {}
     for name, base in PARTS.items():
         is_custom = isinstance(settings[name], dict) and CUSTOM in settings[name]
-        if is_custom and name == "optimiser" and given.get(name) is None:
-            parts[name] = None  # the solution can be used, and not continued
-            continue
-        parts[name] = from_json(base, settings[name], given.get(name), name)
+        # Without its optimiser, a solution can be used and not continued.
+        is_left_out = is_custom and name == "optimiser" and given.get(name) is None
+        stored = None if is_left_out else settings[name]
+        parts[name] = from_json(base, stored, given.get(name), name)
     learned = ("method", "network") if section(arrays, STATE) else ()
     missing = [name for name in ("problem", *learned) if parts[name] is None]
     if missing:
         raise DamagedFile(f"its {' and its '.join(missing)} is missing.")
-    problem, seeds = parts["problem"], tuple(settings["seeds"])
     sections = (HISTORY, STATE, INPUTS, SCALES)
     named = {name: part for name, part in arrays.items() if not name.startswith(sections)}
     error = named.pop("error")
-    solution = Solution(
-        **parts,
-        seeds=seeds,
-        status=tuple(settings["status"]),
-        error=error,
-        arrays=named,
-        history=section(arrays, HISTORY),
-        diverged_at=tuple(settings["diverged_at"]),
-        notes=tuple(settings["notes"]),
-        provenance=settings["provenance"],
-    )
-    problem.check_solution(solution)
-    if not section(arrays, STATE):
+    plain: dict[str, Any] = {name: settings[name] for name in PLAIN}
+    plain = {name: tuple(part) if isinstance(part, list) else part for name, part in plain.items()}
+    history = section(arrays, HISTORY)
+    solution = Solution(**parts, **plain, error=error, arrays=named, history=history)
+    parts["problem"].check_solution(solution)
+    if not learned:
         return solution
-    learner, state = _learner(arrays, settings, parts)
+    learner, state = _learner(arrays, settings["seeds"], parts, solution.n_actions)
     return replace(solution, learner=learner, state=state)
 
 
 def _learner(
-    arrays: dict[str, np.ndarray], settings: dict[str, Any], parts: dict[str, Any]
+    arrays: dict[str, np.ndarray], seeds: list[int], parts: dict[str, Any], n_actions: int | None
 ) -> tuple[Learner, State]:
     """Returns the learner and the state of training that a file holds."""
-    scales = section(arrays, SCALES)
+    scales, stored = section(arrays, SCALES), section(arrays, STATE)
     if any(np.isnan(number) for number in scales.values()):
         raise DamagedFile("a scale of its objective is not a number.")
     optimiser = parts["optimiser"]
-    missing = optimiser is None
-    optimiser = CustomOptimiser(_nothing()) if missing else as_optimiser(optimiser)
-    like = SimpleNamespace(
-        observations=arrays["observations"], n_actions=settings["provenance"].get("n_actions")
-    )
+    if optimiser is None:
+        optimiser = optax.identity()
+        stored = {name: part for name, part in stored.items() if not name.startswith(".optimiser")}
     learner, params = make_learner(
         Objective(parts["problem"], parts["method"], **scales),
         as_architecture(parts["network"]),
-        optimiser,
+        as_optimiser(optimiser),
         Inputs(**section(arrays, INPUTS)),
-        like,
-        settings["seeds"],
+        SimpleNamespace(observations=arrays["observations"], n_actions=n_actions),
+        seeds,
     )
-    fresh = jax.eval_shape(jax.vmap(learner.init), params)
-    stored = section(arrays, STATE)
-    if missing:
-        stored = {name: part for name, part in stored.items() if not name.startswith(".optimiser")}
-    return learner, tree_from(stored, fresh)
-
-
-def _nothing() -> Any:
-    import optax
-
-    return optax.identity()
+    return learner, tree_from(stored, jax.eval_shape(jax.vmap(learner.init), params))
 
 
 def _is_whole(value: object) -> bool:

@@ -28,23 +28,24 @@ from drogo.learn.networks import TableNetwork
 from drogo.learn.problem import Point
 from drogo.requests import differences
 
+SECONDS_BETWEEN_CHECKPOINTS = 10.0
+PROGRAMS_KEPT = 8
+"""Compiled programs hold memory, so only the last few are kept."""
 KIND = "checkpoint"
 HISTORY, STATE = "history/", "state/"
+"""The sections of a file."""
 
 
 @dataclass(frozen=True)
 class Progress:
-    """The progress of a fit: everything that a checkpoint holds.
-
-    Args:
-        states: The states of all runs, stacked.
-        history: The logged rows, by name.
-        losses: The summed losses of the chunks since the last logged update.
-    """
+    """The progress of a fit: everything that a checkpoint holds."""
 
     states: State
+    """The states of all runs, stacked."""
     history: Mapping[str, tuple[np.ndarray, ...]] = field(default_factory=dict)
+    """The logged rows, by name."""
     losses: tuple[np.ndarray, ...] = ()
+    """The summed losses of the chunks since the last logged update."""
 
     @property
     def update(self) -> int:
@@ -62,78 +63,6 @@ class Progress:
         """Returns the progress with one more row in its history."""
         history = {name: (*self.history.get(name, ()), value) for name, value in row.items()}
         return Progress(self.states, history)
-
-
-def _save(path: Path, identity: dict[str, Any], progress: Progress) -> None:
-    """Writes a checkpoint, replacing the last one."""
-    arrays = as_section(HISTORY, progress.history) | as_section(STATE, by_path(progress.states))
-    if progress.losses:
-        arrays["losses"] = np.stack(progress.losses)
-    write_arrays(path, KIND, arrays, identity, overwrite=True)
-
-
-def _restore(path: Path, identity: dict[str, Any], fresh: Progress) -> Progress:
-    """Returns the progress that a checkpoint holds."""
-
-    def check(stored: dict[str, Any], headers: dict[str, Header]) -> None:
-        differ = differences(stored, identity)
-        if differ:
-            raise ValueError(f"it belongs to another fit, which differs in {', '.join(differ)}")
-        check_leaves(section(headers, STATE), fresh.states)
-        check_history(section(headers, HISTORY), len(fresh.states.update))
-
-    try:
-        arrays, _ = read_arrays(path, KIND, check)
-    except (DamagedFile, OSError) as error:
-        raise BadCheckpoint(str(error), remedy="Delete it, or give another path.") from error
-    states = tree_from(section(arrays, STATE), fresh.states)
-    history = history_rows(section(arrays, HISTORY))
-    return Progress(states, history, tuple(arrays.get("losses", ())))
-
-
-def history_rows(history: Mapping[str, np.ndarray]) -> dict[str, tuple[np.ndarray, ...]]:
-    """Returns the history of a solution as its logged rows."""
-    return {name: tuple(map(np.asarray, rows)) for name, rows in history.items()}
-
-
-def by_path(tree: PyTree) -> dict[str, Any]:
-    """Returns the leaves of a tree by their paths in it."""
-    return {jax.tree_util.keystr(path): leaf for path, leaf in jax.tree.leaves_with_path(tree)}
-
-
-def tree_from(stored: Mapping[str, np.ndarray], like: PyTree) -> PyTree:
-    """Returns the tree whose leaves `by_path` named."""
-    check_leaves(stored, like)
-    given = [to_device(stored[name], leaf.dtype) for name, leaf in by_path(like).items()]
-    return jax.tree.unflatten(jax.tree.structure(like), given)
-
-
-def check_leaves(stored: Mapping[str, Any], like: PyTree) -> None:
-    """Raises an error unless arrays, or their headers, fit a tree."""
-    leaves = by_path(like)
-    expected = {name: (leaf.shape, leaf.dtype.kind) for name, leaf in leaves.items()}
-    found = {name: (leaf.shape, leaf.dtype.kind) for name, leaf in stored.items()}
-    differ = [name for name in {**expected, **found} if expected.get(name) != found.get(name)]
-    if differ:
-        first = differ[0]
-        raise DamagedFile(
-            f"{len(differ)} of the stored arrays do not fit the network and the optimiser; the "
-            f"first is {first}: stored is {found.get(first, 'nothing')}, expected is "
-            f"{expected.get(first, 'nothing')}."
-        )
-
-
-def check_history(stored: Mapping[str, Any], runs: int) -> None:
-    """Raises an error unless arrays, or their headers, are the history of this many runs."""
-    rows = stored["update"].shape
-    wrong = [name for name, part in stored.items() if part.shape not in (rows, (*rows, runs))]
-    if len(rows) != 1 or wrong:
-        raise DamagedFile(f"its history has another shape for {', '.join(wrong) or 'update'}")
-
-
-SECONDS_BETWEEN_CHECKPOINTS = 10.0
-PROGRAMS_KEPT = 8
-"""Compiled programs hold memory, so only the last few are kept."""
 
 
 @dataclass(frozen=True)
@@ -161,24 +90,18 @@ Callback = Callable[[Report], Any]
 
 @dataclass(frozen=True)
 class Training:
-    """Everything that stays the same during a fit.
-
-    Args:
-        judge: Measures the runs. It holds the transitions, the learner, and the objective and the
-            settings of each run.
-        batches: The source of the batches.
-        seeds: The seeds. The runs are all seeds of the first point of a sweep, then of the next.
-        identity: The settings and data that must agree for a checkpoint to belong to this fit.
-    """
+    """Everything that stays the same during a fit."""
 
     judge: Judge
+    """Measures the runs. It holds the transitions, the learner, and the objective and the settings
+    of each run: all seeds of the first point of a sweep, then of the next."""
     batches: Batches
     seeds: list[int]
     identity: dict[str, Any]
+    """The settings and data that must agree for a checkpoint to belong to this fit."""
 
     @property
     def updates(self) -> int:
-        """The number of updates of the whole fit."""
         return self.judge.points[0].method.updates
 
     @cached_property
@@ -188,24 +111,16 @@ class Training:
         factors = points[0].optimiser.step_sizes(self.updates)
         return np.multiply.outer(factors, [point.optimiser.step_size for point in points])
 
-    @property
-    def seed_of_run(self) -> list[int]:
-        """The seed of each run."""
-        return self.seeds * (len(self.judge.points) // len(self.seeds))
-
 
 def train(
     training: Training,
     progress: Progress,
-    path: str | Path | None = None,
+    path: Path | None = None,
     callbacks: Sequence[Callback] = (),
 ) -> Progress:
-    """Trains until the last update, until all runs have converged, or until a callback says stop.
-
-    A run that has converged is frozen while others go on, so that the result of a seed does not
-    depend on the other seeds.
-    """
-    path = None if path is None else Path(path)
+    """Trains until the last update, until all runs have converged, or until a callback says stop. A
+    run that has converged is frozen while others go on, so that the result of a seed does not
+    depend on the other seeds."""
     if path is not None and path.exists():
         progress = _restore(path, training.identity, progress)
     longest = training.batches.sampler.longest
@@ -241,7 +156,8 @@ def _log_if_due(
             mean = np.sum(progress.losses, axis=0) / since
         row = judge.row(progress.states.params, mean)
         progress = progress.with_row({"update": np.array(update), **row})
-        report = Report(update, training.updates, row, training.seed_of_run, judge.points)
+        seeds = training.seeds * (len(judge.points) // len(training.seeds))
+        report = Report(update, training.updates, row, seeds, judge.points)
         answers = [callback(report) for callback in callbacks]  # every one of them is called
         if any(isinstance(answer, bool | np.bool_) and not answer for answer in answers):
             return progress, False
@@ -257,11 +173,9 @@ def _lost(judge: Judge, progress: Progress) -> Bool[np.ndarray, " runs"]:
 
 
 def diverged_at(progress: Progress) -> Int[np.ndarray, " runs"]:
-    """Returns the update at which each run diverged, or -1.
-
-    A network may run away without a single infinite number. Its residuals are then infinite, which
-    shows at the next logged update. (A residual that is not known is NaN, which is no divergence.)
-    """
+    """Returns the update at which each run diverged, or -1. A network may run away without a single
+    infinite number; its residuals are then infinite at the next logged update. (A residual that is
+    not known is NaN, which is no divergence.)"""
     first_bad = np.asarray(progress.states.diverged_at)
     runaway = np.isinf(np.stack(progress.history["violation"]))
     runaway |= ~np.isfinite(np.stack(progress.history["level"]))
@@ -342,8 +256,75 @@ def _run(
 
 def _over_runs(learner: Learner, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
     """Maps a function over runs: all at once on an accelerator and for tables, one after another
-    for networks on a CPU, where that is as fast, keeps a run in the cache, and makes its numbers
-    independent of the other runs."""
+    for networks on a CPU, where that is as fast and makes a run independent of the others."""
     if jax.default_backend() == "cpu" and not isinstance(learner.skeleton, TableNetwork):
         return jax.lax.map(lambda packed: function(*packed), arguments)
     return jax.vmap(function)(*arguments)
+
+
+def _save(path: Path, identity: dict[str, Any], progress: Progress) -> None:
+    """Writes a checkpoint, replacing the last one."""
+    arrays = as_section(HISTORY, progress.history) | as_section(STATE, by_path(progress.states))
+    if progress.losses:
+        arrays["losses"] = np.stack(progress.losses)
+    write_arrays(path, KIND, arrays, identity, overwrite=True)
+
+
+def _restore(path: Path, identity: dict[str, Any], fresh: Progress) -> Progress:
+    """Returns the progress that a checkpoint holds."""
+
+    def check(stored: dict[str, Any], headers: dict[str, Header]) -> None:
+        differ = differences(stored, identity)
+        if differ:
+            raise ValueError(f"it belongs to another fit, which differs in {', '.join(differ)}")
+        check_leaves(section(headers, STATE), fresh.states)
+        check_history(section(headers, HISTORY), len(fresh.states.update))
+
+    try:
+        arrays, _ = read_arrays(path, KIND, check)
+    except (DamagedFile, OSError) as error:
+        raise BadCheckpoint(str(error), remedy="Delete it, or give another path.") from error
+    states = tree_from(section(arrays, STATE), fresh.states)
+    history = history_rows(section(arrays, HISTORY))
+    return Progress(states, history, tuple(arrays.get("losses", ())))
+
+
+def history_rows(history: Mapping[str, np.ndarray]) -> dict[str, tuple[np.ndarray, ...]]:
+    """Returns the history of a solution as its logged rows."""
+    return {name: tuple(map(np.asarray, rows)) for name, rows in history.items()}
+
+
+def by_path(tree: PyTree) -> dict[str, Any]:
+    """Returns the leaves of a tree by their paths in it."""
+    return {jax.tree_util.keystr(path): leaf for path, leaf in jax.tree.leaves_with_path(tree)}
+
+
+def tree_from(stored: Mapping[str, np.ndarray], like: PyTree) -> PyTree:
+    """Returns the tree whose leaves `by_path` named."""
+    check_leaves(stored, like)
+    given = [to_device(stored[name], leaf.dtype) for name, leaf in by_path(like).items()]
+    return jax.tree.unflatten(jax.tree.structure(like), given)
+
+
+def check_leaves(stored: Mapping[str, Any], like: PyTree) -> None:
+    """Raises an error unless arrays, or their headers, fit a tree."""
+    expected, given = (
+        {name: (leaf.shape, leaf.dtype.kind) for name, leaf in leaves.items()}
+        for leaves in (by_path(like), stored)
+    )
+    differ = [name for name in {**expected, **given} if expected.get(name) != given.get(name)]
+    if differ:
+        first = differ[0]
+        raise DamagedFile(
+            f"{len(differ)} of the stored arrays do not fit the network and the optimiser; the "
+            f"first is {first}: stored is {given.get(first, 'nothing')}, expected is "
+            f"{expected.get(first, 'nothing')}."
+        )
+
+
+def check_history(stored: Mapping[str, Any], runs: int) -> None:
+    """Raises an error unless arrays, or their headers, are the history of this many runs."""
+    rows = stored["update"].shape
+    wrong = [name for name, part in stored.items() if part.shape not in (rows, (*rows, runs))]
+    if len(rows) != 1 or wrong:
+        raise DamagedFile(f"its history has another shape for {', '.join(wrong) or 'update'}")

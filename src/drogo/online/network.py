@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import math
-from collections import namedtuple
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -26,7 +25,7 @@ from drogo.errors import ArgumentError, check_whole
 from drogo.files import Header, as_section, check_memory, section
 from drogo.learn.anchored import Drogo
 from drogo.learn.architectures import MLP, MOST_COORDINATES, Custom, Table, as_architecture
-from drogo.learn.networks import AbstractNetwork, DenseNetwork, Inputs, dense, fourier
+from drogo.learn.networks import AbstractNetwork, DenseNetwork, Inputs, Layer, dense, fourier
 from drogo.learn.settings import as_json, from_keywords
 from drogo.learn.train import by_path, check_leaves, tree_from
 from drogo.online.base import AbstractOnlineMap
@@ -52,8 +51,6 @@ PROGRAMS_KEPT = 8
 """The number of compiled programs that are kept, for learners that differ in more than arrays."""
 ONE_THREAD = {"xla_cpu_multi_thread_eigen": False}
 """The matrices of an online map are so small that sharing them among threads costs time."""
-Layer = namedtuple("Layer", ("weight", "bias", "out_features"), defaults=(0,))
-"""A linear layer in arrays of NumPy. A module of equinox takes longer to make."""
 STATE, STAGED = "state/", "staged/"
 
 

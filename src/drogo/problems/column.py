@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import jax.numpy as jnp
@@ -27,7 +27,7 @@ from drogo.learn.learner import Learner
 from drogo.learn.method import LARGEST_EXPONENT, AbstractMethod, is_small
 from drogo.learn.problem import AbstractProblem, Point, Prepared
 from drogo.learn.solution import Solution
-from drogo.learn.value import Policy, ValueFunction, single_log_e, single_output
+from drogo.learn.value import Policy, single_log_e, single_output, value_function
 from drogo.potential import Potential
 from drogo.problems import shared
 
@@ -195,16 +195,12 @@ class Column(AbstractProblem):
                 f"JAX without double precision distinguishes only {distinct} of the {len(table)} "
                 'observations. Use jax.config.update("jax_enable_x64", True).'
             )
-        learner, params = shared.trained(solution, k)
-        function = ValueFunction(
-            learner.network(params),
-            learner.objective,
-            learner.inputs,
+        return value_function(
+            *shared.trained(solution, k),
             to_device(solution.log_scale[k], dtype=jnp.float32),
             to_device(table[solution.terminal_states]),
             to_device(solution.terminal_rewards / self.lam, dtype=jnp.float32),
         )
-        return partial(ValueFunction.__call__, function)  # a module itself cannot be compiled
 
     def potential(
         self, solution: Solution, seed: int, *, normalised: bool = True, **options: Any

@@ -91,7 +91,7 @@ class PairSampler:
         self._block = lru_cache(2 * len(seeds))(draws)  # a draw may need two blocks of a seed
 
     def draw(self, update: int, count: int) -> PairDraw:
-        """Returns the draws of `count` updates from `update` on, as `Sampler.draw` does."""
+        """Returns the draws of `count` updates from `update` on, as `Batches.sampler` says."""
         start = update - update % self.longest
         blocks = range(start, update + count, self.longest)
 

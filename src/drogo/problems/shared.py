@@ -12,8 +12,7 @@ from jaxtyping import Float
 
 from drogo.data import Transitions
 from drogo.errors import ArgumentError
-from drogo.learn.fit import take
-from drogo.learn.learner import Learner
+from drogo.learn.learner import Learner, take
 from drogo.learn.method import AbstractMethod
 from drogo.learn.solution import Solution
 from drogo.mdp import MDP

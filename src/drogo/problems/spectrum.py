@@ -22,9 +22,8 @@ from drogo.errors import ArgumentError, DamagedFile, check_choice, check_number,
 from drogo.exact.spectra import Eigenvectors, contained, cosines, overlap
 from drogo.learn.architectures import MLP, AbstractArchitecture, Optimiser, Table
 from drogo.learn.batches import Batches, Plan, make_data
-from drogo.learn.fit import take
 from drogo.learn.judge import Judge, Row, cosine, outputs
-from drogo.learn.learner import Learner
+from drogo.learn.learner import Learner, take
 from drogo.learn.method import AbstractMethod, Sample
 from drogo.learn.networks import Outputs
 from drogo.learn.penalised import ALLO
