@@ -253,15 +253,15 @@ class Column(AbstractProblem):
 def known_values(
     data: Transitions, solution: Float[np.ndarray, " distinct"], lam: float, *, per_action: bool
 ) -> Edges:
-    """Returns the exact solution of the data as transitions to terminal states of known value."""
-    known = np.isfinite(solution)
-    state, action, value = np.flatnonzero(known), None, solution[known]
+    """Returns the exact solution of the data as transitions to terminal states of finite value."""
+    finite = np.isfinite(solution)
+    state, action, value = np.flatnonzero(finite), None, solution[finite]
     if per_action:
         edges = data.edges
         assert edges.action is not None
         assert edges.log_default is not None
         after = np.where(edges.terminated, edges.terminal_reward / lam, solution[edges.next_state])
-        used = ~np.isnan(after) & known[edges.state]
+        used = ~np.isnan(after) & finite[edges.state]
         pair = edges.state[used].astype(np.int64) * (edges.action.max() + 1) + edges.action[used]
         pairs, of_edge = np.unique(pair, return_inverse=True)
         gain = np.exp((edges.reward / lam + after - solution[edges.state])[used])
@@ -272,8 +272,8 @@ def known_values(
         log_default[of_edge] = edges.log_default[used]
         state, action = np.divmod(pairs, edges.action.max() + 1)
         value = mean + log_default + solution[state]
-        known = np.isfinite(value)
-        state, action, value = state[known], action[known], value[known]
+        finite = np.isfinite(value)
+        state, action, value = state[finite], action[finite], value[finite]
     n, zeros = state.size, np.zeros(state.size)
     return Edges(
         state, state, reward=zeros, terminal_reward=lam * value, terminated=np.ones(n, dtype=bool),

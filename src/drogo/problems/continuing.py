@@ -287,8 +287,8 @@ def growth_around(
     steps = data.empirical(lam).steps
     states = np.arange(steps.n) < steps.n - 1  # the last one stands for terminal states
     parts = classes(steps, states)
-    own = next((part for part in parts if part[row]), None)
-    if own is None:
+    recurrent = next((part for part in parts if part[row]), None)
+    if recurrent is None:
         raise DataError(
             f"observation {row} of the table, the reference, is never returned to in these data.",
             remedy="Choose another reference=, or collect more transitions.",
@@ -303,8 +303,8 @@ def growth_around(
             remedy="Choose a reference= that they lead to, collect more transitions, or leave "
             "these out.",
         )
-    result = growth(steps, own)
-    others = [(part, growth(steps, part)) for part in parts if part is not own]
+    result = growth(steps, recurrent)
+    others = [(part, growth(steps, part)) for part in parts if part is not recurrent]
     for one in [result, *(other for _, other in others)]:
         if not one.is_known:
             low, high = (lam * bound for bound in one.bracket)
@@ -322,4 +322,4 @@ def growth_around(
                 "there.",
                 remedy="Choose a reference= in that part, and leave out what follows it.",
             )
-    return result, own[:-1]
+    return result, recurrent[:-1]

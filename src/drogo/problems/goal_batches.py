@@ -46,7 +46,7 @@ class PairDraw(NamedTuple):
     goal: Int[Any, "*updates n"]
     value: Float[Any, "*updates n"]
     """The value of the pair, or of the next state and the goal, where it is known."""
-    known: Bool[Any, "*updates n"]
+    given: Bool[Any, "*updates n"]
     weight: Float[Any, "*updates n"]
     action: Int[Any, "*updates n"] | None = None
     next_state: Int[Any, "*updates n"] | None = None
@@ -71,7 +71,7 @@ class PairData(eqx.Module):
         after = None if next_state is None else self._pairs(next_state, draw.goal)
         reward = jnp.zeros(n) if draw.reward is None else draw.reward
         terminal_reward = draw.value * learner.objective.problem.lam
-        rest = (reward, draw.known, terminal_reward, draw.weight, draw.action, draw.log_default)
+        rest = (reward, draw.given, terminal_reward, draw.weight, draw.action, draw.log_default)
         return Batch(pairs, after, None, None, *rest)
 
     def _pairs(self, state: Int[Array, " n"], goal: Int[Array, " n"]) -> Pairs:
@@ -136,9 +136,9 @@ def known_pairs(
         rows = np.broadcast_to(np.arange(size[1]), size)
         if size[1] < state.size:
             rows = np.random.default_rng([seed, first]).integers(state.size, size=size)
-        weight, known = np.full(size, 1 / size[1], dtype=np.float32), np.ones(size, dtype=bool)
+        weight, given = np.full(size, 1 / size[1], dtype=np.float32), np.ones(size, dtype=bool)
         taken = (part[rows] for part in action)
-        return PairDraw(state[rows], goal[rows], value[rows], known, weight, *taken)
+        return PairDraw(state[rows], goal[rows], value[rows], given, weight, *taken)
 
     return draws
 
@@ -198,7 +198,7 @@ def relabelled(
             state=state,
             goal=goal.astype(np.int32),
             value=np.where(over, missed, 0.0).astype(np.float32),
-            known=arrives | over,
+            given=arrives | over,
             weight=(weight / total).astype(np.float32),
             next_state=after,
             reward=data.reward[rows].astype(np.float32),

@@ -530,7 +530,7 @@ def _check_arriving(draw: Any) -> None:
             "nothing to learn.",
             remedy="Give a smaller radius, or a function reached that is stricter.",
         )
-    if not (draw.known & (draw.value == 0) & begun).any():
+    if not (draw.given & (draw.value == 0) & begun).any():
         raise DataError(
             f"none of {int(begun.sum()):,} steps reached the goal that was sampled for it, and "
             "nothing else holds the values of a map in place.",
