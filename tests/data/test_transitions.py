@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-import needs
 from drogo import Transitions
 from drogo.data.empirical import check_anchored
 from drogo.data.index import merge_equal
@@ -111,27 +110,6 @@ def test_what_is_joined_must_fit_together():
             Transitions.concatenate(parts)
     with raises(ArgumentTypeError, "parts"):
         chain() + "data.npz"
-
-
-def test_batches_are_one_pass_through_the_data():
-    data = chain(**ACTION)
-    batches = data.batches(4, seed=3)
-    assert [len(batch["reward"]) for batch in batches] == [4, 2]
-    joined = {name: np.concatenate([batch[name] for batch in batches]) for name in batches[0]}
-    order = np.random.default_rng(3).permutation(6)
-    assert np.array_equal(joined["observation"], data.observations[data.state[order]])
-    assert np.array_equal(joined["next_observation"], data.observations[data.next_state[order]])
-    for name in ("action", "reward", "terminated", "truncated"):
-        assert np.array_equal(joined[name], getattr(data, name)[order])
-    (whole,) = chain().batches(10, seed=None)
-    assert np.array_equal(whole["reward"], data.reward)
-    assert "action" not in whole
-    with raises(ArgumentError, "size"):
-        data.batches(0)
-    torch = needs.module("torch")
-    loader = torch.utils.data.DataLoader(chain().batches(4, seed=None), batch_size=None)
-    rewards = torch.cat([batch["reward"] for batch in loader])
-    assert rewards.tolist() == chain().reward.tolist()
 
 
 def test_edges_count_distinct_transitions():

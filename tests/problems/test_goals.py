@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from drogo import Column, Drogo, Goals, GridWorld, Regression, exact, fit, load, solve
-from drogo.errors import ArgumentError, DataError
+from drogo.errors import ArgumentError, DataError, NotConverged
 from drogo.learn import MLP, Optimiser, PairMLP, Quasimetric
 from drogo.learn.judge import cosine
 from drogo.problems.tasks import MODEL, ActionModel
@@ -50,6 +50,13 @@ def learned(name):
 
 
 NAMES = ["quasimetric", "actions", "drogo"]
+
+
+def test_inaccurate_columns_of_an_mdp_are_no_solution(monkeypatch):
+    worse = replace(exact.solve_columns(WORLD.mdp, 20.0), error=np.full(N, 1e-3))
+    monkeypatch.setattr(exact, "solve_columns", lambda mdp, lam: worse)
+    with raises(NotConverged):
+        solve(WORLD.mdp, Goals())
 
 
 @pytest.mark.parametrize("policy", [None, mostly_right])

@@ -18,9 +18,9 @@ import numpy.typing as npt
 from jaxtyping import Bool, Float, Int, Shaped
 
 from drogo.data import arrays, files, recorded
-from drogo.data.index import merge_equal, read_rows
+from drogo.data.index import merge_equal
 from drogo.data.step import NumberOfStep, Step, StepNumbers
-from drogo.errors import ArgumentError, ArgumentTypeError, DataError, check_positive, check_whole
+from drogo.errors import ArgumentError, ArgumentTypeError, DataError, check_positive
 from drogo.exact.growth import log_radius
 from drogo.exact.sampled import Sampled
 from drogo.mdp.arrays import frozen
@@ -166,20 +166,6 @@ class Transitions:
             for name, column in columns.items()
         }
         return replace(parts[0], observations=frozen(table), n_actions=n_actions, **joined)
-
-    def batches(self, size: int, seed: int | None = 0) -> Batches:
-        """Returns the batches of one pass through the data, as dictionaries of arrays:
-        `observation`, `action` (if it is known), `reward`, `next_observation`, `terminated` and
-        `truncated`.
-
-        They have a length and are indexed, so a `torch.utils.data.DataLoader` takes them with
-        `batch_size=None`.
-
-        Args:
-            size: The number of transitions per batch. The last batch may be smaller.
-            seed: The seed of the random order, or None for the order of the data.
-        """
-        return Batches(self, size, seed)
 
     @classmethod
     def from_arrays(
@@ -477,29 +463,6 @@ class Transitions:
     def load(cls, path: str | Path) -> Transitions:
         """Loads transitions from the `.npz` file that `save` wrote."""
         return files.read(Path(path), cls.from_table)
-
-
-class Batches:
-    """The batches of one pass through transitions; see `Transitions.batches`."""
-
-    def __init__(self, data: Transitions, size: int, seed: int | None) -> None:
-        n = len(data)
-        self._data, self._starts = data, range(0, n, check_whole("size", size, 1))
-        self._order = np.arange(n) if seed is None else np.random.default_rng(seed).permutation(n)
-
-    def __len__(self) -> int:
-        return len(self._starts)
-
-    def __getitem__(self, k: int) -> dict[str, np.ndarray]:
-        data, start = self._data, self._starts[k]
-        rows = self._order[start : start + self._starts.step]
-        columns = {name: getattr(data, name) for name in ("reward", "terminated", "truncated")}
-        columns |= {} if data.action is None else {"action": data.action}
-        return {
-            "observation": read_rows(data.observations, data.state[rows]),
-            "next_observation": read_rows(data.observations, data.next_state[rows]),
-            **{name: column[rows] for name, column in columns.items()},
-        }
 
 
 def check_transitions(name: str, value: object) -> Transitions:

@@ -292,9 +292,9 @@ class Goals(AbstractProblem):
             complete, notes = _coverage(prepared, columns)
             rest: dict[str, Any] = {"notes": notes, "n_actions": source.n_actions}
         else:
-            columns = exact_solvers.solve_columns(source, self.lam)
+            columns = exact_solvers.solve_columns(source, self.lam).checked()
             goals, terminal = np.asarray(columns.goals), np.flatnonzero(source.terminal)
-            complete, model, rest = bool(columns.converged.all()), None, {}
+            complete, model, rest = True, None, {}
         arrays = {"v": columns.log_e[None], **_shared_arrays(source, goals, terminal, model)}
         error = float(np.max(columns.error))
         return Solution.exact(self, arrays, complete=complete, error=error, **rest)
