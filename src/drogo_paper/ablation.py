@@ -1,9 +1,5 @@
-"""Figures 7 and 8: the objectives with a table and with a network.
-
-As in the paper, a search over step size and penalty in the largest world, grid-room, chooses the
-setting of each objective, which then runs in all worlds. `drogo` has no penalty, and with a network
-it keeps the settings of its preset. This file has the jobs, and `ablation_answer` the answers.
-"""
+"""The jobs of figures 7 and 8: as in the paper, a search in the largest world chooses the step size
+and penalty of each objective, which then runs in all worlds."""
 
 from __future__ import annotations
 
@@ -32,13 +28,12 @@ TRUTH = "transition"
 
 @dataclass(frozen=True)
 class Ablation:
-    """One of the ablations, by its name among the questions."""
+    """An ablation, by its name among the questions."""
 
     name: str
     title: str
     source: str
     claim: str
-    """The result of the paper."""
     input: str
     preset: str | None
     """The preset, or None for that of the scope."""
@@ -49,7 +44,6 @@ class Ablation:
     most_seeds: int
     search_seeds: int
     quick_updates: int
-    """The updates of runs and searches in a quick look."""
 
     @property
     def is_table(self) -> bool:
@@ -64,7 +58,6 @@ class Ablation:
         return sizes[1::2] if scope.quick else sizes
 
     def overrides(self, scope: Scope, searching: bool) -> dict[str, Any]:
-        """Returns the changes to the preset."""
         if scope.quick:
             return {"updates": self.quick_updates}
         if self.preset is None and scope.preset == "paper":

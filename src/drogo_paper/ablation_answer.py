@@ -1,7 +1,4 @@
-"""The answers of the ablations: curves, a table, and explanations.
-
-The results of `gdo` are explained by the matrix of its samples, and by its small entries.
-"""
+"""The answers of the ablations, with explanations of the results of `gdo`."""
 
 from __future__ import annotations
 
@@ -35,7 +32,7 @@ REACHED = 0.99
 UNMOVED = 0.002
 """A search whose best score is as close as this to that of its start has not left it."""
 LOWEST_SHOWN = 0.55
-"""Lower cosines are only shown where a curve ends there."""
+"""Lower cosines are shown only where a curve ends there."""
 UNSETTLED = 0.005
 """A run whose mean cosine changes by more in its last quarter has not converged."""
 HEADER = ["world", "objective", "mean cosine", "smallest", "mean, column", "diverged",
@@ -58,7 +55,6 @@ class Finals:
     record: dict[tuple[str, str], Record]
 
     def last(self, objective: str, world: str) -> np.ndarray:
-        """Returns the cosines of all seeds at the end."""
         cosines = self.record[objective, world].arrays[f"cosine_{TRUTH}"][0][-1]
         return np.where(np.isfinite(cosines), cosines, 0.0)
 
@@ -121,7 +117,6 @@ def claim_of(scope: Scope, kind: Ablation) -> str:
 
 
 def _constant(world: str) -> float:
-    """Returns the cosine of a constant vector, for comparison."""
     truth = solve(GridWorld.load(world).mdp, LAM, TRUTH).checked().log_e
     return float(-truth.sum() / np.linalg.norm(truth) / np.sqrt(truth.size))
 
@@ -299,7 +294,6 @@ def signs_note(scope: Scope, get: Get, kind: Ablation) -> str:
 
 
 def _about_intended(lowest: Mapping[str, float]) -> str:
-    """Describes the result of the objective with the intended mean."""
     if INTENDED not in lowest:
         return ""
     text = (
@@ -319,8 +313,7 @@ def _about_intended(lowest: Mapping[str, float]) -> str:
 
 
 def smallest_eigenvectors(world: GridWorld) -> tuple[np.ndarray, np.ndarray]:
-    """Those of R - P~ and of the matrix that samples of `gdo` describe, with absorbing terminal
-    states. They are accurate in norm, which is enough for a cosine of the vectors themselves."""
+    """Those of R - P~ and of the matrix of samples of `gdo`, with absorbing terminal states."""
     P, terminal = world.mdp.P.toarray(), world.terminal
     P[terminal, terminal] = 1.0
     R = np.diag(np.exp(-np.where(terminal, -DELTA, world.mdp.reward) / LAM))
@@ -331,8 +324,7 @@ def smallest_eigenvectors(world: GridWorld) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _precision_note(record: Record) -> str:
-    """Describes the errors of small entries if e is learned in single precision, in a run of
-    `gdo_intended` in the deepest world."""
+    """Describes the errors of small entries of e in single precision, in the deepest world."""
     world = GridWorld.load(DEEPEST)
     truth = solve(world.mdp, LAM, TRUTH).checked().log_e
     smallest = float(np.log(np.finfo(np.float32).tiny))
@@ -352,7 +344,6 @@ def _precision_note(record: Record) -> str:
 
 
 def question(kind: Ablation) -> Question:
-    """Returns the question of an ablation."""
     return Question(partial(ablation_answer, kind=kind), partial(ablation.ablation_jobs, kind=kind))
 
 

@@ -120,10 +120,8 @@ def _directory_name(scope: Scope) -> str:
 def _write(
     asked: Sequence[str], scope: Scope, store: Store, directory: Path, *, shrink: bool
 ) -> dict[str, Answer]:
-    """Writes the answers to some questions and to those that the page answered before.
-
-    Unless `shrink` is set, a page is not replaced by one with fewer answers.
-    """
+    """Writes the answers to some questions and to those that the page answered before. Unless
+    `shrink` is set, a page is not replaced by one with fewer answers."""
     listed = directory / "answers.json"
     before = _read_names(listed) if listed.exists() else []
     names = list(questions.QUESTIONS)

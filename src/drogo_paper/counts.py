@@ -1,9 +1,5 @@
-"""Exploration bonuses from the norm of the default representation.
-
-The experiment of Tse, Chandrasekar and Machado (2025): Sarsa in two worlds that never end, without
-a bonus and with bonuses from the norms of the successor and the default representation. Beside the
-published means: the published run again from its seed, and many agents with other random numbers.
-"""
+"""Exploration bonuses from norms of the successor and default representation (Tse, Chandrasekar and
+Machado, 2025): the published run again from its seed, and many agents with other numbers."""
 
 from __future__ import annotations
 
@@ -59,8 +55,8 @@ SETTINGS: dict[tuple[str, str], dict[str, Any]] = {
         "counts": {"lam": 1.5, "step_size": 0.5, "weight": 0.1},
     },
 }  # fmt: skip
-"""The settings of the published commands: of 2020 for Sarsa and the SR, of 2025 for the DR. The
-other settings of the SR are from a small search with 50 agents each."""
+"""Those of the published commands: of 2020 for Sarsa and the SR, of 2025 for the DR. The other
+settings of the SR are from a small search with 50 agents each."""
 SETTINGS |= {(world, Q_LEARNING): SETTINGS[world, DEFAULT] for world in WORLDS}
 SEED = 7
 """The seed of the published commands of 2025."""
@@ -97,7 +93,6 @@ def _run(
 
 
 def make_counts(world: ContinuingWorld, method: str, runs: int) -> AbstractCounts | None:
-    """Returns the bonuses of a method, or None."""
     options: dict[str, Any] = SETTINGS[world.name, method].get("counts", {})
     if method in (SUCCESSOR, OTHER_SUCCESSOR):
         return counting.SuccessorCounts(world.n_states, runs=runs, **options)
@@ -108,11 +103,8 @@ def make_counts(world: ContinuingWorld, method: str, runs: int) -> AbstractCount
 
 
 class Replayed:
-    """The random numbers of the published scripts, for one agent after the other.
-
-    They come from two global generators with one seed: that of Python decides where episodes begin,
-    whether and how to explore, and where actions lead; that of NumPy chooses among equal actions.
-    """
+    """The random numbers of the published scripts, from two global generators with one seed:
+    Python's for starts, exploration and moves, NumPy's for choices among equal actions."""
 
     def __init__(self, world: ContinuingWorld, epsilon: float, seed: int) -> None:
         self.world, self.epsilon = world, epsilon
@@ -152,7 +144,6 @@ Returns = Float[np.ndarray, " agents"]
 
 
 def agents_in(scope: Scope) -> int:
-    """Returns the number of agents of each method."""
     return AGENTS if scope.quick else MANY
 
 
@@ -260,7 +251,6 @@ def _caption(scope: Scope) -> str:
 
 
 def _notes(results: Mapping[tuple[str, str], Returns]) -> list[str]:
-    """Returns explanations of the differences."""
     river, arms = WORLDS
     far = {world: 100 * float(np.mean(results[world, DEFAULT] > 1e6)) for world in WORLDS}
     return [

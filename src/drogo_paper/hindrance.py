@@ -1,14 +1,6 @@
-"""The effect of options that are discovered online on an agent that must reach a goal.
-
-"A Study of Value-Aware Eigenoptions" (arXiv 2507.09127) states that options given beforehand help
-an agent, and that online discovery can hinder it. Here: Q-learning with and without options as
-further actions in four worlds, with the same number of steps, all of which count.
-
-Settings of the job are `world`, `seeds`, `steps`, `discoveries` and `initial`, the initial values.
-Arrays have a row for each kind of agent: `returns` of the best primitive actions at each
-evaluation, `arrival`, the step of the first arrival at the goal, `reward`, the mean reward of all
-steps, `inside`, the share of steps inside options, and `low`, the visits to low-reward cells.
-"""
+"""The effect of options that are discovered online on an agent that must reach a goal ("A Study of
+Value-Aware Eigenoptions", arXiv 2507.09127): Q-learning with and without options as further
+actions, with the same number of steps. Arrays of the job have a row for each kind of agent."""
 
 from __future__ import annotations
 
@@ -46,11 +38,8 @@ LEARNING = {
 
 
 def eigenoptions(world: GridWorld, count: int) -> list[TabularOption]:
-    """Returns options that climb the smoothest vectors over the whole world, and their negatives.
-
-    They are the top eigenvectors of the successor representation of the random walk that never
-    ends, without the first, which is constant. They depend on all moves, but on no rewards.
-    """
+    """Returns options that climb the smoothest vectors over the whole world, without rewards and
+    without the constant first one, and their negatives."""
     plain = world.without_goals()
     P = representations.random_walk(plain)
     vectors = np.linalg.eigh((P + P.T) / 2)[1][:, ::-1]
@@ -62,7 +51,6 @@ def eigenoptions(world: GridWorld, count: int) -> list[TabularOption]:
 
 
 def make_kinds(name: str) -> dict[str, Kind]:
-    """Returns all kinds of agents in a world."""
     ceo, race = LEARNING[name]
     return {
         NONE: Kind(),
@@ -75,7 +63,6 @@ def make_kinds(name: str) -> dict[str, Kind]:
 
 
 def train(settings: dict[str, Any], scratch: Path, report: Report) -> Outcome:
-    """Trains all kinds of agents."""
     name = settings["world"]
     world = GridWorld.load(name)
     training = Training(world.step_limit, steps=settings["steps"], every=EVERY, discount=DISCOUNT)
@@ -113,7 +100,6 @@ Arrays = Mapping[str, np.ndarray]
 
 
 def job(scope: Scope, world: str, initial: float) -> Job:
-    """Returns the job of one world, with the first values of the agents."""
     settings = {
         "world": world,
         "seeds": MORE_SEEDS * scope.seeds,

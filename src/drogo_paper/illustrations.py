@@ -1,12 +1,6 @@
-"""Figures 1, 3, 4 and 6, which need no runs.
-
-Figure 1 shows rewards on a ring. The paper does not give its map; the shipped one follows its
-description: a ring with a low-reward stretch at its top, between start and goal. Figure 3 shows two
-formulations of a terminal state, figure 4 the worlds, and figure 6 the metric of log space, which
-motivates the natural gradient: the same distance in e is short in v where e is large, and very long
-where e is small. A plain gradient step hardly changes v there; a natural one changes v equally
-everywhere.
-"""
+"""Figures 1, 3, 4 and 6, which need no runs. The paper does not give the ring of figure 1; the
+shipped map follows its description. Figure 6 shows the metric of log space: a plain gradient step
+hardly changes v where e is small, and a natural one changes v equally everywhere."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
-"""Texts of a report as HTML and as Markdown.
-
-In a text, `**bold**` and `code` between backticks are marked; everything else means itself. So a
-name may hold any character, and both forms of the report show it unchanged.
-"""
+"""Texts of a report as HTML and as Markdown. `**bold**` and `code` between backticks are marked;
+everything else means itself, so that a name may hold any character."""
 
 from __future__ import annotations
 
@@ -31,12 +28,7 @@ def as_html(text: str) -> str:
 
 
 def as_markdown(text: str, *, in_table: bool = False) -> str:
-    """Returns a text as one line of Markdown.
-
-    Args:
-        text: The text.
-        in_table: Whether the line is a cell of a table, where bars have priority over code.
-    """
+    """Returns a text as one line of Markdown. In a table, bars have priority over code."""
 
     def coded(code: str) -> str:
         return f"<code>{_literal(code)}</code>" if in_table and "|" in code else f"`{code}`"

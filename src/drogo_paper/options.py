@@ -1,10 +1,5 @@
-"""Exploration with options that climb the default representation.
-
-The experiment of Tse, Chandrasekar and Machado (2025): options discovered with the successor (CEO)
-and the default representation (RACE), beside a random walk. Beside them: the same cycle with exact
-vectors in place of learned ones, which has no step size and no passes. The second question is about
-the same worlds without their low-reward cells (its figure 3), where only visits are of interest.
-"""
+"""Exploration with options that climb the successor (CEO) or default representation (RACE), learned
+or exact (Tse, Chandrasekar and Machado, 2025), also in the same worlds without low-reward cells."""
 
 from __future__ import annotations
 
@@ -41,7 +36,6 @@ Results = Mapping[Key, Mapping[str, np.ndarray]]
 
 
 def job(scope: Scope, world: str, method: str) -> Job:
-    """Returns the job of one method in one world."""
     settings = {
         "world": world, "method": method, "seeds": scope.seeds,
         "iterations": QUICK_ITERATIONS if scope.quick else runs.EVERY[world],
@@ -51,8 +45,8 @@ def job(scope: Scope, world: str, method: str) -> Job:
 
 
 def plain_job(scope: Scope, world: str, method: str) -> Job:
-    """Returns the job whose visits are those of a method in a plain world. The random walk and CEO
-    do not see rewards: their visits are those of the world with low-reward cells."""
+    """Returns the job of a method in a plain world, or in the other one if it is blind to
+    rewards."""
     blind = method in (runs.WALK, CEO)
     return job(scope, world.removesuffix("-plain") if blind else world, method)
 
@@ -74,7 +68,6 @@ def numbers_of(arrays: Mapping[str, np.ndarray], steps: int = STEPS) -> Numbers:
 
 
 def mean_of(of_seeds: np.ndarray) -> Interval:
-    """Returns the mean over seeds, with its interval."""
     return bootstrap_mean(of_seeds, np.random.default_rng(0), resamples=1000)
 
 
@@ -91,8 +84,8 @@ def beside_published(
     theirs: Callable[[str, str], Mapping[str, tuple[float, float]]],
     printed: Mapping[str, str] = SHOWN,
 ) -> tuple[list[str], list[list[str]], str]:
-    """Returns the header and the rows of a table of means, beside the published ones and their
-    reading errors unless this is a quick look, and a sentence that counts those inside."""
+    """Returns the header and rows of a table of means beside the published ones (not in a quick
+    look), and a sentence that counts those inside."""
     header, rows, inside, total = ["world", "method"], [], 0, 0
     for quantity in quantities:
         header += [quantity] if scope.quick else [quantity, "published"]
@@ -178,7 +171,6 @@ def by_world(shares: Mapping[Key, np.ndarray]) -> dict[str, dict[str, float]]:
 
 
 def too_short() -> str:
-    """Returns the verdict of a quick look."""
     return f"{QUICK_ITERATIONS} iterations: too short for a verdict."
 
 
@@ -271,7 +263,6 @@ def _plain_figure(results: Results) -> Figure:
 
 
 def _draw_visited(axes: Axes, world: str, visited: Mapping[str, np.ndarray]) -> None:
-    """Draws the share of visited states at the end of each iteration, by method."""
     for (method, shares), colour in zip(visited.items(), OKABE_ITO, strict=False):
         line = "-" if method in runs.PUBLISHED else "--"
         mean = shares.mean(axis=0)[:: STEPS + 1]

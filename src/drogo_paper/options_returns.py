@@ -1,10 +1,5 @@
-"""The return of the best policy during option discovery.
-
-The lower half of figure 7 of Tse, Chandrasekar and Machado (2025), with 50 seeds: after each
-iteration, Q-learning from all steps so far gives the best policy, and its return is measured.
-Beside it, the same with exact vectors, and all published numbers of visits and rewards, with 50
-seeds and in the large worlds too.
-"""
+"""The return of the best policy during option discovery: the lower half of figure 7 of Tse,
+Chandrasekar and Machado (2025), with 50 seeds, in the large worlds too."""
 
 from __future__ import annotations
 
@@ -32,11 +27,10 @@ MORE_SEEDS = 5
 WORLDS = (*runs.ITERATIONS, *LARGE)
 OPTIONS = tuple(method for method in METHODS if method != runs.WALK)
 SAMPLED = 60
-"""The iteration in the middle of the curves that is compared with the figure."""
+"""An iteration in the middle of the curves, whose return is published."""
 
 
 def job(scope: Scope, world: str, method: str) -> Job:
-    """Returns the job of one method in one world."""
     settings = {
         "world": world, "method": method, "seeds": MORE_SEEDS * scope.seeds,
         "iterations": options.QUICK_ITERATIONS if scope.quick else runs.EVERY[world],

@@ -19,13 +19,9 @@ PENALISED = {"updates": 40_000, "batch_size": 2000, "weigh_actions": False, "sto
 
 
 class IntendedGDO(drogo.GDO):
-    """(1 + exp(-r/lam)) u(s)^2 - u(s) u(s') + b (u(s)^2 - c)(u(s'')^2 - c).
-
-    With s uniform over all states, the mean of the first two terms is u'(I + R - P)u / n, which is
-    u'(I + R - P~)u / n for every P. The printed sample, 1/2 (u(s) - u(s'))^2 + exp(-r/lam) u(s)^2,
-    replaces u(s)^2 by the average of u(s)^2 and u(s')^2. That has the same mean only if every state
-    is entered as often as it is left.
-    """
+    """The loss (1 + exp(-r/lam)) u(s)^2 - u(s) u(s') + b (u(s)^2 - c)(u(s'')^2 - c), of which the
+    mean without penalty is u'(I + R - P~)u / n for every P. That of the printed sample is the same
+    only if every state is entered as often as it is left."""
 
     def loss(self, output: Scalar, next_output: Scalar, sample: Sample) -> Scalar:
         norm = (output**2 - self.target_norm) * (sample.moment - self.target_norm)
@@ -44,8 +40,8 @@ METHODS = {
 def recipe(
     data: Transitions, preset: str, objective: str = "drogo", **changed: Any
 ) -> dict[str, Any]:
-    """Returns the arguments method, network and optimiser of `drogo.fit`: exactly the paper's
-    settings, or with "fast" those that suit the data, and `changed` settings, or lists of them."""
+    """Returns the arguments method, network and optimiser of `drogo.fit`: the paper's settings, or
+    those that suit the data, with `changed` settings or lists of them."""
     kind, problem = METHODS[objective], drogo.Column()
     if preset == "paper":
         settings = dict(PENALISED)

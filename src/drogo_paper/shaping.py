@@ -1,8 +1,5 @@
-"""Reward shaping: Table 1, its dependence on the interval between evaluations, and Figure 9.
-
-Every method runs in each world, over the whole grid of weights and step sizes, with all seeds.
-Table 1 says how soon shaped agents find the best return, and how often they visit low rewards.
-"""
+"""Reward shaping: Table 1, its dependence on the interval between evaluations, and Figure 9. Every
+method runs in each world over the whole grid of weights and step sizes, with all seeds."""
 
 from __future__ import annotations
 
@@ -68,15 +65,13 @@ VERSION = 1
 
 
 def steps_in(scope: Scope) -> int:
-    """Returns the training steps of an agent."""
     return 20_000 if scope.quick else 100_000
 
 
 def job(
     scope: Scope, world: str, get: Get, every: int = EVERY, kinds: Sequence[str] = INPUTS
 ) -> Job | None:
-    """Returns the job of every method in one world, with vectors that are learned from some kinds
-    of observations; None until their fits are done."""
+    """Returns the job of every method in one world; None until the fits of its vectors are done."""
     learned = {}
     for kind in kinds:
         record = get(fits.job(scope, world, kind))
@@ -200,8 +195,7 @@ def _caption(scope: Scope) -> str:
 
 
 LEARNED, LEARNED_QUICKLY = "DR pixels", "DR coordinates"
-"""The curves of the other inputs are hardly different; the paper shows pixels too. A quick look
-stops fits from pixels long before they have learned anything."""
+"""The shown curve; others are hardly different. A quick look stops fits from pixels too soon."""
 
 
 def answer_with_curves(scope: Scope, get: Get) -> Answer:
@@ -223,9 +217,8 @@ def answer_with_curves(scope: Scope, get: Get) -> Answer:
 
 CLOSE_WORLD, CLOSE, CLOSE_KINDS = "four-rooms", 20, ("coordinates",)
 CLOSE_METHOD = "DR coordinates"
-"""The world, interval, input and method of the question about intervals. The steps until the return
-is optimal are a multiple of the interval, so that a published mean which is no multiple of 100 and
-has an interval of width 0 needs evaluations that are closer together."""
+"""The question about intervals: a published mean that is no multiple of 100, with an interval of
+width 0, needs evaluations that are closer together."""
 
 
 def jobs_of_intervals(scope: Scope, get: Get) -> list[Job]:

@@ -23,8 +23,7 @@ Matrix = Float[np.ndarray, "states states"]
 Vector = Float[np.ndarray, " states"]
 
 USUAL = "as in the table"
-"""Minus the top eigenvector of (SR + SR')/2, with a zero row for the goal, divided by its mean step
-between neighbouring cells."""
+"""Minus the top eigenvector of (SR + SR')/2, with a zero row for the goal, normalised."""
 
 
 def run(settings: dict[str, Any], scratch: Path, report: Report) -> Outcome:
@@ -71,7 +70,6 @@ def successor(P: Matrix, discount: float) -> Matrix:
 
 
 def symmetric(M: Matrix) -> Matrix:
-    """Returns the symmetric part of a matrix."""
     return (M + M.T) / 2
 
 
@@ -82,16 +80,15 @@ def top(M: Matrix) -> Vector:
 
 
 def _perron(P: Matrix) -> Vector:
-    """Returns the right eigenvector of the largest eigenvalue of a nonnegative matrix. That of the
-    SR is the same for every discount."""
+    """Returns the right eigenvector of the largest eigenvalue, the same at every discount."""
     values, vectors = np.linalg.eig(P)
     e = np.real(vectors[:, np.real(values).argmax()])
     return e * np.sign(e.sum())
 
 
 def _second(world: GridWorld, discount: float) -> Vector:
-    """Returns the second eigenvector of an SR whose goal is a cell like any other, highest at the
-    goal. The first is constant: moves in a grid can be undone, so the matrix is symmetric."""
+    """Returns the second eigenvector of an SR whose goal is a cell like any other, highest there.
+    The first is constant: moves can be undone, so the matrix is symmetric."""
     P = random_walk(world.without_goals())
     second = np.linalg.eigh(symmetric(successor(P, discount)))[1][:, -2]
     return second * np.sign(second[world.terminal][0])

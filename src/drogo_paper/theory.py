@@ -1,7 +1,4 @@
-"""The propositions of section 3, checked numerically.
-
-Each is checked on small random MDPs, by enumeration or in closed form, in double precision.
-"""
+"""The propositions of section 3, checked numerically on small random MDPs in double precision."""
 
 from __future__ import annotations
 

@@ -1,10 +1,5 @@
-"""Transfer to new terminal rewards without learning again.
-
-The experiment of Tse, Chandrasekar and Machado (2025): default features, and successor features
-with generalised policy improvement, in 100 tasks that differ in what four goals are worth. Beside
-them: the same policies from exact log columns, and from maps to every goal that are learned from
-a table, coordinates or pixels.
-"""
+"""Transfer to new terminal rewards without learning again (Tse, Chandrasekar and Machado, 2025), by
+learned features, exact log columns, and learned maps to every goal."""
 
 from __future__ import annotations
 
@@ -73,7 +68,6 @@ def seeds_in(scope: Scope) -> int:
 
 
 def steps_in(scope: Scope) -> int:
-    """Returns the steps of each learner."""
     return STEPS // 10 if scope.quick else STEPS
 
 
@@ -93,8 +87,7 @@ def jobs(scope: Scope, get: Get) -> list[Job]:
 def cumulative_returns(
     world: GridWorld, tasks: Tasks, columns: published_tasks.Columns, lam: float
 ) -> Float[np.ndarray, "*runs tasks"]:
-    """Computes the return of the first task, of the first two, and so on, from log columns, where
-    terminal rewards are divided by lam."""
+    """Computes the return of the first task, of the first two, and so on, from log columns."""
     policy = published_tasks.from_columns(world, columns, tasks.value / lam)
     return published_tasks.returns(world, tasks, policy).cumsum(axis=-1)
 

@@ -1,18 +1,5 @@
-"""Sarsa and Q-learning with exploration bonuses, in worlds that never end.
-
-The bonus is a norm of a row of a representation, learned by temporal differences. A row moves
-from its initial value to its fixed point as it is updated, so its norm counts visits, and also
-generalises to states that lead to the same places.
-
-- `DefaultCounts`: over pairs of a state and an action, with the bonus `weight log ||Z(sa, .)||_2`
-  (Tse, Chandrasekar and Machado, 2025). A row begins as that of the identity, whose log norm is 0,
-  and shrinks, more for worse rewards: the bonus is negative for known pairs of low reward.
-- `SuccessorCounts`: over states, with the bonus `weight / ||SR(s, .)||_1` (Machado, Bellemare and
-  Bowling, 2020). A row begins at 0 and grows: the bonus is large for new states.
-
-Many runs take their steps together, as a few operations on small arrays. A run is one agent with
-its own random numbers, so that its result does not depend on the other runs.
-"""
+"""Sarsa and Q-learning with exploration bonuses, in worlds that never end. The bonus is a norm of a
+row of a learned representation, which counts visits and generalises to similar states."""
 
 from __future__ import annotations
 
@@ -47,12 +34,11 @@ class CountedStep(NamedTuple):
     next_state: PerRun
     next_action: PerRun
     ended: Bool[np.ndarray, " runs"]
-    """Whether the episode is over. Nothing is then bootstrapped."""
+    """Whether the episode is over, so that nothing is bootstrapped."""
 
 
 class AbstractCounts(abc.ABC):
-    """A representation that is learned from steps, with a bonus for each of them. It has `n` rows:
-    states, or pairs of a state and an action."""
+    """A representation with `n` rows that is learned from steps, with a bonus for each."""
 
     def __init__(self, n: int, *, step_size: float, weight: float, runs: int) -> None:
         self.step_size, self.weight = check_share("step_size", step_size), weight
@@ -77,12 +63,9 @@ class AbstractCounts(abc.ABC):
 
 @final
 class DefaultCounts(AbstractCounts):
-    """The default representation over pairs of a state and an action, learned along the steps.
-
-    `Z(sa, .) += step_size (exp(x/lam) (1_sa + Z(s'a', .)) - Z(sa, .))`, which tends to
-    `(diag(exp(-x/lam)) - P)^-1`. Rewards must not be positive in it: x is `(r - best) / unit`,
-    where `best` is the largest reward of the world. The weight is that of the bonus (beta).
-    """
+    """The default representation over pairs of a state and an action, with the bonus `weight log
+    ||Z(sa, .)||_2` (Tse, Chandrasekar and Machado, 2025). It learns from `x = (r - best) / unit`:
+    `Z(sa, .) += step_size (exp(x/lam) (1_sa + Z(s'a', .)) - Z(sa, .))`."""
 
     def __init__(
         self,
@@ -120,11 +103,8 @@ class DefaultCounts(AbstractCounts):
 
 @final
 class SuccessorCounts(AbstractCounts):
-    """The successor representation over states, learned along the steps.
-
-    `SR(s, .) += step_size (1_s + discount SR(s', .) - SR(s, .))`. The discount need not be that of
-    the agent. The weight is that of the bonus (beta).
-    """
+    """The successor representation over states, with the bonus `weight / ||SR(s, .)||_1` (Machado,
+    Bellemare and Bowling, 2020). Its discount need not be that of the agent."""
 
     def __init__(
         self, states: int, *, discount: float, step_size: float, weight: float, runs: int = 1
@@ -148,8 +128,7 @@ class Chance(Protocol):
 
 
 class SampledChance:
-    """Random choices from one generator for each run. With probability epsilon an action is random,
-    and otherwise one of the best."""
+    """Random choices from one generator for each run, with epsilon-greedy actions."""
 
     def __init__(
         self, world: ContinuingWorld, epsilon: float, rngs: Sequence[np.random.Generator]
@@ -158,7 +137,6 @@ class SampledChance:
         self._block, self._used = np.zeros((0, len(rngs))), 0
 
     def _numbers(self) -> Float[np.ndarray, " runs"]:
-        """Returns the next uniform number in [0, 1) of each run."""
         if self._used == len(self._block):
             self._block = np.stack([rng.random(BLOCK) for rng in self.rngs], axis=1)
             self._used = 0
@@ -186,11 +164,10 @@ class CountingRuns:
     """The result of `run_counting`."""
 
     returns: Float[np.ndarray, " runs"]
-    """The undiscounted sum of the rewards of each run, without bonuses."""
+    """Undiscounted, without bonuses."""
     visits: Int[np.ndarray, "runs states actions"]
     """The number of times that each run took each action."""
     q: Float[np.ndarray, "runs states actions"]
-    """The action values at the end."""
 
 
 def run_counting(
@@ -204,21 +181,9 @@ def run_counting(
     steps: int | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> CountingRuns:
-    """Runs one episode of each run, in which an agent learns with rewards and bonuses.
-
-    As published, an action for the next state is sampled after each step, from which the
-    representation and Sarsa bootstrap; the action that is taken is sampled again after the update.
-
-    Args:
-        world: The world.
-        chance: The random choices, such as `SampledChance`.
-        step_size: The step size of the action values, which begin at 0.
-        discount: The discount of the action values.
-        counts: The bonuses, or None.
-        target: "sarsa" bootstraps from the sampled action, "q-learning" from the best one.
-        steps: The number of steps of an episode, by default the step limit of the world.
-        progress: Called with the share of the steps that are done.
-    """
+    """Runs one episode of each run, in which an agent learns with rewards and bonuses. As
+    published, Sarsa and the representation bootstrap from an action that is sampled before the
+    update; the action that is taken is sampled again after it."""
     errors.check_choice("target", target, TARGETS)
     step_size, discount = check_share("step_size", step_size), check_share("discount", discount)
     steps = check_whole("steps", world.step_limit if steps is None else steps, 1)

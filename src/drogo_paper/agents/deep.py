@@ -1,7 +1,4 @@
-"""Training and evaluation of agents of Stable-Baselines3.
-
-It needs the extra `sb3`, which is imported when an agent is made.
-"""
+"""Training and evaluation of agents of Stable-Baselines3 (extra `sb3`)."""
 
 from __future__ import annotations
 
@@ -29,18 +26,15 @@ SETTINGS: dict[str, dict[str, Any]] = {
     },
 }  # fmt: skip
 """PPO has CleanRL's settings for eight environments, with the reward normalised as in SB3's zoo for
-MiniGrid. A fused optimiser makes the same updates in less time."""
+MiniGrid. A fused optimiser makes the same updates faster."""
 ENVIRONMENTS = {"dqn": 1, "ppo": 8}
 EVERY = {"dqn": 500, "ppo": 2048}
 """The default number of steps between evaluations."""
 
 
 def as_numbers(env: gymnasium.Env) -> gymnasium.Env:
-    """Wraps an environment so that an agent's network sees numbers from -1 to 1.
-
-    Images become differences from the first one: with the background, an MLP takes long to
-    distinguish states.
-    """
+    """Wraps an environment so that a network sees numbers from -1 to 1. Images become differences
+    from the first one: with the background, an MLP takes long to distinguish states."""
     space = env.observation_space
     if isinstance(space, gymnasium.spaces.Box) and space.dtype == np.uint8:
         first = env.reset(seed=0)[0].astype(np.float32)
@@ -61,15 +55,7 @@ def make_agent(
     explore: bool = False,
     **settings: Any,
 ) -> Any:
-    """Returns a fresh agent of Stable-Baselines3.
-
-    Args:
-        kind: "dqn" or "ppo".
-        make: Returns a new environment.
-        shaping: The shaping of its rewards, or None.
-        explore: Whether the map chooses the actions of a DQN until a goal is reached.
-        **settings: Arguments of the agent, in place of those of `SETTINGS`.
-    """
+    """Returns a fresh agent, with `settings` in place of those of `SETTINGS`."""
     check_choice("kind", kind, tuple(SETTINGS))
     sb3 = import_extra("stable_baselines3", "Stable-Baselines3", extra="sb3")
     from stable_baselines3.common.env_util import make_vec_env
@@ -99,23 +85,9 @@ def train_agent(
     checkpoint: Path | None = None,
     **settings: Any,
 ) -> Trained:
-    """Trains an agent and evaluates it during training and at the end.
-
-    Args:
-        kind: "dqn" or "ppo".
-        make: Returns a new environment.
-        shaping: The shaping of its rewards: an `OnlineMap`, an `OnlineTable`, a rival, or None.
-        steps: The number of environment steps.
-        evaluations: When the agent is evaluated, by default after every `EVERY` steps.
-        explore: Whether the map chooses the actions of a DQN until a goal is reached; by default
-            whether it is optimistic.
-        checkpoint: A file for checkpoints. If it exists, training continues from it.
-        **settings: Arguments of the agent.
-
-    Raises:
-        BadCheckpoint: The checkpoint is damaged. The map may have read a part of it: train again
-            with a new map, without the file.
-    """
+    """Trains an agent, from a checkpoint if there is one, and evaluates it meanwhile and at the
+    end. After a `BadCheckpoint`, train again with a new map, which may have read a part of the
+    file."""
     check_whole("steps", steps, 1)
     is_map = isinstance(shaping, AbstractOnlineMap)
     explores = _explores(kind, shaping, explore)
@@ -138,8 +110,7 @@ def train_agent(
 
 
 def _continued(path: Path, agent: Any, shaping: Any, evaluator: Any) -> Any:
-    """Restores an agent, its map and its evaluations from a file, if it exists, and returns a
-    callback that saves them there."""
+    """Restores an agent, its map and its evaluations from a file, and returns a callback for it."""
     from drogo.integrations.sb3_files import Checkpoints, restore
 
     if shaping is not None and not isinstance(shaping, AbstractOnlineMap):
@@ -152,7 +123,6 @@ def _continued(path: Path, agent: Any, shaping: Any, evaluator: Any) -> Any:
 
 
 def _explores(kind: str, shaping: Any, explore: bool | None) -> bool:
-    """Returns whether the map of an agent explores."""
     is_able = kind == "dqn" and isinstance(shaping, AbstractOnlineMap)
     if explore and not is_able:
         raise ArgumentError(

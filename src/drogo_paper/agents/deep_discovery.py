@@ -1,13 +1,6 @@
-"""Deep option discovery: walk, learn a map from the steps, make an option of it, and walk again.
-
-This is the cycle of `discover` in any environment with discrete actions: from pixels, coordinates
-or any other numbers, with a network instead of a table, and one agent instead of many runs.
-
-No terminal state is needed, and none counts: only untried actions are terminal for the map, and an
-episode that is over continues with the first observation of the next, at the cost of its end. So a
-map of the rewards leads to untried actions around costly states, and a map in which every step
-costs the same leads there by the shortest way, through lava if that is a short way to the start.
-"""
+"""Deep option discovery: the cycle of `discover` for one agent with a network, in any environment
+with discrete actions. Only untried actions are terminal for its map: an episode that is over
+continues with the first observation of the next, at the cost of its end."""
 
 from __future__ import annotations
 
@@ -54,13 +47,11 @@ class DeepDiscovery:
     reward: Float[np.ndarray, " iterations"]
     """The mean original reward of the steps of each iteration."""
     options: Sequence[Option]
-    """The options of the last iterations, the latest at the end."""
     online: AbstractOnlineMap | None
     """The map, or None after a random walk."""
     begun: int
-    """The number of times that an option began."""
     cut: int
-    """The number of these that the limit stopped."""
+    """The number of begun options that the limit stopped."""
 
 
 class _Walked(gymnasium.Wrapper):
@@ -75,7 +66,6 @@ class _Walked(gymnasium.Wrapper):
         self.left = 0
 
     def begin(self, steps: int) -> None:
-        """Starts a new walk of some steps."""
         self.steps, self.costs, self.left = [], [], steps
 
     def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
@@ -116,21 +106,10 @@ def discover_deep(
     make_map: Callable[..., AbstractOnlineMap] = OnlineMap,
     **settings: Any,
 ) -> DeepDiscovery:
-    """Discovers options with a network, one in each iteration.
-
-    An iteration walks from the first observation of an episode, with random actions and options.
-    Then the map learns from these steps, and the next option follows it (`learned_option`).
-
-    Args:
-        make_env: Returns the environment. Its actions are Discrete, its observations a `Box`.
-        cycle: The numbers of iterations, steps and options. Without options nothing is learned.
-        seed: The seed, also of the environment's first reset.
-        reward: The cost of a step for the map: a negative number, a function of a `Step`, or None
-            for the environment's rewards. With -1.0 the map is blind to rewards.
-        limit: The largest number of steps of an option.
-        make_map: The kind of map: `OnlineMap`, or `OnlineTable` where observations repeat.
-        **settings: Arguments of the map, in place of its defaults and of `LEARNING`.
-    """
+    """Discovers options with a network, one in each iteration: random actions and options from a
+    first observation, then the map learns from these steps, and the next option follows it.
+    `reward` is the cost of a step for the map, by default the environment's: with -1.0 the map is
+    blind to rewards. `settings` are arguments of the map, in place of `LEARNING`."""
     check_whole("limit", limit, 1)
     check_cost(reward)
     rng = np.random.default_rng([seed, 1])

@@ -1,9 +1,6 @@
 """Option discovery: walk, learn a representation, make an option that climbs it, and walk again.
-
-This is the cycle of covering eigenoptions (Machado, Barreto and Precup, 2023), which Tse,
-Chandrasekar and Machado (2025) follow with the successor (CEO) and the default representation
-(RACE). Many runs, of one seed each, take their steps together, each with its own generator.
-"""
+This is the cycle of Machado, Barreto and Precup (2023), which Tse, Chandrasekar and Machado (2025)
+follow with the successor (CEO) and the default representation (RACE)."""
 
 from __future__ import annotations
 
@@ -25,14 +22,12 @@ class Cycle:
     """The settings of option discovery."""
 
     iterations: int
-    """The number of iterations."""
     steps: int = 100
     """The number of steps of each walk."""
     p_option: float = 0.1
-    """The probability of starting an option in a step in which none is followed. With 0 the walk is
-    random."""
+    """The probability of starting an option in a step in which none is followed."""
     keep: int = 1
-    """The number of options that are kept. The oldest is dropped first."""
+    """The number of latest options that are kept."""
 
     def __post_init__(self) -> None:
         for name in ("iterations", "steps", "keep"):
@@ -51,15 +46,13 @@ class Discovery:
     options: Sequence[TabularOption]
     """The options of the last iterations, the latest at the end."""
     inaccurate: int
-    """The number of vectors that were not accurate."""
 
 
 @dataclass(frozen=True, eq=False)
 class Iteration:
-    """The result of one iteration of discovery. A random walk has no vectors and no options."""
+    """The result of one iteration. A random walk has no vectors and no options."""
 
     number: int
-    """The number of iterations so far."""
     memory: Memory
     """The steps so far. Its arrays change later: keep copies of them."""
     vectors: Float[np.ndarray, "runs states"] | None
@@ -120,21 +113,9 @@ def discover(
     progress: Callable[[int], None] | None = None,
     watch: Callable[[Iteration], None] | None = None,
 ) -> Discovery:
-    """Discovers options, one in each iteration.
-
-    An iteration walks from the start, with random actions and options. Then the vectors are
-    updated, and the option that climbs each is solved exactly among the tried actions.
-
-    Args:
-        world: The world, without terminal states, and with one first state.
-        vectors: The representation, such as `LearnedDefault`; None is a random walk.
-        cycle: The numbers of iterations, steps and options.
-        seeds: The seed of each run.
-        discount: The discount of the options' own problems.
-        may_end: As in `solve_option`; False is as published.
-        progress: Called with the number of iterations that are done.
-        watch: Called with the result of each iteration.
-    """
+    """Discovers options, one in each iteration: a walk from the start with random actions and
+    options, after which the next option climbs the updated vectors among the tried actions. Without
+    vectors it is a random walk; `may_end=False` is as published."""
     if world.terminal.any() or np.count_nonzero(world.start) != 1:
         raise ArgumentError(
             "discovery needs a world without terminal states, and with one start.", argument="world"

@@ -1,7 +1,4 @@
-"""`Evaluator`: a callback of Stable-Baselines3 that evaluates an agent during training.
-
-This module needs the extra `sb3`.
-"""
+"""`Evaluator`: a callback of Stable-Baselines3 that evaluates an agent during training."""
 
 from __future__ import annotations
 
@@ -40,9 +37,7 @@ def evaluate_policy(agent: Any, env: gymnasium.Env, episodes: int) -> tuple[floa
 
 
 class Evaluator(BaseCallback):
-    """Evaluates an agent after every so many steps, in an environment with its original reward, and
-    once at the end. It can be a part of a checkpoint, so that its results continue with the agent.
-    """
+    """Evaluates an agent at intervals and at the end. It can be a part of a checkpoint."""
 
     def __init__(
         self, env: gymnasium.Env, how: Evaluations, online: AbstractOnlineMap | None = None
@@ -56,12 +51,10 @@ class Evaluator(BaseCallback):
 
     @property
     def is_done(self) -> bool:
-        """Whether the agent should stop, since the world is solved."""
         return self.how.stop_when_solved and bool(np.isfinite(self.trained({}).solved_at))
 
     @property
     def evaluated_at(self) -> int:
-        """The number of steps at the last evaluation, or 0."""
         return int(self._rows[-1][0]) if self._rows else 0
 
     def evaluate(self, agent: Any) -> None:
@@ -91,18 +84,15 @@ class Evaluator(BaseCallback):
         self.evaluate(self.model)
 
     def trained(self, metrics: Mapping[str, float]) -> Trained:
-        """Returns the results so far, with the metrics of the agent's map."""
         arrays = self.arrays()
         return Trained(*arrays["rows"].T, maps=arrays["maps"], metrics=metrics)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Returns the results as arrays, for a checkpoint."""
         rows = np.array(self._rows, dtype=np.float64).reshape(-1, COLUMNS)
         maps = np.stack(self._maps) if self._maps else np.zeros((len(rows), 0))
         return {"rows": rows, "maps": maps, "counts": np.array([self._deaths, self._arrivals])}
 
     def continue_from(self, arrays: dict[str, np.ndarray]) -> None:
-        """Continues from the result of `arrays`."""
         rows, maps, counts = (arrays[name] for name in ("rows", "maps", "counts"))
         places = 0 if self.observations is None or not len(rows) else len(self.observations)
         fitting = rows.ndim == 2 and rows.shape[1] == COLUMNS and counts.shape == (2,)

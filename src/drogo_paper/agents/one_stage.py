@@ -1,14 +1,6 @@
-"""One-stage Q-learning: the potential is the map of the agent's own transitions so far.
-
-The paper learns the map first, from transitions that its tables do not count. Here the map and the
-policy are learned together, from the same steps. After each block of steps, the map is computed
-again from all transitions of a run, and shapes its rewards from then on. Untried actions count as
-good (`optimism`), so the map also leads to them.
-
-A value that was learned under an old potential is wrong under a new one: an action that looked bad
-under an early map would hardly be tried again. Therefore all transitions of a run are replayed with
-the new rewards (`sweeps`).
-"""
+"""One-stage Q-learning: the potential is the map of the agent's own transitions so far, computed
+again after each block of steps. All transitions are then replayed with the new rewards: an action
+that looked bad under an early map would hardly be tried again."""
 
 from __future__ import annotations
 
@@ -40,30 +32,24 @@ CONVERGED = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class OneStageRuns(Runs):
-    """The result of `one_stage`: that of `q_learning`, and the history of the map."""
+    """The result of `one_stage`, with the history of the map."""
 
     cosine: Float[np.ndarray, "*runs evaluations"]
-    """The cosine of the map with the exact column, at each evaluation."""
+    """The cosine of the map with the exact column."""
     tried: Float[np.ndarray, "*runs evaluations"]
-    """The share of all pairs of a state and an action that were tried by then."""
+    """The share of all pairs of a state and an action that were tried."""
     solved: Bool[np.ndarray, "*runs"]
-    """Whether each run has reached a terminal state in training."""
     maps: Float[np.ndarray, "runs kept states"]
-    """The map of each run at each evaluation, if they are kept: NaN in states not seen by then."""
+    """The map at each evaluation, if they are kept: NaN in states not seen by then."""
 
 
 @dataclass(frozen=True)
 class MapSettings:
-    """The map of an agent that learns it from its own transitions."""
-
     lam: float = 20.0
-    """The temperature of the map."""
     map: str = "solve"
-    """The solver: "solve" exactly, "backups" of the last values, or "none" for plain Q-learning,
-    with a replay if `sweeps` is not 0."""
+    """The solver: "solve" exactly, "backups" of the last values, or "none" for no map."""
     optimism: float | None = 0.0
-    """The terminal reward of untried actions. With None they are left out, and there is no map
-    before the first terminal state."""
+    """The terminal reward of untried actions; None for no map before a terminal state."""
     sweeps: int = 100
     """Replays of all transitions of a run after each block."""
     backups: int = 100
@@ -80,7 +66,7 @@ class MapSettings:
 
 @dataclass(frozen=True)
 class _Model:
-    """The transitions and the map of each run. The arrays are changed in place."""
+    """The transitions and the map of each run, in arrays that are changed in place."""
 
     mdp: MDP
     settings: MapSettings
@@ -92,7 +78,6 @@ class _Model:
 
     @classmethod
     def of(cls, mdp: MDP, settings: MapSettings, runs: int) -> _Model:
-        """Returns the model of some runs before their first step."""
         count = np.zeros((runs, *mdp.outcomes.next_state.shape), dtype=np.int64)
         v, potential = np.zeros((2, runs, mdp.n_states))
         return cls(mdp, settings, count, v, potential, np.zeros(runs, dtype=bool))
@@ -114,11 +99,9 @@ class _Model:
         return runs.size > 0
 
     def tried(self) -> Float[np.ndarray, " runs"]:
-        """Returns the share of all pairs of a state and an action that each run has tried."""
         return (self.count.sum(axis=3) > 0)[:, ~self.mdp.terminal].mean(axis=(1, 2))
 
     def visited(self) -> Bool[np.ndarray, "runs states"]:
-        """Returns which states each run has left or reached."""
         visited = np.asarray(self.count.any(axis=(2, 3)))
         run, *step = np.nonzero(self.count)
         visited[run, self.mdp.outcomes.next_state[tuple(step)]] = True
@@ -146,7 +129,6 @@ class _Model:
         self.potential[run] = v / mean_step_of(v, seen)
 
     def _backed_up(self, run: int) -> Float[np.ndarray, " states"]:
-        """Applies some backups to all values of the map."""
         mdp, times, v = self.mdp, self.count[run].sum(axis=2), self.v[run]
         share = self.count[run] / np.maximum(times, 1)[:, :, None]
         lam, optimism = self.settings.lam, self.settings.optimism
@@ -173,18 +155,7 @@ def one_stage(
     progress: Progress | None = None,
     keep_maps: bool = False,
 ) -> OneStageRuns:
-    """Trains all runs, each with the map of its own transitions.
-
-    Args:
-        mdp: The MDP, of which a run knows only its transitions.
-        training: The settings that all runs share.
-        settings: The settings of the maps.
-        weight: The weight of the shaping reward in each run.
-        step_size: The step size of each run.
-        seed: The seed of each run.
-        progress: Called after each evaluation with their number.
-        keep_maps: Whether to keep the maps at all evaluations.
-    """
+    """Trains all runs, each with the map of its own transitions."""
     one_per_run = {"weight": weight, "step_size": step_size, "seed": seed}
     weight, step_size, seed = (column(*item) for item in one_per_run.items())
     if training.every % settings.map_every:
@@ -232,7 +203,6 @@ def _train_blocks(
 
 @partial(jax.jit, static_argnames="count")
 def _random_numbers(batch: Batch, evaluation: Array, count: int) -> RandomNumbers:
-    """Returns the random numbers of the training before an evaluation, as `q_learning` has them."""
     numbers = tabular.numbers_of_seeds(batch, to_device(2 * evaluation, jnp.uint32), count)
     return RandomNumbers(*(part.T for part in numbers))
 
@@ -241,7 +211,6 @@ def _random_numbers(batch: Batch, evaluation: Array, count: int) -> RandomNumber
 def _train(
     task: Task, batch: Batch, random: RandomNumbers, block: Array, step_limit: int
 ) -> tuple[Agent, Taken]:
-    """Trains all runs for a block of steps."""
     numbers = RandomNumbers(*(part[block] for part in random))
     return tabular.train_batch(task, step_limit, batch, numbers)
 
@@ -250,7 +219,6 @@ def _train(
 def _evaluate(
     task: Task, batch: Batch, evaluation: Array, step_limit: int
 ) -> tuple[Array, Array, Array]:
-    """Evaluates one greedy episode of each run."""
     phase = to_device(2 * evaluation + 1, jnp.uint32)
     random = tabular.numbers_of_seeds(batch, phase, step_limit)
     return tabular.evaluate(task, batch.agents.q, random, batch.seed_of_run)

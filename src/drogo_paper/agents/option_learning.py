@@ -1,10 +1,5 @@
-"""Tabular Q-learning with options as further actions, which may be discovered during training.
-
-All steps count, also those inside options. Each step updates the value of its primitive action, and
-an option that ends updates its own value, with the discount of its length (Sutton, Precup and
-Singh, 1999). Many runs, one for each seed of each kind of agent, take their steps together. All
-kinds of agents see the same random numbers, seed by seed.
-"""
+"""Tabular Q-learning with options as further actions (Sutton, Precup and Singh, 1999), which may be
+discovered during training. All kinds of agents see the same random numbers, seed by seed."""
 
 from __future__ import annotations
 
@@ -33,16 +28,12 @@ EQUAL = 1e-4
 
 
 class Rules(NamedTuple):
-    """The world, and the settings that all runs have."""
-
     next_state: Int32[Array, "states actions"]
     reward: Float32[Array, " states"]
-    """The reward of leaving a state."""
     enters: Float32[Array, " states"]
     """The reward of entering a terminal state, and 0 of other states."""
     terminal: Bool[Array, " states"]
     low: Bool[Array, " states"]
-    """States of low reward, whose visits are counted."""
     first: Int32[Array, ""]
     step_size: Float32[Array, ""]
     epsilon: Float32[Array, ""]
@@ -69,8 +60,6 @@ class Rules(NamedTuple):
 
 
 class Offered(NamedTuple):
-    """The choices of all runs: primitive actions, and then options."""
-
     may: Bool[Array, "runs states choices"]
     """The states where each choice may begin. An option ends where it may not begin."""
     does: Int32[Array, "runs states choices"]
@@ -80,8 +69,6 @@ class Offered(NamedTuple):
 
 
 class Counters(NamedTuple):
-    """Statistics of all runs."""
-
     steps: Int32[Array, ""]
     arrival: Int32[Array, " runs"]
     """The step of the first arrival at a terminal state, or 0."""
@@ -91,13 +78,10 @@ class Counters(NamedTuple):
 
 
 class Agents(NamedTuple):
-    """Agents of all runs."""
-
     q: Float32[Array, "runs states choices"]
     tried: Bool[Array, "runs states actions"]
     state: Int32[Array, " runs"]
     time: Int32[Array, " runs"]
-    """Steps since the episode began."""
     over: Bool[Array, " runs"]
     """Whether the next step makes a new choice."""
     chosen: Int32[Array, " runs"]
@@ -137,7 +121,6 @@ def advance(
 
 
 def _values(rules: Rules, offered: Offered, q: Array, state: Array) -> Array:
-    """Returns the values of possible choices in a state, and minus infinity for the others."""
     run = jnp.arange(len(state))
     primitive = jnp.arange(q.shape[2]) < rules.next_state.shape[1]
     counts = offered.may[run, state] & (primitive[None, :] | offered.valued[:, None])
@@ -196,13 +179,8 @@ def _step(
 
 @dataclass(frozen=True, eq=False)
 class Kind:
-    """A kind of agent, by its options. Without any it is plain Q-learning.
-
-    Args:
-        options: Options that are given beforehand, each of one run.
-        vectors: The representation that discovered options climb, such as `LearnedDefault`.
-        valued: Whether options are chosen for their value. Otherwise they are only explored.
-    """
+    """A kind of agent: with options that are given, with vectors that discovered options climb, or
+    with neither. Options that are not `valued` are only explored."""
 
     options: Sequence[TabularOption] = ()
     vectors: AbstractVectors | None = None
@@ -211,11 +189,8 @@ class Kind:
 
 @dataclass(frozen=True, eq=False)
 class OptionRuns:
-    """Evaluation results of the agents of one kind."""
-
     runs: Runs
-    """Learning curves: returns of the greedy primitive actions, from the start. Ties go to the
-    first action, where `q_learning` breaks them at random."""
+    """Learning curves of the greedy primitive actions; ties go to the first action."""
     arrival: Float[np.ndarray, " seeds"]
     """The number of steps until the first terminal state, or inf."""
     reward: Float[np.ndarray, " seeds"]
@@ -235,25 +210,9 @@ def learn_with_options(
     initial: float = 0.0,
     progress: Callable[[int], None] | None = None,
 ) -> dict[str, OptionRuns]:
-    """Trains Q-learning agents that have options beside their primitive actions.
-
-    With probability epsilon the agent chooses at random among primitive actions and options that
-    may begin, and otherwise greedily, with ties broken at random. In a terminal state it spends a
-    step on returning to the start. An agent that discovers options has one, which is replaced at
-    every evaluation; for its representation, a terminal state is a plain cell that leads to the
-    start. The initial value of a new option is that of the best primitive action.
-
-    Args:
-        world: The world, with one first state.
-        kinds: The kinds of agents, by name.
-        training: The settings that all runs share. Steps inside options count, and the discount is
-            also that of the options' own problems. States of low reward follow from the world.
-        seeds: The seeds. Each kind has a run for each.
-        step_size: The step size.
-        discoveries: The number of discovered options. The last one stays.
-        initial: The initial values. Where rewards are negative, 0 is optimistic.
-        progress: Called with the number of evaluations that are done.
-    """
+    """Trains Q-learning agents that have options beside their primitive actions. In a terminal
+    state an agent spends a step on returning to the start. A discovered option is replaced at every
+    evaluation up to `discoveries`, and begins with the value of the best primitive action."""
     if np.count_nonzero(world.start) != 1 or not world.terminal.any():
         raise ArgumentError(
             "agents with options need a world with one start, and terminal states.",
@@ -310,7 +269,6 @@ def _first_offers(
 def _discover(
     memory: Memory, rows: slice, vectors: AbstractVectors, discount: float
 ) -> TabularOption:
-    """Returns the options of some runs that climb their vectors."""
     tried, world = memory.tried[rows], memory.world
     of_rows = Memory(world, tried, memory.state[rows], memory.next_state[rows])
     return solve_option(world.next_state, vectors.update(of_rows), discount=discount, tried=tried)
@@ -333,8 +291,7 @@ def _offer(
 def _greedy_episodes(
     world: TabularWorld, q: np.ndarray, steps: int
 ) -> tuple[Float[np.ndarray, " runs"], Bool[np.ndarray, " runs"]]:
-    """Returns the return of the greedy primitive actions within some steps from the start, and
-    whether they reach a terminal state."""
+    """Returns the return of greedy primitive actions, and whether they arrive."""
     states, actions = world.next_state.shape
     after = world.next_state[np.arange(states), q[..., :actions].argmax(axis=2)]
     entered = np.where(world.terminal, world.reward, 0.0)[after]
@@ -353,7 +310,6 @@ def _greedy_episodes(
 def _runs(
     agents: Agents, curves: list[np.ndarray], best: float, every: int, rows: slice
 ) -> OptionRuns:
-    """Returns the evaluation results of some runs."""
     returns, arrived = (part[rows] for part in curves)
     counters = agents.counters
     runs = Runs(

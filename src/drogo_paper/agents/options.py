@@ -1,13 +1,6 @@
-"""Options that climb a vector over the states of a world whose moves are a table.
-
-`solve_option` solves the option's own problem exactly: a step from s to s' is worth `e(s') - e(s)`,
-discounted, and the option ends where nothing more can be gained. It crosses a valley if what lies
-behind it is worth the way.
-
-The problem is solved by policy iteration for many runs at once. A deterministic policy in a table
-leads along one path from each state, so it is evaluated exactly by doubling: the sum over 2, 4, 8,
-... steps is that over half as many, plus that over as many again from where they lead.
-"""
+"""Options that climb a vector e over the states of a world whose moves are a table: a step is worth
+`e(s') - e(s)`, discounted, and the option ends where nothing can be gained. Policy iteration solves
+them exactly, since a deterministic policy leads along one path, which is summed by doubling."""
 
 from __future__ import annotations
 
@@ -25,8 +18,7 @@ NEGLIGIBLE = 1e-18
 TOLERANCE = 1e-10
 """Policy iteration stops when no value changes by more, relative to the range of the vector."""
 GAIN = 1e-6
-"""An option continues only for a larger gain, relative to the range of the vector. With a smaller
-one, rounding could lead it in circles."""
+"""An option continues only for a larger relative gain, so that rounding leads it in no circles."""
 
 Vector = Float[np.ndarray, "*runs states"]
 ByAction = Float[np.ndarray, "actions runs states"]
@@ -40,7 +32,6 @@ class TabularOption:
     action: Int[np.ndarray, "*runs states"]
     ends: Bool[np.ndarray, "*runs states"]
     value: Vector
-    """Its gain from each state: the discounted sum of `e(s') - e(s)`."""
 
 
 def solve_option(
@@ -51,12 +42,8 @@ def solve_option(
     tried: Bool[np.ndarray, "*runs states actions"] | None = None,
     may_end: bool = True,
 ) -> TabularOption:
-    """Solves the problem of options that climb vectors e, one for each run, among tried actions.
-
-    The others count as worth 0. With `may_end`, the option's problem allows to stop everywhere,
-    which is worth 0. Without, as published, it continues for ever. Either way, the option ends
-    where nothing can be gained.
-    """
+    """Solves the problem of options that climb vectors, one for each run, among tried actions. With
+    `may_end`, stopping is worth 0 everywhere. Without, as published, it continues for ever."""
     if not 0 <= check_number("discount", discount) < 1:
         raise ArgumentError(
             f"discount is {discount}; it must be at least 0 and less than 1.", argument="discount"
@@ -107,8 +94,8 @@ def best_values(
     tolerance: float,
     may_end: bool = False,
 ) -> ByAction:
-    """Returns the best discounted sum of gains that each action leads to, up to a residual of the
-    Bellman equation. An episode may be over after an action, or stopped everywhere, for 0."""
+    """Returns the best discounted sum of gains that each action leads to. An episode may be over
+    after an action, or be stopped everywhere, for 0."""
     actions, runs, states = gain.shape
     doublings = 0
     if discount > 0:

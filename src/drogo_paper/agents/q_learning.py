@@ -1,14 +1,5 @@
-"""Tabular Q-learning of many runs in one program. A run is one seed with one setting.
-
-All runs take their steps together, as a few operations on small arrays, so that hundreds of runs
-cost little more than one. Random numbers belong to a seed and not to a run: all settings see the
-same ones, and the result of a run does not depend on the others.
-
-Q starts at 0. The agent takes a uniformly random action with probability epsilon, and otherwise the
-first of the greedy actions. It bootstraps from truncated steps, but not from terminal states. Every
-`every` steps, one greedy episode with random choices among equal actions gives a point of the
-learning curve: its original, undiscounted return.
-"""
+"""Tabular Q-learning of many runs in one program: a run is one seed with one setting. Random
+numbers belong to a seed: all settings see the same ones, and no run depends on the others."""
 
 from __future__ import annotations
 
@@ -59,25 +50,18 @@ class Runs:
     """The result of `q_learning`."""
 
     returns: Float[np.ndarray, "*runs evaluations"]
-    """The original, undiscounted return of each evaluation."""
     arrived: Bool[np.ndarray, "*runs evaluations"]
-    """Whether its episode reached a terminal state before the step limit."""
+    """Whether each episode reached a terminal state before the step limit."""
     best_return: Float[np.ndarray, "*runs evaluations"]
     """The largest expected return from its first state."""
     every: int
-    """The number of training steps between evaluations."""
     low_reward_visits: Int[np.ndarray, "*runs"]
-    """Visits to low-reward states during training."""
     q: Float[np.ndarray, "*shape states actions"]
-    """The action values after training."""
 
     @cached_property
     def steps_to_optimal(self) -> Float[np.ndarray, "*runs"]:
-        """Training steps until this and all later evaluations are optimal, or inf.
-
-        A truncated episode is not optimal, whatever its return: it did not pay for the rest of its
-        way.
-        """
+        """Training steps until this and all later evaluations are optimal, or inf. A truncated
+        episode is not optimal, whatever its return."""
         tolerance = RETURN_TOLERANCE * np.maximum(1, np.abs(self.best_return))
         optimal = self.arrived & (self.returns >= self.best_return - tolerance)
         stays = np.logical_and.accumulate(optimal[..., ::-1], axis=-1)[..., ::-1]
@@ -95,20 +79,8 @@ def q_learning(
     progress: Progress | None = None,
     threads: int | None = None,
 ) -> Runs:
-    """Trains all runs with the reward `(1 - weight) r + weight (discount phi(s') - phi(s))`.
-
-    Args:
-        mdp: The MDP.
-        training: The settings that all runs share.
-        potential: The potential phi of each run. As in the paper, it also counts in terminal
-            states, unless it is 0 there.
-        weight: The weight of the shaping reward in each run; 0 is no shaping.
-        step_size: The step size of each run.
-        seed: The seed of each run.
-        progress: Called with the number of evaluations that are done.
-        threads: The number of threads, by default one for each core. The result does not depend on
-            it.
-    """
+    """Trains all runs with the reward `(1 - weight) r + weight (discount phi(s') - phi(s))`. As in
+    the paper, the potential counts in terminal states too. No result depends on the threads."""
     one_per_run = {"weight": weight, "step_size": step_size, "seed": seed}
     weight, step_size, seed = (column(*item) for item in one_per_run.items())
     potential = plain("potential", potential)
@@ -156,7 +128,6 @@ def _train(
 
 
 def first_batch(task: Task, rewards: np.ndarray, step_size: np.ndarray, seed: np.ndarray) -> Batch:
-    """Returns a batch of runs before their first step."""
     seeds, seed_of_run = np.unique(seed, return_inverse=True)
     seeds, seed_of_run = to_device(seeds, jnp.uint32), to_device(seed_of_run, jnp.int32)
 

@@ -1,9 +1,5 @@
-"""The vectors that options climb, learned or computed from the steps of some agents.
-
-`Learned...` are tables that temporal differences update along the latest steps, as published. Rows
-without updates keep their initial values, so the vectors are largest in states with few visits.
-`Exact...` are solutions of the empirical MDP, without step sizes and passes.
-"""
+"""The vectors that options climb: `Learned...` by temporal differences along the latest steps, as
+published, and `Exact...` of the empirical MDP. Rows without updates keep their initial values."""
 
 from __future__ import annotations
 
@@ -24,8 +20,8 @@ from drogo.online.table import Seen, solve_seen
 from drogo.worlds.tabular import TabularWorld
 
 ACCURATE = 1e-3
-"""A vector whose eigenvalue is uncertain by more, relatively, counts as inaccurate. So does one
-that has entries beyond the range of double precision."""
+"""A vector whose eigenvalue is uncertain by more, relatively, is inaccurate, as is one with entries
+beyond the range of double precision."""
 FAR = -745.0
 """The log of the smallest positive number, for entries beyond the range of double precision."""
 
@@ -36,7 +32,6 @@ class Memory:
 
     world: TabularWorld
     tried: Bool[np.ndarray, "runs states actions"]
-    """The actions that each run has tried in each state."""
     state: Int[np.ndarray, "runs steps"]
     """The states of the latest steps, in order."""
     next_state: Int[np.ndarray, "runs steps"]
@@ -47,7 +42,7 @@ class AbstractVectors(abc.ABC):
     """Gives each run a vector over states, which its next option climbs."""
 
     inaccurate: int = field(default=0, init=False)
-    """The number of vectors that were not accurate. They are used nevertheless."""
+    """The number of vectors that were not accurate, which are used nevertheless."""
 
     @abc.abstractmethod
     def update(self, memory: Memory) -> Float[np.ndarray, "runs states"]:
@@ -67,8 +62,7 @@ class _Learned(AbstractVectors):
         self.table: Float[np.ndarray, "runs states states"] = np.zeros((0, 0, 0))
 
     def _learn(self, memory: Memory, gain: np.ndarray, carry: np.ndarray, *, back: bool) -> None:
-        """Moves rows towards `gain 1_s + carry table[s']`; with `back`, the first pass from the
-        last step to the first."""
+        """Moves rows towards `gain 1_s + carry table[s']`, with `back` first in reverse order."""
         run = np.arange(len(memory.state))
         steps = list(zip(memory.state.T, memory.next_state.T, strict=True))
         for number in range(self.passes):
@@ -85,13 +79,7 @@ class _Learned(AbstractVectors):
 @final
 @dataclass
 class LearnedSuccessor(_Learned):
-    """Minus the top eigenvector of a successor representation that is learned from 0.
-
-    Args:
-        step_size: The step size.
-        passes: The number of passes over the latest steps.
-        discount: The discount of the representation.
-    """
+    """Minus the top eigenvector of a successor representation that is learned from 0."""
 
     discount: float = 0.99
 
@@ -109,16 +97,8 @@ class LearnedSuccessor(_Learned):
 @final
 @dataclass
 class LearnedDefault(_Learned):
-    """The log of the top eigenvector of a default representation that is learned from the identity.
-
-    States whose row has no updates have the value 0, the largest. As published, the vector is
-    divided by its norm, and the first pass goes back in time.
-
-    Args:
-        step_size: The step size.
-        passes: The number of passes over the latest steps.
-        lam: The temperature lambda.
-    """
+    """The log of the top eigenvector of a default representation that is learned from the identity,
+    divided by its norm. States whose row has no updates have the value 0, the largest."""
 
     lam: float = 1.3
 
@@ -146,8 +126,7 @@ class _Exact(AbstractVectors):
         self._vectors = np.zeros((0, 0))
 
     @abc.abstractmethod
-    def _solve(self, world: TabularWorld, tried: np.ndarray) -> Float[np.ndarray, " states"]:
-        """Returns the vector of one run."""
+    def _solve(self, world: TabularWorld, tried: np.ndarray) -> Float[np.ndarray, " states"]: ...
 
     def update(self, memory: Memory) -> Float[np.ndarray, "runs states"]:
         if not self._tried.size:
@@ -179,16 +158,8 @@ class ExactSuccessor(_Exact):
 @final
 @dataclass
 class ExactDefault(_Exact):
-    """The map of the empirical MDP, from the default representation.
-
-    With optimism, an untried action is treated as terminal, and the vector is that of
-    `drogo.OnlineTable`: it leads to the nearest untried action, around costly states. Without, it
-    is the log of the top eigenvector of the default representation.
-
-    Args:
-        lam: The temperature lambda.
-        optimistic: Whether untried actions count.
-    """
+    """The map of the empirical MDP in which untried actions are terminal; without `optimistic`, the
+    log of the top eigenvector of its default representation."""
 
     lam: float = 1.3
     optimistic: bool = True
@@ -234,12 +205,9 @@ def random_walk(world: TabularWorld) -> Float[np.ndarray, "states states"]:
 def empirical_mdp(
     world: TabularWorld, tried: np.ndarray
 ) -> tuple[MDP, Int[np.ndarray, " visited"]]:
-    """Returns the empirical MDP of one run, and the states of the world that it has.
-
-    The default policy chooses among the tried actions. A state that was never left has a zero row.
-    The MDP is not made by `from_arrays`, which needs a terminal state: rewards are negative, so its
-    eigenvectors are defined without one.
-    """
+    """Returns the empirical MDP of one run, and the states that it has. One that was never left has
+    a zero row. `from_arrays` would need a terminal state; rewards are negative, so its eigenvectors
+    are defined without one."""
     state, action = np.nonzero(tried)
     visited = np.union1d(state, world.next_state[state, action])
     n = visited.size

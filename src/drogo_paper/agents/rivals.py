@@ -1,8 +1,4 @@
-"""Other methods that change the rewards of an agent while it learns, for comparison with a map.
-
-`RND` is a bonus for observations that a network cannot predict yet. `OwnValue` shapes rewards with
-the agent's own value. Both are used like `OnlineMap` with the classes of `drogo.sb3`.
-"""
+"""Other methods that change the rewards of an agent while it learns, for comparison with a map."""
 
 from __future__ import annotations
 
@@ -56,18 +52,7 @@ class _Prediction(eqx.Module):
 
 class RND(AbstractShaping):
     """Random network distillation (Burda et al. 2018): a bonus for observations that a network
-    cannot predict yet. The agent's reward is `r + weight * bonus`, where the bonus is the squared
-    error of the prediction divided by its mean over all updates so far. It vanishes as the network
-    learns.
-
-    Args:
-        observation_space: The observations of the agent, a `Box`.
-        weight: The weight of the bonus.
-        width: Units in each of two hidden layers.
-        step_size: The step size of Adam.
-        updates: Updates for each step of the environment.
-        seed: The seed.
-    """
+    cannot predict yet, which is the squared error of the prediction divided by its mean so far."""
 
     def __init__(
         self,
@@ -102,7 +87,6 @@ class RND(AbstractShaping):
         return {"steps": float(self.steps), "novelty": float(self._state.novelty)}
 
     def take(self, steps: StepBatch) -> None:
-        """Records steps, of which only `next_observation` matters."""
         rows = np.asarray(steps.next_observation, np.float32).reshape(len(steps.reward), -1)
         self._kept[(self.steps + np.arange(len(rows))) % len(self._kept)] = rows
         self._due += self.updates * len(rows)
@@ -117,7 +101,6 @@ class RND(AbstractShaping):
             )
 
     def train(self) -> None:
-        """Makes the updates that are due, several at once."""
         while self._due >= TOGETHER:
             seen, size = min(self.steps, len(self._kept)), (TOGETHER, BATCH)
             batches = to_device(self._kept[self._rng.integers(seen, size=size)])
@@ -125,7 +108,6 @@ class RND(AbstractShaping):
             self._due -= TOGETHER
 
     def shape_rewards(self, steps: StepBatch) -> np.ndarray:
-        """Returns the rewards with the bonuses of the next observations."""
         rows = np.asarray(steps.next_observation, np.float32).reshape(len(steps.reward), -1)
         errors = np.asarray(self._state.errors(to_device(rows)), np.float64)
         bonus = errors / max(float(self._state.novelty), 1e-8)
@@ -168,14 +150,8 @@ def _updated(
 
 
 class OwnValue(AbstractShaping):
-    """Bootstrapped reward shaping (Adamczyk et al. 2025): the agent's own value is its potential.
-
-    The reward is `r + weight * (discount * V(s') - V(s))`, where V is the largest value of the
-    target network of a DQN, or the value of an on-policy agent.
-
-    Args:
-        weight: The weight of the shaping reward.
-    """
+    """Bootstrapped reward shaping (Adamczyk et al. 2025): the agent's own value is the potential,
+    from the target network of a DQN or the value of an on-policy agent."""
 
     def __init__(self, *, weight: float = 0.5) -> None:
         self.weight = check_number("weight", weight)
@@ -199,7 +175,6 @@ class OwnValue(AbstractShaping):
         """Does nothing: the agent learns its value itself."""
 
     def shape_rewards(self, steps: StepBatch) -> np.ndarray:
-        """Returns the rewards, shaped with the present value."""
         if self._agent is None:
             raise ArgumentError(
                 "OwnValue has no agent yet.", remedy="Give the agent the callback LearnMap."

@@ -1,10 +1,4 @@
-"""An experiment: which potential lets Q-learning find the best return soonest?
-
-The methods are no shaping, two baselines from the successor representation (SR), the exact column
-of the default representation (DR), and learned vectors. `potentials` returns the arguments of
-`compare`, which trains every method with every setting in one program, and `summarise` turns its
-result into the rows of a table.
-"""
+"""The experiment on reward shaping: the potential with which Q-learning is optimal soonest."""
 
 from __future__ import annotations
 
@@ -32,20 +26,15 @@ STEP_SIZES = (0.1, 0.3, 1.0)
 
 @dataclass(frozen=True, eq=False)
 class Grid(Runs):
-    """The runs of one method. The arrays of `Runs` have a row for each setting and a column for
-    each seed."""
+    """The runs of one method, with a row for each setting and a column for each seed."""
 
     weight: Float[np.ndarray, " settings"]
-    """The weight of the shaping reward in each setting."""
     step_size: Float[np.ndarray, " settings"]
 
     @cached_property
     def chosen(self) -> int:
-        """The index of the reported setting, which has the lowest mean of `steps_to_optimal`.
-
-        If no setting became optimal with all seeds, it is the one with the most optimal seeds; ties
-        are broken by the highest mean return.
-        """
+        """The index of the reported setting: the one with the most optimal seeds, then the lowest
+        mean of `steps_to_optimal`, then the highest mean return."""
         unfinished = np.isinf(self.steps_to_optimal).sum(axis=1)
         mean = self.steps_to_optimal.mean(axis=1)
         return int(np.lexsort((-self.returns.mean(axis=(1, 2)), mean, unfinished))[0])
@@ -61,20 +50,8 @@ def compare(
     step_sizes: Sequence[float] = STEP_SIZES,
     progress: Progress | None = None,
 ) -> dict[str, Grid]:
-    """Trains Q-learning with several potentials and all combinations of weights and step sizes.
-
-    Args:
-        mdp: The MDP.
-        potentials: By method, the potential for each seed; None is no shaping.
-        training: The settings that all runs share.
-        seeds: The number of seeds.
-        weights: The weights of the shaping reward.
-        step_sizes: The step sizes.
-        progress: Called with the number of evaluations that are done.
-
-    Returns:
-        The runs of each method.
-    """
+    """Trains Q-learning with several potentials and all combinations of weights and step sizes. A
+    potential has a row for each seed; None is no shaping."""
     settings = []
     for name, potential in potentials.items():
         rows = np.zeros((seeds, mdp.n_states)) if potential is None else potential
@@ -124,14 +101,12 @@ UNITS = {"steps_to_optimal": (1000, "N_OPT (×10³)"), "low_reward_visits": (100
 
 
 def successor_potential(mdp: MDP, discount: float = 0.99) -> Float[np.ndarray, " states"]:
-    """Computes the paper's baseline: minus the positive top eigenvector of the SR, which is highest
-    at the terminal states."""
+    """Computes the paper's baseline, which is highest at the terminal states."""
     return -successor_eigenvector(mdp, discount)
 
 
 def successor_distance(mdp: MDP, discount: float = 0.99) -> Float[np.ndarray, " states"]:
-    """Computes minus the squared distance to the nearest terminal state in the SR's eigenvector, as
-    eigenvectors of the SR and the Laplacian were used before (Wu et al. 2019)."""
+    """Computes minus the squared distance to the nearest terminal state in `e` (Wu et al. 2019)."""
     e = successor_eigenvector(mdp, discount)
     return -((e[:, None] - e[mdp.terminal][None, :]) ** 2).min(axis=1)
 
@@ -145,11 +120,8 @@ def potentials(
     discount: float,
     terminal: str = "keep",
 ) -> dict[str, Float[np.ndarray, "seeds states"] | None]:
-    """Returns the normalised potentials of all methods, one row for each seed; None is no shaping.
-
-    Where there are fewer learned vectors than seeds, they are used in turn. The discount is that of
-    the SR. "zero" sets the potential of terminal states to 0, "keep" leaves it.
-    """
+    """Returns the normalised potentials of all methods, a row for each seed; None is no shaping.
+    Fewer learned vectors than seeds are used in turn; `terminal="zero"` zeroes terminal states."""
     vectors = {
         SR: successor_potential(world.mdp, discount)[None],
         SR_DISTANCE: successor_distance(world.mdp, discount)[None],
@@ -170,7 +142,6 @@ class Row:
     weight: float
     step_size: float
     steps_to_optimal: Interval
-    """Training steps until all evaluations are optimal."""
     low_reward_visits: Interval
     unfinished: int
     """The number of seeds whose last evaluations are not optimal."""

@@ -16,17 +16,12 @@ IN_A_ROW = 3
 
 @dataclass(frozen=True, eq=False)
 class Evaluations:
-    """When and how an agent is evaluated during training."""
-
     every: int
-    """The number of steps between evaluations. With several environments, whose steps are taken
-    together, an evaluation follows when at least as many were taken."""
+    """Steps between evaluations, or more where several environments step together."""
     episodes: int = 1
-    """The number of episodes of an evaluation."""
     observations: Shaped[np.ndarray, "n ..."] | None = None
     """The observations at which the map is recorded at each evaluation."""
     stop_when_solved: bool = True
-    """Whether to stop as soon as the world is solved."""
     progress: Callable[[int], None] | None = None
     """Called at each evaluation with the number of steps."""
 
@@ -40,21 +35,19 @@ class Trained:
     """Evaluation results of one agent."""
 
     steps: Float[np.ndarray, " evaluations"]
-    """The numbers of environment steps at the evaluations."""
+    """The environment steps at the evaluations."""
     returns: Float[np.ndarray, " evaluations"]
     """The mean original return of its deterministic policy."""
     arrived: Float[np.ndarray, " evaluations"]
     """The share of episodes that reached a terminal state that is not bad."""
     lengths: Float[np.ndarray, " evaluations"]
-    """The mean length of these episodes."""
     deaths: Float[np.ndarray, " evaluations"]
-    """The number of training episodes that ended in a bad terminal state by then."""
+    """Training episodes that ended in a bad terminal state by then."""
     arrivals: Float[np.ndarray, " evaluations"]
-    """The number of training episodes that ended in another terminal state by then."""
+    """Training episodes that ended in another terminal state by then."""
     maps: Float[np.ndarray, "evaluations observations"]
-    """The map at some observations at the same times; NaN where it has no value yet."""
+    """The map at some observations; NaN where it has no value yet."""
     metrics: Mapping[str, float]
-    """The metrics of the map at the end."""
 
     @property
     def solved_at(self) -> float:

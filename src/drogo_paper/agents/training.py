@@ -18,20 +18,14 @@ from drogo.mdp import MDP
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """The settings that all runs of a tabular agent share."""
-
     step_limit: int
-    """The number of steps after which an episode is truncated."""
     low_reward: np.ndarray | None = None
     """A mask of the states whose visits are counted."""
     steps: int = 100_000
-    """The number of training steps, a multiple of `every`."""
     every: int = 100
-    """The number of training steps between evaluations."""
+    """The number of training steps between evaluations, a divisor of all steps."""
     discount: float = 0.99
-    """The discount of the agents."""
     epsilon: float = 0.05
-    """The probability of a random action."""
 
     def __post_init__(self) -> None:
         for name in ("steps", "every", "step_limit"):
@@ -46,7 +40,6 @@ class Training:
 
     @property
     def evaluations(self) -> int:
-        """The number of evaluations."""
         return self.steps // self.every
 
 
@@ -55,7 +48,6 @@ class Task(NamedTuple):
 
     next_state: Int[Array, "states actions outcomes"]
     cumulative: Float[Array, "states actions outcomes"]
-    """The cumulative probabilities of the outcomes."""
     reward: Float[Array, " states"]
     """The reward of leaving a state, or of entering it if it is terminal."""
     terminal: Bool[Array, " states"]
@@ -93,12 +85,10 @@ def draw(cumulative: Float[Array, " choices"], number: Float[Array, ""]) -> Int[
 
 
 def draw_start(task: Task, random: RandomNumbers) -> Int[Array, ""]:
-    """Samples the first state of an episode."""
     return task.starts[draw(task.start_cumulative, random.start)]
 
 
 def make_task(mdp: MDP, training: Training) -> Task:
-    """Returns an MDP as arrays."""
     low_reward = training.low_reward
     if low_reward is None:
         low_reward = np.zeros(mdp.n_states, dtype=bool)
@@ -140,14 +130,12 @@ def shaped_rewards(
 
 
 class Agent(NamedTuple):
-    """The state of one run."""
-
     q: Float[Array, "*runs states actions"]
     state: Int[Array, "*runs"]
     steps: Int[Array, "*runs"]
     """Steps of the present episode."""
     visits: Int[Array, "*runs"]
-    """Visits to low-reward states so far."""
+    """Visits to low-reward states."""
 
 
 class Taken(NamedTuple):
@@ -170,11 +158,8 @@ class Batch(NamedTuple):
 
 
 def rounded(product: Float[Array, ""], zero: Int[Array, ""]) -> Float[Array, ""]:
-    """Keeps the compiler from merging a product with the sum that it goes into.
-
-    Whether it merges them, and so rounds once or twice, depends on the number of runs; and two
-    values that are equal with one rounding may differ with two.
-    """
+    """Keeps the compiler from merging a product with the sum that it goes into, which depends on
+    the number of runs and may change which actions are equal."""
     bits = jax.lax.bitcast_convert_type(product, jnp.int32) ^ zero
     return jax.lax.bitcast_convert_type(bits, jnp.float32)
 
@@ -187,7 +172,6 @@ def q_step(
     step_size: Array,
     random: RandomNumbers,
 ) -> tuple[Agent, Taken]:
-    """Trains one run for one step."""
     actions = agent.q.shape[1]
     values = agent.q[agent.state]
     uniform = jnp.minimum((random.action * actions).astype(jnp.int32), actions - 1)
@@ -213,8 +197,7 @@ def q_step(
 def train_batch(
     task: Task, step_limit: int, batch: Batch, by_step: RandomNumbers
 ) -> tuple[Agent, Taken]:
-    """Trains all runs for some steps, whose random numbers have a row for each step and a column
-    for each seed. Returns the agents and all steps that they took."""
+    """Trains all runs for some steps, whose random numbers have a column for each seed."""
     train = jax.vmap(partial(q_step, task, step_limit))
 
     def step(agents: Agent, random: RandomNumbers) -> tuple[Agent, Taken]:
@@ -225,7 +208,6 @@ def train_batch(
 
 
 def numbers_of_seeds(batch: Batch, phase: Array, steps: int) -> RandomNumbers:
-    """Samples the numbers of some steps: a row for each seed, a column for each step."""
     return jax.vmap(partial(draw_random_numbers, steps=steps), (0, None))(batch.seeds, phase)
 
 
@@ -242,9 +224,8 @@ def greedy_action(
 def evaluate(
     task: Task, q: Float[Array, "runs states actions"], random: RandomNumbers, seed_of_run: Array
 ) -> tuple[Float[Array, " runs"], Bool[Array, " runs"], Int[Array, " runs"]]:
-    """Evaluates one greedy episode of each run, whose random numbers have a row for each seed and
-    a column for each possible step. Returns the return of each episode, whether it reached a
-    terminal state, and its first state."""
+    """Evaluates one greedy episode of each run, and returns its return, whether it reached a
+    terminal state, and its first state. Random numbers have a row for each seed."""
 
     def numbers(step: int | Array) -> RandomNumbers:
         return RandomNumbers(*(part[seed_of_run, step] for part in random))
@@ -279,10 +260,7 @@ def advance(
     every: int,
     step_limit: int,
 ) -> tuple[Batch, tuple[Array, Array, Array]]:
-    """Trains for `every` steps before each of some evaluations, which are numbered from 0.
-
-    Returns the trained batch, and the results of `evaluate`, with a row for each evaluation.
-    """
+    """Trains for `every` steps before each of some evaluations, and evaluates."""
 
     def train_and_evaluate(agents: Agent, evaluation: Array) -> tuple[Agent, tuple]:
         of_training = numbers_of_seeds(batch, 2 * evaluation, every)

@@ -1,7 +1,4 @@
-"""The report and the pictures of `drogo train`.
-
-The verb imports this file when it runs, since it imports heavy packages at its top.
-"""
+"""The report and the pictures of `drogo train`, imported when the verb runs."""
 
 from __future__ import annotations
 
@@ -42,7 +39,6 @@ UNSEEN = "grey: not visited yet"
 
 
 def seeds_of(count: int) -> str:
-    """Returns a number of seeds in words."""
     return "1 seed" if count == 1 else f"{count} seeds"
 
 
@@ -65,8 +61,8 @@ def _of(records: Records, method: str) -> list[Record]:
 
 
 def _row(records: list[Record]) -> dict[str, Any]:
-    """Returns the results of one method as plain JSON. Steps are environment steps; a seed that did
-    not solve the world has None."""
+    """Returns the results of a method as plain JSON; a seed that did not solve the world has
+    None."""
     arrays = [record.arrays for record in records]
     steps = np.concatenate([part["solved_at"] for part in arrays])
     failed, later = np.concatenate([part["failed_later"] for part in arrays]).sum(axis=0)

@@ -1,7 +1,4 @@
-"""The runs of `drogo train`: agents with the map, and the same agents without.
-
-The verb imports this file when it runs, since it imports heavy packages at its top.
-"""
+"""The runs of `drogo train`: agents with the map and without, imported when the verb runs."""
 
 from __future__ import annotations
 
@@ -28,7 +25,6 @@ from drogo_paper.cli.train import Train
 METHODS = {"map": "with the map", "plain": "without"}
 MOST_OBSERVATIONS = 2000
 EVALUATIONS = 200
-"""The number of evaluations of a table."""
 VERSION = 1
 DEEP_EVALUATIONS = 40
 """The largest number of evaluations of a network."""
@@ -41,7 +37,6 @@ OPTIONS = ("env", "agent", "map", "lam", "weight", "optimism", "explore", "disco
 
 
 def settings_of(options: Train) -> dict[str, Any]:
-    """Returns the options that decide a run."""
     return {name: getattr(options, name) for name in OPTIONS}
 
 
@@ -60,17 +55,13 @@ def jobs(options: Train, steps: int) -> dict[tuple[str, int], Job]:
 
 
 def world_of(settings: dict[str, Any]) -> World:
-    """Returns the world of a run."""
     names = ("observation", "layout", "tile")
     return resolve(settings["env"], **{name: settings[name] for name in names})
 
 
 def steps_between(agent: str, steps: int) -> int:
-    """Returns the number of steps between evaluations of a network in a run of some steps.
-
-    It is at least `EVERY`: if the policy hardly changes in between, three successful evaluations in
-    a row mean no more than one.
-    """
+    """Returns the steps between evaluations of a network, at least `EVERY`: if the policy hardly
+    changes, three successful evaluations in a row mean no more than one."""
     return max(steps // DEEP_EVALUATIONS, EVERY.get(agent, 1))
 
 
@@ -181,8 +172,7 @@ def make_map(settings: dict[str, Any], world: World, env: gymnasium.Env) -> Any:
 
 
 def _all_or_some(world: World, env: Any) -> np.ndarray:
-    """Returns all observations of a finite world, or some of another: of sampled states where that
-    is possible, and otherwise of random walks."""
+    """Returns all observations of a finite world, or some of sampled states or random walks."""
     if not isinstance(world, Environment):
         return env.all_observations()
     start, rng = world.sampling["start"], np.random.default_rng(0)

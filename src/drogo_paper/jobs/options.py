@@ -1,9 +1,4 @@
-"""The jobs: each discovers options with one method in one world, with all seeds together.
-
-Settings are `world`, `method`, `seeds` and `iterations`. Arrays are `visited`, the share of states
-that each seed has visited after each step, and `reward`, its mean reward in each iteration. Where
-goals count, `returns` is the return of the best policy so far after each iteration.
-"""
+"""The jobs of option discovery: each with one method in one world, with all seeds together."""
 
 from __future__ import annotations
 
@@ -40,8 +35,6 @@ EVERY = {**ITERATIONS, **PLAIN, **LARGE}
 
 
 class Chosen(NamedTuple):
-    """The published choice of settings."""
-
     p_option: float
     passes: int
     step_size: float
@@ -75,8 +68,7 @@ SETTINGS = {(world, CEO): chosen for world, chosen in _CEO.items()} | {
 
 
 class ChosenQ(NamedTuple):
-    """The published choice of settings of Q-learning, without its step size, which does not matter
-    for the converged values of a deterministic world."""
+    """The published settings of Q-learning. Its step size does not matter at convergence."""
 
     epsilon: float
     untried: float
@@ -91,7 +83,6 @@ Q_SETTINGS = {
 
 
 def steps_of(world: str) -> int:
-    """Returns the number of steps of an iteration in a world."""
     return LARGE_STEPS if world in LARGE else STEPS
 
 
@@ -105,11 +96,8 @@ Policy = Int[np.ndarray, "runs states"]
 def solve_tried(
     world: TabularWorld, tried: Tried, *, untried: float, discount: float
 ) -> ActionValues:
-    """Returns the value of each action if untried ones are worth `untried`, and terminal states 0.
-
-    This is the result of the published script, which sweeps over all steps of an agent until no
-    value changes. Moves are deterministic, so it is solved exactly, for many runs at once.
-    """
+    """Returns the value of each action if untried ones are worth `untried`, as the published script
+    does, which sweeps over all steps until no value changes."""
     by_action = np.moveaxis(tried, 2, 0)
     gain = np.where(by_action, world.reward, untried)
     gain = np.where(world.terminal, 0.0, gain)
@@ -134,7 +122,6 @@ PESSIMISTIC = -10_000.0
 
 
 def make_vectors(world: str, method: str) -> representations.AbstractVectors:
-    """Returns the representation that the options of a method climb."""
     chosen = SETTINGS.get((world, method), SETTINGS[world, RACE])
     return representations.make_vectors(
         KINDS[method], step_size=chosen.step_size, passes=chosen.passes, lam=LAM, discount=DISCOUNT
@@ -154,10 +141,8 @@ def discover_options(settings: dict[str, Any], scratch: Path, report: Report) ->
 
 
 def discover_returns(settings: dict[str, Any], scratch: Path, report: Report) -> Outcome:
-    """Discovers options, and evaluates the best policy among tried actions after each iteration.
-
-    As published, a walk does not end at the goal, which is a plain cell for it.
-    """
+    """Discovers options, and evaluates the best policy among tried actions after each iteration. As
+    published, the goal is a plain cell of a walk."""
     if settings["method"] == QL:
         return _q_learning(settings, report)
     world, steps = GridWorld.load(settings["world"]), steps_of(settings["world"])
@@ -187,7 +172,6 @@ def _discover(
 
 
 def _best(world: TabularWorld, tried: np.ndarray, untried: float) -> np.ndarray:
-    """Returns the best policy among tried actions."""
     return solve_tried(world, tried, untried=untried, discount=DISCOUNT).argmax(axis=2)
 
 

@@ -1,14 +1,5 @@
-"""The published tasks of the transfer experiment, and policies for them.
-
-The published script samples from NumPy's global generator, and from that of its environment, which
-are both seeded. Everything between two tasks takes a fixed number of random numbers, so the tasks
-can be sampled again without running anything else.
-
-Policies for new terminal rewards follow without learning anything again. From log columns and from
-default features: the values of all goals add up, each weighted with the exponential of what it is
-worth. From successor features: the best of several old policies in each state (generalised policy
-improvement).
-"""
+"""The published tasks of the transfer experiment, sampled again from the seeds of the published
+script, and policies for them that follow without learning anything again."""
 
 from __future__ import annotations
 
@@ -44,8 +35,6 @@ Policy = Int[np.ndarray, "*runs tasks states"]
 
 
 class Tasks(NamedTuple):
-    """Some tasks in one world."""
-
     value: Values
     """The terminal reward of each goal, in state order."""
     start: Int[np.ndarray, " tasks"]
@@ -54,8 +43,8 @@ class Tasks(NamedTuple):
 
 
 def draw_values(seed: int, count: int, between: int) -> Values:
-    """Samples what goals are worth, as the published script does with a seed. After each task, it
-    uses `between` random numbers otherwise."""
+    """Samples what goals are worth, as the published script does, which uses `between` other random
+    numbers after each task."""
     rng = np.random.RandomState(seed)  # the published numbers come from this kind of generator
     values = np.empty((count, GOALS))
     for row in values:
@@ -65,11 +54,8 @@ def draw_values(seed: int, count: int, between: int) -> Values:
 
 
 def draw_starts(world: GridWorld, count: int) -> Int[np.ndarray, " count"]:
-    """Samples the first state of each task, as the published environment does.
-
-    It samples a column and a row until the cell is free, and then a direction. The environment is
-    reset when it is made and when it is checked, before the first task.
-    """
+    """Samples the first state of each task, as the published environment does: a column and a row
+    until the cell is free, then a direction. It is reset twice before the first task."""
     rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence(START_SEED)))
     height, width = world.shape
     free = ~world.terminal
@@ -93,12 +79,8 @@ def draw_starts(world: GridWorld, count: int) -> Int[np.ndarray, " count"]:
 
 
 def published_tasks(world: GridWorld, count: int, *, erased: bool) -> Tasks:
-    """Returns the first tasks of the published run, at most 100.
-
-    If `erased`, the cell in which a task begins costs no more than a plain cell, in this task and
-    in all that follow: the published script marks it as the start, and as free when the task is
-    over, whatever it was before.
-    """
+    """Returns the first tasks of the published run, at most 100. If `erased`, the cell in which a
+    task begins costs no more than a plain cell from then on, as in the published script."""
     start = draw_starts(world, count)
     reward = np.tile(np.where(world.terminal, 0.0, world.reward), (count, 1))
     if erased:
@@ -109,7 +91,7 @@ def published_tasks(world: GridWorld, count: int, *, erased: bool) -> Tasks:
 
 
 def worth(world: GridWorld, tasks: Tasks) -> Float[np.ndarray, "tasks states"]:
-    """Returns what ending an episode in each state is worth: nothing, except in goals."""
+    """Returns the terminal reward of each state, which is 0 except in goals."""
     values = np.zeros((len(tasks.start), world.n_states))
     values[:, world.terminal] = tasks.value
     return values
@@ -139,15 +121,13 @@ def best_returns(world: GridWorld, tasks: Tasks) -> Float[np.ndarray, " tasks"]:
 
 
 Columns = Float[np.ndarray, "*runs goals states"]
-"""`v(s, T)`: the log of the column of one goal T in each state s. It is 0 in T, and minus infinity
-in other goals."""
+"""`v(s, T)`: the log of the column of goal T, which is 0 in T and minus infinity in other goals."""
 
 
 def from_columns(
     world: GridWorld, columns: Columns, log_weight: Float[np.ndarray, "tasks goals"]
 ) -> Policy:
-    """Goes to the neighbour with the largest `v(s) = log sum_T exp(v(s, T) + log_weight(T))`. The
-    log weight is what a goal is worth divided by lam."""
+    """Goes to the neighbour with the largest `v(s) = log sum_T exp(v(s, T) + log_weight(T))`."""
     v = np.asarray(logsumexp(columns[..., None, :, :] + log_weight[:, :, None], axis=-2))
     return v[..., world.next_state].argmax(axis=-1)
 
@@ -165,8 +145,7 @@ def improved(
     features: Float[np.ndarray, "*runs policies states actions features"],
     weight: Float[np.ndarray, "tasks features"],
 ) -> Iterator[Policy]:
-    """Improves on the first policy, then on the first two, and so on, in every task, by their
-    successor features and the reward of each feature."""
+    """Improves on the first policy, then on the first two, and so on, by successor features."""
     best = np.array(-np.inf)
     for one in np.moveaxis(features, -4, 0):
         best = np.maximum(best, one @ weight.T)
@@ -176,6 +155,6 @@ def improved(
 def greedy_policy(
     q: Float[np.ndarray, "runs states actions"],
 ) -> Float[np.ndarray, "runs states actions"]:
-    """Returns the probability of each action of a policy that chooses among the best at random."""
+    """Returns the probabilities of a policy that chooses among the best actions at random."""
     best = q == q.max(axis=-1, keepdims=True)
     return best / best.sum(axis=-1, keepdims=True)

@@ -1,9 +1,4 @@
-"""Tables learned by temporal differences from random walks, in many runs at once.
-
-A run is one learner with its own walk. All runs take their steps together, as a few operations on
-small arrays. The numbers of a run come from its own generator, so that its result does not depend
-on the other runs.
-"""
+"""Tables learned by temporal differences from random walks, in many independent runs at once."""
 
 from __future__ import annotations
 
@@ -30,7 +25,6 @@ class Step(NamedTuple):
     action: PerRun
     next_state: PerRun
     next_action: PerRun
-    """The action that is taken next."""
     number: Float[np.ndarray, " runs"]
     """A uniform random number in [0, 1)."""
 
@@ -98,8 +92,7 @@ def learn(
     steps: int,
     report: Report = lambda fraction: None,
 ) -> Table:
-    """Learns features from random walks, each run with its own random numbers and from its own
-    initial table. Entries of terminal states do not change."""
+    """Learns features from random walks. Entries of terminal states do not change."""
     table, run = table.copy(), np.arange(len(table))
     for k, step in enumerate(walks(world, rngs, steps)):
         following = table[run, step.next_state, bootstrap(table, step)]

@@ -1,8 +1,5 @@
-"""The jobs of the transfer experiment: learners of the published script, and their returns.
-
-Settings are `tasks`, `seeds`, `steps`, `discount` and `lam`, and `input` of a map to every goal.
-Arrays are named `method/evaluation` and hold the return of each seed in each task.
-"""
+"""The jobs of the transfer experiment: learners of the published script, and their returns. Arrays
+are named `method/evaluation` and hold the return of each seed in each task."""
 
 from __future__ import annotations
 
@@ -23,8 +20,7 @@ from drogo_paper.jobs import tasks as published, td
 from drogo_paper.jobs.tasks import WORLD, Policy, Tasks, Values
 
 AS_PUBLISHED, UNCHANGED = "as published", "unchanged"
-"""Evaluations: in a world whose low-reward cells are erased once an episode has begun in them, or
-in the world as it is."""
+"""Evaluations: with low-reward cells erased once an episode has begun in them, or unchanged."""
 OPTIMAL, DEFAULT, DEFAULT_DIVIDED = "optimal", "DF", "DF, weights exp(r/λ)"
 EXACT = ", exact"
 """Suffix of the names of features that are computed instead of learned."""

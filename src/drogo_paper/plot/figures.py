@@ -46,9 +46,8 @@ def returns(
     title: str,
     axes: Axes | None = None,
 ) -> Figure:
-    """Plots the return of greedy episodes during training, by method and seed: the mean with its
-    95 % bootstrap interval, and all seeds faintly. Without axes the figure is new, with a legend.
-    """
+    """Plots the return of greedy episodes during training, by method: the mean with its 95 %
+    bootstrap interval, and all seeds faintly. Without axes the figure is new, with a legend."""
     alone = axes is None
     if axes is None:
         axes = Figure(figsize=(8, 4.8), layout="constrained").add_subplot()
@@ -153,8 +152,7 @@ METHOD = Image.Quantize.MAXCOVERAGE
 
 
 def as_gif(figures: Sequence[Figure]) -> bytes:
-    """Returns figures of one size as the content of an animated GIF, which repeats for ever and
-    shows the last frame for longer."""
+    """Returns figures of one size as an animated GIF, which shows the last frame for longer."""
     frames = []
     for figure in figures:
         if frames:
@@ -170,8 +168,7 @@ def as_gif(figures: Sequence[Figure]) -> bytes:
 
 
 def _lay_out_like(first: Figure, figure: Figure) -> None:
-    """Copies the positions of panels from another figure, so that nothing jumps between frames, and
-    the layout, which takes longer than drawing, is computed once."""
+    """Copies the layout of another figure, so that nothing jumps and it is computed once."""
     figure.set_layout_engine("none")
     for panel, pattern in zip(figure.axes, first.axes, strict=True):
         panel.set_axes_locator(None)  # pyright: ignore[reportArgumentType]

@@ -27,8 +27,7 @@ VISITS = "visits, log10(1 + n)"
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """An iteration of option discovery: its number, the vector and the option, which acts and ends
-    by state, and the visits of each state so far."""
+    """An iteration of option discovery: the vector and the option by state, and all visits."""
 
     number: int
     vector: Float[np.ndarray, " states"]
@@ -47,8 +46,7 @@ def _draw_option(
     title: str,
     axes: Axes,
 ) -> None:
-    """Draws an option over the vector that it climbs: arrows where it acts, dots where it ends, and
-    grey where states were not seen."""
+    """Draws an option over its vector: arrows where it acts, dots where it ends."""
     shown = np.where(seen, vector, np.nan)
     heatmap(world, shown, title=title, label="vector", axes=axes, numbers=False)
     state = np.arange(world.n_states)
