@@ -116,6 +116,11 @@ class MissingPackage(DrogoError, ImportError):
     """An optional package is not installed."""
 
 
+def counted(count: int, noun: str) -> str:
+    """Returns a number and its noun, such as "1 seed" or "3 seeds"."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 def is_a(value: Any, kind: type) -> bool:
     """Returns whether a value is a number of some kind. True and False are none."""
     return isinstance(value, kind) and not isinstance(value, bool)

@@ -134,6 +134,12 @@ def differences(stored: Any, asked: Any, name: str = "") -> list[str]:
     return [] if plain(stored) == plain(asked) else [name]
 
 
+def check_same(stored: Any, expected: Any, kind: str) -> None:
+    """Raises a `ValueError`, as the checks of `read_arrays` do, if two requests differ."""
+    if differing := differences(stored, expected):
+        raise ValueError(f"it is of another {kind}, which differs in {', '.join(differing)}")
+
+
 def as_bytes(value: Mapping[str, Any]) -> bytes:
     """Returns a dictionary as the content of a JSON file."""
     return json.dumps(plain(value), indent=1, allow_nan=False).encode()

@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from drogo.engines.store import Record
+from drogo.errors import counted
 from drogo.exact import solve
 from drogo.statistics import bootstrap_band
 from drogo.worlds.grid import GridWorld
@@ -226,8 +227,8 @@ def _settings_note(scope: Scope, kind: Ablation) -> str:
     return (
         "No vector but `transition` itself can reach 1 here: the exact `column` has a cosine of "
         f"0.991 to 1 with it, so drogo's best is that. Settings: {method}; step sizes from {sizes} "
-        f"were searched in {SEARCHED} in runs of {searching:,} updates with {few} seed(s), and the "
-        f"chosen ones ran for {updates:,} updates with {seeds} seeds."
+        f"were searched in {SEARCHED} for {searching:,} updates with {counted(few, 'seed')}, "
+        f"and the chosen ones ran for {updates:,} updates with {seeds} seeds."
         f"{short if searching < updates else ''}"
     )
 

@@ -112,6 +112,35 @@ def test_every_other_request_is_another_result(learn_tiny):
     assert learn_tiny() == first
 
 
+def test_a_moved_or_incomplete_result_is_refused(learn_tiny):
+    first, second = (learn_tiny("--data-seed", seed) for seed in (1, 2))
+    mine, theirs = (Path(report["files"]["solution"]).parent for report in (first, second))
+    mine.rename(f"{mine}-away")
+    theirs.rename(mine)
+    assert kind_of(learn_tiny("--data-seed", 1)) == "AlreadyExists"
+    assert learn_tiny("--data-seed", 1, "--overwrite")["seeds"] == first["seeds"]
+    Path(first["files"]["picture"]).unlink()
+    assert kind_of(learn_tiny("--data-seed", 1)) == "AlreadyExists"
+
+
+def test_two_runs_at_once(learn_tiny, monkeypatch):
+    """While a run trains, the same one is refused, and one with other data begins and ends."""
+    fit, others = drogo.fit, []
+
+    def slow(*positional, **arguments):
+        if not others:
+            others.append(None)
+            for options in (("1",), ("1", "--overwrite"), ("2",)):
+                others.append(learn_tiny("--data-seed", *options))
+        return fit(*positional, **arguments)
+
+    monkeypatch.setattr(drogo, "fit", slow)
+    first = learn_tiny("--data-seed", 1)
+    assert [kind_of(answer) for answer in others[1:3]] == ["AlreadyExists"] * 2
+    assert [learn_tiny("--data-seed", seed) for seed in (1, 2)] == [first, others[3]]
+    assert drogo.load(first["files"]["solution"]).status == (first["seeds"][0]["status"],)
+
+
 def test_interrupted_and_resumed(learn_tiny, monkeypatch):
     """Ctrl-C leaves a checkpoint; --resume ends where an undisturbed run does."""
     fit = drogo.fit
@@ -221,8 +250,22 @@ def test_the_table_fits_in_80_columns(command, learn_tiny, monkeypatch):
     lines = command("learn", learn_tiny.map, *arguments).out.splitlines()
     head = next(k for k, line in enumerate(lines) if line.startswith("seed "))
     assert "max_updates" in lines[head + 2]
-    assert lines[head + 4].startswith("Not good: 1 of 1 seeds did not converge in time")
+    assert lines[head + 4].startswith("Not good: 1 of 1 seed did not converge in time")
     assert max(map(len, lines[head:-1])) <= 80
+
+
+def test_a_tabular_environment(command, tmp_path):
+    few = ("--seeds", 1, "--updates", 300, "--transitions", 5000, "--out", tmp_path, "--json")
+    report = json.loads(command("learn", "FrozenLake-v1", "--reward", -1, *few).out)
+    assert report["seeds"][0]["cosine_column"] > 0.9
+    assert [path.name for path in tmp_path.glob("*/*.png")] == ["picture.png"]
+
+
+@pytest.mark.parametrize(("network", "setting"), [("table", "width=9"), ("cnn", "frequencies=2")])
+def test_a_setting_without_effect_is_an_error(learn_tiny, network, setting):
+    answer = learn_tiny("--network", network, "--set", setting)
+    assert (kind_of(answer), json.loads(answer.out)["argument"]) == ("ArgumentError", "set")
+    assert not learn_tiny.out.exists()
 
 
 def test_an_environment_without_a_truth(command, tmp_path, monkeypatch, no_pictures):
@@ -231,7 +274,7 @@ def test_an_environment_without_a_truth(command, tmp_path, monkeypatch, no_pictu
     answer = command("learn", "FrozenLake-v1", "--reward", -1, *few)
     assert answer.status == 0
     assert "No exact vector is known" in answer.out
-    assert "\nNot good: 1 of 1 seeds did not converge in time; the largest error is" in answer.out
+    assert "\nNot good: 1 of 1 seed did not converge in time; the largest error is" in answer.out
     assert all(line.startswith("drogo: ") for line in answer.err.splitlines())
     assert ".py" not in answer.err
 

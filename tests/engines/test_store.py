@@ -4,6 +4,8 @@ import errno
 import os
 import pickle
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -77,6 +79,29 @@ def test_damage_is_found_named_and_put_aside(store, capsys):
     assert len(aside.read_bytes()) == len(content) // 2
     keep(store)
     assert store.has(JOB)
+
+
+HOLD = """
+import sys
+from drogo.engines import Job, Store
+job = Job("run_jobs:square", {"x": 3}, "")
+with Store(sys.argv[1]).claim(job) as is_ours:
+    print(is_ours, job.id, flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_one_process_at_a_time_claims_a_job(store):
+    """Both give the job the same id, and the claim ends with the process that is killed."""
+    command, pipe = [sys.executable, "-c", HOLD, str(store.path)], subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:
+        assert process.stdout.readline() == f"True {JOB.id}\n"
+        with store.claim(JOB) as is_ours:
+            assert not is_ours
+        process.kill()
+        process.wait()
+    with store.claim(JOB) as is_ours:
+        assert is_ours
 
 
 def test_what_a_killed_process_left_is_removed(store):

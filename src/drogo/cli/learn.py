@@ -13,7 +13,7 @@ import tyro
 
 import drogo
 from drogo.cli import output
-from drogo.errors import AlreadyExists, ArgumentError, Diverged, check_whole
+from drogo.errors import AlreadyExists, ArgumentError, Diverged, check_whole, counted
 
 if TYPE_CHECKING:
     import numpy as np
@@ -153,10 +153,10 @@ def _train(
         loggers = [callbacks.WandB(project="drogo", name=result.path.name)]
     data = collected(options, world, console)
     truth = pictures.truth(world, data, options.lam)
+    parts = _parts(options, values, data, problem, method)
     with result.begin(overwrite=options.overwrite):
         if options.overwrite:
             checkpoint.unlink(missing_ok=True)
-        parts = _parts(options, values, data, problem, method)
         fit = partial(drogo.fit, data, problem, seeds=options.seeds, truth=truth, **parts)
         solution = _fit(fit, checkpoint, loggers, console)
         solution.save(result.path / FILES["solution"], overwrite=True)
@@ -185,7 +185,30 @@ def _settings(options: Learn) -> tuple[drogo.learn.AbstractMethod, dict[str, Any
     common = {name: getattr(options, name) for name in ("updates", "batch_size", "step_size")}
     values |= {name: value for name, value in common.items() if value is not None}
     kind = getattr(drogo, METHODS[options.method])
-    return from_keywords(values, kind, MLP, CNN, Optimiser)[0], values
+    method = from_keywords(values, kind, MLP, CNN, Optimiser)[0]
+    if options.network is not None:
+        _check_effect(values, method, _networks()[options.network], Optimiser)
+    return method, values
+
+
+def _networks() -> dict[str, type]:
+    """Returns the class of each architecture."""
+    from drogo.learn import CNN, MLP, Table
+
+    return {"mlp": MLP, "cnn": CNN, "table": Table}
+
+
+def _check_effect(values: dict[str, Any], method: Any, network: Any, optimiser: Any) -> None:
+    """Raises an error if a given setting is one of no part of the fit."""
+    for name in values:
+        if not any(name in part.__dataclass_fields__ for part in (method, network, optimiser)):
+            kind = network if isinstance(network, type) else type(network)
+            raise ArgumentError(
+                f"--set {name}={values[name]} has no effect: a network of the kind {kind.__name__} "
+                f"has no setting {name}.",
+                remedy="Leave it out, or choose another --network.",
+                argument="set",
+            )
 
 
 def _setting(text: str) -> tuple[str, Any]:
@@ -204,7 +227,6 @@ def _parts(
     options: Learn, values: dict[str, Any], data: Any, problem: drogo.Column, method: Any
 ) -> dict[str, Any]:
     """Returns the method, network and optimiser, with the given settings."""
-    from drogo.learn import CNN, MLP, Table
 
     def with_values(part: Any) -> Any:
         names = {field.name for field in fields(part)}
@@ -212,10 +234,11 @@ def _parts(
 
     network: Any = problem.network(data, method)
     if options.network is not None:
-        network = {"mlp": MLP, "cnn": CNN, "table": Table}[options.network]()
+        network = _networks()[options.network]()
     network = with_values(network)
     method = method.resolve(problem.recommended(data, method, network))
     optimiser = with_values(problem.optimiser(data, method, network))
+    _check_effect(values, method, network, optimiser)
     return {"method": method, "network": network, "optimiser": optimiser}
 
 
@@ -317,7 +340,7 @@ def _verdict(seeds: list[dict[str, Any]], tolerance: float, column: np.ndarray |
         each = [seed[name] for seed in seeds if name in seed]
         return float("inf") if None in each else max(each, default=0.0)
 
-    total = f"of {len(seeds)} seeds"
+    total = f"of {counted(len(seeds), 'seed')}"
     if diverged := count("status", "diverged"):
         return f"Not good: {diverged} {total} diverged."
     if late := count("status", "max_updates"):

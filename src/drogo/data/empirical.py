@@ -18,7 +18,7 @@ import numpy.typing as npt
 from jaxtyping import Float, Int
 
 from drogo.data.transitions import Transitions, check_transitions
-from drogo.errors import ArgumentError, DataError
+from drogo.errors import ArgumentError, DataError, counted
 from drogo.exact.growth import infinite
 from drogo.exact.sampled import Sampled
 from drogo.mdp.arrays import leads_to
@@ -134,9 +134,9 @@ def _table_weights(
     if missing == 0:
         return weight, []
     return weight, [
-        f"{missing} pairs of a visited state and an action were never seen. There the default "
-        "policy is taken to choose among the actions that were seen, as if the others did not "
-        "exist: collect more transitions, or use start='uniform'."
+        f"{counted(missing, 'pair')} of a visited state and an action never occurred. There the "
+        "default policy is taken to choose among the actions that were seen, as if the others did "
+        "not exist: collect more transitions, or use start='uniform'."
     ]
 
 

@@ -23,7 +23,7 @@ from typing import Any
 from drogo import files
 from drogo.engines.job import Job, Outcome
 from drogo.errors import AlreadyExists, DamagedFile, FileError
-from drogo.requests import differences, plain
+from drogo.requests import check_same, plain
 
 KIND = "run"
 LOCKS = ".locks"
@@ -80,9 +80,7 @@ class Store:
         """
 
         def check(settings: dict[str, Any], headers: object) -> None:
-            differing = differences(settings["request"], job.request)
-            if differing:
-                raise ValueError(f"it is of another job, which differs in {', '.join(differing)}")
+            check_same(settings["request"], job.request, "job")
             if not isinstance(settings["facts"], dict) or not isinstance(settings["how"], dict):
                 raise ValueError("its facts are not a JSON object")
 

@@ -27,7 +27,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 from drogo.errors import ArgumentError, BadCheckpoint, DamagedFile, MissingFile, check_positive
 from drogo.files import Header, as_section, read_arrays, section, write_arrays
 from drogo.online.base import AbstractOnlineMap, check_map
-from drogo.requests import differences
+from drogo.requests import check_same
 
 KIND = "agent and map"
 COUNTERS = ("num_timesteps", "_n_updates", "_episode_num", "_n_calls", "_total_timesteps")
@@ -65,9 +65,7 @@ def restore(
     _check_saved(agent, online)
 
     def check(stored: dict[str, Any], headers: dict[str, Header]) -> None:
-        differ = differences(stored, _request(agent, online, parts))
-        if differ:
-            raise ValueError(f"it is of another agent or map, which differs in {', '.join(differ)}")
+        check_same(stored, _request(agent, online, parts), "agent or map")
         _check_agent(agent, headers)
         if online is not None:
             online.check_arrays(section(headers, MAP))

@@ -18,7 +18,7 @@ from jaxtyping import Float
 from drogo.data import Transitions
 from drogo.data.index import read_rows
 from drogo.device import to_device
-from drogo.errors import ArgumentError, ArgumentTypeError, Diverged
+from drogo.errors import ArgumentError, ArgumentTypeError, Diverged, counted
 from drogo.learn.architectures import (
     AbstractArchitecture,
     CustomOptimiser,
@@ -393,13 +393,13 @@ def _report_divergence(solution: Solution) -> None:
     )
     if lost and len(lost) == len(solution.seeds):
         raise Diverged(
-            f"all {len(lost)} seed(s) diverged, the first at update {min(lost.values())}.",
+            f"all of {counted(len(lost), 'seed')} diverged, first at update {min(lost.values())}.",
             remedy=remedy,
         )
     if lost:
         warnings.warn(
-            f"{len(lost)} of {len(solution.seeds)} seeds diverged ({list(lost)}). Their values are "
-            f"the last finite ones and not the answer. {remedy}",
+            f"{len(lost)} of {counted(len(solution.seeds), 'seed')} diverged ({list(lost)}). Their "
+            f"values are the last finite ones and not the answer. {remedy}",
             RuntimeWarning,
             stacklevel=3,
         )

@@ -16,7 +16,7 @@ import optax
 from jaxtyping import Array, Float, Shaped
 
 from drogo.data.arrays import MOST_ACTIONS
-from drogo.errors import ArgumentError, DamagedFile, DrogoError
+from drogo.errors import ArgumentError, DamagedFile, DrogoError, counted
 from drogo.files import Header, as_section, read_arrays, section, write_arrays
 from drogo.learn.architectures import (
     AbstractArchitecture,
@@ -156,7 +156,7 @@ class Solution:
         shape = " x ".join(map(str, self.v.shape[1:]))
         return (
             f"Solution({type(self.problem).__name__}, lam {self.problem.lam:g}, {how}, "
-            f"{len(self.seeds)} seed(s) x {shape} values, status: {counts})"
+            f"{counted(len(self.seeds), 'seed')} x {shape} values, status: {counts})"
         )
 
     @property

@@ -26,7 +26,7 @@ from drogo.learn.judge import Judge, Row
 from drogo.learn.learner import Learner, Objective, State
 from drogo.learn.networks import TableNetwork
 from drogo.learn.problem import Point
-from drogo.requests import differences
+from drogo.requests import check_same
 
 SECONDS_BETWEEN_CHECKPOINTS = 10.0
 PROGRAMS_KEPT = 8
@@ -274,9 +274,7 @@ def _restore(path: Path, identity: dict[str, Any], fresh: Progress) -> Progress:
     """Returns the progress that a checkpoint holds."""
 
     def check(stored: dict[str, Any], headers: dict[str, Header]) -> None:
-        differ = differences(stored, identity)
-        if differ:
-            raise ValueError(f"it belongs to another fit, which differs in {', '.join(differ)}")
+        check_same(stored, identity, "fit")
         check_leaves(section(headers, STATE), fresh.states)
         check_history(section(headers, HISTORY), len(fresh.states.update))
 

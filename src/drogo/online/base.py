@@ -33,7 +33,7 @@ from drogo.files import Header, read_arrays, write_arrays
 from drogo.learn.settings import as_json, check_not_swept
 from drogo.potential import Potential
 from drogo.problems.column import Column
-from drogo.requests import differences
+from drogo.requests import check_same
 from drogo.use.options import FrozenMap
 from drogo.use.shaping import (
     AbstractShaping,
@@ -237,9 +237,7 @@ class AbstractOnlineMap(AbstractShaping):
         """Continues from a saved map, which must have been made with the same arguments."""
 
         def check(stored: dict[str, Any], headers: dict[str, Header]) -> None:
-            differ = differences(stored, self.request())
-            if differ:
-                raise ValueError(f"it is another map, which differs in {', '.join(differ)}")
+            check_same(stored, self.request(), "map")
             self.check_arrays(headers)
 
         try:

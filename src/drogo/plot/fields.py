@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
+from drogo.errors import counted
 from drogo.plot.maps import heatmap
 from drogo.plot.panels import (
     LINE,
@@ -156,7 +157,9 @@ def certificate(result: Certificate, *, title: str = "") -> Figure:
         )  # fmt: skip
     low, high = float(result.claimed.min()), float(result.claimed.max())
     right.plot([low, high], [low, high], color="black", linewidth=1, zorder=0)
-    left.set(title=f"worst of {len(result.seeds)} seed(s)", xlabel=names[0], ylabel=names[1])
+    left.set(
+        title=f"worst of {counted(len(result.seeds), 'seed')}", xlabel=names[0], ylabel=names[1]
+    )
     left.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=3)
     right.set(xlabel="learned value", ylabel="value by rollouts", title="every seed")
     right.grid(alpha=0.3)

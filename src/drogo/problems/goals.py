@@ -26,6 +26,7 @@ from drogo.errors import (
     check_positive,
     check_share,
     check_whole,
+    counted,
 )
 from drogo.exact.columns import as_rewards
 from drogo.exact.sampled import sampled_columns
@@ -512,11 +513,11 @@ def _coverage(prepared: Prepared, exact: Any) -> tuple[bool, list[str]]:
     notes = list(prepared.notes)
     if unknown:
         notes.append(
-            f"{unknown} states were never left, or only to such states: transitions into them were "
+            f"The data show no way on from {counted(unknown, 'state')}: transitions into it are "
             "left out."
         )
     if apart:
-        notes.append(f"{apart} pairs of a state and a goal are not connected in the data.")
+        notes.append(f"The data do not connect {counted(apart, 'pair')} of a state and a goal.")
     complete = not (unknown or apart) and prepared.complete and bool(exact.converged.all())
     return complete, notes
 

@@ -12,6 +12,7 @@ import tyro
 import drogo
 from drogo.cli import output
 from drogo.cli.output import Json, Overwrite
+from drogo.errors import counted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -152,7 +153,7 @@ class Options:
         warning = f"{count} vectors were not accurate, and were used nevertheless."
         title = f"{self.env}, {grid.n_states} states, {self.method}"
         caption = (
-            f"Means of {self.seeds} seed(s); the option is that of the first. "
+            f"Means of {counted(self.seeds, 'seed')}; the option is that of the first. "
             f"{self.iterations * self.steps:,} steps."
         )
         return {

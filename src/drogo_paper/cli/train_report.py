@@ -13,6 +13,7 @@ from drogo import plot
 from drogo.cli.output import number, table
 from drogo.cli.pictures import without_formulas
 from drogo.engines.store import Record
+from drogo.errors import counted
 from drogo.plot.fields import draw_cloud
 from drogo.plot.maps import heatmap
 from drogo.plot.panels import Panel, finite_range
@@ -36,10 +37,6 @@ TERMINATES = ("terminates", "steps until it does", "does not")
 """The names of the columns where terminal states are not distinguished."""
 FRAMES = 30
 UNSEEN = "grey: not visited yet"
-
-
-def seeds_of(count: int) -> str:
-    return "1 seed" if count == 1 else f"{count} seeds"
 
 
 def report(options: Train, world: World, records: Records) -> dict[str, Any]:
@@ -106,7 +103,7 @@ def _table(
     if is_failing:
         caption += " later failed: evaluations after that with a failed episode, of all seeds."
     caption += f" {title}: {meaning}, mean over seeds." if is_counted else ""
-    heading = f"{world.name}: {options.agent}, {seeds_of(options.seeds)}, {steps:,} steps"
+    heading = f"{world.name}: {options.agent}, {counted(options.seeds, 'seed')}, {steps:,} steps"
     return table(heading, caption, lines, left=("agent",))
 
 
@@ -177,7 +174,7 @@ def pictures(options: Train, world: World, records: Records) -> dict[str, bytes]
     label = "return of a greedy episode"
     if options.agent != "q-learning" and (episodes := episodes_of(world)) > 1:
         label = f"mean return of {episodes} greedy episodes"
-    title = f"{without_formulas(world.name)}: {options.agent}, {seeds_of(options.seeds)}"
+    title = f"{without_formulas(world.name)}: {options.agent}, {counted(options.seeds, 'seed')}"
     pngs = {"curves": plot.as_png(growth(curves, title=title, label=label))}
     first = records["map", 0]
     if np.isfinite(first.arrays["maps"]).any():
