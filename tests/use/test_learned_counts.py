@@ -10,7 +10,7 @@ import needs
 from drogo.errors import ArgumentError, DataError
 from drogo.online import StepBatch
 from drogo.use import BonusWrapper, LearnedCounts
-from drogo.use.learned_counts import Psi, random_features, targets
+from drogo.use.learned_counts import Psi, random_features
 from raising import raises
 
 HALVING = 1 / np.log(2)
@@ -43,7 +43,7 @@ def test_targets_by_hand():
     phi, after = jnp.eye(2)[jnp.array([0, 0])], jnp.eye(2)[jnp.array([1, 1])]
     ended, factor = jnp.array([False, True]), jnp.array([0.5, 0.5])
     steps = StepBatch(phi, jnp.array([0, 0]), factor, after, ended, jnp.zeros(2))
-    wanted = targets(psi, steps)
+    wanted = psi.targets(steps)
     # Blocks are actions, and in them are states: (00, 10) and (01, 11).
     assert wanted[0].tolist() == [[0.5, 0.25], [0, 0.25]]
     assert wanted[1].tolist() == [[0.5, 0], [0, 0]]
@@ -123,7 +123,7 @@ def test_agents_of_sb3_train_on_it(algorithm):
     if algorithm == "DQN":
         assert set(np.unique(agent.replay_buffer.rewards)) <= {-1.0, -20.0, 0.0}
         assert agent.replay_buffer.sample(32).rewards.numpy().min() < -1  # with the bonus
-    with raises(ArgumentError, "agent"):
+    with raises(ArgumentError, "observation_space"):
         counts().attach(agent)
 
 

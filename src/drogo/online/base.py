@@ -17,7 +17,7 @@ import gymnasium
 import numpy as np
 import numpy.typing as npt
 from gymnasium.utils import RecordConstructorArgs
-from jaxtyping import Bool, Float, Int, Shaped
+from jaxtyping import Bool, Float, Int
 
 from drogo.data.step import NumberOfStep, info_of, number_or_function
 from drogo.errors import (
@@ -43,7 +43,6 @@ from drogo.use.shaping import (
     VectorPotentialShaping,
     is_reset,
     last_observations,
-    number_of_actions,
     spaces_of,
 )
 
@@ -61,6 +60,8 @@ class AbstractOnlineMap(AbstractShaping):
 
     found: bool
     """Whether a goal was seen: a terminal state, worth at least as much as `optimism` if given."""
+    kinds: tuple[type[gymnasium.Space], ...] = ()
+    """The kinds of spaces that observations may have, besides `Box`."""
 
     def __init__(
         self,
@@ -70,14 +71,7 @@ class AbstractOnlineMap(AbstractShaping):
         optimism: float | None,
         shaping: Shaping,
     ) -> None:
-        self.n_actions, space = number_of_actions(action_space), observation_space
-        if not isinstance(space, gymnasium.spaces.Box | gymnasium.spaces.Discrete):
-            raise ArgumentError(
-                f"the observations are {type(space).__name__}; give a Box or Discrete.",
-                remedy="Select or join their parts with gymnasium.wrappers.FlattenObservation.",
-                argument="observation_space",
-            )
-        self.shape, self.dtype = tuple(space.shape or ()), np.dtype(space.dtype)
+        self.for_spaces(observation_space, action_space, *self.kinds)
         self.shaping, self.found = shaping, False
         self.problem = Column() if problem is None else problem
         if not isinstance(self.problem, Column):
@@ -89,24 +83,8 @@ class AbstractOnlineMap(AbstractShaping):
         self.default_policy = probabilities(self.problem.default_policy, self.n_actions)
         self.optimism = None if optimism is None else check_number("optimism", optimism)
 
-    def check_spaces(
-        self, observation_space: gymnasium.Space, action_space: gymnasium.Space
-    ) -> None:
-        """Raises an error unless the map was made for the spaces of an environment."""
-        shape, actions = tuple(observation_space.shape or ()), getattr(action_space, "n", None)
-        given, expected = (np.dtype(kind).kind for kind in (observation_space.dtype, self.dtype))
-        fits = shape == self.shape and not (given == "f" and expected in "iub")
-        if not fits or actions != self.n_actions:
-            raise ArgumentError(
-                f"the agent has observations {observation_space} and actions {action_space}; this "
-                f"map has {self.dtype} of shape {self.shape} and {self.n_actions} actions.",
-                remedy="Make it with the spaces that the agent sees. Stable-Baselines3 puts "
-                "colours first: wrap the environment in a VecTransposeImage, and take its spaces.",
-                argument="action_space" if fits else "observation_space",
-            )
-
     def attach(self, agent: Any) -> None:
-        self.check_spaces(agent.observation_space, agent.action_space)
+        super().attach(agent)
         if agent.gamma != self.shaping.discount:
             raise ArgumentError(
                 f"the agent's discount is {agent.gamma}, and that of the map is "
@@ -195,21 +173,6 @@ class AbstractOnlineMap(AbstractShaping):
         both = np.concatenate([steps.observation, steps.next_observation])
         phi, next_phi = np.split(self.potential(both), 2)  # faster than two calls
         return self.shaping.reward_of(steps.reward, phi, next_phi, steps.terminated)[0]
-
-    def checked(self, observations: npt.ArrayLike) -> Shaped[np.ndarray, "n ..."]:
-        given = np.asarray(observations)
-        fits = given.ndim and given.shape[1:] == self.shape
-        if not fits or (given.dtype.kind == "f" and self.dtype.kind in "iub"):
-            raise ArgumentError(
-                f"the observations are {given.dtype} of shape {given.shape}; this map was made for "
-                f"batches of {self.dtype} of shape (n, *{self.shape}).",
-                remedy="Make it with the spaces that the agent sees, not those behind a wrapper.",
-                argument="observations",
-            )
-        batch = given.astype(self.dtype, copy=False)
-        if batch.dtype.kind == "f" and not np.isfinite(batch).all():
-            raise DataError("an observation is not finite.", argument="observations")
-        return batch
 
     @abc.abstractmethod
     def arrays(self) -> dict[str, np.ndarray]:

@@ -165,12 +165,6 @@ class OnlineMap(AbstractOnlineMap):
     ) -> None:
         shaping, self.settings = from_keywords(settings, Shaping, OnlineSettings)
         super().__init__(observation_space, action_space, problem, self.settings.optimism, shaping)
-        if not isinstance(observation_space, gymnasium.spaces.Box):
-            raise ArgumentError(
-                f"the observations are {observation_space}; a network takes a Box.",
-                remedy="Use OnlineTable, which takes states by their numbers.",
-                argument="observation_space",
-            )
         self.seed, size = check_whole("seed", seed, 0), math.prod(self.shape)
         self.method, self.optimiser = resolved_method(method, size), resolved_optimiser(optimiser)
         self.network = MLP(width=64, depth=3) if network is None else as_architecture(network)

@@ -130,7 +130,7 @@ class OnlineTable(AbstractOnlineMap):
         **shaping: Fields of `Shaping`.
     """
 
-    needs_exact_observations = True
+    needs_exact_observations, kinds = True, (gymnasium.spaces.Discrete,)
 
     def __init__(
         self,

@@ -1,14 +1,10 @@
 """Bonuses for what is new, from a default representation that a network learns.
 
 The rows Z(sa, .) of the default representation over pairs of a state and an action are learned as
-its *successor features*: a network learns
-
-    psi(s, a) = exp(x / lam) (phi(s, a) + E[psi(s', a')]),
-
-where x is `r - best`, phi are features of pairs, a' is sampled from the uniform default policy, and
-nothing follows a terminal state. With one feature for each pair, psi(s, a) is the row Z(sa, .)
-itself. In general it is the sum of Z(sa, s'a') phi(s', a') over all pairs, and has the norm of the
-row as far as features of different states are orthogonal.
+its *successor features* psi(s, a) = exp(x / lam) (phi(s, a) + E[psi(s', a')]), where x is
+`r - best`, phi are features of pairs, a' is sampled from the uniform default policy, and nothing
+follows a terminal state. With one feature for each pair, psi(s, a) is the row Z(sa, .) itself. In
+general it has the norm of the row as far as features of different states are orthogonal.
 
 At first psi is phi, of length 1, so that the log of its norm is 0. It falls where the network has
 learned that rewards are below the best, and stays where the agent has not been.
@@ -33,7 +29,7 @@ from drogo.device import to_device
 from drogo.errors import ArgumentError, DataError, check_number, check_positive, check_whole
 from drogo.learn.networks import DenseNetwork
 from drogo.learn.settings import at_least, check_values, from_keywords
-from drogo.use.shaping import AbstractShaping, StepBatch, number_of_actions, range_of
+from drogo.use.shaping import AbstractShaping, StepBatch, range_of
 
 ROUNDING = 1e-9
 """The relative excess over the best reward that counts as rounding."""
@@ -62,8 +58,7 @@ class CountSettings:
     """The number of random features of observations, or a function that returns a vector of length
     1 for each observation of a batch."""
     resolution: float = 0.1
-    """The difference, as a share of the range, from which random features distinguish
-    observations."""
+    """The share of the range at which random features distinguish observations."""
     width: int = 128
     """The number of units in each hidden layer."""
     depth: int = 1
@@ -104,26 +99,24 @@ class Psi(eqx.Module):
 
     def __call__(self, phi: Float[Array, "n k"]) -> Float[Array, "n actions actions k"]:
         learned = self.network(phi).reshape(len(phi), self.actions, self.actions, -1)
-        return of_pairs(phi, self.actions) + learned
+        return self.of_pairs(phi) + learned
 
+    def of_pairs(self, phi: Float[Array, "n k"]) -> Float[Array, "n actions actions k"]:
+        """Returns the features of the pairs of some states with all actions."""
+        return jnp.eye(self.actions)[None, :, :, None] * phi[:, None, None, :]
 
-def of_pairs(phi: Float[Array, "n k"], actions: int) -> Float[Array, "n actions actions k"]:
-    """Returns the features of the pairs of some states with all actions."""
-    return jnp.eye(actions)[None, :, :, None] * phi[:, None, None, :]
-
-
-def targets(psi: Psi, steps: StepBatch) -> Float[Array, "n actions k"]:
-    """Returns the targets of psi(s, a) for some steps, factor (phi(s, a) + psi(s', .)), where the
-    observations are features of states, and the rewards are factors exp(x / lam)."""
-    phi = steps.observation
-    pairs = of_pairs(phi, psi.actions)[jnp.arange(len(phi)), steps.action]
-    after = psi(steps.next_observation).mean(axis=1)
-    after = jnp.where(steps.terminated[:, None, None], 0.0, after)
-    return steps.reward[:, None, None] * (pairs + after)
+    def targets(self, steps: StepBatch) -> Float[Array, "n actions k"]:
+        """Returns the targets of psi(s, a) for some steps, factor (phi(s, a) + psi(s', .)), where
+        observations are features of states, and rewards are factors exp(x / lam)."""
+        phi = steps.observation
+        pairs = self.of_pairs(phi)[jnp.arange(len(phi)), steps.action]
+        after = self(steps.next_observation).mean(axis=1)
+        after = jnp.where(steps.terminated[:, None, None], 0.0, after)
+        return steps.reward[:, None, None] * (pairs + after)
 
 
 def random_features(
-    space: gymnasium.spaces.Box, count: int, *, resolution: float = 0.1, seed: int = 0
+    space: gymnasium.Space, count: int, *, resolution: float = 0.1, seed: int = 0
 ) -> StateFeatures:
     """Returns random Fourier features of observations, vectors of length 1.
 
@@ -179,40 +172,24 @@ class LearnedCounts(AbstractShaping):
         seed: int = 0,
         **settings: Any,
     ) -> None:
-        if not isinstance(observation_space, gymnasium.spaces.Box):
-            raise ArgumentError(
-                f"the observations are {observation_space}; counts take a Box.",
-                argument="observation_space",
-            )
+        self.for_spaces(observation_space, action_space)
         (chosen,) = from_keywords(settings, CountSettings)
         self.settings: CountSettings = chosen
-        self.shape, self.n_actions = observation_space.shape, number_of_actions(action_space)
-        features = chosen.features
-        if isinstance(features, int):
+        self._features, self._due = chosen.features, 0.0
+        if isinstance(chosen.features, int):
             options = {"resolution": chosen.resolution, "seed": check_whole("seed", seed, 0)}
-            features = random_features(observation_space, features, **options)
-        self._features, self._due = features, 0.0
+            self._features = random_features(observation_space, chosen.features, **options)
         self._rng = np.random.default_rng(seed)
-        (example,) = self._features(np.zeros((1, *self.shape), observation_space.dtype))
-        key = jax.random.key(seed)
-        psi = Psi(example.size, self.n_actions, chosen.width, chosen.depth, key)
+        phi, one = self._of_states(np.zeros((1, *self.shape), self.dtype)), np.zeros(1, np.float32)
+        network = (chosen.width, chosen.depth, jax.random.key(seed))
+        psi = Psi(phi.size, self.n_actions, *network)
         optimiser = optax.adam(chosen.step_size).init(eqx.filter(psi, eqx.is_inexact_array))
         self._state = _Learning(psi, optimiser, jnp.zeros(()), jnp.ones(()))
-        phi, zeros = (
-            np.zeros((chosen.capacity, example.size), np.float32),
-            np.zeros(chosen.capacity),
-        )
-        action, factor, ended = (zeros.astype(kind) for kind in (np.int32, np.float32, bool))
-        self._replay = StepBatch(phi, action, factor, phi.copy(), ended, factor.copy())
+        row = StepBatch(phi, one.astype(np.int32), one, phi, one > 0, one)
+        self._replay = StepBatch(*(np.repeat(part, chosen.capacity, axis=0) for part in row))
 
-    def checked(self, observations: npt.ArrayLike) -> Shaped[np.ndarray, "n ..."]:
-        batch = np.asarray(observations)
-        if batch.shape[1:] != self.shape:
-            raise ArgumentError(
-                f"the observations have shape {batch.shape[1:]}; these counts are of {self.shape}.",
-                argument="observations",
-            )
-        return batch
+    def _of_states(self, observations: np.ndarray) -> Float[np.ndarray, "n features"]:
+        return np.asarray(self._features(observations), np.float32)
 
     @property
     def metrics(self) -> Mapping[str, float]:
@@ -230,7 +207,7 @@ class LearnedCounts(AbstractShaping):
                 argument="best",
             )
         rows = (self.steps + np.arange(x.size)) % settings.capacity
-        phi, after = map(self._features, (steps.observation, steps.next_observation))
+        phi, after = map(self._of_states, (steps.observation, steps.next_observation))
         factor = np.exp(x / settings.lam)
         kept = steps._replace(observation=phi, next_observation=after, reward=factor)
         for column, part in zip(self._replay, kept, strict=True):
@@ -248,8 +225,8 @@ class LearnedCounts(AbstractShaping):
 
     def log_norms(self, observations: npt.ArrayLike) -> Float[np.ndarray, "n actions"]:
         """Returns log ||psi(s, a)|| of all actions at a batch of observations."""
-        phi = np.asarray(self._features(self.checked(observations)), np.float32)
-        return np.asarray(_log_norms(self._state.psi, to_device(phi)))
+        phi = to_device(self._of_states(self.checked(observations)))
+        return np.asarray(_log_norms(self._state.psi, phi))
 
     def bonus(self, observation: npt.ArrayLike, action: npt.ArrayLike) -> Float[np.ndarray, " n"]:
         """Returns the bonus of an action at each observation of a batch."""
@@ -265,16 +242,9 @@ class LearnedCounts(AbstractShaping):
             )
         return steps.reward + self.bonus(steps.observation, steps.action)
 
-    def attach(self, agent: Any) -> None:
-        shape = tuple(agent.observation_space.shape or ())
-        actions = getattr(agent.action_space, "n", None)
-        if (shape, actions) != (self.shape, self.n_actions):
-            raise ArgumentError(
-                f"the agent has observations of shape {shape} and the actions "
-                f"{agent.action_space}; these counts are of shape {self.shape} and "
-                f"{self.n_actions} actions.",
-                argument="agent",
-            )
+
+def _half_log(squared: Float[Array, "*n"]) -> Float[Array, "*n"]:
+    return jnp.log(jnp.maximum(squared, jnp.finfo(jnp.float32).tiny)) / 2
 
 
 @eqx.filter_jit
@@ -282,19 +252,15 @@ def _log_norms(psi: Psi, phi: Float[Array, "n k"]) -> Float[Array, "n actions"]:
     return _half_log(jnp.square(psi(phi)).sum(axis=(2, 3)))
 
 
-def _half_log(squared: Float[Array, "*n"]) -> Float[Array, "*n"]:
-    return jnp.log(jnp.maximum(squared, jnp.finfo(jnp.float32).tiny)) / 2
-
-
 @eqx.filter_jit
 def _learn(step_size: float, state: _Learning, batches: StepBatch) -> _Learning:
     for k in range(TOGETHER):
-        state = _updated(step_size, state, StepBatch(*(part[k] for part in batches)))
+        state = _updated(step_size, state, jax.tree.map(lambda part, k=k: part[k], batches))
     return state
 
 
 def _updated(step_size: float, state: _Learning, batch: StepBatch) -> _Learning:
-    wanted = targets(state.psi, batch)
+    wanted = state.psi.targets(batch)
     rows = jnp.arange(len(wanted))
 
     def loss(psi: Psi) -> tuple[Array, Array]:

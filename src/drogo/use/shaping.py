@@ -20,7 +20,14 @@ from gymnasium.vector.utils import concatenate, create_empty_array
 from jaxtyping import Bool, Float, Int, Shaped
 
 from drogo.data.step import NumberOfStep, Step
-from drogo.errors import ArgumentError, ArgumentTypeError, check_choice, check_number, check_share
+from drogo.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DataError,
+    check_choice,
+    check_number,
+    check_share,
+)
 from drogo.potential import Potential, mix, shaping_reward
 
 HUGE = 1e6
@@ -65,14 +72,15 @@ def spaces_of(env: gymnasium.Env | VectorEnv) -> tuple[gymnasium.Space, gymnasiu
     return env.single_observation_space, env.single_action_space
 
 
-def range_of(space: gymnasium.spaces.Box) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Returns the least and the greatest value of each number, and which of them are bounded."""
+def range_of(space: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Returns the least and the greatest value of each number of a `Box`, and which of them are
+    bounded."""
     low, high = (np.asarray(bound, np.float64).ravel() for bound in (space.low, space.high))
     return low, high, np.isfinite(low) & np.isfinite(high) & (high - low < HUGE)
 
 
 class _Shaping(RecordConstructorArgs, Generic[Wrapped]):
-    """The arguments of both wrappers. They are kept for the specification of the environment."""
+    """The arguments of both wrappers, which are kept for the environment's specification."""
 
     def __init__(
         self,
@@ -95,9 +103,8 @@ class _Shaping(RecordConstructorArgs, Generic[Wrapped]):
         """Returns the potential, checked against the observations of the environment."""
         if not callable(potential):
             raise ArgumentTypeError(
-                f"potential is a {type(potential).__name__}; give a function of a batch of "
-                "observations, solution.potential(), or Potential.from_states(observations, "
-                "values).",
+                f"potential is a {type(potential).__name__}; give solution.potential(), or a "
+                "function of a batch of observations.",
                 argument="potential",
             )
         if not isinstance(potential, Potential):
@@ -110,15 +117,14 @@ class _Shaping(RecordConstructorArgs, Generic[Wrapped]):
             )
         if self.view is None and isinstance(space, gymnasium.spaces.Dict | gymnasium.spaces.Tuple):
             raise ArgumentError(
-                f"observations are a {type(space).__name__}: select the part that the potential "
-                "takes with view, for example view=lambda observation: observation['image'].",
+                f"observations are a {type(space).__name__}; select the part that the potential "
+                "takes, for example view=lambda observation: observation['image'].",
                 argument="view",
             )
         if self.view is None and potential.shape not in (None, space.shape):
             raise ArgumentError(
-                f"the environment's observations have shape {space.shape}, and {potential.name} "
-                f"takes {potential.shape}. Fit on what the agent sees, or give a view: a function "
-                "from the agent's observations to those of the potential.",
+                f"the observations have shape {space.shape}, and {potential.name} takes "
+                f"{potential.shape}. Give a view: a function from the former to the latter.",
                 argument="potential",
             )
         return potential
@@ -244,6 +250,48 @@ class AbstractShaping(abc.ABC):
     """Whether observations are recognised bit for bit."""
     steps: int = 0
     """The number of steps that were observed."""
+    shape: tuple[int, ...] = ()
+    dtype: np.dtype = np.dtype(object)
+    """The type of observations; objects stand for any, until `for_spaces` is called."""
+    n_actions: int = 0
+    """The number of actions, or 0 for any."""
+
+    def for_spaces(
+        self,
+        observation_space: gymnasium.Space,
+        action_space: gymnasium.Space | None = None,
+        *kinds: type[gymnasium.Space],
+    ) -> None:
+        """Accepts only the observations and actions of these spaces from now on, of which that of
+        the observations must be a `Box`, or of another of the given kinds."""
+        if not isinstance(observation_space, (gymnasium.spaces.Box, *kinds)):
+            raise ArgumentError(
+                f"the observations are {observation_space}; give a Box.",
+                remedy="Use gymnasium.wrappers.FlattenObservation to join parts, and OnlineTable "
+                "for states that are numbers.",
+                argument="observation_space",
+            )
+        self.shape = tuple(observation_space.shape or ())
+        self.dtype = np.dtype(observation_space.dtype)
+        self.n_actions = 0 if action_space is None else number_of_actions(action_space)
+
+    def check_spaces(
+        self, observation_space: gymnasium.Space, action_space: gymnasium.Space
+    ) -> None:
+        """Raises an error unless this was made for the spaces of an environment."""
+        if self.dtype.hasobject:
+            return
+        shape, actions = tuple(observation_space.shape or ()), getattr(action_space, "n", None)
+        given, expected = (np.dtype(kind).kind for kind in (observation_space.dtype, self.dtype))
+        fits = shape == self.shape and not (given == "f" and expected in "iub")
+        if not fits or self.n_actions not in (0, actions):
+            raise ArgumentError(
+                f"the agent has observations {observation_space} and actions {action_space}; this "
+                f"was made for {self.dtype} of shape {self.shape} and {self.n_actions} actions.",
+                remedy="Make it with the spaces that the agent sees. Stable-Baselines3 puts "
+                "colours first: wrap the environment in a VecTransposeImage, and take its spaces.",
+                argument="action_space" if fits else "observation_space",
+            )
 
     @property
     @abc.abstractmethod
@@ -259,16 +307,11 @@ class AbstractShaping(abc.ABC):
         terminated: npt.ArrayLike,
         terminal_reward: npt.ArrayLike | None = None,
     ) -> None:
-        """Takes some steps of the agent, one in each row.
+        """Takes some steps of the agent, one in each row, with the fields of `StepBatch`.
 
-        Args:
-            observation: The observations that were left.
-            action: The actions.
-            reward: The rewards, without the reward of a terminal state itself.
-            next_observation: The observations that were reached; at the end of an episode its
-                last observation, and not the first one of the next.
-            terminated: The steps that reached a terminal state. A time limit does not count.
-            terminal_reward: The rewards of these terminal states themselves; 0 by default.
+        After the last step of an episode, `next_observation` is its last observation, and not the
+        first one of the next. A time limit does not count as `terminated`. The `reward` is without
+        that of a terminal state itself, which is `terminal_reward`, by default 0.
         """
         numbers = (reward, terminated, *([] if terminal_reward is None else [terminal_reward]))
         self.take(self._columns(observation, next_observation, action, *numbers))
@@ -283,8 +326,7 @@ class AbstractShaping(abc.ABC):
         infos: Sequence[Mapping[str, Any]],
         terminal_reward: NumberOfStep = None,
     ) -> None:
-        """Observes steps as an environment reported them, and makes the updates that are due. The
-        last argument is as in `collect`."""
+        """Observes steps as an environment reported them, and makes the updates that are due."""
         before, actions, after = (np.asarray(part) for part in (before, actions, after))
         costs = np.array(rewards, dtype=np.float64)
         values = np.zeros_like(costs)
@@ -302,15 +344,8 @@ class AbstractShaping(abc.ABC):
         terminated: npt.ArrayLike,
         action: npt.ArrayLike | None = None,
     ) -> Float[np.ndarray, " n"]:
-        """Returns the rewards of some steps, shaped with what was learned so far.
-
-        Args:
-            reward: The original rewards.
-            observation: The observations that were left.
-            next_observation: The observations that were reached.
-            terminated: The steps that reached a terminal state.
-            action: The actions, which only a bonus of actions needs.
-        """
+        """Returns the rewards of some steps, shaped with what was learned so far. The actions are
+        needed for a bonus of actions alone."""
         return self.shape_rewards(
             self._columns(observation, next_observation, action, reward, terminated)
         )
@@ -330,8 +365,22 @@ class AbstractShaping(abc.ABC):
         return StepBatch(before, action, reward, after, is_last, value)
 
     def checked(self, observations: npt.ArrayLike) -> Shaped[np.ndarray, "n ..."]:
-        """Returns a batch of observations as an array, checked."""
-        return np.asarray(observations)
+        """Returns a batch of observations as an array of the right type, checked."""
+        given = np.asarray(observations)
+        if self.dtype.hasobject:
+            return given
+        fits = given.ndim and given.shape[1:] == self.shape
+        if not fits or (given.dtype.kind == "f" and self.dtype.kind in "iub"):
+            raise ArgumentError(
+                f"the observations are {given.dtype} of shape {given.shape}; give batches of "
+                f"{self.dtype} of shape (n, *{self.shape}).",
+                remedy="Make it with the spaces that the agent sees, not those behind a wrapper.",
+                argument="observations",
+            )
+        batch = given.astype(self.dtype, copy=False)
+        if batch.dtype.kind == "f" and not np.isfinite(batch).all():
+            raise DataError("an observation is not finite.", argument="observations")
+        return batch
 
     def take(self, steps: StepBatch) -> None:
         """Takes steps; a subclass that learns from them adds to this."""
@@ -345,14 +394,10 @@ class AbstractShaping(abc.ABC):
     def shape_rewards(self, steps: StepBatch) -> Float[np.ndarray, " n"]:
         """Returns the rewards of some steps, shaped with what was learned so far."""
 
-    @abc.abstractmethod
     def attach(self, agent: Any) -> None:
-        """Raises an error unless this was made for an agent, which some also look into later.
-
-        Args:
-            agent: An agent of Stable-Baselines3, or another one with an `observation_space`, an
-                `action_space` and a discount `gamma`.
-        """
+        """Raises an error unless this was made for an agent: one of Stable-Baselines3, or another
+        one with an `observation_space`, an `action_space` and a discount `gamma`."""
+        self.check_spaces(agent.observation_space, agent.action_space)
 
     def warnings(self) -> list[str]:
         """Returns warnings that a user should see when training is over."""

@@ -64,12 +64,8 @@ class RND(AbstractShaping):
         updates: float = 0.5,
         seed: int = 0,
     ) -> None:
-        if not isinstance(observation_space, gymnasium.spaces.Box):
-            raise ArgumentError(
-                f"the observations are {observation_space}; RND takes a Box.",
-                argument="observation_space",
-            )
-        self.shape, self.weight = observation_space.shape, check_number("weight", weight)
+        self.for_spaces(observation_space)
+        self.weight = check_number("weight", weight)
         self.updates, self._due = check_number("updates", updates), 0.0
         self._rng = np.random.default_rng(seed)
         size = math.prod(self.shape)
@@ -91,14 +87,6 @@ class RND(AbstractShaping):
         self._kept[(self.steps + np.arange(len(rows))) % len(self._kept)] = rows
         self._due += self.updates * len(rows)
         super().take(steps)
-
-    def attach(self, agent: Any) -> None:
-        shape = tuple(agent.observation_space.shape or ())
-        if shape != self.shape:
-            raise ArgumentError(
-                f"the agent has observations of shape {shape}; this RND was made for {self.shape}.",
-                argument="agent",
-            )
 
     def train(self) -> None:
         while self._due >= TOGETHER:
