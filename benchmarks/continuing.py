@@ -30,8 +30,9 @@ from drogo import (
     exact,
     fit,
 )  # fmt: skip
-from drogo.exact.growth import Perron, WeightedEdges, perron_of_edges
+from drogo.exact.growth import Perron, perron_of_edges
 from drogo.learn import Policy
+from drogo.mdp import Edges
 from drogo.worlds import river_swim
 from tables import Part, parse_options, write_parts
 
@@ -89,9 +90,8 @@ def tables(options: Namespace) -> Iterator[list[str]]:
     reward = river.reward[state, action, after]
     data = Transitions.from_table(np.arange(6), state, after, reward, never, action=action)
     s, a, following = np.nonzero(river.probability)
-    share = river.probability[s, a, following] / 2
-    gain = river.reward[s, a, following] / LAM_OF_RIVER
-    edges = WeightedEdges(6, s, following, share, gain)
+    share, reward = river.probability[s, a, following], river.reward[s, a, following]
+    edges = Edges(6, s, following, share, reward, share < 0, np.zeros(s.size))
     truth = perron_of_edges(edges, LAM_OF_RIVER, reference=1)
     problem = Continuing(lam=LAM_OF_RIVER, reference=1)
     yield row(f"RiverSwim (λ = {LAM_OF_RIVER:,.0f})", data, problem, truth, options)

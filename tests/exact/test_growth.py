@@ -9,13 +9,8 @@ import pytest
 import judge
 from drogo import MDP, GridWorld, exact
 from drogo.errors import ArgumentError, MDPError, NotConverged
-from drogo.exact.growth import (
-    WeightedEdges,
-    growth,
-    infinite,
-    log_radius,
-    radius_bounds,
-)
+from drogo.exact.growth import growth, infinite, log_radius, radius_bounds
+from drogo.mdp import Edges
 from raising import raises
 from random_mdps import random_mdp
 
@@ -191,18 +186,20 @@ def test_the_spectral_radius_of_parts_is_that_of_the_largest():
     assert exact.spectral_radius(one_way, 1.0) == 0
 
 
+def edges_of(state, after, share, reward, n):
+    return Edges(n, state, after, share, reward, share < 0, np.zeros(state.size))
+
+
 def test_invalid_edges_are_refused():
-    """Shares that are not divided by the number of actions would give another eigenvalue."""
     states, ones, zeros = np.array([0, 1]), np.ones(2), np.zeros(2)
     for name, edges in (
-        ("share", (states, states[::-1], ones / 2, zeros)),
-        ("share", (states, states[::-1], np.array([1.0, 0.0]), zeros)),
-        ("gain", (states, states[::-1], ones, np.array([0.0, np.inf]))),
+        ("weight", (states, states[::-1], np.array([1.0, 0.0]), zeros)),
+        ("reward", (states, states[::-1], ones, np.array([0.0, np.inf]))),
         ("state", (states - 1, states, ones, zeros)),
         ("next_state", (states, states + 1, ones, zeros)),
     ):
         with raises(ArgumentError, name):
-            WeightedEdges(2, *edges)
+            edges_of(*edges, 2)
 
 
 def test_rewards_of_a_million_times_lam_are_inaccurate():
@@ -222,10 +219,10 @@ def test_an_eigenvalue_that_double_precision_does_not_determine():
     eigenvalue solves x^3 = x^2 / 2 + 1 / 2, so it is 1."""
     state, after = np.array([0, 1, 1, 2]), np.array([1, 1, 2, 0])
     share, gain = np.array([1, 0.5, 0.5, 1]), np.array([1e6, 0, 0, -1e6])
-    edges, everything = WeightedEdges(3, state, after, share, gain), np.ones(3, dtype=bool)
-    low, high = radius_bounds(edges, everything)
+    edges, everything = edges_of(state, after, share, gain, 3), np.ones(3, dtype=bool)
+    low, high = radius_bounds(edges, everything, 1.0)
     assert low <= 0 <= high
     assert infinite(edges, everything, 1.0)
     with raises(NotConverged):
-        log_radius(edges, everything)
-    assert not growth(edges, everything).is_known
+        log_radius(edges, everything, 1.0)
+    assert not growth(edges, everything, 1.0).is_known

@@ -1,44 +1,39 @@
-"""The exact solution of the problem that transitions describe."""
+"""The exact solution of weighted edges."""
 
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
 from drogo import exact
-from drogo.exact.sampled import Sampled, sampled_columns, solve_sampled
+from drogo.exact.sampled import columns_of_edges, solve_edges
+from drogo.mdp import Edges
 from random_mdps import random_mdp
 
-
-def of_mdp(mdp, lam):
-    """Returns the transitions of an MDP, weighted by their probabilities."""
-    P = mdp.P.tocoo()
-    log_cost, value = -mdp.reward[P.row] / lam, mdp.reward[P.col] / lam
-    return Sampled(mdp.n_states, P.row, P.col, P.data, log_cost, mdp.terminal[P.col], value)
+LAMS = st.sampled_from([0.05, 1.3, 20.0, 1e6])
 
 
-@given(st.integers(0, 10**6), st.sampled_from([0.05, 1.3, 20.0, 1e6]), st.booleans())
-def test_data_of_an_mdp_have_its_column(seed, lam, scaled):
-    mdp = random_mdp(seed, 8)
-    v = solve_sampled(of_mdp(mdp, lam), scaled=scaled)
-    truth = exact.log_column(mdp, lam)
-    live = ~mdp.terminal
+@given(st.integers(0, 10**6), LAMS, st.booleans())
+def test_edges_of_an_mdp_have_its_column_and_columns(seed, lam, scaled):
+    mdp = random_mdp(seed, 8, terminals=1 + seed % 2)
+    v, truth, live = (
+        solve_edges(mdp.edges, lam, scaled=scaled),
+        exact.log_column(mdp, lam),
+        ~mdp.terminal,
+    )
     np.testing.assert_allclose(v[live], truth[live], rtol=1e-11, atol=1e-12)
-    assert np.isnan(v[~live]).all()  # No transition leaves a terminal state.
-
-
-@given(st.integers(0, 10**6), st.sampled_from([0.05, 1.3, 20.0, 1e6]))
-def test_data_of_an_mdp_have_its_columns(seed, lam):
-    mdp = random_mdp(seed, 8, terminals=2)
-    columns = sampled_columns(of_mdp(mdp, lam), np.arange(mdp.n_states))
+    assert np.isnan(v[~live]).all()  # no edge leaves a terminal state
+    columns = columns_of_edges(mdp.edges, lam, np.arange(mdp.n_states))
     np.testing.assert_allclose(columns.log_e, exact.log_columns(mdp, lam), rtol=1e-11, atol=1e-11)
     assert columns.converged.all()
 
 
 def chain(weight, log_cost, scaled=True):
     """Solves two kinds of transition from state 0 to the terminal state 1."""
-    two = np.array([0, 0]), np.array([1, 1])
-    rest = np.array(weight), np.array(log_cost), np.array([True, True]), np.zeros(2)
-    return solve_sampled(Sampled(2, *two, *rest), scaled=scaled)[0]
+    reward, over = -np.array(log_cost), np.array([True, True])
+    edges = Edges(
+        2, np.array([0, 0]), np.array([1, 1]), np.array(weight), reward, over, np.zeros(2)
+    )
+    return solve_edges(edges, 1.0, scaled=scaled)[0]
 
 
 def test_rewards_of_the_action_by_hand():
@@ -54,9 +49,9 @@ def test_unknown_states():
     """State 2 only leads to itself, so it never terminates. State 4 is entered but never left, so
     the transition to it is left out. State 5 leads only there."""
     state = np.array([0, 1, 1, 2, 3, 3, 5])
-    next_state = np.array([1, 2, 9, 2, 0, 4, 4])
-    weight, log_cost, value = np.ones(7), np.full(7, 0.5), np.full(7, -1.0)
-    data = Sampled(10, state, next_state, weight, log_cost, next_state == 9, value)
+    after = np.array([1, 2, 9, 2, 0, 4, 4])
+    over, reward = after == 9, np.full(7, -0.5)
+    edges = Edges(10, state, after, np.ones(7), reward, over, np.where(over, -1.0, 0.0))
     one = -0.5 - np.log(2) - 1.0  # half of the time, to the terminal value of -1
     expected = [one - 0.5, one, -np.inf, one - 1.0, *[np.nan] * 6]
-    np.testing.assert_allclose(solve_sampled(data), expected, atol=1e-12)
+    np.testing.assert_allclose(solve_edges(edges, 1.0), expected, atol=1e-12)

@@ -21,8 +21,9 @@ from drogo import (
     solve,
 )
 from drogo.errors import ArgumentError, DataError, NotConverged
-from drogo.exact.growth import WeightedEdges, growth, perron_of_edges
+from drogo.exact.growth import growth, perron_of_edges
 from drogo.learn import Optimiser, Table
+from drogo.mdp import Edges
 from drogo.problems import continuing
 from drogo.worlds.continuing import river_swim
 from raising import raises
@@ -175,7 +176,8 @@ def test_river_swim():
     world, lam = river_swim(), 4000.0
     state, action, after = np.nonzero(world.probability)
     share, reward = world.probability[state, action, after] / 2, world.reward[state, action, after]
-    truth = perron_of_edges(WeightedEdges(6, state, after, share, reward / lam), lam, reference=1)
+    edges = Edges(6, state, after, share, reward, share < 0, np.zeros(share.size))
+    truth = perron_of_edges(edges, lam, reference=1)
     often = np.round(20 * share).astype(int)  # every share is a multiple of 1/20
     columns = [np.repeat(part, often) for part in (state, after, reward)]
     data = table_of(*columns, copies=1, action=np.repeat(action, often))

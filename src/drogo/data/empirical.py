@@ -20,7 +20,7 @@ from jaxtyping import Float, Int
 from drogo.data.transitions import Transitions, check_transitions
 from drogo.errors import ArgumentError, DataError, counted
 from drogo.exact.growth import infinite
-from drogo.exact.sampled import Sampled
+from drogo.mdp import Edges
 from drogo.mdp.arrays import leads_to
 
 DefaultPolicy = npt.ArrayLike | Callable[[np.ndarray, np.ndarray], npt.ArrayLike]
@@ -168,7 +168,7 @@ def check_anchored(data: Transitions, lam: float) -> None:
         return
     if not data.repeats:
         raise costs_needed(data)
-    why = _unbounded(data.empirical(lam), lam)
+    why = _unbounded(data.edges.known, lam)
     if why:
         raise costs_needed(data, why)
     warnings.warn(
@@ -180,14 +180,13 @@ def check_anchored(data: Transitions, lam: float) -> None:
     )
 
 
-def _unbounded(problem: Sampled, lam: float) -> str:
+def _unbounded(edges: Edges, lam: float) -> str:
     """Returns the reason why the solution is infinite somewhere, or "" if it is finite."""
-    steps = problem.steps
-    states = np.arange(steps.n) < problem.states  # the last one represents terminal states
-    leads = leads_to(steps.state, steps.next_state, steps.n, np.array([problem.states]))
-    why = infinite(steps, states & leads, lam)
-    lost = np.setdiff1d(steps.state, np.flatnonzero(leads))
-    if not why and lost.size and infinite(steps, states, lam):
+    over, everything = edges.terminated, np.ones(edges.n, dtype=bool)
+    leads = leads_to(edges.state[~over], edges.next_state[~over], edges.n, edges.state[over])
+    why = infinite(edges, leads, lam)
+    lost = np.setdiff1d(edges.state, np.flatnonzero(leads))
+    if not why and lost.size and infinite(edges, everything, lam):
         return (
             f"{lost.size} observation(s) never lead to a terminal state in these data (the first "
             f"is number {int(lost[0])} of the table), and cycles among them have a total reward of "

@@ -22,7 +22,7 @@ from drogo.data.index import merge_equal
 from drogo.data.step import NumberOfStep, Step, StepNumbers
 from drogo.errors import ArgumentError, ArgumentTypeError, DataError, check_positive
 from drogo.exact.growth import log_radius
-from drogo.exact.sampled import Sampled
+from drogo.mdp import Edges
 from drogo.mdp.arrays import frozen
 from drogo.mdp.model import distinct_pairs
 
@@ -35,19 +35,12 @@ COLUMNS = ("state", "next_state", "reward", "terminated", "truncated", "terminal
 
 
 @dataclass(frozen=True)
-class Edges:
+class CountedEdges(Edges):
     """Distinct transitions. A batch is given by the number of times that each occurs in it."""
 
-    state: Int[np.ndarray, " edges"]
-    next_state: Int[np.ndarray, " edges"]
-    reward: Float[np.ndarray, " edges"]
-    terminal_reward: Float[np.ndarray, " edges"]
-    terminated: Bool[np.ndarray, " edges"]
     action: Int[np.ndarray, " edges"] | None
     log_default: Float[np.ndarray, " edges"] | None
     """The log of the probability with which the default policy takes the action."""
-    weight: Float[np.ndarray, " edges"]
-    """The sum of the weights of all transitions of this kind."""
     count: Int[np.ndarray, " edges"]
     of_transition: Int[np.ndarray, " n"]
     """The edge of each transition."""
@@ -378,7 +371,7 @@ class Transitions:
         return self.terminal_states[pure], self.terminal_rewards[pure]
 
     @cached_property
-    def edges(self) -> Edges:
+    def edges(self) -> CountedEdges:
         """The distinct transitions, and the number of times that each occurs."""
         discrete = self.action if self.n_actions is not None else None
         key = self.state.astype(np.int64) * len(self.observations) + self.next_state
@@ -390,7 +383,8 @@ class Transitions:
             key, return_index=True, return_inverse=True, return_counts=True
         )
         names = ("state", "next_state", "reward", "terminal_reward", "terminated")
-        return Edges(
+        return CountedEdges(
+            n=len(self.observations),
             **{name: getattr(self, name)[first] for name in names},
             action=None if discrete is None else discrete[first],
             log_default=None if self.default is None else np.log(self.default[first]),
@@ -398,13 +392,6 @@ class Transitions:
             count=count,
             of_transition=of_transition.astype(np.int32),
         )
-
-    def empirical(self, lam: float) -> Sampled:
-        """Returns the problem that the transitions describe, where states repeat: each observation
-        leads to its observed next ones with their observed frequencies."""
-        edges, log_cost = self.edges, -self.edges.reward / lam
-        columns = (edges.state, edges.next_state, edges.weight, log_cost, edges.terminated)
-        return Sampled(len(self.observations), *columns, edges.terminal_reward / lam)
 
     @cached_property
     def log_default(self) -> Float[np.ndarray, " n"] | None:
@@ -428,9 +415,9 @@ class Transitions:
         if not self.repeats:
             seen = f"{len(self)} transitions have {len(self.observations)} distinct observations"
             raise DataError(f"the spectral radius needs states that repeat: the {seen}.")
-        steps = self.empirical(check_positive("lam", lam)).steps
+        lam, everything = check_positive("lam", lam), np.ones(len(self.observations), dtype=bool)
         with np.errstate(over="ignore"):
-            return float(np.exp(log_radius(steps, np.arange(steps.n) < steps.n - 1)))
+            return float(np.exp(log_radius(self.edges.known, everything, lam)))
 
     def with_absorbing_terminals(self, delta: float) -> Transitions:
         """Adds transitions from each terminal state to itself, as many as the average state has.

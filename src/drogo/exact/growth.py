@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from drogo.errors import ArgumentError, MDPError, NotConverged, check_positive, check_whole
 from drogo.exact.positive import (
@@ -31,69 +31,15 @@ from drogo.exact.positive import (
     factorise,
     positive_eigenvector,
 )
-from drogo.exact.rows import Mask, Rows, Values, strong_classes
-from drogo.mdp import MDP, check_mdp
+from drogo.exact.rows import Mask, Values, edge_rows, strong_classes
+from drogo.mdp import MDP, Edges, check_mdp
 
 MOST_STEPS, MOST_POLISHED = 200, 3
-SHARES_OFF = 1e-9  # The largest deviation of the sum of a state's shares from 1.
 CLOSE = 1e-9  # The distance of the bounds of the log eigenvalue at which the vector is polished.
 NARROW = 1e-6  # The largest relative distance of the bounds of a known log eigenvalue.
 MARGIN = 1e-13  # The shift that keeps the matrix of an inverse iteration from being singular.
 ROUNDING = 1e-12  # A log of the spectral radius above minus this number counts as 0.
 LARGER_LAM = "Use a larger lam: rewards of several hundred lam are beyond double precision."
-
-
-@dataclass(frozen=True)
-class WeightedEdges:
-    """The possible transitions between n states."""
-
-    n: int
-    state: Int[np.ndarray, " edges"]
-    next_state: Int[np.ndarray, " edges"]
-    share: Float[np.ndarray, " edges"]
-    """The probability of the edge among those that leave the same state."""
-    gain: Float[np.ndarray, " edges"]
-    """`r / lam`."""
-
-    def __post_init__(self) -> None:
-        is_state = f"a state from 0 to {self.n - 1}"
-        for name, valid, expected in (
-            ("state", (self.state >= 0) & (self.state < self.n), is_state),
-            ("next_state", (self.next_state >= 0) & (self.next_state < self.n), is_state),
-            ("share", self.share > 0, "positive"),
-            ("gain", np.isfinite(self.gain), "finite"),
-        ):
-            if valid.shape != self.state.shape or not valid.all():
-                problem = f"{name} needs one number for each edge, which is {expected}."
-                raise ArgumentError(problem, argument=name)
-        total = np.bincount(self.state, self.share, self.n)
-        wrong = np.flatnonzero((np.abs(total - 1) > SHARES_OFF) & (total > 0))
-        if wrong.size:
-            problem = f"share sums to {total[wrong[0]]:.9g} over the edges from state {wrong[0]}, "
-            problem += "not 1."
-            remedy = "Multiply each share by the probability of its action."
-            raise ArgumentError(problem, remedy=remedy, argument="share")
-
-    def within(self, kept: Mask, level: float = 0.0) -> Rows:
-        """Returns `I - W` over some states, with all gains lowered by a level."""
-        place, stays, n = np.cumsum(kept) - 1, kept[self.state], int(kept.sum())
-        row, column = place[self.state[stays]], self.next_state[stays]
-        share, gain = self.share[stays], self.gain[stays] - level
-        with np.errstate(over="ignore"):  # An infinite number makes the result inaccurate.
-            weight, loss = share * np.exp(gain), -share * np.expm1(gain)
-        inside = kept[column]
-        loop = inside & (place[column] == row)
-        off = inside & ~loop
-        looping, leaving, lost = (
-            np.bincount(row[part], weight[part], n) for part in (loop, off, ~inside)
-        )
-        with np.errstate(invalid="ignore"):
-            # The terms of this sum have one sign if rewards do, so tiny rewards do not cancel.
-            total = np.bincount(row, loss, n) + lost
-            # Large gains would cancel in the sum of both.
-            diagonal = np.where(leaving <= 1, total + leaving, 1 - looping)
-        entries = row[off], place[column[off]], (np.log(share) + gain)[off]
-        return Rows(*entries, diagonal, total, np.zeros(n))
 
 
 @dataclass(frozen=True)
@@ -116,30 +62,24 @@ class Growth:
         return _is_narrow(*self.bracket)
 
 
-def edges_of(mdp: MDP, lam: float) -> WeightedEdges:
-    """Returns the transitions of an MDP under its default policy."""
-    P = mdp.P.tocoo()
-    return WeightedEdges(mdp.n_states, P.row, P.col, P.data, mdp.reward[P.row] / lam)
-
-
-def classes(edges: WeightedEdges, kept: Mask) -> list[Mask]:
+def classes(edges: Edges, kept: Mask) -> list[Mask]:
     """Returns the classes of the kept states that can reach each other by at least one edge."""
-    inside = kept[edges.state] & kept[edges.next_state]
+    inside = kept[edges.state] & kept[edges.next_state] & ~edges.terminated
     row, column = edges.state[inside], edges.next_state[inside]
     _, label = strong_classes(row, column, edges.n)
     looping = np.unique(label[row[label[row] == label[column]]])
     return [(label == k) & kept for k in looping]
 
 
-def growth(edges: WeightedEdges, kept: Mask) -> Growth:
+def growth(edges: Edges, kept: Mask, lam: float) -> Growth:
     """Computes the largest eigenvalue of `W` over one of its `classes`, and its vector."""
-    level, v = _noda(edges, kept)
-    vector = positive_eigenvector(Pencil(edges.within(kept, level)), near=(0.0, v))
+    level, v = _noda(edges, kept, lam)
+    vector = positive_eigenvector(Pencil(edge_rows(edges, kept, lam, level)), near=(0.0, v))
     for _ in range(MOST_POLISHED):  # The eigenvalue is 1 - s, which loses no digit if s is 0.
         if not 4 * np.finfo(float).eps <= abs(vector.eigenvalue) < 0.5:
             break
         level += float(np.log1p(-vector.eigenvalue))
-        vector = positive_eigenvector(Pencil(edges.within(kept, level)), near=(0.0, v))
+        vector = positive_eigenvector(Pencil(edge_rows(edges, kept, lam, level)), near=(0.0, v))
     with np.errstate(divide="ignore"):  # An eigenvalue of 0 already has an infinite error.
         low, high = (float(level + np.log1p(-min(s, 1.0))) for s in reversed(vector.bracket))
         log_eigenvalue = float(level + np.log1p(-min(vector.eigenvalue, 1.0)))
@@ -154,10 +94,10 @@ def _is_narrow(low: float, high: float) -> bool:
     return bool(np.isfinite(low) and high - low <= NARROW * (1 + abs(high)))
 
 
-def log_radius(edges: WeightedEdges, kept: Mask) -> float:
+def log_radius(edges: Edges, kept: Mask, lam: float) -> float:
     """Computes the log of the spectral radius of `W` over any states. It is minus infinity if no
     state can be visited twice."""
-    low, high = radius_bounds(edges, kept)
+    low, high = radius_bounds(edges, kept, lam)
     if low == high:  # Both may be infinite.
         return high
     if not _is_narrow(low, high):
@@ -166,10 +106,10 @@ def log_radius(edges: WeightedEdges, kept: Mask) -> float:
     return (low + high) / 2
 
 
-def radius_bounds(edges: WeightedEdges, kept: Mask) -> tuple[float, float]:
+def radius_bounds(edges: Edges, kept: Mask, lam: float) -> tuple[float, float]:
     """Returns bounds of the log of the spectral radius of `W` over any states: the largest of the
     Collatz-Wielandt bounds of their classes."""
-    brackets = [growth(edges, part).bracket for part in classes(edges, kept)]
+    brackets = [growth(edges, part, lam).bracket for part in classes(edges, kept)]
     low, high = zip(*brackets or [(-np.inf, -np.inf)], strict=True)
     return max(low), max(high)
 
@@ -226,12 +166,12 @@ def perron(mdp: MDP, lam: float, reference: int = 0) -> Perron:
     if check_mdp(mdp).terminal.any():
         problem = f"this MDP is not a continuing task: {int(mdp.terminal.sum())} state(s) end it."
         raise ArgumentError(problem, remedy="Use exact.log_column.", argument="mdp")
-    return perron_of_edges(edges_of(mdp, lam), lam, reference)
+    return perron_of_edges(mdp.edges, lam, reference)
 
 
-def perron_of_edges(edges: WeightedEdges, lam: float, reference: int = 0) -> Perron:
+def perron_of_edges(edges: Edges, lam: float, reference: int = 0) -> Perron:
     """Computes the vector of a continuing task from its transitions under the default policy, whose
-    rewards may depend on the action and on the next state. Their gains are `r / lam`."""
+    rewards may depend on the action and on the next state."""
     lam = check_positive("lam", lam)
     reference = check_whole("reference", reference, 0, edges.n - 1)
     parts, label = strong_classes(edges.state, edges.next_state, edges.n)
@@ -243,7 +183,7 @@ def perron_of_edges(edges: WeightedEdges, lam: float, reference: int = 0) -> Per
             remedy="Remove the states that are never visited again, or mark those that are never "
             "left as terminal and use exact.log_column.",
         )
-    fields = vars(growth(edges, np.ones(edges.n, dtype=bool)))
+    fields = vars(growth(edges, np.ones(edges.n, dtype=bool), lam))
     log_e = fields["log_e"] - fields["log_e"][reference]
     return Perron(**{**fields, "log_e": log_e}, lam=lam, reference=reference)
 
@@ -264,9 +204,9 @@ def spectral_radius(mdp: MDP, lam: float) -> float:
     Raises:
         NotConverged: It could not be computed.
     """
-    edges = edges_of(check_mdp(mdp), check_positive("lam", lam))
+    lam = check_positive("lam", lam)
     with np.errstate(over="ignore"):
-        return float(np.exp(log_radius(edges, ~mdp.terminal)))
+        return float(np.exp(log_radius(check_mdp(mdp).edges, ~mdp.terminal, lam)))
 
 
 def check_has_terminal(mdp: MDP) -> None:
@@ -280,7 +220,7 @@ def check_finite(mdp: MDP, lam: float) -> None:
     """Raises an error if the sum over all episodes is not finite."""
     if (mdp.reward[~mdp.terminal] < 0).all():
         return
-    if problem := infinite(edges_of(mdp, lam), ~mdp.terminal, lam):
+    if problem := infinite(mdp.edges, ~mdp.terminal, lam):
         raise MDPError(
             problem,
             remedy="Lower all rewards by a constant until the spectral radius is below 1, or use a "
@@ -289,10 +229,10 @@ def check_finite(mdp: MDP, lam: float) -> None:
         )
 
 
-def infinite(edges: WeightedEdges, kept: np.ndarray, lam: float) -> str:
+def infinite(edges: Edges, kept: np.ndarray, lam: float) -> str:
     """Returns the reason why the vector over some non-terminal states is not finite, or an empty
-    string if it is. `lam` is for the message."""
-    low, high = radius_bounds(edges, kept)
+    string if it is."""
+    low, high = radius_bounds(edges, kept, lam)
     if high < 0:
         return ""
     radius = "the spectral radius of diag(exp(r/lam)) P over the non-terminal states"
@@ -308,17 +248,18 @@ def infinite(edges: WeightedEdges, kept: np.ndarray, lam: float) -> str:
     )
 
 
-def _noda(edges: WeightedEdges, kept: Mask) -> tuple[float, Float[np.ndarray, " kept"]]:
+def _noda(edges: Edges, kept: Mask, lam: float) -> tuple[float, Float[np.ndarray, " kept"]]:
     """Finds a level just above the log of the eigenvalue, and approximates its vector in logs.
 
     This is Noda's iteration, an inverse iteration shifted to an upper bound, on the matrix scaled
     by the last vector: its row sums are then at most 1, at any range of the entries.
     """
-    base = float(edges.gain[kept[edges.state]].max())
-    rows = edges.within(kept, base)
+    gain = edges.reward / lam
+    base = float(gain[kept[edges.state]].max())
+    rows = edge_rows(edges, kept, lam, base)
     # The logs of the diagonal of W: minus infinity in states without an edge to themselves.
-    loop = kept[edges.state] & (edges.state == edges.next_state)
-    log_weight = np.log(edges.share[loop]) + (edges.gain[loop] - base)
+    loop = kept[edges.state] & (edges.state == edges.next_state) & ~edges.terminated
+    log_weight = np.log(edges.share[loop]) + (gain[loop] - base)
     row = (np.cumsum(kept) - 1)[edges.state[loop]]
     log_loops = _log_sums(row, log_weight, np.full(rows.n, -np.inf))
     v, level = np.zeros(rows.n), np.inf

@@ -21,8 +21,8 @@ from jaxtyping import Bool, Float, Int
 from scipy.sparse import csgraph
 
 from drogo.errors import ArgumentError, check_choice, check_number, check_positive
-from drogo.mdp import MDP
-from drogo.mdp.arrays import Edges, leads_to
+from drogo.mdp import MDP, Edges
+from drogo.mdp.arrays import Nodes, leads_to
 
 Values = Float[np.ndarray, " n"]
 Mask = Bool[np.ndarray, " n"]
@@ -122,6 +122,38 @@ def successor_rows(mdp: MDP, discount: float) -> Rows:
     return _with_sums(sp.csr_array(mdp.P * discount), total, np.zeros(mdp.n_states))
 
 
+def edge_rows(edges: Edges, kept: Mask, lam: float, level: float = 0.0) -> Rows:
+    """Returns `I - W` over some states of a process, where `W(s, s')` is the sum of
+    `share * exp(r/lam - level)` over the edges from s to s'."""
+    next_state = np.where(edges.terminated, edges.n, edges.next_state)
+    gain = edges.reward / lam - level
+    return weighted_rows(np.append(kept, False), edges.state, next_state, edges.share, gain)
+
+
+def weighted_rows(
+    kept: Mask, state: Nodes, next_state: Nodes, share: np.ndarray, gain: np.ndarray
+) -> Rows:
+    """Returns `I - W` over the kept ones of all nodes; see `edge_rows`."""
+    place, stays, n = np.cumsum(kept) - 1, kept[state], int(kept.sum())
+    row, column = place[state[stays]], next_state[stays]
+    share, gain = share[stays], gain[stays]
+    with np.errstate(over="ignore"):  # An infinite number makes the result inaccurate.
+        weight, loss = share * np.exp(gain), -share * np.expm1(gain)
+    inside = kept[column]
+    loop = inside & (place[column] == row)
+    off = inside & ~loop
+    looping, leaving, lost = (
+        np.bincount(row[part], weight[part], n) for part in (loop, off, ~inside)
+    )
+    with np.errstate(invalid="ignore"):
+        # The terms of this sum have one sign if rewards do, so tiny rewards do not cancel.
+        total = np.bincount(row, loss, n) + lost
+        # Large gains would cancel in the sum of both.
+        diagonal = np.where(leaving <= 1, total + leaving, 1 - looping)
+    entries = row[off], place[column[off]], (np.log(share) + gain)[off]
+    return Rows(*entries, diagonal, total, np.zeros(n))
+
+
 def check_parameters(lam: float, terminal: str, delta: float) -> tuple[float, float]:
     """Returns `lam` and `delta` as floats."""
     check_choice("terminal", terminal, TERMINAL_FORMULATIONS)
@@ -145,7 +177,7 @@ def off_diagonals(
     return row, column, np.log(entries.data[off]) + log_scale[row]
 
 
-def strong_classes(row: Edges, column: Edges, n: int) -> tuple[int, Int[np.ndarray, " n"]]:
+def strong_classes(row: Nodes, column: Nodes, n: int) -> tuple[int, Int[np.ndarray, " n"]]:
     """Returns the number of classes of states that can reach each other, and each state's class."""
     graph = sp.csr_array((np.ones(row.size), (row, column)), shape=(n, n))
     return csgraph.connected_components(graph, connection="strong")

@@ -19,7 +19,7 @@ from jaxtyping import Array, Bool, Float, Float32, Int, Shaped
 
 from drogo.data import Transitions
 from drogo.data.index import read_rows
-from drogo.data.transitions import Edges
+from drogo.data.transitions import CountedEdges
 from drogo.device import to_device
 from drogo.errors import ArgumentError
 from drogo.learn.learner import Batch, Learner
@@ -295,7 +295,7 @@ def weights_of(groups: list[Group]) -> Float32[np.ndarray, " batch"]:
 
 def make_data(
     data: Transitions,
-    source: Transitions | Edges,
+    source: Transitions | CountedEdges,
     plan: Plan,
     learner: Learner,
     seeds: list[int],
@@ -314,7 +314,7 @@ def make_data(
     most = ROWS_PER_CHUNK // (len(seeds) * min(batch_size, len(data)))
     longest = max(1, min(LONGEST_CHUNK, most))
     if plan.whole:
-        assert isinstance(source, Edges)
+        assert isinstance(source, CountedEdges)
         n = source.of_transition.size
         groups = [] if whole_batches else [Group(np.arange(n), min(batch_size, n), 1.0)]
         weight = source.weight / (source.count if groups else source.weight.sum())
@@ -344,7 +344,7 @@ def make_data(
 
 
 def as_batch(
-    source: Transitions | Edges,
+    source: Transitions | CountedEdges,
     weight: Float[np.ndarray, " n"],
     which: slice | np.ndarray = slice(None),
     *,

@@ -16,7 +16,7 @@ from drogo.errors import MDPError
 Matrix = npt.ArrayLike | sp.sparray | sp.spmatrix
 Mask = Bool[np.ndarray, " states"]
 Values = Float[np.ndarray, " states"]
-Edges = Int[np.ndarray, " edges"]
+Nodes = Int[np.ndarray, " edges"]
 
 ROW_SUM_TOLERANCE = 1e-6  # The rounding error of rows in single precision.
 ROUNDING = 1e-9  # More than the rounding error of the rows of a policy in double precision.
@@ -196,7 +196,7 @@ def check_reachability(P: sp.csr_array, terminal: Mask, labels: Sequence[Any]) -
         )
 
 
-def leads_to(row: Edges, column: Edges, n: int, targets: np.ndarray) -> Bool[np.ndarray, " n"]:
+def leads_to(row: Nodes, column: Nodes, n: int, targets: np.ndarray) -> Bool[np.ndarray, " n"]:
     """Returns the nodes from which edges from `row` to `column` lead to one of `targets`."""
     # One more node leads to all targets, and the search follows every edge backwards from it.
     sources = np.concatenate([column, np.full(targets.size, n)])

@@ -16,6 +16,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 
 from drogo.errors import ArgumentTypeError, MDPError
 from drogo.mdp import arrays
+from drogo.mdp.edges import Edges
 from drogo.mdp.environment import as_key, tabulate
 
 
@@ -70,6 +71,14 @@ class MDP:
             return self.transitions[0]
         policy = zip(self.transitions, self.default_policy.T, strict=True)
         return arrays.canonical(sum(matrix.multiply(share[:, None]) for matrix, share in policy))
+
+    @cached_property
+    def edges(self) -> Edges:
+        """The transitions under the default policy, one by one."""
+        P = self.P.tocoo()
+        over = self.terminal[P.col]
+        values = np.where(over, self.reward[P.col], 0.0)
+        return Edges(self.n_states, P.row, P.col, P.data, self.reward[P.row], over, values)
 
     @cached_property
     def outcomes(self) -> Outcomes:

@@ -19,9 +19,10 @@ from jaxtyping import Bool, Float, Int
 
 from drogo.data.index import ObservationIndex
 from drogo.errors import ArgumentError, DamagedFile, check_whole
-from drogo.exact.sampled import Sampled, solve_sampled
+from drogo.exact.sampled import solve_edges
 from drogo.files import Header
 from drogo.learn.settings import check_flag, from_keywords
+from drogo.mdp import Edges
 from drogo.online.base import AbstractOnlineMap
 from drogo.problems.column import Column
 from drogo.use.options import FrozenMap
@@ -67,22 +68,22 @@ def solve_seen(seen: Seen, default: Pairs, lam: float, optimism: float | None) -
     """
     states, times = len(default), seen.times(default.shape)
     weight = default[seen.state, seen.action] * seen.count / times[seen.state, seen.action]
-    value = seen.terminal_reward / lam
-    columns = (seen.state, seen.next_state, weight, -seen.reward / lam, seen.terminated, value)
+    value = seen.terminal_reward
+    columns = (seen.state, seen.next_state, weight, seen.reward, seen.terminated, value)
     terminal = np.zeros(states, dtype=bool)
     terminal[seen.next_state[seen.terminated]] = True
     terminal[seen.state] = False
     if optimism is not None:
         state, action = np.nonzero((times == 0) & (default > 0) & ~terminal[:, None])
         share, zeros = default[state, action], np.zeros(state.size)
-        untried = (state, state, share, zeros, zeros == 0, zeros + optimism / lam)
+        untried = (state, state, share, zeros, zeros == 0, zeros + optimism)
         columns = tuple(np.concatenate(both) for both in zip(columns, untried, strict=True))
     if not columns[4].any():
         return np.zeros(states)
-    v = solve_sampled(Sampled(states, *columns))
+    v = solve_edges(Edges(states, *columns), lam)
     # A terminal state with several rewards gets the last one; the others only count in averages.
     last = seen.terminated & terminal[seen.next_state]
-    v[seen.next_state[last]] = value[last]
+    v[seen.next_state[last]] = value[last] / lam
     finite = np.isfinite(v)
     return np.where(finite, v, v[finite].min()) if finite.any() else np.zeros(states)
 

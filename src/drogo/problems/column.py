@@ -16,10 +16,10 @@ from drogo.data import Transitions
 from drogo.data.arrays import as_batch, as_type
 from drogo.data.empirical import check_anchored
 from drogo.data.index import ObservationIndex, merge_equal
-from drogo.data.transitions import Edges
+from drogo.data.transitions import CountedEdges
 from drogo.device import to_device
 from drogo.errors import ArgumentError, DamagedFile
-from drogo.exact.sampled import solve_sampled
+from drogo.exact.sampled import solve_edges
 from drogo.learn.anchored import Drogo, Regression
 from drogo.learn.batches import BYTES_IN_RESULT, Batches, Plan, make_data
 from drogo.learn.judge import MOST_AT_ONCE, Judge, outputs
@@ -85,7 +85,7 @@ class Column(AbstractProblem):
 
     def exact_of_data(self, data: Transitions, *, scaled: bool = True) -> np.ndarray:
         """Returns the exact solution of weighed transitions whose states repeat."""
-        v = solve_sampled(data.empirical(float(self.lam)), scaled=scaled)
+        v = solve_edges(data.edges, float(self.lam), scaled=scaled)
         states, rewards = data.pure_terminal_states
         v[states] = rewards / self.lam
         return v
@@ -115,7 +115,7 @@ class Column(AbstractProblem):
         self, prepared: Prepared, plan: Plan, learner: Learner, seeds: list[int], point: Point
     ) -> Batches:
         method, shown = point.method, prepared.shown
-        source: Transitions | Edges = shown.edges if plan.whole else shown
+        source: Transitions | CountedEdges = shown.edges if plan.whole else shown
         if method.needs_solution:
             lam, per_action = point.problem.lam, method.per_action
             source = known_values(prepared.data, point.exact, lam, per_action=per_action)
@@ -252,7 +252,7 @@ class Column(AbstractProblem):
 
 def known_values(
     data: Transitions, solution: Float[np.ndarray, " distinct"], lam: float, *, per_action: bool
-) -> Edges:
+) -> CountedEdges:
     """Returns the exact solution of the data as transitions to terminal states of finite value."""
     finite = np.isfinite(solution)
     state, action, value = np.flatnonzero(finite), None, solution[finite]
@@ -275,9 +275,9 @@ def known_values(
         finite = np.isfinite(value)
         state, action, value = state[finite], action[finite], value[finite]
     n, zeros = state.size, np.zeros(state.size)
-    return Edges(
-        state, state, reward=zeros, terminal_reward=lam * value, terminated=np.ones(n, dtype=bool),
-        action=action, log_default=None, weight=np.ones(n), count=np.ones(n, dtype=np.int64),
+    return CountedEdges(
+        len(solution), state, state, np.ones(n), zeros, np.ones(n, dtype=bool), lam * value,
+        action=action, log_default=None, count=np.ones(n, dtype=np.int64),
         of_transition=np.arange(n, dtype=np.int32),
     )  # fmt: skip
 

@@ -284,9 +284,8 @@ def growth_around(
 ) -> tuple[Growth, Bool[np.ndarray, " distinct"]]:
     """Computes the largest eigenvalue and its vector over the class of states that contains the
     reference, and returns them with the states of this class."""
-    steps = data.empirical(lam).steps
-    states = np.arange(steps.n) < steps.n - 1  # the last one stands for terminal states
-    parts = classes(steps, states)
+    edges = data.edges.known
+    parts = classes(edges, np.ones(edges.n, dtype=bool))
     recurrent = next((part for part in parts if part[row]), None)
     if recurrent is None:
         raise DataError(
@@ -294,8 +293,9 @@ def growth_around(
             remedy="Choose another reference=, or collect more transitions.",
             argument="reference",
         )
-    leads = leads_to(steps.state, steps.next_state, steps.n, np.array([row]))
-    lost = np.setdiff1d(steps.state, np.flatnonzero(leads))
+    stays = ~edges.terminated
+    leads = leads_to(edges.state[stays], edges.next_state[stays], edges.n, np.array([row]))
+    lost = np.setdiff1d(edges.state, np.flatnonzero(leads))
     if lost.size:
         raise DataError(
             f"{lost.size} observation(s) never lead to the reference in these data (the first is "
@@ -303,8 +303,8 @@ def growth_around(
             remedy="Choose a reference= that they lead to, collect more transitions, or leave "
             "these out.",
         )
-    result = growth(steps, recurrent)
-    others = [(part, growth(steps, part)) for part in parts if part is not recurrent]
+    result = growth(edges, recurrent, lam)
+    others = [(part, growth(edges, part, lam)) for part in parts if part is not recurrent]
     for one in [result, *(other for _, other in others)]:
         if not one.is_known:
             low, high = (lam * bound for bound in one.bracket)
@@ -322,4 +322,4 @@ def growth_around(
                 "there.",
                 remedy="Choose a reference= in that part, and leave out what follows it.",
             )
-    return result, recurrent[:-1]
+    return result, recurrent

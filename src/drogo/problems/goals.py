@@ -29,7 +29,7 @@ from drogo.errors import (
     counted,
 )
 from drogo.exact.columns import as_rewards
-from drogo.exact.sampled import sampled_columns
+from drogo.exact.sampled import columns_of_edges
 from drogo.files import check_memory
 from drogo.learn.anchored import Drogo, Regression
 from drogo.learn.architectures import (
@@ -208,8 +208,7 @@ class Goals(AbstractProblem):
                 "follows when such a goal is reached. Use an observation that distinguishes the "
                 "two."
             )
-        problem = data.empirical(1.0)
-        others = np.setdiff1d(problem.state[problem.usable], data.terminal_states)
+        others = np.setdiff1d(data.edges.known.state, data.terminal_states)
         room = max(0, self.most_goals - data.terminal_states.size)
         if others.size > room:
             others = np.random.default_rng(0).choice(others, room, replace=False)
@@ -222,7 +221,7 @@ class Goals(AbstractProblem):
         m = len(data.observations)
         table = f"a table of {goals.size} goals and {m} states"
         check_memory(table, 8 * m * goals.size, "Give a lower most_goals.")
-        return sampled_columns(data.empirical(float(self.lam)), goals)
+        return columns_of_edges(data.edges, float(self.lam), goals)
 
     def scaled(self, prepared: Prepared, point: Point) -> tuple[AbstractMethod, dict[str, float]]:
         data, method, lam = prepared.data, point.method, float(self.lam)

@@ -19,7 +19,7 @@ def without_unknown(data: Transitions) -> tuple[Transitions, int]:
     in the matrix, so that nothing would hold their entries in place.
     """
     in_memory = replace(data, observations=np.asarray(data.observations))
-    fewer = in_memory[data.empirical(1.0).usable[data.edges.of_transition]]
+    fewer = in_memory[data.edges.usable[data.edges.of_transition]]
     lost = len(data.observations) - len(fewer.observations)
     return (fewer, lost) if lost else (data, 0)
 
@@ -48,7 +48,7 @@ def rows_of(data: Transitions, matrix: str, lam: float, discount: float) -> Rows
     """Returns the symmetric matrix that weighed transitions describe, over all left states."""
     n, edges = len(data.observations), data.edges
     left = np.bincount(edges.state, minlength=n) > 0
-    share = edges.weight / np.bincount(edges.state, edges.weight, n)[edges.state]
+    share = edges.share
     factor = discount * ~edges.terminated if matrix == "successor" else np.ones(share.size)
     flow = sp.coo_array((share * factor / 2, (edges.state, edges.next_state)), shape=(n, n))
     both = sp.csr_array(flow + flow.T)[left][:, left].tocoo()

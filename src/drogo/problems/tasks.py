@@ -155,15 +155,14 @@ class ActionModel:
     @classmethod
     def of(cls, data: Transitions, lam: float) -> ActionModel | None:
         """Returns the model of the data; None if there are no discrete actions."""
-        action = data.edges.action
-        if action is None or data.edges.log_default is None:
+        edges, known = data.edges, data.edges.known
+        if edges.action is None or edges.log_default is None:
             return None
-        sampled = data.empirical(lam)
-        used = sampled.usable
-        order = np.lexsort([action[used], sampled.state[used]])
-        columns = (sampled.state, action, sampled.next_state)
-        state, taken, next_state = (part[used][order].astype(np.int64) for part in columns)
-        log_gain = np.log(sampled.share) - sampled.log_cost[used]
+        action = edges.action[edges.usable]
+        order = np.lexsort([action, known.state])
+        columns = (known.state, action, known.next_state)
+        state, taken, next_state = (part[order].astype(np.int64) for part in columns)
+        log_gain = np.log(known.share) + known.reward / lam
         return cls(state, taken, next_state, log_gain[order])
 
     def values(
