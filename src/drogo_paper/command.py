@@ -29,7 +29,7 @@ from drogo.engines.ray_engine import RayEngine
 from drogo.engines.store import Store
 from drogo.errors import ArgumentError, DamagedFile, DrogoError, MissingFile, RunsFailed
 from drogo.files import read_file, read_json, write_file
-from drogo_paper import questions, report, reproduce
+from drogo_paper import report, reproduce
 from drogo_paper.recipes import UPDATES
 from drogo_paper.scope import Answer, Scope
 from drogo_paper.verbs import Report, Reproduce
@@ -41,10 +41,10 @@ def reproduce_questions(options: Reproduce) -> None:
     """Runs the missing jobs of the questions, and writes the report."""
     console = Console(quiet=options.json)
     names = list(options.names) or [
-        name for name in questions.QUESTIONS if name not in questions.ON_REQUEST
+        name for name in reproduce.QUESTIONS if name not in reproduce.ON_REQUEST
     ]
     for name in names:
-        questions.find(name)
+        reproduce.find(name)
     if options.seeds is not None and options.seeds < 2:
         raise ArgumentError(
             f"--seeds is {options.seeds}; intervals need at least 2 seeds.", argument="seeds"
@@ -104,7 +104,7 @@ def write_reports(options: Report) -> None:
         runs = path.resolve().parents[1] / "runs"
         if not runs.is_dir():
             raise MissingFile(f"{runs} does not exist: the runs of {path.parent} are missing.")
-        _write(list(questions.QUESTIONS), scope, Store(runs), path.parent, shrink=False)
+        _write(list(reproduce.QUESTIONS), scope, Store(runs), path.parent, shrink=False)
         pages.append(str(path.parent / "report.html"))
     if options.json:
         print(json.dumps({"reports": pages}))
@@ -124,17 +124,17 @@ def _write(
     `shrink` is set, a page is not replaced by one with fewer answers."""
     listed = directory / "answers.json"
     before = _read_names(listed) if listed.exists() else []
-    names = list(questions.QUESTIONS)
+    names = list(reproduce.QUESTIONS)
     wanted = [name for name in names if name in asked or name in before]
     answers = reproduce.answers(wanted, scope, store)
     lost = [name for name in before if name not in answers]
     if lost and not shrink:
         raise _lost(lost, store, directory)
     get = reproduce.Reader(store)
-    jobs = {job.id: job for name in answers for job in questions.find(name).jobs(scope, get)}
+    jobs = {job.id: job for name in answers for job in reproduce.find(name).jobs(scope, get)}
     records = [record for job in jobs.values() if (record := get(job)) is not None]
     about = report.facts(scope, records)
-    absent = [name for name in names if name not in answers and name not in questions.ON_REQUEST]
+    absent = [name for name in names if name not in answers and name not in reproduce.ON_REQUEST]
     figures = report.as_pngs(answers)
     above = report.QUICK if scope.quick else report.WHOLE
     page = report.as_html(answers, about, figures, absent, above)

@@ -5,6 +5,7 @@ actions, with the same number of steps. Arrays of the job have a row for each ki
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,12 @@ from drogo.engines.job import Job, Outcome, Report
 from drogo.worlds.grid import GridWorld
 from drogo_paper.agents import Kind, Training, learn_with_options, representations
 from drogo_paper.agents.options import TabularOption, solve_option
+from drogo_paper.jobs import options as runs
 from drogo_paper.options import mean_of
 from drogo_paper.plot.figures import OKABE_ITO, legend_below, new_figure
 from drogo_paper.scope import Answer, Get, Scope, Table, needed
 
-LAM, DISCOUNT, EVERY = 1.3, 0.99, 100
+DISCOUNT, EVERY = 0.99, 100
 NONE, KNOWN = "no options", "eigenoptions, beforehand"
 CEO, RACE, UNTRIED = "CEO, online", "RACE, online", "RACE, untried actions, online"
 EXPLORES = "RACE, online, to explore only"
@@ -28,13 +30,6 @@ EIGENVECTORS = 4
 """There are two options for each, which climb it and its negative."""
 STEP_SIZE = {"grid-task": 0.3, "four-rooms": 0.3, "grid-room": 1.0, "grid-maze": 1.0}
 """The best of plain Q-learning, in the experiments on reward shaping."""
-LEARNING = {
-    # CEO and RACE: step size and passes, as published for option discovery.
-    "grid-task": ((0.1, 1), (0.1, 1)),
-    "four-rooms": ((0.1, 10), (0.01, 10)),
-    "grid-room": ((0.1, 10), (0.03, 1)),
-    "grid-maze": ((0.01, 100), (0.01, 1)),
-}
 
 
 def eigenoptions(world: GridWorld, count: int) -> list[TabularOption]:
@@ -51,14 +46,14 @@ def eigenoptions(world: GridWorld, count: int) -> list[TabularOption]:
 
 
 def make_kinds(name: str) -> dict[str, Kind]:
-    ceo, race = LEARNING[name]
+    published = partial(runs.make_vectors, name)
     return {
         NONE: Kind(),
         KNOWN: Kind(options=eigenoptions(GridWorld.load(name), EIGENVECTORS)),
-        CEO: Kind(vectors=representations.LearnedSuccessor(*ceo, discount=DISCOUNT)),
-        RACE: Kind(vectors=representations.LearnedDefault(*race, lam=LAM)),
-        UNTRIED: Kind(vectors=representations.ExactDefault(LAM)),
-        EXPLORES: Kind(vectors=representations.LearnedDefault(*race, lam=LAM), valued=False),
+        CEO: Kind(vectors=published(runs.CEO)),
+        RACE: Kind(vectors=published(runs.RACE)),
+        UNTRIED: Kind(vectors=published(runs.UNTRIED)),
+        EXPLORES: Kind(vectors=published(runs.RACE), valued=False),
     }
 
 

@@ -3,15 +3,55 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
+import importlib
 from collections.abc import Callable, Sequence
+from types import ModuleType
 
 from drogo.engines.job import Job
 from drogo.engines.local import Listener, LocalEngine
 from drogo.engines.ray_engine import RayEngine
 from drogo.engines.store import Record, Store
-from drogo.errors import RunsFailed
-from drogo_paper import questions
-from drogo_paper.scope import Answer, Missing, Scope
+from drogo.errors import ArgumentError, RunsFailed
+from drogo_paper.scope import Answer, Missing, Question, Scope
+
+QUESTIONS = {
+    "ring": "illustrations",
+    "cosine": "cosine",
+    "eigenvectors": "cosine",
+    "shaping": "shaping",
+    "shaping-interval": "shaping",
+    "shaping-successor": "shaping_successor",
+    "shaping-curves": "shaping",
+    "formulations": "illustrations",
+    "environments": "illustrations",
+    "natural-gradient": "illustrations",
+    "ablation-tabular": "ablation_answer",
+    "ablation-network": "ablation_answer",
+    "ablation-network-paper": "ablation_answer",
+    "theory": "theory",
+    "transfer": "transfer",
+    "counts": "counts",
+    "options": "options",
+    "options-plain": "options",
+    "options-returns": "options_returns",
+    "hindrance": "hindrance",
+}
+ON_REQUEST = ("options-plain", "options-returns", "hindrance")
+"""Questions that take long, and are run only if they are named."""
+
+
+def find(name: str) -> Question | ModuleType:
+    """Returns a question: the module, or an entry of its `QUESTIONS` if it has several."""
+    if name not in QUESTIONS:
+        close = difflib.get_close_matches(name, QUESTIONS, n=1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise ArgumentError(
+            f"There is no {name!r} to reproduce.{hint} The names are {', '.join(QUESTIONS)}.",
+            argument="names",
+        )
+    module = importlib.import_module(f"drogo_paper.{QUESTIONS[name]}")
+    return getattr(module, "QUESTIONS", {}).get(name, module)
 
 
 class Reader:
@@ -32,7 +72,7 @@ class Reader:
 
 def missing(names: Sequence[str], scope: Scope, get: Reader) -> list[Job]:
     """Returns the jobs that the questions need and the store does not have."""
-    wanted = {job.id: job for name in names for job in questions.find(name).jobs(scope, get)}
+    wanted = {job.id: job for name in names for job in find(name).jobs(scope, get)}
     return [job for job in wanted.values() if get(job) is None]
 
 
@@ -75,5 +115,5 @@ def answers(names: Sequence[str], scope: Scope, store: Store) -> dict[str, Answe
     by_name = {}
     for name in names:
         with contextlib.suppress(Missing):
-            by_name[name] = questions.find(name).answer(scope, get)
+            by_name[name] = find(name).answer(scope, get)
     return by_name

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from drogo import GridWorld
-from drogo_paper import illustrations, questions
+from drogo_paper import illustrations, reproduce
 from drogo_paper.plot.figures import paths, returns
 from drogo_paper.scope import Scope
 
@@ -20,7 +20,7 @@ def has_room(figure):
 @pytest.mark.parametrize("name", ["ring", "environments", "natural-gradient", "formulations"])
 def test_figures_of_the_report(name, monkeypatch):
     monkeypatch.setattr(illustrations, "LAMBDAS", illustrations.LAMBDAS[-2:])
-    (figure,) = questions.find(name).answer(Scope(), lambda job: None).figures.values()
+    (figure,) = reproduce.find(name).answer(Scope(), lambda job: None).figures.values()
     assert has_room(figure)
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from drogo.engines.job import Outcome
 from drogo.worlds.grid import GridWorld
-from drogo_paper import hindrance, options_returns, questions
+from drogo_paper import hindrance, options_returns, reproduce
 from drogo_paper.jobs import options as runs
 from drogo_paper.jobs.options import greedy_return, solve_tried
 from drogo_paper.scope import Scope
@@ -88,7 +88,7 @@ RACE = ["0.953", "0.953", "0.95", "1.00 (outside)", "-5.0", "-12.1 (outside)"]
 )
 def test_answers(name, key, cells, words, count, monkeypatch):
     monkeypatch.setattr(options_returns, "_figure", lambda results: None)
-    question = questions.find(name)
+    question = reproduce.find(name)
     whole = question.answer(Scope(), record)
     rows = {tuple(row[:2]): row[2:] for row in whole.tables[0].rows}
     assert rows[key][: len(cells)] == cells
@@ -98,6 +98,6 @@ def test_answers(name, key, cells, words, count, monkeypatch):
 
 @pytest.mark.parametrize("name", ["options", "options-plain", "options-returns", "hindrance"])
 def test_a_quick_look_has_no_verdict(name):
-    quick = questions.find(name).answer(Scope(quick=True, seeds=2), record)
+    quick = reproduce.find(name).answer(Scope(quick=True, seeds=2), record)
     assert "too short for a verdict" in quick.verdict
     assert not any("published" in table.header for table in quick.tables)

@@ -3,7 +3,7 @@
 import pytest
 
 import needs
-from drogo_paper import questions, report
+from drogo_paper import report, reproduce
 from drogo_paper.scope import Answer, Scope, Table
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -13,7 +13,7 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--
 @pytest.fixture(scope="module")
 def page_file(tmp_path_factory):
     scope = Scope("fast", 2, quick=True)
-    answers = {name: questions.find(name).answer(scope, lambda job: None)
+    answers = {name: reproduce.find(name).answer(scope, lambda job: None)
             for name in ("ring", "environments", "theory")}  # fmt: skip
     wide = Table([f"column {k}" for k in range(30)], [["a rather wide cell"] * 30], "wide")
     answers["odd"] = Answer("<b> & \"quotes\"", "nowhere", "**bold** and `code` <script>x</script>", {}, [wide])  # fmt: skip

@@ -15,7 +15,6 @@ from drogo_paper import (
     ablation,
     ablation_answer,
     illustrations,
-    questions,
     report,
     reproduce,
     shaping,
@@ -189,7 +188,7 @@ def test_a_quick_look_is_not_compared_with_the_paper(monkeypatch):
 def filled(tmp_path, monkeypatch):
     """A directory of results with one finished run and its report."""
     monkeypatch.setattr(report, "as_png", lambda figure, dpi: b"a picture")
-    monkeypatch.setattr(questions, "QUESTIONS", {"shaping-successor": "shaping_successor"})
+    monkeypatch.setattr(reproduce, "QUESTIONS", {"shaping-successor": "shaping_successor"})
     store = Store(tmp_path / "runs")
     job = shaping_successor.job(TINY)
     how = {"duration": 1.0, "machine": "here", "versions": {}}

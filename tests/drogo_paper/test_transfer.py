@@ -11,7 +11,7 @@ from drogo import exact
 from drogo.engines.job import Outcome
 from drogo.worlds.grid import GridWorld
 from drogo_paper import transfer
-from drogo_paper.jobs import td, transfer as runs
+from drogo_paper.jobs import transfer as runs
 from drogo_paper.jobs.tasks import WORLD, Tasks, best_returns, improved, published_tasks, returns
 from drogo_paper.scope import Scope
 
@@ -21,7 +21,7 @@ TINY = GridWorld.parse("#####\n#G.G#\n#####")
 CORRIDOR = GridWorld.parse("step-limit: 12\n\n#######\n#G.x.G#\n#######")
 LAM = 1 / np.log(2)
 """Leaving a plain cell halves the desirability."""
-PROBLEM = td.Features(np.zeros((3, 2)), np.exp(TINY.reward / LAM))
+PROBLEM = runs.Features(np.zeros((3, 2)), np.exp(TINY.reward / LAM))
 
 
 @cache
@@ -32,8 +32,8 @@ def world():
 def one_step(monkeypatch, state, action, next_state, next_action=0):
     """Makes walks of one step of one run."""
     whole = [np.array([number]) for number in (state, action, next_state, next_action)]
-    step = td.Step(*whole, number=np.array([0.5]))
-    monkeypatch.setattr(td, "walks", lambda *arguments: [step])
+    step = runs.Step(*whole, number=np.array([0.5]))
+    monkeypatch.setattr(runs, "walks", lambda *arguments: [step])
 
 
 @pytest.mark.parametrize(
@@ -45,14 +45,14 @@ def test_one_update_of_default_features(monkeypatch, action, next_state, entry):
     one_step(monkeypatch, 1, action, next_state, RIGHT)
     table = runs.at_goals(TINY, 1)
     table[0, 1, RIGHT] = [0.2, 0.4] if action == DOWN else [0.0, 0.0]
-    learned = td.learn(TINY, table, [], PROBLEM, td.taken, step_size=0.1, steps=1)
+    learned = runs.learn(TINY, table, [], PROBLEM, runs.taken, step_size=0.1, steps=1)
     np.testing.assert_allclose(learned[0, 1, action], entry)
     np.testing.assert_array_equal(learned[0, [0, 2]], table[0, [0, 2]])
 
 
 def test_exact_default_features_and_columns():
     """e = (1/4 + e/2)/2 for each goal, so e = 1/6; a move is worth half of where it leads."""
-    table = td.fixed_point(TINY, runs.at_goals(TINY, 1), PROBLEM, np.full((1, 3, 4), 0.25))
+    table = runs.fixed_point(TINY, runs.at_goals(TINY, 1), PROBLEM, np.full((1, 3, 4), 0.25))
     np.testing.assert_allclose(table[0, 1], [[0, 1 / 2], [1 / 12] * 2, [1 / 2, 0], [1 / 12] * 2])
     columns = exact.log_columns(TINY.mdp, LAM, TINY.mdp.terminal)
     np.testing.assert_allclose(columns[:, 1], np.log([1 / 6, 1 / 6]))

@@ -5,11 +5,10 @@ from drogo_paper.agents.deep_discovery import discover_deep
 from drogo_paper.agents.discovery import Cycle, discover
 from drogo_paper.agents.one_stage import MapSettings, one_stage
 from drogo_paper.agents.option_learning import Kind, learn_with_options
-from drogo_paper.agents.q_learning import q_learning
+from drogo_paper.agents.q_learning import optimal_values, q_learning
 from drogo_paper.agents.representations import ExactDefault, LearnedDefault
 from drogo_paper.agents.shaping_experiment import Grid, compare
 from drogo_paper.agents.training import Training
-from drogo_paper.agents.value_iteration import optimal_values
 
 __all__ = [
     "Cycle", "ExactDefault", "Grid", "Kind", "LearnedDefault", "MapSettings", "SampledChance",

@@ -165,8 +165,6 @@ class CountingRuns:
 
     returns: Float[np.ndarray, " runs"]
     """Undiscounted, without bonuses."""
-    visits: Int[np.ndarray, "runs states actions"]
-    """The number of times that each run took each action."""
     q: Float[np.ndarray, "runs states actions"]
 
 
@@ -194,7 +192,7 @@ def run_counting(
             f"counts has {len(counts.table)} runs, and there are {len(run)}.", argument="counts"
         )
     q = np.zeros((len(run), world.n_states, world.n_actions))
-    visits, earned = np.zeros(q.shape, dtype=np.int64), np.zeros(len(run))
+    earned = np.zeros(len(run))
     with np.errstate(invalid="ignore", over="ignore"):  # checked below
         for number in range(steps):
             action = chance.act(q[run, state])
@@ -210,11 +208,10 @@ def run_counting(
             worth = after[run, next_action] if target == "sarsa" else after.max(axis=1)
             goal = gained + np.where(over, 0.0, discount * worth)
             q[run, state, action] += step_size * (goal - q[run, state, action])
-            visits[run, state, action] += 1
             earned += reward
             state = following
             if progress is not None and number % BLOCK == 0:
                 progress(number / steps)
     if not np.isfinite(q).all():
         raise NumericalError("an action value is infinite: the bonus or step size is too large.")
-    return CountingRuns(earned, visits, q)
+    return CountingRuns(earned, q)

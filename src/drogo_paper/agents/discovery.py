@@ -110,7 +110,6 @@ def discover(
     seeds: Sequence[int],
     discount: float = 0.99,
     may_end: bool = True,
-    progress: Callable[[int], None] | None = None,
     watch: Callable[[Iteration], None] | None = None,
 ) -> Discovery:
     """Discovers options, one in each iteration: a walk from the start with random actions and
@@ -137,8 +136,6 @@ def discover(
             options.append(option)
         if watch is not None:
             watch(Iteration(number + 1, memory, e, option))
-        if progress is not None:
-            progress(number + 1)
     visited, reward = np.concatenate(shares, axis=1), np.stack(rewards, axis=1)
     inaccurate = 0 if vectors is None else vectors.inaccurate
     return Discovery(visited, reward, list(options), inaccurate)

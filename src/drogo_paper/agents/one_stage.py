@@ -21,9 +21,14 @@ from drogo.learn.judge import cosine
 from drogo.mdp import MDP
 from drogo.online.table import Seen, mean_step_of, solve_seen
 from drogo_paper.agents import training as tabular
-from drogo_paper.agents.q_learning import Progress, Runs, check_runs, first_batch
+from drogo_paper.agents.q_learning import (
+    Progress,
+    Runs,
+    check_runs,
+    first_batch,
+    optimal_values,
+)
 from drogo_paper.agents.training import Agent, Batch, RandomNumbers, Taken, Task, Training
-from drogo_paper.agents.value_iteration import optimal_values
 
 MAPS = ("solve", "backups", "none")
 CONVERGED = 1e-9

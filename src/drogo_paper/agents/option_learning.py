@@ -16,10 +16,9 @@ from drogo.device import to_device
 from drogo.errors import ArgumentError, check_number, check_share, check_whole
 from drogo.worlds.tabular import TabularWorld
 from drogo_paper.agents.options import TabularOption, solve_option, sum_along
-from drogo_paper.agents.q_learning import Runs
+from drogo_paper.agents.q_learning import Runs, optimal_values
 from drogo_paper.agents.representations import AbstractVectors, Memory
 from drogo_paper.agents.training import Training
-from drogo_paper.agents.value_iteration import optimal_values
 
 LIMIT = 100
 """The largest number of steps of an option."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -46,8 +46,6 @@ def compare(
     training: Training,
     *,
     seeds: int,
-    weights: Sequence[float] = WEIGHTS,
-    step_sizes: Sequence[float] = STEP_SIZES,
     progress: Progress | None = None,
 ) -> dict[str, Grid]:
     """Trains Q-learning with several potentials and all combinations of weights and step sizes. A
@@ -61,8 +59,8 @@ def compare(
                 f"{mdp.n_states} states for each of {seeds} seeds.",
                 argument="potentials",
             )
-        used = (0.0,) if potential is None else weights
-        settings += [(name, rows, weight, size) for weight in used for size in step_sizes]
+        used = (0.0,) if potential is None else WEIGHTS
+        settings += [(name, rows, weight, size) for weight in used for size in STEP_SIZES]
     names, tables, weight, step_size = map(np.array, zip(*settings, strict=True))
     runs = q_learning(
         mdp,

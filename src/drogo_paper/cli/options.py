@@ -95,7 +95,8 @@ class Options:
         grid, stages = world.grid, []
         visits = np.zeros(grid.n_states, dtype=np.int64)
 
-        def watch(iteration: Iteration) -> None:
+        def watch(update: Any, iteration: Iteration) -> None:
+            update(iteration.number, self.iterations, "iterations")
             memory, option = iteration.memory, iteration.option
             if iteration.vectors is None or option is None:
                 return
@@ -113,8 +114,7 @@ class Options:
             discovery = discover(
                 grid.without_goals(), vectors, cycle, seeds=range(self.seeds),
                 discount=self.discount, may_end=self.method not in ("race", "ceo"),
-                watch=watch,
-                progress=lambda done: update(done, self.iterations, "iterations"),
+                watch=partial(watch, update),
             )  # fmt: skip
         visited = discovery.visited[:, self.steps :: self.steps + 1]
         title = f"{without_formulas(world.name)}: {self.method}"

@@ -239,7 +239,7 @@ def _check_fit(fit: drogo.Solution, name: str, world: GridWorld) -> None:
 
 def limit_warning(world: GridWorld) -> str:
     """Returns a warning if the best policy cannot arrive before the step limit."""
-    from drogo_paper.agents.value_iteration import fewest_steps
+    from drogo_paper.agents.q_learning import fewest_steps
 
     steps = int(fewest_steps(world.mdp)[world.start > 0].max())
     if steps <= world.step_limit:
@@ -252,9 +252,8 @@ def limit_warning(world: GridWorld) -> str:
 
 def discount_warning(world: GridWorld, discount: float) -> str:
     """Returns a warning if the optimal policy of a discounting agent has a lower return."""
-    from drogo_paper.agents.q_learning import RETURN_TOLERANCE
+    from drogo_paper.agents.q_learning import RETURN_TOLERANCE, action_values, optimal_values
     from drogo_paper.agents.shaping_experiment import greedy_path
-    from drogo_paper.agents.value_iteration import action_values, optimal_values
 
     mdp = world.mdp
     values = action_values(mdp, optimal_values(mdp, discount), discount)

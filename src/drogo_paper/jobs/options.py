@@ -148,26 +148,32 @@ def discover_returns(settings: dict[str, Any], scratch: Path, report: Report) ->
     world, steps = GridWorld.load(settings["world"]), steps_of(settings["world"])
     returns = []
 
-    def watch(iteration: Iteration) -> None:
+    def evaluate(iteration: Iteration) -> None:
         policy = _best(world, iteration.memory.tried, PESSIMISTIC)
         returns.append(greedy_return(world, policy, steps))
 
-    discovery = _discover(settings, report, watch)
+    discovery = _discover(settings, report, evaluate)
     arrays = {"visited": discovery.visited, "reward": discovery.reward}
     arrays["returns"] = np.stack(returns, axis=1)
     return Outcome(arrays, {"inaccurate": discovery.inaccurate})
 
 
 def _discover(
-    settings: dict[str, Any], report: Report, watch: Callable[[Iteration], None] | None
+    settings: dict[str, Any], report: Report, evaluate: Callable[[Iteration], None] | None
 ) -> Discovery:
     name, method, iterations = settings["world"], settings["method"], settings["iterations"]
     p_option = SETTINGS[name, CEO if method in (CEO, CEO_EXACT) else RACE].p_option
+
+    def watch(iteration: Iteration) -> None:
+        if evaluate is not None:
+            evaluate(iteration)
+        report(iteration.number / iterations)
+
     return discover(
         GridWorld.load(name).without_goals(), make_vectors(name, method),
         Cycle(iterations, steps_of(name), p_option), seeds=range(1, settings["seeds"] + 1),
         discount=DISCOUNT, may_end=method not in PUBLISHED,
-        progress=lambda done: report(done / iterations), watch=watch,
+        watch=watch,
     )  # fmt: skip
 
 

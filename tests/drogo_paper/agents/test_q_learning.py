@@ -8,9 +8,8 @@ import pytest
 from drogo import MDP, GridWorld
 from drogo.errors import ArgumentError
 from drogo_paper.agents import Grid, Training, compare, optimal_values, q_learning
-from drogo_paper.agents.q_learning import Runs
+from drogo_paper.agents.q_learning import Runs, fewest_steps
 from drogo_paper.agents.training import draw_random_numbers
-from drogo_paper.agents.value_iteration import fewest_steps
 from raising import raises
 
 WINDY = "#######\n#S.x.G#\n#.#...#\n#..x..#\n#######"
