@@ -6,15 +6,15 @@ for every step makes one of them:
     solution = drogo.fit(data, ColumnWithCost(lam=4.0, cost=0.5))
 
 A problem is a subclass of `AbstractProblem`, or of a problem that is close to it. This one changes
-the rewards of the transitions that are learned from (`prepare`) and of those that are solved exactly
-(`solve`). Every method that solves a `Column` then solves it, too, because methods know problems by
-their `kind`.
+the rewards of whatever is solved or learned from (`given`). Every method that solves a `Column` then
+solves it, too, because methods know problems by their `kind`.
 """
 
 from dataclasses import replace
-from typing import ClassVar
 
-from drogo import Column
+import numpy as np
+
+from drogo import MDP, Column
 from drogo.errors import check_positive
 from drogo.learn.settings import check_fields
 
@@ -25,17 +25,11 @@ class ColumnWithCost(Column):
     cost: float | list[float] = 1.0
     """The cost of every step, in units of reward."""
 
-    host_only: ClassVar[tuple[str, ...]] = (*Column.host_only, "cost")
-
     def __check_init__(self):
         check_fields(self, cost=check_positive)
 
-    def prepare(self, data, method):
-        return super().prepare(self.with_cost(data), method)
-
-    def solve(self, source):
-        return super().solve(self.with_cost(source))
-
-    def with_cost(self, data):
-        """Returns transitions with the cost of every step in their rewards."""
-        return replace(data, reward=data.reward - self.cost)
+    def given(self, source):
+        reward = source.reward - self.cost
+        if isinstance(source, MDP):  # whose terminal states keep their terminal rewards
+            reward = np.where(source.terminal, source.reward, reward)
+        return replace(source, reward=reward)

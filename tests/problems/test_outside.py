@@ -6,14 +6,15 @@ import sys
 import numpy as np
 import optax
 import pytest
+from gymnasium.spaces import Discrete
 
-from drogo import Column, Drogo, Goals, Regression, fit, load, solve
-from drogo.errors import ArgumentError
+from drogo import MDP, Column, Drogo, Goals, OnlineTable, Regression, certify, fit, load, solve
+from drogo.errors import ArgumentError, ArgumentTypeError
 from drogo.learn import Optimiser
 from problems.outside_method import SquaredLogResidual
 from problems.outside_problem import ColumnWithCost
 from raising import raises
-from small_data import FAST, table_of
+from small_data import CHAIN, FAST, table_of, world_env
 
 CORRIDOR = table_of([0, 1, 2], [1, 2, 3], -2.0, [False, False, True], copies=50)
 """Three steps that cost 2 each: at lam = 4, v is minus half the number of steps."""
@@ -64,7 +65,13 @@ def test_a_problem_from_outside(method, tmp_path):
     solution = fit(data, problem, method, optimiser=FAST)
     assert solution.v[0] == pytest.approx(BY_HAND, abs=0.02)
     assert solution.status == ("converged",)
-    assert solve(data, problem).v[0] == pytest.approx(BY_HAND, abs=1e-9)
+    mdp = MDP.from_arrays(np.eye(4, k=1)[None], np.array([-1.5, -1.5, -1.5, 0.0]), [3])
+    for source in (data, mdp):
+        assert solve(source, problem).v[0] == pytest.approx(BY_HAND, abs=1e-9)
+    with raises(ArgumentError, "solution"):  # the environment has other rewards
+        certify(solution, world_env(CHAIN))
+    with raises(ArgumentTypeError, "problem"):
+        OnlineTable(Discrete(4), Discrete(1), problem)
     solution.save(tmp_path / "fit.npz")
     again = load(tmp_path / "fit.npz")
     assert (type(again.problem), again.problem.cost) == (ColumnWithCost, 0.5)

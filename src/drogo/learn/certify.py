@@ -211,6 +211,11 @@ def certify(
             argument="solution",
         )
     problem, method = solution.problem, solution.method
+    if problem.changes_source:
+        raise ArgumentError(
+            f"rollouts see the rewards of the environment, which {type(problem).__name__} changes.",
+            argument="solution",
+        )
     policy = problem.default_policy
     if callable(policy):
         raise ArgumentError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -93,9 +93,10 @@ def fit(
             "continue_from is an exact solution, in which there is nothing to continue.",
             argument="continue_from",
         )
+    shown = _shown(problem, data)
     if method is None:
         start = continue_from
-        method = problem.recommend(data) if start is None else start.method
+        method = problem.recommend(shown) if start is None else start.method
     assert method is not None
     if problem.kind not in method.solves:
         raise ArgumentError(
@@ -106,11 +107,11 @@ def fit(
     if continue_from is not None:
         network = continue_from.network if network is None else network
         optimiser = continue_from.optimiser if optimiser is None else optimiser
-    architecture = as_architecture(problem.network(data, method) if network is None else network)
+    architecture = as_architecture(problem.network(shown, method) if network is None else network)
     architecture = problem.adapted_network(architecture, method)
-    method = method.resolve(problem.recommended(data, method, architecture))
+    method = method.resolve(problem.recommended(shown, method, architecture))
     if optimiser is None:
-        optimiser = problem.optimiser(data, method, architecture)
+        optimiser = problem.optimiser(shown, method, architecture)
     points = grid_of(problem, method, as_optimiser(optimiser))
     if len(points) > 1 and continue_from is not None:
         raise ArgumentError(
@@ -143,8 +144,15 @@ def recommend(data: Transitions, problem: AbstractProblem) -> AbstractMethod:
         problem: What is sought.
     """
     _check_types(data=data, problem=problem)
-    method = problem.recommend(data)
-    return method.resolve(problem.recommended(data, method, problem.network(data, method)))
+    shown = _shown(problem, data)
+    method = problem.recommend(shown)
+    return method.resolve(problem.recommended(shown, method, problem.network(shown, method)))
+
+
+def _shown(problem: AbstractProblem, data: Transitions) -> Transitions:
+    """Returns what the problem makes of the data, at the first point of a sweep."""
+    (first,) = next(iter(grid_of(problem).values()))
+    return first.given(data)
 
 
 def _check_types(**arguments: Any) -> None:
@@ -172,7 +180,10 @@ def _shared(problem: AbstractProblem, method: AbstractMethod, optimiser: Any) ->
     """Returns what points of a sweep must have in common to be trained in one program."""
     leaves = jax.tree.map(lambda leaf: None, (problem.bare(), method))
     lam = None if problem.shares_batches(method) else problem.lam
-    on_host = tuple(id(getattr(problem, name)) for name in problem.host_only)  # may be functions
+    # Any field may have a part in the data that a problem makes of those that were given.
+    every = [field.name for field in fields(problem)]
+    names = every if problem.changes_source else problem.host_only
+    on_host = tuple(id(getattr(problem, name)) for name in names)  # may be functions
     rest = replace(optimiser, step_size=1.0) if hasattr(optimiser, "name") else optimiser
     return jax.tree.structure(leaves), lam, on_host, rest
 
@@ -201,7 +212,8 @@ class _Job:
     def assemble(self, points: list[Point]) -> tuple[Training, State]:
         """Returns everything that training needs, and the states of all runs before it."""
         method, start, objectives = points[0].method, self.continue_from, []
-        prepared = points[0].problem.prepare(self.data, method)
+        problem = points[0].problem
+        prepared = problem.prepare(problem.given(self.data), method)
         for k, point in enumerate(points):
             problem, method = point.problem.adapted(prepared), point.method
             exact = problem.exact(prepared, method)

@@ -1,9 +1,9 @@
 """`AbstractProblem`: what is sought. A problem knows its equation, exact solution and views.
 
-`fit` asks a problem, in this order, for the transitions to learn from (`prepare`), for their exact
-solution (`exact`), for scales (`scaled`), for batches and for an evaluation of what was learned.
-The shipped problems are in `drogo.problems`; another problem is a subclass of one of these, or of
-this class.
+`fit` asks a problem, in this order, for the transitions that it is about (`given`), for those to
+learn from (`prepare`), for their exact solution (`exact`), for scales (`scaled`), for batches and
+for an evaluation of what was learned. The shipped problems are in `drogo.problems`; another problem
+is a subclass of one of these, or of this class.
 """
 
 from __future__ import annotations
@@ -179,6 +179,16 @@ class AbstractProblem(eqx.Module):
         return method.optimiser(data, network)
 
     # Learning
+
+    def given(self, source: Any) -> Any:
+        """Returns the MDP, or the transitions, that a problem makes of those that `solve` or `fit`
+        is given, for example with other rewards. Here it makes no changes."""
+        return source
+
+    @property
+    def changes_source(self) -> bool:
+        """Whether `given` is overridden, so that the rewards of an environment are not its own."""
+        return type(self).given is not AbstractProblem.given
 
     def weighed(
         self, data: Transitions, *, by_action: bool = False, always: bool = True

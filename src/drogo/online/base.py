@@ -74,9 +74,11 @@ class AbstractOnlineMap(AbstractShaping):
         self.for_spaces(observation_space, action_space, *self.kinds)
         self.shaping, self.found = shaping, False
         self.problem = Column() if problem is None else problem
-        if not isinstance(self.problem, Column):
+        if not isinstance(self.problem, Column) or self.problem.changes_source:
             raise ArgumentTypeError(
-                f"problem is {problem!r}; an online map solves drogo.Column.", argument="problem"
+                f"problem is {problem!r}; an online map solves drogo.Column, with the rewards of "
+                "the environment.",
+                argument="problem",
             )
         check_not_swept(self.problem)
         self.lam = float(self.problem.lam)  # pyright: ignore[reportArgumentType]

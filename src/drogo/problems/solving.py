@@ -45,7 +45,7 @@ def solve(source: Any, problem: AbstractProblem) -> Solution:
             "itself.",
             argument="problem",
         )
-    return problem.solve(source)
+    return problem.solve(problem.given(source))
 
 
 def load(
