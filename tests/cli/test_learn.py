@@ -13,6 +13,7 @@ import pytest
 import drogo
 import needs
 from drogo.cli.output import NEW, OLD
+from drogo.worlds import control
 from drogo.worlds.resolve import Environment
 
 SMALL = "#######\n#S.x..#\n#.....#\n#..x.G#\n#######"
@@ -235,7 +236,7 @@ def test_the_picture_of_a_tabular_environment_shows_the_truth():
 
     world = resolve("CliffWalking-v1", reward=-1.0)
     data = drogo.collect(world.env, 20_000, seed=0, **world.sampling)
-    truth = pictures.truth(world, data, 20.0)
+    truth = world.truth(data.observations, data.terminal_states, 20.0)
     mdp = world.mdp
     exact = dict(zip(mdp.states, drogo.exact.log_column(mdp, 20.0), strict=True))
     np.testing.assert_array_equal(truth["column"], [exact[int(s)] for s in data.observations])
@@ -294,10 +295,8 @@ def test_a_minigrid(command, tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_a_continuous_environment(command, tmp_path, monkeypatch):
-    from drogo.cli import pictures
-
-    coarse = partial(pictures.mountain_car_truth, nodes=(81, 81))
-    monkeypatch.setattr(pictures, "mountain_car_truth", coarse)
+    coarse = partial(control.mountain_car_truth, nodes=(81, 81))
+    monkeypatch.setattr(control, "mountain_car_truth", coarse)
     few = ("--seeds", 1, "--updates", 5, "--transitions", 1000, "--set", "width=16", "depth=2")
     few += ("--certify", 0)
     report = json.loads(command("learn", "MountainCar-v0", *few, "--out", tmp_path, "--json").out)

@@ -55,7 +55,6 @@ class Exact:
     def _solve(self, world: World, result: ResultDirectory) -> dict[str, Any]:
         from drogo.cli import pictures
         from drogo.files import write_arrays
-        from drogo.worlds.resolve import GridMap
 
         mdp = world.mdp
         began = time.perf_counter()
@@ -65,7 +64,7 @@ class Exact:
         report = _report(self.env, solution, time.perf_counter() - began)
         arrays = {"log_e": solution.log_e, "reward": mdp.reward, "terminal": mdp.terminal}
         settings: dict[str, Any] = {**result.request}
-        if isinstance(world, GridMap):
+        if world.grid is not None:
             arrays["cells"] = world.grid.cells
         else:
             settings["states"] = [json.dumps(key, default=str) for key in mdp.states]

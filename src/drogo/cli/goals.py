@@ -113,24 +113,20 @@ class Goals:
 
 def _pictures(world: World, arrays: dict[str, np.ndarray]) -> dict[str, bytes]:
     """Returns the pictures of a result by name."""
-    from drogo.cli.pictures import without_formulas
-    from drogo.worlds.resolve import GridMap
-
-    name, goals = without_formulas(world.name), arrays["goals"].tolist()
-    pictures = {}
-    if isinstance(world, GridMap):
-        places = world.grid.cells[goals[:MOST_PANELS]].tolist()
+    grid, goals, pictures = world.grid, arrays["goals"].tolist(), {}
+    if grid is not None:
+        places = grid.cells[goals[:MOST_PANELS]].tolist()
         titles = [f"to row {row}, column {column}" for row, column in places]
         maps = dict(zip(titles, arrays["log_e"], strict=False))
         if "transfer" in arrays:
             maps["with the given terminal rewards"] = arrays["transfer"]
-        pictures["picture"] = drogo.plot.as_png(drogo.plot.goal_maps(world.grid, maps, title=name))
+        pictures["picture"] = drogo.plot.as_png(drogo.plot.goal_maps(grid, maps, title=world.title))
     if "log_columns" in arrays:
         columns = arrays["log_columns"]
-        pictures["distances"] = drogo.plot.as_png(drogo.plot.distances(columns, title=name))
-        if isinstance(world, GridMap):
+        pictures["distances"] = drogo.plot.as_png(drogo.plot.distances(columns, title=world.title))
+        if grid is not None:
             title = f"{world.name}: the map to any goal"
-            pictures["page"] = drogo.plot.goal_page(world.grid, columns, goals[0], title=title)
+            pictures["page"] = drogo.plot.goal_page(grid, columns, goals[0], title=title)
     return pictures
 
 
@@ -139,13 +135,12 @@ def _states_of(given: tuple[str, ...], world: World) -> np.ndarray:
     import numpy as np
 
     from drogo.errors import ArgumentError
-    from drogo.worlds.resolve import GridMap
 
     mdp = world.mdp
     if not given:
         return np.flatnonzero(mdp.terminal)
     cells = {}
-    if isinstance(world, GridMap):
+    if world.grid is not None:
         cells = {f"{row},{column}": k for k, (row, column) in enumerate(world.grid.cells.tolist())}
     states = []
     for text in given:

@@ -152,7 +152,7 @@ def _train(
     elif options.log == "wandb":
         loggers = [callbacks.WandB(project="drogo", name=result.path.name)]
     data = collected(options, world, console)
-    truth = pictures.truth(world, data, options.lam)
+    truth = world.truth(data.observations, data.terminal_states, options.lam)
     parts = _parts(options, values, data, problem, method)
     with result.begin(overwrite=options.overwrite):
         if options.overwrite:

@@ -7,10 +7,11 @@ square does not happen. Values of a network on the two coordinates easily leak t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
@@ -216,6 +217,28 @@ def walled_room_truth(layout: str, lam: float, nodes: int = 100) -> GridSolution
     v = np.full(n, np.nan)
     v[free] = solve(mdp, lam, "column").checked().log_e
     return GridSolution((axis, axis), v.reshape(nodes, nodes), float("nan"), method="nearest")
+
+
+class Plane(NamedTuple):
+    """The exact solution of a world of two coordinates, their ranges and names."""
+
+    v: GridSolution
+    low: tuple[float, float]
+    high: tuple[float, float]
+    names: tuple[str, str]
+    is_goal: Callable[[States], Mask]
+
+
+def plane(identifier: str, lam: float, reward: float | None) -> Plane | None:
+    """Returns the exact solution of MountainCar or of a walled room with its own rewards."""
+    if identifier == "MountainCar-v0":
+        v = mountain_car_truth(lam, reward=STEP_COSTS[identifier] if reward is None else reward)
+        return Plane(v, LOW, HIGH, ("position", "velocity"), is_goal)
+    if identifier in ROOM_IDS and reward is None:
+        layout = ROOM_IDS[identifier]
+        v, goal = walled_room_truth(layout, lam), LAYOUTS[layout].goal
+        return Plane(v, (0, 0), (1, 1), ("x", "y"), lambda places: _inside(places, goal))
+    return None
 
 
 def _rewards(room: Layout, places: States) -> Float[np.ndarray, " n"]:

@@ -17,17 +17,21 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import gymnasium
+import numpy as np
 from gymnasium.envs.registration import EnvSpec
+from jaxtyping import Float
 
 from drogo.errors import ArgumentError, MDPError, check_whole
 from drogo.worlds import shipped
 
 if TYPE_CHECKING:
     from drogo.mdp import MDP
+    from drogo.worlds.control import Plane
     from drogo.worlds.grid import GridWorld
+    from drogo.worlds.scenes import Scene
 
 LONGEST = 1000
 """The step limit of episodes in an environment that has none, if there must be one."""
@@ -39,12 +43,16 @@ APPLIES_TO = {
     "tile": "MiniGrid environments observed as pixels",
 }
 """The worlds that each option applies to."""
+TRUTHS = ("column", "representation", "transition")
 MINIGRID_VIEWS = {None: "rgb", "pixels": "rgb", "symbolic": "symbolic"}
 
 
 @dataclass(frozen=True, eq=False)
 class World(abc.ABC):
-    """A resolved name: a `GridMap`, a `MiniGrid` or any other `Environment`."""
+    """A resolved name: a `GridMap`, a `MiniGrid` or any other `Environment`.
+
+    Its picture is over its `grid`, its `scenes` or a `plane`, and otherwise over its observations.
+    """
 
     name: str
     """The readable part of the names of result directories."""
@@ -53,10 +61,28 @@ class World(abc.ABC):
     digest: dict[str, Any]
     """The world itself as plain JSON. Worlds that differ have different digests."""
 
+    grid: ClassVar[GridWorld | None] = None
+    scenes: ClassVar[Sequence[Scene]] = ()
+
+    @property
+    def title(self) -> str:
+        """The name in a picture, in which matplotlib finds no formula."""
+        return self.name.replace("$", r"\$")
+
     @property
     def sampling(self) -> dict[str, Any]:
         """The arguments `start`, `reward` and `key` of `collect`, as far as they are needed."""
         return {"start": "uniform"}
+
+    def plane(self, lam: float) -> Plane | None:
+        """Returns the exact solution of a world of two continuous coordinates."""
+        return None
+
+    def truth(
+        self, observations: np.ndarray, terminal: np.ndarray, lam: float
+    ) -> dict[str, Float[np.ndarray, " distinct"]]:
+        """Returns the exact vectors over the observations of data with some terminal states."""
+        return {} if self.known_mdp is None else _truth(self.known_mdp, TRUTHS[:1], lam)
 
     @cached_property
     def env(self) -> Any:
@@ -86,9 +112,11 @@ class GridMap(World):
     source: str
 
     @property
-    def grid(self) -> GridWorld:
-        """The map as a grid world."""
+    def grid(self) -> GridWorld:  # pyright: ignore[reportIncompatibleVariableOverride]
         return self.env.world
+
+    def truth(self, observations: np.ndarray, terminal: np.ndarray, lam: float) -> dict[str, Any]:
+        return _truth(self.mdp, TRUTHS, lam)
 
     def make(self, *, limited: bool = False) -> gymnasium.Env:
         from drogo.worlds.grid import GridWorld, GridWorldEnv
@@ -105,6 +133,16 @@ class MiniGrid(World):
     spec: EnvSpec
     arguments: dict[str, Any]
     """The arguments of `MiniGridWorld`."""
+
+    @property
+    def title(self) -> str:
+        return f"{self.spec.id}, layout {self.arguments['layout']}"
+
+    @cached_property
+    def scenes(self) -> Sequence[Scene]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        from drogo.worlds.scenes import scenes
+
+        return scenes(self.env)
 
     def make(self, *, limited: bool = False) -> gymnasium.Env:
         from drogo.worlds.minigrid import MiniGridWorld
@@ -144,6 +182,23 @@ class Environment(World):
                 return self.mdp
         return None
 
+    def plane(self, lam: float) -> Plane | None:
+        from drogo.worlds.control import plane
+
+        return plane(self.spec.id, lam, self.reward)
+
+    def truth(self, observations: np.ndarray, terminal: np.ndarray, lam: float) -> dict[str, Any]:
+        plane = self.plane(lam)
+        if plane is not None:
+            vector = plane.v(observations.astype(float))
+            vector[terminal] = 0.0
+            return {"column": vector}
+        if self.known_mdp is None:
+            return {}
+        rows = self.known_mdp.index_of(observations)  # some states, in any order
+        vectors = _truth(self.known_mdp, TRUTHS[:1], lam)
+        return {name: vector[rows] for name, vector in vectors.items()}
+
     def make(self, *, limited: bool = False) -> gymnasium.Env:
         longest = LONGEST if limited and self.spec.max_episode_steps is None else None
         try:
@@ -153,6 +208,13 @@ class Environment(World):
             raise ArgumentError(problem, argument="name") from error
         # A start function puts each transition into a state, so there are no episodes to limit.
         return env.unwrapped if callable(self.sampling["start"]) and not limited else env
+
+
+def _truth(mdp: MDP, definitions: Sequence[str], lam: float) -> dict[str, np.ndarray]:
+    from drogo.exact import solve
+
+    solutions = {name: solve(mdp, lam, name) for name in definitions}
+    return {name: s.log_e for name, s in solutions.items() if s.status == "converged"}
 
 
 def resolve(

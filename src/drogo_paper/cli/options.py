@@ -84,7 +84,6 @@ class Options:
     def _discover(self, world: Any, result: ResultDirectory, console: Console) -> dict[str, Any]:
         import numpy as np
 
-        from drogo.cli.pictures import without_formulas
         from drogo.files import write_arrays
         from drogo.requests import plain
         from drogo_paper.agents.discovery import Cycle, Iteration, discover
@@ -117,7 +116,7 @@ class Options:
                 watch=partial(watch, update),
             )  # fmt: skip
         visited = discovery.visited[:, self.steps :: self.steps + 1]
-        title = f"{without_formulas(world.name)}: {self.method}"
+        title = f"{world.title}: {self.method}"
         with console.status("drawing"):
             panels = option_maps(grid, _some(stages, MOST_PANELS), title=title)
             pictures = {
@@ -174,9 +173,8 @@ def check_world(world: World) -> None:
     import numpy as np
 
     from drogo.errors import ArgumentError
-    from drogo.worlds.resolve import GridMap
 
-    if not isinstance(world, GridMap):
+    if world.grid is None:
         raise ArgumentError(
             f"`drogo options` draws options over maps, and {world.name} is none; give a shipped "
             "world or a map file. `drogo_paper.agents.discover` takes any table of moves.",

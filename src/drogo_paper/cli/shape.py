@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from drogo.requests import ResultDirectory
     from drogo.worlds.grid import GridWorld
-    from drogo.worlds.resolve import GridMap
     from drogo_paper.agents.shaping_experiment import Grid, Row
 
 FILES = {"curves": "curves.png", "paths": "paths.png", "runs": "runs.npz"}
@@ -71,7 +70,7 @@ class Shape:
 
     def run(self) -> None:
         from drogo.files import read_file
-        from drogo.worlds.resolve import GridMap, resolve
+        from drogo.worlds.resolve import resolve
 
         console = output.terminal(quiet=self.json)
         if not self.inputs and self.potential is None:
@@ -90,7 +89,7 @@ class Shape:
             )
         check_whole("--seeds", self.seeds, 1)
         world = resolve(self.env)
-        if not isinstance(world, GridMap):
+        if world.grid is None:
             raise ArgumentError(
                 f"{self.env} is not a grid world, and `drogo shape` compares tabular agents. For "
                 "an agent of your own, wrap its environment in drogo.PotentialShaping.",
@@ -104,7 +103,7 @@ class Shape:
         result = output.result_directory(self, world, label, potential=digest)
         output.print_result(self, console, result, partial(self.compare, world, result, console))
 
-    def compare(self, named: GridMap, result: ResultDirectory, console: Console) -> dict[str, Any]:
+    def compare(self, named: Any, result: ResultDirectory, console: Console) -> dict[str, Any]:
         """Trains the agents of all methods, and returns the report."""
         from drogo.files import write_arrays
         from drogo_paper.agents import Training, compare, shaping_experiment
@@ -138,7 +137,7 @@ class Shape:
             write_arrays(result.path / FILES["runs"], "runs", arrays, settings, overwrite=True)
             return result.finish(report, **figures)
 
-    def learned(self, named: GridMap, console: Console) -> dict[str, np.ndarray]:
+    def learned(self, named: Any, console: Console) -> dict[str, np.ndarray]:
         """Returns the learned vectors over the states of the world, by method."""
         if self.potential is not None:
             fit = drogo.load(self.potential)
@@ -163,7 +162,7 @@ class Shape:
                 learned[f"SR {kind}"] = self._successor(options, seen, console)
         return learned
 
-    def _successor(self, options: Learn, named: GridMap, console: Console) -> np.ndarray:
+    def _successor(self, options: Learn, named: Any, console: Console) -> np.ndarray:
         """Returns the learned potential of the successor representation."""
         data = collected(options, named, console)
         with progress_bar(console, "learning SR") as update:
@@ -199,11 +198,10 @@ class Shape:
 
 def _pictures(world: GridWorld, grids: Mapping[str, Grid]) -> dict[str, bytes]:
     """Draws the learning curves and the final paths of the reported setting of each method."""
-    from drogo.cli.pictures import without_formulas
     from drogo_paper.agents.shaping_experiment import greedy_path
     from drogo_paper.plot.figures import paths as draw_paths, returns
 
-    grids = {without_formulas(method): grid for method, grid in grids.items()}
+    grids = {method.replace("$", r"\$"): grid for method, grid in grids.items()}
     curves = {method: grid.returns[grid.chosen] for method, grid in grids.items()}
     paths = {
         method: [greedy_path(world.mdp, q, world.step_limit) for q in grid.q[grid.chosen]]
@@ -211,7 +209,7 @@ def _pictures(world: GridWorld, grids: Mapping[str, Grid]) -> dict[str, bytes]:
     }
     first = next(iter(grids.values()))
     best, seeds = float(first.best_return.mean()), first.returns.shape[1]
-    name = without_formulas(world.name)
+    name = world.name.replace("$", r"\$")
     title = f"{name}: Q-learning, {seeds} seeds, best setting of each method"
     growth = returns(curves, first.every, best, title=title)
     walked = draw_paths(world, paths, title=f"{name}: paths of the final policies")

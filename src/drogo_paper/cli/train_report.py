@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -11,15 +12,14 @@ from matplotlib.figure import Figure
 
 from drogo import plot
 from drogo.cli.output import number, table
-from drogo.cli.pictures import without_formulas
 from drogo.engines.store import Record
 from drogo.errors import counted
 from drogo.plot.fields import draw_cloud
 from drogo.plot.maps import heatmap
 from drogo.plot.panels import Panel, finite_range
 from drogo.plot.scenes import over_scenes
-from drogo.worlds.resolve import LONGEST, Environment, GridMap, MiniGrid, World
-from drogo.worlds.scenes import Scene, scenes
+from drogo.worlds.resolve import LONGEST, Environment, World
+from drogo.worlds.scenes import Scene
 from drogo_paper.agents.trained import IN_A_ROW
 from drogo_paper.cli.shape import limit_warning
 from drogo_paper.cli.train import Train
@@ -63,7 +63,7 @@ def _row(records: list[Record]) -> dict[str, Any]:
     arrays = [record.arrays for record in records]
     steps = np.concatenate([part["solved_at"] for part in arrays])
     failed, later = np.concatenate([part["failed_later"] for part in arrays]).sum(axis=0)
-    counted = next(name for name in COUNTED if name in arrays[0])
+    failure = next(name for name in COUNTED if name in arrays[0])
     return {
         "solved": int(np.isfinite(steps).sum()),
         "steps_to_solve": [number(step) for step in steps],
@@ -71,16 +71,16 @@ def _row(records: list[Record]) -> dict[str, Any]:
         "evaluations_after_solved": int(later),
         "failed_after_solved": int(failed),
         "mean_final_return": float(np.mean([part["returns"][:, -1].mean() for part in arrays])),
-        f"mean_{counted}": float(np.concatenate([part[counted] for part in arrays]).mean()),
+        f"mean_{failure}": float(np.concatenate([part[failure] for part in arrays]).mean()),
     }
 
 
 def _table(
     options: Train, world: World, steps: int, rows: dict[str, Any], records: Records
 ) -> dict[str, Any]:
-    counted = next(name for name in COUNTED if f"mean_{name}" in rows[METHODS["map"]])
-    title, meaning = COUNTED[counted]
-    is_counted = any(row[f"mean_{counted}"] for row in rows.values())
+    failure = next(name for name in COUNTED if f"mean_{name}" in rows[METHODS["map"]])
+    title, meaning = COUNTED[failure]
+    is_counted = any(row[f"mean_{failure}"] for row in rows.values())
     is_failing = any(row["failed_after_solved"] for row in rows.values())
     solved, when, never = SOLVED if options.reward is None else TERMINATES
     lines = []
@@ -93,7 +93,7 @@ def _table(
             failed, later = row["failed_after_solved"], row["evaluations_after_solved"]
             line["later failed"] = f"{failed} of {later}" if later else "-"
         if is_counted:
-            line[title] = f"{row[f'mean_{counted}']:.0f}"
+            line[title] = f"{row[f'mean_{failure}']:.0f}"
         lines.append(line)
     caption = f"{when}: the median seed, of all environment steps. {_solved(options, world)}"
     if options.agent == "q-learning":
@@ -130,7 +130,7 @@ def _solved(options: Train, world: World) -> str:
 def warnings_of(options: Train, world: World, steps: int, records: Records) -> list[str]:
     """Returns the warnings about runs of some steps, by method and seed."""
     notes = [note for record in records.values() for note in record.facts.get("notes", [])]
-    if options.agent == "q-learning" and isinstance(world, GridMap):
+    if options.agent == "q-learning" and world.grid is not None:
         cut = limit_warning(world.grid)
         notes += [cut] if cut else []
     for method, name in (("map", "with"), ("plain", "without")):
@@ -174,7 +174,7 @@ def pictures(options: Train, world: World, records: Records) -> dict[str, bytes]
     label = "return of a greedy episode"
     if options.agent != "q-learning" and (episodes := episodes_of(world)) > 1:
         label = f"mean return of {episodes} greedy episodes"
-    title = f"{without_formulas(world.name)}: {options.agent}, {counted(options.seeds, 'seed')}"
+    title = f"{world.title}: {options.agent}, {counted(options.seeds, 'seed')}"
     pngs = {"curves": plot.as_png(growth(curves, title=title, label=label))}
     first = records["map", 0]
     if np.isfinite(first.arrays["maps"]).any():
@@ -188,24 +188,21 @@ def frames(world: World, record: Record) -> list[Figure]:
     chosen = np.unique(np.linspace(0, len(maps) - 1, min(FRAMES, len(maps))).round().astype(int))
     limits, draw = finite_range(maps[chosen]), _drawing(world, record)
     below = "" if np.isfinite(maps[chosen]).all() else f"\n{UNSEEN}"
-    titles = [
-        f"{without_formulas(world.name)}: the map after {steps[k]:,.0f} steps{below}"
-        for k in chosen
-    ]
+    titles = [f"{world.title}: the map after {steps[k]:,.0f} steps{below}" for k in chosen]
     return [draw(maps[k], limits=limits, title=one) for k, one in zip(chosen, titles, strict=True)]
 
 
 def _drawing(world: World, record: Record) -> Any:
     """Returns a function that draws values over the states of a world."""
-    if isinstance(world, GridMap):
+    if world.grid is not None:
         return partial(heatmap, world.grid, numbers=False)
-    if isinstance(world, MiniGrid):
-        return partial(_over_scenes, scenes(world.env))
+    if world.scenes:
+        return partial(_over_scenes, world.scenes)
     return partial(_cloud, record.arrays["places"], tuple(record.facts["names"]))
 
 
 def _over_scenes(
-    shown: list[Scene], values: np.ndarray, *, limits: tuple[float, float], title: str
+    shown: Sequence[Scene], values: np.ndarray, *, limits: tuple[float, float], title: str
 ) -> Figure:
     """Draws a map over scenes. A cell is grey if it was not visited in any direction."""
     filled = values.copy()
