@@ -7,8 +7,7 @@ import pytest
 from matplotlib.collections import LineCollection
 
 from drogo import GridWorld, exact, plot
-from drogo.plot.fields import draw_cloud, side_by_side
-from drogo.plot.panels import Panel, draw_image, of_fit
+from drogo.plot.panels import Panel, draw_cloud, draw_image, of_fit, side_by_side
 from drogo.plot.scenes import over_scenes
 
 RNG = np.random.default_rng(0)

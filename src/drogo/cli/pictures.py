@@ -15,8 +15,7 @@ from matplotlib.figure import Figure
 from drogo import plot
 from drogo.exact import LogVector
 from drogo.learn import Solution as Learned
-from drogo.plot.fields import draw_cloud, side_by_side
-from drogo.plot.panels import WALL, Panel, draw_image, of_fit
+from drogo.plot.panels import WALL, Panel, draw_cloud, draw_image, of_fit, side_by_side
 from drogo.plot.scenes import over_scenes
 from drogo.worlds.control import Plane
 from drogo.worlds.resolve import World

@@ -1,13 +1,11 @@
 """Figures.
 
-Colours are safe for colour-blind readers (viridis, Okabe-Ito). Figures are objects of matplotlib
-and are made without pyplot, so that no global state is touched.
+Colours are safe for colour-blind readers (viridis, Okabe-Ito). No global state is touched.
 """
 
-from drogo.plot.fields import certificate, learned
 from drogo.plot.goal_page import goal_page
-from drogo.plot.maps import distances, goal_maps, heatmap, profile
-from drogo.plot.panels import as_png, curves
+from drogo.plot.maps import distances, goal_maps, heatmap, learned, profile
+from drogo.plot.panels import as_png, certificate, curves
 
 __all__ = [
     "as_png",

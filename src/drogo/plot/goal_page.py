@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from drogo.worlds.grid import GridWorld
 
 PIXELS = 640
-"""The longer side of the map."""
 
 PAGE = Template("""<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>$title</title>
@@ -60,15 +59,13 @@ function draw() {
   pen.font = Math.round(side * 0.8) + "px sans-serif";
   pen.textAlign = "center"; pen.textBaseline = "middle";
   pen.lineWidth = 3; pen.strokeStyle = "white"; pen.fillStyle = "black";
-  pen.strokeText("★", (column + .5) * side, (row + .5) * side);
-  pen.fillText("★", (column + .5) * side, (row + .5) * side);
+  for (const write of [pen.strokeText, pen.fillText])
+    write.call(pen, "★", (column + .5) * side, (row + .5) * side);
   line.textContent = "The goal is " + where(goal) + "; the lowest value is " + low.toFixed(2) + ".";
 }
 function state(event) {
-  const box = canvas.getBoundingClientRect(), scale = canvas.width / box.width;
-  const column = Math.floor((event.clientX - box.left) * scale / side);
-  const row = Math.floor((event.clientY - box.top) * scale / side);
-  return at.get(row + "," + column);
+  const scale = canvas.width / canvas.clientWidth / side;
+  return at.get(Math.floor(event.offsetY * scale) + "," + Math.floor(event.offsetX * scale));
 }
 canvas.addEventListener("click", event => {
   const s = state(event);
@@ -90,27 +87,13 @@ draw();
 def goal_page(
     world: GridWorld, log_columns: Float[np.ndarray, "states states"], goal: int, *, title: str
 ) -> bytes:
-    """Returns the page as the content of a file.
-
-    Args:
-        world: The grid world.
-        log_columns: `v(s, g)`, a row for each state as the goal.
-        goal: The first goal to show.
-        title: The title of the page.
-    """
+    """Returns the page, which shows the map to `goal` first, as the content of a file."""
     height, width = world.shape
     side = max(4, PIXELS // max(height, width))
     colours = matplotlib.colormaps[COLOURS](np.linspace(0, 1, 256))
-    content = {
-        "cells": world.cells.tolist(),
-        "low": world.low_reward.tolist(),
-        "side": side,
-        "goal": goal,
-        "colours": [to_hex(colour) for colour in colours],
-        "wall": WALL,
-        "grey": MINUS_INFINITY,
-        "frame": LOW_REWARD,
-        "columns": base64.b64encode(log_columns.astype("<f4").tobytes()).decode(),
-    }
+    content = {"cells": world.cells.tolist(), "low": world.low_reward.tolist(), "goal": goal}
+    content |= {"side": side, "wall": WALL, "grey": MINUS_INFINITY, "frame": LOW_REWARD}
+    content["colours"] = [to_hex(colour) for colour in colours]
+    content["columns"] = base64.b64encode(log_columns.astype("<f4").tobytes()).decode()
     sizes = {"width": width * side, "height": height * side}
     return PAGE.substitute(title=html.escape(title), data=json.dumps(content), **sizes).encode()

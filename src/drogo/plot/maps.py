@@ -19,11 +19,14 @@ from drogo.plot.panels import (
     LINE,
     LOW_REWARD,
     MINUS_INFINITY,
+    History,
     Panel,
     draw_cells,
     draw_image,
     figure_of,
     finite_range,
+    of_fit,
+    side_by_side,
     write_letter,
 )
 
@@ -31,7 +34,6 @@ if TYPE_CHECKING:
     from drogo.worlds.grid import GridWorld
 
 LARGEST_WITH_NUMBERS = 22
-"""The largest height or width, in cells, of a map whose cells show their values."""
 CELL_INCHES = 0.46
 PANEL_INCHES = 4.4
 
@@ -47,18 +49,8 @@ def heatmap(
     limits: tuple[float, float] | None = None,
     numbers: bool = True,
 ) -> Figure:
-    """Draws a vector over a map, with start and goals lettered and low-reward cells framed.
-
-    Args:
-        world: The map.
-        values: One value per state. Where it is not finite, the cell is grey.
-        title: The title of the panel.
-        label: The name of the values.
-        axes: The panel, or None for a new figure.
-        colours: The colour map.
-        limits: The range of the colour scale, by default that of the values.
-        numbers: Whether cells show their values, if the map is small enough.
-    """
+    """Draws a vector over a map, with start and goals lettered and low-reward cells framed. With
+    `numbers`, the cells of a small map show their values. Where one is not finite, it is grey."""
     height, width = world.shape
     if axes is None:
         inches = min(CELL_INCHES, 9.0 / max(width, height))
@@ -80,16 +72,29 @@ def heatmap(
     return figure_of(axes)
 
 
+def learned(
+    world: GridWorld,
+    truth: Float[np.ndarray, " states"] | None,
+    v: Float[np.ndarray, "seeds states"],
+    history: History,
+    *,
+    title: str,
+) -> Figure:
+    """Draws the truth, the mean of the learned vectors, its error and the learning curves. Without
+    a truth, only the mean and the largest violations of an equation are drawn."""
+
+    def draw(axes: Axes, panel: Panel) -> None:
+        heatmap(world, axes=axes, numbers=False, **panel._asdict())
+
+    height, width = (max(min(0.3 * cells, 6.0), 2.6) for cells in world.shape)
+    size = (2 * width + 3.4, 2 * height + 2.6)
+    return side_by_side(draw, of_fit(truth, v.mean(axis=0), history), title=title, size=size)
+
+
 def profile(
     values: Float[np.ndarray, " states"], *, title: str = "", label: str = "log e"
 ) -> Figure:
-    """Draws a vector over the states of an MDP that has no map.
-
-    Args:
-        values: One value per state. Where it is not finite, nothing is drawn.
-        title: The title of the figure.
-        label: The name of the values.
-    """
+    """Draws the finite values of a vector over the states of an MDP that has no map."""
     figure = Figure(figsize=(7, 3.6), layout="constrained")
     axes = figure.add_subplot()
     size = 4 if values.size <= 200 else 1.5
@@ -104,20 +109,11 @@ def goal_maps(
     maps: Mapping[str, Float[np.ndarray, " states"]],
     *,
     title: str = "",
-    columns: int = 3,
 ) -> Figure:
-    """Draws maps beside each other, such as those to several goals. A star marks the best state of
-    each, which is its goal.
-
-    Args:
-        world: The grid world.
-        maps: The vectors, by the titles of their panels.
-        title: The title of the figure.
-        columns: The number of panels in a row.
-    """
+    """Draws maps beside each other. A star marks the best state of each, which is its goal."""
     if not maps:
         raise ArgumentError("there are no maps to draw.", argument="maps")
-    columns = min(columns, len(maps))
+    columns = min(3, len(maps))
     rows = math.ceil(len(maps) / columns)
     height = PANEL_INCHES * world.shape[0] / world.shape[1]
     size = (1.2 * PANEL_INCHES * columns, (0.85 * height + 0.9) * rows + 0.2)
@@ -134,12 +130,7 @@ def goal_maps(
 
 
 def distances(log_columns: Float[np.ndarray, "goals states"], *, title: str = "") -> Figure:
-    """Draws the distances between all states: `-v(s, g)`, which is not symmetric.
-
-    Args:
-        log_columns: `v(s, g)`, a row for each goal. Where it is not finite, the cell is grey.
-        title: The title of the figure.
-    """
+    """Draws the distances `-v(s, g)` between all states, which are not symmetric."""
     figure = Figure(figsize=(6.4, 5.4), layout="constrained")
     axes = figure.add_subplot(facecolor=MINUS_INFINITY)
     draw_image(axes, Panel(-log_columns.T, title, "distance -v(s, g)", f"{COLOURS}_r"))

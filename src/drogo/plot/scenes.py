@@ -8,23 +8,18 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
-from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from drogo.plot.fields import side_by_side
-from drogo.plot.panels import Panel, draw_cells, scaled, write_letter
+from drogo.plot.panels import Panel, draw_cells, scaled, side_by_side, write_letter
 
 if TYPE_CHECKING:
     from drogo.worlds.scenes import Scene
 
 LETTERS = {"goal": "G", "start": "S", "key": "K", "door": "D", "ball": "B", "box": "X"}
-"""The letter of each kind of thing, in the order of the legend."""
 PANEL = (2.9, 2.7)
-"""Width and height of one of several panels in inches."""
 LETTERS_PER_INCH = 15
-"""Letters of the legend that fit into an inch."""
 
 
 def over_scenes(
@@ -34,23 +29,23 @@ def over_scenes(
     *,
     title: str,
 ) -> Figure:
-    """Draws vectors over the states of a MiniGrid environment: a row for each vector, with a panel
-    for each scene, and the panel below them.
-
-    One scene of a fit is drawn by `side_by_side`. Where a value is not finite, a cell is grey.
-    """
+    """Draws a row for each vector, with a panel for each scene, and the panel below them. One scene
+    of a fit is drawn by `side_by_side`."""
     count = len(scenes)
     if count == 1 and below is not None:
         (scene,) = scenes
         cells = [panel._replace(values=scene.over_cells(panel.values)) for panel in vectors]
         figure = side_by_side(partial(_draw_scene, scene), (cells, below), title=title)
     else:
-        rows = len(vectors) + (below is not None)
+
+        def over_all(values: np.ndarray) -> np.ndarray:
+            return np.stack([scene.over_cells(values) for scene in scenes])
+
         width = max(PANEL[0] * count + 1.4, 5.6 if below is None else 7.0)
         size = (width, PANEL[1] * len(vectors) + (1.5 if below is None else 3.6))
         figure = Figure(figsize=size, layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1))
-        grid = figure.add_gridspec(rows, count)
-        for k, panel in enumerate(scaled(vectors, partial(_over_all, scenes))):
+        grid = figure.add_gridspec(len(vectors) + (below is not None), count)
+        for k, panel in enumerate(scaled(vectors, over_all)):
             axes = [figure.add_subplot(grid[k, j]) for j in range(count)]
             _draw_row(axes, scenes, panel, is_first=k == 0)
         if below is not None:
@@ -90,21 +85,13 @@ def _draw_scene(scene: Scene, axes: Axes, panel: Panel, *, has_bar: bool = True)
     axes.set_ylim(rows[-1] + 0.5, rows[0] - 0.5)
 
 
-def _over_all(scenes: Sequence[Scene], values: Float[np.ndarray, " states"]) -> np.ndarray:
-    """Returns the values of all cells of all scenes."""
-    return np.stack([scene.over_cells(values) for scene in scenes])
-
-
 def _legend(scenes: Sequence[Scene]) -> str:
     kinds = {mark.kind for scene in scenes for mark in scene.marks}
     texts = [f"{letter}: {kind}" for kind, letter in LETTERS.items() if kind in kinds]
     texts = [f"{text} (black: closed)" if text.endswith("door") else text for text in texts]
     texts += ["orange: lava"] if any(scene.lava.any() for scene in scenes) else []
-    texts += ["light grey: out of reach"] if any(map(_has_unreached, scenes)) else []
+    grounds = (np.flatnonzero(~(scene.walls | scene.lava)) for scene in scenes)
+    reached = (np.isin(cells, s.cell).all() for cells, s in zip(grounds, scenes, strict=True))
+    texts += [] if all(reached) else ["light grey: out of reach"]
     texts += ["mean over the agent's directions"]
     return ", ".join(texts) + ("; scenes on a way to the goal" if len(scenes) > 1 else "")
-
-
-def _has_unreached(scene: Scene) -> bool:
-    ground = ~(scene.walls | scene.lava)
-    return bool(np.isin(np.flatnonzero(ground), scene.cell, invert=True).any())

@@ -1,9 +1,7 @@
-"""RiverSwim and SixArms: small worlds that never end, in which exploring is hard.
+"""RiverSwim and SixArms (Strehl and Littman, 2008): worlds that never end and are hard to explore.
 
-Both are from Strehl and Littman (2008), with the rewards that work on counting states uses. Their
-rewards are positive and depend on the action and the next state, and no state is terminal. So they
-are no `MDP`, whose rewards are r(s). Their exact solution is computed from steps
-(`drogo.exact.continuing`, `drogo.Continuing`).
+Their rewards depend on the action and the next state, so they are no `MDP`, whose rewards are r(s).
+Their exact solution is computed from steps (`drogo.exact.continuing`, `drogo.Continuing`).
 """
 
 from __future__ import annotations
@@ -74,10 +72,9 @@ class ContinuingWorld:
 
 
 def river_swim() -> ContinuingWorld:
-    """Returns RiverSwim: six places along a river, and a large reward at its far end.
+    """Returns RiverSwim: six places along a river, with a large reward at its far end.
 
-    Swimming to the right often fails. Going back to the left never does, and pays a little.
-    """
+    Swimming to the right often fails; going back to the left never does, and pays a little."""
     probability, reward = np.zeros((6, 2, 6)), np.zeros((6, 2, 6))
     right, left = 0, 1
     probability[0, right, :2] = 0.7, 0.3
@@ -94,8 +91,7 @@ def six_arms() -> ContinuingWorld:
     """Returns SixArms: a room in the middle, and six rooms with an arm that pays when it is pulled.
 
     The more a room pays, the less often an action leads to it. In a room, the action that leads to
-    it pulls its arm; in the first room, all actions but one do.
-    """
+    it pulls its arm; in the first room, all actions but one do."""
     arms = np.arange(6)
     chance = np.array([1.0, 0.15, 0.10, 0.05, 0.03, 0.01])
     pay = np.array([50.0, 133.0, 300.0, 800.0, 1666.0, 6000.0])
@@ -144,11 +140,10 @@ class ContinuingEnv(gymnasium.Env):
             check_choice("world", world, tuple(WORLDS))
             world = WORLDS[world]()
         if not isinstance(world, ContinuingWorld):
-            problem = f"world is a {type(world).__name__}; give a ContinuingWorld or its name."
+            problem = f"world is {world!r}; give a ContinuingWorld or its name."
             raise ArgumentTypeError(problem, argument="world")
         if render_mode is not None:
-            problem = f"render_mode is {render_mode!r}; this world has no pictures."
-            raise ArgumentError(problem, argument="render_mode")
+            raise ArgumentError("This world has no pictures.", argument="render_mode")
         self.world, self.actions = world, world.actions
         self.observation_space = gymnasium.spaces.Discrete(world.n_states)
         self.action_space = gymnasium.spaces.Discrete(world.n_actions)
@@ -157,7 +152,7 @@ class ContinuingEnv(gymnasium.Env):
     @cached_property
     def P(self) -> dict[int, dict[int, list[tuple[float, int, float, bool]]]]:
         """By state and action: the probability, next state, reward, and False (not terminated)."""
-        table: dict[int, dict[int, list[tuple[float, int, float, bool]]]] = {}
+        table: dict[int, dict[int, list[Any]]] = {}
         for state, action, following in np.argwhere(self.world.probability).tolist():
             place = state, action, following
             chance, reward = float(self.world.probability[place]), float(self.world.reward[place])

@@ -25,10 +25,8 @@ from drogo.mdp import MDP
 from drogo.worlds.shipped import ROOM_IDS
 
 LOW, HIGH = (-1.2, -0.07), (0.6, 0.07)
-"""The range of position and velocity of a MountainCar."""
 GOAL, FORCE, GRAVITY, ACTIONS = 0.5, 0.001, 0.0025, 3
 ACROBOT_SPEEDS = np.array([4 * np.pi, 9 * np.pi])
-"""The largest speeds of the two links of an Acrobot."""
 REACH, THICKNESS = 0.1, 0.02
 """The longest move in a walled room along each axis, and the thickness of its walls."""
 STEP, HAZARD = -1.0, -5.0
@@ -60,13 +58,7 @@ def is_goal(states: States) -> Mask:
 def mountain_car_truth(
     lam: float, nodes: tuple[int, int] = (401, 401), reward: float = -1.0
 ) -> GridSolution:
-    """Computes `v` of MountainCar on a grid, in about 10 s with 401 x 401 nodes.
-
-    Args:
-        lam: The temperature lambda, positive.
-        nodes: The number of nodes along position and velocity.
-        reward: The step cost, negative.
-    """
+    """Computes `v` of MountainCar on a grid, in about 10 s with 401 x 401 nodes."""
     return solve_on_grid(dynamics, LOW, HIGH, nodes, actions=ACTIONS, lam=lam, reward=reward)
 
 
@@ -128,19 +120,12 @@ def _up(x: float, bottom: float, top: float) -> Rectangle:
 WALL = (_up(0.5, 0.0, 0.8),)
 U = (_up(0.3, 0.2, 0.8), _up(0.7, 0.2, 0.8), _across(0.2, 0.29, 0.71))
 SPIRAL = (
-    _across(0.8, 0.0, 0.8),
-    _up(0.8, 0.2, 0.81),
-    _across(0.2, 0.2, 0.81),
-    _up(0.2, 0.19, 0.6),
-    _across(0.6, 0.19, 0.6),
+    *(_up(0.8, 0.2, 0.81), _up(0.2, 0.19, 0.6)),
+    *(_across(0.8, 0.0, 0.8), _across(0.2, 0.2, 0.81), _across(0.6, 0.19, 0.6)),
 )
 DOORS = (
-    _up(0.5, 0.0, 0.2),
-    _up(0.5, 0.3, 0.7),
-    _up(0.5, 0.8, 1.0),
-    _across(0.5, 0.0, 0.2),
-    _across(0.5, 0.3, 0.7),
-    _across(0.5, 0.9, 1.0),
+    *(_up(0.5, bottom, top) for bottom, top in ((0.0, 0.2), (0.3, 0.7), (0.8, 1.0))),
+    *(_across(0.5, left, right) for left, right in ((0.0, 0.2), (0.3, 0.7), (0.9, 1.0))),
 )
 LAYOUTS = {
     "wall": Layout(WALL, (0.55, 0.45, 0.95, 0.6), (0.85, 0.05, 0.95, 0.15), (0.1, 0.1)),
@@ -173,7 +158,6 @@ class WalledRoom(gymnasium.Env):
         return self.observe_many(self.state), float(reward[0]), bool(over[0]), False, {}
 
     def start_many(self, n: int, rng: np.random.Generator) -> States:
-        """Returns uniform states outside of walls and goal."""
         states = np.empty((0, 2))
         while len(states) < n:
             more = rng.random((2 * n, 2))
@@ -182,13 +166,11 @@ class WalledRoom(gymnasium.Env):
         return states[:n]
 
     def observe_many(self, states: Float[np.ndarray, "... 2"]) -> Float[np.ndarray, "... 2"]:
-        """Returns the observations of some states: their coordinates."""
         return states.astype(np.float32)
 
     def step_many(
         self, states: States, actions: States, rng: np.random.Generator | None = None
     ) -> tuple[States, Float[np.ndarray, " n"], Mask]:
-        """Returns the next states, the rewards, and which next states are in the goal."""
         moves = REACH * np.clip(actions.astype(np.float64), -1.0, 1.0)
         after = _moved(self.layout, states, moves)
         return after, _rewards(self.layout, states), _inside(after, self.layout.goal)
@@ -196,12 +178,8 @@ class WalledRoom(gymnasium.Env):
 
 @lru_cache(maxsize=8)
 def walled_room_truth(layout: str, lam: float, nodes: int = 100) -> GridSolution:
-    """Computes `v` of a walled room exactly on a grid whose number of `nodes` along each axis is a
-    multiple of 100, so that walls end between nodes. With 100 it takes about 5 s.
-
-    Moves of the continuous actions are replaced by those that lead from node to node, with the
-    weights of the trapezoidal rule. `v` is that of the nearest node, and NaN inside of walls.
-    """
+    """Computes `v` of a walled room on a grid, in about 5 s, with moves from node to node that have
+    the weights of the trapezoidal rule. With a multiple of 100 nodes, walls end between them."""
     room, axis = LAYOUTS[layout], (np.arange(nodes) + 0.5) / nodes
     places = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=2).reshape(-1, 2)
     far, n = round(REACH * nodes), nodes**2

@@ -1,8 +1,6 @@
-"""`MiniGridWorld`: a MiniGrid environment whose default representation can be learned.
+"""`MiniGridWorld`: a MiniGrid environment of which a breadth-first search finds all states.
 
-A breadth-first search finds all states of an environment with a fixed layout. Objects keep their
-identity when a state is saved and restored, because some environments ask whether *this* ball was
-picked up.
+Objects keep their identity when a state is restored: some environments ask for *this* ball.
 """
 
 from __future__ import annotations
@@ -24,8 +22,7 @@ from drogo.worlds.tabular import MOST_PIXELS, TabularEnv, TabularWorld, check_ta
 ACTIONS = ("left", "right", "forward", "pickup", "drop", "toggle", "done")
 """The names of MiniGrid's actions, in its order."""
 TRIED = ("left", "right", "forward", "pickup", "toggle")
-"""By default, those of these actions that ever change anything. Dropping things lets every object
-lie everywhere, which multiplies the states and seldom helps."""
+"""The actions tried by default: dropping multiplies the states and seldom helps."""
 OBSERVATIONS = ("rgb", "symbolic")
 MAX_STATES = 50_000
 NON_TERMINAL, GOAL, FAILURE = 0, 1, 2
@@ -82,7 +79,6 @@ class MiniGridWorld(TabularEnv, gymnasium.Wrapper, RecordConstructorArgs):
         graph, self.actions = self._explore(actions)
         self.snapshots, self.kind = graph.snapshots, graph.kind
         self.n_states = len(graph.names)
-        """The number of states, terminal ones included."""
         if observation == "rgb":
             shape = (self.n_states, inner.height * tile, inner.width * tile, 3)
             check_table(f"the pictures with tile={tile}", shape, "Use fewer pixels per cell.")
@@ -99,7 +95,7 @@ class MiniGridWorld(TabularEnv, gymnasium.Wrapper, RecordConstructorArgs):
     def _check(self, actions: Sequence[str] | None) -> None:
         for name, value in self.costs.items():
             if name not in MINIGRID_COSTS:
-                problem = f"MiniGridWorld has no argument {name}; costs are {[*MINIGRID_COSTS]}."
+                problem = f"{name} is no argument; costs are {', '.join(MINIGRID_COSTS)}."
                 raise ArgumentTypeError(problem, argument=name)
             if not (value < 0 if name == "step" else value <= 0):
                 expected = "negative" if name == "step" else "at most 0"
@@ -113,8 +109,7 @@ class MiniGridWorld(TabularEnv, gymnasium.Wrapper, RecordConstructorArgs):
         """Returns all states, and the names of the actions in the order of the action space."""
         self.env.reset(seed=self.layout)
         if hasattr(self.unwrapped, "instrs"):
-            problem = f"{self.env} belongs to BabyAI, whose missions keep a memory that no state "
-            problem += "of the grid shows."
+            problem = f"Missions of {self.env} (BabyAI) keep a memory that the grid does not show."
             remedy = "Use drogo.collect on the environment itself."
             raise ArgumentTypeError(problem, remedy=remedy, argument="env")
         names = tuple(actions or TRIED)
@@ -124,10 +119,9 @@ class MiniGridWorld(TabularEnv, gymnasium.Wrapper, RecordConstructorArgs):
             names = tuple(name for name, keep in zip(TRIED, useful, strict=True) if keep)
             graph.next_state = graph.next_state[:, useful]
         if (graph.kind == NON_TERMINAL).all():
-            problem = f"no terminal state of {_title(self)} can be reached in layout {self.layout} "
-            problem += f"with the actions {', '.join(names)}."
-            remedy = "Try another layout, or more actions: some missions need something to be put "
-            remedy += "down (actions=ACTIONS[:6])."
+            problem = f"Layout {self.layout} of {_title(self)} has no terminal state within reach "
+            problem += f"of the actions {', '.join(names)}."
+            remedy = "Try another layout, or more actions, such as drop (actions=ACTIONS[:6])."
             raise ArgumentError(problem, remedy=remedy, argument="actions")
         return graph, names
 
@@ -153,8 +147,9 @@ class MiniGridWorld(TabularEnv, gymnasium.Wrapper, RecordConstructorArgs):
             if self.kind[state] != self.kind[twin]:
                 argument = "actions"
                 remedy = "Leave out the action that ends an episode without changing the grid."
-            names = f"{self.moves.states[twin]} and {self.moves.states[state]}"
-            problem = f"states {twin} and {state} look the same ({names})."
+            problem = (
+                f"States {self.moves.states[twin]} and {self.moves.states[state]} look the same."
+            )
             raise ArgumentError(problem, remedy=remedy, argument=argument)
         return table
 
@@ -174,8 +169,7 @@ class MiniGridWorld(TabularEnv, gymnasium.Wrapper, RecordConstructorArgs):
         self.snapshots[state].restore(inner)
         if self.observation_kind == "symbolic":
             return _planes(inner)
-        # MiniGrid draws every cell. Here, all cells but the agent's are drawn once for each state
-        # of the doors and objects, which is the last part of a state's name.
+        # All cells but the agent's are drawn once for each state of the doors and objects.
         *_, things = self.moves.states[state]  # pyright: ignore[reportGeneralTypeIssues]
         if things not in self._scenes:
             self._scenes[things] = inner.grid.render(self.tile, (-1, -1), None, None)
@@ -214,8 +208,7 @@ def _make(env: str | gymnasium.Env) -> gymnasium.Env:
 
 @dataclass
 class StateGraph:
-    """All states in order of discovery, and the states that actions lead to. Episodes begin in
-    state 0, and terminal states lead to themselves."""
+    """All states in order of discovery, of which state 0 is the first of every episode."""
 
     snapshots: list[Snapshot]
     names: list[Hashable]
@@ -267,8 +260,7 @@ def explore(env: Any, actions: Sequence[int]) -> StateGraph:
             if key not in index:
                 if len(snapshots) >= MAX_STATES:
                     problem = f"{_title(env)} has more than {MAX_STATES} states."
-                    remedy = "Use fewer actions (drop lets every object lie everywhere), or learn "
-                    remedy += "without an exact solution."
+                    remedy = "Use fewer actions, or learn without an exact solution."
                     raise ArgumentError(problem, remedy=remedy, argument="actions")
                 index[key] = len(snapshots)
                 snapshots.append(Snapshot(env))
@@ -290,9 +282,9 @@ def _step(env: Any, action: int) -> int:
         del env.gen_obs
     if env.np_random.bit_generator.state != before:
         raise ArgumentError(
-            f"{_title(env)} moves at random, so trying every action once does not find its states.",
-            remedy="Learn without an exact solution: use drogo.collect on the environment with "
-            "MiniGrid's RGBImgObsWrapper, start='reset', key='image', reward=-1.0.",
+            f"{_title(env)} moves at random, so its states are not found by trying actions once.",
+            remedy="Learn without an exact solution, with drogo.collect, MiniGrid's "
+            "RGBImgObsWrapper, start='reset', key='image', reward=-1.0.",
             argument="env",
         )
     if not terminated:

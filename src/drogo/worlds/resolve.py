@@ -49,10 +49,7 @@ MINIGRID_VIEWS = {None: "rgb", "pixels": "rgb", "symbolic": "symbolic"}
 
 @dataclass(frozen=True, eq=False)
 class World(abc.ABC):
-    """A resolved name: a `GridMap`, a `MiniGrid` or any other `Environment`.
-
-    Its picture is over its `grid`, its `scenes` or a `plane`, and otherwise over its observations.
-    """
+    """A resolved name. Pictures are over its `grid`, `scenes` or `plane`, or its observations."""
 
     name: str
     """The readable part of the names of result directories."""
@@ -71,7 +68,7 @@ class World(abc.ABC):
 
     @property
     def sampling(self) -> dict[str, Any]:
-        """The arguments `start`, `reward` and `key` of `collect`, as far as they are needed."""
+        """The arguments `start`, `reward` and `key` of `collect`."""
         return {"start": "uniform"}
 
     def plane(self, lam: float) -> Plane | None:
@@ -82,7 +79,14 @@ class World(abc.ABC):
         self, observations: np.ndarray, terminal: np.ndarray, lam: float
     ) -> dict[str, Float[np.ndarray, " distinct"]]:
         """Returns the exact vectors over the observations of data with some terminal states."""
-        return {} if self.known_mdp is None else _truth(self.known_mdp, TRUTHS[:1], lam)
+        mdp = self.known_mdp
+        return {} if mdp is None else self._vectors(mdp, lam)
+
+    def _vectors(self, mdp: MDP, lam: float, count: int = 1) -> dict[str, np.ndarray]:
+        from drogo.exact import solve
+
+        solutions = {name: solve(mdp, lam, name) for name in TRUTHS[:count]}
+        return {name: s.log_e for name, s in solutions.items() if s.status == "converged"}
 
     @cached_property
     def env(self) -> Any:
@@ -116,7 +120,7 @@ class GridMap(World):
         return self.env.world
 
     def truth(self, observations: np.ndarray, terminal: np.ndarray, lam: float) -> dict[str, Any]:
-        return _truth(self.mdp, TRUTHS, lam)
+        return self._vectors(self.mdp, lam, len(TRUTHS))
 
     def make(self, *, limited: bool = False) -> gymnasium.Env:
         from drogo.worlds.grid import GridWorld, GridWorldEnv
@@ -188,15 +192,13 @@ class Environment(World):
         return plane(self.spec.id, lam, self.reward)
 
     def truth(self, observations: np.ndarray, terminal: np.ndarray, lam: float) -> dict[str, Any]:
-        plane = self.plane(lam)
+        plane, mdp = self.plane(lam), self.known_mdp
         if plane is not None:
             vector = plane.v(observations.astype(float))
             vector[terminal] = 0.0
             return {"column": vector}
-        if self.known_mdp is None:
-            return {}
-        rows = self.known_mdp.index_of(observations)  # some states, in any order
-        vectors = _truth(self.known_mdp, TRUTHS[:1], lam)
+        rows = None if mdp is None else mdp.index_of(observations)  # some states, in any order
+        vectors = super().truth(observations, terminal, lam)
         return {name: vector[rows] for name, vector in vectors.items()}
 
     def make(self, *, limited: bool = False) -> gymnasium.Env:
@@ -210,13 +212,6 @@ class Environment(World):
         return env.unwrapped if callable(self.sampling["start"]) and not limited else env
 
 
-def _truth(mdp: MDP, definitions: Sequence[str], lam: float) -> dict[str, np.ndarray]:
-    from drogo.exact import solve
-
-    solutions = {name: solve(mdp, lam, name) for name in definitions}
-    return {name: s.log_e for name, s in solutions.items() if s.status == "converged"}
-
-
 def resolve(
     name: str,
     *,
@@ -227,8 +222,7 @@ def resolve(
     tile: int | None = None,
 ) -> World:
     """Returns the world of a name: a shipped world, a map file, a Gymnasium or MiniGrid id, or
-    "module:Id-v0", of which the module is imported first and registers the id. `APPLIES_TO` lists
-    the worlds that each option is for."""
+    "module:Id-v0", whose module is imported first. `APPLIES_TO` says what each option is for."""
     keys = (key,) if isinstance(key, str) else tuple(key or ())
     values = (observation, reward, keys, layout, tile)
     given = dict(zip(APPLIES_TO, values, strict=True))
@@ -260,9 +254,7 @@ def _refuse(name: str, given: Mapping[str, object], *allowed: str) -> None:
     """Raises an error if an option was given that does not apply to a world."""
     for option, value in given.items():
         if option not in allowed and value not in (None, ()):
-            problem = (
-                f"{option} {value!r} does not apply to {name}. It is for {APPLIES_TO[option]}."
-            )
+            problem = f"{option} is for {APPLIES_TO[option]}, and does not apply to {name}."
             remedies = {
                 "remedy": f"Leave {option}= out.",
                 "command_remedy": f"Leave --{option} out.",

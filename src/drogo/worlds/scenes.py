@@ -25,7 +25,6 @@ class Mark(NamedTuple):
     column: int
     row: int
     kind: str
-    """MiniGrid's name of its kind, or "start"."""
     is_open: bool = False
 
 
@@ -43,9 +42,8 @@ class Scene:
     """The cell of each of these states, counted row by row."""
 
     def over_cells(self, values: Float[np.ndarray, " all"]) -> Float[np.ndarray, "height width"]:
-        """Returns the mean over the directions of the agent in each cell, from one value for each
-        state of the world. It is NaN where the agent cannot be, and in lava, whose value is given.
-        """
+        """Returns the mean over the agent's directions in each cell of values of all states; NaN in
+        lava and where the agent cannot be."""
         size = self.walls.size
         count = np.bincount(self.cell, minlength=size)
         total = np.bincount(self.cell, values[self.states], minlength=size)
@@ -56,9 +54,8 @@ class Scene:
 
 def scenes(world: MiniGridWorld) -> list[Scene]:
     """Returns the scenes on a shortest path from the first state to a goal, at most `MOST`."""
-    # The parts of a state's name after the agent: the carried object, and the doors and objects.
     names: Any = world.moves.states
-    situations = [name[2:] for name in names]
+    situations = [name[2:] for name in names]  # the carried object, and the doors and objects
     live = [k for k in _shortest_path(world) if not world.moves.terminal[k]]
     met = list(dict.fromkeys(situations[k] for k in live))
     chosen = np.unique(np.linspace(0, len(met) - 1, min(MOST, len(met))).round().astype(int))
@@ -71,11 +68,9 @@ def scenes(world: MiniGridWorld) -> list[Scene]:
 
 
 def _shortest_path(world: MiniGridWorld) -> list[int]:
-    """Returns the states from state 0 to the nearest goal, or all states if there is no goal.
-
-    States are numbered in the order of a breadth-first search: the nearest goal has the smallest
-    number of all goals, and the first state that leads to another is on a shortest path to it.
-    """
+    """Returns the states from state 0 to the nearest goal, or all states if there is no goal."""
+    # The order is that of a breadth-first search, so the first goal is the nearest, and the first
+    # state that leads to another one is on a shortest path to it.
     goals = np.flatnonzero(world.kind == GOAL)
     if not goals.size:
         return list(range(world.n_states))

@@ -18,7 +18,7 @@ PAPER = ("grid-task", "four-rooms", "grid-room", "grid-maze")
 """The worlds of the paper, in its order."""
 FURTHER = ("grid-room-large", "grid-maze-large", "four-rooms-multigoal", "ring")
 PLAIN = "-plain"
-"""The variants in which every low-reward cell `x` is an ordinary one."""
+"""The variants without low-reward cells."""
 GRID_WORLD = "drogo.worlds.grid:GridWorldEnv"
 OTHER_MAPS = "drogo/GridWorld-v0"
 """The id for other maps: `world=` is then a `GridWorld`, a shipped name or a path."""
@@ -38,7 +38,7 @@ def names() -> tuple[str, ...]:
 def read(source: str | Path) -> tuple[str, str]:
     """Returns the name and the text of a shipped map or a file."""
     if not isinstance(source, str | Path):
-        problem = f"source is a {type(source).__name__}; give the name of a world or a map file."
+        problem = f"source is {source!r}; give the name of a world or a map file."
         raise ArgumentTypeError(problem, argument="source")
     name, path = str(source), Path(source)
     if name in names():
@@ -53,10 +53,9 @@ def read(source: str | Path) -> tuple[str, str]:
     try:
         return path.stem, path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        problem = f"{path} is not a text file in UTF-8: {error}."
-        raise ArgumentError(problem, argument="source") from error
+        raise ArgumentError(f"{path} is not in UTF-8: {error}.", argument="source") from error
     except OSError as error:
-        raise FileError(f"the map {path} cannot be read: {error}.", argument="source") from error
+        raise FileError(f"{path} cannot be read: {error}.", argument="source") from error
 
 
 def environment_id(name: str) -> str:

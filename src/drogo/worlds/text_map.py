@@ -44,10 +44,8 @@ class Header:
         """Reads a line of a header, and raises a `ValueError` if it is wrong."""
         match = _HEADER_LINE.match(line)
         if match is None:
-            raise ValueError(
-                f"cannot read the header line {line!r}. Expected 'step-limit: 200', 'reward x: "
-                f"-20' or 'goal H: -50'; the map's own rows start with a wall, {WALL!r}."
-            )
+            expected = "'step-limit: 200', 'reward x: -20', 'goal H: -50' or a row that starts with"
+            raise ValueError(f"cannot read the header line {line!r}; expected {expected} {WALL!r}.")
         try:
             number = float(match["value"])
         except ValueError:
@@ -77,8 +75,7 @@ class Header:
 def parse(
     text: str, source: str, rewards: Mapping[str, float] | None = None
 ) -> tuple[UInt32[np.ndarray, "height width"], Header]:
-    """Returns the characters of a map (as code points) and its header. `rewards` adds to, or
-    replaces, the rewards of free cells and goals."""
+    """Returns the code points of a map and its header, in which `rewards` replaces values."""
     if not isinstance(text, str):
         raise ArgumentTypeError(f"text is a {type(text).__name__}, not a map.", argument="text")
     lines = [line.rstrip() for line in text.lstrip("\ufeff").rstrip().splitlines()]
@@ -120,11 +117,8 @@ def _check_cells(cells: UInt32[np.ndarray, "h w"], header: Header, source: str, 
             raise MapError(source, int(above + row + 1), int(column + 1), f"{symbol!r} {problem}")
 
     symbols = [WALL, *header.rewards, *header.goals]
-    refuse(
-        ~np.isin(cells, list(map(ord, symbols))),
-        f"is an unknown symbol. Known symbols: {' '.join(symbols)} ; declare others in the header "
-        "('reward C: -5') or with rewards=.",
-    )
+    problem = f"is none of the symbols {' '.join(symbols)} ; declare it in the header ('reward C: "
+    refuse(~np.isin(cells, list(map(ord, symbols))), f"{problem}-5') or with rewards=.")
     free = cells != ord(WALL)
     edge = np.ones_like(free)
     edge[1:-1, 1:-1] = False

@@ -40,9 +40,8 @@ class ReachGoals(gymnasium.Wrapper, RecordConstructorArgs):
             wrappers += [world] if isinstance(world, gymnasium.ObservationWrapper) else []
             world = world.env
         if not isinstance(world, TabularEnv):
-            problem = f"{env} is not a world whose states are known."
-            remedy = 'Give gymnasium.make("drogo/FourRooms-v0") or a MiniGridWorld.'
-            raise ArgumentTypeError(problem, remedy=remedy, argument="env")
+            remedy = 'give gymnasium.make("drogo/FourRooms-v0") or a MiniGridWorld.'
+            raise ArgumentTypeError(f"the states of {env} are unknown; {remedy}", argument="env")
         RecordConstructorArgs.__init__(self, failure=failure)
         gymnasium.Wrapper.__init__(self, env)
         self._world = world
@@ -62,7 +61,7 @@ class ReachGoals(gymnasium.Wrapper, RecordConstructorArgs):
         if goal is None:
             goal = self._world.np_random.choice(self._reachable(self._world.state))
         elif check_whole("reset option 'goal'", goal, 0, len(self._table) - 1) == self._world.state:
-            problem = f"reset option 'goal' is {goal}, the state that the episode begins in."
+            problem = f"reset option 'goal' is {goal}, in which the episode begins; give another."
             raise ArgumentError(problem, argument="options")
         self.goal = int(goal)
         return self._parts(observation), {**info, "goal": self.goal}
@@ -78,22 +77,15 @@ class ReachGoals(gymnasium.Wrapper, RecordConstructorArgs):
         return self._parts(observation), reward, over, cut and not over, info
 
     def compute_reward(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
-        """Returns the rewards that steps would have had with other goals: 0 for those that reach
-        the goal, and for others the costs of the states that were left, with `failure` if they end
-        in a terminal state of the world.
-
-        Args:
-            achieved_goal: The goal that was reached, or a batch of them.
-            desired_goal: The goal, or a batch of them.
-            info: The `info` of the step, or of each step of the batch. `HerReplayBuffer` has them
-                with `copy_info_dict=True`.
-        """
+        """Returns the rewards that one or a batch of steps would have had with other goals: 0 for
+        those that reach the goal, and for others the costs of the states that were left, with
+        `failure` if they end in a terminal state of the world. `info` is that of each step, which
+        `HerReplayBuffer` keeps with `copy_info_dict=True`."""
         batch = not isinstance(info, dict)
         infos = list(info) if batch else [info]
         if not all("cost" in one for one in infos):
-            problem = "the costs of these steps are unknown, because their info is empty."
-            remedy = "Give copy_info_dict=True to HerReplayBuffer."
-            raise ArgumentError(problem, remedy=remedy, argument="info")
+            problem = "info has no costs; give copy_info_dict=True to HerReplayBuffer."
+            raise ArgumentError(problem, argument="info")
         costs, over = (np.array([one[name] for one in infos]) for name in ("cost", "ends_world"))
         arrived = np.atleast_1d(self.compute_terminated(achieved_goal, desired_goal, info))
         rewards = np.where(arrived, 0.0, costs + np.where(over, self.failure, 0.0))
@@ -126,18 +118,14 @@ class ReachGoals(gymnasium.Wrapper, RecordConstructorArgs):
 
 
 def _checked(table: np.ndarray, space: gymnasium.Space) -> np.ndarray:
-    """Returns a table of observations if they are those of the environment, and distinct, so that
-    hindsight recognises a goal."""
+    """Returns a table of observations, which must fit the space and be distinct."""
     if table.shape[1:] != (space.shape or ()):
-        problem = (
-            f"observations of states have shape {table.shape[1:]}, those of env {space.shape}."
-        )
+        problem = f"States have observations of shape {table.shape[1:]}, and env has {space.shape}."
         remedy = "A wrapper that changes shapes, such as a stack of frames, goes around ReachGoals."
         raise ArgumentError(problem, remedy=remedy, argument="env")
     if len(np.unique(table.reshape(len(table), -1), axis=0)) < len(table):
-        problem = "several states are shown in the same way, so a goal is not recognised."
-        remedy = "Use observations that distinguish all states."
-        raise ArgumentError(problem, remedy=remedy, argument="env")
+        problem = "Several states look the same; use observations that distinguish all of them."
+        raise ArgumentError(problem, argument="env")
     return table
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from drogo.engines import Job, Outcome
 from drogo.errors import BadCheckpoint, DataError
 from drogo.online import OnlineMap, OnlineTable
-from drogo.plot.fields import plane_of
+from drogo.plot.panels import plane_of
 from drogo.problems import Column
 from drogo.worlds.resolve import Environment, GridMap, MiniGrid, World, resolve
 from drogo_paper.agents.deep import EVERY, as_numbers, train_agent
