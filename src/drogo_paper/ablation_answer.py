@@ -91,8 +91,8 @@ def _verdict(scope: Scope, kind: Ablation, lowest: Mapping[str, float]) -> str:
     worst = "; ".join(f"{name} {value:.3f}" for name, value in lowest.items())
     if scope.quick:
         return (
-            f"After {kind.updates_in(scope, False):,} updates, the mean cosine with `{TRUTH}` in "
-            f"each objective's worst world is: {worst}. These runs are too short for a verdict."
+            f"{kind.updates_in(scope, False):,} updates are too few for a verdict. Mean cosine "
+            f"with `{TRUTH}` in each objective's worst world: {worst}."
         )
     reached = [name for name, value in lowest.items() if value >= REACHED]
     listed = (
@@ -101,8 +101,8 @@ def _verdict(scope: Scope, kind: Ablation, lowest: Mapping[str, float]) -> str:
         else (f"Only {reached[0]} reaches" if reached else "None of them reaches")
     )
     return (
-        f"{listed} a mean cosine of {REACHED} with `{TRUTH}` in every world (in each "
-        f"objective's worst world: {worst}). {claim_of(scope, kind)}"
+        f"{listed} a mean cosine of {REACHED} with `{TRUTH}` in every world (in each objective's "
+        f"worst world: {worst}). {claim_of(scope, kind)}"
     )
 
 
@@ -136,9 +136,8 @@ def constant_note(finals: Finals) -> str:
         for name, worlds in no_better.items()
     )
     return (
-        f"The cosine of logs is a lax measure: a vector that is the same everywhere has "
-        f"{min(constant.values()):.3f} to {max(constant.values()):.3f}. Those that end no better "
-        f"than that: {listed}."
+        f"The cosine of logs is a lax measure: a constant vector has {min(constant.values()):.3f} "
+        f"to {max(constant.values()):.3f}. Those that end no better: {listed}."
     )
 
 
@@ -220,16 +219,12 @@ def _settings_note(scope: Scope, kind: Ablation) -> str:
     if kind.preset_in(scope) == "paper":
         method = "RMSprop, global norm of the gradient clipped at 0.5, no Fourier features"
     sizes = f"{min(kind.step_sizes(scope)):g} to {max(kind.step_sizes(scope)):g}"
-    short = (
-        " A search that is shorter than the runs prefers what is best early, which need not be "
-        "what is best in the end."
-    )
+    short = " A shorter search prefers what is best early." if searching < updates else ""
     return (
-        "No vector but `transition` itself can reach 1 here: the exact `column` has a cosine of "
-        f"0.991 to 1 with it, so drogo's best is that. Settings: {method}; step sizes from {sizes} "
-        f"were searched in {SEARCHED} for {searching:,} updates with {counted(few, 'seed')}, "
-        f"and the chosen ones ran for {updates:,} updates with {seeds} seeds."
-        f"{short if searching < updates else ''}"
+        "No vector but `transition` itself can reach 1: the exact `column` has a cosine of 0.991 "
+        f"to 1 with it, so drogo's best is that. Settings: {method}; step sizes from {sizes} were "
+        f"searched in {SEARCHED} for {searching:,} updates with {counted(few, 'seed')}, and the "
+        f"chosen ones ran for {updates:,} updates with {seeds} seeds.{short}"
     )
 
 
@@ -246,10 +241,8 @@ def start_note(scope: Scope, get: Get, kind: Ablation) -> str:
     if not unmoved:
         return ""
     return (
-        f"A table starts with the same value everywhere, whose log has a cosine of "
-        f"{constant:.3f} with `{TRUTH}` in {SEARCHED}. The best points of the searches for "
-        f"{' and '.join(unmoved)} are those that stay there: every other point of the grid ends "
-        "further from the truth."
+        f"A table starts with a constant, whose log has a cosine of {constant:.3f} with `{TRUTH}` "
+        f"in {SEARCHED}. The best points of the searches for {' and '.join(unmoved)} stay there."
     )
 
 
@@ -268,10 +261,9 @@ def gdo_note(scope: Scope, get: Get, kind: Ablation, lowest: Mapping[str, float]
     note = (
         "What gdo minimises, sampled from forward transitions, is u'(R - P~ + ½ diag(P'1 - 1))u "
         "(proposition 3.2, corrected). With an absorbing terminal state that is not R - P~: in "
-        f"{SEARCHED} their smallest eigenvectors have a cosine of {float(text @ sampled):.2f} (of "
-        "the vectors, not their logs). The point of gdo's search that comes closest to its own "
-        f"({chosen}) has {score[best]:.3f} with it and {float((u[best] @ text).mean()):.2f} with "
-        "the paper's."
+        f"{SEARCHED} their smallest eigenvectors have a cosine of {float(text @ sampled):.2f}. The "
+        f"closest point of gdo's search ({chosen}) has {score[best]:.3f} with its own and "
+        f"{float((u[best] @ text).mean()):.2f} with the paper's."
     )
     return f"{note} {_about_intended(lowest)}".strip()
 
@@ -298,15 +290,14 @@ def _about_intended(lowest: Mapping[str, float]) -> str:
     if INTENDED not in lowest:
         return ""
     text = (
-        f"{INTENDED} differs from gdo in its sample alone: (1 + exp(-r/λ)) u(s)² - u(s) u(s'), "
-        "whose mean is u'(I + R - P~)u for every P. With the same search it ends at a mean cosine "
-        f"of {lowest[INTENDED]:.3f} in its worst world, and gdo at {lowest['gdo']:.3f}."
+        f"{INTENDED} differs in its sample alone, (1 + exp(-r/λ)) u(s)² - u(s) u(s'), whose mean "
+        f"is u'(I + R - P~)u for every P. It ends at a mean cosine of {lowest[INTENDED]:.3f} in "
+        f"its worst world, and gdo at {lowest['gdo']:.3f}."
     )
     if lowest[INTENDED] >= REACHED > lowest["gdo"]:
         return (
             f"{text} So the paper's claim about gdo holds for the objective that it derives, and "
-            "not for the sample that it prints; neither the search nor the step sizes are the "
-            "reason."
+            "not for the sample that it prints."
         )
     if lowest[INTENDED] < REACHED:
         return f"{text} So neither form of gdo reaches the truth here."
@@ -334,13 +325,11 @@ def _precision_note(record: Record) -> str:
     third = truth.min() / 3
     near, far = (np.median(error[:, part]) for part in (truth > third, truth < 2 * third))
     return (
-        f"{INTENDED} learns e itself, in single precision. In {DEEPEST} e goes down to "
-        f"e^{truth.min():.0f}. Single precision holds numbers down to e^{smallest:.0f} with the "
-        f"same relative error, 6e-8, so that the logs of small entries can be as exact as those of "
-        f"large ones; at λ = {SMALL_LAM:g}, where e goes down to e^{deepest:.0f}, the smaller "
-        f"entries could not be held at all. Here, the median error of the log in {DEEPEST} is "
-        f"{near:.2g} above e^{third:.0f} and {far:.2g} below e^{2 * third:.0f}, and the largest is "
-        f"{error.max():.2g}."
+        f"{INTENDED} learns e itself, in single precision, which holds numbers down to "
+        f"e^{smallest:.0f}. In {DEEPEST} e goes down to e^{truth.min():.0f}; at λ = {SMALL_LAM:g}, "
+        f"where it falls to e^{deepest:.0f}, the smaller entries could not be held. The median "
+        f"error of the log in {DEEPEST} is {near:.2g} above e^{third:.0f} and {far:.2g} below "
+        f"e^{2 * third:.0f}, and the largest is {error.max():.2g}."
     )
 
 

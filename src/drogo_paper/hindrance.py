@@ -193,8 +193,7 @@ def _caption(scope: Scope) -> str:
         "steps until the goal is reached once. Optimal for: the share of evaluations, one every "
         f"{EVERY} steps, in which the best primitive actions are optimal; helps and hinders: more "
         "and less of it than without options, seed by seed, with an interval without 0. Solved: "
-        "seeds that are optimal at the end. All have the same number of steps, those in options "
-        "counted."
+        "seeds that are optimal at the end. Steps in options count."
     )
 
 
@@ -202,17 +201,14 @@ def _notes() -> list[str]:
     sizes = ", ".join(f"{size:g} in {world}" for world, size in STEP_SIZE.items())
     return [
         "Epsilon is 0.05, the discount 0.99, and the step size the best of plain Q-learning with "
-        f"values that begin at 0 ({sizes}). Online, an "
-        "option is solved again from the agent's steps after every 100 steps, as often as "
-        "published for option discovery, and starts with the value of the best primitive "
-        "action; the last one stays. Each step teaches the primitive action that was taken, inside "
-        "options too, and an option that is over its own value. An evaluation takes the first of "
-        "equal actions; in the experiments on shaping it takes one at random, and is optimal later "
-        "or never.",
+        f"values that begin at 0 ({sizes}). Online, an option is solved again from the agent's "
+        "steps after every 100 steps, and starts with the value of the best primitive action; the "
+        "last one stays. Each step teaches its primitive action, inside options too, and an option "
+        "that is over its own value. Evaluations take the first of equal actions, where those of "
+        "the experiments on shaping take one at random.",
         f"{KNOWN.capitalize()}: options that climb the first four eigenvectors of the successor "
         "representation of the whole world, and their negatives. To explore only: options are "
-        "taken at random now and then, but never for their value, and no value follows from "
-        "theirs.",
+        "taken at random now and then, but never for their value.",
     ]
 
 

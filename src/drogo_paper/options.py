@@ -141,8 +141,8 @@ def plain_answer(scope: Scope, get: Get) -> Answer:
         "The share of states visited, in the mean over all steps and at the end. Mean and 95 % "
         f"bootstrap interval over {scope.seeds} seeds"
         + scope.against_paper(
-            ". Published means are read off a figure (±0.01), in which the line of CEO lies behind "
-            "that of RACE for the most part; outside: not in our interval even so"
+            ". Published means are read off a figure (±0.01), where that of RACE mostly hides CEO; "
+            "outside: not in our interval even so"
         )
         + "."
     )
@@ -181,11 +181,8 @@ def _verdict(scope: Scope, numbers: Mapping[Key, Numbers], counted: str) -> str:
         numbers[world, RACE]["reward"].mean() > numbers[world, CEO]["reward"].mean()
         for world in ITERATIONS
     )
-    costs = (
-        "RACE costs less than CEO in all worlds, as published"
-        if cheaper
-        else "RACE does not cost less than CEO in all worlds, other than published"
-    )
+    costs = "costs less" if cheaper else "does not cost less"
+    costs = f"RACE {costs} than CEO in all worlds, {'as' if cheaper else 'other than'} published"
     both = {
         world: [f"{numbers[world, method]['reward'].mean():.1f}" for method in (RACE, CEO)]
         for world in ITERATIONS
@@ -196,7 +193,7 @@ def _verdict(scope: Scope, numbers: Mapping[Key, Numbers], counted: str) -> str:
 
 def _caption(scope: Scope) -> str:
     return (
-        f"The share of states visited, in the mean over all steps and at the end, and the sum of "
+        "The share of states visited, in the mean over all steps and at the end, and the sum of "
         f"rewards in thousands. Mean and 95 % bootstrap interval over {scope.seeds} seeds"
         + scope.against_paper(
             ". Published means are read off figures (±0.01 and ±0.1); outside: not in our interval "
@@ -214,23 +211,19 @@ def _notes(numbers: Mapping[Key, Numbers], inaccurate: int) -> list[str]:
         return ", ".join(shown)
 
     return [
-        "The random walk is the published one, step by step: its random numbers follow from its "
-        "seeds. The walks of the other methods have numbers of our own, and options are solved "
-        "exactly where the published script learns them from all steps until nothing changes by "
-        "more than 1e-5. Eigenvectors are computed in double precision by squaring a matrix of "
-        "positive numbers, in place of 100 digits of which single precision is kept. "
+        "The random walk is the published one, step by step. The walks of the other methods have "
+        "our own random numbers, and options are solved exactly where the published script sweeps "
+        "over all steps. Eigenvectors are computed in double precision, in place of 100 digits. "
         f"{inaccurate} of them were not accurate.",
-        "A learned table is as it was at first where it was not updated. The vector of CEO is "
-        "smallest, and that of RACE largest, in states with few visits, and this is what "
-        "leads options there. Exact vectors of what was seen know nothing of that. They lead to "
-        "its edge too, but also where nothing new is near, and explore less: "
+        "A learned table keeps its first values where it was not updated. The vector of CEO is "
+        "smallest, and that of RACE largest, in states with few visits, which leads options there. "
+        "Exact vectors of what was seen know nothing of that and explore less: "
         f"{means(runs.RACE_EXACT, 'visited')} visited by RACE, exact, and "
         f"{means(runs.CEO_EXACT, 'visited')} by CEO, exact.",
-        "If actions that were never tried count as ends that are worth reaching, the exact map "
-        "explores without a step size, passes or a norm: it leads to the nearest such action "
-        f"around what is costly. It visits {means(runs.UNTRIED, 'visited')} with the settings of "
-        "RACE. When everything was tried there is no option left, and the rest is a random walk, "
-        "which its rewards include.",
+        "If actions that were never tried count as terminal states worth reaching, the exact map "
+        "explores without a step size, passes or a norm, around what is costly. It visits "
+        f"{means(runs.UNTRIED, 'visited')} with the settings of RACE. When everything was tried, "
+        "the rest is a random walk, which its rewards include.",
     ]
 
 

@@ -118,15 +118,14 @@ def _notes(seen: Mapping[Key, Numbers]) -> list[str]:
         return ", ".join(worlds)
 
     return [
-        "The published scripts sweep over all steps that were taken until no value changes. Here "
+        "The published scripts sweep over all steps that were taken until no value changes; here "
         "the same values are solved exactly. As published, a walk goes on when it comes by the "
-        "goal, and Q-learning follows one policy for a whole iteration. The script that draws the "
-        "published figure reads CEO from runs called SR_nt, and what was done otherwise in them is "
-        "not published.",
+        "goal, and Q-learning follows one policy for a whole iteration. The published figure reads "
+        "CEO from runs called SR_nt, whose script is not published.",
         "Exact vectors in place of learned ones, by the share of states visited with these seeds: "
         f"RACE is {better(runs.RACE_EXACT, RACE)}; CEO is {better(runs.CEO_EXACT, CEO)}. With "
-        f"untried actions as ends, RACE is {better(UNTRIED, RACE)}. Equal: the 95 % interval of "
-        "the difference, seed by seed, has 0 in it.",
+        f"untried actions as terminal states, RACE is {better(UNTRIED, RACE)}. Equal: the 95 % "
+        "interval of the difference, seed by seed, has 0 in it.",
     ]
 
 

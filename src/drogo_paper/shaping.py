@@ -137,8 +137,7 @@ def _verdict(
 ) -> str:
     if scope.quick:
         return (
-            f"{steps_in(scope):,} training steps with {scope.seeds} seeds, and fits that were "
-            "stopped early: too short for a verdict."
+            f"{steps_in(scope):,} training steps, and fits stopped early: too short for a verdict."
         )
     apart = sum(
         all(rows[world][f"DR {kind}"].apart["steps_to_optimal"] for kind in INPUTS)
@@ -147,10 +146,10 @@ def _verdict(
     inside = sum("inside" in line[5] for line in lines)
     comparable = sum("-" not in (line[3], line[4]) for line in lines)
     return (
-        f"Every DR method reaches the best return before the SR, and the SR before no shaping, in "
-        f"{in_order} of {len(WORLDS)} worlds; all intervals are apart from the SR's in {apart}."
-        f"{_without_sr(scope, rows)} Of {comparable} numbers that are in both, {inside} lie inside "
-        "the published intervals."
+        "Every DR method reaches the best return before the SR, and the SR before no shaping, in "
+        f"{in_order} of {len(WORLDS)} worlds; all intervals are apart from the SR's in "
+        f"{apart}.{_without_sr(scope, rows)} Of {comparable} numbers that are in both, {inside} "
+        "lie inside the published intervals."
     )
 
 
@@ -189,8 +188,8 @@ def _without_sr(scope: Scope, rows: Mapping[str, Mapping[str, Row]]) -> str:
 def _caption(scope: Scope) -> str:
     return (
         f"{steps_in(scope):,} training steps, {scope.seeds} seeds, evaluated every {EVERY} steps, "
-        f"of which N_OPT is a multiple with each seed. Mean and 95 % bootstrap interval over "
-        "seeds; bold: below the SR's interval, without overlap. A dash: some seed did not converge."
+        "of which N_OPT is a multiple with each seed. Mean and 95 % bootstrap interval over seeds; "
+        "bold: below the SR's interval, without overlap. A dash: some seed did not converge."
     )
 
 
@@ -250,9 +249,8 @@ def answer_about_intervals(scope: Scope, get: Get) -> Answer:
     paper = scope.against_paper(_about_published(inside, len(lines) // 2))
     header = ["method", "evaluated every", "N_OPT (×10³) here", "paper", "verdict"]
     caption = (
-        f"{steps_in(scope):,} training steps, {scope.seeds} seeds; the agents of the two intervals "
-        "draw other random numbers. With each interval, the weight and step size with the lowest "
-        "mean are reported."
+        f"{steps_in(scope):,} training steps, {scope.seeds} seeds. With each interval, the weight "
+        "and step size with the lowest mean are reported."
     )
     return Answer(
         f"The interval between evaluations, in {CLOSE_WORLD}",

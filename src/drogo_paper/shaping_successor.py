@@ -123,8 +123,7 @@ def answer(scope: Scope, get: Get) -> Answer:
         f"that do not converge with any setting: {', '.join(never) or 'none'}. "
         f"{_with_the_paper(rows, grids[USUAL], never)}"
     )
-    short = f"{len(rows)} readings of the SR's eigenvector were tried, in runs that are too short "
-    short += "for a verdict."
+    short = f"{len(rows)} readings of the SR's eigenvector: runs are too short for a verdict."
     return Answer(
         f"The SR in {WORLD}",
         "Table 1",
@@ -163,13 +162,9 @@ def _with_the_paper(rows: Mapping[str, Row], usual: Grid, never: list[str]) -> s
     ]
     by_return = int(usual.returns.mean(axis=(1, 2)).argmax())
     visits = usual.low_reward_visits[by_return].mean() / VISITS
-    settings = "no setting of the usual reading has both either"
-    if same:
-        settings = "these settings of the usual reading have both: " + "; ".join(same)
     return (
-        f"{text} So none of these readings explains it. As for the point of the grid "
-        f"that is reported, {settings}. If it were the one with the highest mean return, instead "
-        f"of the lowest mean N_OPT, it would be {_setting(usual, by_return)}, with which "
+        f"{text} Of the usual reading, these settings have both: {'; '.join(same) or 'none'}. That "
+        f"with the highest mean return is {_setting(usual, by_return)}, with which "
         f"{_converging(usual, by_return)} converge and N_VISIT is {visits:.2f}. The paper does not "
         "print which setting it reports."
     )
@@ -200,10 +195,9 @@ def _readings_table(scope: Scope, rows: Mapping[str, Row], grids: Mapping[str, G
     return Table(
         header,
         lines,
-        f"Exact potentials, each different from the first in the way that it names; "
-        f"{scope.seeds} seeds, {shaping.steps_in(scope):,} steps. The first is minus the top "
-        "eigenvector, taken positive, of the symmetrised SR with a discount of 0.99 and a zero row "
-        "for the goal, divided by its mean step between neighbouring cells.",
+        f"Exact potentials; {scope.seeds} seeds, {shaping.steps_in(scope):,} steps. The first is "
+        "minus the top eigenvector, taken positive, of the symmetrised SR with a discount of 0.99 "
+        "and a zero row for the goal, divided by its mean step between neighbouring cells.",
     )
 
 

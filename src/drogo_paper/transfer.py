@@ -190,13 +190,11 @@ def _caption(scope: Scope) -> str:
     return (
         f"The sum of the returns of {TASKS} tasks, with one episode each. Optimal: Q-learning for "
         "each task. DF: default features. SF-k: generalised policy improvement from the successor "
-        "features of k policies, which were learned for other tasks. Map: to every goal, a fit of "
-        "`drogo.Goals` from random actions in sampled states, not on a walk. Learners have "
-        f"{seeds_in(scope)} seeds and {steps_in(scope):,} steps; mean and 95 % bootstrap interval "
-        "over seeds. What is not learned has no interval"
+        "features of k policies for other tasks. Map: to every goal, a fit of `drogo.Goals` from "
+        f"random actions in sampled states. Learners have {seeds_in(scope)} seeds and "
+        f"{steps_in(scope):,} steps; mean and 95 % bootstrap interval over seeds"
         + scope.against_paper(
-            ". Published numbers are read off the figure, in which a pixel is 7; the interval of "
-            "DF is hidden by its line, which is 40 wide"
+            ". Published numbers are read off the figure (a pixel is 7, the line of DF 40 wide)"
         )
         + "."
     )
@@ -214,30 +212,26 @@ def _notes(totals: Totals) -> list[str]:
     }
     first, last = successor(max(runs.POLICIES)), LAMBDAS[-1]
     return [
-        "The tasks are the published ones: what goals are worth, where episodes begin, and the "
-        "rewards of the policies that successor features are learned for were sampled again from "
-        "the seeds of the published scripts. What the learners see on their walks was not.",
-        f"The published evaluation marks the cell in which an episode begins as the start, and as "
-        f"a plain cell afterwards. {low.sum()} of {TASKS} episodes begin in a low-reward cell, so "
+        "Rewards, start cells and policies of the tasks follow again from the seeds of the "
+        "published scripts. What the learners see on their walks does not.",
+        "The published evaluation marks the cell in which an episode begins as the start, and as a "
+        f"plain cell afterwards. {low.sum()} of {TASKS} episodes begin in a low-reward cell, so "
         f"that {len(np.unique(starts[low]))} of {world.low_reward.sum()} low-reward cells cost 1 "
         "instead of 20 by the last task, which no method knows. The best possible in this "
-        f"evaluation is {shown[BEST]}, for policies that know which cells are erased.",
-        f"The policies called optimal are learned by Q-learning with a discount of {DISCOUNT:g}, "
-        "but evaluated by their undiscounted return. Other policies earn more in the unchanged "
-        "world.",
-        f"Published default features weigh a goal with exp(r), where the equation has exp(r/λ). "
-        f"With λ = {LAM:g} this makes goals worth {LAM:g} times as much, which happens to help: at "
-        f"this λ a step costs its reward and up to λ log 4 = {LAM * np.log(4):.1f} for leaving "
-        f"the default policy, so that far goals are valued too low. Learned with the equation's "
-        f"weights, they earn {shown[DEFAULT_DIVIDED]}; exact columns earn {shown[UNDIVIDED]} with "
-        f"the published weights and {shown[COLUMNS[LAM]]} with the equation's, so the rest of the "
-        "difference is the error of learning.",
-        f"A small λ needs no such luck, but the log domain: the smallest entry of a column is "
-        f"e^{smallest[LAM]:.0f} at λ = {LAM:g} and e^{smallest[last]:.0f} at λ = {last:g}, which "
-        "double precision cannot hold.",
+        f"evaluation is {shown[BEST]}.",
+        f"The policies called optimal are learned with a discount of {DISCOUNT:g}, but evaluated "
+        "by their undiscounted return. In the unchanged world other policies earn more.",
+        "Published default features weigh a goal with exp(r), where the equation has exp(r/λ). At "
+        f"λ = {LAM:g} this happens to help: a step costs its reward and up to λ log 4 = "
+        f"{LAM * np.log(4):.1f} for leaving the default policy, so that far goals are valued too "
+        f"low. With the equation's weights, learned features earn {shown[DEFAULT_DIVIDED]} and "
+        f"exact columns {shown[COLUMNS[LAM]]}; exact columns earn {shown[UNDIVIDED]} with the "
+        "published weights.",
+        "A small λ needs no such luck, but the log domain: the smallest entry of a column is "
+        f"e^{smallest[LAM]:.0f} at λ = {LAM:g} and e^{smallest[last]:.0f} at λ = {last:g}.",
         f"{first} with exact features earns {shown[first + EXACT]}: part of what successor "
-        "features lose is the error of learning. The published script cuts off the digits of what "
-        "goals are worth for successor features, as do these runs.",
+        "features lose is the error of learning. As published, their weights of goals are whole "
+        "numbers.",
     ]
 
 

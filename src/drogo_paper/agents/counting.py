@@ -89,8 +89,7 @@ class DefaultCounts(AbstractCounts):
         x = (step.reward - self.best) / self.unit
         if x.max() > ROUNDING * abs(self.best / self.unit):
             raise ArgumentError(
-                f"a reward is {step.reward.max():g}, and best is {self.best:g}. Rewards above the "
-                "best would let the representation grow without bounds.",
+                f"a reward is {step.reward.max():g}, and best is {self.best:g}.",
                 remedy="Give the largest reward of the environment as best.",
                 argument="best",
             )

@@ -55,8 +55,8 @@ def compare(
         rows = np.zeros((seeds, mdp.n_states)) if potential is None else potential
         if rows.shape != (seeds, mdp.n_states):
             raise ArgumentError(
-                f"potential {name!r} has shape {rows.shape}; expected one row of "
-                f"{mdp.n_states} states for each of {seeds} seeds.",
+                f"potential {name!r} has shape {rows.shape}; expected one row of {mdp.n_states} "
+                f"states for each of {seeds} seeds.",
                 argument="potentials",
             )
         used = (0.0,) if potential is None else WEIGHTS

@@ -176,15 +176,14 @@ def check_world(world: World) -> None:
 
     if world.grid is None:
         raise ArgumentError(
-            f"`drogo options` draws options over maps, and {world.name} is none; give a shipped "
-            "world or a map file. `drogo_paper.agents.discover` takes any table of moves.",
+            f"{world.name} has no map to draw options over; give a shipped world or a map file, or "
+            "use `drogo_paper.agents.discover`.",
             argument="env",
         )
     starts = int(np.count_nonzero(world.grid.start))
     if starts != 1:
         raise ArgumentError(
-            f"walks begin in one cell, and {world.name} has {starts} in which episodes may begin; "
-            "mark one with S in a map of your own.",
+            f"walks begin in one cell, and {world.name} has {starts} first cells; mark one with S.",
             argument="env",
         )
 

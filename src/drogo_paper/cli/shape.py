@@ -79,8 +79,7 @@ class Shape:
             )
         if self.successor and self.potential is not None:
             raise ArgumentError(
-                "--successor learns from the transitions of --inputs, and --potential takes their "
-                "place. Leave one of them out.",
+                "--potential replaces the inputs of --successor. Leave one of them out.",
                 argument="successor",
             )
         if self.steps < EVERY or self.steps % EVERY:
@@ -91,8 +90,8 @@ class Shape:
         world = resolve(self.env)
         if world.grid is None:
             raise ArgumentError(
-                f"{self.env} is not a grid world, and `drogo shape` compares tabular agents. For "
-                "an agent of your own, wrap its environment in drogo.PotentialShaping.",
+                f"{self.env} is not a grid world, which `drogo shape` needs. For an agent of your "
+                "own, wrap its environment in drogo.PotentialShaping.",
                 argument="env",
             )
         source, digest = self.preset, None

@@ -169,13 +169,11 @@ def _check_options(options: Train, world: World) -> None:
     refused = {
         "--reward": (
             options.reward is not None and not isinstance(world, Environment),
-            f"--reward is for environments whose rewards are not negative, and {options.env} has "
-            "negative rewards. Leave --reward out.",
+            f"the rewards of {options.env} are negative already. Leave --reward out.",
         ),
         "--no-explore": (
             not options.explore and options.agent != "dqn",
-            f"--no-explore is for dqn; the map never chooses actions of {options.agent}. Leave it "
-            "out.",
+            f"--no-explore is for dqn; {options.agent} never explores by the map. Leave it out.",
         ),
         "--agent": (
             is_table and not isinstance(world, GridMap),
@@ -183,13 +181,11 @@ def _check_options(options: Train, world: World) -> None:
         ),
         "--map": (
             is_table and options.map == "network",
-            "--map network is for agents with a network, and q-learning is tabular: its map is a "
-            "table. Leave --map out, or use --agent dqn.",
+            "the map of q-learning is a table. Leave --map out, or use --agent dqn.",
         ),
         "--observation": (
             is_table and options.observation is not None,
-            "--observation is for agents with a network, and q-learning is tabular. Leave "
-            "--observation out, or use --agent dqn.",
+            "q-learning is tabular. Leave --observation out, or use --agent dqn.",
         ),
     }
     for argument, (is_refused, message) in refused.items():
@@ -229,15 +225,13 @@ def _try_rewards(options: Train, world: Environment) -> None:
     most = max(ordinary)
     if most > 0:
         raise ArgumentError(
-            f"a non-terminal step of {world.spec.id} has the reward {most:g}. `drogo train` is for "
-            "tasks in which an agent reaches a terminal state at a cost, and --reward does not "
-            "change the task of the agent.",
+            f"a non-terminal step of {world.spec.id} has the reward {most:g}; `drogo train` is for "
+            "tasks in which every step before a terminal state has a cost, also with --reward.",
             argument="env",
         )
     if world.sampling["reward"] is None and options.reward is None and max(rewards) >= 0:
         raise ArgumentError(
             f"a step of {world.spec.id} has the reward {max(rewards):g}, and the map needs a cost "
-            "for every step. Give --reward -1: the map then counts steps, and the agent's rewards "
-            "do not change.",
+            "for every step. Give --reward -1: the map then counts steps.",
             argument="--reward",
         )
