@@ -3,7 +3,7 @@
 import gymnasium
 import numpy as np
 
-from drogo import GridWorld, collect
+from drogo import GridWorld, ReachGoals, collect
 
 SMALL = """
 step-limit: 40
@@ -16,6 +16,15 @@ step-limit: 40
 WORLD = GridWorld.parse(SMALL)
 BOX = gymnasium.spaces.Box(-0.5, 0.5, (2,), np.float32)
 FOUR = gymnasium.spaces.Discrete(4)
+CORRIDOR = GridWorld.parse("step-limit: 20\n\n######\n#S.xG#\n######")
+"""A line of states 0 to 3, of which 2 costs 20."""
+RIGHT = 0
+
+
+def reaching(observation="state", **options):
+    """The corridor with a goal for each episode."""
+    env = gymnasium.make("drogo/GridWorld-v0", world=CORRIDOR, observation=observation)
+    return ReachGoals(env, **options)
 
 
 def make(**options):

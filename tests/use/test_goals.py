@@ -1,84 +1,14 @@
-"""Goal environments, and their rewards shaped by how well a state reaches a goal."""
+"""Rewards of goal environments, shaped by how well a state reaches a goal."""
 
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.utils.env_checker import check_env
 
 import needs
-from drogo import GoalShaping, GridWorld, ReachGoals
+from drogo import GoalShaping
 from drogo.errors import ArgumentError
-
-WORLD = GridWorld.parse("step-limit: 20\n\n######\n#S.xG#\n######")
-RIGHT, LEFT = 0, 2
-# The states are 0 (S), 1 (.), 2 (x) and 3 (G).
-
-
-def reaching(observation="state", **options):
-    env = gymnasium.make("drogo/GridWorld-v0", world=WORLD, observation=observation)
-    return ReachGoals(env, **options)
-
-
-@pytest.mark.filterwarnings("ignore:.*different from the unwrapped")
-def test_it_is_an_environment_whose_goals_are_what_the_start_leads_to():
-    check_env(reaching("coordinates"), skip_render_check=True)
-    env = reaching()
-    assert {env.reset(seed=seed)[1]["goal"] for seed in range(40)} == {1, 2, 3}
-
-
-def test_an_episode_ends_in_its_goal_and_costs_are_those_of_states():
-    env = reaching()
-    observation, info = env.reset(seed=0, options={"goal": 2})
-    assert observation == {"observation": 0, "achieved_goal": 0, "desired_goal": 2}
-    assert info["goal"] == 2
-    _, reward, over, _, info = env.step(RIGHT)
-    assert (reward, over, info["is_success"]) == (-1.0, False, False)
-    _, reward, over, _, info = env.step(RIGHT)
-    assert (reward, over, info["is_success"]) == (0.0, True, True)
-
-
-def test_the_goal_of_the_world_is_a_failure_unless_it_was_asked_for():
-    env = reaching(failure=-50.0)
-    env.reset(seed=0, options={"goal": 0, "state": 2})
-    _, reward, over, _, info = env.step(RIGHT)
-    assert (reward, over, info["is_success"]) == (-20.0 - 50.0, True, False)
-    assert env.compute_reward(np.int64(3), np.int64(3), info) == 0.0
-    others = env.compute_reward(np.array([3, 3]), np.array([3, 1]), [info, info])
-    assert others.tolist() == [0.0, -70.0]
-    env.reset(seed=0, options={"goal": 3, "state": 2})
-    _, reward, over, _, info = env.step(RIGHT)
-    assert (reward, over, info["is_success"]) == (0.0, True, True)
-
-
-def test_goals_look_as_wrappers_show_them():
-    env = gymnasium.make("drogo/GridWorld-v0", world=WORLD, observation="coordinates")
-    space = gymnasium.spaces.Box(-5, 5, (2,), np.float32)
-    for factor in (2.0, 4.0):
-        env = gymnasium.wrappers.TransformObservation(env, lambda x, by=factor: by * x + 1, space)
-    observation, _ = ReachGoals(env).reset(seed=0, options={"goal": 2})
-    known = 4 * (2 * WORLD.observations("coordinates") + 1) + 1
-    assert np.array_equal(observation["desired_goal"], known[2])
-    assert np.array_equal(observation["achieved_goal"], known[0])
-
-
-def test_wrong_goals_are_clear_errors():
-    env = reaching()
-    for goal in (0, -1, 9, 2.9, True, "two"):  # the first is where the episode begins
-        with pytest.raises(ArgumentError, match="reset option 'goal'"):
-            env.reset(options={"goal": goal})
-    world = gymnasium.make("drogo/GridWorld-v0", world=WORLD, observation="coordinates")
-    black = gymnasium.wrappers.TransformObservation(world, lambda x: 0 * x, world.observation_space)
-    stack = gymnasium.wrappers.FrameStackObservation(world, 2)
-    for wrapped, problem in (
-        (stack, "a stack of frames, goes around"),
-        (black, "shown in the same"),
-    ):
-        with pytest.raises(ArgumentError, match=problem):
-            ReachGoals(wrapped)
-    with pytest.raises(ArgumentError, match="copy_info_dict=True"):
-        env.compute_reward(np.array([1]), np.array([2]), [{}])
-    with pytest.raises(TypeError, match="states are known"):
-        ReachGoals(gymnasium.make("CartPole-v1"))
+from raising import raises
+from small_world import CORRIDOR, RIGHT, reaching
 
 
 def distance(observations, goals):
@@ -114,13 +44,13 @@ def test_where_an_episode_ended_nothing_follows_for_any_goal():
 
 
 def test_what_cannot_be_shaped_is_a_clear_error():
-    with pytest.raises(ArgumentError, match="PotentialShaping is for other"):
+    with raises(ArgumentError, "env"):
         GoalShaping(gymnasium.make("CartPole-v1"), distance)
     env = GoalShaping(reaching(), lambda seen, goals: np.full(len(seen), np.nan))
     env.reset(seed=0)
-    with pytest.raises(ArgumentError, match="not finite"):
+    with raises(ArgumentError, "value"):
         env.step(RIGHT)
-    with pytest.raises(ArgumentError, match="copy_info_dict=True"):
+    with raises(ArgumentError, "info"):
         GoalShaping(reaching(), distance).compute_reward(np.array([1]), np.array([2]), [{}])
 
 
@@ -143,6 +73,6 @@ def test_hindsight_of_stable_baselines3_samples_shaped_rewards():
     next_phi = np.where(over, 0.0, negative_distance(after, goal))
     shaping = 0.9 * next_phi - negative_distance(before, goal)
     cost = np.where(np.isclose(before[:, 0], 0.5 - 2 / 5), -20.0, -1.0)
-    at_goal = np.isclose(after[:, 0], WORLD.observations("coordinates")[3, 0])
+    at_goal = np.isclose(after[:, 0], CORRIDOR.observations("coordinates")[3, 0])
     cost = np.where(arrived, 0.0, cost + np.where(at_goal, -200.0, 0.0))
     assert sample.rewards.numpy()[:, 0] == pytest.approx(0.5 * cost + 0.5 * shaping, abs=1e-4)

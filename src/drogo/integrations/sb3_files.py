@@ -39,14 +39,10 @@ AGENT, BUFFER, MAP, NORM, PART = "agent/", "replay/", "map/", "normalise/", "par
 def save(
     path: str | Path, agent: BaseAlgorithm, online: AbstractOnlineMap | None = None, **parts: Any
 ) -> None:
-    """Writes an agent and its map to one file, in place of an earlier one.
+    """Writes an agent and its map, if it has one, to one file, in place of an earlier one.
 
-    Args:
-        path: The file.
-        agent: The agent.
-        online: Its map, if it has one.
-        **parts: Other objects that are saved with them, such as a learning curve. They have the
-            methods `arrays`, which returns arrays by name, and `continue_from`, which takes them.
+    Other `parts`, such as a learning curve, are saved with them. They have the methods `arrays`,
+    which returns arrays by name, and `continue_from`, which takes them.
     """
     _check_saved(agent, online)
     arrays = _arrays(agent) | ({} if online is None else as_section(MAP, online.arrays()))
@@ -59,9 +55,7 @@ def restore(
     path: str | Path, agent: BaseAlgorithm, online: AbstractOnlineMap | None = None, **parts: Any
 ) -> None:
     """Restores an agent and its map, which were made with the same arguments as the saved ones.
-
-    The arguments are those of `save`. The file of another agent or map is a `BadCheckpoint`.
-    """
+    The file of another agent or map is a `BadCheckpoint`."""
     _check_saved(agent, online)
 
     def check(stored: dict[str, Any], headers: dict[str, Header]) -> None:
@@ -81,7 +75,7 @@ def restore(
         if agent.seed is not None:  # or it would repeat the random numbers of its beginning
             agent.set_random_seed((agent.seed + agent.num_timesteps) % 2**31)
     except (DamagedFile, MissingFile, KeyError, ValueError, RuntimeError) as error:
-        remedy = "Give the file of this very agent."
+        remedy = "Give the file of this agent."
         raise BadCheckpoint(str(error), remedy=remedy, argument="path") from error
 
 
@@ -122,7 +116,7 @@ def _check_saved(agent: BaseAlgorithm, online: Any) -> None:
         check_map(online)
     if not hasattr(agent.policy, "optimizer"):
         raise ArgumentError(
-            f"a {type(agent).__name__} has several optimisers, and a file holds the state of one.",
+            f"a {type(agent).__name__} has several optimisers, and a file holds one.",
             remedy="Use a DQN, a PPO or an A2C, or agent.save(path) and online.save(path).",
             argument="agent",
         )
@@ -130,8 +124,7 @@ def _check_saved(agent: BaseAlgorithm, online: Any) -> None:
     maps = [getattr(buffer, "shaping", None) for buffer in buffers]
     if any(isinstance(used, AbstractOnlineMap) and used is not online for used in maps):
         raise ArgumentError(
-            f"the rewards of this {type(agent).__name__} are shaped by another map than the one "
-            "given here, so that agent and map would not be restored together.",
+            f"the rewards of this {type(agent).__name__} are shaped by another map than online.",
             remedy="Give its map, for example Checkpoints(path, online).",
             argument="online",
         )
@@ -164,7 +157,12 @@ def _arrays(agent: BaseAlgorithm) -> dict[str, np.ndarray]:
     arrays = as_section(f"{AGENT}policy/", _on_host(agent.policy.state_dict()))
     for number, tensors in agent.policy.optimizer.state_dict()["state"].items():
         arrays |= as_section(f"{AGENT}optimiser/{number}/", _on_host(tensors))
-    arrays |= as_section(NORM, _statistics(agent))
+    env = agent.get_vec_normalize_env()
+    if env is not None:
+        means = {
+            f"{k}/{p}": getattr(rms, p) for k, rms in _running(env).items() for p in STATISTICS
+        }
+        arrays |= as_section(NORM, {"returns": env.returns, **means})
     arrays["counters"] = np.array([getattr(agent, name, 0) or 0 for name in COUNTERS], np.int64)
     buffer = _replay(agent)
     if buffer is not None:
@@ -176,7 +174,7 @@ def _arrays(agent: BaseAlgorithm) -> dict[str, np.ndarray]:
 
 def _check_agent(agent: BaseAlgorithm, headers: dict[str, Header]) -> None:
     """Raises an error unless all arrays that an agent needs are there, with its shapes. The state
-    of an optimiser is empty before its first step, so that torch checks it."""
+    of an optimiser, which is empty before its first step, is checked by torch."""
     arrays = _arrays(agent).items()
     expected = {k: part.shape for k, part in arrays if not k.startswith(f"{AGENT}optimiser/")}
     rows = headers[BUFFER + REPLAY[0]].shape[:1] if BUFFER + REPLAY[0] in expected else ()
@@ -199,19 +197,10 @@ def _on_host(tensors: dict[str, Any]) -> dict[str, torch.Tensor]:
     return {name: torch.as_tensor(part).detach().cpu() for name, part in tensors.items()}
 
 
-def _statistics(agent: BaseAlgorithm) -> dict[str, Any]:
-    """Returns the statistics of a `VecNormalize`."""
-    env = agent.get_vec_normalize_env()
-    if env is None:
-        return {}
-    means = {f"{k}/{part}": getattr(rms, part) for k, rms in _running(env) for part in STATISTICS}
-    return {"returns": env.returns, **means}
-
-
-def _running(env: Any) -> list[tuple[str, Any]]:
+def _running(env: Any) -> dict[str, Any]:
     """Returns the running means of a `VecNormalize`, as far as it has any of plain arrays."""
-    names = ("ret_rms", "obs_rms")
-    return [(name, getattr(env, name)) for name in names if hasattr(getattr(env, name, 0), "mean")]
+    means = {name: getattr(env, name, None) for name in ("ret_rms", "obs_rms")}
+    return {name: mean for name, mean in means.items() if hasattr(mean, "mean")}
 
 
 def _put_back(agent: BaseAlgorithm, arrays: dict[str, np.ndarray]) -> None:
@@ -235,7 +224,7 @@ def _put_back(agent: BaseAlgorithm, arrays: dict[str, np.ndarray]) -> None:
     env, statistics = agent.get_vec_normalize_env(), section(arrays, NORM)
     if env is not None:
         env.returns = statistics["returns"]
-        for name, rms in _running(env):
+        for name, rms in _running(env).items():
             for part in STATISTICS:
                 value = statistics[f"{name}/{part}"]
                 setattr(rms, part, float(value) if value.ndim == 0 else value)

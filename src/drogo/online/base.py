@@ -1,8 +1,7 @@
 """`AbstractOnlineMap`: a map that learns from an agent's steps, and wrappers that show it steps.
 
-In the wrappers, the potential of a state counts as it was when the state was reached. Rewards that
-are shaped in this way with a potential that changes keep their optimal policies (Devlin and Kudenko
-2012).
+In the wrappers, the potential of a state counts as it was when the state was reached, which keeps
+optimal policies although it changes (Devlin and Kudenko 2012).
 """
 
 from __future__ import annotations
@@ -75,11 +74,8 @@ class AbstractOnlineMap(AbstractShaping):
         self.shaping, self.found = shaping, False
         self.problem = Column() if problem is None else problem
         if not isinstance(self.problem, Column) or self.problem.changes_source:
-            raise ArgumentTypeError(
-                f"problem is {problem!r}; an online map solves drogo.Column, with the rewards of "
-                "the environment.",
-                argument="problem",
-            )
+            wrong = f"problem is {problem!r}; give a drogo.Column with the environment's rewards."
+            raise ArgumentTypeError(wrong, argument="problem")
         check_not_swept(self.problem)
         self.lam = float(self.problem.lam)  # pyright: ignore[reportArgumentType]
         self.default_policy = probabilities(self.problem.default_policy, self.n_actions)
@@ -88,18 +84,15 @@ class AbstractOnlineMap(AbstractShaping):
     def attach(self, agent: Any) -> None:
         super().attach(agent)
         if agent.gamma != self.shaping.discount:
-            raise ArgumentError(
-                f"the agent's discount is {agent.gamma}, and that of the map is "
-                f"{self.shaping.discount}. Shaping keeps the best policy only if both agree.",
-                argument="discount",
-            )
+            problem = f"discount is {self.shaping.discount}; that of the agent is {agent.gamma}."
+            remedy = "Shaping keeps the best policy only if both agree."
+            raise ArgumentError(problem, remedy=remedy, argument="discount")
 
     def warnings(self) -> list[str]:
         which = "" if self.optimism is None else f" worth {self.optimism:g} or more"
         unseen = (
-            f"no terminal state{which} was seen in {self.steps:,} steps. The map knows only what "
-            "was not tried yet, and with optimism=None nothing at all: train for longer, or start "
-            "episodes closer to the goal."
+            f"no terminal state{which} was seen in {self.steps:,} steps, so the map knows at most "
+            "what was not tried yet: train for longer, or start episodes closer to the goal."
         )
         diverged = "the map diverged and is frozen. Use a smaller step size."
         return [unseen] * (not self.found) + [diverged] * bool(self.metrics.get("diverged"))
@@ -153,13 +146,12 @@ class AbstractOnlineMap(AbstractShaping):
             rewards = np.full(len(rewards), self.shaping.reward)
         if not (rewards < 0).all():
             raise DataError(
-                f"a reward is {float(rewards.max())}; the map needs a cost for every step: a "
-                "negative number.",
-                remedy="Give reward=-1.0 to the map, which then counts every step alike; the agent "
-                "keeps its own rewards. If some terminal states are worse than others, give "
-                "terminal_reward= to LearnMap or to the wrapper.",
+                f"a reward is {float(rewards.max())}; the map needs a cost for every step.",
+                remedy="Give reward=-1.0 to the map, which then counts every step alike, and "
+                "terminal_reward= to LearnMap or the wrapper if terminal states differ. The agent "
+                "keeps its rewards.",
                 command_remedy="Give --reward -1, with which the map counts every step alike. The "
-                "agent keeps its own rewards.",
+                "agent keeps its rewards.",
                 argument="reward",
             )
         if not np.isfinite(values).all():
@@ -209,7 +201,7 @@ class AbstractOnlineMap(AbstractShaping):
             arrays, _ = read_arrays(Path(path), KIND, check)
             self.continue_from(arrays)
         except (DamagedFile, MissingFile) as error:
-            remedy = "Give the file of this very map."
+            remedy = "Give the file of this map."
             raise BadCheckpoint(str(error), remedy=remedy, argument="path") from error
 
 
@@ -220,22 +212,19 @@ def probabilities(given: Any, count: int) -> Float[np.ndarray, " actions"]:
     policy = np.zeros(0) if callable(given) else np.asarray(given, dtype=np.float64)
     if policy.shape != (count,) or not (policy > 0).all() or abs(policy.sum() - 1) > 1e-9:
         raise ArgumentError(
-            f"default_policy is {given!r}; an online map needs one probability above 0 for each of "
-            f"the {count} actions, and their sum must be 1.",
+            f"default_policy is {given!r}; give one probability above 0 for each of {count} "
+            "actions, with a sum of 1.",
             argument="default_policy",
         )
     return policy
 
 
 def _check_finite(rewards: np.ndarray) -> None:
-    """Raises an error unless the agent's own rewards are finite."""
-    finite = np.isfinite(rewards)
-    if not finite.all():
-        raise DataError(
-            f"a reward of the agent is {float(rewards[~finite][0])}, so that it cannot learn.",
-            remedy="Mend the environment, or the wrapper that changes its rewards.",
-            argument="reward",
-        )
+    """Raises an error unless the rewards of the agent are finite."""
+    wrong = rewards[~np.isfinite(rewards)]
+    if wrong.size:
+        remedy = "Mend the environment, or the wrapper that changes its rewards."
+        raise DataError(f"a reward is {float(wrong[0])}.", remedy=remedy, argument="reward")
 
 
 class _Learning:
@@ -282,13 +271,8 @@ class OnlineShaping(_Learning, PotentialShaping):
 class VectorOnlineShaping(_Learning, VectorPotentialShaping):
     """Shapes the rewards of a vector of environments by a map that learns from all their steps.
 
-    All autoreset modes are supported. With a reset on the next step, the map does not see that
-    step, and its shaping reward is 0.
-
-    Args:
-        env: The vector of environments.
-        online: As in `OnlineShaping`.
-        terminal_reward: As in `OnlineShaping`.
+    The arguments are those of `OnlineShaping`. All autoreset modes are supported. With a reset on
+    the next step, the map does not see that step, and its shaping reward is 0.
     """
 
     def _learn(
@@ -300,17 +284,14 @@ class VectorOnlineShaping(_Learning, VectorPotentialShaping):
             reached[over] = last
         real = np.flatnonzero(~is_reset(self, self._over))
         parts = (before, np.asarray(actions), rewards, reached, terminated)
-        before, taken, rewards, reached, is_last = (part[real] for part in parts)
-        each = [info_of(infos, k) for k in real.tolist()]
-        columns = (before, taken, rewards, reached, is_last, each)
-        self.online.learn_from(*columns, self.terminal_reward)
+        columns: list[Any] = [part[real] for part in parts]
+        columns += [[info_of(infos, k) for k in real.tolist()], self.terminal_reward]
+        self.online.learn_from(*columns)
 
 
 def check_map(online: Any) -> AbstractOnlineMap:
     """Returns an argument of the user that must be an online map."""
     if not isinstance(online, AbstractOnlineMap):
-        raise ArgumentTypeError(
-            f"online is {online!r}; give a drogo.OnlineMap or a drogo.OnlineTable.",
-            argument="online",
-        )
+        problem = f"online is {online!r}; give a drogo.OnlineMap or a drogo.OnlineTable."
+        raise ArgumentTypeError(problem, argument="online")
     return online

@@ -6,8 +6,7 @@
     state, loss = learner.update(state)
     log_e = learner.value(state, observations)
 
-The state holds arrays alone, so all of this can be jitted and scanned, together with an agent. The
-method learns a value for each action, so that it does not matter how often an agent takes which.
+The state holds arrays alone, so all of this can be jitted and scanned, together with an agent.
 
 Before the first terminal state is seen, nothing anchors the map. Under *optimism*, an action that
 was never taken in a cell of observations counts as one into a terminal state of a given reward. The
@@ -103,7 +102,7 @@ class Snapshot(NamedTuple):
 
 
 class OnlineLearner(eqx.Module):
-    """A learner with a memory of its own.
+    """A learner with a memory.
 
     Args:
         problem: The problem.
@@ -165,13 +164,13 @@ class OnlineLearner(eqx.Module):
         """Returns the state before the first step.
 
         Args:
-            params: A network like the learner's own, or its parameters.
+            params: A network like that of the learner, or its parameters.
             key: Decides the batches.
             observation: An observation, or anything of its shape and type.
             capacity: The number of steps that are kept.
-            low: The smallest number of an observation, or one for each of its numbers: infinity
-                where it is not known beforehand.
-            high: Likewise the largest: minus infinity where it is not known.
+            low: The smallest number of an observation, or one for each of its numbers. Infinity and
+                None say that it is not known beforehand.
+            high: Likewise the largest, with minus infinity.
             sides: As in `OnlineSettings`, by default a twentieth of the range given here.
         """
         if sides is None and (low is None or high is None):
@@ -237,7 +236,7 @@ class OnlineLearner(eqx.Module):
         return replace(state, **new), loss
 
     def _mean_step(
-        self, state: OnlineState, average: Any, steps: StepBatch, rate: Float[Array, ""]
+        self, state: OnlineState, average: Any, steps: StepBatch, rate: Array
     ) -> Float[Array, ""]:
         """Returns the running mean of differences, with those of a few steps of a batch."""
         few = jax.tree.map(lambda part: part[:MEASURED], steps)
@@ -266,18 +265,13 @@ class OnlineLearner(eqx.Module):
             self.learner.skeleton.features(self.inputs(part, *limits))
             for part in (steps.observation, steps.next_observation)
         )
-        batch = Batch(
-            features,
-            next_features,
-            rows,
-            rows,
-            jnp.concatenate([steps.reward, zero]),
-            jnp.concatenate([steps.terminated, jnp.ones(n, bool)]),
-            jnp.concatenate([steps.terminal_reward, zero + self.optimism]),
-            weight / weight.sum(),
-            action,
-            self.log_default[action],
-        )
+        real_steps = (steps.reward, steps.terminated, steps.terminal_reward)
+        others = (zero, jnp.ones(n, bool), zero + self.optimism)
+        pairs = zip(real_steps, others, strict=True)
+        reward, terminated, value = (jnp.concatenate(both) for both in pairs)
+        log_default, weight = self.log_default[action], weight / weight.sum()
+        after = (reward, terminated, value, weight, action, log_default)
+        batch = Batch(features, next_features, rows, rows, *after)
         return batch, state.has_terminal | untried.any()
 
     def snapshot(self, state: OnlineState) -> Snapshot:
@@ -333,31 +327,24 @@ class OnlineLearner(eqx.Module):
 
 
 def resolved_method(method: Any, size: int = 1) -> Drogo:
-    """Returns the method of a map with every setting resolved, for observations of `size`
-    numbers."""
+    """Returns the method of a map with its settings resolved, for observations of a given size."""
     method = Drogo() if method is None else method
     if not isinstance(method, Drogo):
-        raise ArgumentError(
-            f"method is {method!r}; an online map learns with drogo.Drogo().", argument="method"
-        )
+        problem = f"method is {method!r}; an online map learns with drogo.Drogo()."
+        raise ArgumentError(problem, argument="method")
     check_not_swept(method)
     fixed = {"action_values": (None, True), "updates": (None,), "emphasis": (None, 0.0)}
     for name, allowed in fixed.items():
         if getattr(method, name) not in allowed:
-            raise ArgumentError(
-                f"{name} is {getattr(method, name)}; leave it out. An online map learns a value "
-                "for each action, from sampled batches, as long as the agent acts.",
-                argument=name,
-            )
+            problem = f"{name} is {getattr(method, name)}, which an online map cannot have."
+            raise ArgumentError(problem, remedy="Leave it out.", argument=name)
     # With a faster target network the map of images sinks as a whole, far below the truth.
     rate = 0.5 if size <= MOST_COORDINATES else 0.05
     method = method.resolve({**DEFAULTS, "target_rate": rate})
     check_whole("batch_size", method.batch_size, 10)
-    if not method.terminal_fraction <= 0.9:  # pyright: ignore[reportOptionalOperand]
-        raise ArgumentError(
-            f"terminal_fraction is {method.terminal_fraction}; it must be at most 0.9.",
-            argument="terminal_fraction",
-        )
+    if not (share := method.terminal_fraction or 0.0) <= 0.9:
+        problem = f"terminal_fraction is {share}; it must be at most 0.9."
+        raise ArgumentError(problem, argument="terminal_fraction")
     # Values are right where next states have probabilities above exp(-4), 2 %. A larger cap makes
     # training less stable.
     return replace(method, cap=4.0) if method.cap == "auto" else method
@@ -370,9 +357,7 @@ def resolved_optimiser(optimiser: Any) -> AnyOptimiser:
     optimiser = as_optimiser(optimiser)
     check_not_swept(optimiser)
     if isinstance(optimiser, Optimiser) and optimiser.schedule != "constant":
-        raise ArgumentError(
-            f"schedule is {optimiser.schedule!r}; online training has no last update.",
-            remedy='Give drogo.learn.Optimiser(step_size=..., schedule="constant").',
-            argument="schedule",
-        )
+        remedy = 'Give drogo.learn.Optimiser(step_size=..., schedule="constant").'
+        problem = f"schedule is {optimiser.schedule!r}; online training has no last update."
+        raise ArgumentError(problem, remedy=remedy, argument="schedule")
     return optimiser

@@ -57,9 +57,9 @@ class GoalShaping(gymnasium.Wrapper, RecordConstructorArgs):
         needed = {part, "achieved_goal", "desired_goal"}
         if not needed <= set(parts) or not env.has_wrapper_attr("compute_reward"):
             raise ArgumentError(
-                f"the observations are {env.observation_space}; a goal environment has "
-                f"{', '.join(sorted(needed))} among their parts, and a method compute_reward. "
-                "PotentialShaping is for other environments.",
+                f"the observations are {env.observation_space}; a goal environment has parts "
+                f"{', '.join(sorted(needed))}, and a method compute_reward.",
+                remedy="Use PotentialShaping for other environments.",
                 argument="env",
             )
         self.value, self.part, self.shaping = value, part, Shaping(weight, discount)
@@ -92,11 +92,8 @@ class GoalShaping(gymnasium.Wrapper, RecordConstructorArgs):
         batch = not isinstance(info, dict)
         infos, goals = (list(info), desired_goal) if batch else ([info], desired_goal[None])
         if not all(BEFORE in one for one in infos):
-            raise ArgumentError(
-                "it is not known where these steps began, because their info is empty.",
-                remedy="Give copy_info_dict=True to HerReplayBuffer.",
-                argument="info",
-            )
+            remedy = "Give copy_info_dict=True to HerReplayBuffer."
+            raise ArgumentError("the info of a step is empty.", remedy=remedy, argument="info")
         arrived = np.atleast_1d(self._arrived(achieved_goal, desired_goal, info))
         rewards, _ = self._shaped(original, infos, np.asarray(goals), arrived)
         return rewards if batch else float(rewards[0])
@@ -115,8 +112,8 @@ class GoalShaping(gymnasium.Wrapper, RecordConstructorArgs):
         phi = np.asarray(self.value(both, np.concatenate([goals, goals])), dtype=np.float64)
         if phi.shape != (len(both),) or not np.isfinite(phi).all():
             raise ArgumentError(
-                f"value returned {phi.shape} for {len(both)} observations and goals, or numbers "
-                "that are not finite; it must return a finite number for each.",
+                f"value returned {phi.shape}, or numbers that are not finite; it must return one "
+                f"finite number for each of {len(both)} observations and goals.",
                 argument="value",
             )
         before, after = np.split(phi, 2)

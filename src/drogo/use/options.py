@@ -26,13 +26,13 @@ from drogo.mdp import MDP, HasMDP
 from drogo.use.shaping import number_of_actions
 
 MOST_SWEEPS = 100_000
-TOLERANCE = 1e-10
-"""Value iteration stops when no value changes by more, relative to the range of the vector."""
+TOLERANCE = 1e-4
+"""Value iteration stops when no value changes by more than this share of `GAIN`."""
 GAIN = 1e-6
 """An option continues only for a larger gain, relative to the range of the vector. With a smaller
 one, rounding could lead it in circles."""
 
-Vector = Float[np.ndarray, " states"]
+Pairs = Float[np.ndarray, "states actions"]
 
 
 @dataclass(frozen=True)
@@ -60,17 +60,14 @@ class Option:
 
 @dataclass(frozen=True)
 class FrozenMap:
-    """The action values of a map at one point of its training. They do not change afterwards.
-
-    Args:
-        logits: The log of the value of each action, up to a constant, for a batch of observations.
-        untried: The actions that had not been tried often enough, for a batch of observations.
-        is_done: Whether every action had been tried wherever the agent had been.
-    """
+    """The action values of a map at one point of its training, which do not change afterwards."""
 
     logits: Callable[[npt.ArrayLike], Float[np.ndarray, "n actions"]]
+    """The log of the value of each action, up to a constant, for a batch of observations."""
     untried: Callable[[npt.ArrayLike], Bool[np.ndarray, "n actions"]]
+    """The actions that had not been tried often enough, for a batch of observations."""
     is_done: bool
+    """Whether every action had been tried wherever the agent had been."""
 
 
 def make_option(
@@ -108,12 +105,14 @@ def make_option(
     values = np.asarray(given, dtype=np.float64)
     if values.shape != (mdp.n_states,) or not np.isfinite(values).all():
         raise ArgumentError(
-            f"the potential has the shape {values.shape} over {mdp.n_states} states, or is not "
-            "finite everywhere; an option needs one finite number for each state.",
+            f"the potential has shape {values.shape}; give one finite number for each of "
+            f"{mdp.n_states} states.",
             argument="potential",
         )
-    action, ends = _solve(mdp, values, discount) if method == "solve" else _climb(mdp, values)
-    return _tabular(observations, action, ends, name)
+    gain, least = _mean_after(mdp, values) - values[:, None], GAIN * (float(np.ptp(values)) or 1.0)
+    gain[mdp.terminal] = 0.0
+    q = gain if method == "climb" else _solve(mdp, gain, discount, least)
+    return _tabular(observations, q.argmax(axis=-1), ~(q.max(axis=-1) > least), name)
 
 
 def learned_option(online: Any, name: str = "option", seed: int = 0) -> Option:
@@ -230,18 +229,15 @@ def _tabular(observations: np.ndarray, action: np.ndarray, ends: np.ndarray, nam
     """Returns an option that finds states by the bytes of their observations."""
     index = ObservationIndex(np.asarray(observations), name)
     if (index.rows(index.observations) != np.arange(len(index))).any():
-        raise ArgumentError(
-            "two states of the world have the same observation, so an option cannot distinguish "
-            "them.",
-            argument="world",
-        )
+        problem = "two states of the world have the same observation: no option distinguishes them."
+        raise ArgumentError(problem, argument="world")
 
     def row(observation: Any) -> int:
         row = index.row(np.asarray(observation))
         if row < 0:
             raise ArgumentError(
-                f"{name} covers {len(index)} states, and {observation!r} is none of them. It was "
-                "made for another environment, or for another kind of observation.",
+                f"{observation!r} is none of the {len(index)} states of {name}, which was made for "
+                "another environment, or for another kind of observation.",
                 argument="observation",
             )
         return row
@@ -254,21 +250,20 @@ def _tabular(observations: np.ndarray, action: np.ndarray, ends: np.ndarray, nam
     )
 
 
-def _solve(mdp: MDP, values: Vector, discount: float) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the action of an option in each state and whether it ends there: a problem of optimal
-    stopping, solved by value iteration from stopping at once."""
+def _solve(mdp: MDP, gain: Pairs, discount: float, least: float) -> Pairs:
+    """Returns the action values of a problem of optimal stopping: value iteration from stopping at
+    once."""
     if not 0 <= check_number("discount", discount) < 1:
         raise ArgumentError(
             f"discount is {discount}; it must be at least 0 and less than 1.", argument="discount"
         )
-    gain, scale = _gain(mdp, values), float(np.ptp(values)) or 1.0
-    value, change = np.zeros(values.shape), np.inf
+    value, change = np.zeros(len(gain)), np.inf
     for _ in range(MOST_SWEEPS):
         q = np.where(mdp.terminal[:, None], 0.0, gain + discount * _mean_after(mdp, value))
         better = np.maximum(q.max(axis=-1), 0.0)
         change, value = float(np.abs(better - value).max()), better
-        if change <= TOLERANCE * scale * (1 - discount):
-            return q.argmax(axis=-1), value <= GAIN * scale
+        if change <= TOLERANCE * least * (1 - discount):
+            return q
     raise NumericalError(
         f"the values of an option still change by {change:.2g} after {MOST_SWEEPS} sweeps: a "
         f"discount of {discount} is too close to 1.",
@@ -276,19 +271,6 @@ def _solve(mdp: MDP, values: Vector, discount: float) -> tuple[np.ndarray, np.nd
     )
 
 
-def _climb(mdp: MDP, values: Vector) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the action of steepest ascent in each state and whether no action leads upwards."""
-    gain = _gain(mdp, values)
-    ends = ~(gain.max(axis=-1) > GAIN * (float(np.ptp(values)) or 1.0))
-    return gain.argmax(axis=-1), ends
-
-
-def _gain(mdp: MDP, values: Vector) -> Float[np.ndarray, "states actions"]:
-    """Returns the mean change of a vector by each action in each state; 0 in terminal states."""
-    gain = _mean_after(mdp, values) - values[:, None]
-    return np.where(mdp.terminal[:, None], 0.0, gain)
-
-
-def _mean_after(mdp: MDP, values: Vector) -> Float[np.ndarray, "states actions"]:
+def _mean_after(mdp: MDP, values: Float[np.ndarray, " states"]) -> Pairs:
     """Returns the mean of a vector after each action in each state."""
     return np.stack([p @ values for p in mdp.transitions], axis=-1)

@@ -112,7 +112,7 @@ class _Shaping(RecordConstructorArgs, Generic[Wrapped]):
         if potential.discount not in (None, self.shaping.discount):
             raise ArgumentError(
                 f"discount is {self.shaping.discount}, but {potential.name} was made for "
-                f"{potential.discount}. Use the discount of the agent for both.",
+                f"{potential.discount}. Use the agent's for both.",
                 argument="discount",
             )
         if self.view is None and isinstance(space, gymnasium.spaces.Dict | gymnasium.spaces.Tuple):
@@ -436,20 +436,15 @@ class BonusWrapper(gymnasium.Wrapper):
 def number_of_actions(space: gymnasium.Space, argument: str = "action_space") -> int:
     """Returns the number of actions of a space, which must be Discrete and start at 0."""
     if not isinstance(space, gymnasium.spaces.Discrete) or space.start != 0:
-        raise ArgumentError(
-            f"the actions are {space}; they must be Discrete and start at 0.",
-            remedy="Wrap the environment so that a number chooses one of some actions.",
-            argument=argument,
-        )
+        remedy = "Wrap the environment so that a number chooses one of some actions."
+        problem = f"the actions are {space}; they must be Discrete and start at 0."
+        raise ArgumentError(problem, remedy=remedy, argument=argument)
     return int(space.n)
 
 
 def check_shaping(shaping: Any) -> AbstractShaping:
     """Returns an argument of the user that must shape rewards."""
     if not isinstance(shaping, AbstractShaping):
-        raise ArgumentTypeError(
-            f"shaping is {shaping!r}; give a drogo.OnlineMap, a drogo.OnlineTable, or another "
-            "drogo.use.AbstractShaping.",
-            argument="shaping",
-        )
+        problem = f"shaping is {shaping!r}; give a drogo.OnlineMap or another AbstractShaping."
+        raise ArgumentTypeError(problem, argument="shaping")
     return shaping
