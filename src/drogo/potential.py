@@ -1,8 +1,7 @@
 """`Potential`: a number for every observation, from which shaping rewards are computed.
 
-The shaping reward of a step from s to s' is `F = discount * phi(s') - phi(s)`. Where it is mixed
-with the original reward, the scale of the potential matters. Divided by its mean difference between
-neighbouring states, every potential has the same scale, and a mixing weight has the same meaning.
+Divided by its mean difference between neighbouring states, every potential has the same scale, and
+a weight with which its shaping reward is mixed with another reward has the same meaning.
 """
 
 from __future__ import annotations
@@ -93,11 +92,8 @@ class Potential:
         conflict = (values[first] != values) & (first != np.arange(len(table)))
         if conflict.any():
             at = int(conflict.argmax())
-            raise ArgumentError(
-                f"{name} has two values for observation {_short(table[at])}: "
-                f"{values[first[at]]} and {values[at]}.",
-                argument="values",
-            )
+            problem = f"{name} has two values for observation {_short(table[at])}: "
+            raise ArgumentError(f"{problem}{values[first[at]]}, {values[at]}.", argument="values")
         lookup = _Lookup(index, values, otherwise)
         return cls(lookup, table.shape[1:], discount, name, lookup.single)
 
@@ -119,11 +115,8 @@ class Potential:
     def _values(self, batch: np.ndarray) -> np.ndarray:
         values, expected = np.asarray(self.function(batch), dtype=np.float64), (len(batch),)
         if values.shape != expected:
-            raise ArgumentError(
-                f"{self.name} returned shape {values.shape} for a batch of observations. It must "
-                f"return one number for each: {expected}.",
-                argument="potential",
-            )
+            problem = f"{self.name} returned shape {values.shape} for a batch; expected {expected}."
+            raise ArgumentError(problem, argument="potential")
         return values
 
     def _check_shape(self, shape: tuple[int, ...]) -> None:
@@ -136,11 +129,8 @@ class Potential:
         finite = np.isfinite(values)
         if not finite.all():
             first = int(finite.argmin())
-            raise ArgumentError(
-                f"{self.name} is {values[first]} at observation {_short(batch[first])}; a shaping "
-                "reward needs a finite number everywhere.",
-                argument="potential",
-            )
+            problem = f"{self.name} is {values[first]} at observation {_short(batch[first])}; a "
+            raise ArgumentError(f"{problem}potential must be finite.", argument="potential")
 
 
 @dataclass(frozen=True, repr=False)
@@ -168,20 +158,16 @@ class _Lookup:
     def _other(self, observation: np.ndarray) -> Potential:
         if self.otherwise is not None:
             return self.otherwise
-        raise ArgumentError(
-            f"{self.index.name} is defined for {len(self.index)} states, and observation "
-            f"{_short(observation)} is none of them. It was made for another environment, or for "
-            "another kind of observation.",
-            argument="observations",
-        )
+        problem = f"observation {_short(observation)} is none of the {len(self.index)} states of "
+        problem += f"{self.index.name}, which is of another environment or kind of observation."
+        raise ArgumentError(problem, argument="observations")
 
 
 def shaping_reward(
     phi: Any, next_phi: Any, terminated: Any, *, discount: float, terminal: str = "zero"
 ) -> Any:
-    """Returns the shaping reward `F = discount * phi(s') - phi(s)` of a step, or of several, with
-    the discount of the agent. `terminal="zero"` counts the potential of a terminal state as 0,
-    "keep" as it is."""
+    """Returns the shaping reward `F = discount * phi(s') - phi(s)` of a step, or of several, where
+    the potential of a terminal state counts as 0 unless `terminal` is "keep"."""
     if terminal == "zero":
         next_phi = np.where(terminated, 0.0, next_phi)[()]
     else:
@@ -202,10 +188,8 @@ def mean_step(
         raise ArgumentError("no state has a neighbour, so a potential cannot be normalised.")
     step = np.abs(values[..., neighbours[:, 0]] - values[..., neighbours[:, 1]]).mean(axis=-1)
     if not (np.isfinite(step) & (step > 0)).all():
-        raise ArgumentError(
-            f"the mean difference between neighbours is {np.min(step)}; a potential that is "
-            "constant, or infinite somewhere, cannot be normalised."
-        )
+        problem = f"the mean difference between neighbours is {np.min(step)}; a potential that is "
+        raise ArgumentError(problem + "constant, or infinite somewhere, cannot be normalised.")
     return step
 
 

@@ -166,9 +166,8 @@ def test_wrong_arguments(arguments):
 
 @pytest.mark.usefixtures("unchecked")
 def test_wrong_names_and_types():
-    with raises(ArgumentTypeError, "keys") as caught:
+    with raises(ArgumentTypeError, "keys"):
         collect(make(), 10, seed=0, keys="image")
-    assert "did you mean key=" in str(caught.value)
     with raises(ArgumentTypeError, "env"):
         collect("CartPole-v1", 10, seed=0)
     with raises(ArgumentTypeError, "reward"):

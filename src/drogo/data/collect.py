@@ -1,7 +1,4 @@
-"""Collects transitions of an environment under its default policy.
-
-Packages that define other interfaces than Gymnasium's are not imported.
-"""
+"""Collects transitions of an environment under its default policy."""
 
 from __future__ import annotations
 
@@ -16,7 +13,6 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space, iterate
 
-from drogo.data.arrays import check_names
 from drogo.data.index import TableBuilder
 from drogo.data.recorded import action_columns
 from drogo.data.step import Key, NumberOfStep, Step, StepNumbers, as_key, info_of, part_of
@@ -31,10 +27,8 @@ Start = Callable[[Any, Any], Any]
 """`start(env, rng)` puts the environment into a state and returns its observation. For a JAX
 environment, `start(env, key)` returns what `reset` returns."""
 
-MOST_SEED = 2**128 - 1
-"""The largest seed of NumPy's generator."""
-MAX_WALKERS = 1000
-"""The largest number of episodes that are sampled side by side from an MDP."""
+MOST_SEED = 2**128 - 1  # The largest seed of NumPy's generator.
+MAX_WALKERS = 1000  # The largest number of episodes that are sampled side by side from an MDP.
 TRANSPARENT = (gymnasium.wrappers.OrderEnforcing, gymnasium.wrappers.PassiveEnvChecker)
 """Wrappers that change nothing, so the MDP of the environment inside may be sampled."""
 ROW = np.dtype("i8, i8, f8, ?, ?, f8, f8")
@@ -99,7 +93,10 @@ def collect(
             reward, or else 0.
         **options: `behaviour`, `key`, `merge` and `file`; see `CollectOptions`.
     """
-    check_names("collect", options, tuple(CollectOptions.__annotations__))
+    names = CollectOptions.__annotations__
+    for name in set(options) - set(names):
+        problem = f"collect has no argument {name}: further ones are {', '.join(names)}."
+        raise ArgumentTypeError(problem, argument=name)
     n, seed = check_whole("n", n, 1), check_whole("seed", seed, 0, MOST_SEED)
     if isinstance(start, str):
         check_choice("start", start, ("uniform", "reset"))
@@ -117,35 +114,41 @@ def collect(
     if is_plain and not callable(start) and isinstance(inner, HasMDP):
         return _sample(inner, n, rng, start or "uniform", policy, numbers.reward)
     if start == "uniform":
-        raise ArgumentError(
-            f"start='uniform' needs an environment that knows its MDP (not {env}), and no "
-            "behaviour, terminal_reward, key, file, or function as reward.",
-            remedy="Use start='reset' for episodes, or a function start(env, rng) that returns an "
-            "observation (of a JAX environment: what reset returns).",
-            argument="start",
-        )
+        problem = f"start='uniform' needs an environment that knows its MDP (not {env}), and no "
+        problem += "behaviour, terminal_reward, key, file, or function as reward."
+        remedy = "Use start='reset' for episodes, or a function start(env, rng)."
+        raise ArgumentError(problem, remedy=remedy, argument="start")
     table = TableBuilder(options.get("merge"), None if file is None else Path(file))
-    if isinstance(env, gymnasium.Env):
-        steps, space = _steps_of_env(env, rng, start, policy, key), env.action_space
-    elif isinstance(env, VectorEnv) or all(hasattr(env, name) for name in VEC_ENV):
-        if callable(start):
-            raise ArgumentError("start is a function, but env is a vector.", argument="start")
-        space = env.single_action_space if isinstance(env, VectorEnv) else env.action_space
-        steps = _steps_of_vector(env, rng, policy, key)
-    elif _is_pure(env):
+    begin = start if callable(start) else None
+    if not isinstance(env, gymnasium.Env | VectorEnv) and not _is_vec_env(env) and _is_pure(env):
         from drogo.data.jax_env import roll_out  # JAX takes long to import
 
-        begin, seed = start if callable(start) else None, int(rng.integers(2**31))
+        seed = int(rng.integers(2**31))
         columns = roll_out(env, n, seed, begin, policy, numbers, key, table)
         return Transitions.from_table(**columns)
-    else:
-        raise ArgumentTypeError(
-            f"env is a {type(env).__module__}.{type(env).__qualname__}; it must be an environment "
-            "of Gymnasium, gymnax or navix, a vector of them, or a VecEnv of Stable-Baselines3.",
-            remedy="For any other source of data, use drogo.Transitions.from_arrays.",
-            argument="env",
-        )
+    steps, space = _steps(env, rng, begin, policy, key)
     return _gather(islice(steps, n), n, space, numbers, table, is_uniform=policy is None)
+
+
+def _is_vec_env(env: Any) -> bool:
+    return all(hasattr(env, name) for name in VEC_ENV)
+
+
+def _steps(
+    env: Any, rng: np.random.Generator, start: Start | None, policy: Policy | None, key: Key
+) -> tuple[Iterator[tuple[int, Step]], gymnasium.Space]:
+    """Returns the endless steps of an environment or a vector, and the space of one action."""
+    if isinstance(env, gymnasium.Env):
+        return _steps_of_env(env, rng, start, policy, key), env.action_space
+    if not isinstance(env, VectorEnv) and not _is_vec_env(env):
+        problem = f"env is a {type(env).__module__}.{type(env).__qualname__}; give an environment "
+        problem += "of Gymnasium, gymnax or navix, a vector of them, or a VecEnv of SB3."
+        remedy = "For any other source of data, use drogo.Transitions.from_arrays."
+        raise ArgumentTypeError(problem, remedy=remedy, argument="env")
+    if start is not None:
+        raise ArgumentError("start is a function, but env is a vector.", argument="start")
+    space = env.single_action_space if isinstance(env, VectorEnv) else env.action_space
+    return _steps_of_vector(env, rng, policy, key), space
 
 
 def without_transparent(env: Any) -> Any:
@@ -246,7 +249,7 @@ def _sample_episodes(
 def _steps_of_env(
     env: gymnasium.Env,
     rng: np.random.Generator,
-    start: str | Start | None,
+    start: Start | None,
     policy: Policy | None,
     key: Key,
 ) -> Iterator[tuple[int, Step]]:
@@ -255,7 +258,7 @@ def _steps_of_env(
     observation, _ = env.reset(seed=int(rng.integers(2**31)))
     over, kept = False, None
     while True:
-        if callable(start):
+        if start is not None:
             observation, kept = start(env, rng), None
         elif over:
             observation, kept = env.reset()[0], None
@@ -309,8 +312,8 @@ def _steps_of_vector(
 
 
 def _step_vector(envs: VectorEnv, actions: Any) -> tuple[Any, ...]:
-    """Returns observations, rewards, both flags, the last observation of each episode that is over
-    and was replaced in this step, and the info of each environment."""
+    """Returns observations, rewards, both flags, the last observations of episodes that were
+    replaced in this step, and the infos."""
     observations, rewards, terminated, truncated, infos = envs.step(actions)
     replaced = infos.get("_final_obs", np.zeros(envs.num_envs, dtype=bool))
     last = [infos["final_obs"][k] if over else None for k, over in enumerate(replaced)]
@@ -334,8 +337,7 @@ def _step_vec_env(envs: Any, actions: Any) -> tuple[Any, ...]:
 
 
 def _like(batch: Any, observation: Any) -> Any:
-    """Returns an observation in the types of a batch. A `VecEnv` reports the last one of an episode
-    in the types of the environment, but the others in those of its arrays."""
+    """Returns an observation in the types of a batch: a `VecEnv` reports the last one in others."""
     if isinstance(batch, dict):
         return {name: _like(part, observation[name]) for name, part in batch.items()}
     return np.asarray(observation, dtype=batch.dtype)

@@ -1,11 +1,4 @@
-"""The problem that transitions describe: its weights under a default policy, and its checks.
-
-The solution depends on the default policy, and data of another policy describe another solution.
-Where actions are known, `under` corrects this. If states repeat, each pair of a state and an action
-gets the weight with which the default policy takes it, however often it occurs. That also removes
-the noise of sampled actions. Otherwise transitions get importance weights, if the probability of
-each action is known; or a value is learned for each action, which needs no weights.
-"""
+"""The problem that transitions describe: its weights under a default policy, and its checks."""
 
 from __future__ import annotations
 
@@ -35,19 +28,13 @@ def under(
     by_action: bool = False,
     always: bool = True,
 ) -> tuple[Transitions, list[str]]:
-    """Weights transitions so that they describe the default policy.
+    """Weights transitions so that they describe the default policy (by default `data.default`, or
+    else uniform), and returns them with sentences about what was done.
 
-    Args:
-        data: The transitions.
-        default_policy: The probability of each action, or a function from a batch of observations
-            and actions to probabilities (for continuous actions: densities). By default
-            `data.default`, or else uniform.
-        by_action: Whether a value is learned for each action, which needs no weights.
-        always: Whether to weight also the data of the default policy itself, which removes the
-            noise of sampled actions.
-
-    Returns:
-        The transitions, with `default` and `weight` set, and sentences about what was done.
+    If states repeat, each pair of a state and an action gets the weight with which the default
+    policy takes it, which also removes the noise of sampled actions; if not `always`, data of the
+    default policy itself stay. Otherwise transitions get importance weights, unless a value is
+    learned for each action (`by_action`).
     """
     check_transitions("data", data)
     if data.action is None:
@@ -77,8 +64,7 @@ def under(
         return data, notes
     if data.behaviour is None:
         raise ArgumentError(
-            "the probabilities with which these actions were taken are unknown, so the actions "
-            "cannot be weighted like the default policy's.",
+            "the probabilities with which these actions were taken are unknown.",
             remedy="Give behaviour= to Transitions.from_arrays or collect. A Column with discrete "
             "actions needs none if its method has action_values=True.",
             command_remedy="Use --set action_values=true.",
@@ -96,10 +82,8 @@ def _probabilities(
     assert data.action is not None
 
     def wrong(problem: str) -> ArgumentError:
-        remedy = (
-            "Give one probability for each action, which add up to 1, or a function that returns a "
-            "probability (of vectors: a density) for each observation and action of a batch."
-        )
+        remedy = "Give a probability for each action, or a function that returns a probability (of "
+        remedy += "vectors: a density) for each observation and action of a batch."
         return ArgumentError(f"default_policy {problem}.", remedy=remedy, argument="default_policy")
 
     if callable(default_policy):
@@ -158,10 +142,8 @@ def _pairs(data: Transitions) -> tuple[Int[np.ndarray, " n"], Int[np.ndarray, " 
 
 
 def check_anchored(data: Transitions, lam: float) -> None:
-    """Raises an error if transitions do not determine a solution that terminal states anchor.
-
-    Rewards that are not negative are allowed where the data show that the solution is finite.
-    """
+    """Raises an error if transitions do not determine a finite solution that terminal states
+    anchor."""
     check_terminated(data)
     wrong = data.reward >= 0
     if not wrong.any():
@@ -171,13 +153,9 @@ def check_anchored(data: Transitions, lam: float) -> None:
     why = _unbounded(data.edges.known, lam)
     if why:
         raise costs_needed(data, why)
-    warnings.warn(
-        f"{int(wrong.sum())} of {len(data)} rewards are not negative. The vector is finite, but "
-        "states nearer to a goal then need not have larger values. For a cost of every step, give "
-        "reward=-1.0 to collect.",
-        UserWarning,
-        stacklevel=4,
-    )
+    problem = f"{int(wrong.sum())} of {len(data)} rewards are not negative. The vector is finite, "
+    problem += "but states nearer to a goal need not have larger values; see reward= of collect."
+    warnings.warn(problem, UserWarning, stacklevel=4)
 
 
 def _unbounded(edges: Edges, lam: float) -> str:
@@ -187,11 +165,8 @@ def _unbounded(edges: Edges, lam: float) -> str:
     why = infinite(edges, leads, lam)
     lost = np.setdiff1d(edges.state, np.flatnonzero(leads))
     if not why and lost.size and infinite(edges, everything, lam):
-        return (
-            f"{lost.size} observation(s) never lead to a terminal state in these data (the first "
-            f"is number {int(lost[0])} of the table), and cycles among them have a total reward of "
-            "at least 0, so they have no finite value."
-        )
+        problem = f"{lost.size} observation(s) (the first is number {int(lost[0])} of the table) "
+        return problem + "never lead to a terminal state, and a cycle of them has a reward >= 0."
     return why
 
 
@@ -199,8 +174,8 @@ def check_terminated(data: Transitions) -> None:
     """Raises an error if no transition is terminated."""
     if not data.terminated.any():
         raise DataError(
-            f"none of the {len(data)} transitions is terminated. Terminal states anchor the "
-            "vector, which drifts to minus infinity without one.",
+            f"none of the {len(data)} transitions is terminated, and terminal states anchor the "
+            "vector.",
             remedy="Collect more transitions, or begin nearer to a terminal state (start=). For a "
             "task that never ends, use the problem Continuing.",
             command_remedy="Collect more transitions, for example --transitions=1000000.",

@@ -16,14 +16,10 @@ from drogo.errors import ArgumentError, DataError
 from drogo.files import KINDS
 from drogo.mdp.arrays import frozen
 
-MERGE_TRIAL = 20_000
-"""The number of observations after which it is decided whether they repeat."""
-REPEATING = 0.5
-"""Observations repeat if fewer than this share of them are distinct."""
-ROWS_AT_ONCE = 500
-"""The number of rows read from a file before its pages are released."""
-LONGEST_KEY = 256
-"""Rows of more bytes than this are recognised by a digest, which takes less memory."""
+MERGE_TRIAL = 20_000  # The number of observations after which it is decided if they repeat.
+REPEATING = 0.5  # Observations repeat if fewer than this share of them are distinct.
+ROWS_AT_ONCE = 500  # The number of rows read from a file before its pages are released.
+LONGEST_KEY = 256  # Rows of more bytes than this are recognised by a digest.
 
 
 def merge_equal(rows: np.ndarray) -> tuple[np.ndarray, Int[np.ndarray, " n"]]:
@@ -50,10 +46,7 @@ def _key(row: np.ndarray) -> bytes:
 
 
 def read_rows(table: np.ndarray, which: np.ndarray) -> np.ndarray:
-    """Reads rows of a table that may be in a file, and keeps few of the file's pages in memory.
-
-    Reading a row also loads neighbouring rows, which are not needed and are released again.
-    """
+    """Reads rows of a table that may be in a file, and keeps few of the file's pages in memory."""
     rows = which.ravel()
     owner = getattr(table, "_mmap", None)  # A copy of a memory map has none.
     if owner is None or not hasattr(mmap, "MADV_DONTNEED"):
@@ -68,11 +61,8 @@ def read_rows(table: np.ndarray, which: np.ndarray) -> np.ndarray:
 
 
 class TableBuilder:
-    """Collects observations, of which equal ones share a row, in memory or in a new file.
-
-    `merge` says whether they do. None decides it after `MERGE_TRIAL` observations: if they do not
-    repeat, each further one gets a new row.
-    """
+    """Collects observations in memory or in a new file, and merges equal ones: always, never, or if
+    `merge` is None until `MERGE_TRIAL` observations turn out not to repeat."""
 
     def __init__(self, merge: bool | None = None, file: Path | None = None) -> None:
         self._merge, self._path = merge, file
@@ -146,15 +136,8 @@ class TableBuilder:
 
 
 class ObservationIndex:
-    """A table of observations that is searched by their bytes, and that can grow.
-
-    An observation that differs from one of the table only in the sign of a zero counts as that one,
-    unless the table has both.
-
-    Args:
-        observations: The table, one observation per row. Of equal rows, the first one is found.
-        name: The name of the table's owner in error messages.
-    """
+    """A table of observations that is searched by their bytes, and that can grow. Zeros of both
+    signs are equal, unless the table has both; of equal rows, the first one is found."""
 
     def __init__(self, observations: Any, name: str = "the table") -> None:
         table = plain("observations", observations)
@@ -193,8 +176,7 @@ class ObservationIndex:
         return rows
 
     def add(self, batch: Any) -> Int[np.ndarray, " n"]:
-        """Returns the row of each observation of a batch. Those not in the table are appended to
-        it, with 0.0 in place of -0.0."""
+        """Returns the row of each observation of a batch, and appends those not in the table."""
         rows = self.rows(batch)
         unknown = rows < 0
         if unknown.any():

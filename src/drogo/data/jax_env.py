@@ -1,8 +1,5 @@
-"""Collects transitions of environments that are pure JAX functions.
-
-The interfaces are those of gymnax and of navix; neither package is imported. Many walkers are
-stepped side by side, and a whole batch of their steps is one compiled loop.
-"""
+"""Collects transitions of environments that are pure JAX functions, in the interfaces of gymnax and
+navix. Neither package is imported."""
 
 from __future__ import annotations
 
@@ -23,13 +20,10 @@ from drogo.data.recorded import complete
 from drogo.data.step import Key, Step, StepNumbers, part_of
 from drogo.errors import ArgumentError, ArgumentTypeError
 
-MAX_WALKERS = 1000
-"""The largest number of episodes side by side."""
-ROWS_AT_ONCE, BYTES_AT_ONCE = 2**16, 2**27
-"""The largest number of steps, and of bytes of observations, that one compiled loop returns."""
+MAX_WALKERS = 1000  # The largest number of episodes side by side.
+ROWS_AT_ONCE, BYTES_AT_ONCE = 2**16, 2**27  # The most steps and bytes of one compiled loop.
 NO_LIMIT = np.iinfo(np.int32).max
-UNKNOWN_LIMIT = 1000
-"""The assumed step limit of an environment whose limit is unknown."""
+UNKNOWN_LIMIT = 1000  # The assumed step limit of an environment whose limit is unknown.
 
 
 class PureEnv(NamedTuple):
@@ -51,13 +45,10 @@ def _pure_env(env: Any, params: Any, start: Callable[[Array], Any] | None) -> Pu
         return _of_gymnax(env, params, start)
     if hasattr(env, "step") and "timestep" in inspect.signature(env.step).parameters:
         return _of_navix(env, start or env.reset)
-    raise ArgumentTypeError(
-        f"env is a {type(env).__qualname__}, whose step may reset by itself, so the last "
-        "observation of an episode is lost.",
-        remedy="Give an environment that has step_env(key, state, action, params), as in gymnax "
-        "(instead of a wrapper, the environment inside), or use drogo.Transitions.from_arrays.",
-        argument="env",
-    )
+    problem = f"env is a {type(env).__qualname__}, whose step may reset by itself."
+    remedy = "Give an environment (not a wrapper) that has step_env(key, state, action, params) as "
+    remedy += "in gymnax, or use drogo.Transitions.from_arrays."
+    raise ArgumentTypeError(problem, remedy=remedy, argument="env")
 
 
 def _of_gymnax(env: Any, params: Any, start: Callable[[Array], Any] | None) -> PureEnv:
@@ -67,13 +58,9 @@ def _of_gymnax(env: Any, params: Any, start: Callable[[Array], Any] | None) -> P
     limit = getattr(params, "max_steps_in_episode", None)
     reports_truncation = hasattr(env, "is_truncated")
     if not reports_truncation and (limit is None or not dataclasses.is_dataclass(type(params))):
-        raise ArgumentTypeError(
-            f"env is a {type(env).__qualname__} whose parameters have no max_steps_in_episode, so "
-            "whether done of step_env includes a time limit is unknown.",
-            remedy="Give it a method is_truncated(state, params), as in gymnax 1.0, which returns "
-            "whether the time is over, and let done leave that out.",
-            argument="env",
-        )
+        problem = f"whether done of {type(env).__qualname__} includes a time limit is unknown."
+        remedy = "Give it a method is_truncated(state, params), and let done leave the limit out."
+        raise ArgumentTypeError(problem, remedy=remedy, argument="env")
 
     def step(key: Array, state: Any, action: Any) -> tuple[Step, Any]:
         observation, after, reward, done, info = env.step_env(key, state, action, params)
@@ -128,19 +115,15 @@ def _space(space: Any) -> gymnasium.Space:
 
 
 def _uniform_policy(space: gymnasium.Space) -> Callable[[Any, Array], Array]:
-    """Returns the policy that takes every action equally often.
-
-    Spaces can sample themselves, but that of navix 0.7 never samples its last action.
-    """
+    """Returns the policy that takes every action equally often. (The space of navix 0.7 never
+    samples its last action.)"""
     if isinstance(space, gymnasium.spaces.Discrete):
         first, count = int(space.start), int(space.n)
         return lambda observation, key: jax.random.randint(key, (), first, first + count)
     if not isinstance(space, gymnasium.spaces.Box) or not space.is_bounded():
-        raise ArgumentError(
-            f"the actions are a {space}, over which there is no uniform policy.",
-            remedy="Give policy=, a pure function of an observation and a key.",
-            argument="policy",
-        )
+        problem = f"the actions are a {space}, over which there is no uniform policy."
+        remedy = "Give policy=, a pure function of an observation and a key."
+        raise ArgumentError(problem, remedy=remedy, argument="policy")
     low, high = jnp.asarray(space.low), jnp.asarray(space.high)
     return lambda observation, key: jax.random.uniform(key, low.shape, low.dtype, low, high)
 
@@ -169,7 +152,7 @@ def roll_out(
     table: TableBuilder,
 ) -> dict[str, Any]:
     """Returns the arguments of `Transitions.from_table` for n steps of an environment, or of a pair
-    of an environment and its parameters. The other arguments are those of `collect`."""
+    of an environment and its parameters."""
     env, params = env if isinstance(env, tuple) and len(env) == 2 else (env, None)
     pure = _pure_env(env, params, None if start is None else partial(start, env))
     count = min(max(1, n // pure.step_limit), MAX_WALKERS)
@@ -193,11 +176,9 @@ def roll_out(
             chunks.append(columns)
             length += kept
     except jax.errors.JAXTypeError as error:
-        raise ArgumentTypeError(
-            f"a function is not a pure JAX function: {str(error).splitlines()[0]}",
-            remedy="policy(observation, key), and the functions of a step (reward, behaviour and "
-            "terminal_reward), are traced by JAX: use jax.numpy, and jnp.where instead of if.",
-        ) from error
+        problem = f"a function is not a pure JAX function: {str(error).splitlines()[0]}"
+        remedy = "JAX traces policy, reward, behaviour and terminal_reward: use jax.numpy, and "
+        raise ArgumentTypeError(problem, remedy=f"{remedy}jnp.where instead of if.") from error
     joined = {name: np.concatenate([part[name] for part in chunks]) for name in chunks[0]}
     reward, value = (None if callable(number) else number for number in numbers[:2])
     given = StepNumbers(reward, value)  # the others are in the chunks
@@ -264,7 +245,7 @@ def _flat(
     chunk: dict[str, Any], kept: int, rows: Rows, key: Key, table: TableBuilder
 ) -> tuple[dict[str, np.ndarray], Rows]:
     """Returns the columns of the first `kept` steps of a chunk (time, walkers), and the row of the
-    table that each walker has reached; `rows` are those that they had reached before."""
+    table that each walker has reached, from `rows` on."""
 
     def flat(part: np.ndarray) -> np.ndarray:
         return part.reshape(-1, *part.shape[2:])[:kept]

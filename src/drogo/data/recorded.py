@@ -1,9 +1,7 @@
 """Reads steps that were recorded elsewhere: replay buffers, episodes, and data sets of Minari.
 
-Each reader returns columns: the table `observations`, the columns `state`, `next_state`,
-`terminated` and `truncated`, and, where they were recorded, `reward`, `terminal_reward`,
-`behaviour` and `action`, which is in the numbers of its space. `complete` makes them the arguments
-of `Transitions.from_table`. Stable-Baselines3 is not imported.
+Each reader returns the columns that were recorded, with actions in the numbers of their space, and
+`complete` makes them the arguments of `Transitions.from_table`. SB3 is not imported.
 """
 
 from __future__ import annotations
@@ -24,8 +22,7 @@ from drogo.data.index import merge_equal
 from drogo.data.step import Key, Step, StepNumbers, as_key, part_of
 from drogo.errors import ArgumentError, ArgumentTypeError, MissingFile, import_extra
 
-ROUNDING = 1e-4
-"""The distance that a vector may lie outside its space, as a share of the space's width."""
+ROUNDING = 1e-4  # The share of the width of a space by which a vector may lie outside.
 BUFFER = ("observations", "actions", "rewards", "dones", "timeouts", "pos", "full", "buffer_size",
           "observation_space", "action_space", "handle_timeout_termination",
           "optimize_memory_usage")  # fmt: skip
@@ -37,11 +34,8 @@ PER_STEP = {"actions": "action", "rewards": "reward", "behaviour": "behaviour"}
 def complete(
     columns: dict[str, Any], action_space: gymnasium.Space | None, numbers: StepNumbers
 ) -> dict[str, Any]:
-    """Returns the arguments of `Transitions.from_table` for recorded steps.
-
-    The action space is a `Discrete` or a `Box`; without it, whole numbers count from 0. `numbers`
-    replace the recorded ones.
-    """
+    """Returns the arguments of `Transitions.from_table` for recorded steps, with `numbers` in place
+    of the recorded ones. Without an action space, whole numbers count from 0."""
     numbers = numbers.checked()
     if numbers.reward is None and "reward" not in columns:
         raise wrong("reward", "was not recorded.", "Give a step cost: reward=-1.0.")
@@ -78,11 +72,8 @@ def _each(
 def action_columns(
     taken: npt.ArrayLike, space: gymnasium.Space | None, *, checked: bool
 ) -> dict[str, Any]:
-    """Returns `action`, counted from 0, and as far as the space tells `n_actions` and `default`,
-    the probability or density of each action under the uniform policy.
-
-    The actions are in the numbers of the space, and if `checked`, all of them must be inside of it.
-    """
+    """Returns `action`, counted from 0, and where the space determines them `n_actions` and
+    `default`. If `checked`, all actions must be inside of the space."""
     action = arrays.plain("action", taken)
     n, kind = len(action), f"has shape {action.shape} and type {action.dtype}; {space} needs"
     if space is None:
@@ -116,12 +107,10 @@ def action_columns(
 
 # Replay buffers of Stable-Baselines3
 #
-# A buffer is a ring of slots, one for each step of all its environments. `pos` is the slot that is
-# written next. With `optimize_memory_usage` there is no array of next observations: a step writes
-# its next observation into the slot after its own, and the next step writes its observation there.
-# Two things are lost by that. The last observation of an episode is replaced by the first one of
-# the next. And the observation of the oldest step, whose slot comes after the newest one in a full
-# buffer, is replaced by the newest next observation.
+# A buffer is a ring of slots, one for each step of all its environments, of which `pos` is written
+# next. With `optimize_memory_usage`, a next observation is only in the slot after its own. So the
+# last observation of an episode is replaced by the first one of the next, and the observation of
+# the oldest step of a full buffer by the newest next observation.
 
 
 def of_buffer(
@@ -133,9 +122,10 @@ def of_buffer(
 ) -> dict[str, np.ndarray]:
     """Returns the columns of a buffer; see `Transitions.from_replay_buffer`."""
     if not all(hasattr(buffer, name) for name in BUFFER):
-        kind = f"buffer is a {type(buffer).__qualname__}; it must be a ReplayBuffer or a "
-        note = "DictReplayBuffer. (A RolloutBuffer does not hold which steps were terminal.)"
-        raise ArgumentTypeError(kind + note, argument="buffer")
+        problem = (
+            f"buffer is a {type(buffer).__qualname__}, not a ReplayBuffer or DictReplayBuffer."
+        )
+        raise ArgumentTypeError(problem, argument="buffer")
     slots = np.arange(buffer.pos)
     if buffer.full:
         first = 1 if buffer.optimize_memory_usage else 0  # the oldest step lost its observation
@@ -199,11 +189,8 @@ def _observations(values: Any, buffer: Any, key: Key, slots: np.ndarray) -> np.n
 
 
 def _as_observed(values: Any, space: gymnasium.Space, slots: np.ndarray) -> Any:
-    """Returns the observations of some slots as the environment returned them.
-
-    A buffer holds the numbers of a `Discrete` space as vectors of length 1, and images with the
-    channels first, as `VecTransposeImage` makes them for the networks of Stable-Baselines3.
-    """
+    """Returns the observations of some slots as the environment returned them. A buffer holds
+    numbers of a `Discrete` space as vectors of length 1, and images with the channels first."""
     if isinstance(space, spaces.Dict):
         return {name: _as_observed(part, space[name], slots) for name, part in values.items()}
     array = np.asarray(values)[slots]
@@ -333,8 +320,7 @@ def _joined(name: str, episodes: list[dict[str, np.ndarray]]) -> np.ndarray:
 
 
 def of_minari(dataset: Any) -> tuple[Iterator[dict[str, Any]], gymnasium.Space]:
-    """Returns the episodes of a data set of Minari, given as it is or by its id, and the space of
-    their actions. Nothing is downloaded."""
+    """Returns the episodes of a data set of Minari or of its id, and the space of their actions."""
     if isinstance(dataset, str):
         minari = import_extra("minari", "Minari", extra="minari")
         try:

@@ -1,9 +1,5 @@
-"""Simulators: step many states of an environment side by side.
-
-A certificate tries several actions in one state and continues with one of them. A simulator does
-that for an environment that knows its MDP, for one that steps many states at once (`StepsMany`),
-and for any other environment that can be copied.
-"""
+"""Simulators step many states of an environment side by side: of one that knows its MDP, that steps
+many states at once (`StepsMany`), or that can be copied."""
 
 from __future__ import annotations
 
@@ -24,8 +20,7 @@ from drogo.data.step import Key, NumberOfStep, Step, StepNumbers, as_key, part_o
 from drogo.errors import ArgumentError, ArgumentTypeError
 from drogo.mdp import MDP, HasMDP
 
-LONGEST_WALK = 50
-"""The largest number of random steps between a reset and the start of a simulation."""
+LONGEST_WALK = 50  # The most random steps between a reset and the start of a simulation.
 SHARED = (gymnasium.Space, EnvSpec, np.random.Generator, np.random.RandomState, random.Random)
 """Copies of an environment share these. Copies of a generator would all sample the same numbers."""
 
@@ -44,10 +39,7 @@ class Many(NamedTuple):
 
 @runtime_checkable
 class StepsMany(Protocol):
-    """An environment that steps many states at once, which is faster than copies of it.
-
-    Its terminal states have the terminal reward 0.
-    """
+    """An environment that steps many states at once, with the terminal reward 0."""
 
     def start_many(self, n: int, rng: np.random.Generator) -> States:
         """Samples first states from wherever transitions may start."""
@@ -84,11 +76,8 @@ class Simulator(abc.ABC):
     def candidates(
         self, states: np.ndarray, most: int, rng: np.random.Generator
     ) -> tuple[np.ndarray, Float[np.ndarray, "n k"]]:
-        """Returns actions to try in each state, and the log of the weight of each.
-
-        Discrete actions are all tried, with the probabilities of the default policy. Of others,
-        `most` are sampled from the action space in each state, with equal weights.
-        """
+        """Returns actions to try in each state, and the log of the weight of each: all discrete
+        actions, or `most` that are sampled from the action space."""
         n, space = len(states), self.space
         if isinstance(space, gymnasium.spaces.Discrete):
             count = int(space.n)
@@ -223,12 +212,8 @@ def simulator(
     terminal_reward: NumberOfStep = None,
     key: str | Sequence[str] | None = None,
 ) -> Simulator:
-    """Returns a simulator of an environment that knows its MDP, steps many states at once, or can
-    be copied by `copy.deepcopy`. The other arguments are those of `collect`.
-
-    Without `start`, simulations start in any state of an MDP, where `StepsMany` says, or elsewhere
-    after a reset and random steps.
-    """
+    """Returns a simulator of an environment, with the arguments of `collect`. Without `start`, it
+    starts in any state of an MDP, where `StepsMany` says, or after a reset and random steps."""
     if not isinstance(env, gymnasium.Env):
         problem = f"env is a {type(env).__name__}; give a single Gymnasium environment."
         raise ArgumentTypeError(problem, argument="env")

@@ -68,8 +68,7 @@ def is_bad(info: Mapping[str, Any]) -> bool:
 
 
 def info_of(infos: Mapping[str, Any], k: int) -> dict[str, Any]:
-    """Returns the info of environment k from the infos of a vector of environments. If that was
-    reset in the same step, it is the info of its last step."""
+    """Returns the info of environment k of a vector; after a reset, that of its last step."""
     if "_final_info" in infos and infos["_final_info"][k]:
         infos = infos["final_info"]
     return {
@@ -94,8 +93,8 @@ def as_key(given: str | Sequence[str] | None) -> Key:
 
 
 def part_of(observation: Any, key: Key, batch: int = 0) -> Shaped[np.ndarray, ...]:
-    """Returns a copy of the part of an observation that `key` names, or of several parts that are
-    joined to one vector. A batch of observations has `batch` leading axes."""
+    """Returns a copy of the part of an observation (with `batch` leading axes) that `key` names, or
+    of several parts that are joined to one vector."""
     transform = "transform it with gymnasium.wrappers.TransformObservation."
     if not isinstance(observation, dict):
         if key is not None:
@@ -107,12 +106,9 @@ def part_of(observation: Any, key: Key, batch: int = 0) -> Shaped[np.ndarray, ..
     names = ", ".join(map(str, observation))
     if key is None or not observation:
         first = next(iter(observation), None)
-        raise DataError(
-            f"the observation is a Dict of {names or 'nothing'}: choose the part to learn from,",
-            remedy=f"for example key={first!r}.",
-            command_remedy=f"for example --key={first}.",
-            argument="key",
-        )
+        problem = f"the observation is a Dict of {names or 'nothing'}: choose a part to learn from,"
+        remedy, command = f"for example key={first!r}.", f"for example --key={first}."
+        raise DataError(problem, remedy=remedy, command_remedy=command, argument="key")
     parts = []
     for name in (key,) if isinstance(key, str) else key:
         if name not in observation:

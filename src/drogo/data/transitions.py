@@ -26,9 +26,7 @@ from drogo.mdp import Edges
 from drogo.mdp.arrays import frozen
 from drogo.mdp.model import distinct_pairs
 
-OFTEN = 2
-"""States repeat if each was seen at least this often on average."""
-ACTIONS = ("action", "behaviour", "default", "n_actions")
+OFTEN = 2  # States repeat if each was seen at least this often on average.
 COLUMNS = ("state", "next_state", "reward", "terminated", "truncated", "terminal_reward", "action",
            "behaviour", "default", "weight")  # fmt: skip
 """The arrays of `Transitions` that have one row for each transition."""
@@ -121,13 +119,8 @@ class Transitions:
 
     @classmethod
     def concatenate(cls, parts: Iterable[Transitions]) -> Transitions:
-        """Joins transitions of one environment. Equal observations (bit for bit) are merged.
-
-        A column that some of the parts do not have, such as `behaviour`, is left out.
-
-        Args:
-            parts: The transitions. Either all of them have actions or none has.
-        """
+        """Joins transitions of one environment, of which all have actions or none has. Equal
+        observations (bit for bit) are merged. A column that some parts do not have is left out."""
         parts = [check_transitions("parts", part) for part in parts]
         if not parts:
             raise arrays.wrong("parts", "is empty; give at least one Transitions.")
@@ -184,7 +177,6 @@ class Transitions:
                 `terminal_reward / lam`): a number, or one for each transition. By default 0.
             **actions: `action`, `behaviour`, `default` and `n_actions`; see `from_table`.
         """
-        arrays.check_names("Transitions.from_arrays", actions, ACTIONS)
         if isinstance(observations, np.memmap) or isinstance(next_observations, np.memmap):
             remedy = "Use Transitions.from_table with one table and indices into it."
             raise arrays.wrong("observations", "in a file cannot be merged.", remedy)
@@ -224,7 +216,6 @@ class Transitions:
                 or density with which the default policy takes it, if that is not uniform.
                 `n_actions`: the number of discrete actions; by default the largest action plus 1.
         """
-        arrays.check_names("Transitions.from_table", actions, ACTIONS)
         table = arrays.table("observations", observations)
         left = arrays.indices("state", state, len(table))
         n = left.size
@@ -265,21 +256,20 @@ class Transitions:
         Args:
             buffer: A `ReplayBuffer` or a `DictReplayBuffer`, such as `model.replay_buffer`.
             terminated: Which steps reached a terminal state, in the shape of `buffer.dones`. Only
-                a buffer with `handle_timeout_termination=False` needs it, because it does not
-                distinguish terminal states from a time limit; without a limit it is `buffer.dones`.
+                a buffer with `handle_timeout_termination=False` needs it; without a time limit it
+                is `buffer.dones`.
             terminal_observation: Stands for every terminal state, if the buffer was made with
                 `optimize_memory_usage=True`, which does not keep the last observation of an
-                episode. (Steps that were cut off are left out there, for the same reason.)
-            scaled_actions: Whether the actions of a `Box` are scaled to [-1, 1], as the algorithms
-                of Stable-Baselines3 store them. They are scaled back to `buffer.action_space`.
+                episode. (Steps that were cut off are left out there.)
+            scaled_actions: Whether the actions of a `Box` are stored in [-1, 1], as by the
+                algorithms of Stable-Baselines3. They are scaled back to `buffer.action_space`.
             reward: Replaces the recorded rewards: a step cost, or a function of a `Step`, whose
                 `info` is empty because it was not recorded.
             terminal_reward: The value of terminal states in units of reward: a number, or a
                 function of the last `Step` of an episode. By default 0. It is not part of a reward.
             behaviour: Returns the probability (of a vector: the density) with which the action of a
                 `Step` was taken, if that is known.
-            key: The part of a `Dict` observation to keep, or several that are joined, as in
-                `collect`.
+            key: The part of a `Dict` observation to keep, or several, as in `collect`.
         """
         numbers, stand_in = StepNumbers(reward, terminal_reward, behaviour), terminal_observation
         columns = recorded.of_buffer(buffer, key, terminated, stand_in, scaled_actions)
@@ -303,12 +293,10 @@ class Transitions:
         - `observations`: T + 1 of them, or a dictionary of such arrays.
         - `terminated`: whether the last step reached a terminal state; or T flags, of which only
           the last one may be True.
-        - `truncated`: likewise, whether the episode was cut off there. By default it was, unless
-          it is terminated.
+        - `truncated`: likewise, whether the episode was cut off there; by default the opposite.
         - `rewards`: T numbers, which are not needed if `reward` is given.
-        - `actions`: T of them, if they are known.
-        - `behaviour`: the T probabilities (of vectors: densities) with which actions were taken,
-          if they are known.
+        - `actions`, if they are known, and `behaviour`, the probabilities (of vectors: densities)
+          with which they were taken: T of each.
 
         Args:
             trajectories: The episodes.
@@ -326,8 +314,7 @@ class Transitions:
 
         Args:
             dataset: A `minari.MinariDataset`, or the id of one that is on this machine.
-            **options: `reward`, `terminal_reward`, `behaviour` and `key`, as for
-                `from_replay_buffer`.
+            **options: Those of `from_replay_buffer` from `reward` on.
         """
         episodes, space = recorded.of_minari(dataset)
         return cls.from_trajectories(episodes, action_space=space, **options)
@@ -363,10 +350,7 @@ class Transitions:
 
     @cached_property
     def pure_terminal_states(self) -> tuple[Int[np.ndarray, " pure"], Float[np.ndarray, " pure"]]:
-        """The terminal states that were never left, and their terminal values.
-
-        An observation that was also left does not determine whether an episode is over.
-        """
+        """The terminal states that were never left, and their terminal values."""
         pure = ~np.isin(self.terminal_states, self.state)
         return self.terminal_states[pure], self.terminal_rewards[pure]
 
@@ -404,14 +388,8 @@ class Transitions:
         return distinct_pairs(self.state, self.next_state)
 
     def spectral_radius(self, lam: float) -> float:
-        """Estimates the spectral radius of `diag(exp(r/lam)) P` over the non-terminal states.
-
-        The solution is finite if it is below 1, as it always is with negative rewards. Otherwise
-        the solution is infinite, or some states never lead to a terminal state in these data.
-
-        Args:
-            lam: The temperature lambda, positive.
-        """
+        """Estimates the spectral radius of `diag(exp(r/lam)) P` over the non-terminal states. The
+        solution is finite if it is below 1, as it always is with negative rewards."""
         if not self.repeats:
             seen = f"{len(self)} transitions have {len(self.observations)} distinct observations"
             raise DataError(f"the spectral radius needs states that repeat: the {seen}.")
@@ -420,13 +398,8 @@ class Transitions:
             return float(np.exp(log_radius(self.edges.known, everything, lam)))
 
     def with_absorbing_terminals(self, delta: float) -> Transitions:
-        """Adds transitions from each terminal state to itself, as many as the average state has.
-
-        The objectives without an anchor need them: the DR that they describe has these rows.
-
-        Args:
-            delta: Minus the reward of these transitions, which come last.
-        """
+        """Adds transitions of reward `-delta` from each terminal state to itself, as many as the
+        average state has. The objectives without an anchor need them."""
         often = max(1, round(len(self) / np.unique(self.state).size))
         added = np.repeat(self.terminal_states, often)
         none, cost = np.zeros(added.size, dtype=bool), np.full(added.size, -delta)
@@ -437,12 +410,7 @@ class Transitions:
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Saves to an `.npz` file. Observations that are in a file already stay there, and the
-        `.npz` names that file.
-
-        Args:
-            path: The file to write.
-            overwrite: Whether to replace a file that exists.
-        """
+        `.npz` names that file."""
         columns = {name: getattr(self, name) for name in files.ARRAYS}
         files.write(Path(path), columns, self.n_actions, overwrite=overwrite)
 

@@ -1,20 +1,15 @@
 """Columns of the default representation: the log value of reaching each goal from each state.
 
-For any state `g`, `v(s, g) = log E[exp(sum of r/lam over the states left before g)]` under the
-default policy, where walks that never reach `g` contribute nothing. That is
-`log Z(s, g) - log Z(g, g)` for `Z = (R - P)^-1` with zero rows in terminal states. If all
-rewards are negative, it is at most 0, and `v(s, g) >= v(s, h) + v(h, g)`: `-v` is a quasimetric.
+`v(s, g) = log E[exp(sum of r/lam over the states left before g)]` under the default policy is
+`log Z(s, g) - log Z(g, g)` for `Z = (R - P)^-1` with zero rows in terminal states.
 
-All goals share one factorisation. Where entries of a goal's column are below the range of a double,
-the matrix is scaled by that column, which `log_solve` computes. An entry of another goal's column
-is then never smaller than the value of the round trip between the two goals, so the scaled matrix
-serves all goals around the first.
+All goals share one factorisation. Where entries of a column are below the range of doubles, the
+matrix is scaled by that column. An entry of another goal's column is then never smaller than the
+value of the round trip between the two goals, so the scaled matrix serves all goals around.
 
-Each column has a proven bound on its error. The inverse of an M-matrix `M` has no negative entry.
-Let `x` be an approximate column, and let `d` bound the violation of its equation in every row,
-rounding included. If some `z` satisfies `M z >= share d`, then `z / share >= inverse(M) d` bounds
-the error of `x`, entry by entry. The proof does not depend on how `x` and `z` were computed: both
-are checked by multiplication.
+Each error has a proven bound. For an approximate column `x`, let `d` bound the violation of its
+equation in every row, rounding included. The inverse of an M-matrix `M` has no negative entry,
+so if `M z >= share d`, then `z / share` bounds the error. Both are checked by multiplication.
 """
 
 from __future__ import annotations
@@ -36,19 +31,14 @@ from drogo.files import check_memory
 from drogo.mdp import MDP, check_mdp
 from drogo.mdp.arrays import as_floats, as_indices
 
-FEWEST, MOST = 8, 32
-"""The range of the number of goals per batch: few where the vectors would not fit into the cache,
-and many where the time goes into calling functions."""
+FEWEST, MOST = 8, 32  # The range of the number of goals per batch.
 CACHE = 2**18  # The approximate number of floats that a processor's cache holds.
 NEARBY = 320.0
-"""A matrix that is scaled for one goal is also tried for goals within this distance. It is half of
-the range of a double, in logs, because the way back counts too."""
-ENOUGH = 4.0
-"""A column is refined while it violates a row by more than this multiple of the rounding error."""
+"""The distance of goals that share a scaled matrix: half of the range of a double, in logs."""
+ENOUGH = 4.0  # A column is refined above this multiple of the rounding error.
 MAX_REFINEMENTS = 5
 LEAST = 1e-22
-"""The least assumed violation of a row, relative to its diagonal term. It covers the rounding of
-the bound itself."""
+"""The least assumed violation of a row, relative to its diagonal, for the rounding of the bound."""
 LEAST_SHARE = 0.5  # The least share of the violations that a bound z must cover.
 
 
@@ -83,12 +73,9 @@ class Columns:
         wrong = np.flatnonzero(~self.converged)
         if wrong.size:
             worst = wrong[self.error[wrong].argmax()]
-            raise NotConverged(
-                f"the columns of {wrong.size} of {self.goals.size} goals are not accurate. In that "
-                f"of state {self.goals[worst]} the residual is {self.residual[worst]:.1e} and the "
-                f"error bound {self.error[worst]:.1e}.",
-                remedy="exact.solve_columns returns them as they are.",
-            )
+            problem = f"{wrong.size} of {self.goals.size} columns are not accurate (state "
+            problem += f"{self.goals[worst]}: error bound {self.error[worst]:.1e})."
+            raise NotConverged(problem, remedy="exact.solve_columns returns them as they are.")
         return self
 
 
@@ -102,10 +89,6 @@ def solve_columns(mdp: MDP, lam: float, goals: npt.ArrayLike | None = None) -> C
 
     Returns:
         The columns. If some are inaccurate, `status` says so; `checked()` then raises.
-
-    Raises:
-        ArgumentError: An argument cannot be used.
-        NotConverged: The column of a goal could not be computed.
     """
     n, lam = check_mdp(mdp).n_states, check_positive("lam", lam)
     numbers = np.arange(n) if goals is None else as_indices("goals", goals, n)
@@ -120,14 +103,8 @@ def solve_columns(mdp: MDP, lam: float, goals: npt.ArrayLike | None = None) -> C
 def log_columns(
     mdp: MDP, lam: float, goals: npt.ArrayLike | None = None
 ) -> Float[np.ndarray, "goals states"]:
-    """Computes the columns of some goals, in logs. The arguments are those of `solve_columns`.
-
-    Returns:
-        `v(s, g)`, a row for each goal: 0 in the goal, and minus infinity where it is not reached.
-
-    Raises:
-        NotConverged: An entry is not accurate.
-    """
+    """Computes `v(s, g)`, a row for each goal: 0 in the goal, and minus infinity where it is not
+    reached. The arguments are those of `solve_columns`; an inaccurate entry is an error."""
     return solve_columns(mdp, lam, goals).checked().log_e
 
 
@@ -148,11 +125,7 @@ def transfer(
 
     Returns:
         The vector, or one for each task. It is minus infinity in a state that reaches no terminal
-        state of finite reward.
-
-    Raises:
-        ArgumentError: An argument cannot be used.
-        NotConverged: An entry is not accurate.
+        state of finite reward. An inaccurate entry is an error.
     """
     check_has_terminal(check_mdp(mdp))
     lam = check_positive("lam", lam)
@@ -230,9 +203,8 @@ def _quotient(rewards: np.ndarray, lam: float) -> np.ndarray:
 class Scaled:
     """`diag(exp(-u)) M diag(exp(u))`, for a guess `u` of the logs of a solution.
 
-    It has off-diagonals `-w` and row sums `total`, and is applied as
-    `total(s) x(s) - sum_s' w(s, s') (x(s') - x(s))`. Differences of doubles that are close are
-    exact, so that little is lost even where costs are tiny and neighbours are nearly equal.
+    It is applied as `total(s) x(s) - sum_s' w(s, s') (x(s') - x(s))`: differences of doubles that
+    are close are exact, so little is lost where costs are tiny and neighbours nearly equal.
     """
 
     def __init__(self, rows: Rows, u: Float[np.ndarray, " n"]) -> None:

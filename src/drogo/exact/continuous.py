@@ -1,9 +1,7 @@
 """The vector `column` of a continuous world on a grid, by soft value iteration.
 
 At every node, `v(s) = r/lam + log mean_a exp(v(s'_a))`, where `v(s')` is interpolated linearly
-between nodes. Interpolating `e = exp(v)` would be less accurate, because `e` changes by many orders
-of magnitude within a few cells: on MountainCar at 201 x 201 nodes, the mean log would change by
-0.57 between grids instead of by 0.16.
+between nodes, which is more accurate than to interpolate `exp(v)`.
 """
 
 from __future__ import annotations
@@ -24,24 +22,20 @@ Dynamics = Callable[
 ]
 """`dynamics(states, action)` returns the next states and which of them are terminal."""
 
-SMALLEST_GRID = 32
-"""A grid with fewer nodes along an axis is not halved for a first guess."""
+SMALLEST_GRID = 32  # A grid with fewer nodes along an axis is not halved for a first guess.
 MAX_ITERATIONS = 100_000
 
 
 @dataclass(frozen=True, eq=False)
 class GridSolution:
-    """A function from states to `v`, interpolated between the nodes of a grid.
-
-    It does not know terminal states, in which the caller sets `v` to 0.
-    """
+    """A function from states to `v`, interpolated between the nodes of a grid, but for terminal
+    states, in which the caller sets `v` to 0."""
 
     axes: tuple[Float[np.ndarray, " nodes"], ...]
     log_e: np.ndarray
     """`v` at the nodes, with one axis per dimension."""
     change: float
-    """The mean difference to the solution on half as many nodes along each axis. If halving the
-    distances again shrinks it by the same factor, it is about three times the remaining error."""
+    """The mean difference to the solution on half as many nodes along each axis."""
     method: Literal["linear", "nearest"] = "linear"
     """The interpolation of `v`: "nearest" in a world with walls, which "linear" would cross."""
 
@@ -99,10 +93,7 @@ def solve_on_grid(
             if largest_change < tolerance:
                 change = float("nan") if coarse is None else float(np.abs(v - guess).mean())
                 return GridSolution(axes, v.reshape(size), change)
-        raise NumericalError(
-            f"value iteration still changed a value by {largest_change:.2g} after "
-            f"{MAX_ITERATIONS} iterations.",
-            remedy="Check that every state can reach a terminal state.",
-        )
+        problem = f"value iteration still changed a value by {largest_change:.2g} at the end."
+        raise NumericalError(problem, remedy="Check that every state reaches a terminal state.")
 
     return solve(tuple(nodes))

@@ -61,18 +61,13 @@ class LogVector(InLogs):
     """For `transition`, the smallest of `R - (P + P^T)/2`. For `representation`, the largest of
     `(Z + Z^T)/2`. For `right`, the smallest of `R - P`. None for `column`."""
     bracket: tuple[float, float] | None
-    """Collatz-Wielandt bounds of the eigenvalue, valid for any positive vector. Rounding widens
-    them by about 1e-16 times the largest `exp(-r/lam)`. None for `column`."""
+    """Collatz-Wielandt bounds of the eigenvalue, but for rounding. None for `column`."""
     residual: float
     """The largest violation of a row's equation, relative to that row's diagonal term."""
     error: float
-    """The estimated largest error of a log entry: the last refinement, or rounding as the problem
-    amplifies it, whichever is larger."""
+    """The estimated largest error of a log entry."""
 
-    causes: ClassVar = (
-        " Either terminal states hardly interact, so that their eigenvalues are nearly equal, or "
-        "costs are beyond the range of double precision."
-    )
+    causes: ClassVar = " Terminal states hardly interact, or costs are beyond double precision."
     remedies: ClassVar = {
         "remedy": "exact.log_column has neither problem; exact.solve returns the vector as it is.",
         "command_remedy": "--definition column has neither problem.",
@@ -101,10 +96,6 @@ def solve(
 
     Returns:
         The solution. If it is inaccurate, its `status` says so; `solution.checked()` then raises.
-
-    Raises:
-        ArgumentError: An argument cannot be used, or the vector is not defined for this MDP.
-        NotConverged: No vector could be computed.
     """
     check_mdp(mdp)
     check_choice("definition", definition, DEFINITIONS)
@@ -139,10 +130,7 @@ def log_column(
             `mdp.reward` of these states.
 
     Returns:
-        `v`, one number per state. It is `terminal_reward / lam` in terminal states.
-
-    Raises:
-        NotConverged: The vector is not accurate in every entry.
+        `v`, one number per state. An inaccurate entry is an error.
     """
     return solve(mdp, lam, "column", terminal_reward=terminal_reward).checked().log_e
 
@@ -155,14 +143,9 @@ def log_eigenvector(
     delta: float = 0.001,
     terminal: str = "absorbing",
 ) -> Float[np.ndarray, " states"]:
-    """Computes the vector of any definition, in logs. The arguments are those of `solve`.
-
-    Returns:
-        `v` for `"column"`, and otherwise the log of the eigenvector of unit norm, for each state.
-
-    Raises:
-        NotConverged: The vector is not accurate in every entry.
-    """
+    """Computes the vector of any definition, in logs: `v` for `"column"`, and otherwise the log of
+    the eigenvector of unit norm. The arguments are those of `solve`; an inaccurate entry is an
+    error."""
     return solve(mdp, lam, definition, delta=delta, terminal=terminal).checked().log_e
 
 
@@ -181,11 +164,9 @@ def _column(mdp: MDP, lam: float, terminal_reward: npt.ArrayLike | None) -> Vect
     with np.errstate(over="ignore"):
         ratio = rewards / lam
     if rewards.shape != (count,) or not np.isfinite(rewards).all() or np.isposinf(ratio).any():
-        raise ArgumentError(
-            f"terminal_reward needs one finite value for each of the {count} terminal state(s), in "
-            f"state order, also after division by lam = {lam:g}; got {rewards!r}.",
-            argument="terminal_reward",
-        )
+        problem = f"terminal_reward is {rewards!r}; give one finite value for each of the {count} "
+        problem += f"terminal state(s), also after division by lam = {lam:g}."
+        raise ArgumentError(problem, argument="terminal_reward")
     values = np.zeros(mdp.n_states)
     values[mdp.terminal] = ratio
     # The rows of terminal states are not used, and the others are those of any formulation.
@@ -205,11 +186,8 @@ def _eigenvector(definition: str, mdp: MDP, rows: Rows) -> Vector:
 
 
 def _of_Z(rows: Rows) -> Vector:
-    """Solves `(Z + Z^T)/2 x = k x` without an inverse.
-
-    With `p = Z x`, `q = Z^T x` and `s = 1/(2k)` it reads `M p = s (p + q)`, `M^T q = s (p + q)`,
-    `x = s (p + q)`: a sparse pencil of twice the size.
-    """
+    """Solves `(Z + Z^T)/2 x = k x` by a sparse pencil of twice the size. With `p = Z x`,
+    `q = Z^T x` and `s = 1/(2k)`, it is `M p = s (p + q)`, `M^T q = s (p + q)`, `x = s (p + q)`."""
     n = rows.n
     partner = np.concatenate([np.arange(n) + n, np.arange(n)])
     pencil = Pencil(rows.beside(rows.transpose()), partner)
@@ -219,12 +197,8 @@ def _of_Z(rows: Rows) -> Vector:
 
 
 def _right(mdp: MDP, rows: Rows) -> Vector:
-    """Solves a block triangular eigenproblem, of the non-terminal block and the terminal states.
-
-    If the terminal states have the smaller eigenvalue, `e = 1` there (in an eigenspace of several
-    dimensions, this vector is chosen). Otherwise the vector vanishes in terminal states, where its
-    log is minus infinity.
-    """
+    """Solves a block triangular eigenproblem. If the terminal states have the smaller eigenvalue,
+    `e = 1` there. Otherwise the vector vanishes in them, and its log is minus infinity."""
     terminal = mdp.terminal
     # exp(r/lam) may underflow to 0, and then the row sum is infinite.
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -235,21 +209,17 @@ def _right(mdp: MDP, rows: Rows) -> Vector:
         inside = mdp.P[~terminal][:, ~terminal]
         parts, _ = csgraph.connected_components(inside, connection="strong")
         if parts > 1:
-            raise ArgumentError(
-                f"the non-terminal states fall into {parts} classes that cannot all reach each "
-                "other, and the right eigenvector of this lam and reward vanishes on some.",
-                remedy="Use definition='column', or terminal='absorbing' with a small delta.",
-                argument="definition",
-            )
+            problem = f"the right eigenvector vanishes on some of {parts} classes of states."
+            remedy = "Use definition='column', or terminal='absorbing' with a small delta."
+            raise ArgumentError(problem, remedy=remedy, argument="definition")
         inner = positive_eigenvector(Pencil(rows.block(~terminal)))
         if inner.eigenvalue <= t:
             v = np.full(mdp.n_states, -np.inf)
             v[~terminal] = inner.log_e
             return inner._replace(log_e=v)
     if not np.allclose(row_sum[terminal], t, rtol=1e-12, atol=0):
-        problem = "the right eigenvector vanishes where only terminal states of a lower reward are "
-        remedy = "Use definition='column'."
-        raise ArgumentError(problem + "reached.", remedy=remedy, argument="definition")
+        problem = "the right eigenvector vanishes where only lower terminal rewards are reached."
+        raise ArgumentError(problem, remedy="Use definition='column'.", argument="definition")
     outer = refined_solve(rows.minus(t), terminal, np.zeros(rows.n))
     return outer._replace(eigenvalue=t, bracket=Pencil(rows).bracket(outer.log_e))
 
@@ -258,12 +228,9 @@ def _check_connected(mdp: MDP) -> None:
     parts, label = csgraph.connected_components(sp.csr_array(mdp.P), directed=False)
     if parts > 1:
         sizes = ", ".join(map(str, np.bincount(label)[:5]))
-        raise ArgumentError(
-            f"the states fall into {parts} parts with no transition between them ({sizes} states "
-            "...), and an eigenvector of the whole is zero on all parts but one.",
-            remedy="Use definition='column', or one MDP for each part.",
-            argument="mdp",
-        )
+        problem = f"no transition leads between {parts} parts of the states, of {sizes} ... states."
+        remedy = "Use definition='column', or one MDP for each part."
+        raise ArgumentError(problem, remedy=remedy, argument="mdp")
 
 
 def default_representation(
@@ -286,16 +253,12 @@ def successor_representation(
 
 
 def log_perron(matrix: Float[np.ndarray, "n n"]) -> tuple[Float[np.ndarray, " n"], float]:
-    """Computes the log of the positive eigenvector of a matrix of non-negative numbers.
+    """Computes the log of the positive eigenvector of a non-negative matrix, of unit norm, and the
+    relative distance of the Collatz-Wielandt bounds of its eigenvalue.
 
-    It has unit norm, and comes with the relative distance of the Collatz-Wielandt bounds of its
-    eigenvalue, which is small if the vector is accurate. Entries beyond the range of double
-    precision are minus infinity, and so are all but one part if the states fall into parts.
-
-    If the matrix is symmetric, the largest entry of the vector is fixed and the others follow by
-    elimination. Where this is not accurate, and for other matrices, repeated squaring amounts to
-    2, 4, 8, ... power iterations. Both only add positive terms, so that small entries are as
-    accurate as large ones; `numpy.linalg.eigh` loses those below 1e-16 times the largest.
+    Entries beyond double precision are minus infinity, and so are all but one part if the states
+    fall into parts. Both elimination and repeated squaring (2, 4, 8, ... power iterations) only add
+    positive terms, so that small entries are as accurate as large ones, unlike those of `eigh`.
     """
     if matrix.ndim != 2 or not np.isfinite(matrix).all() or (matrix < 0).any():
         raise ArgumentError("matrix needs non-negative, finite entries.", argument="matrix")
@@ -319,12 +282,9 @@ def log_perron(matrix: Float[np.ndarray, "n n"]) -> tuple[Float[np.ndarray, " n"
 
 
 def _by_elimination(matrix: np.ndarray) -> tuple[np.ndarray, float] | None:
-    """Returns the result of `log_perron`, or None if it is not accurate.
-
-    With the largest entry k fixed to 1, the others solve `(eigenvalue - rest) x = column k`. By
-    interlacing, the matrix is positive definite, and its off-diagonals are not positive, so that no
-    terms cancel in its Cholesky factors or in the substitution.
-    """
+    """Returns the result of `log_perron` of a symmetric matrix, or None if it is not accurate. With
+    the largest entry k fixed to 1, the others solve `(eigenvalue - rest) x = column k`, where the
+    matrix is a positive definite M-matrix."""
     if len(matrix) < 2 or not np.array_equal(matrix, matrix.T):
         return None
     top = [len(matrix) - 1] * 2

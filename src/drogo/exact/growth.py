@@ -1,18 +1,11 @@
 """The largest eigenvalue of a non-negative matrix and its positive eigenvector, in logs.
 
-`W(s, s')` is the sum of `share * exp(r/lam)` over the edges from s to s': the weight of the
-desirability of s' in that of s. Its largest eigenvalue decides two things.
+`W(s, s')` is the sum of `share * exp(r/lam)` over the edges from s to s'. With terminal states, the
+desirability is finite if and only if the eigenvalue over the other states is below 1. In a
+continuing task `W e = k e`: `lam log k` is the gain, and `v = log e` is 0 in a reference state.
 
-- In a task with terminal states, a cycle may gain more than it loses unless every reward is
-  negative. The desirability, a sum over all episodes, is finite if and only if the eigenvalue over
-  the non-terminal states is below 1.
-- In a continuing task, the sum of rewards diverges, but its surplus over the gain of each step is
-  finite. The equation is `W e = k e`: `lam log k` is the gain, and `v = log e` is 0 in a reference
-  state.
-
-All gains are lowered by a level that is adjusted until the eigenvalue is 1. The matrix `I - W` is
-then singular, its smallest eigenvalue is accurate to the last digit however small `W` was, and the
-vector is computed like any other positive one.
+All `r/lam` are lowered by a level that is adjusted until the eigenvalue is 1. The matrix `I - W` is
+then singular, and its smallest eigenvalue is accurate to the last digit however small `W` was.
 """
 
 from __future__ import annotations
@@ -126,12 +119,9 @@ class Perron(Growth, InLogs):
 
     @property
     def gain(self) -> float:
-        """The gain per step, `lam log(eigenvalue)`.
-
-        Where each action has one outcome, it is the average reward of the optimal policy, less
-        `lam` times its divergence from the default policy, and no policy has more. Random outcomes
-        count as if they could be chosen, at the cost of their divergence.
-        """
+        """The gain per step, `lam log(eigenvalue)`: where each action has one outcome, the average
+        reward of the optimal policy less `lam` times its divergence from the default policy.
+        Random outcomes count as if they could be chosen, at the cost of their divergence."""
         return self.lam * self.log_eigenvalue
 
     def policy(self, mdp: MDP) -> Float[np.ndarray, "states actions"]:
@@ -158,9 +148,6 @@ def perron(mdp: MDP, lam: float, reference: int = 0) -> Perron:
 
     Returns:
         The solution. If it is inaccurate, its `status` says so; `solution.checked()` then raises.
-
-    Raises:
-        ArgumentError: An argument cannot be used, or the vector is not defined for this MDP.
     """
     lam = check_positive("lam", lam)
     if check_mdp(mdp).terminal.any():
@@ -177,12 +164,10 @@ def perron_of_edges(edges: Edges, lam: float, reference: int = 0) -> Perron:
     parts, label = strong_classes(edges.state, edges.next_state, edges.n)
     if parts > 1:
         other = int(np.flatnonzero(label != label[reference])[0])
-        raise ArgumentError(
-            f"the states fall into {parts} classes that cannot all reach each other (states "
-            f"{reference} and {other} are in two of them), and the vector vanishes on some.",
-            remedy="Remove the states that are never visited again, or mark those that are never "
-            "left as terminal and use exact.log_column.",
-        )
+        problem = f"not all of the {parts} classes of states lead to each other (states "
+        problem += f"{reference} and {other} are in two of them)."
+        remedy = "Remove states that are never visited again, or mark them as terminal."
+        raise ArgumentError(problem, remedy=remedy)
     fields = vars(growth(edges, np.ones(edges.n, dtype=bool), lam))
     log_e = fields["log_e"] - fields["log_e"][reference]
     return Perron(**{**fields, "log_e": log_e}, lam=lam, reference=reference)
@@ -193,16 +178,11 @@ def spectral_radius(mdp: MDP, lam: float) -> float:
 
     The column is finite if and only if it is below 1, as it always is if rewards are negative.
 
+    It is 0 if no state can be visited twice, and infinity beyond the range of a float.
+
     Args:
         mdp: The MDP.
         lam: The temperature lambda, positive.
-
-    Returns:
-        The largest eigenvalue in absolute value; 0 if no state can be visited twice, and infinity
-        if it is beyond the range of a float.
-
-    Raises:
-        NotConverged: It could not be computed.
     """
     lam = check_positive("lam", lam)
     with np.errstate(over="ignore"):
@@ -221,12 +201,8 @@ def check_finite(mdp: MDP, lam: float) -> None:
     if (mdp.reward[~mdp.terminal] < 0).all():
         return
     if problem := infinite(mdp.edges, ~mdp.terminal, lam):
-        raise MDPError(
-            problem,
-            remedy="Lower all rewards by a constant until the spectral radius is below 1, or use a "
-            "larger lam where rewards are negative on average.",
-            argument="mdp",
-        )
+        remedy = "Lower all rewards, or use a larger lam where they are negative on average."
+        raise MDPError(problem, remedy=remedy, argument="mdp")
 
 
 def infinite(edges: Edges, kept: np.ndarray, lam: float) -> str:
@@ -237,23 +213,16 @@ def infinite(edges: Edges, kept: np.ndarray, lam: float) -> str:
         return ""
     radius = "the spectral radius of diag(exp(r/lam)) P over the non-terminal states"
     if low < -ROUNDING:
-        return (
-            f"it is undecided whether the vector is finite at lam = {lam:g}: the log of {radius} "
-            f"must be below 0, and lies between {low:.6g} and {high:.6g}."
-        )
+        problem = f"it is undecided whether the vector is finite at lam = {lam:g}: the log of "
+        return f"{problem}{radius} must be below 0, and lies between {low:.6g} and {high:.6g}."
     size = f"{np.exp(high):.6g}" if high < 700 else f"e^{high:.6g}"
-    return (
-        f"the vector is infinite at lam = {lam:g}, because a cycle gains more than it loses: "
-        f"{radius} is {size}, and it must be below 1."
-    )
+    problem = f"the vector is infinite at lam = {lam:g}, because a cycle gains more than it loses: "
+    return f"{problem}{radius} is {size}, and it must be below 1."
 
 
 def _noda(edges: Edges, kept: Mask, lam: float) -> tuple[float, Float[np.ndarray, " kept"]]:
-    """Finds a level just above the log of the eigenvalue, and approximates its vector in logs.
-
-    This is Noda's iteration, an inverse iteration shifted to an upper bound, on the matrix scaled
-    by the last vector: its row sums are then at most 1, at any range of the entries.
-    """
+    """Finds a level just above the log of the eigenvalue, and approximates its vector in logs, by
+    Noda's iteration on the matrix scaled by the last vector, whose row sums are at most 1."""
     gain = edges.reward / lam
     base = float(gain[kept[edges.state]].max())
     rows = edge_rows(edges, kept, lam, base)

@@ -1,21 +1,15 @@
 """Positive solutions of linear systems and eigenproblems, of any magnitude, in the log domain.
 
-**Systems.** Given a Z-matrix `M` (see `rows`) and the values of some entries, `log_solve` computes
-the others from `(M e)(s) = 0`. If the part of `M` over the unknown entries is an M-matrix,
-elimination on its diagonal only adds positive terms (Alfa, Xue and Ye, 2002), so that double
-precision gives *every* entry of `e` to nearly full relative precision, as long as it is in the
-range of a double. Scaling brings smaller entries into range. With a guess `u` of `log e`, the
-system is solved for `y` in `e = exp(u) y`, where the scaled matrix is an M-matrix again. The first
-guess is constant. Where `y` underflows, the guess is continued from the solved entries along
-shortest paths, and the scaled system is solved again.
+**Systems.** Given a Z-matrix `M` and some entries, `log_solve` computes the others from
+`(M e)(s) = 0`. Elimination on the diagonal of an M-matrix only adds positive terms (Alfa, Xue and
+Ye, 2002), so that *every* entry in the range of a double has nearly full relative precision. With a
+guess `u` of `log e`, it is solved for `y` in `e = exp(u) y`. Where `y` underflows, the guess is
+continued from the solved entries along shortest paths, and the system is solved again.
 
 **Eigenvectors.** `positive_eigenvector` finds the smallest `s` for which `M e = s J e` has a
-positive `e`. `J` is the identity; for the symmetrised inverse it couples each entry with a partner,
-`(J e)(i) = e(i) + e(partner(i))`. There are three steps. *Locate*: Noda's iteration (inverse
-iteration shifted to a Collatz-Wielandt lower bound) finds `s` and the largest entry of `e` in
-ordinary numbers, from any positive vector. *Solve*: with the largest entry fixed at 1 and `s`
-given, `log_solve` gives the others. *Polish*: Newton's method on `(log e, s)`, with residuals of
-`Rows.ratio`.
+positive `e`, where `(J e)(i)` is `e(i)`, or `e(i) + e(partner(i))` for the symmetrised inverse.
+Noda's iteration locates `s` and the largest entry of `e`; with these fixed, `log_solve` gives the
+other entries; and Newton's method on `(log e, s)` polishes both.
 """
 
 from __future__ import annotations
@@ -35,9 +29,7 @@ from drogo.exact.rows import Mask, Rows, Values
 
 SMALLEST = 1e-280  # An entry of y below this may have lost terms to underflow.
 MIN_STEP_COST = 1e-3  # So that a longer path never costs less in a guess.
-CAUTION = 0.97
-"""A factor on the rate of a guess: one that is too high underflows and is corrected, whereas one
-that is too low overflows."""
+CAUTION = 0.97  # A factor on the rate of a guess, which overflows if it is too low.
 MAX_PASSES, MAX_REFINEMENTS, MAX_LOCATING_STEPS, MAX_NEWTON_STEPS = 60, 10, 100, 25
 MARGIN = 1e-7  # The relative distance of the shift of an inverse iteration below the eigenvalue.
 SMALL_CORRECTION = 1e-13  # Newton's method stops after a relative correction below this.
@@ -79,12 +71,9 @@ class InLogs:
     def checked(self: Same) -> Same:
         """Returns this solution, or raises `NotConverged` if some entry is not accurate."""
         if self.status != "converged":
-            raise NotConverged(
-                f"the {self.definition} vector at lam = {self.lam:g} is not accurate: its residual "
-                f"is {self.residual:.1e} and the estimated error of a log entry {self.error:.1e} "
-                f"(both should be below {self.tolerance:.1g}).{self.causes}",
-                **self.remedies,
-            )
+            problem = f"the {self.definition} vector at lam = {self.lam:g} is not accurate: "
+            problem += f"residual {self.residual:.1e}, error {self.error:.1e} of "
+            raise NotConverged(f"{problem}{self.tolerance:.1g}.{self.causes}", **self.remedies)
         return self
 
 
@@ -118,10 +107,7 @@ class Factor:
         return self.lu.solve(factor * right) / factor
 
     def rounding_error(self, rows: Rows, v: Values) -> float:
-        """Estimates the largest relative change of an entry by rounding in each row.
-
-        It is large where two solutions are nearly equally good and a small residual proves little.
-        """
+        """Estimates the largest relative change of an entry by rounding in each row."""
         terms = np.abs(rows.diagonal) + np.bincount(rows.row, rows.scaled_weight(v), rows.n)
         amount = np.finfo(float).eps * terms[self.unknown]
         with np.errstate(over="ignore", invalid="ignore"):
@@ -180,10 +166,8 @@ def log_solve(rows: Rows, fixed: Mask, values: Values) -> tuple[Values, Factor]:
             slow, rate = rate, fast if fast == 1.0 else (rate + fast) / 2
         else:
             lost = np.flatnonzero(~now_solved)
-            raise NoPositiveSolution(
-                f"{lost.size} entries remain out of the range of double precision, the first of "
-                f"them in state {lost[0]}."
-            )
+            problem = f"{lost.size} entries remain out of range, the first in state {lost[0]}."
+            raise NoPositiveSolution(problem)
         solved = now_solved
         u = _continue_guess(rows, solved, v, rate)
     raise NoPositiveSolution(f"the scaling did not converge in {MAX_PASSES} passes.")
@@ -212,10 +196,7 @@ def _cost(rows: Rows) -> np.ndarray:
 
 
 def _rate(rows: Rows, solved: np.ndarray, free: np.ndarray, v: np.ndarray) -> float:
-    """Estimates the decrease of `log e` per unit of cost, from the lower half of its entries.
-
-    Many paths lead to a goal, so `e` decreases more slowly than along the best of them.
-    """
+    """Estimates the decrease of `log e` per unit of cost, from the lower half of its entries."""
     if not free.any():
         return 1.0
     lower_half = free & (v <= np.median(v[free]))
@@ -286,11 +267,7 @@ class Pencil:
 
 def positive_eigenvector(pencil: Pencil, near: tuple[float, Values] | None = None) -> Vector:
     """Computes the positive eigenvector, from approximations `near` of the eigenvalue and of the
-    vector in logs if there are any.
-
-    Its residual is the largest `|(M e)(s) - eigenvalue (J e)(s)| / (R(s) e(s))`. Its error is the
-    last Newton step, or rounding as the problem amplifies it, whichever is larger.
-    """
+    vector in logs if there are any. Its error is the last Newton step, or amplified rounding."""
     s, x = _locate(pencil) if near is None else near
     anchor = int(np.argmax(x))
     fixed = np.arange(pencil.rows.n) == anchor

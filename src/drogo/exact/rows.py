@@ -1,14 +1,9 @@
 """Sparse Z-matrices in the log domain, row by row, and which of their states lead to which.
 
-Every matrix here is a Z-matrix `M` (off-diagonals <= 0): `R - P`, its transpose, its symmetric
-part. Row s is divided by `exp(-r(s)/lam)`, so that nothing overflows at any `lam`, and is stored as
-
-- the logs of its negated off-diagonals, `w = -M(s, s')`;
-- its diagonal *and* its sum, each to full relative precision (`expm1`, however small `r/lam` is).
-
-For a vector in logs, `(M e)(s) / e(s)` is `diagonal(s) - sum_s' w(s, s') exp(v(s') - v(s))` and
-also `total(s) - sum_s' w(s, s') expm1(v(s') - v(s))`. At any scale, one of the two has no
-cancellation beyond that of the result itself.
+Row s of `R - P` is divided by `exp(-r(s)/lam)`, so that nothing overflows. It is stored as the logs
+of its negated off-diagonals `w`, its diagonal *and* its sum, each to full relative precision. For a
+vector in logs, `(M e)(s) / e(s)` is `diagonal(s) - sum_s' w(s, s') exp(v(s') - v(s))`, and also
+`total(s) - sum_s' w(s, s') expm1(v(s') - v(s))`. At any scale, one of the two does not cancel.
 """
 
 from __future__ import annotations
@@ -184,11 +179,8 @@ def strong_classes(row: Nodes, column: Nodes, n: int) -> tuple[int, Int[np.ndarr
 
 
 class Reach:
-    """Finds the states that can reach a goal, for one goal after another.
-
-    States that can reach each other share one answer. In most worlds, all states but the terminal
-    ones can, so that a goal costs a search among a handful of classes of states.
-    """
+    """Finds the states that can reach a goal, by a search among classes of states that can reach
+    each other."""
 
     def __init__(self, rows: Rows) -> None:
         self.classes, self.label = strong_classes(rows.row, rows.column, rows.n)

@@ -8,8 +8,7 @@ representation.
 | `default` | `R - P~` | the leading eigenvectors of the default representation |
 
 `P~ = (P + P^T)/2`, and `D` is the diagonal matrix of its row sums. Terminal states are absorbing,
-except for `successor`, where they have a zero row of `P`, as in the representation itself. The
-vectors are accurate relative to their norm, whereas `exact.solve` is accurate in every entry.
+or for `successor` have a zero row of `P`. Vectors are accurate relative to their norm.
 """
 
 from __future__ import annotations
@@ -29,16 +28,11 @@ from drogo.mdp import MDP, check_mdp
 
 MATRICES = ("laplacian", "successor", "default")
 MOST_DENSE = 1500  # The largest number of states that is solved by dense matrices.
-EXTRA = 6
-"""The number of additional vectors that an iteration computes, because it may miss one of several
-with the same eigenvalue. It doubles with each further attempt."""
+EXTRA = 6  # The additional vectors of the first attempt of an iteration.
 ATTEMPTS = 3
-BELOW = 1e-2
-"""The distance of the shift below a bound of the smallest eigenvalue, relative to that bound if it
-is above 1."""
+BELOW = 1e-2  # The relative distance of the shift below a bound of the smallest eigenvalue.
 CLOSENESS = 1e-3
-"""The largest distance of nearly equal eigenvalues, relative to that of the larger one to the first
-eigenvalue."""
+"""The largest distance of nearly equal eigenvalues, relative to that to the first one."""
 RESOLVED = 1e-10  # Eigenvalues that differ by less count as equal.
 ROUNDED = 1e-13  # The largest pivot that may be a rounding error. Diagonals are about 1.
 TOLERANCE = 1e-8  # The largest residual of a vector that is returned.
@@ -56,15 +50,11 @@ class Eigenvectors:
     residuals: Float[np.ndarray, " vectors"]
     """The norm of `M x - eigenvalue x`, each entry relative to its diagonal (if above 1)."""
     next_eigenvalue: float
-    """The smallest eigenvalue whose vector is not included, or a lower bound of it if it is beyond
-    the precision of a float; infinite if there is none."""
+    """The smallest eigenvalue of the other vectors, or a lower bound of it; infinite if none."""
 
     def groups(self) -> list[list[int]]:
-        """Groups the vectors whose eigenvalues are nearly equal.
-
-        Any rotation of such vectors is equally valid, so that they are compared as a subspace. A
-        group that the number of vectors cuts off is left out.
-        """
+        """Groups the vectors whose eigenvalues are nearly equal, because any rotation of these is
+        equally valid. A group that the number of vectors cuts off is left out."""
         values = np.append(self.eigenvalues, self.next_eigenvalue)
         resolved = RESOLVED * max(1.0, abs(float(values[0])))
         nearness = np.maximum(CLOSENESS * (values[1:] - values[0]), resolved)
@@ -94,12 +84,6 @@ def spectrum(
         discount: The discount factor, for "successor" only.
         delta: Minus the reward of an absorbing terminal state, for "default" only.
 
-    Returns:
-        The vectors, their eigenvalues, and the residual of each.
-
-    Raises:
-        ArgumentError: An argument cannot be used.
-        NotConverged: The residual of a vector is too large, or a vector was not found.
     """
     check_choice("matrix", matrix, MATRICES)
     k = check_whole("k", k, 1, check_mdp(mdp).n_states)
@@ -120,11 +104,8 @@ def spectrum(
 
 
 def smallest(rows: Rows, k: int, matrix: str) -> Eigenvectors:
-    """Returns the vectors of the smallest eigenvalues of a symmetric Z-matrix of this name.
-
-    They belong to the largest eigenvalues of the inverse of the matrix, shifted to just below its
-    smallest eigenvalue. In the inverse, costs beyond any range are entries near 0.
-    """
+    """Returns the vectors of the smallest eigenvalues of a symmetric Z-matrix, from the
+    inverse of the matrix shifted to just below its smallest eigenvalue."""
     with np.errstate(over="ignore"):
         unscaled = np.exp(-rows.log_scale)
         # The row sums of a Z-matrix bound its smallest eigenvalue from below.
@@ -133,10 +114,9 @@ def smallest(rows: Rows, k: int, matrix: str) -> Eigenvectors:
     try:
         lu = factorise(rows.minus(shift)).lu
     except NoPositiveSolution as error:
-        raise NotConverged(
-            f"the matrix {matrix!r} could not be inverted: {error}",
-            remedy="Use a larger lam (for the matrix 'default').",
-        ) from error
+        remedy = "Use a larger lam (for the matrix 'default')."
+        problem = f"the matrix {matrix!r} could not be inverted: {error}"
+        raise NotConverged(problem, remedy=remedy) from error
     scale = np.exp(rows.log_scale)
 
     def inverse(x: np.ndarray) -> np.ndarray:
@@ -159,11 +139,9 @@ def smallest(rows: Rows, k: int, matrix: str) -> Eigenvectors:
     residuals = np.linalg.norm(off / np.maximum(scale, rows.diagonal)[:, None], axis=0)
     right = residuals < TOLERANCE
     if not right[:k].all():
-        raise NotConverged(
-            f"the eigenvectors of {matrix!r} did not converge: the largest residual is "
-            f"{residuals[:k].max():.1e}.",
-            remedy="Use a smaller k, or a larger lam (for the matrix 'default').",
-        )
+        problem = f"the largest residual of the vectors of {matrix!r} is {residuals[:k].max():.1e}."
+        remedy = "Use a smaller k, or a larger lam (for the matrix 'default')."
+        raise NotConverged(problem, remedy=remedy)
     following = values[k] if k < rows.n else np.inf
     if k < rows.n and not right[k]:
         following = shift + 1 / (max(theta[k], 0.0) + rows.n * np.finfo(float).eps * theta[0])
@@ -173,11 +151,8 @@ def smallest(rows: Rows, k: int, matrix: str) -> Eigenvectors:
 def _iterated(
     rows: Rows, inverse: Any, shift: float, k: int, matrix: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Computes the largest eigenvalues of the inverse and their vectors by iteration.
-
-    An iteration from one vector may miss some of several vectors with the same eigenvalue, so
-    `count_below` checks their number where it can.
-    """
+    """Computes the largest eigenvalues of the inverse and their vectors by iteration. It may miss
+    some of several vectors with the same eigenvalue, so `count_below` checks their number."""
     operator = LinearOperator((rows.n, rows.n), matvec=inverse, dtype=np.float64)  # pyright: ignore[reportCallIssue]
     problem = ""
     for attempt in range(ATTEMPTS):
@@ -198,9 +173,8 @@ def _iterated(
 
 
 def _gap(values: Float[np.ndarray, " values"], k: int) -> tuple[int, float]:
-    """Returns the number of eigenvalues below a gap, and its middle. It is the widest gap after the
-    first k of the increasing values, or the last one before if the values after are all equal:
-    vectors with the same eigenvalue are interchangeable."""
+    """Returns the number of eigenvalues below a gap, and its middle: the widest gap after the first
+    k of the increasing values, or the last one before if the values after are all equal."""
     resolved = RESOLVED * max(1.0, abs(float(values[0])))
     wide = np.diff(values, prepend=values[0] - 1e3 * resolved)
     after = k + int(np.argmax(wide[k:]))
@@ -209,12 +183,9 @@ def _gap(values: Float[np.ndarray, " values"], k: int) -> tuple[int, float]:
 
 
 def count_below(rows: Rows, bound: float) -> int | None:
-    """Counts the eigenvalues of a symmetric matrix below a bound that is not an eigenvalue.
-
-    By Sylvester's law of inertia, these are as many as the negative pivots of elimination on the
-    diagonal of `M - bound I`. The result is None if elimination left the diagonal, or met a pivot
-    that may be a rounding error.
-    """
+    """Counts the eigenvalues of a symmetric matrix below a bound, which are as many as the negative
+    pivots of elimination on the diagonal (Sylvester's law of inertia), or returns None if
+    elimination left the diagonal, or met a pivot that may be a rounding error."""
     try:
         lu = factorise(rows.minus(bound)).lu
     except NoPositiveSolution:
@@ -227,16 +198,11 @@ def count_below(rows: Rows, bound: float) -> int | None:
 def cosines(
     vectors: Float[np.ndarray, "vectors states"], truth: Eigenvectors
 ) -> Float[np.ndarray, " vectors"]:
-    """Computes the absolute cosine of each vector with the eigenvector of the same number.
+    """Computes the absolute cosine of each vector, of any norm, with its eigenvector in `truth`.
 
-    Eigenvectors of nearly equal eigenvalues may be rotated among themselves, so their vectors are
-    compared as a subspace: all of them have the cosine of the largest angle between the subspace
-    that they span and that of the eigenvectors, which is 0 if they are not independent. If `truth`
+    Vectors of nearly equal eigenvalues are compared as a subspace: all of them have the cosine of
+    the largest angle between the two subspaces, which is 0 if they are not independent. If `truth`
     does not include the whole subspace, the cosine is NaN.
-
-    Args:
-        vectors: The vectors, of any norm.
-        truth: The eigenvectors.
     """
     _check_shapes(vectors, truth)
     result = np.full(len(vectors), np.nan)
@@ -251,13 +217,8 @@ def cosines(
 
 
 def overlap(vectors: Float[np.ndarray, "vectors states"], truth: Eigenvectors) -> float:
-    """Computes the overlap of the subspace of some vectors with that of as many eigenvectors, from
-    0 to 1: the mean of the squared cosines of the angles between the two.
-
-    Args:
-        vectors: The vectors, which need be neither of unit norm nor orthogonal.
-        truth: The eigenvectors.
-    """
+    """Computes the overlap of the subspace of any vectors with that of as many eigenvectors, from
+    0 to 1: the mean of the squared cosines of the angles between the two."""
     return float((contained(vectors, truth) ** 2).mean())
 
 
@@ -265,8 +226,7 @@ def contained(
     vectors: Float[np.ndarray, "vectors states"], truth: Eigenvectors
 ) -> Float[np.ndarray, " vectors"]:
     """Computes the cosine of the angle between each of as many eigenvectors and the subspace that
-    some vectors span; for eigenvectors of nearly equal eigenvalues, the cosines of the angles
-    between the two subspaces. Where their number divides these, the nearest directions count."""
+    some vectors span; for nearly equal eigenvalues, of the angles between the two subspaces."""
     _check_shapes(vectors, truth)
     count, basis = len(vectors), _basis(vectors)
     groups = truth.groups()
@@ -290,10 +250,7 @@ def _basis(vectors: Float[np.ndarray, "vectors states"]) -> Float[np.ndarray, "b
 def _check_shapes(vectors: np.ndarray, truth: Eigenvectors) -> None:
     count, states = truth.vectors.shape
     if vectors.ndim != 2 or vectors.shape[1] != states or len(vectors) > count:
-        raise ArgumentError(
-            f"vectors has shape {vectors.shape}; expected (vectors, states), with at most {count} "
-            f"vectors over {states} states.",
-            argument="vectors",
-        )
+        problem = f"vectors has shape {vectors.shape}; give at most {count}, over {states} states."
+        raise ArgumentError(problem, argument="vectors")
     if not np.isfinite(vectors).all():
         raise ArgumentError("vectors has entries that are not finite.", argument="vectors")

@@ -20,8 +20,7 @@ Nodes = Int[np.ndarray, " edges"]
 
 ROW_SUM_TOLERANCE = 1e-6  # The rounding error of rows in single precision.
 ROUNDING = 1e-9  # More than the rounding error of the rows of a policy in double precision.
-EXACT = 1e-12
-"""Rows whose sums differ from 1 by less are not normalised, so that they keep their last bits."""
+EXACT = 1e-12  # Rows whose sums differ from 1 by less are not normalised.
 
 
 def frozen(array: np.ndarray) -> np.ndarray:
@@ -68,8 +67,8 @@ def _names(matrices: Sequence[Any]) -> list[str]:
 
 
 def _as_csr(name: str, matrix: Any) -> sp.csr_array:
-    """Converts a matrix, after checking that all entries of a sparse one are inside of it: SciPy's
-    compiled functions do not check indices, and would read and write out of bounds."""
+    """Converts a matrix, after checking that all entries of a sparse one are inside of it: SciPy
+    would read and write out of bounds."""
     if not sp.issparse(matrix):
         return sp.csr_array(matrix)
     try:
@@ -188,12 +187,9 @@ def check_reachability(P: sp.csr_array, terminal: Mask, labels: Sequence[Any]) -
     leads = leads_to(entries.row, entries.col, terminal.size, np.flatnonzero(terminal))
     stuck = np.flatnonzero(~leads)
     if stuck.size and terminal.any():
-        raise MDPError(
-            f"{stuck.size} non-terminal state(s) cannot reach a terminal state under the default "
-            f"policy: {_name_states(stuck, labels)}. Their entry of log e would be minus infinity.",
-            remedy="Remove them, or add a way out.",
-            argument="P",
-        )
+        problem = f"{stuck.size} non-terminal state(s) cannot reach a terminal state under the "
+        problem += f"default policy: {_name_states(stuck, labels)}."
+        raise MDPError(problem, remedy="Remove them, or add a way out.", argument="P")
 
 
 def leads_to(row: Nodes, column: Nodes, n: int, targets: np.ndarray) -> Bool[np.ndarray, " n"]:

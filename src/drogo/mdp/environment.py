@@ -14,8 +14,7 @@ import scipy.sparse as sp
 
 from drogo.errors import ArgumentTypeError, MDPError, check_number
 
-MAX_STATES, MAX_STATES_OF_REALS = 100_000, 10_000
-"""If observations are real numbers, they may never repeat, so the search stops sooner."""
+MAX_STATES, MAX_STATES_OF_REALS = 100_000, 10_000  # Real numbers may never repeat.
 
 Key = Callable[[gymnasium.Env], Hashable]
 Row = list[list[tuple[float, Hashable, float, bool]]]
@@ -110,8 +109,7 @@ def _read(env: gymnasium.Env) -> Table:
 def _explore(
     env: gymnasium.Env, state: Key | None, max_states: int | None, seeds: list[int]
 ) -> Table:
-    """Searches copies of a deterministic environment from `env.reset(seed=seed)`, for all seeds.
-    Truncation is ignored, because a step limit is not a property of a state."""
+    """Searches copies of a deterministic environment from `env.reset(seed=seed)`, for all seeds."""
     space = env.action_space
     if not isinstance(space, gymnasium.spaces.Discrete):
         raise MDPError(f"env needs a Discrete action space; this one is {space}.", argument="env")
@@ -157,11 +155,8 @@ def _breadth_first(
     expand: Callable[[Any], tuple[Row, Iterable[Any]]],
     max_states: int,
 ) -> dict[Hashable, Row]:
-    """Finds the outcomes of all states. `expand(node)` returns those of a state, and more nodes.
-
-    A state that is reached in a second way is expanded again (once per state), and the outcomes are
-    compared. This detects most environments that are stochastic or have an ambiguous key.
-    """
+    """Finds the outcomes of all states. `expand(node)` returns those of a state, and more nodes. A
+    state that is reached in a second way is expanded once more, and the outcomes are compared."""
     waiting, states = dict(roots), list(roots)
     outcomes: dict[Hashable, Row] = {}
     second_way: dict[Hashable, Any] = {}
@@ -181,11 +176,9 @@ def _breadth_first(
                 terminal.add(following)
             if following not in outcomes and following not in waiting:
                 if len(states) >= max_states:
-                    raise MDPError(
-                        f"the search found more than max_states = {max_states} states.",
-                        remedy="If the environment is not continuous, raise it, or give state=.",
-                        argument="max_states",
-                    )
+                    problem = f"the search found more than max_states = {max_states} states."
+                    remedy = "If the environment is not continuous, raise it, or give state=."
+                    raise MDPError(problem, remedy=remedy, argument="max_states")
                 states.append(following)
                 waiting[following] = node
             elif following not in second_way:
@@ -199,10 +192,7 @@ def _breadth_first(
 def _check_same(key: Hashable, before: Row, now: Row) -> None:
     for action, (old, new) in enumerate(zip(before, now, strict=True)):
         if old != new:
-            raise MDPError(
-                f"state {key!r} was reached in two ways, and action number {action} then led to "
-                f"{old[0][1:]} (next state, reward, terminated) and to {new[0][1:]}. Either the "
-                "environment is stochastic, or the observation does not determine the state.",
-                remedy="For the latter, give state=, a function from the environment to a key.",
-                argument="env",
-            )
+            problem = f"state {key!r} was reached in two ways, and action number {action} then led "
+            problem += f"to {old[0][1:]} (next state, reward, terminated) and to {new[0][1:]}."
+            remedy = "If the environment is not stochastic, give state=, a key of its state."
+            raise MDPError(problem, remedy=remedy, argument="env")

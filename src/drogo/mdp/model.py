@@ -21,8 +21,7 @@ from drogo.mdp.environment import as_key, tabulate
 
 
 class Outcomes(NamedTuple):
-    """Every outcome of every action in every state, padded to the largest number of outcomes. In a
-    terminal state, every action leads back to that state."""
+    """Every outcome of every action in every state, padded. Terminal states lead to themselves."""
 
     next_state: Int[np.ndarray, "states actions outcomes"]
     cumulative: Float[np.ndarray, "states actions outcomes"]
@@ -31,18 +30,14 @@ class Outcomes(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MDP:
-    """A finite MDP whose reward r(s) is received on leaving s. Make one with `from_arrays`.
-
-    Transition rows of terminal states are empty, because episodes end there. `drogo.exact` decides
-    how terminal states enter the default representation (absorbing, or with a zero row).
-    """
+    """A finite MDP whose reward r(s) is received on leaving s. Make one with `from_arrays`. The
+    transition rows of terminal states are empty, because episodes end there."""
 
     transitions: tuple[sp.csr_array, ...]
     """One (states, states) matrix of probabilities per action."""
     reward: Float[np.ndarray, " states"]
     """r(s). In a terminal state: its `terminal_reward`, received on the last step."""
     terminal: Bool[np.ndarray, " states"]
-    """Whether each state is terminal."""
     start: Float[np.ndarray, " states"]
     """The distribution of the first state of an episode."""
     default_policy: Float[np.ndarray, "states actions"]
@@ -115,20 +110,15 @@ class MDP:
             observations: One observation per row, such as `data.observations`.
             key: A function from an observation to its label in `states`. By default the label of
                 `from_gymnasium`: a number as it is, and an array as nested tuples.
-
-        Raises:
-            MDPError: An observation does not belong to any state.
         """
         index = {state: k for k, state in enumerate(self.states)}
         labels = [(key or as_key)(observation) for observation in observations]
         for row, label in enumerate(labels):
             if label not in index:
-                raise MDPError(
-                    f"observation {row} is {reprlib.repr(label)}, which is none of the "
-                    f"{self.n_states} states (the first is {reprlib.repr(self.states[0])}).",
-                    remedy="Give key=, a function from an observation to the entry of mdp.states.",
-                    argument="observations",
-                )
+                problem = f"observation {row} is {reprlib.repr(label)}, which is none of the "
+                problem += f"{self.n_states} states (the first is {reprlib.repr(self.states[0])})."
+                remedy = "Give key=, a function from an observation to the entry of mdp.states."
+                raise MDPError(problem, remedy=remedy, argument="observations")
         return np.array([index[label] for label in labels], dtype=np.int64)
 
     @classmethod
@@ -159,9 +149,6 @@ class MDP:
 
         Returns:
             The MDP. Its arrays are read-only copies.
-
-        Raises:
-            MDPError: An argument is malformed, or a state cannot reach any terminal state.
         """
         matrices = arrays.as_matrices(P)
         n = matrices[0].shape[0]
@@ -209,9 +196,6 @@ class MDP:
         Returns:
             The MDP over the states that can be reached. `mdp.states` are the state numbers of the
             table, or the keys of the search (observations as nested tuples).
-
-        Raises:
-            MDPError: The environment has no such MDP, or the search could not find it.
         """
         seeds = [seed] if isinstance(seed, int) else list(seed)
         return cls.from_arrays(**tabulate(env, reward, state, max_states, seeds))
