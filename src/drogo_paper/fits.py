@@ -17,8 +17,9 @@ from drogo.data import collect
 from drogo.engines.job import Job, Outcome, Report
 from drogo.errors import BadCheckpoint
 from drogo.exact import solve
-from drogo.learn import Solution, fit
+from drogo.learn.fit import fit
 from drogo.learn.settings import as_json
+from drogo.learn.solution import Solution
 from drogo.problems import Column
 from drogo.worlds.grid import GridWorld
 from drogo_paper.recipes import recipe

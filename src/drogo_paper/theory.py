@@ -150,7 +150,8 @@ def _slope_of_drogo() -> Callable[..., Any]:
     import jax
     import jax.numpy as jnp
 
-    from drogo.learn import Objective, Paper
+    from drogo.learn import Objective
+    from drogo.learn.anchored import Paper
     from drogo.problems import Column
 
     objective = Objective(Column(lam=LAM), Paper())

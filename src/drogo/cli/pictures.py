@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from drogo import plot
 from drogo.exact import LogVector
-from drogo.learn import Solution as Learned
+from drogo.learn.solution import Solution as Learned
 from drogo.plot.panels import WALL, Panel, draw_cloud, draw_image, of_fit, side_by_side
 from drogo.plot.scenes import over_scenes
 from drogo.worlds.control import Plane

@@ -1,6 +1,8 @@
-"""Learning: methods, networks, the learner, `fit`, solutions and certificates."""
+"""Learning: methods, networks, the learner, `fit`, solutions and certificates.
 
-from drogo.learn.anchored import Drogo as Drogo, Paper as Paper, Regression as Regression
+The names of `drogo` itself, such as `drogo.fit` and `drogo.Solution`, are not repeated here.
+"""
+
 from drogo.learn.architectures import (
     CNN as CNN,
     MLP as MLP,
@@ -10,8 +12,7 @@ from drogo.learn.architectures import (
     Table as Table,
 )
 from drogo.learn.callbacks import TensorBoard as TensorBoard, WandB as WandB
-from drogo.learn.certify import Certificate as Certificate, Effort as Effort, certify as certify
-from drogo.learn.fit import fit as fit, recommend as recommend
+from drogo.learn.certify import Certificate as Certificate, Effort as Effort
 from drogo.learn.learner import (
     Batch as Batch,
     Learner as Learner,
@@ -19,14 +20,6 @@ from drogo.learn.learner import (
     State as State,
 )
 from drogo.learn.method import AbstractMethod as AbstractMethod, Sample as Sample
-from drogo.learn.penalised import (
-    ALLO as ALLO,
-    GDO as GDO,
-    GGDO as GGDO,
-    LogGDO as LogGDO,
-    NaturalGDO as NaturalGDO,
-)
 from drogo.learn.problem import AbstractProblem as AbstractProblem
-from drogo.learn.solution import Solution as Solution
 from drogo.learn.train import Report as Report
 from drogo.learn.value import Policy as Policy

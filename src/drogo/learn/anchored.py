@@ -15,12 +15,10 @@ from drogo.errors import ArgumentError, check_share
 from drogo.learn.architectures import CNN, MLP, AbstractArchitecture, Optimiser, Table
 from drogo.learn.method import (
     ROWS_AT_ONCE,
+    AbstractCapped,
     AbstractMethod,
     Sample,
     Scalar,
-    check_cap,
-    check_power,
-    imbalance,
     is_small,
     rows_at_once,
 )
@@ -28,11 +26,10 @@ from drogo.learn.settings import Swept, check_below_one, check_fields, check_fla
 
 
 class AbstractActionMethod(AbstractMethod):
-    """A method that can learn one value for each action, and so from the data of any policy."""
+    """A method that can learn one value for each action."""
 
     action_values: bool | None = eqx.field(static=True, default=None)
-    """Learns a value for each action, so that the data may come from any policy and a policy
-    follows. By default where the problem or the data need it."""
+    """Learns a value for each action, from data of any policy. By default where that is needed."""
 
     solves: ClassVar[tuple[str, ...]] = ("column", "goals", "continuing")
     finds_column: ClassVar[bool] = True
@@ -45,50 +42,31 @@ class AbstractActionMethod(AbstractMethod):
         return bool(self.action_values)
 
 
-class Drogo(AbstractActionMethod):
+class Drogo(AbstractCapped, AbstractActionMethod):
     """The paper's objective (theorem 3.13): [exp(-r/lam) - exp(v(s') - v(s))] v(s), with the
     bracket held constant and v(s_T) = 0.
 
     With `action_values` the network has an output x(s, a) for each action, and exp(v(s)) is the sum
-    of exp(x(s, a)) over the actions. At the solution exp(x(s, a)) = d(a|s) E[exp(r/lam + v(s'))],
-    where d is the default policy and the mean is over the next states of this action, so that it
-    does not matter how often each action was taken.
+    of exp(x(s, a)). At the solution exp(x(s, a)) = d(a|s) E[exp(r/lam + v(s'))], where d is the
+    default policy, so that it does not matter how often each action was taken.
 
     For a task that never ends, k, the log of the eigenvalue, is learned beside the map: with
     B = exp(k - r/lam) - exp(v(s') - v(s)) and the mean m of v, the loss is (B + m) v(s) + B k, with
-    B and m held constant. A gain that is too small lifts the map at every update, and is itself
-    lifted by the same residuals until they balance, as in Wan, Naik and Sutton (2021).
+    B and m held constant, similar to Wan, Naik and Sutton (2021).
     """
 
-    cap: Swept = "auto"  # pyright: ignore[reportAssignmentType]
-    """The largest v(s') - v(s) inside an exponential; inf for none. The value "auto" is just above
-    the largest difference that the solution can have, computed from the data. With a cap, v(s') is
-    also bounded by the best terminal value."""
-    scaled: bool = eqx.field(static=True, default=True)  # pyright: ignore
-    """Divides the residual of each transition by exp(-r / lam), so that costly states do not
-    dominate the gradient and noisy rewards have a well-defined solution, and multiplies the
-    network's outputs by the expected depth of the map."""
-    emphasis: float | None = eqx.field(static=True, default=None)  # pyright: ignore
-    """Weighs each state by this power of its residual, where every update uses all transitions. The
-    solution does not change. By default 0.5 there, and 0 elsewhere."""
     target_rate: float | None = eqx.field(static=True, default=None)  # pyright: ignore
     """The Polyak rate of a target network that gives v(s'); 1 for none. By default 1 where every
     update uses all transitions, and 0.3 elsewhere."""
     terminal_fraction: float | None = eqx.field(static=True, default=None)  # pyright: ignore
-    """The fraction of each batch that is sampled from transitions into terminal states, which are
-    rare. Weights undo the choice. By default 0.1 where batches are sampled."""
+    """The fraction of each batch that is sampled from transitions into terminal states, with
+    weights that undo it. By default 0.1 where batches are sampled."""
 
     host_only: ClassVar[tuple[str, ...]] = (*AbstractMethod.host_only, "terminal_fraction")
 
     def __check_init__(self) -> None:
-        check_fields(
-            self,
-            cap=check_cap,
-            scaled=check_flag,
-            emphasis=optional(check_power),
-            target_rate=optional(_check_rate),
-            terminal_fraction=optional(check_below_one),
-        )
+        rate, fraction = optional(_check_rate), optional(check_below_one)
+        check_fields(self, target_rate=rate, terminal_fraction=fraction)
 
     def loss(self, output: Scalar, next_output: Scalar, sample: Sample) -> Scalar:
         # A terminal value pulls with a larger cap: it alone stops a map that drifts as a whole.
@@ -97,9 +75,9 @@ class Drogo(AbstractActionMethod):
         bounded = jnp.minimum(next_output, sample.ceiling)
         v_next = jnp.where(sample.terminated, next_output, bounded)
         if sample.extra is None:
-            return imbalance(output, v_next, sample.log_cost, cap, self.scaled) * output
+            return self.imbalance(output, v_next, sample.log_cost, cap) * output
         log_cost = sample.log_cost + sample.extra
-        slope = imbalance(output, v_next, log_cost, cap, self.scaled)
+        slope = self.imbalance(output, v_next, log_cost, cap)
         return (slope + stop_gradient(sample.moment)) * output + slope * sample.extra
 
     def extra(self, problem: Any) -> Array | None:
@@ -112,7 +90,6 @@ class Drogo(AbstractActionMethod):
         return {
             **settings,
             "action_values": by_action,
-            "emphasis": 0.5 if whole else 0.0,
             "target_rate": 1.0 if whole else 0.3,
             "terminal_fraction": 0.0 if whole else 0.1,
         }
@@ -142,11 +119,7 @@ class Paper(Drogo):
 
 class Regression(AbstractActionMethod):
     """Solves the problem that the data describe exactly, and fits the network to the solution by
-    least squares. It needs states that repeat, and it is not the paper's method.
-
-    Every state (with `action_values`, every pair of a state and an action that was seen) is one
-    sample, and its exact value is the target.
-    """
+    least squares. It needs states that repeat, and it is not the paper's method."""
 
     needs_solution: ClassVar[bool] = True
     scaled: ClassVar[bool] = True

@@ -1,8 +1,4 @@
-"""Networks and optimisers as settings, and how each of them is built.
-
-`fit(network=...)` takes one of these, another equinox module, or a function from a JAX
-key to such a module; `fit(optimiser=...)` takes an `Optimiser` or any optax transformation.
-"""
+"""Networks and optimisers as settings, and functions that build them."""
 
 from __future__ import annotations
 
@@ -21,7 +17,7 @@ import optax
 from jaxtyping import Float, PRNGKeyArray
 
 from drogo.device import to_device
-from drogo.errors import ArgumentError, ArgumentTypeError, check_choice, check_positive, check_whole
+from drogo.errors import ArgumentError, ArgumentTypeError, check_choice, check_positive
 from drogo.learn.convolution import ConvolutionalNetwork
 from drogo.learn.networks import (
     AbstractNetwork,
@@ -33,12 +29,20 @@ from drogo.learn.networks import (
     fit_inputs,
 )
 from drogo.learn.pairs import PairDense, QuasimetricNetwork
-from drogo.learn.settings import Swept, check_below_one, check_fields, check_flag, optional
+from drogo.learn.settings import (
+    Swept,
+    at_least,
+    check_below_one,
+    check_fields,
+    check_flag,
+    optional,
+)
 
 MOST_COORDINATES = 16
-"""Observations of more numbers than this are not coordinates and get no Fourier features."""
+"""Longer observations are not coordinates and get no Fourier features."""
 MOST_BYTES_BY_PIXEL = 2**28
 """Images of a larger table are not normalised pixel by pixel."""
+_units, _frequencies = at_least(1, 2**16), at_least(0, 2**16)
 
 
 @dataclass(frozen=True)
@@ -62,11 +66,11 @@ class Optimiser:
         check_fields(self, step_size=check_positive, clip_norm=check_positive)
 
     def transformation(self) -> optax.GradientTransformationExtraArgs:
-        """Returns the transformation, which takes the step size as an argument of every update."""
+        """Returns the transformation, with the step size as an argument of every update."""
         return _transformation(self.name, self.clip_norm)
 
     def step_sizes(self, updates: int) -> Float[np.ndarray, " updates"]:
-        """Returns the factor of the step size at every update of this number."""
+        """Returns the factor of the step size at each of this number of updates."""
         if self.schedule == "constant":
             return np.ones(updates)
         return (1 + np.cos(np.pi * np.arange(updates) / updates)) / 2
@@ -74,17 +78,15 @@ class Optimiser:
 
 @dataclass(frozen=True)
 class CustomOptimiser:
-    """An optax transformation of the user, with a step size and clipping inside it."""
+    """An optax transformation of the user."""
 
     given: optax.GradientTransformation
     step_size: ClassVar[float] = 1.0
 
     def transformation(self) -> optax.GradientTransformationExtraArgs:
-        """Returns the transformation."""
         return optax.with_extra_args_support(self.given)
 
     def step_sizes(self, updates: int) -> Float[np.ndarray, " updates"]:
-        """Returns ones: the step size is inside the transformation."""
         return np.ones(updates)
 
 
@@ -98,8 +100,7 @@ def as_optimiser(given: Any) -> AnyOptimiser:
     if isinstance(given, optax.GradientTransformation):
         return CustomOptimiser(given)
     raise ArgumentTypeError(
-        f"optimiser is a {type(given).__name__}; give drogo.learn.Optimiser(step_size=1e-3), or an "
-        "optax transformation such as optax.adamw(1e-3).",
+        f"optimiser is a {type(given).__name__}; give a drogo.learn.Optimiser or one of optax.",
         argument="optimiser",
     )
 
@@ -112,8 +113,7 @@ def _transformation(name: str, clip_norm: float) -> optax.GradientTransformation
 
 
 def _scale_by_step_size() -> optax.GradientTransformationExtraArgs:
-    """Multiplies updates by minus a step size that is an argument of every update: no schedule is
-    part of the compiled program, and seeds with different step sizes share one."""
+    """Multiplies updates by minus an argument of every update, so that no schedule is compiled."""
 
     def update(
         updates: Any, state: Any, params: Any = None, *, step_size: Any = None, **extra: Any
@@ -121,14 +121,6 @@ def _scale_by_step_size() -> optax.GradientTransformationExtraArgs:
         return jax.tree.map(lambda change: -step_size * change, updates), state
 
     return optax.GradientTransformationExtraArgs(optax.init_empty_state, update)
-
-
-def _units(name: str, value: Any) -> int:
-    return check_whole(name, value, 1, 2**16)
-
-
-def _frequencies(name: str, value: Any) -> int:
-    return check_whole(name, value, 0, 2**16)
 
 
 class AbstractArchitecture(abc.ABC):
@@ -144,8 +136,8 @@ class AbstractArchitecture(abc.ABC):
 
     @abc.abstractmethod
     def build(self, example: np.ndarray, outputs: Outputs, key: PRNGKeyArray) -> AbstractNetwork:
-        """Returns a network with fresh parameters for observations like one that was preprocessed,
-        given as a batch, and with a number of outputs for each."""
+        """Returns a network with fresh parameters for preprocessed observations like a batch of
+        them."""
 
 
 @dataclass(frozen=True)
@@ -155,8 +147,7 @@ class Table(AbstractArchitecture):
     def inputs(self, observations: np.ndarray) -> Inputs:
         if observations.ndim != 1 or not np.issubdtype(observations.dtype, np.integer):
             raise ArgumentError(
-                "a table needs state numbers as observations (observation='state'); these have "
-                f"shape {observations.shape[1:]} and type {observations.dtype}.",
+                f"a table needs state numbers, and these observations are {observations.dtype}.",
                 argument="network",
             )
         return Inputs(states=np.unique(observations))
@@ -177,14 +168,13 @@ class MLP(AbstractArchitecture):
     """The number of Fourier features of each coordinate, for observations of at most 16 numbers."""
     leak: float = 0.0
     """The slope of units that are off. With 0, large steps can leave an observation without a unit
-    that responds to it, and nothing more is learned there."""
+    that responds to it."""
     normalise: bool = True
     """Shifts and scales vectors of numbers to [-0.5, 0.5] if some are outside [-1, 1] or hardly
     vary. Images are normalised pixel by pixel, without the pixels that never change."""
     centred: bool = False
     """Subtracts the mean of each number in place of the middle of its range, in maps that learn
-    online. Images of one scene differ in a few pixels: the network then sees these and little else,
-    and learns several times as fast."""
+    online: several times as fast for images of one scene, which differ in a few pixels."""
 
     def __post_init__(self) -> None:
         check_fields(self, width=_units, depth=_units, frequencies=_frequencies)
@@ -215,8 +205,7 @@ class CNN(AbstractArchitecture):
         shape = example.shape[1:]
         if len(shape) != 3 or min(shape[:2]) < 4:
             raise ArgumentError(
-                "a CNN needs images (height, width, channels) of at least 4 x 4; these "
-                f"observations have shape {shape}.",
+                f"a CNN needs images of at least 4 x 4 x 1; these observations have shape {shape}.",
                 argument="network",
             )
         return ConvolutionalNetwork(shape, key, self.width, self.depth, outputs)
@@ -258,8 +247,7 @@ class Quasimetric(AbstractPairArchitecture):
     def build(self, example: np.ndarray, outputs: Outputs, key: PRNGKeyArray) -> AbstractNetwork:
         if outputs != "scalar":
             raise ArgumentError(
-                "a quasimetric has one output, and a value for each action is asked for. Use "
-                "network=drogo.learn.PairMLP().",
+                "a quasimetric has no value for each action. Use network=drogo.learn.PairMLP().",
                 argument="network",
             )
         sizes = (*_sizes(example, self.frequencies), key, self.width, self.depth)
@@ -271,8 +259,7 @@ class PairMLP(AbstractPairArchitecture):
     """Dense layers on each of a state and a goal, and then on both."""
 
     negative: bool | None = None
-    """Keeps outputs below 0 by construction, which is the default where values are not known:
-    nothing but the loss would otherwise keep them from rising."""
+    """Keeps outputs below 0 by construction, which is the default where values are not known."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -288,7 +275,7 @@ class Custom(AbstractArchitecture):
     """A network of the user."""
 
     given: eqx.Module | Callable[[PRNGKeyArray], eqx.Module]
-    """A module from a batch of observations to their outputs, or a function from a key to one."""
+    """A module from a batch of observations to outputs, or a function from a key to one."""
 
     is_setting: ClassVar[bool] = False
 
@@ -298,8 +285,7 @@ class Custom(AbstractArchitecture):
             return module
         if not isinstance(module, eqx.Module) or not callable(module):
             raise ArgumentTypeError(
-                f"network is a {type(module).__name__}; give an equinox.Module that can be called "
-                "with a batch of observations, or a function from a JAX key to such a module.",
+                f"network gave a {type(module).__name__}; it must give a callable equinox.Module.",
                 argument="network",
             )
         numbers = to_device(np.repeat(example, 3, axis=0))
@@ -307,17 +293,15 @@ class Custom(AbstractArchitecture):
             out = eqx.filter_eval_shape(module, numbers)
         except Exception as error:
             raise ArgumentError(
-                f"network failed on a batch of 3 observations of shape {numbers.shape[1:]} "
-                f"({type(error).__name__}: {error}). It is called with a batch; a module for "
-                "single observations needs jax.vmap.",
+                f"network failed on a batch of shape {numbers.shape} ({type(error).__name__}: "
+                f"{error}). A module for single observations needs jax.vmap.",
                 argument="network",
             ) from error
         expected = (3,) if outputs == "scalar" else (3, outputs)
         if getattr(out, "shape", None) != expected:
-            each = "one number" if outputs == "scalar" else f"{outputs} numbers"
             raise ArgumentError(
                 f"network returned {getattr(out, 'shape', type(out).__name__)} for a batch of 3 "
-                f"observations; it must return {each} for each: shape {expected}.",
+                f"observations; it must return an array of shape {expected}.",
                 argument="network",
             )
         return CustomNetwork(module)
@@ -329,8 +313,7 @@ def as_architecture(given: Any) -> AbstractArchitecture:
         swept = [name for name, value in vars(given).items() if isinstance(value, list)]
         if swept:
             raise ArgumentError(
-                f"the {swept[0]} of network is a list, and a sweep does not vary networks. Fit "
-                "each of them by itself.",
+                f"the {swept[0]} of network is a list, and networks are not swept. Fit each alone.",
                 argument="network",
             )
         return given
@@ -338,8 +321,7 @@ def as_architecture(given: Any) -> AbstractArchitecture:
     if isinstance(given, eqx.Module) or takes_key:
         return Custom(given)  # pyright: ignore[reportArgumentType]
     raise ArgumentTypeError(
-        f"network is {given!r}; give an architecture such as drogo.learn.MLP(width=256), an "
-        "equinox.Module, or a function from a JAX key to one.",
+        f"network is {given!r}; give drogo.learn.MLP(), an equinox.Module, or a function of a key.",
         argument="network",
     )
 
@@ -365,6 +347,6 @@ def build_network(
 
 
 def _sizes(example: np.ndarray, frequencies: int) -> tuple[int, int]:
-    """Returns how many numbers a network sees, and how many Fourier features of each."""
+    """Returns the numbers of inputs and of Fourier features of each."""
     are_coordinates = example.ndim == 2 and example.shape[1] <= MOST_COORDINATES
     return math.prod(example.shape[1:]), frequencies if are_coordinates else 0

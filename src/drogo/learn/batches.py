@@ -1,9 +1,7 @@
-"""Batches: the transitions of each update.
+"""Batches, sampled on the host (`Draw`) and assembled on the device (`DeviceData`).
 
-Batches are sampled on the host, where that is cheap, as a few arrays for each update (`Draw`), and
-assembled on the device (`DeviceData`). A draw depends only on a seed and the number of the update.
-An interrupted fit therefore continues with the same batches, and the batches of a seed do not
-depend on the other seeds.
+A draw depends on a seed and the number of the update alone, so that an interrupted fit continues
+with the same batches.
 """
 
 from __future__ import annotations
@@ -23,21 +21,19 @@ from drogo.data.transitions import CountedEdges
 from drogo.device import to_device
 from drogo.errors import ArgumentError
 from drogo.learn.learner import Batch, Learner
-from drogo.learn.method import AbstractMethod
+from drogo.learn.method import BYTES_IN_RESULT, AbstractMethod
 from drogo.learn.networks import Features
 
 BYTES_ON_DEVICE = 2**30
 """Bytes of observations that are kept on the device."""
-BYTES_IN_RESULT = 2**28
-"""Bytes of observations that a result keeps; of a larger table it keeps a sample."""
 BYTES_PER_CHUNK = 2**28
 """Bytes of streamed observations at a time."""
 LONGEST_CHUNK = 100
-"""The number of updates of one compiled call. Checkpoints, logging and Ctrl-C come in between."""
+"""The number of updates of one compiled call, after which checkpoints and Ctrl-C are possible."""
 ROWS_PER_CHUNK = 2**25
 """The largest number of transitions that are sampled at once."""
 WITHOUT_A_SIZE = 2000
-"""The batch size where all transitions are asked for and the table is too large for that."""
+"""The batch size if all transitions are asked for, and the table is too large for that."""
 FIRST, SECOND = range(2)
 """The streams of random numbers of a batch and of the independent second batch."""
 HELD_OUT, MOST_HELD_OUT = 0.05, 10_000
@@ -45,7 +41,7 @@ HELD_OUT, MOST_HELD_OUT = 0.05, 10_000
 MOST_COMPARED = 20_000
 """The largest number of observations that are compared with a truth during training."""
 BYTES_PER_LOG = 2**23
-"""Bytes of observations that are evaluated at each logged update, where states do not repeat."""
+"""Bytes of observations that are evaluated at a logged update if states do not repeat."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +57,8 @@ class Plan:
     trained: Int[np.ndarray, " rows"]
     """The transitions to train on."""
     checked: Int[np.ndarray, " checked"]
-    """The transitions on which equations are checked, if states do not repeat: those that are held
-    out, or some of the others if none are."""
+    """The transitions on which equations are checked if states do not repeat: held out, if
+    possible."""
     kept: Int[np.ndarray, " kept"]
     """The observations that the result keeps."""
     compared: Int[np.ndarray, " compared"]
@@ -70,19 +66,14 @@ class Plan:
 
 
 def make_plan(data: Transitions, batch_size: int | str | None, *, second: bool) -> Plan:
-    """Returns the plan for some transitions.
-
-    A small world is evaluated as a whole in every update. Of others, batches are gathered on the
-    device, or read from memory or a file when they are needed. Where states were not seen often, as
-    in a continuous world, some transitions are held out and checked in groups of similar value.
-    """
+    """Returns the plan for some transitions. Large tables are streamed; if states do not repeat,
+    some transitions are held out and checked in groups of similar value."""
     n, m, size = len(data), len(data.observations), data.observations.nbytes
     streamed = size > BYTES_ON_DEVICE
     if streamed and second:
         raise ArgumentError(
-            "this method needs a second batch for each update, and data of "
-            f"{size / 2**30:.1f} GiB are read one batch at a time. Use drogo.Drogo(), or fewer "
-            "transitions.",
+            f"this method needs two batches at a time, but data of {size / 2**30:.1f} GiB are "
+            "streamed. Use drogo.Drogo(), or fewer transitions.",
             argument="method",
         )
     few = batch_size == "all"
@@ -109,7 +100,7 @@ def make_plan(data: Transitions, batch_size: int | str | None, *, second: bool) 
 
 
 def _sample(data: Transitions, most: int) -> Int[np.ndarray, " some"]:
-    """Returns at most this number of observations of the table, a terminal state among them."""
+    """Returns at most this number of observations, a terminal state among them."""
     m = len(data.observations)
     if m <= most:
         return np.arange(m)
@@ -121,11 +112,10 @@ class Batches(NamedTuple):
     """The source of the batches of a fit."""
 
     data: Any
-    """The data on the device. `batch(learner, draw)` assembles a batch."""
+    """The data on the device: `batch(learner, draw)` assembles a batch."""
     sampler: Any
-    """Samples on the host. `draw(update, count)` returns the draws of `count` updates from `update`
-    on: arrays of shape (updates, seeds, ...), padded to `longest` updates, which is the largest
-    number of them at once; None for all transitions."""
+    """Samples on the host: `draw(update, count)` returns arrays of shape (`longest`, seeds, ...)
+    for `count` updates from `update` on, or None for all transitions."""
 
 
 class Draw(NamedTuple):
@@ -141,19 +131,16 @@ class Draw(NamedTuple):
 
 
 class DeviceData(eqx.Module):
-    """Assembles batches on the device. A batch of a small world is a weight for each of its
-    distinct transitions, and the features of all its observations; from a larger world the
-    transitions of a batch are gathered."""
+    """Assembles batches on the device: a weight for each distinct transition of a small world, or
+    the gathered transitions of a larger one."""
 
     rows: Batch
-    """All transitions. The weight of each is its share in the data if they make up every batch. If
-    batches are sampled, it corrects for actions that were taken more or less often than the default
-    policy takes them."""
+    """All transitions, weighed by their share in the data, or by a correction of sampled
+    actions."""
     features: Features | None
     """Features of the table of observations, if they are computed beforehand."""
     observations: Shaped[Array, "distinct ..."]
-    """The preprocessed table itself, if there are no features; empty if draws bring their
-    observations."""
+    """The preprocessed table, if there are no features; empty if draws bring their observations."""
 
     def batch(self, learner: Learner, draw: Draw | None) -> Batch:
         """Returns the batch of a draw; None stands for all transitions at once."""
@@ -207,8 +194,7 @@ class Shuffled:
     edge_of_row: Int[np.ndarray, " n"] | None = None
     """In a small world, the index of each transition among the distinct ones."""
     streamed: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]] | None = None
-    """Reads the observations that given transitions leave and reach, if they are not kept on the
-    device."""
+    """Reads the observations of given transitions, if they are not kept on the device."""
     longest: int = LONGEST_CHUNK
     """The largest number of updates that are sampled at once."""
 
@@ -259,8 +245,8 @@ def draw_rows(
 def shuffled(
     n: int, batch_size: int, seed: list[int], start: int, count: int
 ) -> Int[np.ndarray, "updates batch"]:
-    """Returns the mini-batches of `count` updates from `start` on, in random order. Each epoch is
-    one pass over the data; a remainder smaller than a batch is left out of it."""
+    """Returns the mini-batches of `count` updates from `start` on. Each epoch is one pass over the
+    data in random order; a remainder smaller than a batch is left out."""
     per_epoch = n // batch_size
     first, last = start // per_epoch, (start + count - 1) // per_epoch
     epochs = [
@@ -363,9 +349,8 @@ def as_batch(
 
 
 def _with_terminals(rows: Batch, n_actions: int | None) -> Batch:
-    """Adds one row for each arrival at a terminal state (with an output for each action, one for
-    each of them) with the equation of that state: 1 - exp(terminal_reward / lam - v) = 0. In a
-    continuous world each is seen once, and the network must generalise between them."""
+    """Adds, for each arrival at a terminal state (and each action), a row with the equation 1 -
+    exp(terminal_reward / lam - v) = 0, so that the network generalises between them."""
     kept = {name: part for name, part in vars(rows).items() if eqx.is_array(part)}
     columns: dict[str, Any] = jax.tree.map(np.asarray, kept)
     copies = 1 if rows.log_default is None else int(n_actions or 1)

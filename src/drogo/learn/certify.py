@@ -1,7 +1,4 @@
-"""`certify`: the error of a learned map, estimated by rollouts of the environment itself.
-
-`drogo.learn.rollouts` explains how rollouts estimate a value.
-"""
+"""`certify`: the error of a learned map, estimated by rollouts of its environment."""
 
 from __future__ import annotations
 
@@ -22,25 +19,24 @@ from drogo.learn.settings import at_least, check_values, optional
 from drogo.learn.solution import Solution
 
 SHARE_OF_DEPTH = 0.05
-"""The share of the map's depth that is tolerated, unless a tolerance is given."""
+"""The share of the map's depth that is tolerated by default."""
 INNER = (5.0, 95.0)
-"""The depth is that between these percentiles, so that a single outlier does not count."""
+"""The depth is that between these percentiles, without outliers."""
 RISE = 4.0
-"""The increase of a value that is allowed for each unit by which looking one step further raises
-it. It is the first term of a series: over damaged maps, values were off by 2 to 5 times as much."""
+"""The increase of a value that is allowed for each unit by which one more step raises it: over
+damaged maps, values were off by 2 to 5 times as much."""
 LEVEL = 0.05
-"""The chance that any interval of one seed ever misses its value, by the spread of the groups."""
+"""The chance that any interval of one seed ever misses its value."""
 MOST_UNFINISHED = 0.05
-"""The largest share of the weight of rollouts that did not arrive: they count with the learned
-value where they stopped, which may be wrong."""
+"""The largest share of the weight of rollouts that did not arrive."""
 MEASURES = ("estimate", "low", "high", "effective", "unfinished")
 """The columns of a certificate that `interval` computes."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Certificate:
-    """The errors of the map of each seed at some states, estimated by rollouts. It says nothing
-    about states that are far from all rollouts."""
+    """The errors of each seed's map at some states, estimated by rollouts. It says nothing about
+    states that are far from all rollouts."""
 
     observations: Shaped[np.ndarray, "starts ..."]
     """The states where rollouts started."""
@@ -49,8 +45,8 @@ class Certificate:
     claimed: Float[np.ndarray, "seeds starts"]
     """The learned values."""
     estimate: Float[np.ndarray, "seeds starts"]
-    """The values by rollouts. Those that did not arrive count with the learned value where they
-    stopped."""
+    """The values by rollouts. Those that did not arrive count with the learned value at their last
+    state."""
     low: Float[np.ndarray, "seeds starts"]
     """The lower end of an interval for the value, by the rollouts that arrived."""
     high: Float[np.ndarray, "seeds starts"]
@@ -60,8 +56,8 @@ class Certificate:
     unfinished: Float[np.ndarray, "seeds starts"]
     """The share of the weight of rollouts that did not arrive."""
     surprise: Float[np.ndarray, "seeds starts"]
-    """The increase of the value if the actions that rollouts did not choose were followed one step
-    further, to first order and less one standard error."""
+    """The increase of the value, less one standard error, if the actions that rollouts did not
+    choose were followed one step further, to first order."""
     groups: Int[np.ndarray, "seeds starts"]
     """The number of groups of rollouts from each start."""
     ascents: Bool[np.ndarray, "seeds starts"]
@@ -69,9 +65,8 @@ class Certificate:
 
     @property
     def error(self) -> Float[np.ndarray, " seeds"]:
-        """The largest error of a value at the starts, infinite where rollouts do not determine it.
-        A region whose values are wrongly low is followed for one step only, so errors farther
-        inside it are not included."""
+        """The largest error of a value at the starts, infinite if rollouts do not determine it.
+        Errors inside a region whose values are wrongly low are not included."""
         bounds = np.abs(np.stack([self.claimed - self.low, self.highest - self.claimed]))
         return np.where(self.known, bounds.max(axis=0), np.inf).max(axis=1)
 
@@ -88,8 +83,8 @@ class Certificate:
 
     @property
     def known(self) -> Bool[np.ndarray, "seeds starts"]:
-        """Whether the interval is reliable: the groups agree, and from no start are actions that
-        were not chosen better by more than the tolerance."""
+        """Whether the interval is reliable: the groups agree, and no other actions are better by
+        more than the tolerance from any start."""
         surprised = RISE * self.surprise.max(axis=1) > self.tolerance
         return self.agreed & ~surprised[:, None]
 
@@ -142,8 +137,8 @@ class Effort:
     """The amount of work that goes into a certificate."""
 
     groups: int = 8
-    """The number of independent groups of rollouts from each start, at least 3, in the first
-    round."""
+    """The number of independent groups of rollouts from each start in the first round, at least
+    3."""
     rollouts: int | None = None
     """The number of rollouts in a group. By default 16, or 4 of an environment that is copied."""
     candidates: int = 16
@@ -151,8 +146,7 @@ class Effort:
     steps: int = 1000
     """The largest number of steps of a rollout."""
     rounds: int = 4
-    """The number of rounds. In each one after the first, twice as many further groups as in the
-    last one start where nothing is decided yet."""
+    """The number of rounds. Each further one doubles the groups where nothing is decided yet."""
 
     def __post_init__(self) -> None:
         check_values(self, groups=at_least(3), rollouts=optional(at_least(1)))
@@ -161,10 +155,10 @@ class Effort:
 
 @dataclass(frozen=True)
 class Map:
-    """A function from observations to v, and everything that a certificate needs of it."""
+    """A function from observations to v, and what a certificate needs to know about it."""
 
     values: Values
-    """The function, which takes a batch of observations that are not terminal."""
+    """The function of a batch of observations that are not terminal."""
     lam: float
     tolerance: float
     """The largest error that is tolerated."""
@@ -173,7 +167,7 @@ class Map:
     default_policy: npt.ArrayLike | None = None
     """The probability of each action, if the environment does not know it."""
     same_rewards: bool = False
-    """Whether it is only right if all actions of a state have one reward."""
+    """Whether it is right only if all actions of a state have one reward."""
 
 
 def certify(
@@ -206,8 +200,7 @@ def certify(
     learned = isinstance(solution, Solution) and getattr(solution.method, "finds_column", False)
     if not learned or solution.problem.kind != "column":
         raise ArgumentError(
-            "only the values of episodes are estimated by rollouts: those of a drogo.Column that "
-            "was learned with drogo.Drogo or drogo.Regression.",
+            "give a solution of drogo.Column, learned with drogo.Drogo or drogo.Regression.",
             argument="solution",
         )
     problem, method = solution.problem, solution.method
@@ -219,8 +212,7 @@ def certify(
     policy = problem.default_policy
     if callable(policy):
         raise ArgumentError(
-            "rollouts need the default policy as one probability for each action, and that of this "
-            "solution is a function.",
+            "rollouts need a default_policy of numbers, and that of this solution is a function.",
             argument="solution",
         )
     if tolerance is None:
@@ -237,7 +229,7 @@ def certify(
 
 
 def tolerated(v: Float[np.ndarray, "seeds states"], least: float) -> Float[np.ndarray, " seeds"]:
-    """Returns the tolerance of a map, unless it is given."""
+    """Returns the default tolerance of a map."""
     low, high = np.percentile(v, INNER, axis=1)
     return np.fmax(least, SHARE_OF_DEPTH * (high - low))
 
@@ -250,7 +242,7 @@ def certify_maps(
     seed: int = 0,
     effort: Effort | None = None,
 ) -> Certificate:
-    """Compares any functions from observations to v with rollouts, as `certify` does a solution."""
+    """Compares any functions from observations to v with rollouts."""
     effort = effort or Effort()
     rollouts = sim.group_size if effort.rollouts is None else effort.rollouts
     check_whole("starts", starts, 1)

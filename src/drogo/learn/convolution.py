@@ -33,13 +33,12 @@ class Convolution(eqx.Module):
         self.bias = jax.random.uniform(b_key, (filters,), minval=-bound, maxval=bound)
 
     def of_patches(self, patches: Float[Array, "*places c9"]) -> Float[Array, "*places filters"]:
-        """Convolves by one matrix product. On a CPU this is several times faster than `lax.conv`,
-        and much more so under `vmap`, which turns convolutions into grouped ones."""
+        """Convolves by one matrix product, several times faster than `lax.conv` on a CPU."""
         flat = patches.reshape(-1, patches.shape[-1]) @ self.weight.reshape(patches.shape[-1], -1)
         return (flat + self.bias[None, :]).reshape(*patches.shape[:-1], -1)
 
     def of_images(self, images: Float[Array, "h w n channels"]) -> Float[Array, "h w n filters"]:
-        """Convolves by `lax.conv`, as accelerators do fast."""
+        """Convolves by `lax.conv`, which is fast on accelerators."""
         layout = ("HWNC", "HWIO", "HWNC")
         out = jax.lax.conv_general_dilated(
             images, self.weight, (1, 1), "SAME", dimension_numbers=layout
@@ -48,9 +47,8 @@ class Convolution(eqx.Module):
 
 
 class Windows(NamedTuple):
-    """A table of images, stored as its distinct pieces. Images of one world differ in a few pixels,
-    and a pooled cell depends on a 4 x 4 window of the layer below: each distinct window is computed
-    once, and the cells point to theirs."""
+    """The distinct pieces of a table of images. A pooled cell depends on a 4 x 4 window of the
+    layer below, so each distinct window is computed once, and the cells point to theirs."""
 
     patches: Float[Array, "4 first c9"]
     """The four 3 x 3 patches of each distinct window of pixels."""
@@ -58,13 +56,12 @@ class Windows(NamedTuple):
     """The four patches of each distinct window of pooled cells, as indices of windows of pixels.
     The index after the last stands for the zeros around an image."""
     places: Int[Array, "h w n"]
-    """The window of pooled cells that each place of the second pooled layer sees."""
+    """The window of pooled cells at each place of the second pooled layer."""
 
 
 class ConvolutionalNetwork(AbstractNetwork):
     """Convolutions of 16, 32 and 64 filters with 2 x 2 max-pooling after the first two, then dense
-    layers. Images are stored as (height, width, n, channels), so that shifting them copies whole
-    blocks and a matrix product needs no transposition."""
+    layers. Images have the axes (height, width, n, channels), which matrix products need."""
 
     convolutions: tuple[Convolution, ...]
     layers: tuple[eqx.nn.Linear, ...]
@@ -131,7 +128,7 @@ def _patches(
 
 
 def _pool(images: Float[Array, "h w n c"]) -> Float[Array, "h2 w2 n c"]:
-    """Pools 2 x 2 blocks by their maximum, then rectifies: the two commute, and this is cheaper."""
+    """Pools 2 x 2 blocks by their maximum, then rectifies, which is cheaper than before."""
     height, width, n, channels = images.shape
     even = images[: height // 2 * 2, : width // 2 * 2]
     blocks = even.reshape(height // 2, 2, width // 2, 2, n, channels)

@@ -59,9 +59,9 @@ def fit(
 
     Args:
         data: The transitions.
-        problem: What is sought, for example `drogo.Column(lam=20.0)`. A list in one of its fields,
-            or in a field of the method or the optimiser, is a sweep over these values.
-        method: How it is learned, for example `drogo.Drogo()`, the paper's objective. By default
+        problem: The problem, for example `drogo.Column(lam=20.0)`. A list in a field of the
+            problem, the method or the optimiser is a sweep over its values.
+        method: The method, for example `drogo.Drogo()`, the paper's objective. By default
             `drogo.recommend(data, problem)`.
         seeds: The number of seeds (0, 1, ...), or a list of them.
         network: An architecture such as `drogo.learn.MLP(width=256)`, an `equinox.Module` from a
@@ -69,19 +69,18 @@ def fit(
             default one that suits the data.
         optimiser: A `drogo.learn.Optimiser`, or any optax transformation. By default one that suits
             the data.
-        truth: Known vectors over `data.observations` to compare with during training, by name. A
-            vector may be given as a function of lam.
+        truth: Known vectors over `data.observations`, or functions of lam that return them, to
+            compare with during training, by name.
         checkpoint: A file that is written every few seconds. If it exists and belongs to this fit,
             training continues from it to the same result.
         callbacks: Functions that are called with a `drogo.learn.Report` at each logged update. A
             callback that returns False stops the fit, which returns the solution so far.
-        continue_from: A solution to continue from. The number of updates is the total, including
-            those already made.
+        continue_from: A solution to continue from. The number of updates includes its updates.
 
     Returns:
-        The solution, with a value for each seed. Seeds that diverged are reported by a warning and
-        by their status. A sweep returns a dictionary of solutions by their points: tuples of the
-        swept values, in the order of the fields.
+        The solution, with values for each seed; a sweep returns a dictionary of solutions by the
+        tuples of swept values, in the order of the fields. Seeds that diverged are reported by a
+        warning and by their status.
 
     Raises:
         Diverged: All seeds diverged.
@@ -89,10 +88,7 @@ def fit(
     _check_types(data=data, problem=problem, method=method, continue_from=continue_from,
                  truth=truth, callbacks=callbacks)  # fmt: skip
     if continue_from is not None and continue_from.learner is None:
-        raise ArgumentError(
-            "continue_from is an exact solution, in which there is nothing to continue.",
-            argument="continue_from",
-        )
+        raise ArgumentError("an exact solution cannot be continued.", argument="continue_from")
     shown = _shown(problem, data)
     if method is None:
         start = continue_from
@@ -100,8 +96,7 @@ def fit(
     assert method is not None
     if problem.kind not in method.solves:
         raise ArgumentError(
-            f"{method.name} does not solve {type(problem).__name__}; it solves "
-            f"{', '.join(method.solves)}.",
+            f"{method.name} does not solve {problem.kind}; it solves {', '.join(method.solves)}.",
             argument="method",
         )
     if continue_from is not None:
@@ -115,9 +110,7 @@ def fit(
     points = grid_of(problem, method, as_optimiser(optimiser))
     if len(points) > 1 and continue_from is not None:
         raise ArgumentError(
-            "continue_from is one solution, and a sweep begins several fits. Continue each by "
-            "itself.",
-            argument="continue_from",
+            "a sweep continues no single solution. Continue each alone.", argument="continue_from"
         )
     job = _Job(data, architecture, seed_list(seeds), truth or {}, continue_from)
     groups: dict[Any, list[tuple[Any, ...]]] = {}
@@ -141,7 +134,7 @@ def recommend(data: Transitions, problem: AbstractProblem) -> AbstractMethod:
 
     Args:
         data: The transitions.
-        problem: What is sought.
+        problem: The problem.
     """
     _check_types(data=data, problem=problem)
     shown = _shown(problem, data)
@@ -156,7 +149,6 @@ def _shown(problem: AbstractProblem, data: Transitions) -> Transitions:
 
 
 def _check_types(**arguments: Any) -> None:
-    """Raises an error if an argument of `fit` is of a type that cannot be used."""
     expected = {
         "data": (Transitions, "drogo.Transitions, for example drogo.collect(env, 20_000)"),
         "problem": (AbstractProblem, "a problem, for example drogo.Column(lam=20.0)"),
@@ -169,11 +161,8 @@ def _check_types(**arguments: Any) -> None:
         kind, example = expected[name]
         listed = given if name == "callbacks" and isinstance(given, kind) else ()
         if not isinstance(given, kind) or not all(map(callable, listed)):
-            raise ArgumentTypeError(
-                f"{name} is {given if isinstance(given, type) else type(given).__name__!r}; give "
-                f"{example}.",
-                argument=name,
-            )
+            shown = given if isinstance(given, type) else type(given).__name__
+            raise ArgumentTypeError(f"{name} is {shown!r}; give {example}.", argument=name)
 
 
 def _shared(problem: AbstractProblem, method: AbstractMethod, optimiser: Any) -> tuple[Any, ...]:
@@ -219,8 +208,7 @@ class _Job:
             exact = problem.exact(prepared, method)
             if exact is None and method.needs_solution:
                 raise ArgumentError(
-                    f"{method.name} fits a network to the exact solution of the data, which exists "
-                    "only where states repeat. Use method=drogo.Drogo().",
+                    f"{method.name} needs states that repeat. Use method=drogo.Drogo().",
                     argument="method",
                 )
             settled = Point(problem, method, point.optimiser, exact)
@@ -268,9 +256,7 @@ def _truths(truth: Truth, data: Transitions, runs: list[Point]) -> dict[str, np.
     for name, vector in truth.items():
         if len({point.problem.lam for point in runs}) > 1 and not callable(vector):
             raise ArgumentError(
-                "a sweep over lam has another truth for every lam; give truths as functions of "
-                "lam.",
-                argument="truth",
+                "in a sweep over lam, give each truth as a function of lam.", argument="truth"
             )
         of_runs = [vector(point.problem.lam) if callable(vector) else vector for point in runs]
         try:
@@ -282,10 +268,8 @@ def _truths(truth: Truth, data: Transitions, runs: list[Point]) -> dict[str, np.
         wrong = {np.shape(row) for row in rows} - {shape}
         if wrong:
             raise ArgumentError(
-                f"truth {name!r} has shape {wrong.pop()}; expected {shape}, in the order of "
-                "data.observations.",
-                remedy="For a vector over mdp.states, give "
-                "vector[mdp.index_of(data.observations)].",
+                f"truth {name!r} has shape {wrong.pop()}; data.observations has {shape}.",
+                remedy="Of a vector over mdp.states, give vector[mdp.index_of(data.observations)].",
                 argument="truth",
             )
         truths[name] = np.stack(rows)
@@ -349,23 +333,20 @@ def _continued(start: Solution, fresh: Progress, training: Training) -> Progress
     for name, (before, now) in agree.items():
         if before != now:
             raise ArgumentError(
-                f"continue_from was learned with the {name} {before}, and this fit has {now}. They "
-                "must agree.",
+                f"the {name} of continue_from is {before}, and that of this fit is {now}.",
                 argument=name,
             )
     if start.updates >= training.updates:
         raise ArgumentError(
-            f"continue_from has {start.updates} updates already. The number of updates is the "
-            f"total, and must be larger than that; it is {training.updates}.",
-            remedy="Give the method again with more of them: "
-            "dataclasses.replace(solution.method, updates=...).",
+            f"continue_from has {start.updates} updates, and the total is {training.updates}.",
+            remedy="Give method=dataclasses.replace(solution.method, updates=...).",
             argument="continue_from",
         )
     shapes = [jax.tree.map(jnp.shape, tree) for tree in (start.state, fresh.states)]
     if not eqx.tree_equal(*shapes):
         raise ArgumentError(
-            "continue_from was trained with another network, optimiser or target_rate, or it was "
-            "loaded without its optimiser (load(path, optimiser=...)).",
+            "continue_from has another network, optimiser or target_rate, or none of them. Load it "
+            "with load(path, optimiser=...).",
             argument="continue_from",
         )
     assert start.state is not None
@@ -375,9 +356,8 @@ def _continued(start: Solution, fresh: Progress, training: Training) -> Progress
     differ = sorted(set(row) ^ (set(progress.history) - {"update"}))
     if differ:
         raise ArgumentError(
-            "continue_from learned from data of another kind: its history and that of this fit "
-            f"differ in {', '.join(differ)}. States repeat in one of them, or their solution is "
-            "known, and not in the other.",
+            "continue_from learned from data of another kind: only one of them has "
+            f"{', '.join(differ)} in its history.",
             argument="continue_from",
         )
     for name in (measure + name for name in training.judge.truths for measure in measures):
@@ -385,8 +365,7 @@ def _continued(start: Solution, fresh: Progress, training: Training) -> Progress
         if not np.allclose(before, now, rtol=1e-3, atol=1e-4, equal_nan=True):
             raise ArgumentError(
                 f"the truth is another vector than in continue_from: {name} was "
-                f"{np.max(before):.4g}, and with this vector it is {np.max(now):.4g}. They must "
-                "agree, since the history would mix both.",
+                f"{np.max(before):.4g}, and with this vector it is {np.max(now):.4g}.",
                 argument="truth",
             )
     history = {

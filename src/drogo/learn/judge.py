@@ -1,7 +1,5 @@
-"""`Judge`: the evaluation of a fit. It measures every run, and decides which have converged.
-
-A *run* is the training of one network: one seed at one point of a sweep.
-"""
+"""`Judge`: measures every run of a fit, and decides which have converged. A run is one seed at one
+point of a sweep."""
 
 from __future__ import annotations
 
@@ -27,16 +25,16 @@ from drogo.learn.problem import Point, Prepared
 HUGE = 1e38
 """The number that stands for an infinite residual, so that means are finite."""
 STANDARD_ERRORS = 3.0
-"""The number of standard errors that are subtracted from a group's residual before it counts."""
+"""The number of standard errors that are subtracted from a group's residual."""
 NUMBERS_AT_ONCE, MOST_AT_ONCE, FEW = 2**22, 4096, 64
-"""The largest number of numbers and of observations that a network evaluates at a time. Up to `FEW`
-observations are padded to a power of two."""
+"""The most numbers and observations that a network evaluates at a time. Up to `FEW` observations
+are padded to a power of two."""
 TOLERATED_SHARE, MOST_SHARE = 1e-3, 0.05
 """The share of a map's depth by which values may always be off, and the largest share that the
-tolerance may allow: otherwise a shallow map would be right before anything was learned."""
+tolerance may allow."""
 STOP_AT_ERROR, STOP_AT_RESIDUAL = 0.1, 0.01
-"""The share of the tolerance below which all errors, or else all residuals, must be for a fit to
-stop early. At the tolerance itself, many small residuals may add up to a large error."""
+"""The share of the tolerance at which a fit stops early, by errors or else by residuals, because
+many small residuals may add up to a large error."""
 
 Row = dict[str, Float[np.ndarray, " runs"]]
 """One row of the history: a number for each run, by name."""
@@ -66,8 +64,8 @@ class Judge:
 
     @cached_property
     def solution(self) -> Float[np.ndarray, "runs distinct"] | None:
-        """The exact solution of the data for each run, if there is one. It is not finite where the
-        data do not determine it."""
+        """The exact solution of the data for each run, if there is one; not finite where the data
+        do not determine it."""
         if self.points[0].exact is None:
             return None
         return np.stack([point.exact for point in self.points])
@@ -124,8 +122,7 @@ class Judge:
         return self.converged(row, share)
 
     def status(self, row: Mapping[str, np.ndarray]) -> list[str]:
-        """Returns the status of each run that has not diverged. The solution of the data is that of
-        the default policy only if they show every one of its actions."""
+        """Returns the status of each run that has not diverged."""
         verified = self.plan.repeats
         if self.solution is not None:
             weighed = self.points[0].method.weigh_actions or self.points[0].method.needs_solution
@@ -174,7 +171,7 @@ class Judge:
     def log_e_and_scale(
         self, outputs: Float[np.ndarray, "runs n ..."]
     ) -> tuple[Float[np.ndarray, "runs n"], Float[np.ndarray, " runs"]]:
-        """Returns log e likewise, and the constant that was subtracted to fix its scale."""
+        """Returns log e, and the constant that was subtracted to fix its scale."""
         log_e, log_scale = _log_e(self.objectives, to_device(outputs, jnp.float32))
         scale = np.asarray(log_scale, dtype=np.float64)
         return np.asarray(log_e, dtype=np.float64) - scale[:, None], scale
@@ -268,8 +265,8 @@ def _outputs(learner: Learner, params: PyTree[Array], prepared: Array) -> Array:
 def outputs(
     learner: Learner, params: PyTree[Array], observations: Shaped[np.ndarray, "n ..."]
 ) -> Float[np.ndarray, "runs n outputs"] | Float[np.ndarray, "runs n"]:
-    """Returns the raw outputs of every run at some observations. Each shape is compiled once, so
-    pieces are padded to few different sizes."""
+    """Returns the raw outputs of every run at some observations, in pieces of few different
+    sizes."""
     row = max(1, math.prod(observations.shape[1:]))
     size = int(np.clip(NUMBERS_AT_ONCE // row, FEW, MOST_AT_ONCE))
     parts = []
@@ -288,8 +285,7 @@ def outputs(
 def cosine(
     v: Float[np.ndarray, "runs states"], truth: Float[np.ndarray, " states"]
 ) -> Float[np.ndarray, " runs"]:
-    """Returns the cosine similarity of the logs, the paper's measure, which ignores scale. A vector
-    of zeros has no direction, and its cosine is 0."""
+    """Returns the cosine similarity of the logs, the paper's measure. Zeros have the cosine 0."""
     return _directions(v) @ _directions(truth)
 
 
@@ -301,8 +297,8 @@ def differences(
 
 
 def _directions(v: Float[np.ndarray, "*runs states"]) -> Float[np.ndarray, "*runs states"]:
-    """Returns vectors of length 1. They are divided by their largest entry first: the squares of
-    very small or very large numbers are 0 or infinity."""
+    """Returns vectors of length 1, first divided by their largest entry so that squares are
+    finite."""
     with np.errstate(invalid="ignore"):
         within_one = np.nan_to_num(v / np.abs(v).max(axis=-1, keepdims=True))
     return within_one / np.maximum(np.linalg.norm(within_one, axis=-1, keepdims=True), 1.0)
@@ -329,12 +325,10 @@ def state_residuals(
     batch: Batch,
     extra: Float[Array, "runs ..."] | None = None,
 ) -> Float[Array, "runs states ..."]:
-    """Returns the residual of every output, NaN where no transition leaves the state (by the
-    action that the output is for).
+    """Returns the residual of every output, NaN if no transition leaves the state (by its action).
 
-    The equation of a state says that the derivative of the expected loss with respect to the output
-    there is zero. Its residual is this derivative divided by `AbstractMethod.unit`. For `Drogo` it
-    is 1 - E[exp(r/lam + v(s') - v(s))], and exp(-r/lam) times it is the Collatz-Wielandt quotient.
+    It is the derivative of the expected loss by the output over `AbstractMethod.unit`, for `Drogo`
+    1 - E[exp(r/lam + v(s') - v(s))]; exp(-r/lam) times it is the Collatz-Wielandt quotient.
     """
 
     def of_run(objective: Objective, outputs: Array, extra: Array | None) -> Array:
@@ -363,9 +357,8 @@ def transition_slopes(
     batch: Batch,
     extra: Float[Array, "runs ..."] | None = None,
 ) -> tuple[Float[Array, "runs n"], Float[Array, "runs n"]]:
-    """Returns the derivative of the loss of single transitions, and its unit. The residual of a
-    state is the mean of the first over the transitions that leave it, divided by the mean of the
-    second. Only separable methods have this; for others every number is NaN."""
+    """Returns the derivative of the loss of single transitions, and its unit; NaN if the method is
+    not separable. The quotient of their means over a state is its residual."""
     if not learner.objective.method.separable:
         unknown = jnp.full(outputs.shape[:2], jnp.nan)
         return unknown, jnp.ones_like(unknown)
@@ -390,8 +383,7 @@ def in_groups(
     v: Float[np.ndarray, "runs n"],
 ) -> tuple[Float[np.ndarray, "runs groups"], Float[np.ndarray, "runs groups"]]:
     """Returns the residuals of groups of transitions that leave states of similar value, and their
-    standard errors. The residual of a state that is seen once is one random sample; that of a group
-    is a mean, which is zero at the solution up to its standard error."""
+    standard errors. Each mean is zero at the solution up to its standard error."""
     groups = int(np.clip(v.shape[1] // IN_A_GROUP, 1, MOST_GROUPS))
     order = np.argsort(v, axis=1)
     parts = [

@@ -36,8 +36,7 @@ class Objective(eqx.Module):
     Args:
         problem: The problem, of which only what programs need is kept (`AbstractProblem.bare`).
         method: The method, likewise.
-        scale: The factor from a network's raw outputs to values, so that the outputs are of order 1
-            at every lam.
+        scale: The factor from raw outputs, which are then of order 1 at every lam, to values.
         extra_scale: The factor of the numbers that are trained beside the network.
         ceiling: An upper bound of every value, or infinity.
     """
@@ -67,8 +66,8 @@ class Objective(eqx.Module):
         return self.method.needs_moment or self.problem.learns_gain(self.method)
 
     def at_action(self, outputs: Array, action: Array | None) -> Array:
-        """Returns the values at s by the network's raw outputs there, for methods with a value for
-        each action those of the actions that were taken."""
+        """Returns the values at s, of the actions taken if there is a value for each, by raw
+        outputs."""
         if self.method.per_action:
             assert action is not None
             outputs = jnp.take_along_axis(outputs, action[:, None], axis=1)[:, 0]
@@ -83,8 +82,8 @@ class Objective(eqx.Module):
         return self.method.entry(self.scale * outputs)
 
     def next_output(self, outputs: Array, terminated: Array, terminal_reward: Array) -> Array:
-        """Returns the values at s' by the network's raw outputs there. Terminal states of an
-        anchored method have the value of their reward."""
+        """Returns the values at s' by raw outputs; at terminal states of an anchored method the
+        given ones."""
         if not self.method.anchored:
             return self.scale * outputs
         return jnp.where(terminated, terminal_reward / self.problem.lam, self.log_e(outputs))
@@ -165,8 +164,8 @@ class Batch(eqx.Module):
     """The transitions of one update, and the features at which the network is evaluated for them.
 
     The states s of the transitions are rows `state` of `features` (all rows in order if `state` is
-    None), and s' likewise. If `next_features` is None, both are rows of one table, at which the
-    network is evaluated once: the gradient is the same, at the price of the table, not the batch.
+    None), and s' likewise. Without `next_features` both are rows of one table, which the network
+    evaluates once.
     """
 
     features: Features
@@ -195,8 +194,8 @@ class Learner(eqx.Module):
 
     Args:
         objective: The problem and the method.
-        network: The network, whose parameters serve only as a template; `init` takes the first
-            ones. Any callable equinox module from a batch to its outputs.
+        network: Any callable equinox module from a batch to its outputs, as a template; `init`
+            takes the first parameters.
         optimiser: An optax transformation. `step` passes `step_size` to it as an extra argument.
         inputs: The preprocessing of observations.
     """
@@ -231,8 +230,8 @@ class Learner(eqx.Module):
         return eqx.combine(params, self.skeleton)
 
     def init(self, network: eqx.Module | PyTree[Array]) -> State:
-        """Returns the state before the first update of a network like the template, which may be
-        given by its parameters."""
+        """Returns the state before the first update of a network like the template, or of its
+        parameters."""
         network = _as_network(network) if isinstance(network, eqx.Module) else network
         params = eqx.filter(network, eqx.is_inexact_array)
         target = None if self.target_rate is None else params
@@ -328,8 +327,8 @@ class Learner(eqx.Module):
         extra: Array | None = None,
     ) -> Float[Array, ""]:
         """Returns the weighted mean loss of a batch, given the raw outputs at its `features`, its
-        `next_features` (or again `features`) and its `second_features`, if it has any, and the
-        numbers that are trained beside the network."""
+        `next_features` (or again `features`) and its `second_features`, and the numbers that are
+        trained beside the network."""
         objective = self.objective
         at_state = outputs if batch.state is None else outputs[batch.state]
         output = objective.at_action(at_state, batch.action)
@@ -359,8 +358,8 @@ def _as_network(network: Any) -> AbstractNetwork:
 def _emphasis(
     slopes: Float[Array, " n"], batch: Batch, states: int, power: float
 ) -> Float[Array, " n"]:
-    """Returns a factor for each transition: the residual of the state that it leaves, relative to
-    the average residual, to a power."""
+    """Returns the residual of the state that each transition leaves, relative to the average one,
+    to a power."""
     assert batch.state is not None
     total = jax.ops.segment_sum(batch.weight * slopes, batch.state, states)
     share = jax.ops.segment_sum(batch.weight, batch.state, states)
@@ -378,7 +377,7 @@ def make_learner(
     seeds: Sequence[int],
 ) -> tuple[Learner, Any]:
     """Returns a learner, and the first parameters of every seed, stacked. `like` has `observations`
-    like those that are learned from, and `n_actions`."""
+    like the data's, and `n_actions`."""
     problem, method = objective.problem, objective.method
     outputs, extra = problem.outputs(method, like.n_actions), method.extra(problem)
     initial, networks = problem.initial(method), []
@@ -392,7 +391,7 @@ def make_learner(
 
 
 def take(tree: Any, runs: Any) -> Any:
-    """Returns some runs of a tree of arrays. NumPy does it, which compiles nothing."""
+    """Returns some runs of a tree of arrays, by NumPy, which compiles nothing."""
     return jax.tree.map(
         lambda leaf: to_device(np.asarray(leaf)[runs]) if eqx.is_array(leaf) else leaf, tree
     )

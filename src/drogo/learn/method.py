@@ -1,8 +1,4 @@
-"""`AbstractMethod`: how a problem is learned, as a loss of one transition and its settings.
-
-A further method is a subclass with a `loss`. Its floating-point fields are arrays while it is
-trained, so that a list in such a field is swept in one compiled program; other fields are static.
-"""
+"""`AbstractMethod`: the loss of one transition, and the settings of training with it."""
 
 from __future__ import annotations
 
@@ -19,24 +15,22 @@ from jax.scipy.special import logsumexp
 from jaxtyping import Array, Bool, Float
 
 from drogo.data import Transitions
-from drogo.errors import ArgumentError, check_number, check_whole
+from drogo.errors import ArgumentError, check_number, check_positive, check_whole
 from drogo.learn.architectures import CNN, MLP, AbstractArchitecture, Optimiser, Table
-from drogo.learn.settings import at_least, check_fields, check_flag, optional, with_defaults
+from drogo.learn.settings import Swept, at_least, check_fields, check_flag, optional, with_defaults
 
 Scalar = Float[Array, ""]
-BYTES_IN_MEMORY = 2**28
-"""Tables of at most this many bytes are evaluated as a whole and kept in a solution."""
+BYTES_IN_RESULT = 2**28
+"""Bytes of observations that are evaluated as a whole and that a solution keeps."""
 ROWS_AT_ONCE = 4000
 """An update evaluates a table of at most this many observations as a whole."""
 MANY_IMAGES = 500
-"""From this many images of one scene on, an MLP on the pixels that change is as good as the CNN and
-about thirty times faster."""
+"""From this many images of one scene on, an MLP is as good as the CNN and thirty times faster."""
 PASSES, FEWEST_UPDATES = 200, 3000
-"""If states do not repeat, training makes at most this many passes over vectors of numbers, and
-at least this many updates. Each state is seen with a single next state, so more passes overfit."""
+"""If states do not repeat, training makes at most this many passes over vectors of numbers, because
+more overfit, and at least this many updates."""
 LARGEST_EXPONENT = 80.0
-"""The largest -r / lam. The exponential of 88 is the largest that single precision holds, and an
-optimiser multiplies it by the likes of 100."""
+"""The largest -r / lam: single precision holds exp(88), and an optimiser multiplies it."""
 
 
 class Sample(NamedTuple):
@@ -63,24 +57,27 @@ class Sample(NamedTuple):
         return jnp.exp(self.log_cost)
 
     def energy(self, output: Array, next_output: Array) -> Array:
-        """Returns a sample of u' M u of each vector, for the problem's matrix M."""
+        """Returns a sample of u' M u of each vector u, for the problem's matrix M."""
         return self.problem.energy(output, next_output, self)
 
 
 class AbstractMethod(eqx.Module):
-    """A loss of one transition, and the settings of training with it."""
+    """A loss of one transition, and the settings of training with it.
+
+    Floating-point fields are arrays while a method is trained, so that a list in one of them is
+    swept in one compiled program; other fields are static.
+    """
 
     updates: int | None = eqx.field(static=True, default=None)
     """The number of updates. By default a number that suits the data."""
     batch_size: int | str | None = eqx.field(static=True, default=None)
-    """The number of transitions in a batch, or "all" to use all of them in every update. By default
-    all where the table of states is small enough."""
+    """The number of transitions in a batch, or "all" for all of them in every update. By default
+    all if the table of states is small enough."""
     weigh_actions: bool = eqx.field(static=True, default=True)
-    """Weighs each action as the default policy takes it, where states repeat, which removes the
-    noise of sampled actions. Data of another policy are always weighed."""
+    """Weighs each action as the default policy takes it if states repeat, which removes the noise
+    of sampled actions. Data of another policy are always weighed."""
     stop_early: bool = eqx.field(static=True, default=True)
-    """Stops before the last update once every value is far within the tolerance. It has no effect
-    where states do not repeat, because the residuals say too little there."""
+    """Stops once every value is far within the tolerance, if states repeat."""
 
     is_setting: ClassVar[bool] = True
     host_only: ClassVar[tuple[str, ...]] = ("updates", "batch_size", "weigh_actions", "stop_early")
@@ -94,8 +91,8 @@ class AbstractMethod(eqx.Module):
     needs_solution: ClassVar[bool] = False
     """Whether the exact solution of the data is needed to train."""
     separable: ClassVar[bool] = True
-    """Whether the equation of a state involves only the transitions that leave it. States may then
-    be weighed at will without moving the solution."""
+    """Whether the equation of a state involves only the transitions that leave it, so that weights
+    of states do not move the solution."""
     initial: ClassVar[float | None] = 0.0
     """The first value of every entry of a table, or None for random ones."""
     finds_column: ClassVar[bool] = False
@@ -123,7 +120,7 @@ class AbstractMethod(eqx.Module):
 
     @abc.abstractmethod
     def loss(self, output: Array, next_output: Array, sample: Sample) -> Scalar:
-        """Returns the loss of one transition. Its gradient is what matters.
+        """Returns the loss of one transition, of which only the gradient matters.
 
         Args:
             output: The value at s (for the action that was taken).
@@ -132,8 +129,8 @@ class AbstractMethod(eqx.Module):
         """
 
     def log_e(self, values: Any) -> Any:
-        """Returns log |e| for some values of the network, up to a constant. With a value for each
-        action, e is the sum of their exponentials."""
+        """Returns log |e|, up to a constant, by the values of the network (for each action, if
+        so)."""
         return logsumexp(values, axis=-1) if self.per_action else values
 
     def entry(self, values: Array) -> Array:
@@ -145,7 +142,7 @@ class AbstractMethod(eqx.Module):
         return jnp.zeros((), dtype=log_e.dtype)
 
     def unit(self, output: Array, log_cost: Array) -> Array:
-        """Returns the unit of a state's residual: the size of the largest term in its equation.
+        """Returns the unit of a state's residual, the size of the largest term in its equation.
 
         Args:
             output: The values at s, for the actions that were taken.
@@ -199,20 +196,43 @@ def _check_batch_size(name: str, value: Any) -> int | str | None:
     return value if value is None or value == "all" else check_whole(name, value, 1)
 
 
-def check_cap(name: str, value: Any) -> float | str:
-    """Returns a cap, which is a positive number, infinity for none, or "auto"."""
-    if value in ("auto", math.inf):
-        return value
-    if not check_number(name, value) > 0:
-        raise ArgumentError(
-            f"{name} is {value}; it must be a positive number, inf for none, or 'auto'.",
-            argument=name,
-        )
-    return float(value)
+class AbstractCapped(AbstractMethod):
+    """A method whose residual has exp(v(s') - v(s)), held constant and capped."""
+
+    cap: Swept = "auto"  # pyright: ignore[reportAssignmentType]
+    """The largest v(s') - v(s) inside an exponential; inf for none. The value "auto" is just above
+    the largest difference that the solution can have, by the data. With a cap, `Drogo` also bounds
+    v(s') by the best terminal value."""
+    scaled: bool = eqx.field(static=True, default=True)  # pyright: ignore
+    """Divides the residual of each transition by exp(-r / lam), so that costly states do not
+    dominate the gradient and noisy rewards have a well-defined solution, and multiplies the outputs
+    of `Drogo` by the expected depth of the map."""
+    emphasis: float | None = eqx.field(static=True, default=None)  # pyright: ignore
+    """Weighs each state by this power of its residual, where every update uses all transitions. The
+    solution does not change. By default 0.5 there, and 0 elsewhere."""
+
+    def __check_init__(self) -> None:
+        check_fields(self, cap=_check_cap, scaled=check_flag, emphasis=optional(_check_power))
+
+    def imbalance(
+        self, output: Scalar, next_output: Scalar, log_cost: Scalar, cap: Any = None
+    ) -> Scalar:
+        """Returns exp(-r/lam) - exp(v(s') - v(s)), held constant."""
+        shift = log_cost if self.scaled else jnp.zeros_like(log_cost)
+        exponent = jnp.minimum(next_output - output - shift, self.cap if cap is None else cap)
+        return stop_gradient(jnp.exp(log_cost - shift) - jnp.exp(exponent))
+
+    def recommended(self, data: Transitions, network: AbstractArchitecture) -> dict[str, Any]:
+        settings = super().recommended(data, network)
+        whole = (self.batch_size or settings["batch_size"]) == "all"
+        return {**settings, "emphasis": 0.5 if whole else 0.0}
 
 
-def check_power(name: str, value: Any) -> float:
-    """Returns a power, which is not negative."""
+def _check_cap(name: str, value: Any) -> float | str:
+    return value if value in ("auto", math.inf) else check_positive(name, value)
+
+
+def _check_power(name: str, value: Any) -> float:
     power = check_number(name, value)
     if power < 0:
         raise ArgumentError(f"{name} is {value}; it must not be negative.", argument=name)
@@ -221,19 +241,10 @@ def check_power(name: str, value: Any) -> float:
 
 def is_small(data: Transitions) -> bool:
     """Returns whether states repeat in a table of observations that fits into memory."""
-    return data.repeats and data.observations.nbytes <= BYTES_IN_MEMORY
+    return data.repeats and data.observations.nbytes <= BYTES_IN_RESULT
 
 
 def rows_at_once(data: Transitions, network: AbstractArchitecture) -> int:
     """Returns the number of observations that an update may evaluate as a whole."""
     cheap_images = data.observations.ndim == 4 and isinstance(network, MLP)
     return 2 * ROWS_AT_ONCE if cheap_images else ROWS_AT_ONCE
-
-
-def imbalance(
-    output: Scalar, next_output: Scalar, log_cost: Scalar, cap: Any, scaled: bool
-) -> Scalar:
-    """Returns exp(-r/lam) - exp(v(s') - v(s)), held constant."""
-    shift = log_cost if scaled else jnp.zeros_like(log_cost)
-    exponent = jnp.minimum(next_output - output - shift, cap)
-    return stop_gradient(jnp.exp(log_cost - shift) - jnp.exp(exponent))

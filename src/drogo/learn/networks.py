@@ -1,8 +1,6 @@
 """Networks: from a batch of observations to one number for each, or to several.
 
-A network has two parts: `features`, which has no parameters, and `values`, which has all of them.
-Where every update evaluates the same table of observations, `of_table` computes its features once.
-Any other equinox module takes part through `CustomNetwork`.
+Only `values` of a network has parameters, so that the `features` of a table are computed once.
 """
 
 from __future__ import annotations
@@ -34,19 +32,15 @@ fewer than 64 numbers in it."""
 
 class Inputs(eqx.Module):
     """Turns bytes into numbers in [-0.5, 0.5], state numbers into rows of a table, and normalises
-    other numbers if asked to.
-
-    The statistics are arrays, so other statistics of the same shape compile nothing. They are of
-    double precision, and are NumPy's: coordinates such as 1e8 + k differ only in digits that single
-    precision does not have, so they must be shifted before they go to the device.
-    """
+    other numbers if asked to. The statistics are of double precision and NumPy's, because
+    coordinates such as 1e8 + k must be shifted before they go to the device."""
 
     shift: Float[np.ndarray | Array, " size"] | None = None
     scale: Float[np.ndarray | Array, " size"] | None = None
     chosen: Int[np.ndarray | Array, " size"] | None = None
     """The pixels of a flattened image that are used, or None for all of them."""
     states: Int[np.ndarray | Array, " states"] | None = None
-    """The state numbers whose rows a table has, sorted; None if the network is not a table."""
+    """The sorted state numbers whose rows a table has; None if the network is not a table."""
 
     def __check_init__(self) -> None:
         if (self.shift is None) != (self.scale is None):
@@ -67,8 +61,8 @@ class Inputs(eqx.Module):
         return self._scaled(observations)
 
     def prepare(self, observations: Shaped[np.ndarray, "n ..."]) -> Shaped[np.ndarray, "n ..."]:
-        """Returns observations as they go to the device, where `finish` does the rest. Numbers are
-        normalised here, in double precision; bytes stay bytes, which take less room."""
+        """Returns observations for the device, where `finish` does the rest. Numbers are normalised
+        here, in double precision; bytes stay bytes."""
         return observations if self._stays(observations) else self(observations)
 
     def finish(self, prepared: Shaped[Array, "n ..."]) -> Shaped[Array, "n ..."]:
@@ -80,8 +74,8 @@ class Inputs(eqx.Module):
         return bare or observations.dtype == np.uint8
 
     def _row(self, numbers: Any) -> Any:
-        """Returns the rows of state numbers. An unknown number is an error, or inside a compiled
-        program a row beyond the table, whose value is NaN."""
+        """Returns the rows of state numbers. Inside a compiled program, an unknown number is a row
+        beyond the table, whose value is NaN."""
         library = np if isinstance(numbers, np.ndarray) else jnp
         states = library.asarray(self.states, numbers.dtype)
         row = library.searchsorted(states, numbers)
@@ -122,8 +116,7 @@ def fit_inputs(
         if lost.any():
             k = int(lost.argmax())
             raise DataError(
-                f"number {k} of the observations lies between {low[k]!r} and {high[k]!r}, which "
-                "single precision hardly distinguishes.",
+                f"number {k} of observations, from {low[k]} to {high[k]}, needs double precision.",
                 remedy="Use a network with normalise=True, or shift the numbers.",
             )
         return Inputs()
@@ -134,8 +127,8 @@ def fit_inputs(
 
 
 def _by_pixel(images: Shaped[np.ndarray, "n height width channels"]) -> Inputs:
-    """Takes the pixels that ever change, each less its mean and divided by its range. Images of one
-    scene share a background, and a dense layer that sees it learns to tell them apart slowly."""
+    """Takes the pixels that ever change, each less its mean and divided by its range, because a
+    dense layer that sees the background learns slowly."""
     size = math.prod(images.shape[1:])
     low, high, total = np.full(size, np.inf), np.full(size, -np.inf), np.zeros(size)
     for begin in range(0, len(images), IMAGES_AT_ONCE):
@@ -159,8 +152,8 @@ class AbstractNetwork(eqx.Module):
     """A network whose features can be computed beforehand."""
 
     def features(self, inputs: Shaped[Array, "n ..."]) -> Features:
-        """Returns what `values` takes, computed from the inputs without any parameters: by default
-        the inputs themselves."""
+        """Returns the input of `values`, computed without any parameters: by default the inputs
+        themselves."""
         return inputs
 
     def of_table(self, inputs: Shaped[np.ndarray, "n ..."]) -> Features:
@@ -215,11 +208,8 @@ class TableNetwork(AbstractNetwork):
 
 
 class DenseNetwork(AbstractNetwork):
-    """Layers of rectified units and a linear output, on the flattened observation.
-
-    Fourier features (`frequencies`) keep values from leaking through thin walls. With `leak`, units
-    that are off have this slope, so that none is off for good.
-    """
+    """Layers of rectified units and a linear output, on the flattened observation and its Fourier
+    features. With `leak`, units that are off have this slope."""
 
     layers: tuple[eqx.nn.Linear, ...]
     frequencies: int = eqx.field(static=True)
@@ -285,8 +275,7 @@ class Layer(NamedTuple):
 
 
 def dense(layers: Sequence[Any], x: Float[Any, "n size"], leak: float = 0.0) -> Float[Any, "n ..."]:
-    """Applies linear layers as those of equinox, with rectified units of this leak between them, in
-    NumPy or in JAX."""
+    """Applies linear layers with rectified units of this leak between them, in NumPy or in JAX."""
     for k, layer in enumerate(layers):
         x = x @ layer.weight.T + layer.bias[None, :]
         if k == len(layers) - 1:

@@ -1,8 +1,5 @@
-"""Networks of two observations: from a state s and a goal g to v(s, g).
-
-Where pairs are sampled from a table, layers that see one observation alone are evaluated once for
-each row of the table, and not for each pair.
-"""
+"""Networks from a state s and a goal g to v(s, g). Layers that see one observation alone are
+evaluated once for each row of a table, and not for each pair."""
 
 from __future__ import annotations
 
@@ -55,8 +52,8 @@ class PairDense(AbstractPairNetwork):
     layers: tuple[eqx.nn.Linear, ...]
     frequencies: int = eqx.field(static=True)
     negative: bool = eqx.field(static=True)
-    """Whether outputs are below 0 by construction. Without that, nothing but the loss keeps a value
-    from rising, and where values are not known it pushes up harder than down."""
+    """Whether outputs are below 0 by construction, because the loss pushes up harder than down
+    where values are not known."""
 
     def __init__(
         self,
@@ -89,9 +86,8 @@ class QuasimetricNetwork(AbstractPairNetwork):
 
     An encoder takes an observation to `components` lists of numbers. The distance in a component is
     the length of the union of the intervals [x, max(x, y)] over the numbers x of the state and y of
-    the goal, and the distance of the two is a mixture of the largest and the mean of these lengths.
-    So v(g, g) = 0, v <= 0 and v(s, g) >= v(s, h) + v(h, g) hold for all parameters and all
-    observations.
+    the goal, and that of the two is a mixture of the largest and the mean of these lengths. So
+    v(g, g) = 0, v <= 0 and v(s, g) >= v(s, h) + v(h, g) hold for all parameters and observations.
     """
 
     layers: tuple[eqx.nn.Linear, ...]

@@ -26,15 +26,8 @@ from jaxtyping import Array, Float
 from drogo.data import Transitions
 from drogo.errors import check_positive
 from drogo.learn.architectures import AbstractArchitecture
-from drogo.learn.method import (
-    AbstractMethod,
-    Sample,
-    Scalar,
-    check_cap,
-    check_power,
-    imbalance,
-)
-from drogo.learn.settings import Swept, check_fields, check_flag, optional
+from drogo.learn.method import AbstractCapped, AbstractMethod, Sample, Scalar
+from drogo.learn.settings import Swept, check_fields, optional
 
 Vectors = Float[Array, " vectors"]
 Products = Float[Array, "vectors vectors"]
@@ -92,8 +85,8 @@ class GDO(AbstractLinear):
     """sum_i u_i' M u_i + b sum_ij (<u_i, u_j> - c [i = j])^2, sampled.
 
     For the single vector of `Column` the energy is 1/2 (u(s) - u(s'))^2 + exp(-r/lam) u(s)^2, the
-    samples of u'(I + R - P~)u (proposition 3.2). The penalty of a transition is a product with the
-    mean of an independent batch, and so unbiased.
+    samples of u'(I + R - P~)u (proposition 3.2). A factor of the penalty is the mean of an
+    independent batch, so that it is unbiased.
     """
 
     solves: ClassVar[tuple[str, ...]] = ("column", "spectrum")
@@ -106,11 +99,8 @@ class GDO(AbstractLinear):
 
 
 class GGDO(AbstractLinear):
-    """The mean over l of `GDO` of the first l vectors.
-
-    Its minimum is the same for every l at once: u_1 alone must be the first eigenvector, u_1 and
-    u_2 must span the first two, and so on. This breaks the symmetry under rotations.
-    """
+    """The mean over l of `GDO` of the first l vectors. It is minimal for every l at once, so u_1 is
+    the first eigenvector, u_1 and u_2 span the first two, and so on, which breaks the symmetry."""
 
     def loss(self, output: Vectors, next_output: Vectors, sample: Sample) -> Scalar:
         vectors = len(output)
@@ -125,10 +115,9 @@ class GGDO(AbstractLinear):
 class ALLO(AbstractLinear):
     """sum_i u_i' M u_i + sum_{j <= i} m_ij (<u_i, [u_j]> - c [i = j]) + b (the same)^2.
 
-    Brackets hold u_j constant: only u_i moves to be orthogonal to the vectors before it, so that
-    each of these is found as if the later ones were not there. The multipliers m_ij are trained
-    beside the network to make the sum as large as possible. At the solution m_ii is -2 times the
-    eigenvalue and the others are 0, so that the penalty biases nothing.
+    Brackets hold u_j constant, so each vector is found as if the later ones were not there. The
+    multipliers m_ij are trained beside the network to make the sum as large as possible. At the
+    solution m_ii is -2 times the eigenvalue and the others are 0: the penalty biases nothing.
     """
 
     def extra(self, problem: Any) -> Array:
@@ -159,34 +148,18 @@ class LogGDO(AbstractPenalised):
         return 2 * jnp.exp(log_cost + 2 * output)
 
 
-class NaturalGDO(AbstractPenalised):
+class NaturalGDO(AbstractCapped, AbstractPenalised):
     """[exp(-r/lam) - exp(v(s') - v(s)) + b (exp(2 v(s'')) - c)] v(s), the bracket held constant.
 
-    This is exp(-2v) times the gradient of `LogGDO` (the metric of proposition 3.5), sampled: the
+    Its gradient is exp(-2v) times that of `LogGDO` (the metric of proposition 3.5), sampled: the
     bracket is the s-th entry of exp(-v) (R - P) exp(v) + b (u'u - c) (propositions 3.7 and 3.8).
-    The value of this surrogate means nothing; its gradient is the bracket times that of v(s).
     """
-
-    cap: Swept = "auto"  # pyright: ignore[reportAssignmentType]
-    """The largest v(s') - v(s) inside an exponential, as in `Drogo`."""
-    scaled: bool = eqx.field(static=True, default=True)  # pyright: ignore
-    """Divides the residual of each transition by exp(-r / lam)."""
-    emphasis: float | None = eqx.field(static=True, default=None)  # pyright: ignore
-    """Weighs each state by this power of its residual, as in `Drogo`."""
 
     solves: ClassVar[tuple[str, ...]] = ("column",)
     separable: ClassVar[bool] = True
 
-    def __check_init__(self) -> None:
-        check_fields(self, cap=check_cap, scaled=check_flag, emphasis=optional(check_power))
-
     def loss(self, output: Scalar, next_output: Scalar, sample: Sample) -> Scalar:
         norm = self.penalty * (sample.moment - self.target_norm)
-        bracket = imbalance(output, next_output, sample.log_cost, self.cap, self.scaled)
+        bracket = self.imbalance(output, next_output, sample.log_cost)
         bracket += norm * jnp.exp(-sample.log_cost) if self.scaled else norm
         return stop_gradient(bracket) * output
-
-    def recommended(self, data: Transitions, network: AbstractArchitecture) -> dict[str, Any]:
-        settings = super().recommended(data, network)
-        whole = (self.batch_size or settings["batch_size"]) == "all"
-        return {**settings, "emphasis": 0.5 if whole else 0.0}

@@ -1,9 +1,8 @@
-"""`AbstractProblem`: what is sought. A problem knows its equation, exact solution and views.
+"""`AbstractProblem`: the quantity that is sought, with its equation, exact solution and views.
 
 `fit` asks a problem, in this order, for the transitions that it is about (`given`), for those to
 learn from (`prepare`), for their exact solution (`exact`), for scales (`scaled`), for batches and
-for an evaluation of what was learned. The shipped problems are in `drogo.problems`; another problem
-is a subclass of one of these, or of this class.
+for an evaluation (`judge`). Another problem is a subclass of one in `drogo.problems`, or of this.
 """
 
 from __future__ import annotations
@@ -71,12 +70,12 @@ class AbstractProblem(eqx.Module):
     default_policy: DefaultPolicy | None = None
     """The policy that the map belongs to: one probability for each action, or a function
     `default_policy(observations, actions)` that returns the probability of each action of a batch
-    (the density, for vectors). By default that of the environment's MDP if the data were collected
-    from it, and otherwise uniform."""
+    (the density, for vectors). By default that of the environment's MDP if it is known, and
+    otherwise uniform."""
     tolerance: float = eqx.field(static=True, default=0.1)
-    """The largest difference of any value from the exact solution of the data in a converged fit; a
-    thousandth of the map's depth if that is more. Where no solution is known: the largest residual
-    relative to exp(-r / lam)."""
+    """The largest difference of any value from the exact solution of the data in a converged fit,
+    or a thousandth of the map's depth if that is more. If no solution is known: the largest
+    residual relative to exp(-r / lam)."""
 
     is_setting: ClassVar[bool] = True
     kind: ClassVar[str]
@@ -84,8 +83,7 @@ class AbstractProblem(eqx.Module):
     host_only: ClassVar[tuple[str, ...]] = ("default_policy", "tolerance")
     """Fields that compiled programs do not see, so that another value compiles nothing."""
     anchor_cap: ClassVar[float] = 20.0
-    """The smallest cap of an exponent at a terminal state: far above any solution, far below an
-    overflow."""
+    """The smallest cap of an exponent at a terminal state, far below an overflow."""
     views: ClassVar[tuple[str, ...]] = ()
     """Methods of the problem that a solution offers as its own, bound to itself."""
     layout: ClassVar[Mapping[str, str]] = {}
@@ -104,8 +102,7 @@ class AbstractProblem(eqx.Module):
                 shares = np.asarray(policy, dtype=np.float64)
             except (TypeError, ValueError):
                 raise ArgumentTypeError(
-                    f"default_policy is {policy!r}; give one probability for each action, or a "
-                    "function of observations and actions.",
+                    f"default_policy is {policy!r}; give probabilities of actions or a function.",
                     argument="default_policy",
                 ) from None
             object.__setattr__(self, "default_policy", shares)
@@ -122,9 +119,8 @@ class AbstractProblem(eqx.Module):
             return "scalar"
         if n_actions is None:
             raise ArgumentError(
-                "action_values=True learns a value for each action, and these transitions have no "
-                "discrete actions. Collect them with drogo.collect, or give action= and n_actions= "
-                "to Transitions.from_arrays.",
+                "action_values=True needs discrete actions, and these transitions have none. Give "
+                "action= and n_actions= to Transitions.from_arrays.",
                 argument="action_values",
             )
         return n_actions
@@ -217,26 +213,15 @@ class AbstractProblem(eqx.Module):
 
     @abc.abstractmethod
     def scaled(self, prepared: Prepared, point: Point) -> tuple[AbstractMethod, dict[str, float]]:
-        """Returns the method with numbers that follow from the data, and the scales of `Objective`.
-
-        Args:
-            prepared: The transitions.
-            point: The settings, with the exact solution of the data if it is known.
-        """
+        """Returns the method with numbers that follow from the data, and the scales of
+        `Objective`."""
 
     @abc.abstractmethod
     def batches(
         self, prepared: Prepared, plan: Plan, learner: Learner, seeds: list[int], point: Point
     ) -> Batches:
-        """Returns the source of the batches that are trained on.
-
-        Args:
-            prepared: The transitions.
-            plan: How the data are split between training and evaluation.
-            learner: The learner.
-            seeds: The seeds.
-            point: The settings, which the runs share but for what is swept.
-        """
+        """Returns the source of the batches. Runs share the settings of `point` but for what is
+        swept."""
 
     @abc.abstractmethod
     def judge(self, **parts: Any) -> Judge:

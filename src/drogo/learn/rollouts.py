@@ -1,19 +1,17 @@
 """Rollouts that follow a learned map, and the estimates of its values that they give.
 
 The value is `v(s) = log E[exp(sum of r/lam + terminal reward/lam)]` over the default policy's
-episodes from s. Rollouts that follow the learned map estimate it without bias: in each state
-several actions are tried, one is sampled in proportion to its value, and the weight of the rollout
-is multiplied by the sum of all their values over the value of the state. If the map is right, and
-every action is tried and has one outcome, this quotient is 1 everywhere. Otherwise the weights show
-the error, and their spread its uncertainty. Rollouts of small weight are replaced by copies of
-others on the way (a particle filter), which leaves the estimate unbiased.
+episodes from s. In each state several actions are tried, one is sampled in proportion to its value,
+and the weight of the rollout is multiplied by the sum of all their values over the value of the
+state. This is unbiased. If the map is right, the quotient is 1 everywhere; otherwise the weights
+show the error, and their spread its uncertainty. Rollouts of small weight are replaced by copies of
+others (a particle filter), which leaves the estimate unbiased.
 
-A rollout does not go where the map is low, so a map that is much too low in one place hides what
-lies behind it. Therefore one action that was not chosen is followed one step further in every step.
-The gains of the actions that were not chosen, and those of the chosen ones, are two estimates of
-the same mean: the first takes all actions alike and weighs them, the second takes them as rollouts
-do. If the first exceeds the second, rollouts have missed something: to first order, the value of
-the start is higher by that much. The interval is then not reliable.
+A map that is much too low in one place hides what lies behind it. Therefore one action that was not
+chosen is followed one step further in every step. The gains of the actions that were not chosen and
+of those that were are two estimates of one mean. If the first exceeds the second, rollouts have
+missed something: to first order, the value of the start is higher by that much, and the interval is
+not reliable.
 """
 
 from __future__ import annotations
@@ -51,7 +49,7 @@ class Groups(NamedTuple):
 
     @property
     def surprise(self) -> Float[np.ndarray, " starts"]:
-        """The mean of `rise`, less one standard error: it is noisy where actions are continuous."""
+        """The mean of `rise`, less one standard error, as continuous actions make it noisy."""
         error = self.rise.std(axis=1, ddof=1) / np.sqrt(self.rise.shape[1])
         return self.rise.mean(axis=1) - error
 
@@ -61,7 +59,7 @@ class Groups(NamedTuple):
 
 
 class Walk:
-    """Rollouts in an environment that follow one map, with the candidates and steps of an
+    """Rollouts that follow one map in an environment, with the candidates and steps of an
     effort."""
 
     def __init__(self, sim: Simulator, one: Any, effort: Any, rng: np.random.Generator) -> None:
@@ -203,9 +201,8 @@ def interval(
     measured: Groups, claimed: Float[np.ndarray, " starts"], level: float
 ) -> tuple[np.ndarray, ...]:
     """Returns the estimate, both ends of its interval, the effective number of groups, and the
-    share of the weight that did not arrive. Weights have long tails, so the interval contains
-    that of the mean by Student's distribution and that of numbers whose logs are normal (Cox's
-    method)."""
+    share of the weight that did not arrive. Weights have long tails, so the interval contains that
+    of Student's distribution and that of numbers whose logs are normal (Cox's method)."""
     log_low, log_all, _ = measured
     groups = log_all.shape[1]
     top = log_all.max(axis=1)
@@ -230,8 +227,8 @@ def interval(
 def _of_logs(
     logs: Float[np.ndarray, "starts groups"], width: float
 ) -> tuple[Float[np.ndarray, " starts"], Float[np.ndarray, " starts"]]:
-    """Returns an interval of the log of the mean, if the logs are normal; NaN if some are not
-    finite."""
+    """Returns an interval of the log of the mean if the logs are normal; NaN if some are
+    infinite."""
     variance = logs.var(axis=1, ddof=1)
     middle = logs.mean(axis=1) + variance / 2
     groups = logs.shape[1]

@@ -1,8 +1,5 @@
-"""Settings: problems, methods, networks and optimisers as plain values, files and grids.
-
-Each of these is a small class with a few documented fields. A field that holds a list stands for
-several values: `fit` then trains at every point of the grid.
-"""
+"""Settings: problems, methods, networks and optimisers as plain values, files and grids. A field
+that holds a list stands for several values, which `fit` sweeps."""
 
 from __future__ import annotations
 
@@ -38,8 +35,8 @@ UNSET = (None, "auto")
 
 
 def check_fields(settings: Any, **checks: Callable[[str, Any], Any]) -> None:
-    """Checks fields of a frozen object, each with a function of its name and a value that raises an
-    error or returns the value to keep. A list is checked entry by entry."""
+    """Checks fields of a frozen object, each (or each entry of its list) with a function of its
+    name and a value that raises an error or returns the value to keep."""
     for name, check in checks.items():
         value = getattr(settings, name)
         if hasattr(value, "aval"):  # an array of a compiled program, which was checked before
@@ -48,9 +45,7 @@ def check_fields(settings: Any, **checks: Callable[[str, Any], Any]) -> None:
             kept: Any = [check(name, entry) for entry in value]
             if not kept or len(set(kept)) < len(kept):
                 raise ArgumentError(
-                    f"{name} is {value}; a list stands for a sweep, and needs at least one value "
-                    "and no value twice.",
-                    argument=name,
+                    f"{name} is {value}; a sweep needs values, each of them once.", argument=name
                 )
         else:
             kept = check(name, value)
@@ -58,7 +53,8 @@ def check_fields(settings: Any, **checks: Callable[[str, Any], Any]) -> None:
 
 
 def check_values(settings: Any, **checks: Callable[[str, Any], Any]) -> None:
-    """Checks fields of a frozen object that is never swept: a list is a value like any other."""
+    """Checks fields of a frozen object that is never swept, in which a list is a value like any
+    other."""
     for name, check in checks.items():
         object.__setattr__(settings, name, check(name, getattr(settings, name)))
 
@@ -86,9 +82,9 @@ def optional(check: Callable[[str, Any], Any]) -> Callable[[str, Any], Any]:
     return lambda name, value: None if value is None else check(name, value)
 
 
-def at_least(least: int) -> Callable[[str, Any], int]:
+def at_least(least: int, most: int = 2**31 - 1) -> Callable[[str, Any], int]:
     """Returns a check of whole numbers."""
-    return lambda name, value: check_whole(name, value, least)
+    return lambda name, value: check_whole(name, value, least, most)
 
 
 def check_flag(name: str, value: Any) -> bool:
@@ -117,8 +113,7 @@ def seed_list(seeds: Any) -> list[int]:
     distinct = {int(k) for k in whole if 0 <= int(k) < 2**32}
     if not listed or len(distinct) < len(listed):
         raise ArgumentError(
-            f"seeds is {seeds!r}; give how many (at most {MOST_SEEDS}), or distinct whole numbers "
-            "from 0 to 2**32 - 1.",
+            f"seeds is {seeds!r}; give their number, or distinct ones from 0 to 2**32 - 1.",
             argument="seeds",
         )
     return [int(seed) for seed in listed]
@@ -131,8 +126,8 @@ def with_defaults(settings: T, names: Iterable[str]) -> T:
 
 
 def grid_of(*parts: Any) -> dict[tuple[Any, ...], tuple[Any, ...]]:
-    """Returns the points of the grid of all fields that hold lists: settings with single values, by
-    the tuple of these values in the order of the fields (the empty tuple if nothing is swept)."""
+    """Returns the points of the grid of all fields that hold lists, by the tuple of their values in
+    the order of the fields (the empty tuple if nothing is swept)."""
     swept = [(k, *item) for k, part in enumerate(parts) for item in _lists(part)]
     points = {}
     for values in product(*(values for _, _, values in swept)):
@@ -161,8 +156,8 @@ def _lists(part: Any) -> list[tuple[str, list[Any]]]:
 
 
 def as_json(part: Any) -> Any:
-    """Returns settings as plain JSON: the name of their class, and their fields. For a function or
-    an object of the user's, this is its name alone."""
+    """Returns settings as plain JSON: the name of their class, and their fields; for a function or
+    an object of the user's, its name alone."""
     if part is None:
         return None
     if not getattr(type(part), "is_setting", False):
@@ -196,8 +191,8 @@ def _described(part: Any) -> str:
 
 
 def from_json(base: type[T], stored: Any, given: T | None, name: str) -> Any:
-    """Returns the settings of a subclass of `base` that `as_json` wrote, checked. A file holds no
-    object of a user, which is `given` again by the argument `name` of `load`."""
+    """Returns the settings of a subclass of `base` that `as_json` wrote, checked. An object of the
+    user's is `given` again by the argument `name` of `load`."""
     if given is not None:
         again, unset = as_json(given), {}
         if CLASS in again and isinstance(stored, Mapping):  # the file has the resolved values
@@ -217,8 +212,7 @@ def from_json(base: type[T], stored: Any, given: T | None, name: str) -> Any:
     nested = [part for part in (stored, *stored.values()) if isinstance(part, Mapping)]
     if kind is None or any(CUSTOM in part for part in nested):
         raise ArgumentError(
-            f"its {name} is {stored.get(CUSTOM, stored.get(CLASS))!r}, or has a function of the "
-            "user, which a file cannot hold.",
+            f"its {name} is or has code of the user: {stored.get(CUSTOM, stored.get(CLASS))!r}.",
             remedy=f"Give it again: load(path, {name}=...), or import its class first.",
             argument=name,
         )
@@ -235,7 +229,7 @@ def from_json(base: type[T], stored: Any, given: T | None, name: str) -> Any:
 
 
 def _numbers(stored: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns stored fields with infinity and NaN, which JSON has no words for."""
+    """Returns stored fields with infinity and NaN, for which JSON has no words."""
     words = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
     return {k: words.get(v, v) if isinstance(v, str) else v for k, v in stored.items()}
 

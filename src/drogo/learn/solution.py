@@ -67,8 +67,8 @@ class Solution:
     status: tuple[str, ...]
     """For each seed:
 
-    - "converged": every value is within the tolerance of the exact solution of the data. For a
-      method whose solution is not known exactly, every equation holds within the tolerance.
+    - "converged": every value is within the tolerance of the exact solution of the data; if that is
+      not known, every equation holds within the tolerance.
     - "unverified": no equation is seen to be violated, but the values were not compared with
       anything: states do not repeat, or the data do not determine every value.
     - "max_updates": neither is the case (also if a callback stopped the fit).
@@ -76,16 +76,15 @@ class Solution:
     """
     error: Float[np.ndarray, " seeds"]
     """The largest difference of a value from the exact solution of the data, or the bound of an
-    exact solver; infinite where it is not known."""
+    exact solver; infinite if it is not known."""
     arrays: Mapping[str, np.ndarray] = field(repr=False)
     """The values and everything that belongs to them, by name."""
     history: Mapping[str, np.ndarray] = field(default_factory=dict)
     """`update` (logged,) and arrays (logged, seeds): the mean `loss` since the last row, NaN where
-    a seed made no update; the mean absolute residual over all states (`violation`), the largest one
-    after noise is subtracted (`worst`), and the `spread` between the largest and the smallest;
-    `at_cap`, the share of transitions with v(s') - v(s) at the cap; `level`, the mean of v; the
-    `error`, where it is known; and `cosine_NAME`, `difference_NAME` and `mean_difference_NAME` for
-    each truth that was given."""
+    a seed made no update; the mean (`violation`) and the largest (`worst`, less noise) absolute
+    residual over all states, and their `spread`; `at_cap`, the share of transitions with v(s') -
+    v(s) at the cap; `level`, the mean of v; the `error`, if it is known; and `cosine_NAME`,
+    `difference_NAME` and `mean_difference_NAME` for each truth that was given."""
     diverged_at: tuple[int | None, ...] = ()
     """For each seed the update at which it diverged, or None."""
     network: Any = None
@@ -115,16 +114,8 @@ class Solution:
         notes: Sequence[str] = (),
         n_actions: int | None = None,
     ) -> Solution:
-        """Returns an exact solution, which has one seed, 0.
-
-        Args:
-            problem: The problem.
-            arrays: Its arrays, with an axis over seeds where a solution has one.
-            complete: Whether every value is finite and accurate.
-            error: A bound on the error of a value.
-            notes: Sentences about the data.
-            n_actions: The number of actions, if they are discrete.
-        """
+        """Returns an exact solution, which has one seed, 0. It is `complete` if every value is
+        finite and accurate, and `error` bounds the errors of the values."""
         status = ("converged" if complete else "unverified",)
         provenance = {"n_actions": n_actions, "repeats": True}
         rest = {"diverged_at": (None,), "notes": tuple(notes), "provenance": provenance}
@@ -174,8 +165,8 @@ class Solution:
         return self.problem.evaluate(self, *observations)
 
     def value_fn(self, seed: int = 0) -> Callable[[Array], Array]:
-        """Returns the values of one seed as a pure JAX function of a batch of observations, or of a
-        single one, which works inside `jax.jit`, `vmap` and `grad`."""
+        """Returns the values of one seed as a pure JAX function of a batch of observations, or of
+        one."""
         return self.problem.value_fn(self, seed)
 
     def potential(self, seed: int = 0, **options: Any) -> Potential:
@@ -207,8 +198,7 @@ class Solution:
         k = self.seeds.index(seed)
         if usable and self.status[k] == "diverged":
             raise ArgumentError(
-                f"seed {seed} diverged at update {self.diverged_at[k]} and cannot be used. Use "
-                "another seed, or train again.",
+                f"seed {seed} diverged at update {self.diverged_at[k]}. Use another seed.",
                 argument="seed",
             )
         return k
@@ -223,10 +213,8 @@ class Solution:
         return lines
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
-        """Writes the solution to one `.npz` file, without Python objects.
-
-        The file holds the arrays of a user's network, optimiser or method; `drogo.load` is given
-        the object again.
+        """Writes the solution to one `.npz` file, without Python objects: `drogo.load` is given a
+        user's network, optimiser or method again.
 
         Args:
             path: The file.
@@ -289,7 +277,6 @@ def load_solution(path: Path, **given: Any) -> Solution:
 
 
 def _check_file(settings: dict[str, Any], headers: dict[str, Header]) -> None:
-    """Raises an error unless the settings and the shapes of the arrays are those of a solution."""
     seeds, status, at = settings["seeds"], settings["status"], settings["diverged_at"]
     are_seeds = all(_is_whole(seed) and 0 <= seed < 2**32 for seed in seeds)
     if not are_seeds or not seeds or not len(seeds) == len(status) == len(at):
@@ -344,7 +331,6 @@ def _solution(
 def _learner(
     arrays: dict[str, np.ndarray], seeds: list[int], parts: dict[str, Any], n_actions: int | None
 ) -> tuple[Learner, State]:
-    """Returns the learner and the state of training that a file holds."""
     scales, stored = section(arrays, SCALES), section(arrays, STATE)
     if any(np.isnan(number) for number in scales.values()):
         raise DamagedFile("a scale of its objective is not a number.")

@@ -1,7 +1,4 @@
-"""The training loop: chunks of updates of all runs, with logging, callbacks and checkpoints.
-
-A *run* is the training of one network: one seed at one point of a sweep.
-"""
+"""The training loop: chunks of updates of all runs, with logging, callbacks and checkpoints."""
 
 from __future__ import annotations
 
@@ -38,7 +35,7 @@ HISTORY, STATE = "history/", "state/"
 
 @dataclass(frozen=True)
 class Progress:
-    """The progress of a fit: everything that a checkpoint holds."""
+    """The progress of a fit, which a checkpoint holds."""
 
     states: State
     """The states of all runs, stacked."""
@@ -93,8 +90,7 @@ class Training:
     """Everything that stays the same during a fit."""
 
     judge: Judge
-    """Measures the runs. It holds the transitions, the learner, and the objective and the settings
-    of each run: all seeds of the first point of a sweep, then of the next."""
+    """Measures the runs, which are all seeds of the first point of a sweep, then of the next."""
     batches: Batches
     seeds: list[int]
     identity: dict[str, Any]
@@ -118,9 +114,8 @@ def train(
     path: Path | None = None,
     callbacks: Sequence[Callback] = (),
 ) -> Progress:
-    """Trains until the last update, until all runs have converged, or until a callback says stop. A
-    run that has converged is frozen while others go on, so that the result of a seed does not
-    depend on the other seeds."""
+    """Trains until the last update, until all runs have converged, or until a callback stops it. A
+    run that has converged is frozen, so that it does not depend on the other seeds."""
     if path is not None and path.exists():
         progress = _restore(path, training.identity, progress)
     longest = training.batches.sampler.longest
@@ -146,7 +141,7 @@ def train(
 def _log_if_due(
     training: Training, progress: Progress, every: int, callbacks: Sequence[Callback]
 ) -> tuple[Progress, bool]:
-    """Adds a row to the history if one is due. Returns also whether training should go on."""
+    """Adds a row to the history if one is due, and returns also whether training should go on."""
     judge, update = training.judge, progress.update
     due = update % every == 0 or update == training.updates
     if due and not progress.is_logged:
@@ -173,9 +168,8 @@ def _lost(judge: Judge, progress: Progress) -> Bool[np.ndarray, " runs"]:
 
 
 def diverged_at(progress: Progress) -> Int[np.ndarray, " runs"]:
-    """Returns the update at which each run diverged, or -1. A network may run away without a single
-    infinite number; its residuals are then infinite at the next logged update. (A residual that is
-    not known is NaN, which is no divergence.)"""
+    """Returns the update at which each run diverged, or -1. A network may run away without an
+    infinite number; its residuals are then infinite at the next logged update, and not NaN."""
     first_bad = np.asarray(progress.states.diverged_at)
     runaway = np.isinf(np.stack(progress.history["violation"]))
     runaway |= ~np.isfinite(np.stack(progress.history["level"]))
@@ -226,8 +220,8 @@ def _run(
     seed_of_run: Int[Array, " runs"],
     count: Int[Array, ""],
 ) -> tuple[State, Float[Array, " runs"]]:
-    """Makes `count` updates. The number is not a constant of the program, so that fits of any
-    length and with any schedule share one compiled program. A run without a seed (-1) is frozen."""
+    """Makes `count` updates, no constant of the program, which fits of any length and schedule
+    share. A run without a seed (-1) is frozen."""
     arrays, static = eqx.partition(objectives, eqx.is_array)
 
     def update(k: Array, carry: tuple[State, Array]) -> tuple[State, Array]:
@@ -255,15 +249,14 @@ def _run(
 
 
 def _over_runs(learner: Learner, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-    """Maps a function over runs: all at once on an accelerator and for tables, one after another
-    for networks on a CPU, where that is as fast and makes a run independent of the others."""
+    """Maps a function over runs: all at once on an accelerator and for tables, and one after
+    another for networks on a CPU, where a run is then independent of the others."""
     if jax.default_backend() == "cpu" and not isinstance(learner.skeleton, TableNetwork):
         return jax.lax.map(lambda packed: function(*packed), arguments)
     return jax.vmap(function)(*arguments)
 
 
 def _save(path: Path, identity: dict[str, Any], progress: Progress) -> None:
-    """Writes a checkpoint, replacing the last one."""
     arrays = as_section(HISTORY, progress.history) | as_section(STATE, by_path(progress.states))
     if progress.losses:
         arrays["losses"] = np.stack(progress.losses)
@@ -314,9 +307,8 @@ def check_leaves(stored: Mapping[str, Any], like: PyTree) -> None:
     if differ:
         first = differ[0]
         raise DamagedFile(
-            f"{len(differ)} of the stored arrays do not fit the network and the optimiser; the "
-            f"first is {first}: stored is {given.get(first, 'nothing')}, expected is "
-            f"{expected.get(first, 'nothing')}."
+            f"{len(differ)} arrays do not fit the network and the optimiser: stored is {first} "
+            f"{given.get(first, 'nowhere')}, expected is {expected.get(first, 'nothing')}."
         )
 
 

@@ -1,9 +1,5 @@
-"""Learned values and policies as functions.
-
-Values are functions in JAX for compiled programs, and of single observations in NumPy: calling a
-compiled JAX program with one observation takes many times as long as a step of a cheap environment,
-and an MLP on one observation is a handful of small matrix products.
-"""
+"""Learned values and policies as functions, in JAX for programs, and in NumPy for single
+observations, where calling a compiled program takes many times as long."""
 
 from __future__ import annotations
 
@@ -25,9 +21,7 @@ Logits = Callable[[np.ndarray], Float[np.ndarray, "batch actions"]]
 
 
 class Policy:
-    """The optimal policy of the linearly solvable MDP.
-
-    `result.policy(seed)` makes one. Stable-Baselines3's `evaluate_policy` takes it as it is.
+    """The optimal policy of the linearly solvable MDP, which `solution.policy(seed)` returns.
 
     Args:
         logits: Computes the log-probabilities of a batch of observations, up to a constant.
@@ -67,7 +61,7 @@ class Policy:
         episode_start: Any = None,
         deterministic: bool = False,
     ) -> tuple[np.ndarray, Any]:
-        """Returns actions as the agents of Stable-Baselines3 do.
+        """Returns actions as the agents of Stable-Baselines3 do, for `evaluate_policy`.
 
         Args:
             observation: One observation, or a batch of them.

@@ -15,7 +15,8 @@ from jaxtyping import Float, Int
 
 from drogo.data.step import NumberOfStep, Step, check_cost, is_bad
 from drogo.errors import check_whole
-from drogo.learn import MLP, Drogo
+from drogo.learn import MLP
+from drogo.learn.anchored import Drogo
 from drogo.online import AbstractOnlineMap, OnlineMap
 from drogo.problems import Column
 from drogo.use.options import Option, OptionWrapper, learned_option
