@@ -112,6 +112,7 @@ DAMAGED = [
     ("spectrum", {"neighbours": np.full((1, 2), 99)}), ("spectrum", {"overlap": np.zeros(5)}),
     ("continuing", {"gain": np.zeros(3)}), ("continuing", {"log_eigenvalue": np.full(2, np.nan)}),
     ("continuing", {"reference": np.zeros(2, int)}), ("continuing", {"inputs/states": np.arange(3)}),
+    ("continuing", {"inputs/states": None}),
 ]  # fmt: skip
 
 

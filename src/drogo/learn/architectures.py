@@ -17,7 +17,7 @@ import optax
 from jaxtyping import Float, PRNGKeyArray
 
 from drogo.device import to_device
-from drogo.errors import ArgumentError, ArgumentTypeError, check_choice, check_positive
+from drogo.errors import ArgumentError, ArgumentTypeError, DamagedFile, check_choice, check_positive
 from drogo.learn.convolution import ConvolutionalNetwork
 from drogo.learn.networks import (
     AbstractNetwork,
@@ -153,7 +153,7 @@ class Table(AbstractArchitecture):
         return Inputs(states=np.unique(observations))
 
     def build(self, example: np.ndarray, outputs: Outputs, key: PRNGKeyArray) -> AbstractNetwork:
-        raise TypeError("a table is built by `build_network`, which knows the states")
+        raise DamagedFile("its table has no state numbers.")  # `build_network` builds all others
 
 
 @dataclass(frozen=True)

@@ -118,13 +118,12 @@ class Certificate:
         """Returns a sentence for each seed."""
         starts, lines = len(self.observations), []
         for k, (seed, status) in enumerate(zip(self.seeds, self.status, strict=True)):
-            held, refuted = int(self.held[k].sum()), int(self.refuted[k].sum())
+            held, refuted = self.held[k].sum(), self.refuted[k].sum()
             error = f" (off by at most {self.error[k]:.2g})" if np.isfinite(self.error[k]) else ""
             lines.append(
                 f"seed {seed}: {status}; {held} of {starts} values are within "
-                f"{self.tolerance[k]:.2g}, {refuted} are not, and {starts - held - refuted} are "
-                f"undecided{error}; "
-                f"steepest ascent arrives from {self.ascents[k].sum()} of {starts}"
+                f"{self.tolerance[k]:.2g}, {refuted} are not, {starts - held - refuted} undecided"
+                f"{error}; steepest ascent arrives from {self.ascents[k].sum()} of {starts}"
             )
         return lines
 
@@ -251,17 +250,16 @@ def certify_maps(
     rng = np.random.default_rng(check_whole("seed", seed, 0, MOST_SEED))
     states, observations = sim.start(starts, rng)
     level, shape = LEVEL / (starts * effort.rounds), (len(maps), starts)
-    unknown = {name: np.full(shape, np.nan) for name in ("estimate", "low", "high", "surprise")}
+    empty = {name: np.full(shape, np.nan) for name in ("estimate", "low", "high", "surprise")}
+    empty |= {"effective": np.zeros(shape), "unfinished": np.zeros(shape)}
     certificate = Certificate(
         observations,
         tuple(one.name for one in maps),
         np.array([one.tolerance for one in maps]),
         np.stack([one.values(observations) for one in maps]),
-        effective=np.zeros(shape),
-        unfinished=np.zeros(shape),
         groups=np.zeros(shape, int),
         ascents=np.zeros(shape, bool),
-        **unknown,
+        **empty,
     )
     for k, one in enumerate(maps):
         walk, claimed = Walk(sim, one, effort, rng), certificate.claimed[k]

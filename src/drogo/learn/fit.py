@@ -268,7 +268,7 @@ def _truths(truth: Truth, data: Transitions, runs: list[Point]) -> dict[str, np.
         wrong = {np.shape(row) for row in rows} - {shape}
         if wrong:
             raise ArgumentError(
-                f"truth {name!r} has shape {wrong.pop()}; data.observations has {shape}.",
+                f"truth {name!r} has shape {wrong.pop()}; expected is {shape}.",
                 remedy="Of a vector over mdp.states, give vector[mdp.index_of(data.observations)].",
                 argument="truth",
             )

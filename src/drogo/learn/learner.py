@@ -263,11 +263,7 @@ class Learner(eqx.Module):
 
     def value(self, state: State, observations: Shaped[Array, "n ..."]) -> Float[Array, " n"]:
         """Returns log e at a batch of observations, up to the constant that fixes its scale."""
-        return self.objective.log_e(self.output(state.params, observations))
-
-    def output(self, params: PyTree[Array], observations: Shaped[Array, "n ..."]) -> Array:
-        """Returns the raw outputs of the network at some observations."""
-        return self.network(params)(self.inputs(observations))
+        return self.objective.log_e(self.network(state.params)(self.inputs(observations)))
 
     def step(
         self, state: State, batch: Batch, step_size: Float[Array, ""] | float | None = None

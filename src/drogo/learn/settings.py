@@ -4,6 +4,7 @@ that holds a list stands for several values, which `fit` sweeps."""
 from __future__ import annotations
 
 import difflib
+import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
@@ -140,9 +141,7 @@ def grid_of(*parts: Any) -> dict[tuple[Any, ...], tuple[Any, ...]]:
 
 def check_not_swept(part: Any) -> None:
     """Raises an error if a field of some settings holds a list."""
-    lists = _lists(part)
-    if lists:
-        name, value = lists[0]
+    for name, value in _lists(part):
         raise ArgumentError(
             f"{name} is {value}; a list is a sweep, which only drogo.fit makes.", argument=name
         )
@@ -197,7 +196,8 @@ def from_json(base: type[T], stored: Any, given: T | None, name: str) -> Any:
         again, unset = as_json(given), {}
         if CLASS in again and isinstance(stored, Mapping):  # the file has the resolved values
             unset = {key: stored.get(key) for key, value in again.items() if value in UNSET}
-        if _named(again | unset) != _named(stored):
+        before, now = (json.dumps(part, sort_keys=True) for part in (stored, again | unset))
+        if before != now:
             raise ArgumentError(
                 f"{name} is {given!r}, and the file was written with {stored}. They must agree.",
                 argument=name,
@@ -219,9 +219,7 @@ def from_json(base: type[T], stored: Any, given: T | None, name: str) -> Any:
     values = {key: value for key, value in stored.items() if key != CLASS}
     differ = sorted(set(values) ^ {field.name for field in fields(kind)})  # pyright: ignore[reportArgumentType]
     if differ:
-        raise DamagedFile(
-            f"its {name} is from another version of drogo: {', '.join(differ)} differ."
-        )
+        raise DamagedFile(f"its {name} is from another version: {', '.join(differ)} differ.")
     try:
         return kind(**_numbers(values))
     except (TypeError, ValueError) as error:
@@ -232,13 +230,6 @@ def _numbers(stored: Mapping[str, Any]) -> dict[str, Any]:
     """Returns stored fields with infinity and NaN, for which JSON has no words."""
     words = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
     return {k: words.get(v, v) if isinstance(v, str) else v for k, v in stored.items()}
-
-
-def _named(stored: Any) -> Any:
-    """Returns stored settings for a comparison, in which a tuple equals a list."""
-    if isinstance(stored, Mapping):
-        return {key: _named(value) for key, value in stored.items()}
-    return list(stored) if isinstance(stored, tuple) else stored
 
 
 def _subclasses(base: type) -> list[type]:

@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import numpy as np
 import optax
-from jaxtyping import Array, Float, Shaped
+from jaxtyping import Array, Float
 
 from drogo.data.arrays import MOST_ACTIONS
 from drogo.errors import ArgumentError, DamagedFile, DrogoError, counted
@@ -100,9 +100,6 @@ class Solution:
     state: State | None = field(default=None, repr=False)
     """The state of training of all seeds, from which it can continue."""
 
-    v: Float[np.ndarray, "seeds ..."] = field(init=False, repr=False)
-    observations: Shaped[np.ndarray, "distinct ..."] = field(init=False, repr=False)
-
     @classmethod
     def exact(
         cls,
@@ -121,10 +118,6 @@ class Solution:
         rest = {"diverged_at": (None,), "notes": tuple(notes), "provenance": provenance}
         return cls(problem, None, (0,), status, np.array([error], np.float64), arrays, **rest)
 
-    def __post_init__(self) -> None:
-        for name in ("v", "observations"):
-            object.__setattr__(self, name, self.arrays[name])
-
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name in ("arrays", "problem"):
             raise AttributeError(name)
@@ -133,10 +126,8 @@ class Solution:
         if name in self.problem.views:
             return partial(getattr(self.problem, name), self)
         names = sorted({*self.arrays, *self.problem.views})
-        raise AttributeError(
-            f"a solution of {type(self.problem).__name__} has no {name!r}; it has "
-            f"{', '.join(names)}."
-        )
+        kind = type(self.problem).__name__
+        raise AttributeError(f"a solution of {kind} has no {name!r}; it has {', '.join(names)}.")
 
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *self.arrays, *self.problem.views]
@@ -191,10 +182,7 @@ class Solution:
     def index(self, seed: int, *, usable: bool = False) -> int:
         """Returns the position of a seed in `seeds`. With `usable`, it must not have diverged."""
         if seed not in self.seeds:
-            raise ArgumentError(
-                f"seed {seed} is none of this solution's seeds: {list(self.seeds)}.",
-                argument="seed",
-            )
+            raise ArgumentError(f"seed {seed} is none of {list(self.seeds)}.", argument="seed")
         k = self.seeds.index(seed)
         if usable and self.status[k] == "diverged":
             raise ArgumentError(
