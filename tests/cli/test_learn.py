@@ -170,8 +170,6 @@ def test_interrupted_and_resumed(learn_tiny, monkeypatch):
 
 
 def test_learning_curves_are_logged(learn_tiny, monkeypatch):
-    from drogo.learn import callbacks
-
     events = []
 
     class Recorder:
@@ -181,8 +179,8 @@ def test_learning_curves_are_logged(learn_tiny, monkeypatch):
         def __call__(self, event):
             events.append((event.update, event.updates))
 
-    monkeypatch.setattr(callbacks, "TensorBoard", Recorder)
-    monkeypatch.setattr(callbacks, "WandB", Recorder)
+    monkeypatch.setattr(drogo.learn, "TensorBoard", Recorder)
+    monkeypatch.setattr(drogo.learn, "WandB", Recorder)
     report = learn_tiny("--log", "tensorboard")
     directory = Path(report["files"]["solution"]).parent
     assert events[0] == ((directory / "tensorboard",), {})

@@ -13,8 +13,15 @@ from drogo import Column, Drogo, GridWorld, Paper
 from drogo.errors import ArgumentError
 from drogo.learn import CNN, MLP, PairMLP, Quasimetric, Table, convolution
 from drogo.learn.architectures import build_network
-from drogo.learn.networks import DenseNetwork, Inputs, dense
-from drogo.learn.pairs import PairDense, Pairs, QuasimetricNetwork, union_length
+from drogo.learn.networks import (
+    DenseNetwork,
+    Inputs,
+    PairDense,
+    Pairs,
+    QuasimetricNetwork,
+    dense,
+    union_length,
+)  # fmt: skip
 from raising import raises
 from small_data import WORLD, data_of
 

@@ -132,7 +132,6 @@ def _train(
 ) -> dict[str, Any]:
     from drogo.cli import pictures
     from drogo.files import check_memory
-    from drogo.learn import callbacks
 
     checkpoint = result.path / CHECKPOINT
     if checkpoint.exists() and not (options.resume or options.overwrite):
@@ -148,9 +147,9 @@ def _train(
     method, values = _settings(options)  # a bad value is an error before any work
     loggers = []
     if options.log == "tensorboard":
-        loggers = [callbacks.TensorBoard(result.path / "tensorboard")]
+        loggers = [drogo.learn.TensorBoard(result.path / "tensorboard")]
     elif options.log == "wandb":
-        loggers = [callbacks.WandB(project="drogo", name=result.path.name)]
+        loggers = [drogo.learn.WandB(project="drogo", name=result.path.name)]
     data = collected(options, world, console)
     truth = world.truth(data.observations, data.terminal_states, options.lam)
     parts = _parts(options, values, data, problem, method)

@@ -11,7 +11,6 @@ from drogo.learn.architectures import (
     Quasimetric as Quasimetric,
     Table as Table,
 )
-from drogo.learn.callbacks import TensorBoard as TensorBoard, WandB as WandB
 from drogo.learn.certify import Certificate as Certificate, Effort as Effort
 from drogo.learn.learner import (
     Batch as Batch,
@@ -21,5 +20,9 @@ from drogo.learn.learner import (
 )
 from drogo.learn.method import AbstractMethod as AbstractMethod, Sample as Sample
 from drogo.learn.problem import AbstractProblem as AbstractProblem
-from drogo.learn.train import Report as Report
+from drogo.learn.train import (
+    Report as Report,
+    TensorBoard as TensorBoard,
+    WandB as WandB,
+)
 from drogo.learn.value import Policy as Policy

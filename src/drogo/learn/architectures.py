@@ -25,10 +25,11 @@ from drogo.learn.networks import (
     DenseNetwork,
     Inputs,
     Outputs,
+    PairDense,
+    QuasimetricNetwork,
     TableNetwork,
     fit_inputs,
 )
-from drogo.learn.pairs import PairDense, QuasimetricNetwork
 from drogo.learn.settings import (
     Swept,
     at_least,
@@ -185,8 +186,7 @@ class MLP(AbstractArchitecture):
         return fit_inputs(observations, normalise=self.normalise, by_pixel=by_pixel)
 
     def build(self, example: np.ndarray, outputs: Outputs, key: PRNGKeyArray) -> AbstractNetwork:
-        sizes = (*_sizes(example, self.frequencies), key, self.width, self.depth)
-        return DenseNetwork(*sizes, outputs, self.leak)
+        return DenseNetwork(*_sizes(self, example, key), outputs, self.leak)
 
 
 @dataclass(frozen=True)
@@ -250,8 +250,7 @@ class Quasimetric(AbstractPairArchitecture):
                 "a quasimetric has no value for each action. Use network=drogo.learn.PairMLP().",
                 argument="network",
             )
-        sizes = (*_sizes(example, self.frequencies), key, self.width, self.depth)
-        return QuasimetricNetwork(*sizes, self.components, self.length)
+        return QuasimetricNetwork(*_sizes(self, example, key), self.components, self.length)
 
 
 @dataclass(frozen=True)
@@ -266,8 +265,7 @@ class PairMLP(AbstractPairArchitecture):
         check_fields(self, negative=optional(check_flag))
 
     def build(self, example: np.ndarray, outputs: Outputs, key: PRNGKeyArray) -> AbstractNetwork:
-        sizes = (*_sizes(example, self.frequencies), key, self.width, self.depth)
-        return PairDense(*sizes, outputs, negative=bool(self.negative))
+        return PairDense(*_sizes(self, example, key), outputs, negative=bool(self.negative))
 
 
 @dataclass(frozen=True)
@@ -346,7 +344,8 @@ def build_network(
     return TableNetwork(jnp.full(shape, initial, dtype=jnp.float32))
 
 
-def _sizes(example: np.ndarray, frequencies: int) -> tuple[int, int]:
-    """Returns the numbers of inputs and of Fourier features of each."""
+def _sizes(part: Any, example: np.ndarray, key: PRNGKeyArray) -> tuple[Any, ...]:
+    """Returns the first arguments of a dense network."""
     are_coordinates = example.ndim == 2 and example.shape[1] <= MOST_COORDINATES
-    return math.prod(example.shape[1:]), frequencies if are_coordinates else 0
+    frequencies = part.frequencies if are_coordinates else 0
+    return math.prod(example.shape[1:]), frequencies, key, part.width, part.depth

@@ -171,8 +171,7 @@ class DeviceData(eqx.Module):
         return learner.skeleton.take(self.features, states)
 
 
-@dataclass(frozen=True)
-class Group:
+class Group(NamedTuple):
     """Transitions that make up a fixed part of every batch."""
 
     rows: Int[np.ndarray, " n"]
@@ -233,28 +232,20 @@ def shares(
 def draw_rows(
     groups: list[Group], seeds: list[int], update: int, count: int, stream: int
 ) -> Int[np.ndarray, "updates seeds batch"]:
-    """Returns the transitions of each update and seed, group by group."""
+    """Returns the transitions of each update and seed, group by group. Each epoch is one pass over
+    a group in random order; a remainder smaller than a batch is left out."""
     parts = []
     for k, group in enumerate(groups):
-        sizes = (group.rows.size, group.taken)
-        of_seeds = [shuffled(*sizes, [seed, stream + 2 * k], update, count) for seed in seeds]
+        n, of_seeds = group.rows.size, []
+        per_epoch = n // group.taken
+        epochs = range(update // per_epoch, (update + count - 1) // per_epoch + 1)
+        for seed in seeds:
+            rngs = [np.random.default_rng([seed, epoch, stream + 2 * k]) for epoch in epochs]
+            orders = [rng.permutation(n)[: per_epoch * group.taken] for rng in rngs]
+            batches = np.concatenate(orders).reshape(-1, group.taken)
+            of_seeds.append(batches[update - epochs[0] * per_epoch :][:count])
         parts.append(group.rows[np.stack(of_seeds, axis=1)])
     return np.concatenate(parts, axis=-1).astype(np.int32)
-
-
-def shuffled(
-    n: int, batch_size: int, seed: list[int], start: int, count: int
-) -> Int[np.ndarray, "updates batch"]:
-    """Returns the mini-batches of `count` updates from `start` on. Each epoch is one pass over the
-    data in random order; a remainder smaller than a batch is left out."""
-    per_epoch = n // batch_size
-    first, last = start // per_epoch, (start + count - 1) // per_epoch
-    epochs = [
-        np.random.default_rng([seed[0], epoch, seed[1]]).permutation(n)[: per_epoch * batch_size]
-        for epoch in range(first, last + 1)
-    ]
-    batches = np.concatenate(epochs).reshape(-1, batch_size)
-    return batches[start - first * per_epoch :][:count]
 
 
 def make_groups(
@@ -267,10 +258,8 @@ def make_groups(
     taken = min(int(np.ceil(terminal_fraction * size)), terminal.size, size - 1)
     if taken == 0 or others.size < size - taken:
         return [Group(np.arange(n), size, 1.0)]
-    return [
-        Group(others, size - taken, others.size / n),
-        Group(terminal, taken, terminal.size / n),
-    ]
+    both = ((others, size - taken), (terminal, taken))
+    return [Group(rows, count, rows.size / n) for rows, count in both]
 
 
 def weights_of(groups: list[Group]) -> Float32[np.ndarray, " batch"]:

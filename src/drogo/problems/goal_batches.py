@@ -21,7 +21,7 @@ from drogo.errors import ArgumentError
 from drogo.learn.batches import LONGEST_CHUNK
 from drogo.learn.learner import Batch, Learner
 from drogo.learn.method import AbstractMethod
-from drogo.learn.pairs import Pairs
+from drogo.learn.networks import Pairs
 from drogo.learn.problem import Prepared
 from drogo.problems.shared import filled
 
