@@ -116,7 +116,7 @@ class MissingPackage(DrogoError, ImportError):
     """An optional package is not installed."""
 
 
-def counted(count: int, noun: str) -> str:
+def counted(count: int | Integral, noun: str) -> str:
     """Returns a number and its noun, such as "1 seed" or "3 seeds"."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
