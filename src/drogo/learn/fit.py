@@ -25,7 +25,7 @@ from drogo.learn.architectures import (
     as_architecture,
     as_optimiser,
 )
-from drogo.learn.batches import make_plan
+from drogo.learn.batches import make_data, make_plan
 from drogo.learn.learner import Learner, Objective, State, make_learner, take
 from drogo.learn.method import AbstractMethod
 from drogo.learn.problem import AbstractProblem, Point
@@ -221,7 +221,10 @@ class _Job:
         parts = (objectives[0], self.architecture, first.optimiser, inputs, shown, self.seeds)
         learner, params = make_learner(*parts)
         plan = make_plan(shown, method.batch_size, second=learner.objective.needs_moment)
-        batches = first.problem.batches(prepared, plan, learner, self.seeds, first)
+        batches = first.problem.batches(prepared, learner, self.seeds, first)
+        if batches is None:
+            source = first.problem.trained_on(prepared, plan, first)
+            batches = make_data(shown, source, plan, learner, self.seeds, first.method)
         stacked = jax.tree.map(
             lambda *leaves: to_device(np.repeat(np.stack(leaves), count, axis=0)), *objectives
         )

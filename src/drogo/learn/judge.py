@@ -121,14 +121,19 @@ class Judge:
         share = STOP_AT_RESIDUAL if self.solution is None else STOP_AT_ERROR
         return self.converged(row, share)
 
+    @property
+    def verified(self) -> bool:
+        """Whether a run that is right by the data has converged. Their solution is that of the
+        default policy only if they show every one of its actions."""
+        if self.solution is None:
+            return self.plan.repeats
+        weighed = self.points[0].method.weigh_actions or self.points[0].method.needs_solution
+        complete = not weighed or self.prepared.complete
+        return complete and bool(np.isfinite(self.solution).all())
+
     def status(self, row: Mapping[str, np.ndarray]) -> list[str]:
         """Returns the status of each run that has not diverged."""
-        verified = self.plan.repeats
-        if self.solution is not None:
-            weighed = self.points[0].method.weigh_actions or self.points[0].method.needs_solution
-            complete = not weighed or self.prepared.complete
-            verified = complete and bool(np.isfinite(self.solution).all())
-        good = "converged" if verified else "unverified"
+        good = "converged" if self.verified else "unverified"
         return np.where(self.converged(row), good, "max_updates").tolist()
 
     def finish(self, params: Any) -> dict[str, np.ndarray]:

@@ -18,6 +18,7 @@ from jaxtyping import Array
 
 from drogo.data import DefaultPolicy, Transitions, under
 from drogo.data.empirical import unseen_pairs
+from drogo.data.transitions import CountedEdges
 from drogo.errors import ArgumentError, ArgumentTypeError, DamagedFile, check_positive
 from drogo.learn.architectures import AbstractArchitecture, Optimiser
 from drogo.learn.method import AbstractMethod
@@ -216,12 +217,18 @@ class AbstractProblem(eqx.Module):
         """Returns the method with numbers that follow from the data, and the scales of
         `Objective`."""
 
-    @abc.abstractmethod
+    def trained_on(
+        self, prepared: Prepared, plan: Plan, point: Point
+    ) -> Transitions | CountedEdges:
+        """Returns the transitions that batches are of, or their edges, if each update evaluates the
+        whole table of observations."""
+        return prepared.shown.edges if plan.whole else prepared.shown
+
     def batches(
-        self, prepared: Prepared, plan: Plan, learner: Learner, seeds: list[int], point: Point
-    ) -> Batches:
-        """Returns the source of the batches. Runs share the settings of `point` but for what is
-        swept."""
+        self, prepared: Prepared, learner: Learner, seeds: list[int], point: Point
+    ) -> Batches | None:
+        """Returns another source of batches than `trained_on`, if there is one."""
+        return None
 
     @abc.abstractmethod
     def judge(self, **parts: Any) -> Judge:

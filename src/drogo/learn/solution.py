@@ -251,9 +251,26 @@ def diagnose(history: Mapping[str, np.ndarray], status: str) -> str:
     return "; ".join(parts) + "."
 
 
-def load_solution(path: Path, **given: Any) -> Solution:
-    """Returns a saved solution. Objects that the file cannot hold are given again by their
-    names."""
+def load(
+    path: str | Path,
+    *,
+    problem: AbstractProblem | None = None,
+    method: Any = None,
+    network: Any = None,
+    optimiser: Any = None,
+) -> Solution:
+    """Returns a saved solution, of any problem.
+
+    Args:
+        path: The file.
+        problem: The problem again, if a function in it is the user's own.
+        method: The method again, if its class was not imported yet.
+        network: The network that was given to `fit`, if it was the user's own.
+        optimiser: The optax transformation that was given to `fit`. Without it the solution can be
+            used but not continued.
+    """
+    path = Path(path)
+    given = {"problem": problem, "method": method, "network": network, "optimiser": optimiser}
     arrays, settings = read_arrays(path, KIND, _check_file)
     try:
         return _solution(arrays, settings, given)

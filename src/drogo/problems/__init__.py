@@ -1,8 +1,9 @@
 """The problems: what is sought. Each one knows its equation, its exact solution and its views."""
 
+from drogo.learn.solution import load as load
 from drogo.problems.column import Column as Column
 from drogo.problems.continuing import Continuing as Continuing
 from drogo.problems.goals import Goals as Goals
-from drogo.problems.solving import load as load, solve as solve
+from drogo.problems.solving import solve as solve
 from drogo.problems.spectrum import Spectrum as Spectrum
 from drogo.problems.tasks import GoalTask as GoalTask

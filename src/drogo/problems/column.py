@@ -21,9 +21,8 @@ from drogo.device import to_device
 from drogo.errors import ArgumentError, DamagedFile
 from drogo.exact.sampled import solve_edges
 from drogo.learn.anchored import Drogo, Regression
-from drogo.learn.batches import BYTES_IN_RESULT, Batches, Plan, make_data
+from drogo.learn.batches import BYTES_IN_RESULT, Plan
 from drogo.learn.judge import MOST_AT_ONCE, Judge, outputs
-from drogo.learn.learner import Learner
 from drogo.learn.method import LARGEST_EXPONENT, AbstractMethod, is_small
 from drogo.learn.problem import AbstractProblem, Point, Prepared
 from drogo.learn.solution import Solution
@@ -95,9 +94,8 @@ class Column(AbstractProblem):
         lowest = float(data.reward.min())
         if not method.scaled and -lowest / lam > LARGEST_EXPONENT:
             raise ArgumentError(
-                f"exp(-r / lam) overflows single precision: the lowest reward is {lowest:g}, and "
-                f"lam is {lam:g}. Use scaled=True with drogo.Drogo(), or lam of at least "
-                f"{-lowest / LARGEST_EXPONENT:.3g}.",
+                f"exp(-r / lam) overflows: lam is {lam:g}, and the lowest reward {lowest:g}. Use "
+                f"drogo.Drogo(scaled=True), or lam of at least {-lowest / LARGEST_EXPONENT:.3g}.",
                 argument="lam",
             )
         scales = {}
@@ -111,15 +109,13 @@ class Column(AbstractProblem):
             scales["scale"] = shared.scale_of_costs(data.reward, lam)
         return shared.with_cap(method, data, lam), scales
 
-    def batches(
-        self, prepared: Prepared, plan: Plan, learner: Learner, seeds: list[int], point: Point
-    ) -> Batches:
-        method, shown = point.method, prepared.shown
-        source: Transitions | CountedEdges = shown.edges if plan.whole else shown
-        if method.needs_solution:
-            lam, per_action = point.problem.lam, method.per_action
-            source = known_values(prepared.data, point.exact, lam, per_action=per_action)
-        return make_data(shown, source, plan, learner, seeds, method)
+    def trained_on(
+        self, prepared: Prepared, plan: Plan, point: Point
+    ) -> Transitions | CountedEdges:
+        if not point.method.needs_solution:
+            return super().trained_on(prepared, plan, point)
+        lam, per_action = point.problem.lam, point.method.per_action
+        return known_values(prepared.data, point.exact, lam, per_action=per_action)
 
     def judge(self, **parts: Any) -> Judge:
         return Judge(**parts)
@@ -165,12 +161,7 @@ class Column(AbstractProblem):
         return np.asarray(log_e, dtype=np.float64) - solution.log_scale[runs, None]
 
     def values_of(self, solution: Solution, seed: int) -> Callable[[np.ndarray], np.ndarray]:
-        """Returns the values of one seed by its network alone, as a function of a batch.
-
-        Args:
-            solution: A solution that was learned.
-            seed: One of its seeds.
-        """
+        """Returns the values of one seed by its network alone, as a function of a batch."""
         k = solution.index(seed)
 
         def values(batch: np.ndarray) -> Float[np.ndarray, " batch"]:
@@ -192,8 +183,8 @@ class Column(AbstractProblem):
                 distinct = 0  # large numbers wrap around
         if distinct < len(table):
             raise ArgumentError(
-                f"JAX without double precision distinguishes only {distinct} of the {len(table)} "
-                'observations. Use jax.config.update("jax_enable_x64", True).'
+                f"in single precision, {distinct} of {len(table)} observations are distinct. Use "
+                'jax.config.update("jax_enable_x64", True).'
             )
         return value_function(
             *shared.trained(solution, k),
@@ -228,10 +219,7 @@ class Column(AbstractProblem):
         if solution.learner is None or not solution.method.per_action:
             remedy = "Learn them: drogo.fit(data, problem, drogo.Drogo(action_values=True))."
             if solution.learner is not None and solution.n_actions is None:
-                remedy = (
-                    "The actions of these data are not discrete: collect with a wrapper that "
-                    "offers the agent a few actions, or use the map as a potential."
-                )
+                remedy = "These actions are not discrete. Use the map as a potential."
             raise ArgumentError(
                 "a policy follows from a value for each action, and this solution has none.",
                 remedy=remedy,
@@ -301,8 +289,8 @@ def exact_arrays(
 
 @lru_cache(maxsize=8)
 def _given_values(solution: Solution) -> tuple[ObservationIndex, Float[np.ndarray, "seeds given"]]:
-    """Returns the observations whose values are given, and these values: those of terminal states,
-    or all of an exact solution. The last column, which an unknown observation finds, is NaN."""
+    """Returns the observations whose values are given (all of an exact solution) and these values,
+    with a last column of NaN for unknown observations."""
     table, values = solution.observations, solution.v
     if solution.learner is not None:
         table = table[solution.terminal_states]

@@ -1,12 +1,7 @@
 """`Continuing`: the map of a task that never ends, and its gain.
 
-A reference state takes the place of the terminal one: the map is 0 there. With all rewards lowered
-by the gain, the way from the reference back to it is worth nothing on balance.
-
-- `Regression` computes the gain from the data, where states repeat: it is the largest eigenvalue of
-  the problem that they describe. What is left is a `Column` with the reference as its terminal
-  state.
-- `Drogo` learns the map and the gain together.
+`Regression` computes the gain from the data, where states repeat. With rewards lowered by it, the
+map is a `Column` whose terminal state is the reference. `Drogo` learns the map and the gain.
 """
 
 from __future__ import annotations
@@ -44,9 +39,8 @@ TARGET_RATE = 0.3
 
 class Continuing(Column):
     """v and the gain of a task that never ends: `exp(v(s) + k) = E[exp(r/lam + v(s'))]`, with v = 0
-    at a reference state. The gain is `lam k`, the largest eigenvalue of `diag(exp(r/lam)) P` in
-    units of reward per step. Rewards may have any sign, and may depend on the action and the next
-    state.
+    at a reference state. The gain is `lam k`, in units of reward per step, where exp(k) is the
+    largest eigenvalue of `diag(exp(r/lam)) P`. Rewards may have any sign.
 
     A solution has the arrays of `Column` (with no terminal states), `log_eigenvalue` and `gain`
     (seeds,), and the `reference`.
@@ -87,16 +81,14 @@ class Continuing(Column):
     def prepare(self, data: Transitions, method: AbstractMethod) -> Prepared:
         if data.terminated.any():
             raise DataError(
-                f"{int(data.terminated.sum())} of the {len(data)} transitions are terminated, so "
-                "this task ends.",
-                remedy="Use drogo.Column, in which terminal states hold the map in place, or "
-                "collect from drogo.NeverEnding(env), whose episodes lead on to the next one.",
+                f"{int(data.terminated.sum())} of the {len(data)} transitions are terminated.",
+                remedy="Use drogo.Column, or collect from drogo.NeverEnding(env), whose episodes "
+                "lead on to the next one.",
                 argument="data",
             )
         if not (method.scaled and method.weigh_actions):
             raise ArgumentError(
-                "a task that never ends needs scaled=True and weigh_actions=True: otherwise the "
-                "gain would belong to another problem than the map.",
+                "the gain belongs to the map only with scaled=True and weigh_actions=True.",
                 argument="method",
             )
         place = self._reference(data)
@@ -114,9 +106,8 @@ class Continuing(Column):
         end at the reference."""
         if not data.repeats:
             raise DataError(
-                "the gain is computed from states that repeat, and in these "
-                f"{len(data)} transitions there are {len(data.observations)} different "
-                "observations.",
+                "the gain is computed from states that repeat, and there are "
+                f"{len(data.observations)} different ones in {len(data)} transitions.",
                 remedy="Use drogo.Drogo(), which learns it.",
             )
         lam, row = float(self.lam), _row_of(data.observations, place)
@@ -189,7 +180,7 @@ class Continuing(Column):
         table = data.observations
         if self.reference is None:
             return np.asarray(table[data.state[0]])
-        place = np.asarray(self.reference)
+        place = self.reference
         is_number = place.dtype.kind in "biuf" and np.isfinite(place).all()
         if place.shape != table.shape[1:] or not is_number:
             raise ArgumentError(
@@ -214,15 +205,11 @@ def _row_of(table: np.ndarray, place: Any) -> int:
 
 @dataclass(frozen=True)
 class ContinuingJudge(Judge):
-    """Measures maps together with the log of their eigenvalue.
-
-    An error of a learned eigenvalue's log counts as much as 20 of them in v: it is made at every
-    step.
-    """
+    """Measures maps together with the log of their eigenvalue. Its error is made at every step, and
+    counts as much as 20 errors of v."""
 
     @property
     def learns_gain(self) -> bool:
-        """Whether the eigenvalue is learned, and not computed from the data."""
         return not self.points[0].method.needs_solution
 
     @cached_property
@@ -235,7 +222,6 @@ class ContinuingJudge(Judge):
         return np.stack([v - v[self.plan.compared].mean() for v in rows])
 
     def log_eigenvalue(self, params: Any) -> Float[np.ndarray, " runs"]:
-        """Returns the log of each run's eigenvalue."""
         facts = self.prepared.facts
         if not self.learns_gain:
             return np.full(len(self.points), facts["log_eigenvalue"])
@@ -253,18 +239,21 @@ class ContinuingJudge(Judge):
                 row["error"] = np.maximum(row["error"], off)
         return row
 
-    def status(self, row: Mapping[str, np.ndarray]) -> list[str]:
-        status = super().status(row)
-        if self.solution is None:
-            # Equations that hold do not tell whose eigenvalue it is, if states fall into classes.
-            return ["unverified" if one == "converged" else one for one in status]
-        if self.learns_gain:
-            return status
+    @property
+    def verified(self) -> bool:
+        # Equations that hold do not tell whose eigenvalue it is, if states fall into classes.
+        return self.solution is not None and super().verified
+
+    def converged(
+        self, row: Mapping[str, np.ndarray], share: float = 1.0
+    ) -> Bool[np.ndarray, " runs"]:
+        right = super().converged(row, share)
+        if self.learns_gain or self.solution is None:
+            return right
         # The way from the reference back to it is worth nothing if the gain and the map agree.
         v = np.where(np.isfinite(self.solution), self.solution, 0.0)
         limit = np.maximum(self.tolerance, TOLERATED_SHARE * np.ptp(v, axis=1))
-        away = np.abs(v[:, self.prepared.facts["row"]]) > limit
-        return np.where(away & (np.array(status) == "converged"), "max_updates", status).tolist()
+        return right & (np.abs(v[:, self.prepared.facts["row"]]) <= limit)
 
     def finish(self, params: Any) -> dict[str, np.ndarray]:
         arrays, place = super().finish(params), self.prepared.facts["place"]
@@ -282,14 +271,14 @@ class ContinuingJudge(Judge):
 def growth_around(
     data: Transitions, lam: float, row: int
 ) -> tuple[Growth, Bool[np.ndarray, " distinct"]]:
-    """Computes the largest eigenvalue and its vector over the class of states that contains the
-    reference, and returns them with the states of this class."""
+    """Returns the largest eigenvalue and its vector over the class of states that contains the
+    reference, and the states of this class."""
     edges = data.edges.known
     parts = classes(edges, np.ones(edges.n, dtype=bool))
     recurrent = next((part for part in parts if part[row]), None)
     if recurrent is None:
         raise DataError(
-            f"observation {row} of the table, the reference, is never returned to in these data.",
+            f"observation {row} of the table, the reference, is never returned to.",
             remedy="Choose another reference=, or collect more transitions.",
             argument="reference",
         )
@@ -298,10 +287,9 @@ def growth_around(
     lost = np.setdiff1d(edges.state, np.flatnonzero(leads))
     if lost.size:
         raise DataError(
-            f"{lost.size} observation(s) never lead to the reference in these data (the first is "
-            f"number {int(lost[0])} of the table), so that the map is minus infinity there.",
-            remedy="Choose a reference= that they lead to, collect more transitions, or leave "
-            "these out.",
+            f"{lost.size} observation(s), the first of them number {int(lost[0])} of the table, "
+            "never lead to the reference: the map is minus infinity there.",
+            remedy="Choose another reference=, collect more transitions, or leave these out.",
         )
     result = growth(edges, recurrent, lam)
     others = [(part, growth(edges, part, lam)) for part in parts if part is not recurrent]
@@ -309,17 +297,15 @@ def growth_around(
         if not one.is_known:
             low, high = (lam * bound for bound in one.bracket)
             raise NotConverged(
-                f"the gain at lam = {lam:g} could not be computed: its bounds are "
-                f"{low:.6g} and {high:.6g}.",
+                f"the gain at lam = {lam:g} is only known to be in [{low:.6g}, {high:.6g}].",
                 remedy="Use a larger lam.",
             )
     for part, other in others:
         if other.log_eigenvalue >= result.log_eigenvalue:
             raise DataError(
-                f"the gain is {lam * result.log_eigenvalue:.6g} where the reference is, and "
-                f"{lam * other.log_eigenvalue:.6g} in a part of the observations that is left for "
-                f"good (number {int(part.argmax())} of the table is in it). The map is infinite "
-                "there.",
+                f"the map is infinite at observation {int(part.argmax())} of the table, in a part "
+                f"that is left for good: its gain is {lam * other.log_eigenvalue:.6g}, and that of "
+                f"the reference is {lam * result.log_eigenvalue:.6g}.",
                 remedy="Choose a reference= in that part, and leave out what follows it.",
             )
     return result, recurrent

@@ -1,7 +1,4 @@
-"""Batches of a state and a goal: pairs of known value, or transitions with sampled goals.
-
-The outputs of networks for any pairs are computed here, too.
-"""
+"""Batches of pairs of a state and a goal, and the outputs of networks for any pairs."""
 
 from __future__ import annotations
 
@@ -28,9 +25,8 @@ from drogo.problems.shared import filled
 Reached = Callable[[np.ndarray, np.ndarray], Any]
 """From a batch of observations and a goal for each of them to whether it is reached there."""
 NEGLIGIBLE = 10.0
-"""The amount by which an action is worth less than its state if it does not lead to the goal, or if
-nothing is known of it. Its true value is minus infinity, which a network cannot represent. The
-policy takes such an action once in 20,000 steps."""
+"""The amount by which an action that does not lead to the goal is worth less than its state, not
+infinity. The policy takes it once in 20,000 steps."""
 ASKED_AT_ONCE = 4096
 """The number of observations that a user's function is called with at a time."""
 NEAREST = 16
@@ -65,11 +61,9 @@ class PairData(eqx.Module):
     features: Float[Array, "distinct size"]
 
     def batch(self, learner: Learner, draw: PairDraw) -> Batch:
-        """Returns the batch of a draw."""
-        n, next_state = draw.state.size, draw.next_state
         pairs = self._pairs(draw.state, draw.goal)
-        after = None if next_state is None else self._pairs(next_state, draw.goal)
-        reward = jnp.zeros(n) if draw.reward is None else draw.reward
+        after = None if draw.next_state is None else self._pairs(draw.next_state, draw.goal)
+        reward = jnp.zeros(draw.state.size) if draw.reward is None else draw.reward
         terminal_reward = draw.value * learner.objective.problem.lam
         rest = (reward, draw.given, terminal_reward, draw.weight, draw.action, draw.log_default)
         return Batch(pairs, after, None, None, *rest)
@@ -81,8 +75,7 @@ class PairData(eqx.Module):
 
 
 class PairSampler:
-    """Samples pairs for every seed, in blocks: they do not depend on where a fit was interrupted or
-    logged."""
+    """Samples pairs for every seed, in blocks that do not depend on when a fit was interrupted."""
 
     longest = LONGEST_CHUNK
 
@@ -133,10 +126,10 @@ def known_pairs(
 
     def draws(seed: int, first: int, count: int) -> PairDraw:
         size = (count, most)
-        rows = np.broadcast_to(np.arange(size[1]), size)
-        if size[1] < state.size:
+        rows = np.broadcast_to(np.arange(most), size)
+        if most < state.size:
             rows = np.random.default_rng([seed, first]).integers(state.size, size=size)
-        weight, given = np.full(size, 1 / size[1], dtype=np.float32), np.ones(size, dtype=bool)
+        weight, given = np.full(size, 1 / most, dtype=np.float32), np.ones(size, dtype=bool)
         taken = (part[rows] for part in action)
         return PairDraw(state[rows], goal[rows], value[rows], given, weight, *taken)
 
@@ -159,19 +152,11 @@ def relabelled(
     missed: float,
     reached: Reached | None,
 ) -> Draws:
-    """Returns a sampler of transitions, each with a goal.
+    """Returns a sampler of transitions, each with a goal: a share `near` of goals are among the
+    `nearest` of the state that is left. A goal that is missed for good has the value `missed`.
 
-    A goal may depend on the state that is left, and not on the one that is reached: among the
-    transitions of a state and a goal, those that reach it would otherwise come too often, and every
-    value would be too high.
-
-    Args:
-        prepared: The transitions.
-        method: The method.
-        nearest: For each transition, the goals that are near the state that it leaves.
-        near: The share of pairs whose goal is one of these.
-        missed: The value of a goal that is missed for good, because an episode is over.
-        reached: Whether a goal is reached.
+    A goal must not depend on the state that is reached: transitions that reach it would come too
+    often, and every value would be too high.
     """
     data, goals = prepared.data, prepared.facts["goals"]
     batch_size = method.batch_size if isinstance(method.batch_size, int) else len(data)
@@ -218,9 +203,8 @@ def ask(reached: Reached, observations: np.ndarray, goals: np.ndarray) -> Bool[n
     answer = np.asarray(reached(observations, goals))
     if answer.shape != (len(observations),) or answer.dtype != bool:
         raise ArgumentError(
-            f"reached returned {answer.dtype} of shape {answer.shape} for {len(observations)} "
-            "observations and goals; it is called with two batches and must return True or False "
-            f"for each: shape ({len(observations)},).",
+            f"reached returned {answer.dtype} of shape {answer.shape} for two batches of "
+            f"{len(observations)}; it must return True or False for each.",
             argument="reached",
         )
     return answer
@@ -233,9 +217,8 @@ def pair_outputs(
     state: Int[np.ndarray, " n"],
     goal: Int[np.ndarray, " n"],
 ) -> Float[np.ndarray, "runs n ..."]:
-    """Returns the scaled outputs of every run for some pairs: v(s, g), or x(s, a, g) of every
-    action.
-    """
+    """Returns the scaled outputs of every run for pairs of rows of two tables: v(s, g), or
+    x(s, a, g) of every action."""
     both = [to_device(filled(np.asarray(learner.inputs(part)))) for part in tables]
     parts = []
     for begin in range(0, state.size, PAIRS_AT_ONCE):

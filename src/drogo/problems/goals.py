@@ -40,7 +40,7 @@ from drogo.learn.architectures import (
     PairMLP,
     Quasimetric,
 )
-from drogo.learn.batches import BYTES_IN_RESULT, Batches, Plan
+from drogo.learn.batches import BYTES_IN_RESULT, Batches
 from drogo.learn.judge import Judge, Row, allowed
 from drogo.learn.learner import Learner
 from drogo.learn.method import AbstractMethod
@@ -50,11 +50,11 @@ from drogo.learn.solution import Solution
 from drogo.learn.value import Policy
 from drogo.potential import Potential, mean_step
 from drogo.problems import goal_batches, shared
-from drogo.problems.tasks import MODEL, ActionModel, GoalTask, goal_policy, goal_potential
+from drogo.problems.tasks import MODEL, ActionModel, GoalTask
 
 MISSED = -20.0
-"""The value of a goal that is missed for good, in units of the scale of outputs. It is minus
-infinity, towards which a network would fall without end, and its neighbours with it."""
+"""The value of a goal that is missed for good, in units of the scale of outputs, in place of minus
+infinity, towards which a network would fall without end."""
 KEPT = 100
 """The number of transitions whose states a solution keeps, where states do not repeat."""
 TRIED = 100
@@ -88,9 +88,8 @@ class Goals(AbstractProblem):
         *AbstractProblem.host_only, "reached", "radius", "most_goals", "near",
     )  # fmt: skip
     anchor_cap: ClassVar[float] = 6.0
-    """It is right as long as a goal next to a state is reached in one of exp(6) = 400 steps. A
-    single map has few such pairs and a higher cap; here a few that are far too low would outweigh
-    all others."""
+    """One of exp(6) = 400 steps must reach a goal next to a state. With a higher cap, a few pairs
+    that are far too low would outweigh all others."""
     views: ClassVar[tuple[str, ...]] = ("transfer", "value")
     layout: ClassVar[Mapping[str, str]] = {
         "v": "seeds goals distinct",
@@ -121,8 +120,7 @@ class Goals(AbstractProblem):
         if table.ndim == 1:
             raise ArgumentError(
                 "the observations are state numbers, from which a network of goals learns nothing.",
-                remedy="Use drogo.solve(data, problem), or another kind of observation, such as "
-                "one-hot.",
+                remedy="Use drogo.solve(data, problem), or observations such as one-hot.",
                 argument="data",
             )
         few = table.ndim == 2 and table.shape[1] <= MOST_COORDINATES
@@ -135,7 +133,7 @@ class Goals(AbstractProblem):
     ) -> AbstractArchitecture:
         if not isinstance(network, AbstractPairArchitecture):
             raise ArgumentError(
-                f"network is {network!r}; a map to every goal needs a network of two observations: "
+                f"network is {network!r}; a map to every goal needs one of two observations: "
                 "drogo.learn.Quasimetric() or drogo.learn.PairMLP().",
                 argument="network",
             )
@@ -169,8 +167,7 @@ class Goals(AbstractProblem):
         size, most = (n / 2**20 for n in (data.observations.nbytes, BYTES_IN_RESULT))
         if size > most:
             raise ArgumentError(
-                f"the observations take {size:.0f} MiB, and a map to every goal is learned from at "
-                f"most {most:.0f}. Use fewer transitions.",
+                f"the observations take {size:.0f} MiB; the most is {most:.0f}. Use fewer.",
                 argument="data",
             )
         prepared = self.weighed(data, by_action=method.per_action)
@@ -185,16 +182,14 @@ class Goals(AbstractProblem):
         given = (self.reached is not None) + (self.radius is not None)
         if data.repeats and given:
             raise ArgumentError(
-                "states repeat in these data, so that a goal is reached in the very state. Leave "
-                "out reached and radius.",
+                "states repeat in these data, and are goals. Leave out reached and radius.",
                 argument="reached" if self.radius is None else "radius",
             )
         if not data.repeats and given != 1:
             raise ArgumentError(
                 "states do not repeat in these data, so no goal is ever reached exactly.",
-                remedy="Define when it counts as reached: give radius=, the largest distance "
-                "between normalised observations, or reached=, a function of observations and "
-                "goals.",
+                remedy="Give radius=, the largest distance of normalised observations at which it "
+                "counts as reached, or reached=, a function of observations and goals.",
                 argument="reached",
             )
 
@@ -204,9 +199,8 @@ class Goals(AbstractProblem):
         if mixed.size:
             raise DataError(
                 f"observation {mixed[0]} of the table, and {mixed.size - 1} more, are terminal "
-                "states in some transitions and ordinary states in others, so it is not known what "
-                "follows when such a goal is reached. Use an observation that distinguishes the "
-                "two."
+                "states in some transitions and ordinary states in others. Use an observation that "
+                "distinguishes the two."
             )
         others = np.setdiff1d(data.edges.known.state, data.terminal_states)
         room = max(0, self.most_goals - data.terminal_states.size)
@@ -218,9 +212,9 @@ class Goals(AbstractProblem):
         data, goals = prepared.data, prepared.facts["goals"]
         if not data.repeats:
             return None
-        m = len(data.observations)
-        table = f"a table of {goals.size} goals and {m} states"
-        check_memory(table, 8 * m * goals.size, "Give a lower most_goals.")
+        n = len(data.observations)
+        table = f"a table of {goals.size} goals and {n} states"
+        check_memory(table, 8 * n * goals.size, "Give a lower most_goals.")
         return columns_of_edges(data.edges, float(self.lam), goals)
 
     def scaled(self, prepared: Prepared, point: Point) -> tuple[AbstractMethod, dict[str, float]]:
@@ -232,7 +226,7 @@ class Goals(AbstractProblem):
         return shared.with_cap(method, data, lam), scales
 
     def batches(
-        self, prepared: Prepared, plan: Plan, learner: Learner, seeds: list[int], point: Point
+        self, prepared: Prepared, learner: Learner, seeds: list[int], point: Point
     ) -> Batches:
         data, goals, method = prepared.data, prepared.facts["goals"], point.method
         seen = np.asarray(learner.inputs(data.observations))
@@ -254,8 +248,8 @@ class Goals(AbstractProblem):
         return Batches(goal_batches.PairData(features), goal_batches.PairSampler(seeds, draws))
 
     def reached_by(self, learner: Learner) -> goal_batches.Reached | None:
-        """Returns the function that decides whether a goal is reached, or None if only the state
-        itself is. Distances are those of observations that the learner has preprocessed."""
+        """Returns the function that decides whether a goal is reached, or None where states repeat.
+        Distances are those of observations that the learner has preprocessed."""
         if self.radius is None:
             return self.reached
         radius, inputs = self.radius, learner.inputs
@@ -312,9 +306,8 @@ class Goals(AbstractProblem):
         if solution.learner is None:
             if not in_table.all():
                 raise ArgumentError(
-                    f"pair {int(in_table.argmin())} has an observation that does not occur in the "
-                    "data, or a goal that is none of theirs, and an exact solution has no other. "
-                    "Use drogo.fit, or a higher most_goals."
+                    f"pair {int(in_table.argmin())} is none of a state and a goal of this exact "
+                    "solution. Use drogo.fit, or a higher most_goals."
                 )
             return solution.v[:, place, state]
         learner, params = shared.trained(solution)
@@ -339,34 +332,36 @@ class Goals(AbstractProblem):
         return goal_batches.pair_outputs(*shared.trained(solution), (shown, goals), rows, places)
 
     def potential(
-        self, solution: Solution, seed: int, *, goal: Any = None, **options: Any
+        self,
+        solution: Solution,
+        seed: int,
+        *,
+        goal: Any = None,
+        normalised: bool = True,
+        **options: Any,
     ) -> Potential:
-        k = solution.index(seed, usable=True)
-        values = lambda batch: self.evaluate(solution, batch, goal)[k]  # noqa: E731
-        name = f"the potential of a goal (seed {seed})"
-        return goal_potential(solution, values, name, **options)
+        shared.check_no_options("potential", options)
+        return self._task(solution, seed, goal).potential(normalised=normalised)
 
     def policy(self, solution: Solution, seed: int, *, goal: Any = None, **options: Any) -> Policy:
         shared.check_no_options("policy", options)
-        k, place = solution.index(seed, usable=True), as_goals(solution, goal, 1)
-        if solution.learner is None or not solution.method.per_action:
-            table = solution.observations
-            return goal_policy(solution, self.evaluate(solution, table, place[0])[k])
-        shape = solution.observations.shape[1:]
-        return Policy(lambda batch: self.action_values(solution, batch, place)[k], shape)
+        return self._task(solution, seed, goal).policy()
+
+    def _task(self, solution: Solution, seed: int, goal: Any) -> GoalTask:
+        """Returns the task of reaching one goal."""
+        solution.index(seed, usable=True)
+        return GoalTask(solution, as_goals(solution, goal, 1), np.zeros(1), seed)
 
     def value(
         self, solution: Solution, seed: int = 0, *, normalised: bool = True
     ) -> Callable[[Any, Any], Float[np.ndarray, " batch"]]:
-        """Returns v(s, g) of one seed as a function of observations and goals, for `GoalShaping`.
-
-        States from which a goal is not reached get the lowest value of all.
+        """Returns v(s, g) of one seed as a function of observations and goals, for `GoalShaping`:
+        the lowest value of all where a goal is not reached.
 
         Args:
             solution: The solution.
             seed: One of its seeds.
-            normalised: Whether to divide by the mean difference between neighbours in the data from
-                which a goal is reached, over all goals.
+            normalised: Whether to divide by the mean difference between neighbours in the data.
         """
         k = solution.index(seed, usable=True)
         v = solution.v[k]
@@ -399,12 +394,13 @@ class Goals(AbstractProblem):
         """
         if not solution.provenance["repeats"]:
             raise ArgumentError(
-                "where states do not repeat, terminal states are places that overlap, and their "
-                "rewards cannot be added up. Use drogo.Column with terminal_reward in the data."
+                "where states do not repeat, goals overlap, and their rewards cannot be added up. "
+                "Use drogo.Column with terminal_reward in the data."
             )
         rewards = as_rewards(terminal_rewards, solution.terminal_states.size)
         solution.index(seed, usable=True)
-        return GoalTask(solution, rewards, seed)
+        goals = solution.observations[solution.terminal_states]
+        return GoalTask(solution, goals, rewards, seed)
 
     def check_solution(self, solution: Solution) -> None:
         super().check_solution(solution)
@@ -452,17 +448,14 @@ class GoalsJudge(Judge):
     def converged(
         self, row: Mapping[str, np.ndarray], share: float = 1.0
     ) -> Bool[np.ndarray, " runs"]:
-        if self.solution is None:
-            return np.zeros(len(self.points), dtype=bool)
+        if self.solution is None:  # nothing is seen to be wrong
+            return np.ones(len(self.points), dtype=bool)
         depth = -float(self.solution[np.isfinite(self.solution)].min())
         return row["error"] <= share * allowed(self.tolerance, depth)
 
-    def status(self, row: Mapping[str, np.ndarray]) -> list[str]:
-        if self.solution is None:
-            return ["unverified"] * len(self.points)
-        complete, _ = _coverage(self.prepared, self.points[0].exact)
-        good = "converged" if complete else "unverified"
-        return np.where(self.converged(row), good, "max_updates").tolist()
+    @property
+    def verified(self) -> bool:
+        return self.solution is not None and _coverage(self.prepared, self.points[0].exact)[0]
 
     def finish(self, params: Any) -> dict[str, np.ndarray]:
         if self.solution is not None:
@@ -508,13 +501,10 @@ def _coverage(prepared: Prepared, exact: Any) -> tuple[bool, list[str]]:
     """Returns whether the data determine every value, and notes about what they lack."""
     v, data = exact.log_e, prepared.data
     live = np.setdiff1d(np.arange(v.shape[1]), data.terminal_states)
-    apart, unknown = np.isneginf(v[:, live]).sum(), np.isnan(v[0]).sum()
+    apart, unknown = int(np.isneginf(v[:, live]).sum()), int(np.isnan(v[0]).sum())
     notes = list(prepared.notes)
     if unknown:
-        notes.append(
-            f"The data show no way on from {counted(unknown, 'state')}: transitions into it are "
-            "left out."
-        )
+        notes.append(f"The data show no way on from {counted(unknown, 'state')}, left out here.")
     if apart:
         notes.append(f"The data do not connect {counted(apart, 'pair')} of a state and a goal.")
     complete = not (unknown or apart) and prepared.complete and bool(exact.converged.all())
@@ -526,16 +516,14 @@ def _check_arriving(draw: Any) -> None:
     begun = draw.weight > 0
     if not begun.any():
         raise DataError(
-            f"all of {begun.size:,} steps began in the goal that was sampled for them, so there is "
-            "nothing to learn.",
+            f"all of {begun.size:,} steps began in the goal that was sampled for them.",
             remedy="Give a smaller radius, or a function reached that is stricter.",
         )
     if not (draw.given & (draw.value == 0) & begun).any():
         raise DataError(
-            f"none of {int(begun.sum()):,} steps reached the goal that was sampled for it, and "
-            "nothing else holds the values of a map in place.",
-            remedy="Give a larger radius, which is a distance between normalised observations, or "
-            "a function reached that is less strict.",
+            f"none of {int(begun.sum()):,} steps reached the goal that was sampled for it, which "
+            "holds the values of a map in place.",
+            remedy="Give a larger radius, or a function reached that is less strict.",
         )
 
 
@@ -557,8 +545,7 @@ def as_goals(solution: Solution, given: Any, n: int) -> Shaped[np.ndarray, "n ..
         goals = np.broadcast_to(goals, (n, *shape))
     if goals.shape != (n, *shape):
         raise ArgumentError(
-            f"the goals have shape {goals.shape}. Give one goal of shape {shape}, or one for each "
-            f"of {n} observation(s).",
+            f"the goals have shape {goals.shape}; give one of shape {shape}, or {n} of them.",
             argument="goal",
         )
     return goals

@@ -14,10 +14,8 @@ from drogo.exact.spectra import smallest
 
 
 def without_unknown(data: Transitions) -> tuple[Transitions, int]:
-    """Drops observations of which nothing is known, because they were never left or only to such
-    observations, with the transitions that lead there, and returns their number. They have no row
-    in the matrix, so that nothing would hold their entries in place.
-    """
+    """Drops observations that were never left, or only to such observations, with the transitions
+    that lead there, and returns their number. They have no row in the matrix."""
     in_memory = replace(data, observations=np.asarray(data.observations))
     fewer = in_memory[data.edges.usable[data.edges.of_transition]]
     lost = len(data.observations) - len(fewer.observations)
@@ -25,9 +23,8 @@ def without_unknown(data: Transitions) -> tuple[Transitions, int]:
 
 
 def with_rows_of_terminals(data: Transitions, delta: float) -> Transitions:
-    """Adds the rows of terminal states, each a transition to itself, and marks only these as
-    terminated. They are as many as the average state has.
-    """
+    """Adds transitions of terminal states to themselves, as many as the average state has, and only
+    these are marked as terminated."""
     flags = np.zeros(len(data), dtype=bool)
     if data.terminated.any():
         longer = data.with_absorbing_terminals(delta)
@@ -70,9 +67,8 @@ def rows_of(data: Transitions, matrix: str, lam: float, discount: float) -> Rows
 
 
 def solve(data: Transitions, matrix: str, k: int, lam: float, discount: float) -> Eigenvectors:
-    """Returns the exact eigenvectors of the matrix that evenly weighed transitions describe, over
-    all observations, which were all left: the first k, and all others whose eigenvalues are nearly
-    that of the last of these."""
+    """Returns the exact eigenvectors of the matrix that evenly weighed transitions describe: the
+    first k, and all others whose eigenvalues are nearly that of the last of these."""
     rows, asked = rows_of(data, matrix, lam, discount), k
     first = smallest(rows, asked, matrix)
     while asked < rows.n and not any(k - 1 in group for group in first.groups()):

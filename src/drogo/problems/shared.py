@@ -29,12 +29,10 @@ def scale_of_costs(reward: np.ndarray, lam: float) -> float:
 
 
 def with_cap(method: AbstractMethod, data: Transitions, lam: float) -> AbstractMethod:
-    """Returns a method whose cap is a number.
+    """Returns a method whose cap is a number: just above the largest exponent at the solution.
 
-    An automatic cap is just above the largest exponent at the solution: v(s') - v(s) is at most
-    -r/lam - log P(s'|s), and scaled by exp(r/lam), at most -log P(s'|s). Where states are seen
-    once, P cannot be estimated from counts. Then moves are assumed to be no rarer than one in
-    seven, whose log is about 2.
+    v(s') - v(s) is at most -r/lam - log P(s'|s), and scaled by exp(r/lam), at most -log P(s'|s).
+    For states that are seen once, moves are assumed to be no rarer than one in seven: exp(-2).
     """
     if getattr(method, "cap", None) != "auto":
         return method
@@ -51,8 +49,7 @@ def warn_of_mixed_states(data: Transitions) -> None:
     if mixed:
         warnings.warn(
             f"{mixed} observation(s) are terminal states in some transitions and ordinary states "
-            "in others. They get one value for both. If there is an observation that distinguishes "
-            "the two, use it.",
+            "in others, with one value for both. Use an observation that distinguishes the two.",
             UserWarning,
             stacklevel=6,
         )
@@ -93,9 +90,9 @@ def make_potential(
     scale: float = 1.0,
     single: Callable[[np.ndarray], float] | None = None,
 ) -> Potential:
-    """Returns values over the observations of a solution as a potential, divided by a scale. All
-    others are evaluated by the network, if there is one: `values` of a batch, or `single`, which is
-    faster. Where an exact solution has no value, it is the lowest of the others."""
+    """Returns values over the observations of a solution as a potential, divided by a scale. Others
+    are evaluated by a network: by `values` of a batch, or `single`, which is faster. Where an exact
+    solution has no value, it is the lowest of all."""
     otherwise = None
     if solution.learner is None:
         v = finite_values(v)

@@ -21,9 +21,8 @@ from drogo.device import to_device
 from drogo.errors import ArgumentError, DamagedFile, check_choice, check_number, check_whole
 from drogo.exact.spectra import Eigenvectors, contained, cosines, overlap
 from drogo.learn.architectures import MLP, AbstractArchitecture, Optimiser, Table
-from drogo.learn.batches import Batches, Plan, make_data
 from drogo.learn.judge import Judge, Row, cosine, outputs
-from drogo.learn.learner import Learner, take
+from drogo.learn.learner import take
 from drogo.learn.method import AbstractMethod, Sample
 from drogo.learn.networks import Outputs
 from drogo.learn.penalised import ALLO
@@ -37,15 +36,12 @@ from drogo.problems.matrices import evenly, solve, with_rows_of_terminals, witho
 MATRICES = ("laplacian", "successor", "default")
 MOST_VECTORS = 1000
 LARGEST_EXPONENT = 20.0
-"""The largest -r / lam: the matrix of the default representation has exp(-r / lam) on its diagonal,
-and is learned no better than its largest entry allows."""
+"""The largest -r / lam: exp(-r / lam) is on the diagonal of the default representation's matrix."""
 PACE = 1e-3
-"""The step of the multipliers of `ALLO` in an update, whatever the step size is. Those of a table,
-which is trained with larger steps, would overshoot."""
+"""The step of the multipliers of `ALLO` in an update: larger ones, as of a table, overshoot."""
 LEAST_PENALTY, TIMES_THE_EIGENVALUES = 0.3, 2.0
 """A penalty holds the vectors in place if it is above their eigenvalues and the differences between
-these (Gomez et al. 2024, Theorem 1). One that is far above them hides these differences, by which
-the vectors are distinguished, and takes several times as many updates."""
+these (Gomez et al. 2024, Theorem 1). One that is far above takes several times as many updates."""
 NEAR = 0.01
 """The largest distance from 1 of the cosine of every vector of a converged fit."""
 
@@ -55,9 +51,8 @@ class Spectrum(AbstractProblem):
     (whose inverse is the successor representation) or `R - P~` (the default representation).
 
     Where states repeat, each of them counts the same, however often it was seen. Terminal states
-    absorb; those of the successor representation have a zero row. Where states do not repeat, many
-    may lead to one that is hardly ever left, and u' P~ u has no bound. There `D - P~`, with the row
-    sums of P~ in D, takes the place of `I - P~`.
+    absorb; those of the successor representation have a zero row. Where states do not repeat,
+    u' P~ u has no bound, and `D - P~`, with the row sums of P~ in D, takes the place of `I - P~`.
 
     A solution has the arrays `v` (seeds, vectors, distinct), of unit norm and with the largest
     entry positive; `eigenvalues`, the Rayleigh quotients by the transitions, and `cosines` with the
@@ -205,13 +200,6 @@ class Spectrum(AbstractProblem):
         pace = PACE / step_size if step_size < 1 else 1.0
         return replace(method, penalty=size * penalty), {"extra_scale": pace}
 
-    def batches(
-        self, prepared: Prepared, plan: Plan, learner: Learner, seeds: list[int], point: Point
-    ) -> Batches:
-        shown = prepared.shown
-        source = shown.edges if plan.whole else shown
-        return make_data(shown, source, plan, learner, seeds, point.method)
-
     def judge(self, **parts: Any) -> Judge:
         return SpectrumJudge(**parts)
 
@@ -262,30 +250,18 @@ class Spectrum(AbstractProblem):
         return solution.mixing @ _vectors(solution, batch)
 
     def score(self, solution: Solution, truth: Eigenvectors) -> Float[np.ndarray, "seeds vectors"]:
-        """Returns the cosine of each vector with known eigenvectors, as `exact.cosines` does.
-
-        Args:
-            solution: The solution.
-            truth: The eigenvectors over `observations`, in their order.
-        """
+        """Returns the cosine of each vector with known eigenvectors over `observations`, in their
+        order, as `exact.cosines` does."""
         return np.stack([cosines(vectors, truth) for vectors in solution.v])
 
     def subspace(self, solution: Solution, truth: Eigenvectors) -> Float[np.ndarray, " seeds"]:
-        """Returns the share of the subspace of known eigenvectors in that of the vectors.
-
-        Args:
-            solution: The solution.
-            truth: The eigenvectors over `observations`, in their order.
-        """
+        """Returns the share of the subspace of known eigenvectors over `observations` in that of
+        the vectors."""
         return np.array([overlap(vectors, truth) for vectors in solution.v])
 
     def rotated(self, solution: Solution) -> Solution:
-        """Returns the same subspace with the eigenvectors within it (the Rayleigh-Ritz method), by
-        the transitions alone and without further training.
-
-        Args:
-            solution: The solution.
-        """
+        """Returns the eigenvectors within the same subspace (the Rayleigh-Ritz method), by the
+        transitions alone and without further training."""
         if solution.learner is None:
             return solution  # these are the eigenvectors
         mixing = solution.mixing.copy()
@@ -296,8 +272,8 @@ class Spectrum(AbstractProblem):
                 mixing[k] = scipy.linalg.eigh(solution.energy[k], solution.products[k])[1].T
             except (np.linalg.LinAlgError, ValueError) as error:
                 raise ArgumentError(
-                    f"the vectors of seed {seed} are not independent, so that there is no rotation "
-                    "that makes eigenvectors of them. Train for longer, or with a larger penalty."
+                    f"the vectors of seed {seed} are not independent, and no rotation makes them "
+                    "eigenvectors. Train for longer, or with a larger penalty."
                 ) from error
         turned = _mixed(solution, mixing)
         if np.isnan(turned.cosines).all():
@@ -386,13 +362,13 @@ class SpectrumJudge(Judge):
     def converged(
         self, row: Mapping[str, np.ndarray], share: float = 1.0
     ) -> Bool[np.ndarray, " runs"]:
-        return np.nan_to_num(row["violation"], nan=np.inf) <= share * NEAR
+        if self.solution is None:  # nothing is seen to be wrong
+            return np.ones(len(self.points), dtype=bool)
+        return row["violation"] <= share * NEAR
 
-    def status(self, row: Mapping[str, np.ndarray]) -> list[str]:
-        if self.solution is None:
-            return ["unverified"] * len(self.points)
-        good = "converged" if self.prepared.complete else "unverified"
-        return np.where(self.converged(row), good, "max_updates").tolist()
+    @property
+    def verified(self) -> bool:
+        return self.solution is not None and self.prepared.complete
 
     def finish(self, params: Any) -> dict[str, np.ndarray]:
         energy, products = self.products(params)
@@ -448,7 +424,7 @@ class SpectrumJudge(Judge):
 def _energies(
     before: np.ndarray, after: np.ndarray, sign: float, problem: Any, *columns: Array
 ) -> Float[np.ndarray, "n vectors vectors"]:
-    """Returns the energies of u_i + u_j of each transition, or of u_i - u_j. Their difference is
+    """Returns the energies of u_i + u_j of each transition, or of u_i - u_j: their difference is
     four times u_i' M u_j."""
     one = jnp.ones(())
 
@@ -497,11 +473,8 @@ def _mixed(solution: Solution, mixing: Float[np.ndarray, "seeds vectors outputs"
 
 
 def _penalty(eigenvalues: np.ndarray, target_norm: float) -> float:
-    """Returns a penalty that holds vectors in place and lets their eigenvalues distinguish them.
-
-    A vector of `GDO` has the norm c - eigenvalue / (2 b). Three digits are the same on every
-    machine, so that a checkpoint of one is continued on another.
-    """
+    """Returns a penalty that holds vectors in place and lets their eigenvalues distinguish them. It
+    has three digits, which are the same on every machine, and so checkpoints can move."""
     largest = max(float(np.abs(eigenvalues).max()), float(np.ptp(eigenvalues)))
     return float(f"{max(LEAST_PENALTY, TIMES_THE_EIGENVALUES * largest) / target_norm:.3g}")
 

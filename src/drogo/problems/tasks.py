@@ -1,18 +1,17 @@
-"""What follows from a map to every goal: policies, potentials, and maps to new rewards.
+"""Policies, potentials and maps to new rewards that follow from a map to every goal.
 
 With the reward r(T) of each terminal state T, exp(v(s)) is the sum over them of
-exp(v(s, T) + r(T)/lam), so a new task needs no learning.
+exp(v(s, T) + r(T)/lam), so a new task needs no learning. A single goal is a task as well.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Shaped
 
 from drogo.data import Transitions
 from drogo.data.arrays import as_batch
@@ -21,7 +20,7 @@ from drogo.errors import ArgumentError
 from drogo.learn.solution import Solution
 from drogo.learn.value import Policy
 from drogo.potential import Potential, mean_step
-from drogo.problems.shared import check_no_options, finite_values, make_potential
+from drogo.problems.shared import finite_values, make_potential
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -29,7 +28,9 @@ class GoalTask:
     """The values of one task, or of several, by one seed of a solution of `Goals`."""
 
     solution: Solution
-    terminal_rewards: Float[np.ndarray, "*tasks terminals"]
+    goals: Shaped[np.ndarray, "goals ..."]
+    """The observations of the goals: of a transfer, all terminal states."""
+    terminal_rewards: Float[np.ndarray, "*tasks goals"]
     seed: int
 
     def __repr__(self) -> str:
@@ -45,36 +46,42 @@ class GoalTask:
         """Returns the values at any observations."""
         batch = as_batch("this map", observations, self.solution.observations)
         k = self.solution.index(self.seed)
-        columns = [self.solution(batch, goal)[k] for goal in self._terminals]
+        columns = [self.solution(batch, goal)[k] for goal in self.goals]
         return self._mixed(np.stack(columns, axis=-1))
 
     def potential(self, task: int = 0, *, normalised: bool = True) -> Potential:
-        """Returns the values of a task as a potential for `PotentialShaping`."""
+        """Returns the values of a task as a potential for `PotentialShaping`. Where they are minus
+        infinity, they are the lowest of the others."""
         self._check(task)
-        name = f"the potential of a task (seed {self.seed})"
-        values = lambda batch: np.atleast_2d(self(batch))[task]  # noqa: E731
-        return goal_potential(self.solution, values, name, normalised=normalised)
+        solution, name = self.solution, f"the potential of goals (seed {self.seed})"
+        v = finite_values(np.atleast_2d(self.v)[task])
+        scale = float(mean_step(v, solution.neighbours)) if normalised else 1.0
+
+        def values(batch: np.ndarray) -> np.ndarray:
+            raw = np.atleast_2d(self(batch))[task]
+            return np.where(np.isneginf(raw), v.min(), raw)
+
+        if solution.provenance["repeats"]:
+            return make_potential(solution, v, values, name, scale)
+        shape = solution.observations.shape[1:]
+        return Potential(lambda batch: values(batch) / scale, shape, name=name)
 
     def policy(self, task: int = 0) -> Policy:
         """Returns the policy of a task: actions in proportion to exp(x(s, a))."""
         self._check(task)
         solution, k = self.solution, self.solution.index(self.seed)
         if solution.learner is None or not solution.method.per_action:
-            return goal_policy(solution, np.atleast_2d(self.v)[task])
+            return _policy_of_data(solution, np.atleast_2d(self.v)[task])
 
         def logits(batch: np.ndarray) -> np.ndarray:
-            goals = self._terminals[:, None]
+            goals = self.goals[:, None]
             each = [solution.problem.action_values(solution, batch, goal)[k] for goal in goals]
             return np.reshape(self._mixed(np.stack(each, axis=-1)), (-1, *each[0].shape))[task]
 
         return Policy(logits, solution.observations.shape[1:])
 
-    @property
-    def _terminals(self) -> np.ndarray:
-        return self.solution.observations[self.solution.terminal_states]
-
-    def _mixed(self, columns: Float[np.ndarray, "*n terminals"]) -> Float[np.ndarray, "*tasks n"]:
-        """Returns the log of the sum over terminal states of exp(v(s, T) + r(T)/lam)."""
+    def _mixed(self, columns: Float[np.ndarray, "*n goals"]) -> Float[np.ndarray, "*tasks n"]:
+        """Returns the log of the sum over goals of exp(v(s, T) + r(T)/lam)."""
         values = self.terminal_rewards / self.solution.problem.lam
         of_task = values.reshape(*values.shape[:-1], *[1] * (columns.ndim - 1), -1)
         with np.errstate(invalid="ignore"):  # a table has NaN where nothing is known
@@ -88,38 +95,14 @@ class GoalTask:
             )
 
 
-def goal_potential(
-    solution: Solution,
-    values: Callable[[np.ndarray], Float[np.ndarray, " batch"]],
-    name: str,
-    *,
-    normalised: bool = True,
-    **options: Any,
-) -> Potential:
-    """Returns values as a potential. Where they are minus infinity, they are the lowest of the
-    others."""
-    check_no_options("potential", options)
-    v = finite_values(values(solution.observations))
-    scale = float(mean_step(v, solution.neighbours)) if normalised else 1.0
-
-    def unseen(batch: np.ndarray) -> np.ndarray:
-        raw = values(as_batch("this map", batch, solution.observations))
-        return np.where(np.isneginf(raw), v.min(), raw)
-
-    if solution.provenance["repeats"]:
-        return make_potential(solution, v, unseen, name, scale)
-    shape = solution.observations.shape[1:]
-    return Potential(lambda batch: unseen(batch) / scale, shape, name=name)
-
-
-def goal_policy(solution: Solution, v: Float[np.ndarray, " distinct"]) -> Policy:
+def _policy_of_data(solution: Solution, v: Float[np.ndarray, " distinct"]) -> Policy:
     """Returns the policy that follows from the values of all observations of the data."""
+    remedy = "Use drogo.Drogo(action_values=True) and network=drogo.learn.PairMLP()."
     if MODEL[0] not in solution.arrays or solution.n_actions is None:
         raise ArgumentError(
             "the outcomes of actions are not known: states do not repeat, or the data have no "
             "discrete actions.",
-            remedy="Where there are discrete actions, use drogo.Drogo(action_values=True) and "
-            "network=drogo.learn.PairMLP().",
+            remedy=f"Where there are discrete actions: {remedy}",
         )
     model = ActionModel(*(solution.arrays[name] for name in MODEL))
     x = model.values(v, solution.n_actions)
@@ -133,7 +116,7 @@ def goal_policy(solution: Solution, v: Float[np.ndarray, " distinct"]) -> Policy
             raise ArgumentError(
                 f"observation {int((rows < 0).argmax())} of the batch does not occur in the data, "
                 "so that the outcomes of its actions are not known.",
-                remedy="Use drogo.Drogo(action_values=True) and network=drogo.learn.PairMLP().",
+                remedy=remedy,
             )
         return x[rows]
 
@@ -148,9 +131,8 @@ class ActionModel:
     action: Int[np.ndarray, " steps"]
     next_state: Int[np.ndarray, " steps"]
     log_gain: Float[np.ndarray, " steps"]
-    """The log of the share of this step among all known ones of its state, times exp(r/lam). The
-    share of an action is the default policy's probability of it among the actions that were seen,
-    so that the values of actions add up to the value of the state."""
+    """The log of exp(r/lam) times the share of this step among all known ones of its state, so that
+    the values of actions add up to the value of the state."""
 
     @classmethod
     def of(cls, data: Transitions, lam: float) -> ActionModel | None:
@@ -168,9 +150,8 @@ class ActionModel:
     def values(
         self, v: Float[np.ndarray, "*k distinct"], n_actions: int
     ) -> Float[np.ndarray, "*k distinct actions"]:
-        """Returns x(s, a) = log d(a|s) + log E[exp(r/lam + v(s'))], and minus infinity for actions
-        of which nothing is known.
-        """
+        """Returns x(s, a) = log d(a|s) + log E[exp(r/lam + v(s'))], and minus infinity for unknown
+        actions."""
         changes = (np.diff(self.state) != 0) | (np.diff(self.action) != 0)
         starts = np.flatnonzero(np.append(True, changes))
         sizes = np.diff(starts, append=self.state.size)
