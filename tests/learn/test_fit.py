@@ -369,7 +369,7 @@ def test_wrong_arguments(argument, wrong, kind):
                                       continue_from=fit(balanced(), Column(), Drogo(updates=2)))),
         ("continue_from", lambda: fit(balanced(), Column(), continue_from=solve(balanced(), Column()))),
         ("network", lambda: fit(balanced(), Column(), network=MLP(width=[8, 16]))),
-        ("problem", lambda: solve(balanced(), Column([1.0, 2.0]))),
+        ("lam", lambda: solve(balanced(), Column([1.0, 2.0]))),
         ("problem", lambda: solve(balanced(), "column")),
         ("source", lambda: solve("world", Column())),
         ("data", lambda: recommend(3, Column())),

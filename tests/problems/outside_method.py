@@ -1,13 +1,7 @@
-"""A method from outside the library, in one file: a regression on the soft Bellman equation.
+"""A method from outside the library: a regression on the soft Bellman equation.
 
 Where every action has one outcome, v(s) = r / lam + v(s'). The loss is half the squared difference
-of the two sides, with v(s') held constant, as in TD learning:
-
-    solution = drogo.fit(data, drogo.Column(lam=4.0), SquaredLogResidual(sharpness=2.0))
-
-A method is a subclass of `AbstractMethod` with a `loss` of one transition. Its floating-point fields
-are arrays while it is trained, so that `SquaredLogResidual(sharpness=[1.0, 2.0])` is a sweep in one
-compiled program. Checkpoints, callbacks, seeds, files and networks work as for every other method.
+of the two sides, with v(s') held constant, as in TD learning.
 """
 
 from typing import ClassVar

@@ -1,14 +1,4 @@
-"""A problem from outside the library, in one file: the paper's map with a cost for every step.
-
-Many environments give a reward at the goal and none on the way. Such rewards have no map, and a cost
-for every step makes one of them:
-
-    solution = drogo.fit(data, ColumnWithCost(lam=4.0, cost=0.5))
-
-A problem is a subclass of `AbstractProblem`, or of a problem that is close to it. This one changes
-the rewards of whatever is solved or learned from (`given`). Every method that solves a `Column` then
-solves it, too, because methods know problems by their `kind`.
-"""
+"""A problem from outside the library: the paper's map with a cost for every step."""
 
 from dataclasses import replace
 

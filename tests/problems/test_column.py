@@ -2,16 +2,15 @@
 
 from dataclasses import replace
 
-import gymnasium
 import numpy as np
 import pytest
 
 import needs
-from drogo import MDP, Column, Drogo, Regression, collect, exact, fit, load, solve
+from drogo import Column, Drogo, Regression, collect, exact, fit, load, solve
 from drogo.errors import ArgumentError, DataError
 from drogo.learn import Optimiser
 from raising import raises
-from small_data import FAST, ROOM, SMALL, data_of, line, mostly_right, table_of, world_env
+from small_data import CHAIN, FAST, ROOM, SMALL, data_of, line, mostly_right, table_of, world_env
 
 EVERY = data_of(ROOM, "coordinates", 2000)
 
@@ -34,6 +33,8 @@ def test_the_exact_solution_of_an_mdp_and_of_data():
                 view()
     with raises(ArgumentError, "goal"):
         of_data.potential(goal=rows[0])
+    with raises(ArgumentError, "problem"):  # the MDP has one already
+        solve(ROOM.mdp, Column(default_policy=np.full(4, 0.25)))
     with pytest.raises(AttributeError):
         _ = of_data.eigenvalues
 
@@ -177,35 +178,20 @@ def mostly_first(observations, actions):
 
 def test_an_mdp_of_its_own_default_policy_is_kept():
     """The default policy of a world that knows one is that of its MDP, not the uniform one."""
-    P = np.zeros((2, 3, 3))
-    P[0, 0, 1] = P[0, 1, 2] = P[1, 0, 0] = P[1, 1, 0] = 1.0
-    mdp = MDP.from_arrays(P, [-1.0, -1.0, 0.0], [2], default_policy=[[0.9, 0.1]] * 3)
-
-    class World(gymnasium.Env):
-        observation_space = gymnasium.spaces.Discrete(3)
-        action_space = gymnasium.spaces.Discrete(2)
-        step_limit = 10
-
-        def __init__(self):
-            self.mdp = mdp
-
-        def all_observations(self):
-            return np.arange(3)
-
-    result = fit(collect(World(), 500, seed=0), Column())
-    assert np.abs(result.v[0] - exact.log_column(mdp, 20.0)).max() < 0.02
-
-
-def test_a_trap_that_costs_nothing():
-    """Half of the steps from 0 lead to 1, which is never left: no value holds there."""
-    data = table_of([0, 0, 1], [1, 2, 1], [-1.0, -1.0, 0.5], [False, True, False])
-    with raises(DataError):
-        fit(data, Column(1.0))
+    env = world_env(CHAIN)
+    mdp = replace(env.unwrapped.mdp, default_policy=np.tile([0.4, 0.1, 0.1, 0.4], (5, 1)))
+    env.unwrapped.mdp = mdp
+    truth = exact.log_column(mdp, 2.0)
+    assert np.abs(truth - exact.log_column(CHAIN.mdp, 2.0)).max() > 0.1
+    solution = solve(collect(env, 500, seed=0), Column(2.0))
+    assert solution.v[0] == pytest.approx(truth, abs=1e-9)
 
 
 def test_rewards_of_any_sign():
-    """With g = exp(0.2)/2 and h = exp(-1)/2, x0 = g (x0 + x1) and x1 = h (x0 + 1), so that x1 is
+    """Where half of the steps from 0 lead to 1, which is never left, no value holds. With g = exp(0.2)/2 and h = exp(-1)/2, x0 = g (x0 + x1) and x1 = h (x0 + 1), so that x1 is
     h / (1 - h g / (1 - g))."""
+    with raises(DataError):
+        fit(table_of([0, 0, 1], [1, 2, 1], [-1.0, -1.0, 0.5], [False, True, False]), Column(1.0))
     g, h = np.exp(0.2) / 2, np.exp(-1) / 2
     x1 = h / (1 - h * g / (1 - g))
     data = table_of([0, 0, 1, 1], [0, 1, 0, 2], [0.2, 0.2, -1.0, -1.0], [False, False, False, True])

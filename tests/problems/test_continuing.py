@@ -7,19 +7,8 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from drogo import (
-    MDP,
-    Continuing,
-    Drogo,
-    NeverEnding,
-    Paper,
-    Regression,
-    Transitions,
-    collect,
-    exact,
-    fit,
-    solve,
-)
+import drogo
+from drogo import MDP, Continuing, Drogo, Regression, Transitions, exact, fit, solve
 from drogo.errors import ArgumentError, DataError, NotConverged
 from drogo.exact.growth import growth, perron_of_edges
 from drogo.learn import Optimiser, Table
@@ -77,7 +66,10 @@ def test_a_small_lam():
     assert result.status == ("max_updates",)
 
 
-@pytest.mark.parametrize("method", [Regression(updates=20), Drogo(updates=20)])
+FEW = pytest.mark.parametrize("method", [Regression(updates=20), Drogo(updates=20)])
+
+
+@FEW
 def test_a_sweep_over_lam_has_the_gain_of_each(method):
     swept = fit(DATA, Continuing([2.0, 4.0]), method)
     for (lam,), result in swept.items():
@@ -102,7 +94,7 @@ def two_rings(first, second):
     return table_of(state, after, -np.repeat([first, second], 4), copies=4)
 
 
-@pytest.mark.parametrize("method", [Regression(updates=20), Drogo(updates=20)])
+@FEW
 def test_parts_that_are_left_for_good(method):
     """In a ring in which half of the steps leave, a step that costs 1 is worth -1 + 2 log g, where g
     is half the golden ratio, the eigenvalue of ((1, 1), (1, 0)) / 2: -1.42, which is more than -3."""
@@ -161,10 +153,10 @@ def test_states_that_do_not_repeat():
 
 
 def test_an_environment_that_leads_on():
-    env = NeverEnding(gymnasium.make("drogo/GridTask-v0", observation="state"), at_end=7.0)
+    env = drogo.NeverEnding(gymnasium.make("drogo/GridTask-v0", observation="state"), at_end=7.0)
     with pytest.warns(UserWarning, match="different from the unwrapped version"):
         check_env(env, skip_render_check=True)
-    data = collect(env, 5000, seed=0)
+    data = drogo.collect(env, 5000, seed=0)
     assert not data.terminated.any()
     into = np.asarray(data.observations)[data.next_state[data.reward == 7.0]]
     assert set(into.tolist()) == {env.reset(seed=0)[0]}
@@ -199,7 +191,7 @@ def test_a_map_that_is_0_everywhere_has_a_policy():
 ENDS = table_of([0, 0], [0, 1], -1.0, [False, True])
 ONCE = Transitions.from_table(np.arange(3), [0, 1], [1, 2], [1.0, 1.0], [0, 0])
 LEFT = table_of([0, 1, 1, 1], [1, 1, 1, 1], 1.0)
-WRONG_METHODS = (Paper(), Drogo(scaled=False), Drogo(weigh_actions=False))
+WRONG_METHODS = (drogo.Paper(), Drogo(scaled=False), Drogo(weigh_actions=False))
 
 
 @pytest.mark.parametrize(

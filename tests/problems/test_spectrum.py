@@ -21,10 +21,9 @@ STATES = np.arange(7)
 
 
 def truth_of(mdp, problem):
+    settings = {"matrix": problem.matrix, "discount": problem.discount}
     lam = {"lam": problem.lam} if problem.matrix == "default" else {}
-    return exact.spectrum(
-        mdp, problem.vectors, matrix=problem.matrix, discount=problem.discount, **lam
-    )
+    return exact.spectrum(mdp, problem.vectors, **settings, **lam)
 
 
 @pytest.mark.parametrize("terminal", [True, False])
@@ -70,9 +69,8 @@ def test_allo_learns_each_vector_of_the_default_representation():
     assert np.allclose(np.linalg.norm(result.v, axis=2), 1)
     assert np.allclose(result(STATES), result.v, atol=1e-6)
     assert result.error == pytest.approx(1 - result.cosines.min(axis=1), abs=1e-6)
-    assert np.allclose(
-        result.history["cosine_exact"][-1], result.score(known).mean(axis=1), atol=1e-6
-    )
+    mean = result.score(known).mean(axis=1)
+    assert np.allclose(result.history["cosine_exact"][-1], mean, atol=1e-6)
 
 
 def test_gdo_learns_the_subspace_and_a_rotation_gives_the_vectors():
@@ -230,13 +228,11 @@ def test_rows_of_terminals_do_not_make_states_repeat_half_way():
 
 def test_a_state_that_was_never_left_is_left_out():
     """One step leads from 0 to such a state: nothing would hold its entry."""
-    longer = Transitions.from_table(
-        np.arange(8), np.r_[DATA.state, 0], np.r_[DATA.next_state, 7], np.r_[DATA.reward, -1.0],
-        np.r_[DATA.terminated, False],
-    )  # fmt: skip
-    first, second = (
-        fit(data, replace(DEFAULT, vectors=2), ALLO(updates=200)) for data in (DATA, longer)
-    )
+    last = {"state": 0, "next_state": 7, "reward": -1.0, "terminated": False}
+    columns = [np.append(getattr(DATA, name), one) for name, one in last.items()]
+    longer = Transitions.from_table(np.arange(8), *columns)
+    problem = replace(DEFAULT, vectors=2)
+    first, second = (fit(data, problem, ALLO(updates=200)) for data in (DATA, longer))
     assert np.array_equal(second.observations, STATES)
     assert len(second.notes) == len(first.notes) + 1
     assert np.allclose(first.cosines, second.cosines, atol=1e-3)

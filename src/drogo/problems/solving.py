@@ -7,7 +7,7 @@ from typing import Any
 from drogo.data import Transitions
 from drogo.errors import ArgumentError, ArgumentTypeError
 from drogo.learn.problem import AbstractProblem
-from drogo.learn.settings import grid_of
+from drogo.learn.settings import check_not_swept
 from drogo.learn.solution import Solution
 from drogo.mdp import MDP
 
@@ -36,9 +36,11 @@ def solve(source: Any, problem: AbstractProblem) -> Solution:
             f"source is a {type(source).__name__}; give a drogo.MDP, or drogo.Transitions.",
             argument="source",
         )
-    if () not in grid_of(problem):
+    check_not_swept(problem)
+    if isinstance(source, MDP) and problem.default_policy is not None:
         raise ArgumentError(
-            "a field of the problem is a list, and solve makes no sweep. Solve each by itself.",
+            "an MDP has a default policy, and so has the problem.",
+            remedy="Give it to the MDP: dataclasses.replace(mdp, default_policy=...).",
             argument="problem",
         )
     return problem.solve(problem.given(source))
