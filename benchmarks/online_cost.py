@@ -46,7 +46,7 @@ def seconds_of(world: str, kind: str, seed: int) -> float:
     from drogo.integrations.sb3 import LearnMap
 
     shaping = maps_of(world)[kind]
-    agent = make_agent("dqn", WORLDS[world], shaping, explore=shaping is not None, seed=seed)
+    agent = make_agent("dqn", WORLDS[world], explore=shaping is not None, seed=seed)
     heard = [] if shaping is None else [LearnMap(shaping)]
     agent.learn(1000, callback=heard)
     began = time.perf_counter()

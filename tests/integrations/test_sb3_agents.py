@@ -53,12 +53,8 @@ def test_resets_of_a_dummy_vec_env(sb3):
     phi = Potential.from_states(PLACES, exact.log_column(WORLD.mdp, 20.0))
     shaped = lambda: PotentialShaping(make(), phi, 0.5, 0.99)  # noqa: E731
     needs.module("stable_baselines3.common.env_checker").check_env(shaped(), warn=False)
-    vec, rng, episodes = (
-        sb3.common.vec_env.DummyVecEnv([shaped, shaped]),
-        np.random.default_rng(0),
-        0,
-    )
-    before = vec.reset()
+    vec, rng = sb3.common.vec_env.DummyVecEnv([shaped, shaped]), np.random.default_rng(0)
+    before, episodes = vec.reset(), 0
     for _ in range(200):
         after, rewards, over, infos = vec.step(rng.integers(4, size=2))
         for k in range(2):
@@ -80,10 +76,8 @@ def test_a_dqn_samples_shaped_rewards_and_keeps_its_own(sb3, ours):
     truth = exact.log_column(WORLD.mdp, 20.0)
     assert online.values(PLACES) == pytest.approx(truth, abs=0.3)  # perhaps not all tried
     sample = agent.replay_buffer.sample(64)
-    before, after, over, rewards = (
-        part.numpy()
-        for part in (sample.observations, sample.next_observations, sample.dones, sample.rewards)
-    )
+    names = ("observations", "next_observations", "dones", "rewards")
+    before, after, over, rewards = (getattr(sample, name).numpy() for name in names)
     phi = online.potential
     shaping = 0.99 * np.where(over[:, 0] > 0, 0.0, phi(after)) - phi(before)
     assert np.isin((2 * rewards[:, 0] - shaping).round(3), [-1.0, -20.0]).all()
@@ -172,7 +166,7 @@ def test_a_saved_agent_holds_no_map_and_continues_with_another(sb3, ours, tmp_pa
     agent.save(tmp_path / "agent.zip")
     agent.save_replay_buffer(tmp_path / "replay.pkl")
     stored = sb3.common.save_util.load_from_zip_file(tmp_path / "agent.zip")[0]
-    assert stored["replay_buffer_kwargs"] == {"shaping": None}
+    assert stored["replay_buffer_kwargs"] == {}
     again = kind.load(tmp_path / "agent.zip", env=make())
     again.load_replay_buffer(tmp_path / "replay.pkl")
     assert again.replay_buffer.shaping is None
@@ -192,31 +186,27 @@ class Pictures(gymnasium.ObservationWrapper):
         return np.broadcast_to((255 * (observation[0] + 0.5)).astype(np.uint8), (36, 40, 3)).copy()
 
 
-@BOTH
+@QUIET
+@pytest.mark.parametrize("algorithm", ["ExploringDQN", "PPO"])
 def test_images_whose_axes_are_exchanged(sb3, ours, algorithm):
+    """An exploring agent predicts with its network, as a `DQN`, and acts by its exploration rate."""
     vec_env = sb3.common.vec_env
     turned = table(vec_env.VecTransposeImage(vec_env.DummyVecEnv([Pictures])))
 
     def learn(online):
         env = vec_env.DummyVecEnv([Pictures])
-        env = env if algorithm == "DQN" else vec_env.VecNormalize(env, norm_obs=False)
-        agent_of(sb3, algorithm, env).learn(64, callback=ours.LearnMap(online))
+        env = vec_env.VecNormalize(env, norm_obs=False) if algorithm == "PPO" else env
+        agent = agent_of(sb3, getattr(ours, algorithm, algorithm), env)
+        return agent.learn(64, callback=ours.LearnMap(online))
 
     with raises(ArgumentError, "observation_space"):
         learn(table(Pictures()))
-    learn(turned)
+    agent = learn(turned)
     assert turned.steps == 64
-
-
-@QUIET
-def test_an_exploring_agent_predicts_with_its_own_network(sb3, ours):
-    """As a `DQN`, which exchanges the axes of images, and acts by its exploration rate."""
-    vec_env, agent = sb3.common.vec_env, agent_of(sb3, ours.ExploringDQN, Pictures())
-    online = table(vec_env.VecTransposeImage(vec_env.DummyVecEnv([Pictures])))
-    agent.learn(3, callback=ours.LearnMap(online))
-    picture, agent.exploration_rate = Pictures().reset(seed=0)[0], 0.0
-    greedy = int(agent.predict(picture, deterministic=True)[0])
-    assert {int(agent.predict(picture)[0]) for _ in range(20)} == {greedy}
+    if algorithm == "ExploringDQN":
+        picture, agent.exploration_rate = Pictures().reset(seed=0)[0], 0.0
+        greedy = int(agent.predict(picture, deterministic=True)[0])
+        assert {int(agent.predict(picture)[0]) for _ in range(20)} == {greedy}
 
 
 def test_an_interrupted_rollout_leaves_nothing_behind(sb3, ours):
@@ -254,12 +244,9 @@ def test_training_on_without_the_callback_is_reported_once(sb3, ours):
 def test_wrong_use_names_the_argument(sb3, ours, tmp_path, unchecked):
     with raises(ArgumentTypeError, "shaping"):
         ours.LearnMap("x")
-    with raises(ArgumentTypeError, "online"):
-        ours.Checkpoints(tmp_path / "run.npz", online=0)
-    with raises(ArgumentTypeError, "shaping"):
-        ours.ShapedReplayBuffer(10, *spaces(make()), shaping=np.nan)
-    with raises(ArgumentError, "seconds"):
-        ours.Checkpoints(tmp_path / "run.npz", seconds=0.0)
+    for name, value, kind in (("online", 0, ArgumentTypeError), ("seconds", 0.0, ArgumentError)):
+        with raises(kind, name):
+            ours.Checkpoints(tmp_path / "run.npz", **{name: value})
 
     def learn(argument, online, **options):
         with raises(ArgumentError, argument):
@@ -272,11 +259,11 @@ def test_wrong_use_names_the_argument(sb3, ours, tmp_path, unchecked):
     learn("observation_space", OnlineTable(box, make().action_space))
     learn("action_space", OnlineTable(make().observation_space, gymnasium.spaces.Discrete(9)))
     learn("discount", table(discount=0.9))
-    given = {"replay_buffer_class": ours.ShapedReplayBuffer,
-             "replay_buffer_kwargs": {"shaping": table()}}  # fmt: skip
-    learn("shaping", table(), **given)
+    used = agent_of(sb3, "DQN", replay_buffer_class=ours.ShapedReplayBuffer)
     with raises(ArgumentError, "callback"):
-        agent_of(sb3, "DQN", **given).learn(100)
+        used.learn(100)
+    with raises(ArgumentError, "shaping"):
+        used.learn(100, callback=[ours.LearnMap(table()), ours.LearnMap(table())])
     vec_env = sb3.common.vec_env
     envs = vec_env.VecFrameStack(vec_env.VecNormalize(vec_env.DummyVecEnv([make])), 3)
     with raises(ArgumentError, "env"):

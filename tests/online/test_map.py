@@ -114,9 +114,7 @@ def test_a_map_with_numbers_worked_out_by_hand():
         (*weights, jnp.zeros(2)),
     )
     learner = OnlineLearner(Column(lam=2.0), None, network, 2, scale=3.0)
-    state = learner.init(
-        network, jax.random.PRNGKey(0), jnp.zeros(1), capacity=2, low=0.0, high=2.0
-    )
+    state = learner.init(network, jax.random.key(0), jnp.zeros(1), capacity=2, low=0.0, high=2.0)
     state = eqx.tree_at(lambda s: s.best, state, jnp.asarray(1.0))
     learned = eqx.tree_at(lambda s: s.training.update, state, jnp.asarray(1))
     batch = jnp.array([[1.0], [-3.0]])
@@ -147,10 +145,8 @@ def test_few_observations_many_and_the_pure_learner_give_the_same_numbers():
 
 @pytest.mark.slow
 def test_a_network_learns_the_column(optimised):
-    network = MLP(width=64, depth=2)
-    online = OnlineMap(
-        BOX, FOUR, network=network, seed=1, learning_starts=400, updates_per_step=2.0
-    )
+    settings = {"seed": 1, "learning_starts": 400, "updates_per_step": 2.0}
+    online = OnlineMap(BOX, FOUR, network=MLP(width=64, depth=2), **settings)
     feed(online, steps_of(1600), 100)
     live = ~WORLD.terminal
     assert online.updates == 2 * 1200 + 1
@@ -185,34 +181,6 @@ def test_steps_that_stay_do_not_make_differences_smaller():
             online.train()
         mean_steps.append(online.mean_step)
     assert mean_steps[1] == pytest.approx(mean_steps[0], rel=0.1)
-
-
-@pytest.mark.slow
-def test_the_pure_learner_inside_a_scan():
-    network = DenseNetwork(2, 4, jax.random.key(0), 32, 2, 4)
-    learner = OnlineLearner(Column(), Drogo(), network, 4)
-    before, action, reward, after, over = steps_of(512)
-    zeros = np.zeros(512, np.float32)
-    seen = StepBatch(before, action.astype(np.int32), reward.astype(np.float32), after, over, zeros)
-    state = learner.init(network, jax.random.key(1), before[0], capacity=512, low=-0.5, high=0.5)
-    assert state.visits.sides.tolist() == pytest.approx([0.05, 0.05])
-    with raises(ArgumentError, "sides"):
-        learner.init(network, jax.random.key(1), before[0], capacity=512, low=-0.5)
-
-    @jax.jit
-    def train(state, seen):
-        def body(state, chunk):
-            state = learner.observe(state, chunk)
-            return jax.lax.fori_loop(0, 40, lambda _, s: learner.update(s)[0], state), None
-
-        chunks = jax.tree.map(lambda part: jnp.asarray(part).reshape(16, 32, *part.shape[1:]), seen)
-        return jax.lax.scan(body, state, chunks)[0]
-
-    trained = train(state, seen)
-    assert int(trained.steps) == 512
-    live = ~WORLD.terminal
-    v = learner.value(trained, jnp.asarray(PLACES))[live]
-    assert np.corrcoef(v, exact.log_column(WORLD.mdp, 20.0)[live])[0, 1] > 0.9
 
 
 class Convolution(eqx.Module):
@@ -267,11 +235,9 @@ def test_any_network_learns_and_continues_from_a_file(network, tmp_path):
     assert np.array_equal(first.logits(columns[0]), second.logits(columns[0]))
     few = np.concatenate([first.logits(image[None]) for image in columns[0][:6]])
     learner, state = first.state()
-    for several in (
-        first.logits(columns[0][:6]),
-        learner.logits(state, jnp.asarray(columns[0][:6])),
-    ):
-        assert few == pytest.approx(np.asarray(several), abs=1e-5)
+    pure_logits = learner.logits(state, jnp.asarray(columns[0][:6]))
+    for several in (first.logits(columns[0][:6]), np.asarray(pure_logits)):
+        assert few == pytest.approx(several, abs=1e-5)
 
 
 @pytest.mark.parametrize("make", [partial(OnlineMap, **TINY), OnlineTable])
@@ -364,3 +330,6 @@ def test_wrong_spaces_and_problems_are_named(unchecked):
             OnlineMap(*spaces)
     with raises(ArgumentError, "observation_space"):
         OnlineTable(gymnasium.spaces.Dict({"a": BOX}), FOUR)
+    learner, network = pure()
+    with raises(ArgumentError, "sides"):
+        learner.init(network, jax.random.key(1), jnp.zeros(1), capacity=5, low=-0.5)

@@ -45,12 +45,10 @@ def test_a_default_policy_that_is_not_uniform():
 
 def test_states_by_their_numbers_and_a_cost_in_place_of_their_rewards():
     for reward in (None, -1.0):
-        online = OnlineTable(
-            gymnasium.spaces.Discrete(3), FOUR, every=1, optimism=None, reward=reward
-        )
-        online.observe(
-            [0, 1], [0, 0], [-1.0, -2.0 if reward is None else 5.0], [1, 2], [False, True]
-        )
+        options = {"every": 1, "optimism": None, "reward": reward}
+        online = OnlineTable(gymnasium.spaces.Discrete(3), FOUR, **options)
+        rewards = [-1.0, -2.0 if reward is None else 5.0]
+        online.observe([0, 1], [0, 0], rewards, [1, 2], [False, True])
         online.train()
         expected = [-3 / LAM, -2 / LAM, 0.0] if reward is None else [-2 / LAM, -1 / LAM, 0.0]
         assert online.values(np.arange(3)) == pytest.approx(expected)

@@ -6,7 +6,8 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 from drogo import ReachGoals
-from drogo.errors import ArgumentError
+from drogo.errors import ArgumentError, ArgumentTypeError
+from raising import raises
 from small_world import CORRIDOR, RIGHT, reaching
 
 
@@ -55,15 +56,14 @@ def test_goals_look_as_wrappers_show_them():
 def test_wrong_goals_are_clear_errors():
     env = reaching()
     for goal in (0, -1, 9, 2.9, True, "two"):  # the first is where the episode begins
-        with pytest.raises(ArgumentError, match="reset option 'goal'"):
+        with raises(ArgumentError):
             env.reset(options={"goal": goal})
     world = gymnasium.make("drogo/GridWorld-v0", world=CORRIDOR, observation="coordinates")
     black = gymnasium.wrappers.TransformObservation(world, lambda x: 0 * x, world.observation_space)
-    stack = gymnasium.wrappers.FrameStackObservation(world, 2)
-    for wrapped, problem in ((stack, "stack of frames, goes around"), (black, "shown in the same")):
-        with pytest.raises(ArgumentError, match=problem):
+    for wrapped in (gymnasium.wrappers.FrameStackObservation(world, 2), black):
+        with raises(ArgumentError, "env"):
             ReachGoals(wrapped)
-    with pytest.raises(ArgumentError, match="copy_info_dict=True"):
+    with raises(ArgumentError, "info"):
         env.compute_reward(np.array([1]), np.array([2]), [{}])
-    with pytest.raises(TypeError, match="states are known"):
+    with raises(ArgumentTypeError, "env"):
         ReachGoals(gymnasium.make("CartPole-v1"))

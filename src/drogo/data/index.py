@@ -177,11 +177,11 @@ class ObservationIndex:
 
     def add(self, batch: Any) -> Int[np.ndarray, " n"]:
         """Returns the row of each observation of a batch, and appends those not in the table."""
-        rows = self.rows(batch)
+        array = self._checked(batch, batch_axes=1)
+        rows = self.rows(array)
         unknown = rows < 0
         if unknown.any():
-            array = as_type(self.name, batch, self.dtype)[unknown]
-            new, index = merge_equal(_without_negative_zero(array))
+            new, index = merge_equal(_without_negative_zero(array[unknown]))
             rows[unknown] = self._count + index
             for row, key in enumerate(_keys(new), self._count):
                 self._row_of[key] = row
@@ -199,7 +199,9 @@ class ObservationIndex:
         self._count = count
 
     def _checked(self, values: Any, batch_axes: int) -> np.ndarray:
-        array, shape = as_type(self.name, values, self.dtype), self._buffer.shape[1:]
+        is_right = isinstance(values, np.ndarray) and values.dtype == self.dtype
+        array = values if is_right else as_type(self.name, values, self.dtype)
+        shape = self._buffer.shape[1:]
         if array.ndim != len(shape) + batch_axes or array.shape[batch_axes:] != shape:
             kind = "a batch of observations" if batch_axes else "a single observation"
             problem = f"{self.name} has observations of shape {shape}; {kind} has {array.shape}."

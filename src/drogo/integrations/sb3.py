@@ -7,8 +7,7 @@
 The environment, its rewards and everything that the agent logs stay as they are. An off-policy
 agent learns from rewards that are shaped with the newest map whenever they are sampled from its
 replay; an on-policy agent from a rollout whose rewards are shaped before each of its updates.
-`ExploringDQN` is a `DQN` that the map also leads: to what was not tried yet, and then to the goal.
-Any other agent works as well, and explores as it always does.
+`ExploringDQN` is a `DQN` that the map also leads. Any other agent explores as it always does.
 
 This module needs the extra `sb3`.
 """
@@ -47,21 +46,12 @@ class ShapedReplayBuffer(ReplayBuffer):
 
     It holds the original rewards. `LearnMap` installs it in an agent with a `ReplayBuffer`. The
     files of an agent and of its replay do not hold the map; `LearnMap` gives the buffer one again.
-
-    Args:
-        *args: Those of `ReplayBuffer`.
-        shaping: An `OnlineMap` or another `AbstractShaping`, or None for the one of `LearnMap`.
-        **kwargs: Those of `ReplayBuffer`.
     """
 
     shaping: AbstractShaping | None = None
     _observed: int = 0
     """The number of steps that the map had observed when the last one was added."""
     _warned: bool = False
-
-    def __init__(self, *args: Any, shaping: AbstractShaping | None = None, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.shaping = None if shaping is None else check_shaping(shaping)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "shaping": None}
@@ -133,9 +123,8 @@ class ExploringDQN(DQN):
 class LearnMap(BaseCallback):
     """Lets a map learn from the steps that an agent takes, and shapes the agent's rewards with it.
 
-    Of an off-policy agent, the replay becomes a `ShapedReplayBuffer`. Of an on-policy agent, the
-    rewards of each rollout are shaped before it learns from them. The metrics of the map go to the
-    agent's logger, under `map/`.
+    The replay of an off-policy agent becomes a `ShapedReplayBuffer`. The metrics of the map go to
+    the agent's logger, under `map/`.
 
     Args:
         shaping: The map, or another `AbstractShaping`.
@@ -169,31 +158,23 @@ class LearnMap(BaseCallback):
         self._before = self._original(model._last_obs)
 
     def _install_replay(self, model: OffPolicyAlgorithm) -> None:
-        buffer, kind = model.replay_buffer, type(model).__name__
+        buffer = model.replay_buffer
         if model.n_steps > 1:
-            raise ArgumentError(
-                f"n_steps is {model.n_steps}; a shaped replay samples single steps.",
-                remedy=f"Make the {kind} with n_steps=1.",
-                argument="n_steps",
-            )
+            problem = f"n_steps is {model.n_steps}; a shaped replay samples single steps: give 1."
+            raise ArgumentError(problem, argument="n_steps")
         if getattr(buffer, "optimize_memory_usage", False):
-            raise ArgumentError(
-                "a replay with optimize_memory_usage=True loses the last observations of episodes.",
-                argument="optimize_memory_usage",
-            )
+            problem = "optimize_memory_usage=True loses the last observations of episodes."
+            raise ArgumentError(problem, argument="optimize_memory_usage")
         if type(buffer) is ReplayBuffer:  # it keeps what it holds
             model.replay_buffer_class = buffer.__class__ = ShapedReplayBuffer
         if isinstance(buffer, ShapedReplayBuffer) and buffer.shaping is None:
             buffer.shaping = self.shaping
         if not isinstance(buffer, ShapedReplayBuffer) or buffer.shaping is not self.shaping:
             raise ArgumentError(
-                f"the replay of this {kind} is a {type(buffer).__name__} that does not shape "
-                "rewards with this map, so the agent would never see it.",
-                remedy="Make the agent with a plain ReplayBuffer, or with ShapedReplayBuffer.",
+                f"the {type(buffer).__name__} of the agent does not shape rewards with this map.",
+                remedy="Make the agent with a plain ReplayBuffer, or use one LearnMap.",
                 argument="shaping",
             )
-        # The agent makes no further buffer of them, and would save the map with them.
-        model.replay_buffer_kwargs = {**model.replay_buffer_kwargs, "shaping": None}
 
     def _check_normalisation(self) -> None:
         normalised, env = self.model.get_vec_normalize_env(), self.model.get_env()
@@ -201,18 +182,15 @@ class LearnMap(BaseCallback):
             return
         if self.shaping.needs_exact_observations or is_vecenv_wrapped(env, VecTransposeImage):
             raise ArgumentError(
-                "a VecNormalize with norm_obs=True changes the last bits of observations, which a "
-                "table would take for new states, and the axes of images.",
+                "norm_obs=True changes the axes of images and the last bits of observations, which "
+                "a table would take for new states.",
                 remedy="Use VecNormalize(..., norm_obs=False), or an OnlineMap of numbers.",
                 argument="norm_obs",
             )
         if normalised.observation_space.shape != env.observation_space.shape:
-            raise ArgumentError(
-                "a wrapper around a VecNormalize, such as VecFrameStack, changes the shape of the "
-                "observations, so that the map cannot get those from before the normalisation.",
-                remedy="Put the VecNormalize outermost: VecNormalize(VecFrameStack(env, ...)).",
-                argument="env",
-            )
+            problem = "a wrapper around a VecNormalize changes the shape of the observations."
+            remedy = "Put the VecNormalize outermost: VecNormalize(VecFrameStack(env, ...))."
+            raise ArgumentError(problem, remedy=remedy, argument="env")
 
     def _original(self, observations: Any) -> np.ndarray:
         """Returns observations as the agent would see them without a `VecNormalize`."""

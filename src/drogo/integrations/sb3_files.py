@@ -7,9 +7,8 @@ and after the process was killed, with an agent and a map made as before:
     restore("run.npz", agent, online)
     agent.learn(100_000 - agent.num_timesteps, reset_num_timesteps=False, callback=...)
 
-The file holds arrays alone: parameters, optimiser, replay with its original rewards, counters,
-statistics of a `VecNormalize`, and map. A resumed run begins a new episode with other random
-numbers, so it is not the same to the last bit as one that was never interrupted.
+A resumed run begins a new episode with other random numbers, so it is not the same to the last bit
+as one that was never interrupted.
 """
 
 from __future__ import annotations
@@ -80,14 +79,8 @@ def restore(
 
 
 class Checkpoints(BaseCallback):
-    """Saves the agent and its map at intervals, and at the end.
-
-    Args:
-        path: The file.
-        online: The map, if the agent has one.
-        seconds: The seconds between two saves.
-        **parts: As in `save`.
-    """
+    """Saves the agent, its map and other `parts` as `save` does, in intervals of some `seconds` and
+    at the end."""
 
     def __init__(
         self, path: str | Path, online: Any = None, seconds: float = 30.0, **parts: Any
@@ -152,8 +145,7 @@ def _request(
 
 
 def _arrays(agent: BaseAlgorithm) -> dict[str, np.ndarray]:
-    """Returns everything that changes while an agent learns: parameters and their state in the
-    optimiser, statistics of a `VecNormalize`, counters, and the replay."""
+    """Returns everything that changes while an agent learns."""
     arrays = as_section(f"{AGENT}policy/", _on_host(agent.policy.state_dict()))
     for number, tensors in agent.policy.optimizer.state_dict()["state"].items():
         arrays |= as_section(f"{AGENT}optimiser/{number}/", _on_host(tensors))

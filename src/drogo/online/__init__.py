@@ -1,7 +1,6 @@
 """Maps that learn while an agent acts."""
 
 from drogo.online.base import (
-    AbstractOnlineMap as AbstractOnlineMap,
     OnlineShaping as OnlineShaping,
     VectorOnlineShaping as VectorOnlineShaping,
 )
@@ -9,4 +8,4 @@ from drogo.online.learner import OnlineLearner as OnlineLearner, OnlineSettings 
 from drogo.online.network import OnlineMap as OnlineMap
 from drogo.online.replay import OnlineState as OnlineState
 from drogo.online.table import OnlineTable as OnlineTable
-from drogo.use.shaping import Shaping as Shaping, StepBatch as StepBatch
+from drogo.use.shaping import StepBatch as StepBatch

@@ -1,8 +1,8 @@
 """`OnlineMap`: a network that learns the map while an agent acts.
 
 NumPy evaluates a small MLP at a few observations in less time than it takes to call a compiled
-program. Everything else goes through a compiled one: NumPy would share even small products of
-matrices among threads, which is very slow wherever another process keeps a core busy.
+program. Everything else is compiled: NumPy would share even small products of matrices among
+threads, which is very slow wherever another process keeps a core busy.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ STATE, STAGED = "state/", "staged/"
 
 
 class Program:
-    """The compiled functions of a learner, and its arrays. `equinox.filter_jit` takes a learner and
-    its state apart at every call, which would take longer than some updates."""
+    """The compiled functions of a learner, and its arrays: `equinox.filter_jit` would take both
+    apart at every call, for longer than some updates take."""
 
     def __init__(self, learner: OnlineLearner, state: OnlineState) -> None:
         leaves, structure = jax.tree.flatten(learner)
@@ -118,10 +118,10 @@ class FrozenNetwork:
         """Returns the logits of all actions, by the latest parameters or by their running mean: 0
         before the first update."""
         n, program, host, learner = len(observations), self.program, self.host, self.program.learner
-        if not host.updates:
-            return np.zeros((n, learner.log_default.size))
         network = learner.learner.skeleton
-        if n <= FEW and isinstance(network, DenseNetwork) and learner.normalise:
+        if not host.updates:
+            logits = np.zeros((n, learner.log_default.size))
+        elif n <= FEW and isinstance(network, DenseNetwork) and learner.normalise:
             numbers = observations.reshape(n, host.shift.size).astype(np.float32)
             x = fourier((numbers - host.shift) * host.width, network.frequencies)
             logits = host.scale * dense(self._layers[averaged], x, network.leak)
@@ -169,19 +169,15 @@ class OnlineMap(AbstractOnlineMap):
         self.method, self.optimiser = resolved_method(method, size), resolved_optimiser(optimiser)
         self.network = MLP(width=64, depth=3) if network is None else as_architecture(network)
         if self.network.pairs or isinstance(self.network, Table):
-            raise ArgumentError(
-                f"network is {self.network!r}; an online map needs a network of one observation.",
-                remedy="For a table of states, use OnlineTable.",
-                argument="network",
-            )
+            wrong = f"network is {self.network!r}; give a network of one observation."
+            remedy = "For a table of states, use OnlineTable."
+            raise ArgumentError(wrong, remedy=remedy, argument="network")
         if not isinstance(self.network, MLP):
             self._built()  # raises an error if it does not fit the observations
         sides = np.asarray(1.0 if self.settings.sides is None else self.settings.sides, np.float64)
         if sides.shape not in ((), (size,)) or not (np.isfinite(sides) & (sides > 0)).all():
-            raise ArgumentError(
-                f"sides is {sides}; give a positive number, or one for each of the {size} numbers.",
-                argument="sides",
-            )
+            wrong = f"sides is {sides}; give a positive number, or one for each of {size}."
+            raise ArgumentError(wrong, argument="sides")
         capacity = self.settings.capacity
         check_memory(f"a replay of {capacity} steps", 2 * capacity * size * self.dtype.itemsize)
         self._is_image = len(self.shape) in (2, 3) and size > MOST_COORDINATES
@@ -215,10 +211,8 @@ class OnlineMap(AbstractOnlineMap):
         """Returns the pure learner and a copy of its state, or None before the first update."""
         if self._frozen is None:
             return None
-        program = self._frozen.program
-        return program.learner, jax.tree.unflatten(
-            program.of_state, list(map(jnp.copy, self._state))
-        )
+        program, copies = self._frozen.program, list(map(jnp.copy, self._state))
+        return program.learner, jax.tree.unflatten(program.of_state, copies)
 
     def _add(self, steps: StepBatch) -> None:
         self._staged.append(StepBatch(*map(np.array, steps)))  # copies: callers reuse their buffers
@@ -282,14 +276,12 @@ class OnlineMap(AbstractOnlineMap):
         if isinstance(self.network, MLP) and self.network.normalise:
             normalise = "mean" if self.network.centred else "middle"
         options = {"optimiser": self.optimiser, "settings": self.settings, "scale": scale}
-        learner = OnlineLearner(
-            self.problem, self.method, network, self.n_actions, normalise=normalise, **options
-        )
+        parts = (self.problem, self.method, network, self.n_actions)
+        learner = OnlineLearner(*parts, normalise=normalise, **options)
         key = jax.random.PRNGKey(self.seed)  # of plain numbers, which a file can hold
         example = jnp.zeros(self.shape, jax.dtypes.canonicalize_dtype(self.dtype))
         rest = {"low": self._low, "high": self._high, "sides": sides}
-        state = learner.init(network, key, example, capacity=self.settings.capacity, **rest)
-        return learner, state
+        return learner, learner.init(network, key, example, capacity=self.settings.capacity, **rest)
 
     def values(self, observations: npt.ArrayLike) -> Float[np.ndarray, " n"]:
         batch, frozen = self.checked(observations), self._frozen
@@ -302,15 +294,16 @@ class OnlineMap(AbstractOnlineMap):
         return np.full(len(self.checked(observations)), self.updates > 0)
 
     def logits(self, observations: npt.ArrayLike) -> Float[np.ndarray, "n actions"]:
-        batch, frozen = self.checked(observations), self._frozen
-        return np.zeros((len(batch), self.n_actions)) if frozen is None else frozen.logits(batch)
+        frozen = self._frozen
+        return (frozen.logits if frozen is not None else self._zeros)(self.checked(observations))
+
+    def _zeros(self, observations: npt.ArrayLike) -> Float[np.ndarray, "n actions"]:
+        return np.zeros((len(self.checked(observations)), self.n_actions))
 
     def frozen(self) -> FrozenMap:
         network, current, known_after = self._frozen, self.state(), self.settings.known_after
         if network is None or current is None:
-            zeros = np.zeros(self.n_actions)
-            shown = lambda batch: np.tile(zeros, (len(self.checked(batch)), 1))  # noqa: E731
-            return FrozenMap(shown, lambda batch: shown(batch) == 0, is_done=False)
+            return FrozenMap(self._zeros, lambda batch: self._zeros(batch) == 0, is_done=False)
         visits = current[1].visits
         return FrozenMap(
             lambda batch: network.logits(self.checked(batch), averaged=True),
@@ -358,6 +351,5 @@ _visits = jax.jit(Visits.of)
 def _joined(parts: list[StepBatch]) -> StepBatch:
     """Returns several batches as one, in single precision."""
     joined = StepBatch(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
-    columns = (joined.reward, joined.terminal_reward)
-    reward, terminal_reward = (np.asarray(column, np.float32) for column in columns)
-    return joined._replace(reward=reward, terminal_reward=terminal_reward)
+    names = ("reward", "terminal_reward")
+    return joined._replace(**{name: getattr(joined, name).astype(np.float32) for name in names})

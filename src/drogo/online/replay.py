@@ -74,8 +74,8 @@ class Replay(eqx.Module):
 
 
 class Visits(eqx.Module):
-    """Counts of actions in *cells*: observations whose numbers, divided by the sides of a cell and
-    rounded down, are the same. A hash of the cell is its row in a bounded table."""
+    """Counts of actions in *cells*: observations whose numbers, divided by its sides and rounded
+    down, are the same. A hash of the cell is its row in a bounded table."""
 
     count: Int[Array, "slots actions"]
     sides: Float[Array, " size"]
@@ -151,8 +151,7 @@ class Sampler(NamedTuple):
     """The sampling of batches, and the weight of each step in them.
 
     Steps into terminal states are rare, and a map learns nothing without them, so a share of each
-    batch is sampled from these alone. They then weigh less, by the ratio of the probabilities: the
-    mean outcome of an action is as in the replay.
+    batch is sampled from these alone. They then weigh less, by the ratio of the probabilities.
     """
 
     batch_size: int

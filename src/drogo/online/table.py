@@ -1,8 +1,7 @@
 """`OnlineTable`: the exact map of everything that an agent has seen, where observations repeat.
 
 Where an agent has tried an action, the frequencies of its outcomes define an MDP. Under *optimism*,
-an action that was never tried leads to a terminal state of a given reward. The map then leads to
-the goal, or to the nearest place where something is left to try, around costly states.
+an action that was never tried leads to a terminal state of a given reward.
 """
 
 from __future__ import annotations
@@ -60,11 +59,11 @@ class Seen:
 
 
 def solve_seen(seen: Seen, default: Pairs, lam: float, optimism: float | None) -> States:
-    """Computes the map `v` of the transitions of an agent under a default policy.
+    """Computes the map `v` of the transitions of an agent under a default policy, which chooses
+    among tried actions if `optimism` is None.
 
-    Under `optimism`, an untried action leads to a terminal state of that reward. With None, the
-    default policy chooses among the actions that were tried. A state of which nothing is known has
-    the lowest value of the others; all values are 0 if no terminal state was seen.
+    A state of which nothing is known has the lowest value of the others; all values are 0 if no
+    terminal state was seen.
     """
     states, times = len(default), seen.times(default.shape)
     weight = default[seen.state, seen.action] * seen.count / times[seen.state, seen.action]
@@ -91,11 +90,8 @@ def solve_seen(seen: Seen, default: Pairs, lam: float, optimism: float | None) -
 def action_values(
     seen: Seen, v: States, default: Pairs, lam: float, optimism: float | None
 ) -> Pairs:
-    """Computes the log of the value of each action: `log d(a|s) + log E[exp(r/lam + v(s'))]`, where
-    v is the map. Without optimism, untried actions have minus infinity.
-
-    The optimal policy of the linearly solvable MDP takes actions in proportion to their values.
-    """
+    """Computes the log of the value of each action: `log d(a|s) + log E[exp(r/lam + v(s'))]`.
+    Without optimism, untried actions have minus infinity."""
     after = np.where(seen.terminated, seen.terminal_reward / lam, v[seen.next_state])
     times, log_total = seen.times(default.shape), np.full(default.shape, -np.inf)
     terms = np.log(seen.count) + seen.reward / lam + after
@@ -116,8 +112,8 @@ def mean_step_of(v: States, seen: Seen) -> float:
 class OnlineTable(AbstractOnlineMap):
     """A map of all observations that were seen, recognised bit for bit, of images too.
 
-    The problem that the steps so far describe is solved exactly, `every` so many steps if anything
-    new was seen, and whenever their number has grown by a tenth, since frequencies change.
+    The problem that the steps so far describe is solved exactly after `every` steps if anything new
+    was seen, and whenever their number has grown by a tenth, since frequencies change.
 
     Args:
         observation_space: The observations of the agent: a `Box`, or `Discrete` states.
@@ -171,11 +167,9 @@ class OnlineTable(AbstractOnlineMap):
         both = np.stack([steps.observation, steps.next_observation], axis=1)
         rows = self._index.add(both.reshape(2 * len(both), *self.shape)).reshape(-1, 2).tolist()
         if len(self._index) > self.most_states:
-            raise ArgumentError(
-                f"more than {self.most_states} different observations were seen.",
-                remedy="Use OnlineMap, which learns a network, or give a larger most_states.",
-                argument="most_states",
-            )
+            problem = f"more than {self.most_states} different observations were seen."
+            remedy = "Use OnlineMap, which learns a network, or give a larger most_states."
+            raise ArgumentError(problem, remedy=remedy, argument="most_states")
         columns = (steps.action, steps.terminated, steps.terminal_reward, steps.reward)
         parts = zip(rows, *(column.tolist() for column in columns), strict=True)
         for (state, after), action, terminated, terminal_reward, reward in parts:
@@ -213,8 +207,7 @@ class OnlineTable(AbstractOnlineMap):
         self._elsewhere = float(self._v.min()) if optimism is None else optimism / self.lam
 
     def seen(self) -> Seen:
-        """Returns the distinct transitions so far. Of several rewards of one of them it has the
-        log-mean-exp equivalent."""
+        """Returns the distinct transitions so far, with the log-mean-exp of their rewards."""
         rows = [(*edge, *sums) for edge, sums in self._edges.items()]
         columns = list(zip(*rows, strict=True)) or [()] * len(KINDS)
         parts: list[Any] = [np.array(*pair) for pair in zip(columns, KINDS, strict=True)]
@@ -232,7 +225,7 @@ class OnlineTable(AbstractOnlineMap):
         return _at(self._rows(observations), self._action_values)
 
     def _rows(self, observations: npt.ArrayLike, n: int | None = None) -> Int[np.ndarray, " rows"]:
-        """Returns the rows of some observations; the number of states for those without a value."""
+        """Returns the rows of observations; the number of states for those without a value."""
         n, rows = self._v.size if n is None else n, self._index.rows(self.checked(observations))
         return np.where((rows < 0) | (rows > n), n, rows)
 

@@ -175,17 +175,10 @@ class PotentialShaping(_Shaping[gymnasium.Env], gymnasium.Wrapper):
 class VectorPotentialShaping(_Shaping[VectorEnv], gymnasium.vector.VectorWrapper):
     """Shapes the rewards of a vector of environments.
 
-    All autoreset modes are supported. With a reset on the next step, the reward of that step is 0.
-    With a reset on the same step, the potential is taken of `infos["final_obs"]`, to which the step
-    led, and not of the returned observation.
-
-    Args:
-        env: The vector of environments.
-        potential: As in `PotentialShaping`, like the other arguments.
-        weight: The share of the shaping reward, or None to add it.
-        discount: The discount of the agent.
-        terminal: "zero" or "keep".
-        view: A function of a batch of observations.
+    The arguments are those of `PotentialShaping`, where a `view` is a function of a batch. All
+    autoreset modes are supported. With a reset on the next step, the reward of that step is 0. With
+    a reset on the same step, the potential is taken of `infos["final_obs"]`, to which the step led,
+    and not of the returned observation.
     """
 
     def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:

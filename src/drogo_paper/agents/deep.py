@@ -50,7 +50,6 @@ def as_numbers(env: gymnasium.Env) -> gymnasium.Env:
 def make_agent(
     kind: str,
     make: Callable[[], gymnasium.Env],
-    shaping: Any,
     *,
     explore: bool = False,
     **settings: Any,
@@ -63,11 +62,8 @@ def make_agent(
 
     chosen = {**SETTINGS[kind], "device": "cpu", **settings}
     if kind == "dqn":
-        from drogo.integrations.sb3 import ExploringDQN, ShapedReplayBuffer
+        from drogo.integrations.sb3 import ExploringDQN
 
-        if shaping is not None:
-            chosen |= {"replay_buffer_class": ShapedReplayBuffer,
-                       "replay_buffer_kwargs": {"shaping": shaping}}  # fmt: skip
         return (ExploringDQN if explore else sb3.DQN)("MlpPolicy", make(), **chosen)
     several = make_vec_env(make, n_envs=ENVIRONMENTS[kind], seed=chosen.get("seed"))
     discount = chosen.get("gamma", 0.99)
@@ -91,7 +87,7 @@ def train_agent(
     check_whole("steps", steps, 1)
     is_map = isinstance(shaping, AbstractOnlineMap)
     explores = _explores(kind, shaping, explore)
-    agent = make_agent(kind, make, shaping, explore=explores, **settings)
+    agent = make_agent(kind, make, explore=explores, **settings)
     from drogo.integrations.sb3 import LearnMap
     from drogo_paper.agents.evaluator import Evaluator
 

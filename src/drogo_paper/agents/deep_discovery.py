@@ -17,7 +17,8 @@ from drogo.data.step import NumberOfStep, Step, check_cost, is_bad
 from drogo.errors import check_whole
 from drogo.learn import MLP
 from drogo.learn.anchored import Drogo
-from drogo.online import AbstractOnlineMap, OnlineMap
+from drogo.online import OnlineMap
+from drogo.online.base import AbstractOnlineMap
 from drogo.problems import Column
 from drogo.use.options import Option, OptionWrapper, learned_option
 from drogo_paper.agents.discovery import Cycle

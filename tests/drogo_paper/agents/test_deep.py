@@ -133,7 +133,7 @@ def test_a_map_explores_for_a_dqn_if_that_is_asked_for(evaluating):
     from drogo.integrations.sb3 import ExploringDQN
 
     shaping = table()
-    assert isinstance(make_agent("dqn", make, shaping, explore=True, **FEW), ExploringDQN)
-    assert not isinstance(make_agent("dqn", make, shaping, **FEW), ExploringDQN)
+    assert isinstance(make_agent("dqn", make, explore=True, **FEW), ExploringDQN)
+    assert not isinstance(make_agent("dqn", make, **FEW), ExploringDQN)
     with raises(ArgumentError, "explore"):
         train_agent("ppo", make, shaping, steps=5, explore=True)
