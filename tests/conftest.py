@@ -5,28 +5,24 @@ import io
 import os
 import sys
 import tempfile
+from collections import namedtuple
 from contextlib import redirect_stderr, redirect_stdout
-from typing import NamedTuple
 
 os.environ.setdefault("JAX_NUMPY_DTYPE_PROMOTION", "strict")
 os.environ.setdefault("JAX_NUMPY_RANK_PROMOTION", "raise")
-# Most of the tests' time goes into compiling small programs, which then run for milliseconds. The
-# fixture `optimised` is for the others.
+# Most of the time goes into compiling small programs. The fixture `optimised` is for the others.
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
-# The newer of XLA's two code generators takes twice as long for the same programs. It can be chosen
-# by a flag of this version of XLA; another version that does not know the flag would not even start.
+# The newer code generator of XLA takes twice as long. Other versions do not know the flag.
 if importlib.metadata.version("jaxlib").startswith("0.10."):
     older = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
     os.environ.setdefault("XLA_FLAGS", older)
-# Both test processes, and those that they start, compile many of the same programs. What one has
-# compiled the others read, however small it is; the directory goes with the process that made it.
+# Test processes share what they compile; the directory goes with the process that made it.
 if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
     CACHE = tempfile.TemporaryDirectory(prefix="drogo-tests-", ignore_cleanup_errors=True)
     os.environ["JAX_COMPILATION_CACHE_DIR"] = CACHE.name
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
     os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
-# Where Python may not write bytecode beside its sources, as in many containers, each process would
-# compile all that it imports. Here it goes to a directory that goes with the process, too.
+# Bytecode as well, where Python may not write it beside its sources, as in many containers.
 if sys.dont_write_bytecode:
     if "PYTHONPYCACHEPREFIX" not in os.environ:
         BYTECODE = tempfile.TemporaryDirectory(prefix="drogo-bytecode-", ignore_cleanup_errors=True)
@@ -52,7 +48,7 @@ hypothesis.settings.load_profile("drogo")
 
 @pytest.fixture
 def optimised():
-    """For a test that trains for long: it compiles a little longer, and runs three times as fast."""
+    """For a test that trains for long, which then runs three times as fast."""
     import jax
 
     before = jax.config.read("jax_disable_most_optimizations")
@@ -69,12 +65,8 @@ def unchecked():
     jaxtyping.config.update("jaxtyping_disable", False)
 
 
-class Answer(NamedTuple):
-    """Standard output, standard error and the exit status of a command."""
-
-    out: str
-    err: str
-    status: int
+Answer = namedtuple("Answer", "out err status")
+"""Standard output, standard error and the exit status of a command."""
 
 
 @pytest.fixture(scope="session")
@@ -105,13 +97,8 @@ def no_pictures(monkeypatch):
     monkeypatch.setattr(drogo.plot, "as_png", lambda figure: b"")
 
 
-FIRST = (
-    "test_pyright",
-    "drogo learn four-rooms",
-    "sb3_minigrid",
-    "killed_and_resumed",
-    "though_a_node_is_lost",
-)
+FIRST = ("test_pyright", "drogo learn four-rooms", "sb3_minigrid", "killed_and_resumed",
+         "though_a_node_is_lost")  # fmt: skip
 
 
 def pytest_collection_modifyitems(items):

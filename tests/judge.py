@@ -24,7 +24,6 @@ def matrices(mdp, lam, terminal="absorbing", delta=0.001):
 
 
 def inverse(M):
-    """Returns the inverse of a matrix."""
     n = M.nrows()
     identity = flint.arb_mat(n, n, [int(i == j) for i in range(n) for j in range(n)])
     return M.solve(identity, algorithm="approx")
@@ -80,13 +79,8 @@ def column(mdp, lam, terminal_reward=None):
     rewards = mdp.reward[terminal] if terminal_reward is None else terminal_reward
     values = [flint.arb(float(r)) / flint.arb(lam) for r in rewards]
     A = flint.arb_mat(len(inside), len(inside), [M[int(i), int(j)] for i in inside for j in inside])
-    b = [
-        -sum(
-            (M[int(i), int(j)] * v.exp() for j, v in zip(terminal, values, strict=True)),
-            flint.arb(0),
-        )
-        for i in inside
-    ]
+    B = flint.arb_mat([[-M[int(i), int(j)] for j in terminal] for i in inside])
+    b = (B * flint.arb_mat(len(values), 1, [v.exp() for v in values])).entries()
     x = A.solve(flint.arb_mat(len(inside), 1, b), algorithm="approx")
     log_e = np.empty(mdp.n_states)
     log_e[terminal] = [float(v.mid()) for v in values]

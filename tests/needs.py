@@ -1,8 +1,4 @@
-"""Peers that some tests talk to: Stable-Baselines3, Ray, MiniGrid, Chromium, mkdocs and others.
-
-On a user's machine a test whose peer is missing is skipped, with the reason. CI is meant to have
-all of them, so there the test fails.
-"""
+"""Peers that some tests talk to: without one, a test is skipped, or fails in CI."""
 
 import importlib
 import os

@@ -1,12 +1,8 @@
 """Installs what the tests talk to and uv cannot: run by plain Python, after `uv sync`.
 
-- A CPU build of torch into `.venv`, for the tests with Stable-Baselines3. Torch comes in builds of
-  several gigabytes with CUDA inside, and that is what a package index gives by default on Linux.
-  Only a build that says it is for CPUs is asked for here.
-- Chromium, for the tests of the report: from the system's packages, where apt is at hand and this
-  is run by root, as in a container. Nobody else's system is touched.
-
-What cannot be had is not downloaded, and the tests that need it are skipped.
+A CPU build of torch goes into `.venv` (the default one on Linux has gigabytes of CUDA), and
+Chromium comes from the system's packages where apt is there and this is run by root. The tests of
+what cannot be had are skipped.
 """
 
 import os
@@ -39,9 +35,8 @@ def start_installing_chromium() -> subprocess.Popen | None:
     if chromium() or not shutil.which("apt-get") or os.geteuid() != 0:
         return None
     command = "apt-get update && apt-get install -y --no-install-recommends chromium"
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    asking_nothing = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    return subprocess.Popen(["sh", "-c", command], env=asking_nothing, **quiet)
+    environment, quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}, subprocess.DEVNULL
+    return subprocess.Popen(["sh", "-c", command], env=environment, stdout=quiet, stderr=quiet)
 
 
 def chromium() -> bool:

@@ -24,7 +24,6 @@ def broken(settings, scratch, report):
 
 
 def dies_once(settings, scratch, report):
-    """Is killed the first time, as on a machine out of memory."""
     mark = scratch / "attempted"
     if not mark.exists():
         mark.write_text("")
@@ -59,13 +58,14 @@ def odd(settings, scratch, report):
     }[settings["how"]]
 
 
+RETURNED = "ArgumentTypeError: run_jobs:odd returned {}; a job must return an Outcome."
 ODD = {
     "exits": "SystemExit: 3",
     "leaves": "",  # the engines have their own words for a process that is gone
     "interrupts": "KeyboardInterrupt: ",
     "raises": "Nameless",
-    "none": "ArgumentTypeError: run_jobs:odd returned NoneType; a job must return an Outcome.",
-    "dict": "ArgumentTypeError: run_jobs:odd returned dict; a job must return an Outcome.",
+    "none": RETURNED.format("NoneType"),
+    "dict": RETURNED.format("dict"),
     "object": "ArgumentError: array 'y' has the type object, which cannot be saved.",
     "lambda": "ArgumentError: the facts of run_jobs:odd are not JSON",
 }
@@ -86,10 +86,7 @@ LEARN = Job(
 
 def ray_jobs():
     """Four that take a while, one that fails, and one that shares its task."""
-    waits = (2.0, 0.5, 0.5, 0.5)
-    jobs = [
-        Job("run_jobs:square", {"x": x, "wait": wait}, f"square of {x}", 100.0)
-        for x, wait in enumerate(waits)
-    ]
-    jobs += [Job("run_jobs:broken", {"x": 0}, "broken of 0", 1.0)]
-    return [*jobs, Job("run_jobs:square", {"x": 9}, "square of 9", 1.0)]
+    waits = enumerate((2.0, 0.5, 0.5, 0.5))
+    square, broken = "run_jobs:square", Job("run_jobs:broken", {"x": 0}, "broken of 0", 1.0)
+    jobs = [Job(square, {"x": x, "wait": wait}, f"square of {x}", 100.0) for x, wait in waits]
+    return [*jobs, broken, Job(square, {"x": 9}, "square of 9", 1.0)]

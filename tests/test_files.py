@@ -59,10 +59,9 @@ def test_permissions_follow_the_umask(tmp_path, overwrite):
 
 
 def test_a_failed_write_leaves_nothing(tmp_path):
-    with raises(ArgumentError):
-        write_arrays(tmp_path / "a.npz", "test", {"x": np.array([{}])}, {})
-    with raises(ArgumentError):
-        write_arrays(tmp_path / "a.npz", "test", {"x": np.zeros(1)}, {"lam": float("nan")})
+    for array, settings in ((np.array([{}]), {}), (np.zeros(1), {"lam": float("nan")})):
+        with raises(ArgumentError):
+            write_arrays(tmp_path / "a.npz", "test", {"x": array}, settings)
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "file").write_bytes(b"")
     (tmp_path / "directory").mkdir()
@@ -74,12 +73,9 @@ def test_a_failed_write_leaves_nothing(tmp_path):
 
 def test_what_cannot_be_read_is_named(tmp_path):
     path = tmp_path / "a.npz"
-    with raises(MissingFile):
-        read_arrays(path, "test", anything)
-    with raises(FileError):
-        read_arrays(tmp_path, "test", anything)
-    with raises(FileError):
-        read_arrays(tmp_path / "a\0", "test", anything)
+    for kind, place in ((MissingFile, path), (FileError, tmp_path), (FileError, tmp_path / "a\0")):
+        with raises(kind):
+            read_arrays(place, "test", anything)
     write_arrays(path, "test", {"x": np.arange(3000)}, {})
     content = path.read_bytes()
     for damaged in (content[:-200], b"", b"text"):

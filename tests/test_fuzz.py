@@ -1,5 +1,4 @@
-"""Some tries of `fuzz.py`, always the same ones, in a process without the type checks of
-the tests."""
+"""Some tries of `fuzz.py`, always the same ones, in a process without type checks."""
 
 import os
 import subprocess
@@ -12,13 +11,9 @@ import pytest
 @pytest.mark.slow
 def test_hostile_input_is_a_clear_error_or_a_right_answer():
     script = Path(__file__).with_name("fuzz.py")
-    done = subprocess.run(
-        [sys.executable, str(script), "--seconds", "60", "--tries", "50"],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = [sys.executable, str(script), "--seconds", "60", "--tries", "50"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     tried, clear, right, others = map(int, done.stdout.split("| all |")[1].split("|")[:4])
     assert tried == clear + right > 20

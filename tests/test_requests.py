@@ -40,11 +40,8 @@ def test_a_result_is_there_when_its_report_is(tmp_path):
 
 
 def test_different_requests_have_different_directories(tmp_path):
-    others = [
-        {**ASKED, "verb": "other"},
-        {**ASKED, "settings": {"lam": 20.0}},
-        {**ASKED, "world": {"map": "##"}},
-    ]
+    changes = ({"verb": "other"}, {"settings": {"lam": 20.0}}, {"world": {"map": "##"}})
+    others = [{**ASKED, **change} for change in changes]
     paths = {ResultDirectory(tmp_path, "name", request).path for request in [ASKED, *others]}
     assert len(paths) == 4
     reordered = dict(reversed(ASKED.items()))

@@ -6,13 +6,6 @@ import pytest
 from drogo.statistics import Interval, bootstrap_band, bootstrap_mean
 
 
-def test_the_generator_decides():
-    values = np.random.default_rng(0).normal(size=10)
-    first, second = (bootstrap_mean(values, np.random.default_rng(1)) for _ in range(2))
-    assert first == second
-    assert first.low < first.mean < first.high
-
-
 def test_covers_the_mean_about_as_often_as_it_says():
     """Of 20 normal numbers, the percentile bootstrap covers a little less than 95 %."""
     rng = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""The errors of this library. The command line prints these without a traceback, and only these.
+"""The errors of this library, which the command line prints without a traceback.
 
 Every kind is also the built-in exception that it refines, so `except ValueError` keeps working.
 """
@@ -129,24 +129,21 @@ def is_a(value: Any, kind: type) -> bool:
 def check_choice(name: str, value: object, choices: Collection[str]) -> None:
     """Raises an `ArgumentError` unless the value of an argument is one of the choices."""
     if value not in choices:
-        raise ArgumentError(
-            f"{name} is {value!r}; choose one of {', '.join(choices)}.", argument=name
-        )
+        problem = f"{name} is {value!r}; choose one of {', '.join(choices)}."
+        raise ArgumentError(problem, argument=name)
 
 
 def check_number(name: str, value: Any) -> float:
-    """Returns the value of an argument, a finite number, as a float.
-
-    NumPy and JAX refuse Python's integers beyond 64 bits in words of their own, but no floats.
-    """
+    """Returns the value of an argument, a finite number, as a float: integers may be too long."""
+    problem = f"{name} is {value!r}; it must be a finite number."
     if not is_a(value, Real):
-        raise ArgumentTypeError(f"{name} is {value!r}; it must be a finite number.", argument=name)
+        raise ArgumentTypeError(problem, argument=name)
     try:
         number = float(value)
     except OverflowError:
         number = math.inf
     if not math.isfinite(number):
-        raise ArgumentError(f"{name} is {value!r}; it must be a finite number.", argument=name)
+        raise ArgumentError(problem, argument=name)
     return number
 
 
@@ -169,10 +166,8 @@ def check_positive(name: str, value: Any) -> float:
 def check_whole(name: str, value: Any, least: int, most: int = 2**31 - 1) -> int:
     """Returns the value of an argument, a whole number in a range, as an int."""
     if not is_a(value, Integral) or not least <= value <= most:
-        raise ArgumentError(
-            f"{name} is {value!r}; it must be a whole number from {least} to {most}.",
-            argument=name,
-        )
+        problem = f"{name} is {value!r}; it must be a whole number from {least} to {most}."
+        raise ArgumentError(problem, argument=name)
     return int(value)
 
 
@@ -181,6 +176,5 @@ def import_extra(module: str, package: str, *, extra: str) -> Any:
     try:
         return import_module(module)
     except ImportError as error:
-        raise MissingPackage(
-            f"{package} is not installed. Install drogo with its extra '{extra}'."
-        ) from error
+        remedy = f"Install drogo with its extra '{extra}'."
+        raise MissingPackage(f"{package} is not installed. {remedy}") from error

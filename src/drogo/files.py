@@ -23,7 +23,6 @@ KINDS = "biuf"
 """The kinds of arrays that files hold: booleans, whole numbers and floating-point numbers."""
 SETTINGS = "settings"
 FORMAT = "drogo 1"
-"""The version of the one file format. Every file also names the kind of its content."""
 RESERVED = (SETTINGS, "file", "allow_pickle")
 """Names that an array cannot have: the last two are arguments of NumPy's function."""
 PART = ".part"
@@ -59,11 +58,9 @@ def write_file(path: Path, content: bytes, *, overwrite: bool = False) -> None:
             part.replace(path)
     except OSError as error:
         if not overwrite and os.path.lexists(path):
-            raise AlreadyExists(
-                f"{path} exists and was left as it is.",
-                remedy="Give overwrite=True to replace it.",
-                command_remedy="Give --overwrite to replace it.",
-            ) from None
+            problem, remedy = f"{path} exists and was left as it is.", "Give {} to replace it."
+            given, option = map(remedy.format, ("overwrite=True", "--overwrite"))
+            raise AlreadyExists(problem, remedy=given, command_remedy=option) from None
         raise FileError(f"{path} cannot be written: {error}. Choose another place.") from error
     finally:
         with contextlib.suppress(OSError):
@@ -97,10 +94,8 @@ def lock(path: Path) -> Iterator[bool]:
         except BlockingIOError:
             is_ours = False
         except OSError as error:
-            raise FileError(
-                f"{path} cannot be locked: {error.strerror}. Choose another directory, on a file "
-                "system with locks."
-            ) from error
+            remedy = "Choose another directory, on a file system with locks."
+            raise FileError(f"{path} cannot be locked: {error.strerror}. {remedy}") from error
         yield is_ours
     finally:
         os.close(descriptor)
@@ -122,10 +117,8 @@ def write_arrays(
         raise ArgumentError(f"the settings of {path} cannot be saved: {error}.") from error
     for name, array in arrays.items():
         if array.dtype.kind not in KINDS:
-            raise ArgumentError(
-                f"array {name!r} has the type {array.dtype}, which cannot be saved. Only booleans, "
-                "whole numbers and floating-point numbers can."
-            )
+            problem = f"array {name!r} has the type {array.dtype}, which cannot be saved."
+            raise ArgumentError(problem, remedy="Give booleans, whole or floating-point numbers.")
         if name in RESERVED:
             raise ArgumentError(f"an array of {path} is named {name!r}. Give it another name.")
     stored = {**arrays, SETTINGS: np.frombuffer(text.encode(), dtype=np.uint8)}
@@ -137,11 +130,8 @@ def write_arrays(
 def read_arrays(
     path: Path, kind: str, check: Check
 ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Reads the arrays and the settings that `write_arrays` wrote, or raises `DamagedFile`.
-
-    Before the arrays are read, `check` raises a `ValueError`, `KeyError` or `TypeError` if the
-    settings or the headers of the arrays are not as expected.
-    """
+    """Reads the arrays and the settings that `write_arrays` wrote, or raises `DamagedFile`. Before
+    that, `check` raises an error unless the settings and the headers are as expected."""
     content = read_file(path)
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
@@ -151,9 +141,8 @@ def read_arrays(
             settings = json.loads(_array(archive, SETTINGS).tobytes())
             version, content_kind = settings.pop("format", None), settings.pop("kind", None)
             if (version, content_kind) != (FORMAT, kind):
-                raise ValueError(
-                    f"it holds {content_kind!r} ({version!r}), not {kind!r} ({FORMAT!r})"
-                )
+                stored = f"{content_kind!r} ({version!r})"
+                raise ValueError(f"it holds {stored}, not {kind!r} ({FORMAT!r})")
             check(settings, headers)
             return {name: _array(archive, name) for name in headers}, settings
     except READING_FAILED as error:
@@ -162,11 +151,8 @@ def read_arrays(
 
 
 def _headers(archive: zipfile.ZipFile) -> dict[str, Header]:
-    """Returns the shape and type of every array.
-
-    A header is accepted only if its type is plain and its size is that of the bytes that follow it:
-    Python objects would be unpickled, and a wrong size would be allocated before it is noticed.
-    """
+    """Returns the shape and type of every array, which must be of a plain type and as large as the
+    bytes that follow: objects would be unpickled, and wrong sizes allocated."""
     headers: dict[str, Header] = {}
     for entry in archive.infolist():
         name = entry.filename.removesuffix(".npy")
@@ -189,11 +175,8 @@ def check_memory(name: str, size: int, remedy: str = "") -> None:
     """Raises an `ArgumentError` if a number of bytes is more than the memory of this machine."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if size > memory:
-        raise ArgumentError(
-            f"{name} would take {size / 2**30:.3g} GiB of memory, and this machine has "
-            f"{memory / 2**30:.3g} GiB.",
-            remedy=remedy,
-        )
+        needed, there = (f"{number / 2**30:.3g} GiB" for number in (size, memory))
+        raise ArgumentError(f"{name} would take {needed} of {there} of memory.", remedy=remedy)
 
 
 def _array(archive: zipfile.ZipFile, name: str) -> np.ndarray:

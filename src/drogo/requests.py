@@ -1,13 +1,8 @@
-"""Requests, which hold everything that decides a result, and directories of results.
+"""Requests: plain JSON dictionaries of everything that decides a result; and result directories:
 
-A request is a plain JSON dictionary. Its result has a directory of its own:
-
-    NAME-1f2e3d4c/request.json   the whole request, written first
-    NAME-1f2e3d4c/...            the result
-    NAME-1f2e3d4c/report.json    the printed part of the result, written last
-
-The directory's name ends in a digest of the request, so different requests never share a directory.
-A directory without a report is unfinished.
+NAME-1f2e3d4c/request.json   the whole request, written first; the digest is that of it
+NAME-1f2e3d4c/...            the result
+NAME-1f2e3d4c/report.json    the printed part of the result, written last
 """
 
 from __future__ import annotations
@@ -39,21 +34,17 @@ class ResultDirectory:
     """The directory that holds the result of one request."""
 
     out: Path
-    """The directory that holds all results."""
     label: str
     """The readable part of the directory's name."""
     request: Request
-    """Everything that decides the result."""
 
     @property
     def path(self) -> Path:
         return self.out / f"{self.label}-{digest(self.request)[:8]}"
 
     def report(self) -> dict[str, Any] | None:
-        """Returns the report of a finished result, or None if there is none.
-
-        A directory that holds something else, or is incomplete, is an `AlreadyExists`.
-        """
+        """Returns the report of a finished result, or None if there is none. A directory that holds
+        something else, or is incomplete, is an `AlreadyExists`."""
         names = os.listdir(self.path) if self.path.is_dir() else []
         if REQUEST not in names:
             # Parts belong to another process, or to one that was killed.
@@ -75,19 +66,15 @@ class ResultDirectory:
 
     @contextlib.contextmanager
     def begin(self, *, overwrite: bool) -> Iterator[None]:
-        """Claims the directory inside the context. It is unfinished from here until `finish`.
-
-        A directory that is finished, holds something else, or is claimed by another process is an
-        `AlreadyExists`. With `overwrite`, its content is discarded, whoever it belongs to.
-        """
+        """Claims the directory, which is unfinished until `finish`. One that is finished, holds
+        something else, or is claimed by another process is an `AlreadyExists`. With `overwrite`,
+        its content is discarded, whoever it belongs to."""
         if not overwrite:
             self.report()  # raises an error if the directory holds something else
         write_file(self.path / REQUEST, as_bytes(self.request), overwrite=True)
         with lock(self.path) as is_ours:
             if not is_ours:
-                raise AlreadyExists(
-                    f"Another process is working on {self.path}. Wait until it has finished."
-                )
+                raise AlreadyExists(f"Another process works on {self.path}. Wait until it is done.")
             if overwrite:
                 (self.path / REPORT).unlink(missing_ok=True)
             elif self.report() is not None:
@@ -95,11 +82,8 @@ class ResultDirectory:
             yield
 
     def finish(self, report: Mapping[str, Any], **contents: bytes) -> dict[str, Any]:
-        """Writes the report, which completes the result, after the files that are not written yet.
-
-        Their contents are given by their keys in `report["files"]`. Returns the report as plain
-        JSON, as `report()` returns it from now on.
-        """
+        """Writes files, whose contents are given by their keys in `report["files"]`, and then the
+        report, which completes the result. Returns the report as plain JSON."""
         for kind, content in contents.items():
             write_file(self.path / report["files"][kind], content, overwrite=True)
         kept = json.loads(as_bytes(report))
@@ -110,7 +94,7 @@ class ResultDirectory:
     def _taken(self, problem: str) -> AlreadyExists:
         return AlreadyExists(
             f"{self.path} {problem}. It was left as it is.",
-            remedy="Choose another directory, or use overwrite=True to replace it.",
+            remedy="Choose another directory, or replace it with overwrite=True.",
             command_remedy="Choose another --out, or replace it with --overwrite.",
         )
 

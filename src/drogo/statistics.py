@@ -26,11 +26,8 @@ class Interval(NamedTuple):
 def bootstrap_mean(
     values: Float[np.ndarray, " seeds"], rng: np.random.Generator, *, resamples: int = 10_000
 ) -> Interval:
-    """Computes a mean over seeds with its percentile bootstrap interval.
-
-    If one value is infinite (a seed that did not reach the goal), so is the mean: a mean over the
-    other seeds would be too favourable.
-    """
+    """Computes a mean over seeds with its percentile bootstrap interval. If one value is infinite
+    (a seed that did not reach the goal), so is the mean: others would be too favourable."""
     if not np.isfinite(values).all():
         return Interval(np.inf, np.inf, np.inf)
     mean = float(values.mean())

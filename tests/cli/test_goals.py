@@ -14,6 +14,9 @@ from drogo.files import read_arrays
 MAP = "######\n#S..G#\n#.x.G#\n######"
 
 
+COLUMNS = exact.log_columns(GridWorld.parse(MAP).mdp, 20.0)
+
+
 @pytest.fixture
 def world(tmp_path):
     path = tmp_path / "mine.txt"
@@ -25,13 +28,12 @@ def test_pictures_distances_and_a_page(command, tmp_path, world):
     arguments = ("goals", world, "--goal", "1,1", "5", "--terminal-rewards", "0", "-inf", "--out")
     answer = command(*arguments, tmp_path / "out")
     assert (answer.status, answer.err) == (0, "")
-    expected = exact.log_columns(GridWorld.parse(MAP).mdp, 20.0)
     (directory,) = (tmp_path / "out").iterdir()
     arrays, _ = read_arrays(directory / "columns.npz", KIND, print)
     assert arrays["goals"].tolist() == [0, 5]
-    np.testing.assert_array_equal(arrays["log_columns"], expected)
-    np.testing.assert_array_equal(arrays["log_e"], expected[[0, 5]])
-    np.testing.assert_allclose(arrays["transfer"], expected[3])
+    np.testing.assert_array_equal(arrays["log_columns"], COLUMNS)
+    np.testing.assert_array_equal(arrays["log_e"], COLUMNS[[0, 5]])
+    np.testing.assert_allclose(arrays["transfer"], COLUMNS[3])
     for name in ("picture.png", "distances.png"):
         assert (directory / name).read_bytes()[:4] == b"\x89PNG"
     again = command(*arguments, tmp_path / "out")
@@ -41,10 +43,8 @@ def test_pictures_distances_and_a_page(command, tmp_path, world):
 @pytest.mark.usefixtures("no_pictures")
 def test_by_default_the_goals_are_the_terminal_states(command, tmp_path, world):
     report = json.loads(command("goals", world, "--out", tmp_path / "out", "--json").out)
-    mdp = GridWorld.parse(MAP).mdp
-    assert report["goals"] == np.flatnonzero(mdp.terminal).tolist() == [3, 7]
-    expected = exact.log_columns(mdp, 20.0, [3, 7])
-    assert report["lowest"] == [row[np.isfinite(row)].min() for row in expected]
+    assert report["goals"] == [3, 7]
+    assert report["lowest"] == [row[np.isfinite(row)].min() for row in COLUMNS[[3, 7]]]
     assert (report["status"], report["error"] < 1e-9) == ("converged", True)
 
 
@@ -69,13 +69,10 @@ def test_a_click_in_the_page_chooses_the_goal(command, tmp_path, world):
         page.goto(page_file.as_uri())
         assert "row 1, column 4" in page.inner_text("#status")
         side = page.evaluate("data.side")
-        at = {"x": 1.5 * side, "y": 2.5 * side}
-        page.click("#map", position=at)
+        page.click("#map", position={"x": 1.5 * side, "y": 2.5 * side})
         page.mouse.move(0, 0)
         page.hover("#map", position={"x": 1.5 * side, "y": 1.5 * side})
-        expected = exact.log_columns(GridWorld.parse(MAP).mdp, 20.0)
-        assert page.inner_text("#status") == (
-            f"From row 1, column 1 to row 2, column 1: {expected[4, 0]:.2f}."
-        )
+        expected = f"From row 1, column 1 to row 2, column 1: {COLUMNS[4, 0]:.2f}."
+        assert page.inner_text("#status") == expected
         browser.close()
     assert wrong == []

@@ -70,21 +70,14 @@ def test_a_map_of_ones_own(learned, command):
     assert "table" not in report
 
 
-ALREADY_THERE = """
-import sys
-from drogo.cli import main
-main(sys.argv[1:])
-assert not {"jax", "matplotlib"} & set(sys.modules)
-"""
-
-
 def test_a_result_that_is_there_is_printed_without_jax(learned):
     arguments, answer = learned
-    command = [sys.executable, "-c", ALREADY_THERE, *map(str, arguments)]
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=False, env={**os.environ, "COLUMNS": "80"}
-    )
-    assert done.returncode == 0, done.stderr
+    code = "import sys; from drogo.cli import main; main(sys.argv[1:])"
+    code += "; assert not {'jax', 'matplotlib'} & set(sys.modules)"
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    environment = {**os.environ, "COLUMNS": "80"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.strip() == answer.out.replace(NEW, OLD).strip()
 
 
@@ -99,16 +92,8 @@ def test_every_other_request_is_another_result(learn_tiny):
     ):  # fmt: skip
         fits.append(learn_tiny(*arguments)["files"]["solution"])
     learn_tiny.map.write_text(f"reward .: -2\n\n{TINY}")
-    edited = learn_tiny()
-    assert edited["seeds"] != first["seeds"]
-    other = learn_tiny.out.parent / "other" / "tiny.txt"
-    other.parent.mkdir()
-    other.write_text(TINY.replace(".", "x"))
-    learn_tiny.map.unlink()
-    learn_tiny.map.symlink_to(other)
-    fits += [edited["files"]["solution"], learn_tiny()["files"]["solution"]]
+    fits.append(learn_tiny()["files"]["solution"])
     assert len(set(fits)) == len(fits) == len(list(learn_tiny.out.iterdir()))
-    learn_tiny.map.unlink()
     learn_tiny.map.write_text(TINY)
     assert learn_tiny() == first
 
@@ -192,7 +177,7 @@ def test_learning_curves_are_logged(learn_tiny, monkeypatch):
 
 @pytest.mark.parametrize("name", ["Regression", "NaturalGDO", "LogGDO", "GDO"])
 def test_every_method(learn_tiny, name):
-    option = {"NaturalGDO": "natural-gdo", "LogGDO": "log-gdo"}.get(name, name.lower())
+    option = name.lower().replace("algdo", "al-gdo").replace("loggdo", "log-gdo")
     assert learn_tiny("--method", option)["method"] == name
 
 
@@ -210,7 +195,6 @@ def observed(monkeypatch):
 
 
 def test_pixels(learn_tiny, observed):
-    """The fit gets pictures. (A CNN takes long to compile; the tests of `fit` train one.)"""
     assert learn_tiny("--observation", "pixels").status == 130
     assert observed[0].shape == (3, 3, 5, 3)
 

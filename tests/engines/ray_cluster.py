@@ -1,8 +1,5 @@
-"""A real Ray cluster of two nodes on this machine, one of which is lost in the middle.
-
-It is a program of its own, because Ray leaves threads and exit handlers behind that no test runner
-should inherit. `python ray_cluster.py STORE` prints what happened as JSON.
-"""
+"""A real Ray cluster of two nodes, one of which is lost in the middle: a program of its own, since
+Ray leaves threads and exit handlers. `python ray_cluster.py STORE` prints what happened as JSON."""
 
 import json
 import os
@@ -38,11 +35,9 @@ def main() -> None:
     accident.start()
     answer = {}
     try:
-        ray_engine.RayEngine(cluster.address).run(
-            [*ray_jobs(), LEARN, *odd_jobs()],
-            Store(sys.argv[1]),
-            lambda job, event, number: events.append(event),
-        )
+        jobs, store = [*ray_jobs(), LEARN, *odd_jobs()], Store(sys.argv[1])
+        engine = ray_engine.RayEngine(cluster.address)
+        engine.run(jobs, store, lambda job, event, number: events.append(event))
     except RunsFailed as error:
         answer["failed"] = error.failures
     accident.join()

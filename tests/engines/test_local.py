@@ -23,7 +23,6 @@ def job(name, x=0, **settings):
 
 @pytest.mark.slow
 def test_everything_that_can_happen_to_a_job(tmp_path):
-    """Success, an error, a process that dies once, and one that always dies: all in one sweep."""
     store = Store(tmp_path)
     squares = [job("square", x) for x in range(4)]
     others = [job(name) for name in ("broken", "dies_once", "always_dies")]
@@ -39,15 +38,13 @@ def test_everything_that_can_happen_to_a_job(tmp_path):
     assert failures["broken of 0"] == "ArithmeticError: no square today"
     assert [int(store.get(square).arrays["y"]) for square in squares] == [0, 1, 4, 9]
     assert store.has(others[1])
-    counts = {kind: sum(event[1] == kind for event in events) for kind in ("done", "failed")}
-    assert counts == {"done": 5, "failed": 10}
-    assert [event[0].label for event in events if event[1] == "retried"].count(
-        "dies_once of 0"
-    ) == 1
+    kinds = [event[1] for event in events]
+    assert (kinds.count("done"), kinds.count("failed")) == (5, 10)
+    retried = [event[0].label for event in events if event[1] == "retried"]
+    assert retried.count("dies_once of 0") == 1
 
 
 def test_jobs_that_exit_cost_the_others_no_attempt(tmp_path):
-    """A worker goes on after such a job: what it is sent next is not lost with it."""
     events = []
     exits = [Job("run_jobs:odd", {"how": "exits", "x": x}, f"odd {x}", 90.0) for x in range(3)]
     with raises(RunsFailed) as raised:
@@ -57,7 +54,6 @@ def test_jobs_that_exit_cost_the_others_no_attempt(tmp_path):
 
 
 def test_interrupts_do_not_reach_workers():
-    """Ctrl-C is sent to all processes of a terminal. A worker must not react while it loads."""
     worker = Worker()
     try:
         worker.process.send_signal(signal.SIGINT)
@@ -67,7 +63,6 @@ def test_interrupts_do_not_reach_workers():
 
 
 def test_one_engine_for_several_rounds(tmp_path):
-    """The events of stopped workers must not reach the next round."""
     store, engine = Store(tmp_path), LocalEngine(1)
     for x in range(2):
         engine.run([job("square", x)], store, lambda *event: None)

@@ -17,12 +17,8 @@ from drogo.errors import ArgumentError
 from raising import raises
 from run_jobs import LEARN, ODD, ray_jobs
 
-QUICK = {
-    "RAY_health_check_initial_delay_ms": "1000",
-    "RAY_health_check_period_ms": "500",
-    "RAY_health_check_failure_threshold": "3",
-    "RAY_worker_niceness": "0",
-}
+CHECKS = {"initial_delay_ms": "1000", "period_ms": "500", "failure_threshold": "3"}
+QUICK = {f"RAY_health_check_{name}": value for name, value in CHECKS.items()}
 """Settings with which Ray soon notices that a node is lost."""
 
 
@@ -30,14 +26,11 @@ QUICK = {
 def test_the_same_as_the_local_engine_though_a_node_is_lost(tmp_path):
     needs.module("ray")
     program = Path(__file__).with_name("ray_cluster.py")
+    path = {"PYTHONPATH": os.pathsep.join(sys.path), "RAY_worker_niceness": "0"}
     done = subprocess.run(
-        [sys.executable, str(program), str(tmp_path / "ray")],
-        env={**os.environ, **QUICK, "PYTHONPATH": os.pathsep.join(sys.path)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=240,
-    )
+        [sys.executable, str(program), str(tmp_path / "ray")], env={**os.environ, **QUICK, **path},
+        capture_output=True, text=True, check=False, timeout=240,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     answer = json.loads(done.stdout.strip().splitlines()[-1])
     assert len(answer["failed"]) == 9
@@ -51,10 +44,7 @@ def test_the_same_as_the_local_engine_though_a_node_is_lost(tmp_path):
     for square in (job for job in ray_jobs() if "square" in job.label):
         assert int(store.get(square).arrays["y"]) == square.settings["x"] ** 2
     LocalEngine(1).run([LEARN], local, lambda *event: None)
-    mine, theirs = store.get(LEARN).arrays, local.get(LEARN).arrays
-    assert mine.keys() == theirs.keys()
-    for name in mine:
-        np.testing.assert_array_equal(mine[name], theirs[name])
+    np.testing.assert_equal(store.get(LEARN).arrays, local.get(LEARN).arrays)
 
 
 def test_no_cluster_is_a_clear_error(tmp_path, monkeypatch):

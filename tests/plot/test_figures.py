@@ -26,9 +26,7 @@ def assert_nothing_is_cut_off(figure):
     assert min(box.x0, box.y0, width - box.x1, height - box.y1) >= -0.01
 
 
-@pytest.mark.parametrize(
-    "name", ["four-rooms", "grid-task", "grid-room", "grid-maze-large", "tiny"]
-)
+@pytest.mark.parametrize("name", ["four-rooms", "grid-room", "grid-maze-large", "tiny"])
 def test_heatmap(name):
     tiny = "#####\n#S.G#\n#####"
     world = GridWorld.parse(tiny) if name == "tiny" else GridWorld.load(name)
@@ -65,15 +63,10 @@ def test_low_reward_areas_are_framed():
     ],
 )
 def test_values_of_cells(values, written):
-    figure = plot.heatmap(GridWorld.parse("#####\n#S.G#\n#####"), np.array(values))
-    plot.as_png(figure, 50)
+    world = GridWorld.parse("#####\n#S.G#\n#####")
+    figure, same = (plot.heatmap(world, np.array(values)) for _ in range(2))
+    assert plot.as_png(figure, 50) == plot.as_png(same, 50)
     assert [text.get_text() for text in figure.axes[0].texts[:3]] == written
-
-
-def test_the_same_figure_is_the_same_file():
-    world = GridWorld.load("four-rooms")
-    first, second = (plot.as_png(plot.heatmap(world, np.zeros(104)), 50) for _ in range(2))
-    assert first == second
 
 
 SMALL = GridWorld.parse("######\n#S..G#\n#.x..#\n######")

@@ -31,10 +31,9 @@ FACTS = {
 
 def best_return(world):
     """Cheapest way from the start to a goal, by Dijkstra."""
-    states = np.repeat(np.arange(world.n_states), 4)
-    live = ~world.terminal[states]
-    edges = (states[live], world.next_state.ravel()[live])
-    graph = coo_array((-world.reward[edges[0]], edges), shape=(world.n_states,) * 2).tocsr()
+    live = np.repeat(np.flatnonzero(~world.terminal), 4)
+    edges = (live, world.next_state[~world.terminal].ravel())
+    graph = coo_array((-world.reward[live], edges), shape=(world.n_states,) * 2).tocsr()
     graph.setdiag(0)  # parallel moves add up, and walls only ever duplicate the diagonal
     distance = csgraph.dijkstra(graph, indices=int(world.start.argmax()))
     return -distance[world.terminal].min()
@@ -73,7 +72,6 @@ def test_changed_cells_are_those_of_the_changed_map():
     assert (changed.P != redrawn.P).nnz == 0
     for name in ("reward", "terminal", "start"):
         np.testing.assert_array_equal(getattr(changed, name), getattr(redrawn, name))
-    assert changed.states == world.mdp.states
 
 
 def test_a_cell_that_becomes_a_wall():
@@ -98,9 +96,7 @@ def test_tables_equal_what_the_environment_shows(kind, tile):
     table = world.observations(kind, tile=tile)
     assert len(np.unique(table, axis=0)) == world.n_states
     for state in np.flatnonzero(~world.terminal):
-        seen, _ = env.reset(options={"state": int(state)})
-        assert np.array_equal(seen, table[state])
-        assert env.observation_space.contains(seen)
+        assert np.array_equal(env.reset(options={"state": int(state)})[0], table[state])
 
 
 def test_observations_by_hand():
@@ -124,14 +120,14 @@ def test_a_table_that_would_not_fit_is_refused(monkeypatch):
         GridWorld.load("four-rooms").observations("one-hot")
 
 
-@pytest.mark.parametrize("render_mode", [None, "rgb_array", "ansi"])
+@pytest.mark.parametrize("render_mode", ["rgb_array", "ansi"])
 def test_render(render_mode):
     env = gymnasium.make("drogo/GridTask-v0", render_mode=render_mode, disable_env_checker=True)
-    check_env(env.unwrapped, skip_render_check=render_mode is None)
+    check_env(env.unwrapped)
     env.reset()
     if render_mode == "ansi":
         assert env.render().split("\n")[5] == "#......x@.....#"
-    if render_mode == "rgb_array":
+    else:
         assert env.render().shape == (240, 360, 3)
 
 

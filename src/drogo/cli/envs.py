@@ -22,17 +22,10 @@ class Envs:
         if self.json:
             print(json_module.dumps(worlds, indent=2))
             return
-        rows = [
-            {
-                "name": world["name"],
-                "Gymnasium id": world["id"],
-                "cells": f"{world['width']}x{world['height']}",
-                "states": str(world["states"]),
-                "low": str(world["low_reward_cells"]),
-                "limit": str(world["step_limit"]),
-            }
-            for world in worlds
-        ]
+        names = {"id": "Gymnasium id", "low_reward_cells": "low", "step_limit": "limit"}
+        keys = ("name", "id", "cells", "states", "low_reward_cells", "step_limit")
+        sizes = ({**world, "cells": f"{world['width']}x{world['height']}"} for world in worlds)
+        rows = [{names.get(key, key): str(world[key]) for key in keys} for world in sizes]
         caption = "low: number of low-reward cells; limit: step limit of an episode. There are "
         caption += f"also walled rooms with continuous states: {', '.join(ROOM_IDS)}; "
         caption += f"and worlds that never end: {', '.join(CONTINUING_IDS)}."

@@ -6,7 +6,6 @@ import json
 import math
 import time
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -36,25 +35,15 @@ class Exact:
     terminal: Literal["absorbing", "zero-row"] = "absorbing"
     """Rows of terminal states in the default representation."""
     reward: output.Reward = None
-    out: Path = Path("results/exact")
-    """Directory of all results; each result has its own directory in it."""
+    out: output.Out = Path("results/exact")
     overwrite: output.Overwrite = False
     json: output.Json = False
 
     def run(self) -> None:
-        from drogo.worlds.resolve import resolve
-
-        console = output.terminal(quiet=self.json)
-        world = resolve(self.env, reward=self.reward)
-        result = output.result_directory(
-            self, world, f"{world.name}-{self.definition}-lam{self.lam:g}"
-        )
-        solve = partial(self._solve, world, result)
-        output.print_result(self, console, result, solve, status=f"solving {self.env}")
+        output.solve(self, self.definition, self._solve)
 
     def _solve(self, world: World, result: ResultDirectory) -> dict[str, Any]:
         from drogo.cli import pictures
-        from drogo.files import write_arrays
 
         mdp = world.mdp
         began = time.perf_counter()
@@ -63,15 +52,13 @@ class Exact:
         ).checked()
         report = _report(self.env, solution, time.perf_counter() - began)
         arrays = {"log_e": solution.log_e, "reward": mdp.reward, "terminal": mdp.terminal}
-        settings: dict[str, Any] = {**result.request}
+        settings = {}
         if world.grid is not None:
             arrays["cells"] = world.grid.cells
         else:
             settings["states"] = [json.dumps(key, default=str) for key in mdp.states]
         picture = drogo.plot.as_png(pictures.exact(world, solution))
-        with result.begin(overwrite=self.overwrite):
-            write_arrays(result.path / FILES["vector"], KIND, arrays, settings, overwrite=True)
-            return result.finish(report, picture=picture)
+        return output.keep(self, result, KIND, arrays, report, {"picture": picture}, **settings)
 
 
 def _report(env: str, solution: drogo.exact.LogVector, seconds: float) -> dict[str, Any]:
@@ -81,9 +68,7 @@ def _report(env: str, solution: drogo.exact.LogVector, seconds: float) -> dict[s
         "states": len(solution.log_e),
         **{name: getattr(solution, name) for name in FACTS},
         "eigenvalue": output.number(solution.eigenvalue),
-        "bracket": None
-        if solution.bracket is None
-        else [output.number(b) for b in solution.bracket],
+        "bracket": solution.bracket and list(map(output.number, solution.bracket)),
         "residual": float(solution.residual),
         "error": float(solution.error),
         "log_e_min": float(finite.min()),

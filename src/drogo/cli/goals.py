@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,9 +20,7 @@ if TYPE_CHECKING:
     from drogo.worlds.resolve import World
 
 KIND = "columns"
-MOST_STATES = 2000
-"""Worlds with more states have no table of all distances."""
-MOST_PANELS = 9
+MOST_STATES, MOST_PANELS = 2000, 9
 
 
 @dataclass(frozen=True)
@@ -40,27 +37,17 @@ class Goals:
     lam: float = 20.0
     """Temperature lambda. A smaller value makes the maps more sensitive to rewards."""
     reward: output.Reward = None
-    out: Path = Path("results/goals")
-    """Directory of all results; each result has its own directory in it."""
+    out: output.Out = Path("results/goals")
     overwrite: output.Overwrite = False
     json: output.Json = False
 
     def run(self) -> None:
-        from drogo.worlds.resolve import resolve
+        output.solve(self, "goals", self._solve)
 
-        console = output.terminal(quiet=self.json)
-        world = resolve(self.env, reward=self.reward)
+    def _solve(self, world: World, result: ResultDirectory) -> dict[str, Any]:
         goals = _states_of(self.goal, world)
-        result = output.result_directory(self, world, f"{world.name}-goals-lam{self.lam:g}")
-        solve = partial(self._solve, world, goals, result)
-        output.print_result(self, console, result, solve, status=f"solving {self.env}")
-
-    def _solve(self, world: World, goals: np.ndarray, result: ResultDirectory) -> dict[str, Any]:
-        from drogo.files import write_arrays
-        from drogo.requests import plain
-
         mdp, began = world.mdp, time.perf_counter()
-        every = mdp.n_states <= MOST_STATES
+        every = mdp.n_states <= MOST_STATES  # of a larger world there are no distances
         columns = drogo.exact.solve_columns(mdp, self.lam, None if every else goals).checked()
         vectors = columns.log_e[goals] if every else columns.log_e
         arrays = {"log_e": vectors, "goals": goals}
@@ -76,10 +63,7 @@ class Goals:
         report["files"] = {**files, "columns": "columns.npz"}
         if "picture" in files and goals.size > MOST_PANELS:
             report["warnings"] = [f"the picture shows {MOST_PANELS} of {goals.size} goals."]
-        with result.begin(overwrite=self.overwrite):
-            settings = plain(result.request)
-            write_arrays(result.path / "columns.npz", KIND, arrays, settings, overwrite=True)
-            return result.finish(report, **pictures)
+        return output.keep(self, result, KIND, arrays, report, pictures)
 
     def _report(
         self, states: int, arrays: dict[str, np.ndarray], columns: Columns, seconds: float
@@ -148,11 +132,8 @@ def _states_of(given: tuple[str, ...], world: World) -> np.ndarray:
         if number is None and text.isdecimal() and int(text) < mdp.n_states:
             number = int(text)
         if number is None:
-            cell = " or a free cell of the map as row,column, such as " + next(iter(cells), "")
-            raise ArgumentError(
-                f"the goal {text!r} is no state of {world.name}; give a number from 0 to "
-                f"{mdp.n_states - 1}{cell if cells else ''}.",
-                argument="goal",
-            )
+            cell = f" or a free cell, such as {next(iter(cells))}" if cells else ""
+            remedy = f"give a number from 0 to {mdp.n_states - 1}{cell}."
+            raise ArgumentError(f"the goal {text!r} is no state; {remedy}", argument="goal")
         states.append(number)
     return np.array(list(dict.fromkeys(states)))

@@ -26,18 +26,11 @@ if TYPE_CHECKING:
 FILES = {"picture": "picture.png", "solution": "solution.npz"}
 CHECKPOINT = "checkpoint.npz"
 CERTIFIED = 20
-"""Number of states from which rollouts start."""
 BYTES_OF_TRANSITION = 34
 """Two states, a reward, a terminal reward and two flags; observations are not counted."""
 BY_DATA = tyro.conf.arg(help_behavior_hint="(default: one that suits the data)")
-METHODS = {
-    "drogo": "Drogo",
-    "regression": "Regression",
-    "paper": "Paper",
-    "gdo": "GDO",
-    "log-gdo": "LogGDO",
-    "natural-gdo": "NaturalGDO",
-}
+CLASSES = ("Drogo", "Regression", "Paper", "GDO", "LogGDO", "NaturalGDO")
+METHODS = {name.lower(): name for name in CLASSES}
 
 
 @dataclass(frozen=True)
@@ -92,8 +85,7 @@ class Learn:
         None
     )
     """Logger of the learning curves, besides the result."""
-    out: Path = Path("results/learn")
-    """Directory of all results; each result has its own directory in it."""
+    out: output.Out = Path("results/learn")
     resume: output.Flag = False
     """Continue an interrupted run."""
     overwrite: output.Overwrite = False
@@ -103,14 +95,8 @@ class Learn:
         from drogo.worlds.resolve import resolve
 
         console = output.terminal(quiet=self.json)
-        world = resolve(
-            self.env,
-            observation=self.observation,
-            reward=self.reward,
-            key=self.key,
-            layout=self.layout,
-            tile=self.tile,
-        )
+        names = ("observation", "reward", "key", "layout", "tile")
+        world = resolve(self.env, **{name: getattr(self, name) for name in names})
         result, train = prepare(self, world, console)
         if self.resume and not (result.path / CHECKPOINT).exists():
             console.print("There is no interrupted run to resume.")
@@ -135,16 +121,14 @@ def _train(
 
     checkpoint = result.path / CHECKPOINT
     if checkpoint.exists() and not (options.resume or options.overwrite):
-        raise AlreadyExists(
-            f"{result.path} holds an interrupted run. Continue it with --resume, or start again "
-            "with --overwrite."
-        )
+        remedy = "Continue it with --resume, or start again with --overwrite."
+        raise AlreadyExists(f"{result.path} holds an interrupted run. {remedy}")
     if options.certify is not None:
         check_whole("--certify", options.certify, 0)
     least = options.transitions * BYTES_OF_TRANSITION
     check_memory(f"--transitions {options.transitions}", least, "Give a smaller number.")
     problem = drogo.Column(lam=options.lam)
-    method, values = _settings(options)  # a bad value is an error before any work
+    values, method, network = _settings(options)  # a bad value is an error before any work
     loggers = []
     if options.log == "tensorboard":
         loggers = [drogo.learn.TensorBoard(result.path / "tensorboard")]
@@ -152,7 +136,7 @@ def _train(
         loggers = [drogo.learn.WandB(project="drogo", name=result.path.name)]
     data = collected(options, world, console)
     truth = world.truth(data.observations, data.terminal_states, options.lam)
-    parts = _parts(options, values, data, problem, method)
+    parts = _parts(values, data, problem, method, network)
     with result.begin(overwrite=options.overwrite):
         if options.overwrite:
             checkpoint.unlink(missing_ok=True)
@@ -175,39 +159,29 @@ def _train(
     return report
 
 
-def _settings(options: Learn) -> tuple[drogo.learn.AbstractMethod, dict[str, Any]]:
-    """Returns the method, and the given settings of the method, network and optimiser by name."""
-    from drogo.learn import CNN, MLP, Optimiser
+def _settings(options: Learn) -> tuple[dict[str, Any], drogo.learn.AbstractMethod, Any]:
+    """Returns the given settings by name, the method, and the network if one is given."""
+    from drogo.learn import CNN, MLP, Optimiser, Table
     from drogo.learn.settings import from_keywords
 
     values = dict(map(_setting, options.set))
     common = {name: getattr(options, name) for name in ("updates", "batch_size", "step_size")}
     values |= {name: value for name, value in common.items() if value is not None}
-    kind = getattr(drogo, METHODS[options.method])
+    kind = getattr(drogo, METHODS[options.method.replace("-", "")])
     method = from_keywords(values, kind, MLP, CNN, Optimiser)[0]
-    if options.network is not None:
-        _check_effect(values, method, _networks()[options.network], Optimiser)
-    return method, values
-
-
-def _networks() -> dict[str, type]:
-    """Returns the class of each architecture."""
-    from drogo.learn import CNN, MLP, Table
-
-    return {"mlp": MLP, "cnn": CNN, "table": Table}
+    network = {"mlp": MLP, "cnn": CNN, "table": Table}.get(options.network or "", lambda: None)()
+    if network is not None:
+        _check_effect(values, method, network, Optimiser())
+    return values, method, network
 
 
 def _check_effect(values: dict[str, Any], method: Any, network: Any, optimiser: Any) -> None:
-    """Raises an error if a given setting is one of no part of the fit."""
+    """Raises an error if a given setting is a field of no part of the fit."""
     for name in values:
-        if not any(name in part.__dataclass_fields__ for part in (method, network, optimiser)):
-            kind = network if isinstance(network, type) else type(network)
-            raise ArgumentError(
-                f"--set {name}={values[name]} has no effect: a network of the kind {kind.__name__} "
-                f"has no setting {name}.",
-                remedy="Leave it out, or choose another --network.",
-                argument="set",
-            )
+        if not any(hasattr(part, name) for part in (method, network, optimiser)):
+            problem = f"--set {name}={values[name]} has no effect on a {type(network).__name__}."
+            remedy = "Leave it out, or choose another --network."
+            raise ArgumentError(problem, remedy=remedy, argument="set")
 
 
 def _setting(text: str) -> tuple[str, Any]:
@@ -223,18 +197,15 @@ def _setting(text: str) -> tuple[str, Any]:
 
 
 def _parts(
-    options: Learn, values: dict[str, Any], data: Any, problem: drogo.Column, method: Any
+    values: dict[str, Any], data: Any, problem: drogo.Column, method: Any, network: Any
 ) -> dict[str, Any]:
-    """Returns the method, network and optimiser, with the given settings."""
+    """Returns the method, network and optimiser of a fit, with the given settings."""
 
     def with_values(part: Any) -> Any:
         names = {field.name for field in fields(part)}
         return replace(part, **{name: values[name] for name in values if name in names})
 
-    network: Any = problem.network(data, method)
-    if options.network is not None:
-        network = _networks()[options.network]()
-    network = with_values(network)
+    network = with_values(network or problem.network(data, method))
     method = method.resolve(problem.recommended(data, method, network))
     optimiser = with_values(problem.optimiser(data, method, network))
     _check_effect(values, method, network, optimiser)
@@ -242,19 +213,13 @@ def _parts(
 
 
 def collected(options: Learn, world: World, console: Console) -> drogo.Transitions:
-    """Collects the transitions of a fit in the world that `options.env` stands for."""
-    with console.status(f"collecting {options.transitions} transitions"):
-        return drogo.collect(
-            world.env, options.transitions, seed=options.data_seed, **world.sampling
-        )
+    """Collects the transitions of a fit."""
+    n, seed = options.transitions, options.data_seed
+    with console.status(f"collecting {n} transitions"):
+        return drogo.collect(world.env, n, seed=seed, **world.sampling)
 
 
-def _fit(
-    fit: Callable[..., drogo.Solution],
-    checkpoint: Path,
-    loggers: list[Callable[[Any], Any]],
-    console: Console,
-) -> drogo.Solution:
+def _fit(fit: Any, checkpoint: Path, loggers: list[Any], console: Console) -> drogo.Solution:
     """Calls `fit` and shows its progress. An interrupted fit leaves a checkpoint."""
     try:
         with output.progress_bar(console, "learning") as update:
@@ -267,10 +232,8 @@ def _fit(
             return fit(checkpoint=checkpoint, callbacks=[show, *loggers])
     except KeyboardInterrupt:
         if checkpoint.exists():
-            console.print(
-                f"The run is kept in {checkpoint}; the same command with --resume continues it.",
-                soft_wrap=True,
-            )
+            remedy = "the same command with --resume continues it."
+            console.print(f"The run is kept in {checkpoint}; {remedy}", soft_wrap=True)
         raise
     except Diverged:
         checkpoint.unlink(missing_ok=True)  # resumed, it would diverge again
@@ -307,8 +270,7 @@ def _report(options: Learn, solution: drogo.Solution) -> dict[str, Any]:
 def _certify(
     report: dict[str, Any], solution: drogo.Solution, world: World, starts: int
 ) -> dict[str, Figure]:
-    """Adds a certificate to a report if rollouts can start from the environment's states, and
-    returns its figure."""
+    """Adds a certificate to a report, if rollouts can start, and returns its figure."""
     from drogo.data.simulate import StepsMany
 
     sampling = dict(world.sampling)
@@ -390,8 +352,7 @@ def _table(report: dict[str, Any]) -> dict[str, Any]:
         "worst": "largest residual of the equation of a state, or of groups of held-out "
         "transitions where states do not repeat",
     }
-    lines = [f"{title}: {text}" for title, text in definitions.items()
-             if title and title.partition(",")[0] in rows[0]]  # fmt: skip
+    lines = [f"{k}: {text}" for k, text in definitions.items() if k.partition(",")[0] in rows[0]]
     lines += [] if cosines else ["No exact vector is known."]
     title = f"{report['env']}: {report['method']}, {report['network']}, "
     title += f"{report['updates']} updates"

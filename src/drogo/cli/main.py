@@ -1,8 +1,6 @@
-"""The `drogo` command.
+"""The `drogo` command: each verb is a frozen dataclass whose fields are its options.
 
-Each verb is a frozen dataclass whose fields are its options. Nothing heavy is imported before a
-verb runs, so that `--help` answers at once. Other packages add verbs with entry points in the group
-`drogo.verbs`.
+Nothing heavy is imported before a verb runs, so that `--help` answers at once.
 """
 
 from __future__ import annotations
@@ -38,7 +36,7 @@ DESCRIPTION = """The default representation of an MDP: its principal eigenvector
 
 
 def verbs() -> dict[str, type]:
-    """Returns all verbs by name: those of the library, then those of other packages."""
+    """Returns all verbs by name, with those that entry points of other packages add."""
     by_name: dict[str, type] = dict(VERBS)
     for entry_point in metadata.entry_points(group="drogo.verbs"):
         try:
@@ -50,11 +48,7 @@ def verbs() -> dict[str, type]:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Runs the `drogo` command and ends the process with its exit status if it fails.
-
-    Args:
-        arguments: The arguments after the command's name; those of the process by default.
-    """
+    """Runs the `drogo` command and ends the process with its exit status if it fails."""
     arguments = sys.argv[1:] if arguments is None else arguments
     if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal may not have every character
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -91,11 +85,8 @@ def main(arguments: list[str] | None = None) -> None:
 
 @contextlib.contextmanager
 def _signals() -> Iterator[None]:
-    """Raises `KeyboardInterrupt` at SIGINT and SIGTERM, and ends the process after GRACE anyway.
-
-    Python handles a signal between two of its instructions, and compiling a program with XLA may
-    take many seconds. The operating system writes signals to the pipe also during that time.
-    """
+    """Raises `KeyboardInterrupt` at SIGINT and SIGTERM, and ends the process after GRACE anyway:
+    the pipe has signals also while XLA compiles, when Python does not handle them."""
 
     def interrupt(number: int, frame: object) -> NoReturn:
         raise KeyboardInterrupt(number)

@@ -1,7 +1,4 @@
-"""Options and output that the verbs share: result directories, tables, progress, and JSON.
-
-rich is imported when something is printed, so that `--help` does not wait for it.
-"""
+"""Options and output that the verbs share. rich is imported when something is printed."""
 
 from __future__ import annotations
 
@@ -10,12 +7,14 @@ import math
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
 import drogo
-from drogo.requests import ResultDirectory
+from drogo.files import write_arrays
+from drogo.requests import ResultDirectory, plain
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 
 BOLD = "**"
 UNLIMITED = 10_000
-"""More columns than any table needs."""
 NEW, OLD = "Written", "Already there (--overwrite makes it again)"
 NOT_REQUESTED = ("env", "observation", "key", "layout", "tile", "log", "out", "fits", "resume",
                  "overwrite", "json")  # fmt: skip
@@ -66,25 +64,43 @@ Reward = Annotated[
         help_behavior_hint="(default: that of the environment)",
     ),
 ]
-Json = Annotated[bool, tyro.conf.arg(help="Print JSON instead of a table.", help_behavior_hint="")]
-Overwrite = Annotated[
-    bool,
-    tyro.conf.arg(
-        help="Compute the result again even if it is there, or was interrupted.",
-        help_behavior_hint="",
-    ),
+Out = Annotated[
+    Path, tyro.conf.arg(help="Directory of all results; each has its own directory in it.")
 ]
+Json = Annotated[bool, tyro.conf.arg(help="Print JSON instead of a table.", help_behavior_hint="")]
+OVERWRITE = "Compute the result again even if it is there, or was interrupted."
+Overwrite = Annotated[bool, tyro.conf.arg(help=OVERWRITE, help_behavior_hint="")]
 
 
 def result_directory(options: Any, world: World, label: str, **decided: Any) -> ResultDirectory:
-    """Returns the directory for the result of a verb in a world.
-
-    `decided` are entries of the request besides the options, or in place of one of them.
-    """
+    """Returns the directory for the result of a verb in a world. `decided` are further entries of
+    the request, or take the place of an option."""
     chosen = {name: value for name, value in vars(options).items() if name not in NOT_REQUESTED}
     verb = type(options).__name__.lower()
     request = {"verb": verb, "drogo": drogo.__version__, "world": world.digest, **chosen, **decided}
     return ResultDirectory(options.out, label, request)
+
+
+def solve(options: Any, label: str, make: Callable[[World, ResultDirectory], Any]) -> None:
+    """Prints the result of a verb that solves a world, which `make` computes and keeps."""
+    from drogo.worlds.resolve import resolve
+
+    world = resolve(options.env, reward=options.reward)
+    result = result_directory(options, world, f"{world.name}-{label}-lam{options.lam:g}")
+    console, status = terminal(quiet=options.json), f"solving {options.env}"
+    print_result(options, console, result, lambda: make(world, result), status=status)
+
+
+def keep(
+    options: Any, result: ResultDirectory, kind: str, arrays: Mapping[str, Any],
+    report: Mapping[str, Any], pictures: Mapping[str, bytes], **settings: Any,
+) -> dict[str, Any]:  # fmt: skip
+    """Writes arrays, pictures and the report, which names their files, and returns the report."""
+    settings = plain({**result.request, **settings})
+    with result.begin(overwrite=options.overwrite):
+        path = result.path / report["files"][kind]
+        write_arrays(path, kind, arrays, settings, overwrite=True)
+        return result.finish(report, **pictures)
 
 
 def obtain_report(
@@ -103,10 +119,8 @@ def print_result(
     *,
     status: str = "",
 ) -> None:
-    """Prints the report of a result, computed unless it exists, as a table or as JSON.
-
-    The table of a report is for people; the rest is for machines. `status` is shown meanwhile.
-    """
+    """Prints the report of a result, computed unless it exists, as a table or as JSON. `status` is
+    shown meanwhile."""
     with console.status(status) if status else nullcontext():
         report, note = obtain_report(options, result, make)
     files = {kind: result.path / name for kind, name in report["files"].items()}
@@ -124,8 +138,7 @@ def print_result(
 
 
 def terminal(*, quiet: bool = False) -> Console:
-    """Returns a console that prints text without interpreting markup, and leaves closed pipes to
-    `main`."""
+    """Returns a console without markup, which leaves closed pipes to `main`."""
     from rich.console import Console
 
     class Terminal(Console):
@@ -158,22 +171,16 @@ def number(value: float | None) -> float | None:
 def table(
     title: str, caption: str, rows: Sequence[Mapping[str, str]], *, left: Collection[str]
 ) -> dict[str, Any]:
-    """Returns a table as plain JSON, so that it can be kept and printed again.
-
-    Rows are cells by the name of their column; one that begins and ends with `BOLD` is printed in
-    bold. All columns but `left` are aligned right.
-    """
+    """Returns a table as plain JSON. Rows are cells by the name of their column; one in `BOLD` is
+    printed in bold. All columns but `left` are aligned right."""
     columns = {name: "left" if name in left else "right" for name in rows[0]}
     cells = [list(row.values()) for row in rows]
     return {"title": title, "caption": caption, "columns": columns, "rows": cells}
 
 
 def print_table(console: Console, content: Mapping[str, Any], verdict: str = "") -> None:
-    """Prints a table that `table` returned, and below it a verdict and its caption.
-
-    Columns without names have no header. Where the table is wider than the terminal, each cell has
-    its own line, since half a number is useless.
-    """
+    """Prints a table, and below it a verdict and its caption. Where the table is wider than the
+    terminal, each cell has its own line, since half a number is useless."""
     from rich import box
     from rich.table import Table
 

@@ -46,10 +46,8 @@ class Job:
 
     def __post_init__(self) -> None:
         if not isinstance(self.function, str) or not isinstance(self.settings, Mapping):
-            raise ArgumentTypeError(
-                f"function is {self.function!r} and settings is {self.settings!r}; give the name "
-                "of a function and a dictionary."
-            )
+            given = f"function is {self.function!r} and settings is {self.settings!r}"
+            raise ArgumentTypeError(f"{given}; give the name of a function and a dictionary.")
 
     @cached_property
     def request(self) -> dict[str, Any]:
@@ -92,10 +90,8 @@ def name_error(error: BaseException) -> str:
 
 
 def perform(job: Job, scratch: Path, report: Report) -> tuple[Outcome, dict[str, Any]]:
-    """Runs a job in this process, with a directory for its checkpoints.
-
-    Returns the outcome in plain types, and its provenance: duration, machine, versions.
-    """
+    """Runs a job in this process, with a directory for its checkpoints, and returns its outcome in
+    plain types and its provenance."""
     last = 0.0
 
     def throttled(fraction: float) -> None:
@@ -110,17 +106,14 @@ def perform(job: Job, scratch: Path, report: Report) -> tuple[Outcome, dict[str,
     began = time.perf_counter()
     outcome = function(dict(job.settings), scratch, throttled)
     if not isinstance(outcome, Outcome):
-        raise ArgumentTypeError(
-            f"{job.function} returned {type(outcome).__name__}; a job must return an Outcome.",
-            argument="function",
-        )
+        problem = f"{job.function} returned {type(outcome).__name__}; a job must return an Outcome."
+        raise ArgumentTypeError(problem, argument="function")
     arrays = {str(name): np.asarray(array) for name, array in dict(outcome.arrays).items()}
     try:
         facts = json.loads(json.dumps(plain(dict(outcome.facts))))
     except (TypeError, ValueError) as error:
-        raise ArgumentError(
-            f"the facts of {job.function} are not JSON: {error}.", argument="facts"
-        ) from error
+        problem = f"the facts of {job.function} are not JSON: {error}."
+        raise ArgumentError(problem, argument="facts") from error
     return Outcome(arrays, facts), {
         "resumed": resumed,
         "duration": round(time.perf_counter() - began, 3),

@@ -1,7 +1,6 @@
-"""The local engine: worker processes on this machine.
+"""The local engine: worker processes on this machine, each of which runs one job at a time.
 
-Each worker runs one job at a time in one thread: small programs side by side use the cores better.
-It puts finished runs into the store itself, so that they are kept even if its parent is killed.
+A worker puts finished runs into the store itself, so that they are kept if its parent is killed.
 """
 
 from __future__ import annotations
@@ -27,11 +26,9 @@ from drogo.errors import RunsFailed, check_whole
 STDERR = 2
 PROGRAM = "import sys; from drogo.engines.local import work; work(int(sys.argv[1]))"
 MOST_ATTEMPTS = 3
-"""Starts of a job whose worker process dies, for example for lack of memory."""
 ONE_THREAD = {
     "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
-    "OMP_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
+    **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1"),
 }
 """Environment variables of a worker. All engines use the same, so that their numbers agree."""
 

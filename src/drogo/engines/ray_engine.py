@@ -1,8 +1,4 @@
-"""The Ray engine: the same jobs on a cluster (extra `ray`).
-
-Workers send their results back and the process that asked keeps them, so that the nodes need no
-common disk. Ray retries a task whose node is lost.
-"""
+"""The Ray engine (extra `ray`): workers send their results back, so nodes need no common disk."""
 
 from __future__ import annotations
 
@@ -20,7 +16,6 @@ from drogo.errors import ArgumentError, DrogoError, import_extra
 
 SECONDS_BETWEEN_READINGS = 1.0
 RETRIES = 5
-"""Retries of a task whose node or process is lost."""
 
 
 @dataclass(frozen=True)
@@ -43,11 +38,9 @@ class RayEngine:
             try:
                 ray.init(address=self.address or "local", **quiet)
             except ConnectionError as error:
-                raise ArgumentError(
-                    f"There is no Ray cluster at {self.address!r}: {error}",
-                    remedy="Start one with `ray start --head`, or leave the address out.",
-                    argument="address",
-                ) from error
+                problem = f"There is no Ray cluster at {self.address!r}: {error}"
+                remedy = "Start one with `ray start --head`, or leave the address out."
+                raise ArgumentError(problem, remedy=remedy, argument="address") from error
         try:
             raise_failures(_run(ray, jobs, store, listen), len(jobs))
         finally:

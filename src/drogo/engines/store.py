@@ -55,11 +55,9 @@ class Store:
             with tempfile.TemporaryFile(dir=self.path):
                 pass
         except OSError as error:
-            raise FileError(
-                f"Runs cannot be kept in {self.path}: {error.strerror}.",
-                remedy="Choose another directory.",
-                argument="path",
-            ) from error
+            problem = f"Runs cannot be kept in {self.path}: {error.strerror}."
+            remedy = "Choose another directory."
+            raise FileError(problem, remedy=remedy, argument="path") from error
 
     def place(self, job: Job) -> Path:
         """Returns the file of a job's run, whether it exists or not."""
@@ -74,10 +72,8 @@ class Store:
         return self.get(job) is not None
 
     def get(self, job: Job) -> Record | None:
-        """Returns the finished run of a job, or None.
-
-        A run that is damaged, or belongs to another job, is moved out of the way with a message.
-        """
+        """Returns the finished run of a job, or None. One that is damaged, or of another job, is
+        moved out of the way with a message."""
 
         def check(settings: dict[str, Any], headers: object) -> None:
             check_same(settings["request"], job.request, "job")
@@ -106,10 +102,9 @@ class Store:
             with contextlib.suppress(AlreadyExists):
                 files.write_arrays(self.place(job), KIND, outcome.arrays, settings)
         except FileError as error:
-            raise FileError(
-                f"The run of {job.label!r} was not kept: {error} Earlier runs are unharmed.",
-                remedy="Solve this and start the same command again.",
-            ) from error
+            problem = f"The run of {job.label!r} was not kept: {error} Earlier runs are unharmed."
+            remedy = "Solve this and start the same command again."
+            raise FileError(problem, remedy=remedy) from error
         shutil.rmtree(self.scratch(job), ignore_errors=True)
 
     def claim(self, job: Job) -> contextlib.AbstractContextManager[bool]:

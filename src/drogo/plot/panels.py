@@ -76,10 +76,8 @@ def finite_range(*arrays: np.ndarray) -> tuple[float, float]:
 def scaled(
     panels: Sequence[Panel], view: Callable[[np.ndarray], np.ndarray] = np.asarray
 ) -> list[Panel]:
-    """Returns panels with colour scales: symmetric ones for differences, one for all others.
-
-    `view` returns those values of a vector that are shown.
-    """
+    """Returns panels with colour scales: symmetric ones for differences, and one for the values of
+    all others that `view` returns."""
     shared = finite_range(*(view(panel.values) for panel in panels if panel.colours != DIVERGING))
 
     def limits(panel: Panel) -> tuple[float, float]:
@@ -92,8 +90,7 @@ def scaled(
 
 
 def draw_image(axes: Axes, panel: Panel, *, has_bar: bool = True, **options: Any) -> AxesImage:
-    """Draws a panel whose values are an image, with the `options` of `imshow`. Where they are not
-    finite, the panel keeps its colour."""
+    """Draws a panel whose values are an image, with the `options` of `imshow`."""
     image = axes.imshow(
         panel.values, cmap=panel.colours, clim=panel.limits, interpolation="nearest", **options
     )
@@ -132,10 +129,8 @@ def write_letter(
 
 
 def of_fit(truth: np.ndarray | None, mean: np.ndarray, history: History) -> Panels:
-    """Returns the contents of the figure of a fit, from the exact vector and the mean of the seeds.
-
-    Without an exact vector, only the mean is drawn, beside the largest violations of an equation.
-    """
+    """Returns the contents of the figure of a fit, from the exact vector and the mean of the seeds;
+    without the first, only the mean, beside the largest violations of an equation."""
     seeds = history["worst"].shape[1]
     learned = Panel(mean, f"learned, mean of {seeds} seeds" if seeds > 1 else "learned")
     if truth is None:
@@ -182,8 +177,7 @@ def side_by_side(
     title: str,
     size: tuple[float, float] = (11.0, 9.0),
 ) -> Figure:
-    """Draws one vector, or two and their difference, and the panel after them. `size` is that of
-    the figure of two vectors, in inches."""
+    """Draws one vector, or two and their difference, and the panel after them."""
     panels, below = shown
     alone = len(panels) == 1
     layout = ConstrainedLayoutEngine(w_pad=0.12, h_pad=None if alone else 0.12)
@@ -203,7 +197,7 @@ def draw_cloud(
     names: tuple[str, str] | None = None,
 ) -> None:
     """Draws values at their observations, projected on two principal components, or at coordinates
-    from `plane_of`, whose names are given. Values that are not finite are grey."""
+    from `plane_of`, whose names are given."""
     low, high = panel.limits or finite_range(panel.values)
     some = np.random.default_rng(0).permutation(len(observations))[:MOST_POINTS]
     values = panel.values[some]
@@ -226,8 +220,7 @@ def draw_cloud(
 def plane_of(
     observations: Shaped[np.ndarray, "n ..."],
 ) -> tuple[Float[np.ndarray, "n 2"], tuple[str, str]]:
-    """Returns two coordinates of each observation and their names: its numbers, or principal
-    components."""
+    """Returns two coordinates of each observation and their names."""
     rows = observations.reshape(len(observations), -1).astype(np.float64)
     if rows.shape[1] == 1:
         return np.column_stack([rows, np.zeros(len(rows))]), ("observation", "")

@@ -27,21 +27,15 @@ Table = Float[np.ndarray, "states actions states"]
 
 @dataclass(frozen=True, eq=False)
 class ContinuingWorld:
-    """A finite world in which episodes are truncated, but never terminated.
-
-    Args:
-        name: The name of the world.
-        probability: The probability of each next state.
-        reward: The reward of each action by the state that it led to.
-        start: The distribution of the first state.
-        actions: The names of the actions.
-        step_limit: The number of steps of an episode.
-    """
+    """A finite world in which episodes are truncated, but never terminated."""
 
     name: str
     probability: Table
+    """The probability of each next state."""
     reward: Table
+    """The reward of each action by the state that it led to."""
     start: Float[np.ndarray, " states"]
+    """The distribution of the first state."""
     actions: tuple[str, ...]
     step_limit: int = STEP_LIMIT
 
@@ -111,21 +105,11 @@ WORLDS: dict[str, Callable[[], ContinuingWorld]] = {"river-swim": river_swim, "s
 
 
 class ContinuingEnv(gymnasium.Env):
-    """A world that never ends, as a Gymnasium environment.
+    """A world that never ends, as a Gymnasium environment whose observation is the state.
 
-    ## Actions
-    `Discrete(2)` in RiverSwim: 0 right, 1 left. `Discrete(6)` in SixArms.
-
-    ## Observations
-    `Discrete`: the state. `P` and `initial_state_distrib` hold the dynamics, as in Gymnasium's own
-    small environments.
-
-    ## Rewards
-    Those of the table, never negative.
-
-    ## Episodes
-    An episode is never `terminated`. Made with `gymnasium.make`, it is `truncated` after 5,000
-    steps. `reset(options={"state": i})` begins in state `i`.
+    `P` and `initial_state_distrib` hold the dynamics, as in Gymnasium's own small environments.
+    Made with `gymnasium.make`, an episode is truncated after 5,000 steps.
+    `reset(options={"state": i})` begins in state `i`.
 
     Args:
         world: A world, or its name: "river-swim" or "six-arms".

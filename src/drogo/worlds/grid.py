@@ -61,8 +61,7 @@ class GridWorld(TabularWorld):
     def _table(
         self, symbols: UInt32[np.ndarray, " states"]
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Returns the moves, rewards, terminal states and start of states with these symbols. A
-        state whose symbol is a wall is terminal, and no move leads to it."""
+        """Returns moves, rewards, terminal states and start. A state that is a wall is terminal."""
         walled = symbols == ord(WALL)
         reward = np.zeros(symbols.size)
         for symbol, value in {**self.header.rewards, **self.header.goals}.items():
@@ -120,7 +119,6 @@ class GridWorld(TabularWorld):
         return TabularWorld(*self._table(characters[~self.walls]), self.states).mdp
 
     def _moves(self) -> Int[np.ndarray, "states actions"]:
-        """Returns the state that each move leads to if no state is terminal."""
         # Right, down, left, up. The border is closed, so this stays in the map.
         row, column = (self.cells[:, None] + [(0, 1), (1, 0), (0, -1), (-1, 0)]).transpose(2, 0, 1)
         reached = self.index[row, column]
@@ -164,10 +162,9 @@ class GridWorld(TabularWorld):
         """Returns the observation of every state, or of some states.
 
         Args:
-            kind: `"one-hot"`: one number per state, float32. `"coordinates"`: `(x / (width - 1),
-                y / (height - 1)) - 0.5`, float32. `"pixels"`: an RGB image of the whole map,
-                channels last, float32 in [-0.5, 0.5]; it does not show the direction of the agent,
-                which would leak the last action. `"state"`: the index of the state, int64.
+            kind: `"one-hot"`: one number per state. `"coordinates"`: `(x / (width - 1),
+                y / (height - 1)) - 0.5`. `"pixels"`: an RGB image of the whole map in [-0.5, 0.5],
+                without the direction of the agent. `"state"`: the index of the state.
             tile: Pixels per cell, for `"pixels"`.
             states: The states; by default all of them, in order.
         """
@@ -216,27 +213,16 @@ class GridWorld(TabularWorld):
 class GridWorldEnv(TabularEnv):
     """A grid world in which an agent walks to a goal, around the low-reward cells.
 
-    ## Actions
-    `Discrete(4)`: 0 right, 1 down, 2 left, 3 up. A blocked move stays in its cell.
-
-    ## Observations
-    As `observation` says. `info["state"]` is always the index of the state.
-
-    ## Rewards
-    The reward of the cell that is left. Entering a goal adds the goal's terminal value (0 unless
-    the map gives one), which is also reported as `info["terminal_reward"]`.
-
-    ## Episodes
-    With `start="map"`, an episode begins in a cell `S` (in any non-terminal cell if there is none),
-    and with `"uniform"` in any non-terminal cell. `reset(options={"state": i})` begins in state
-    `i`, and `reset(options={"start": "uniform"})` overrides `start` once. An episode is
-    `terminated` in a goal, and `truncated` after `step_limit` steps.
+    Actions are 0 right, 1 down, 2 left, 3 up. Rewards are those of the cell that is left; entering
+    a goal adds its terminal value, which is also reported as `info["terminal_reward"]`, as
+    `info["state"]` is. An episode is truncated after the step limit.
 
     Args:
         world: A grid world, the name of a shipped one, or the path of a map file.
         observation: `"one-hot"`, `"coordinates"`, `"pixels"` or `"state"`.
         tile: Pixels per cell, for `"pixels"`.
-        start: `"map"` or `"uniform"`.
+        start: `"map"` for the cells `S`, or `"uniform"` for any non-terminal cell. With
+            `reset(options={"start": ...})` or `{"state": i}`, one episode begins elsewhere.
         step_limit: Replaces the map's step limit.
         render_mode: `"rgb_array"`, `"ansi"` or None.
     """

@@ -1,7 +1,4 @@
-"""`resolve`: finds a world by the name that the command line gives.
-
-Resolving a name is cheap: maps are parsed and environments are made when they are needed.
-"""
+"""`resolve` finds a world by a name of the command line, and makes its environment when needed."""
 
 from __future__ import annotations
 
@@ -34,7 +31,6 @@ if TYPE_CHECKING:
     from drogo.worlds.scenes import Scene
 
 LONGEST = 1000
-"""The step limit of episodes in an environment that has none, if there must be one."""
 APPLIES_TO = {
     "observation": "grid worlds (one-hot, coordinates, pixels, state), MiniGrid (pixels, symbolic)",
     "reward": "environments; the header of a map sets the reward of each symbol ('reward .: -2')",
@@ -42,8 +38,6 @@ APPLIES_TO = {
     "layout": "MiniGrid environments, whose grid it seeds",
     "tile": "MiniGrid environments observed as pixels",
 }
-"""The worlds that each option applies to."""
-TRUTHS = ("column", "representation", "transition")
 MINIGRID_VIEWS = {None: "rgb", "pixels": "rgb", "symbolic": "symbolic"}
 
 
@@ -52,12 +46,12 @@ class World(abc.ABC):
     """A resolved name. Pictures are over its `grid`, `scenes` or `plane`, or its observations."""
 
     name: str
-    """The readable part of the names of result directories."""
     view: str
     """The kind of observation, or the empty string if there is only one."""
     digest: dict[str, Any]
     """The world itself as plain JSON. Worlds that differ have different digests."""
 
+    truths: ClassVar[Sequence[str]] = ("column",)
     grid: ClassVar[GridWorld | None] = None
     scenes: ClassVar[Sequence[Scene]] = ()
 
@@ -79,18 +73,14 @@ class World(abc.ABC):
         self, observations: np.ndarray, terminal: np.ndarray, lam: float
     ) -> dict[str, Float[np.ndarray, " distinct"]]:
         """Returns the exact vectors over the observations of data with some terminal states."""
-        mdp = self.known_mdp
-        return {} if mdp is None else self._vectors(mdp, lam)
-
-    def _vectors(self, mdp: MDP, lam: float, count: int = 1) -> dict[str, np.ndarray]:
         from drogo.exact import solve
 
-        solutions = {name: solve(mdp, lam, name) for name in TRUTHS[:count]}
+        mdp = self.known_mdp
+        solutions = {} if mdp is None else {name: solve(mdp, lam, name) for name in self.truths}
         return {name: s.log_e for name, s in solutions.items() if s.status == "converged"}
 
     @cached_property
     def env(self) -> Any:
-        """The Gymnasium environment."""
         return self.make()
 
     @cached_property
@@ -105,8 +95,8 @@ class World(abc.ABC):
 
     @abc.abstractmethod
     def make(self, *, limited: bool = False) -> gymnasium.Env:
-        """Makes the Gymnasium environment. With `limited`, episodes must have a step limit, as for
-        training an agent: that of the environment, or `LONGEST` if it has none."""
+        """Makes the Gymnasium environment. With `limited`, episodes have a step limit: that of the
+        environment, or `LONGEST` if it has none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,13 +104,11 @@ class GridMap(World):
     """A text map: one that is shipped, or a file. `source` is its name in error messages."""
 
     source: str
+    truths = ("column", "representation", "transition")
 
     @property
     def grid(self) -> GridWorld:  # pyright: ignore[reportIncompatibleVariableOverride]
         return self.env.world
-
-    def truth(self, observations: np.ndarray, terminal: np.ndarray, lam: float) -> dict[str, Any]:
-        return self._vectors(self.mdp, lam, len(TRUTHS))
 
     def make(self, *, limited: bool = False) -> gymnasium.Env:
         from drogo.worlds.grid import GridWorld, GridWorldEnv

@@ -20,7 +20,7 @@ from drogo.mdp import MDP
 MOST_PIXELS = 4096
 """The largest `tile`: the number of pixels along the side of a cell."""
 LARGEST_TABLE = 4 * 2**30
-"""The most bytes of a table of observations. With more, the machine would swap."""
+"""The most bytes of a table of observations."""
 
 
 @dataclass(eq=False, repr=False)
@@ -55,11 +55,8 @@ class TabularWorld:
 
 
 class TabularEnv(gymnasium.Env):
-    """Episodes in a world whose moves are a table: a `drogo.mdp.HasMDP`.
-
-    The reward of a step is that of the state that is left. Entering a terminal state adds its
-    terminal value, which is also reported as `info["terminal_reward"]`.
-    """
+    """Episodes in a world whose moves are a table: a `drogo.mdp.HasMDP`. Entering a terminal state
+    adds its value to the reward, and reports it as `info["terminal_reward"]`."""
 
     actions: tuple[str, ...]
     """The names of the actions, for error messages."""

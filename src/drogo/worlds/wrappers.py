@@ -21,12 +21,11 @@ class ReachGoals(gymnasium.Wrapper, RecordConstructorArgs):
     Stable-Baselines3, in the interface of gymnasium-robotics.
 
     An observation is a dictionary: `observation` and `achieved_goal` are the observation of the
-    world, and `desired_goal` is its observation in the goal. The goal of an episode is sampled from
-    the states that can be reached from the first one, other than terminal states of a negative
-    value; `reset(options={"goal": i})` names one, and all other options are those of the world. The
-    reward is the cost of the state that is left, and 0 for the step that reaches the goal, by which
-    hindsight recognises it. An episode is terminated in the goal, with `info["is_success"]`, and in
-    every terminal state of the world, which is a failure unless it is the goal.
+    world, and `desired_goal` is that of the goal. Goals are sampled from the states that can be
+    reached, other than terminal states of a negative value, unless `reset(options={"goal": i})`
+    names one. The reward is the cost of the state that is left, and 0 for the step that reaches the
+    goal. An episode is terminated in the goal, with `info["is_success"]`, and in every terminal
+    state of the world, which is a failure unless it is the goal.
 
     Args:
         env: A world of drogo, such as `drogo/FourRooms-v0`, or a `MiniGridWorld`.

@@ -59,8 +59,7 @@ class Options:
     """Temperature lambda, for race, untried and race-exact."""
     discount: float = 0.99
     """Discount of the options' own problems, and of the successor representation."""
-    out: Path = Path("results/options")
-    """Directory of all results; each result has its own directory in it."""
+    out: output.Out = Path("results/options")
     overwrite: Overwrite = False
     json: Json = False
 
@@ -84,8 +83,6 @@ class Options:
     def _discover(self, world: Any, result: ResultDirectory, console: Console) -> dict[str, Any]:
         import numpy as np
 
-        from drogo.files import write_arrays
-        from drogo.requests import plain
         from drogo_paper.agents.discovery import Cycle, Iteration, discover
         from drogo_paper.agents.representations import make_vectors
         from drogo_paper.plot.figures import as_gif
@@ -130,10 +127,7 @@ class Options:
             for name in ("vector", "action", "ends", "visits")
         }
         report = self._report(grid, stages, visited, discovery)
-        with result.begin(overwrite=self.overwrite):
-            settings = plain(result.request)
-            write_arrays(result.path / FILES["options"], KIND, arrays, settings, overwrite=True)
-            return result.finish(report, **pictures)
+        return output.keep(self, result, KIND, arrays, report, pictures)
 
     def _report(
         self, grid: Any, stages: list[Stage], visited: Any, discovery: Any

@@ -60,8 +60,7 @@ class Shape:
     terminal: Literal["keep", "zero"] = "keep"
     """Potential of terminal states: as it is (the paper's recipe), or 0, which leaves the optimal
     policy unchanged."""
-    out: Path = Path("results/shape")
-    """Directory of all results; each result has its own directory in it."""
+    out: output.Out = Path("results/shape")
     fits: Path = Path("results/learn")
     """Directory of the fits, which `drogo learn` shares."""
     overwrite: Flag = False
@@ -104,7 +103,6 @@ class Shape:
 
     def compare(self, named: Any, result: ResultDirectory, console: Console) -> dict[str, Any]:
         """Trains the agents of all methods, and returns the report."""
-        from drogo.files import write_arrays
         from drogo_paper.agents import Training, compare, shaping_experiment
 
         world = named.grid
@@ -130,11 +128,8 @@ class Shape:
         arrays = {
             f"{name}/{part}": getattr(grid, part) for name, grid in grids.items() for part in ARRAYS
         }
-        settings = {**result.request, "methods": list(grids)}
         figures = _pictures(world, grids)
-        with result.begin(overwrite=self.overwrite):
-            write_arrays(result.path / FILES["runs"], "runs", arrays, settings, overwrite=True)
-            return result.finish(report, **figures)
+        return output.keep(self, result, "runs", arrays, report, figures, methods=list(grids))
 
     def learned(self, named: Any, console: Console) -> dict[str, np.ndarray]:
         """Returns the learned vectors over the states of the world, by method."""

@@ -13,6 +13,7 @@ import tyro
 from drogo.cli.output import (
     Env,
     Json,
+    Out,
     Overwrite,
     Whole,
     print_result,
@@ -89,8 +90,7 @@ class Train:
     """Pixels per cell of a MiniGrid environment."""
     workers: int = 0
     """Number of processes; 0 means one for each core."""
-    out: Path = Path("results/train")
-    """Directory of all results; each result has its own directory in it."""
+    out: Out = Path("results/train")
     overwrite: Overwrite = False
     json: Json = False
 
