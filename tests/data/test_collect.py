@@ -147,30 +147,22 @@ def test_a_step_cost_replaces_the_reward():
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    ("kind", "name", "value"),
     [
-        {"n": 0},
-        {"n": 2**70},
-        {"seed": -1},
-        {"terminal_reward": 10**400},
-        {"start": "everywhere"},
-        {"reward": 1.0},
-        {"behaviour": lambda step: 1.0},
+        *((ArgumentError, "n", value) for value in (0, 2**70)),
+        (ArgumentError, "seed", -1),
+        (ArgumentError, "terminal_reward", 10**400),
+        (ArgumentError, "start", "everywhere"),
+        (ArgumentError, "start", "uniform"),  # it does not know its MDP
+        (ArgumentError, "reward", 1.0),
+        (ArgumentTypeError, "reward", "cheap"),
+        (ArgumentError, "behaviour", lambda step: 1.0),
+        (ArgumentTypeError, "keys", "image"),
+        (ArgumentTypeError, "env", "CartPole-v1"),
     ],
 )
 @pytest.mark.usefixtures("unchecked")
-def test_wrong_arguments(arguments):
-    with raises(ArgumentError, next(iter(arguments))):
-        collect(make(), **{"n": 10, "seed": 0, **arguments})
-
-
-@pytest.mark.usefixtures("unchecked")
-def test_wrong_names_and_types():
-    with raises(ArgumentTypeError, "keys"):
-        collect(make(), 10, seed=0, keys="image")
-    with raises(ArgumentTypeError, "env"):
-        collect("CartPole-v1", 10, seed=0)
-    with raises(ArgumentTypeError, "reward"):
-        collect(make(), 10, seed=0, reward="cheap")
-    with raises(ArgumentError, "start"):  # it does not know its MDP
-        collect(gymnasium.make("MountainCar-v0"), 10, seed=0, start="uniform")
+def test_wrong_arguments(kind, name, value):
+    env = gymnasium.make("MountainCar-v0")
+    with raises(kind, name):
+        collect(**{"env": env, "n": 10, "seed": 0, name: value})

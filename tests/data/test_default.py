@@ -8,6 +8,7 @@ from drogo import MDP, GridWorld, Transitions, collect, exact
 from drogo.data import under
 from drogo.errors import ArgumentError, ArgumentTypeError, DataError
 from raising import raises
+from small_data import mostly_right
 
 
 def four(action, state=(0, 0, 0, 0), **more):
@@ -23,16 +24,14 @@ def test_table_weights_by_hand():
     data, notes = under(four([0, 0, 0, 1]))
     assert data.weight == pytest.approx([2 / 3, 2 / 3, 2 / 3, 2])
     assert notes == []
-    data, _ = under(four([0, 0, 0, 1]), [0.25, 0.75])
-    assert data.weight == pytest.approx([1 / 3, 1 / 3, 1 / 3, 3])
-    data, _ = under(four([0, 0, 0, 1], default=[0.25, 0.25, 0.25, 0.75]))
-    assert data.weight == pytest.approx([1 / 3, 1 / 3, 1 / 3, 3])
 
     def policy(observations, actions):
         assert observations.tolist() == [0, 0, 0, 0]
         return np.where(actions == 1, 0.75, 0.25)
 
-    assert under(four([0, 0, 0, 1]), policy)[0].weight == pytest.approx([1 / 3, 1 / 3, 1 / 3, 3])
+    known = four([0, 0, 0, 1], default=[0.25, 0.25, 0.25, 0.75])
+    for given in ((four([0, 0, 0, 1]), [0.25, 0.75]), (known,), (four([0, 0, 0, 1]), policy)):
+        assert under(*given)[0].weight == pytest.approx([1 / 3, 1 / 3, 1 / 3, 3])
 
 
 def test_pairs_that_were_never_seen_and_actions_never_taken_are_noted():
@@ -108,10 +107,6 @@ def solution(data, lam=20.0):
     np.add.at(W, (data.state[~over], data.next_state[~over]), share[~over])
     np.add.at(b, data.state[over], share[over])
     return np.log(np.linalg.solve(np.eye(n) - W, b)[np.unique(data.state)])
-
-
-def mostly_right(observation, rng):
-    return 0 if rng.random() < 0.7 else int(rng.integers(4))
 
 
 def test_data_of_another_policy_describe_the_same_map():

@@ -224,7 +224,7 @@ def test_flags_and_actions_that_are_as_the_environment_gave_them(sb3):
 
 
 @pytest.mark.usefixtures("unchecked")
-def test_empty_buffers_and_something_else(sb3):
+def test_wrong_buffers(sb3):
     for steps, options in ((0, {}), (3, {**HALF, "n_envs": 1, "buffer_size": 1})):
         with raises(DataError, "buffer"):
             Transitions.from_replay_buffer(fill(sb3, Numbered, steps, **options)[0])
@@ -232,9 +232,6 @@ def test_empty_buffers_and_something_else(sb3):
     for buffer in ([], "buffer.pkl", rollouts):
         with raises(ArgumentTypeError, "buffer"):
             Transitions.from_replay_buffer(buffer)
-
-
-def test_bad_buffers(sb3):
     buffer, _ = fill(sb3, Numbered, 40)
     for terminated in ([0, 0, 1], np.ones_like(buffer.dones)):
         with raises(DataError, "terminated"):

@@ -131,9 +131,9 @@ def test_actions_outside_their_space(actions, space):
 
 
 class Numbered(Line):
-    """Whole numbers from -2; the goal is 1. Actions are 3 and 4."""
+    """Whole numbers from -2, as a part of a Dict; the goal is 1. Actions are 3 and 4."""
 
-    observation_space = spaces.Discrete(4, start=-2)
+    observation_space = spaces.Dict({"at": spaces.Discrete(4, start=-2)})
     action_space = spaces.Discrete(2, start=3)
     least, goal = -2, 1
 
@@ -144,67 +144,42 @@ class Numbered(Line):
         return 2 * (int(action) - 3) - 1
 
     def observe(self):
-        return self.at
-
-
-class Smooth(Numbered):
-    observation_space = spaces.Dict({"at": spaces.Box(-9, 9, (1,), np.float32)})
-    action_space = spaces.Box(-1, 2, (1,), np.float32)
-
-    def move(self, action):
-        return float(action[0])
-
-    def observe(self):
-        return {"at": np.array([self.at], dtype=np.float32)}
+        return {"at": self.at}
 
 
 def walk(env, episodes=30):
     """Returns the observations of each episode, and lists of its actions, rewards and flags."""
     env.action_space.seed(0)
     for seed in range(episodes):
-        observations, steps = [env.reset(seed=seed)[0]], []
+        observations, steps = [env.reset(seed=seed)[0]["at"]], []
         while not steps or not any(steps[-1][2:]):
             action = env.action_space.sample()
             observation, *rest, _ = env.step(action)
-            observations.append(observation)
+            observations.append(observation["at"])
             steps.append((action, *rest))
         yield observations, *(list(column) for column in zip(*steps, strict=True))
 
 
-@pytest.fixture
-def record(tmp_path, monkeypatch):
-    """Returns a function that writes a data set, and the columns that are in it."""
+def test_a_data_set_of_minari(tmp_path, monkeypatch):
     minari = needs.module("minari")
     buffers = needs.module("minari.data_collector.episode_buffer")
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
-
-    def as_columns(observations):
-        if isinstance(observations[0], dict):
-            return {name: [one[name] for one in observations] for name in observations[0]}
-        return observations
-
-    def make(kind):
-        episodes = list(walk(TimeLimit(kind(), 12)))
-        names = ("actions", "rewards", "terminations", "truncations")
-        recorded = [
-            buffers.EpisodeBuffer(
-                id=k, observations=as_columns(observations), **dict(zip(names, rest, strict=True))
-            )
-            for k, (observations, *rest) in enumerate(episodes)
-        ]
-        spaces = {"observation_space": kind.observation_space, "action_space": kind.action_space}
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the author is not given
-            dataset = minari.create_dataset_from_buffers("test/test-v0", recorded, **spaces)
-        split = [(one[0][:-1], one[0][1:], *one[1:]) for one in episodes]
-        return dataset, [[*chain.from_iterable(column)] for column in zip(*split, strict=True)]
-
-    return make
-
-
-def test_a_data_set_of_discrete_spaces(record):
-    dataset, (before, after, action, _, over, cut) = record(Numbered)
-    data = Transitions.from_minari(dataset)
+    env, names = Numbered(), ("actions", "rewards", "terminations", "truncations")
+    episodes = list(walk(TimeLimit(env, 12)))
+    recorded = [
+        buffers.EpisodeBuffer(
+            id=k, observations={"at": seen}, **dict(zip(names, rest, strict=True))
+        )
+        for k, (seen, *rest) in enumerate(episodes)
+    ]
+    both = {"observation_space": env.observation_space, "action_space": env.action_space}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the author is not given
+        dataset = minari.create_dataset_from_buffers("test/test-v0", recorded, **both)
+    split = [(one[0][:-1], one[0][1:], *one[1:]) for one in episodes]
+    columns = [[*chain.from_iterable(column)] for column in zip(*split, strict=True)]
+    before, after, action, _, over, cut = columns
+    data = Transitions.from_minari(dataset, key="at", terminal_reward=-1.0)
     assert data.observations[data.state].tolist() == before
     assert data.observations[data.next_state].tolist() == after
     assert data.action.tolist() == [int(one) - 3 for one in action]
@@ -212,20 +187,12 @@ def test_a_data_set_of_discrete_spaces(record):
     assert data.terminated.tolist() == over
     assert data.truncated.tolist() == cut
     assert any(cut)
-    by_name = Transitions.from_minari("test/test-v0", reward=-2.0, behaviour=lambda step: 0.5)
+    assert np.array_equal(data.terminal_reward, -1.0 * np.array(over))
+    numbers = {"reward": -2.0, "behaviour": lambda step: 0.5}
+    by_name = Transitions.from_minari("test/test-v0", key="at", **numbers)
     assert np.array_equal(by_name.state, data.state)
     assert set(by_name.reward) == {-2.0}
     assert by_name.follows_default
-
-
-def test_a_data_set_of_a_dict_and_vectors(record):
-    dataset, (before, after, action, _, over, _) = record(Smooth)
-    data = Transitions.from_minari(dataset, key="at", terminal_reward=-1.0)
-    np.testing.assert_array_equal(data.observations[data.state], [one["at"] for one in before])
-    np.testing.assert_array_equal(data.observations[data.next_state], [one["at"] for one in after])
-    np.testing.assert_array_equal(data.action, action)
-    np.testing.assert_allclose(data.default, 1 / 3)
-    assert np.array_equal(data.terminal_reward, -1.0 * np.array(over))
 
 
 @pytest.mark.usefixtures("unchecked")

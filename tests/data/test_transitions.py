@@ -37,6 +37,11 @@ def test_equal_observations_merge_in_order_of_appearance():
     assert data.next_state.tolist() == [1, 2, 1, 2, 0, 0]
     assert data.terminal_states.tolist() == [2]
     assert repr(data).startswith("Transitions(6 transitions, 3 distinct observations (1 float64)")
+    data = chain(reward=-3.0, terminal_reward=-7.0)  # numbers count for every transition
+    assert data.reward.tolist() == [-3] * 6
+    assert data.terminal_reward.tolist() == [0, -7, 0, -7, 0, 0]
+    with pytest.raises(TypeError, match="actions"):
+        chain(actions=[0, 1, 0, 1, 0, 1])
 
 
 @given(st.lists(st.lists(st.integers(0, 2), min_size=2, max_size=2), min_size=1, max_size=40))
@@ -46,14 +51,6 @@ def test_merge_is_exact_and_reversible(rows):
     assert np.array_equal(table[index], array)
     assert len(table) == len({tuple(row) for row in rows})
     assert len(merge_equal(np.array([[0.0], [-0.0]]))[0]) == 2  # different bits
-
-
-def test_numbers_count_for_every_transition_and_names_are_checked():
-    data = chain(reward=-3.0, terminal_reward=-7.0)
-    assert data.reward.tolist() == [-3] * 6
-    assert data.terminal_reward.tolist() == [0, -7, 0, -7, 0, 0]
-    with pytest.raises(TypeError, match="actions"):
-        chain(actions=[0, 1, 0, 1, 0, 1])
 
 
 ACTION = {"action": [0, 1, 0, 1, 2, 0], "behaviour": np.full(6, 0.25)}
@@ -111,15 +108,12 @@ def test_what_is_joined_must_fit_together():
         chain() + "data.npz"
 
 
-def test_edges_count_distinct_transitions():
+def test_edges_count_distinct_transitions_and_terminal_rewards():
     edges = chain().edges
     columns = (edges.state, edges.next_state, edges.reward, edges.terminated, edges.count)
     expected = [(0, 0, -1, 0, 1), (0, 1, -1, 0, 2), (1, 0, -2, 0, 1), (1, 2, -2, 1, 2)]
     assert sorted(zip(*(column.tolist() for column in columns), strict=True)) == expected
     assert np.array_equal(edges.state[edges.of_transition], chain().state)
-
-
-def test_terminal_rewards():
     data = chain(terminal_reward=[0.0, -4.0, 0.0, -6.0, 0.0, 0.0])
     assert data.terminal_rewards.tolist() == [-5.0]  # the mean
     states, values = data.pure_terminal_states
@@ -169,12 +163,9 @@ def test_save_and_load(tmp_path):
     ],
 )
 def test_broken_columns(argument, value):
-    good = {
-        "observations": [[0.0], [1.0]],
-        "next_observations": [[1.0], [2.0]],
-        "reward": [-1.0, -1.0],
-        "terminated": [False, True],
-    }
+    names = ("observations", "next_observations", "reward", "terminated")
+    columns = ([[0.0], [1.0]], [[1.0], [2.0]], [-1.0, -1.0], [False, True])
+    good = dict(zip(names, columns, strict=True))
     with raises(DataError, argument):
         Transitions.from_arrays(**{**good, argument: value})
     empty = np.zeros((0, 1))
@@ -187,13 +178,9 @@ def loop(reward, ends=True):
 
     W is [[g/2, g/2], [h/2, 0]] with g = exp(reward) and h = exp(-1) at lam 1.
     """
-    columns = {
-        "state": [0, 0, 1, 1] * 2,
-        "next_state": [0, 1, 0, 2 if ends else 0] * 2,
-        "reward": [reward, reward, -1.0, -1.0] * 2,
-        "terminated": [False, False, False, ends] * 2,
-    }
-    return Transitions.from_table(np.arange(3), **columns)
+    after, over = [0, 1, 0, 2 if ends else 0], [False, False, False, ends]
+    columns = ([0, 0, 1, 1], after, [reward, reward, -1.0, -1.0], over)
+    return Transitions.from_table(np.arange(3), *(column * 2 for column in columns))
 
 
 def test_the_spectral_radius_of_data_by_hand():
@@ -268,19 +255,14 @@ def test_observations_in_a_file_are_read_only_from_beside_it(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("name", "value"),
     [
-        {"file": "/etc/passwd"},
-        {"file": "../table.bin"},
-        {"dtype": "O"},
-        {"dtype": "f8,O"},
-        {"shape": [-3, 1]},
-        {"shape": [2**60, 2**60]},
-        {"shape": []},
-        {"shape": None},
+        *(("file", value) for value in ("/etc/passwd", "../table.bin")),
+        *(("dtype", value) for value in ("O", "f8,O")),
+        *(("shape", value) for value in ([-3, 1], [2**60, 2**60], [], None)),
     ],
 )
-def test_headers_are_validated(change, tmp_path):
+def test_headers_are_validated(name, value, tmp_path):
     np.arange(3.0)[:, None].tofile(tmp_path / "table.bin")
     settings = {"file": "table.bin", "dtype": "<f8", "shape": [3, 1]}
     data = chain()[:2]
@@ -288,6 +270,6 @@ def test_headers_are_validated(change, tmp_path):
     columns = {name: getattr(data, name) for name in names}
     write_arrays(tmp_path / "good.npz", "transitions", columns, settings)
     assert len(Transitions.load(tmp_path / "good.npz")) == 2
-    write_arrays(tmp_path / "bad.npz", "transitions", columns, {**settings, **change})
-    with raises(MissingFile if change == {"shape": [2**60, 2**60]} else DamagedFile):
+    write_arrays(tmp_path / "bad.npz", "transitions", columns, {**settings, name: value})
+    with raises(MissingFile if value == [2**60, 2**60] else DamagedFile):
         Transitions.load(tmp_path / "bad.npz")

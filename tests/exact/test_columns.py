@@ -42,12 +42,14 @@ def test_a_chain_by_hand():
     np.testing.assert_allclose(np.exp(exact.log_columns(mdp, 1.0)), wanted, rtol=1e-14)
 
 
-@pytest.mark.parametrize("lam", [0.4, 1.3, 20.0, 1e4, 1e8])
+@pytest.mark.parametrize("lam", [0.02, 0.4, 1.3, 20.0, 1e4, 1e8])
 def test_every_pair_of_a_world_against_100_digits(lam):
-    columns = exact.solve_columns(WORLD.mdp, lam)
-    assert check(columns, judge.columns(WORLD.mdp, lam)) < CLOSE
-    assert columns.status == "converged"
-    assert columns.error.max() < 1e-11
+    """At lam = 0.02 a step costs 51 and a low-reward cell 1001, beyond the range of a double."""
+    columns, low = exact.solve_columns(WORLD.mdp, lam), lam < 0.1
+    assert check(columns, judge.columns(WORLD.mdp, lam, digits=4000 if low else 100)) < CLOSE
+    assert low == (columns.log_e[np.isfinite(columns.log_e)].min() < -1500)
+    assert columns.status == "converged" or low
+    assert columns.error.max() < 1e-11 or low
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -55,13 +57,6 @@ def test_every_pair_of_random_mdps_against_100_digits(seed):
     mdp = random_mdp(seed, 14, terminals=2)
     for lam in (1.3, 20.0):
         assert check(exact.solve_columns(mdp, lam), judge.columns(mdp, lam)) < CLOSE
-
-
-def test_entries_far_below_the_smallest_double_against_many_digits():
-    """At lam = 0.02 a step costs 51 and a low-reward cell 1001, beyond the range of a double."""
-    columns = exact.solve_columns(WORLD.mdp, 0.02)
-    assert check(columns, judge.columns(WORLD.mdp, 0.02, digits=4000)) < CLOSE
-    assert columns.log_e[np.isfinite(columns.log_e)].min() < -1500
 
 
 def test_a_long_corridor_has_the_known_slope():
@@ -124,46 +119,36 @@ def test_goals_and_terminal_rewards_in_any_form():
     np.testing.assert_allclose(values, everything[[5, 11]] - [[0], [3 / 20]], atol=1e-13)
 
 
-@pytest.mark.parametrize(
-    ("kind", "argument", "options"),
-    [
-        (MDPError, "goals", {"goals": [0, 19]}),
-        (MDPError, "goals", {"goals": [-1]}),
-        (MDPError, "goals", {"goals": [0.5]}),
-        (MDPError, "goals", {"goals": np.ones(3, dtype=bool)}),
-        (ArgumentError, "goals", {"goals": []}),
-        (ArgumentError, "lam", {"lam": -1.0}),
-    ],
-)
-def test_wrong_goals(kind, argument, options):
-    with raises(kind, argument):
-        exact.log_columns(WORLD.mdp, **{"lam": 20.0, **options})
+def test_wrong_goals():
+    for goals in ([0, 19], [-1], [0.5], np.ones(3, dtype=bool)):
+        with raises(MDPError, "goals"):
+            exact.log_columns(WORLD.mdp, 20.0, goals)
+    with raises(ArgumentError, "goals"):
+        exact.log_columns(WORLD.mdp, 20.0, [])
+    with raises(MDPError, "terminal_rewards"):
+        exact.transfer(WORLD.mdp, 20.0, ["a", "b"])
 
 
 @pytest.mark.parametrize(
-    ("kind", "argument", "lam", "rewards"),
+    ("lam", "rewards"),
     [
-        (ArgumentError, "terminal_rewards", 20.0, [0.0]),
-        (ArgumentError, "terminal_rewards", 20.0, np.zeros((1, 1, 2))),
-        (ArgumentError, "terminal_rewards", 20.0, [[0.0, np.nan]]),
-        (ArgumentError, "terminal_rewards", 20.0, [0.0, np.inf]),
-        (ArgumentError, "terminal_rewards", 20.0, [[0.0, 0.0], [-np.inf, -np.inf]]),
-        (ArgumentError, "terminal_rewards", 1e-3, [0.0, 1e307]),  # infinite after division
-        (ArgumentError, "terminal_rewards", 1e-3, [1e307, 1e307]),
-        (MDPError, "terminal_rewards", 20.0, ["a", "b"]),
+        (20.0, [0.0]),
+        (20.0, np.zeros((1, 1, 2))),
+        (20.0, [[0.0, np.nan]]),
+        (20.0, [0.0, np.inf]),
+        (20.0, [[0.0, 0.0], [-np.inf, -np.inf]]),
+        (1e-3, [0.0, 1e307]),  # infinite after division
+        (1e-3, [1e307, 1e307]),
     ],
 )
-def test_wrong_rewards(kind, argument, lam, rewards):
-    with raises(kind, argument):
+def test_wrong_rewards(lam, rewards):
+    with raises(ArgumentError, "terminal_rewards"):
         exact.transfer(WORLD.mdp, lam, rewards)
 
 
-def test_a_continuing_task_has_no_transfer():
+def test_tasks_that_never_end_and_large_worlds_are_refused():
     with raises(MDPError, "mdp"):
         exact.transfer(MDP.from_arrays([[1.0]], [-1.0]), 20.0, [])
-
-
-def test_all_pairs_of_a_large_world_are_refused():
     n = 200_000
     next_state = np.minimum(np.arange(n) + 1, n - 1)
     P = sp.csr_array((np.ones(n), next_state, np.arange(n + 1)), shape=(n, n))

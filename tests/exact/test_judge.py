@@ -20,13 +20,6 @@ def largest_difference(ours, theirs):
     return np.abs(ours[finite] - theirs[finite]).max()
 
 
-@pytest.mark.parametrize("lam", [1.3, 20.0])
-@pytest.mark.parametrize("name", ["grid-task", "four-rooms", "grid-maze"])
-def test_paper_worlds_column(name, lam):
-    mdp = GridWorld.load(name).mdp
-    assert largest_difference(exact.log_column(mdp, lam), judge.column(mdp, lam)) < CLOSE
-
-
 # The judge takes seconds for the 272 states of grid-room, which test_definitions covers.
 CASES = [*itertools.product(("grid-task", "four-rooms"), TERMINAL_FORMULATIONS)]
 
@@ -34,8 +27,10 @@ CASES = [*itertools.product(("grid-task", "four-rooms"), TERMINAL_FORMULATIONS)]
 @pytest.mark.parametrize(("name", "terminal"), [*CASES, ("grid-maze", "absorbing")])
 @pytest.mark.parametrize("lam", [1.3, 20.0])
 @pytest.mark.parametrize("definition", EIGENVECTORS)
-def test_paper_worlds_eigenvectors(name, lam, definition, terminal):
+def test_paper_worlds(name, lam, definition, terminal):
     mdp = GridWorld.load(name).mdp
+    if (definition, terminal) == ("right", "absorbing"):
+        assert largest_difference(exact.log_column(mdp, lam), judge.column(mdp, lam)) < CLOSE
     ours = exact.solve(mdp, lam, definition, terminal=terminal)
     theirs = judge.by_inverse_iteration(mdp, lam, definition, ours.eigenvalue, terminal)
     if np.isneginf(ours.log_e).any():  # The zeros of the judge in the goal are rounding errors.

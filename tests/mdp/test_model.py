@@ -25,14 +25,11 @@ def test_dense_sparse_and_per_action_agree():
     assert repr(mdp) == "MDP(3 states, 2 action(s), 1 terminal)"
 
 
-def test_default_policy_weighs_the_actions():
+def test_default_policies_and_starts():
     right, stay = np.array([[0.0, 1.0], [0.0, 0.0]]), np.eye(2)
     mdp = MDP.from_arrays([right, stay], [-1.0, 0.0], [1], default_policy=[[0.25, 0.75], [0, 0]])
     assert np.allclose(mdp.P.toarray(), [[0.75, 0.25], [0, 0]])
     assert np.allclose(MDP.from_arrays([right, stay], [-1.0, 0.0], [1]).P.toarray()[0], 0.5)
-
-
-def test_start():
     for start, expected in ((None, [0.5, 0.5, 0]), (1, [0, 1, 0]), ([0.2, 0.8, 0], [0.2, 0.8, 0])):
         assert np.allclose(MDP.from_arrays(CHAIN, COSTS, [2], start=start).start, expected)
 
@@ -122,12 +119,6 @@ def test_rewards_of_any_sign_and_continuing_tasks():
         assert np.allclose(endless.start, 1 / 3)
 
 
-def test_errors_name_the_first_states():
-    with raises(MDPError, "P") as caught:
-        MDP.from_arrays(np.eye(100), -np.ones(100), [99])
-    assert "states 0, 1, 2, 3, 4 and 94 more" in str(caught.value)
-
-
 def test_rounding_in_a_distribution_is_normalised():
     P = np.random.default_rng(0).random((30, 30)).astype(np.float32)
     P /= P.sum(axis=1, keepdims=True)
@@ -161,9 +152,12 @@ def test_an_entry_outside_of_a_sparse_matrix(kind, place):
         MDP.from_arrays(matrix, COSTS, [2])
 
 
-def test_other_invalid_sparse_matrices():
+def test_other_errors():
     matrix = sp.csr_array(CHAIN)
     matrix.indptr = np.array([0, 10**6, 4, 5], dtype=matrix.indptr.dtype)
     for invalid in (matrix, sp.csr_array(CHAIN * 1j)):
         with raises(MDPError, "P"):
             MDP.from_arrays(invalid, COSTS, [2])
+    with raises(MDPError, "P") as caught:
+        MDP.from_arrays(np.eye(100), -np.ones(100), [99])
+    assert "states 0, 1, 2, 3, 4 and 94 more" in str(caught.value)
