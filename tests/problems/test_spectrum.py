@@ -9,8 +9,9 @@ import pytest
 
 from drogo import ALLO, GDO, GGDO, Spectrum, Transitions, exact, fit, load, solve
 from drogo.errors import ArgumentError
+from drogo.exact.spectra import symmetric_rows
 from drogo.learn import MLP, Objective, Optimiser, Sample, batches
-from drogo.problems.matrices import evenly, rows_of, with_rows_of_terminals
+from drogo.problems.matrices import evenly, with_rows_of_terminals
 from raising import raises
 from small_data import Fixed, corridor, line, table_of
 
@@ -43,9 +44,10 @@ def test_data_describe_the_matrix_of_the_mdp(matrix, terminal):
     assert np.allclose(solve(mdp, problem).score(known), 1)
     shown = evenly(with_rows_of_terminals(data, 0.001))
     u = np.random.default_rng(0).standard_normal((2, mdp.n_states))
-    edges, rows = shown.edges, rows_of(shown, matrix, 2.0, 0.9)
+    edges, rows = shown.edges, symmetric_rows(shown.edges, matrix, 2.0, 0.9)
     dense = np.diag(rows.diagonal)
     dense[rows.row, rows.column] -= np.exp(rows.log_weight)
+    dense *= np.exp(-rows.log_scale)[:, None]
     objective = Objective(replace(problem, vectors=2), GDO(penalty=1.0))
 
     def energy(before, after, log_cost, terminated):

@@ -104,17 +104,13 @@ def default_rows(mdp: MDP, lam: float, terminal: str, delta: float) -> Rows:
     # A terminal state may have a reward of any sign. Its zero row sums to 1.
     has_zero_row = mdp.terminal & ~absorbing
     total = np.where(has_zero_row, 1.0, -np.expm1(np.where(has_zero_row, 0.0, log_scale)))
-    return _with_sums(mdp.P, total, log_scale)
+    return with_sums(mdp.P, total, log_scale)
 
 
 def successor_rows(mdp: MDP, discount: float) -> Rows:
     """Returns `I - discount P`, where terminal rows of `P` are zero."""
-    discount = check_number("discount", discount)
-    if not 0 < discount < 1:
-        problem = f"discount is {discount}; it must lie in (0, 1)."
-        raise ArgumentError(problem, argument="discount")
-    total = np.where(mdp.terminal, 1.0, 1.0 - discount)
-    return _with_sums(sp.csr_array(mdp.P * discount), total, np.zeros(mdp.n_states))
+    total = np.where(mdp.terminal, 1.0, 1.0 - check_discount(discount))
+    return with_sums(sp.csr_array(mdp.P * discount), total, np.zeros(mdp.n_states))
 
 
 def edge_rows(edges: Edges, kept: Mask, lam: float, level: float = 0.0) -> Rows:
@@ -149,13 +145,22 @@ def weighted_rows(
     return Rows(*entries, diagonal, total, np.zeros(n))
 
 
+def check_discount(discount: float) -> float:
+    """Returns a discount in (0, 1) as a float."""
+    discount = check_number("discount", discount)
+    if not 0 < discount < 1:
+        problem = f"discount is {discount}; it must lie in (0, 1)."
+        raise ArgumentError(problem, argument="discount")
+    return discount
+
+
 def check_parameters(lam: float, terminal: str, delta: float) -> tuple[float, float]:
     """Returns `lam` and `delta` as floats."""
     check_choice("terminal", terminal, TERMINAL_FORMULATIONS)
     return check_positive("lam", lam), check_positive("delta", delta)
 
 
-def _with_sums(P: sp.csr_array, total: np.ndarray, log_scale: np.ndarray) -> Rows:
+def with_sums(P: sp.csr_array, total: np.ndarray, log_scale: np.ndarray) -> Rows:
     """Returns the matrix with the off-diagonals of `-P`, scaled, and these row sums."""
     row, column, log_weight = off_diagonals(P, log_scale)
     diagonal = total + np.bincount(row, np.exp(log_weight), total.size)

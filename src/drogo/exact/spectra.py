@@ -18,13 +18,14 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
+import scipy.sparse as sp
 from jaxtyping import Float
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from drogo.errors import ArgumentError, NotConverged, check_choice, check_whole
 from drogo.exact.positive import NoPositiveSolution, factorise
-from drogo.exact.rows import Rows, check_parameters, default_rows, off_diagonals, successor_rows
-from drogo.mdp import MDP, check_mdp
+from drogo.exact.rows import Rows, check_discount, check_parameters, with_sums
+from drogo.mdp import MDP, Edges, check_mdp
 
 MATRICES = ("laplacian", "successor", "default")
 MOST_DENSE = 1500  # The largest number of states that is solved by dense matrices.
@@ -83,24 +84,39 @@ def spectrum(
         lam: The temperature lambda, for "default" only.
         discount: The discount factor, for "successor" only.
         delta: Minus the reward of an absorbing terminal state, for "default" only.
-
     """
     check_choice("matrix", matrix, MATRICES)
     k = check_whole("k", k, 1, check_mdp(mdp).n_states)
-    if matrix == "default" and lam is not None:
-        lam, delta = check_parameters(lam, "absorbing", delta)
-        rows = default_rows(mdp, lam, "absorbing", delta).symmetric_part()
-    elif matrix == "default" or lam is not None:
+    if (matrix == "default") == (lam is None):
         problem = f"lam is {lam} and matrix is {matrix!r}; lam is for matrix='default' alone."
         raise ArgumentError(problem, argument="lam")
+    lam, delta = check_parameters(1.0 if lam is None else lam, "absorbing", delta)
+    end, into = np.flatnonzero(mdp.terminal), mdp.edges
+    ones = np.ones(end.size)
+    into = replace(into, terminated=np.zeros(into.state.size, dtype=bool))
+    edges = into + Edges(into.n, end, end, ones, -delta * ones, ones > 0, 0 * ones)
+    return smallest(symmetric_rows(edges, matrix, lam, check_discount(discount)), k, matrix)
+
+
+def symmetric_rows(edges: Edges, matrix: str, lam: float, discount: float) -> Rows:
+    """Returns the symmetric part of a matrix of this name over states that are all left. Terminated
+    edges are left out of the successor representation."""
+    n, share, gain = edges.n, edges.share, edges.reward / lam
+    log_scale, total = np.zeros(n), np.zeros(n)
+    if matrix == "default":
+        least = np.full(n, np.inf)
+        np.minimum.at(least, edges.state, gain)
+        excess = np.bincount(edges.state, share * np.exp(least[edges.state] - gain), n)
+        log_scale = least - np.log(excess)  # minus the log of the mean of exp(-r/lam)
+        total = -np.expm1(log_scale)
     elif matrix == "successor":
-        rows = successor_rows(mdp, discount).symmetric_part()
-    else:
-        zero = np.zeros(mdp.n_states)
-        rows = Rows(*off_diagonals(mdp.P, zero), zero, zero, zero).symmetric_part()
-        leaving = np.bincount(rows.row, np.exp(rows.log_weight), rows.n).astype(np.float64)
-        rows = replace(rows, diagonal=leaving, total=zero)
-    return smallest(rows, k, matrix)
+        share = share * discount * ~edges.terminated
+        total = 1 - np.bincount(edges.state, share, n)
+    P = sp.csr_array((share, (edges.state, edges.next_state)), shape=(n, n))
+    rows = with_sums(P, total, log_scale).symmetric_part()
+    if matrix == "laplacian":
+        rows = replace(rows, diagonal=rows.diagonal - rows.total, total=total)
+    return rows
 
 
 def smallest(rows: Rows, k: int, matrix: str) -> Eigenvectors:

@@ -53,6 +53,11 @@ class Edges:
                 return usable
             usable = still
 
+    def __add__(self, other: Edges) -> Edges:
+        names = [column.name for column in fields(Edges)[1:]]
+        pairs = ((getattr(self, name), getattr(other, name)) for name in names)
+        return Edges(self.n, *map(np.concatenate, pairs))
+
     @cached_property
     def known(self) -> Edges:
         """The usable edges alone: solutions leave the others out."""

@@ -69,17 +69,16 @@ def solve_seen(seen: Seen, default: Pairs, lam: float, optimism: float | None) -
     weight = default[seen.state, seen.action] * seen.count / times[seen.state, seen.action]
     value = seen.terminal_reward
     columns = (seen.state, seen.next_state, weight, seen.reward, seen.terminated, value)
-    terminal = np.zeros(states, dtype=bool)
+    edges, terminal = Edges(states, *columns), np.zeros(states, dtype=bool)
     terminal[seen.next_state[seen.terminated]] = True
     terminal[seen.state] = False
     if optimism is not None:
         state, action = np.nonzero((times == 0) & (default > 0) & ~terminal[:, None])
         share, zeros = default[state, action], np.zeros(state.size)
-        untried = (state, state, share, zeros, zeros == 0, zeros + optimism)
-        columns = tuple(np.concatenate(both) for both in zip(columns, untried, strict=True))
-    if not columns[4].any():
+        edges = edges + Edges(states, state, state, share, zeros, zeros == 0, zeros + optimism)
+    if not edges.terminated.any():
         return np.zeros(states)
-    v = solve_edges(Edges(states, *columns), lam)
+    v = solve_edges(edges, lam)
     # A terminal state with several rewards gets the last one; the others only count in averages.
     last = seen.terminated & terminal[seen.next_state]
     v[seen.next_state[last]] = value[last] / lam

@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import scipy.sparse as sp
 
 from drogo.data import Transitions
 from drogo.exact import Eigenvectors
-from drogo.exact.rows import Rows
-from drogo.exact.spectra import smallest
+from drogo.exact.spectra import smallest, symmetric_rows
 
 
 def without_unknown(data: Transitions) -> tuple[Transitions, int]:
@@ -41,35 +39,10 @@ def evenly(data: Transitions) -> Transitions:
     )
 
 
-def rows_of(data: Transitions, matrix: str, lam: float, discount: float) -> Rows:
-    """Returns the symmetric matrix that weighed transitions describe, over all left states."""
-    n, edges = len(data.observations), data.edges
-    left = np.bincount(edges.state, minlength=n) > 0
-    share = edges.share
-    factor = discount * ~edges.terminated if matrix == "successor" else np.ones(share.size)
-    flow = sp.coo_array((share * factor / 2, (edges.state, edges.next_state)), shape=(n, n))
-    both = sp.csr_array(flow + flow.T)[left][:, left].tocoo()
-    loops = np.zeros(int(left.sum()))
-    same = both.row == both.col
-    np.add.at(loops, both.row[same], both.data[same])
-    off = ~same & (both.data > 0)
-    row, column = both.row[off].astype(np.int64), both.col[off].astype(np.int64)
-    leaving = np.zeros(loops.size) + np.bincount(row, both.data[off], loops.size)
-    if matrix == "laplacian":
-        diagonal = leaving
-    elif matrix == "successor":
-        diagonal = 1 - loops
-    else:
-        cost = np.bincount(edges.state, share * np.exp(-edges.reward / lam), n)[left]
-        diagonal = cost - loops
-    zero = np.zeros(loops.size)
-    return Rows(row, column, np.log(both.data[off]), diagonal, diagonal - leaving, zero)
-
-
 def solve(data: Transitions, matrix: str, k: int, lam: float, discount: float) -> Eigenvectors:
     """Returns the exact eigenvectors of the matrix that evenly weighed transitions describe: the
     first k, and all others whose eigenvalues are nearly that of the last of these."""
-    rows, asked = rows_of(data, matrix, lam, discount), k
+    rows, asked = symmetric_rows(data.edges, matrix, lam, discount), k
     first = smallest(rows, asked, matrix)
     while asked < rows.n and not any(k - 1 in group for group in first.groups()):
         asked = min(2 * asked, rows.n)
