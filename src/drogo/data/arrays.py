@@ -25,8 +25,7 @@ def wrong(name: str, problem: str, remedy: str = "") -> DataError:
 
 
 def plain(name: str, values: npt.ArrayLike) -> Shaped[np.ndarray, "..."]:
-    """Returns booleans or real numbers as an array that nobody else can write to, which is a copy
-    where necessary. A memory map is not copied, so it must be read-only."""
+    """Returns booleans or real numbers as an array that nobody else can write to."""
     array = real(name, values)
     if isinstance(values, np.memmap):
         if values.flags.writeable:
@@ -75,8 +74,7 @@ def column(name: str, values: npt.ArrayLike, n: int | None = None) -> Shaped[np.
 def numbers(
     name: str, values: npt.ArrayLike | float, n: int, where: npt.ArrayLike = True
 ) -> Float[np.ndarray, " n"]:
-    """Returns one finite number for each of n transitions. A single number counts for all of them,
-    or for some of them and 0 for the others."""
+    """Returns one finite number for each of n transitions; a single one counts for all `where`."""
     single = real(name, values)
     array = np.where(where, np.full(n, single), 0.0) if single.ndim == 0 else values
     array = column(name, array, n).astype(np.float64)
@@ -110,8 +108,7 @@ def _refuse(name: str, array: np.ndarray, bad: Bool[np.ndarray, " n"], expected:
 
 
 def as_type(name: str, values: Any, dtype: np.dtype) -> Shaped[np.ndarray, "..."]:
-    """Returns observations in the type of those that something, which error messages call `name`,
-    was made for. Floats may lose digits, but neither fractions nor large whole numbers change."""
+    """Returns observations in the type of `name`, in which only floats may lose digits."""
     observations = real("observations", values)
     if observations.dtype == dtype:
         return observations
@@ -128,8 +125,7 @@ def as_type(name: str, values: Any, dtype: np.dtype) -> Shaped[np.ndarray, "..."
 def as_batch(
     name: str, values: npt.ArrayLike, table: Shaped[np.ndarray, "distinct ..."]
 ) -> Shaped[np.ndarray, "n ..."]:
-    """Returns a batch of observations in the type and shape of the table that something, which
-    error messages call `name`, was trained on."""
+    """Returns a batch of observations in the type and shape of the table of `name`."""
     batch, expected = as_type(name, values, table.dtype), table.shape[1:]
     if batch.ndim != table.ndim or batch.shape[1:] != expected:
         problem = f"the observations are of shape {batch.shape[1:]}; those of {name} of {expected}."

@@ -273,8 +273,7 @@ def _steps_of_env(
 def _steps_of_vector(
     envs: Any, rng: np.random.Generator, policy: Policy | None, key: Key
 ) -> Iterator[tuple[int, Step]]:
-    """Steps a vector of environments forever, in any of Gymnasium's autoreset modes, or a `VecEnv`,
-    and yields the number of the environment and each step."""
+    """Steps a vector in any autoreset mode, or a `VecEnv`, forever, and yields numbered steps."""
     count, is_vec_env = envs.num_envs, not isinstance(envs, VectorEnv)
     spaces = envs.observation_space, envs.action_space
     if is_vec_env:
@@ -312,8 +311,7 @@ def _steps_of_vector(
 
 
 def _step_vector(envs: VectorEnv, actions: Any) -> tuple[Any, ...]:
-    """Returns observations, rewards, both flags, the last observations of episodes that were
-    replaced in this step, and the infos."""
+    """Returns observations, rewards, flags, replaced last observations, and infos."""
     observations, rewards, terminated, truncated, infos = envs.step(actions)
     replaced = infos.get("_final_obs", np.zeros(envs.num_envs, dtype=bool))
     last = [infos["final_obs"][k] if over else None for k, over in enumerate(replaced)]

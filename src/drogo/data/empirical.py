@@ -106,8 +106,7 @@ def _probabilities(
 def _table_weights(
     data: Transitions, default: Float[np.ndarray, " n"]
 ) -> tuple[Float[np.ndarray, " n"], list[str]]:
-    """Returns weights that keep the frequency of each state, and give its actions the frequencies
-    of the default policy."""
+    """Returns weights that give the actions of each state the default policy's frequencies."""
     pair, times = _pairs(data)
     per_pair = default / times[pair]  # adds up to the default policy's share of the seen actions
     states = len(data.observations)
@@ -125,8 +124,7 @@ def _table_weights(
 
 
 def unseen_pairs(data: Transitions) -> int:
-    """Returns the number of pairs of a visited state and an action that were never seen; 0 if there
-    are no discrete actions."""
+    """Returns the number of pairs of a visited state and a discrete action that were never seen."""
     if data.action is None or data.n_actions is None:
         return 0
     visited = int((np.bincount(data.state) > 0).sum())
@@ -142,8 +140,7 @@ def _pairs(data: Transitions) -> tuple[Int[np.ndarray, " n"], Int[np.ndarray, " 
 
 
 def check_anchored(data: Transitions, lam: float) -> None:
-    """Raises an error if transitions do not determine a finite solution that terminal states
-    anchor."""
+    """Raises an error if terminal states do not anchor a finite solution of the data."""
     check_terminated(data)
     wrong = data.reward >= 0
     if not wrong.any():

@@ -23,8 +23,7 @@ ARRAYS = ("observations", "state", "next_state", "reward", "terminated", "trunca
 def write(
     path: Path, columns: dict[str, np.ndarray | None], n_actions: int | None, *, overwrite: bool
 ) -> None:
-    """Writes the columns of transitions, of which unknown ones are None. Observations that are in a
-    file already stay there, and the new file names it."""
+    """Writes the known columns of transitions. Observations that are in a file stay there."""
     parts = {name: part for name, part in columns.items() if part is not None}
     settings: dict[str, Any] = {"n_actions": n_actions}
     table = parts["observations"]

@@ -1,5 +1,4 @@
-"""Collects transitions of environments that are pure JAX functions, in the interfaces of gymnax and
-navix. Neither package is imported."""
+"""Collects transitions of pure JAX environments, in the interfaces of gymnax and navix."""
 
 from __future__ import annotations
 
@@ -32,15 +31,13 @@ class PureEnv(NamedTuple):
     begin: Callable[[Array], tuple[Any, Any]]
     """Maps a key to the first observation and state of an episode."""
     step: Callable[[Array, Any, Any], tuple[Step, Any]]
-    """Maps a key, a state and an action to a step without observation and action, and to the next
-    state."""
+    """Maps a key, a state and an action to a step (without these) and the next state."""
     action_space: gymnasium.Space
     step_limit: int
 
 
 def _pure_env(env: Any, params: Any, start: Callable[[Array], Any] | None) -> PureEnv:
-    """Returns an environment in the interface of gymnax or navix as pure functions. `start` may
-    take the place of its `reset`."""
+    """Returns an environment as pure functions. `start` may take the place of its `reset`."""
     if hasattr(type(env), "step_env"):
         return _of_gymnax(env, params, start)
     if hasattr(env, "step") and "timestep" in inspect.signature(env.step).parameters:
@@ -115,8 +112,7 @@ def _space(space: Any) -> gymnasium.Space:
 
 
 def _uniform_policy(space: gymnasium.Space) -> Callable[[Any, Array], Array]:
-    """Returns the policy that takes every action equally often. (The space of navix 0.7 never
-    samples its last action.)"""
+    """Returns the uniform policy, because the space of navix 0.7 never samples its last action."""
     if isinstance(space, gymnasium.spaces.Discrete):
         first, count = int(space.start), int(space.n)
         return lambda observation, key: jax.random.randint(key, (), first, first + count)
@@ -151,8 +147,7 @@ def roll_out(
     key: Key,
     table: TableBuilder,
 ) -> dict[str, Any]:
-    """Returns the arguments of `Transitions.from_table` for n steps of an environment, or of a pair
-    of an environment and its parameters."""
+    """Returns the arguments of `Transitions.from_table` for n steps; see `collect`."""
     env, params = env if isinstance(env, tuple) and len(env) == 2 else (env, None)
     pure = _pure_env(env, params, None if start is None else partial(start, env))
     count = min(max(1, n // pure.step_limit), MAX_WALKERS)

@@ -76,8 +76,7 @@ class Simulator(abc.ABC):
     def candidates(
         self, states: np.ndarray, most: int, rng: np.random.Generator
     ) -> tuple[np.ndarray, Float[np.ndarray, "n k"]]:
-        """Returns actions to try in each state, and the log of the weight of each: all discrete
-        actions, or `most` that are sampled from the action space."""
+        """Returns actions to try in each state, `most` if not discrete, and their log weights."""
         n, space = len(states), self.space
         if isinstance(space, gymnasium.spaces.Discrete):
             count = int(space.n)
@@ -144,8 +143,7 @@ class OfMany(Simulator):
 @final
 @dataclass(frozen=True)
 class Copies(Simulator):
-    """Copies of an environment, which share one stream of random numbers. A state is a copy and its
-    observation."""
+    """Copies of an environment, which share one stream of random numbers."""
 
     group_size: ClassVar[int] = 4  # a copy takes as long as many steps
     env: gymnasium.Env

@@ -24,8 +24,7 @@ class Step(NamedTuple):
     info: dict[str, Any]
 
     def numbers(self, reward: NumberOfStep, terminal_reward: NumberOfStep) -> tuple[float, float]:
-        """Returns the reward of the state that was left, and the value of a terminal state. The
-        arguments are those of `collect`."""
+        """Returns the reward of the state that was left, and the value of a terminal state."""
         reported = float(self.info.get("terminal_reward") or 0.0) if self.terminated else 0.0
         value = reported if terminal_reward is None or not self.terminated else terminal_reward
         cost = self.reward - reported if reward is None else reward
@@ -93,8 +92,7 @@ def as_key(given: str | Sequence[str] | None) -> Key:
 
 
 def part_of(observation: Any, key: Key, batch: int = 0) -> Shaped[np.ndarray, ...]:
-    """Returns a copy of the part of an observation (with `batch` leading axes) that `key` names, or
-    of several parts that are joined to one vector."""
+    """Returns a copy of the part of an observation (or of a batch) that `key` names or joins."""
     transform = "transform it with gymnasium.wrappers.TransformObservation."
     if not isinstance(observation, dict):
         if key is not None:

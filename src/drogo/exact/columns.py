@@ -244,8 +244,7 @@ class Scaled:
 def solve_goals(
     matrix: Scaled, goals: Int[np.ndarray, " goals"], arrives: Bool[np.ndarray, "states goals"]
 ) -> Columns:
-    """Computes `log (inverse(M) e_g)(s)` less its value at `s = g`, for each goal `g`. It is minus
-    infinity outside of the states from which a walk `arrives` at the goal."""
+    """Computes the columns of some goals by one scaled matrix, where a walk `arrives` there."""
     right = np.zeros(arrives.shape)
     right[goals, np.arange(goals.size)] = 1.0
     residual, error = np.full((2, goals.size), np.inf)

@@ -28,8 +28,7 @@ MAX_ITERATIONS = 100_000
 
 @dataclass(frozen=True, eq=False)
 class GridSolution:
-    """A function from states to `v`, interpolated between the nodes of a grid, but for terminal
-    states, in which the caller sets `v` to 0."""
+    """A function from non-terminal states to `v`, interpolated between the nodes of a grid."""
 
     axes: tuple[Float[np.ndarray, " nodes"], ...]
     log_e: np.ndarray

@@ -197,8 +197,7 @@ def _of_Z(rows: Rows) -> Vector:
 
 
 def _right(mdp: MDP, rows: Rows) -> Vector:
-    """Solves a block triangular eigenproblem. If the terminal states have the smaller eigenvalue,
-    `e = 1` there. Otherwise the vector vanishes in them, and its log is minus infinity."""
+    """Solves a block triangular eigenproblem; the vector may vanish in terminal states."""
     terminal = mdp.terminal
     # exp(r/lam) may underflow to 0, and then the row sum is infinite.
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):

@@ -88,8 +88,7 @@ def _is_narrow(low: float, high: float) -> bool:
 
 
 def log_radius(edges: Edges, kept: Mask, lam: float) -> float:
-    """Computes the log of the spectral radius of `W` over any states. It is minus infinity if no
-    state can be visited twice."""
+    """Computes the log of the spectral radius of `W`, which is minus infinity without a cycle."""
     low, high = radius_bounds(edges, kept, lam)
     if low == high:  # Both may be infinite.
         return high
@@ -100,8 +99,7 @@ def log_radius(edges: Edges, kept: Mask, lam: float) -> float:
 
 
 def radius_bounds(edges: Edges, kept: Mask, lam: float) -> tuple[float, float]:
-    """Returns bounds of the log of the spectral radius of `W` over any states: the largest of the
-    Collatz-Wielandt bounds of their classes."""
+    """Returns bounds of the log of the spectral radius of `W`, the largest of its classes."""
     brackets = [growth(edges, part, lam).bracket for part in classes(edges, kept)]
     low, high = zip(*brackets or [(-np.inf, -np.inf)], strict=True)
     return max(low), max(high)
@@ -157,8 +155,7 @@ def perron(mdp: MDP, lam: float, reference: int = 0) -> Perron:
 
 
 def perron_of_edges(edges: Edges, lam: float, reference: int = 0) -> Perron:
-    """Computes the vector of a continuing task from its transitions under the default policy, whose
-    rewards may depend on the action and on the next state."""
+    """Solves a continuing task whose rewards may depend on the action and on the next state."""
     lam = check_positive("lam", lam)
     reference = check_whole("reference", reference, 0, edges.n - 1)
     parts, label = strong_classes(edges.state, edges.next_state, edges.n)
@@ -206,8 +203,7 @@ def check_finite(mdp: MDP, lam: float) -> None:
 
 
 def infinite(edges: Edges, kept: np.ndarray, lam: float) -> str:
-    """Returns the reason why the vector over some non-terminal states is not finite, or an empty
-    string if it is."""
+    """Returns why the vector over some non-terminal states is not finite, or an empty string."""
     low, high = radius_bounds(edges, kept, lam)
     if high < 0:
         return ""
@@ -221,8 +217,7 @@ def infinite(edges: Edges, kept: np.ndarray, lam: float) -> str:
 
 
 def _noda(edges: Edges, kept: Mask, lam: float) -> tuple[float, Float[np.ndarray, " kept"]]:
-    """Finds a level just above the log of the eigenvalue, and approximates its vector in logs, by
-    Noda's iteration on the matrix scaled by the last vector, whose row sums are at most 1."""
+    """Finds a level just above the log of the eigenvalue, and its vector, by Noda's iteration."""
     gain = edges.reward / lam
     base = float(gain[kept[edges.state]].max())
     rows = edge_rows(edges, kept, lam, base)

@@ -116,8 +116,7 @@ class Factor:
 
 
 def factorise(rows: Rows, u: Values | None = None, fixed: Mask | None = None) -> Factor:
-    """Factorises a matrix scaled by `exp(u)`, without the `fixed` entries of the solution, by
-    elimination on the diagonal, in an order that keeps the factors sparse."""
+    """Factorises a matrix scaled by `exp(u)`, without the `fixed` entries, on its diagonal."""
     u = np.zeros(rows.n) if u is None else u
     fixed = np.zeros(rows.n, dtype=bool) if fixed is None else fixed
     weight, unknown, states = rows.scaled_weight(u), np.flatnonzero(~fixed), np.arange(rows.n)

@@ -184,8 +184,7 @@ def strong_classes(row: Nodes, column: Nodes, n: int) -> tuple[int, Int[np.ndarr
 
 
 class Reach:
-    """Finds the states that can reach a goal, by a search among classes of states that can reach
-    each other."""
+    """Finds the states that can reach a goal, among classes that can reach each other."""
 
     def __init__(self, rows: Rows) -> None:
         self.classes, self.label = strong_classes(rows.row, rows.column, rows.n)

@@ -120,8 +120,7 @@ def symmetric_rows(edges: Edges, matrix: str, lam: float, discount: float) -> Ro
 
 
 def smallest(rows: Rows, k: int, matrix: str) -> Eigenvectors:
-    """Returns the vectors of the smallest eigenvalues of a symmetric Z-matrix, from the
-    inverse of the matrix shifted to just below its smallest eigenvalue."""
+    """Returns the vectors of the smallest eigenvalues of a symmetric Z-matrix, by its inverse."""
     with np.errstate(over="ignore"):
         unscaled = np.exp(-rows.log_scale)
         # The row sums of a Z-matrix bound its smallest eigenvalue from below.
@@ -167,8 +166,7 @@ def smallest(rows: Rows, k: int, matrix: str) -> Eigenvectors:
 def _iterated(
     rows: Rows, inverse: Any, shift: float, k: int, matrix: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Computes the largest eigenvalues of the inverse and their vectors by iteration. It may miss
-    some of several vectors with the same eigenvalue, so `count_below` checks their number."""
+    """Computes the largest eigenvalues of the inverse by iteration, and checks their number."""
     operator = LinearOperator((rows.n, rows.n), matvec=inverse, dtype=np.float64)  # pyright: ignore[reportCallIssue]
     problem = ""
     for attempt in range(ATTEMPTS):

@@ -67,8 +67,7 @@ def _names(matrices: Sequence[Any]) -> list[str]:
 
 
 def _as_csr(name: str, matrix: Any) -> sp.csr_array:
-    """Converts a matrix, after checking that all entries of a sparse one are inside of it: SciPy
-    would read and write out of bounds."""
+    """Converts a matrix and checks all indices of a sparse one, which SciPy trusts."""
     if not sp.issparse(matrix):
         return sp.csr_array(matrix)
     try:

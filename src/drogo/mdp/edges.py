@@ -43,8 +43,7 @@ class Edges:
 
     @cached_property
     def usable(self) -> Bool[np.ndarray, " edges"]:
-        """The edges whose next state is known. A state is unknown if no edge leaves it, or only
-        edges to unknown states."""
+        """The edges whose next state is terminal, or left by an edge that is usable."""
         usable = np.ones(self.state.size, dtype=bool)
         while True:
             left = np.bincount(self.state[usable], minlength=self.n) > 0

@@ -20,8 +20,7 @@ Key = Callable[[gymnasium.Env], Hashable]
 Row = list[list[tuple[float, Hashable, float, bool]]]
 """The outcomes of each action: probability, next state, reward, terminated, as in Gymnasium."""
 Table = tuple[dict[Hashable, Row], np.ndarray]
-"""The outcomes of each state that can be reached, in the order of discovery (empty for terminal
-states), and the distribution of the first state."""
+"""The outcomes of each state, in the order of discovery, and the distribution of the first."""
 
 
 def tabulate(
@@ -155,8 +154,7 @@ def _breadth_first(
     expand: Callable[[Any], tuple[Row, Iterable[Any]]],
     max_states: int,
 ) -> dict[Hashable, Row]:
-    """Finds the outcomes of all states. `expand(node)` returns those of a state, and more nodes. A
-    state that is reached in a second way is expanded once more, and the outcomes are compared."""
+    """Finds the outcomes of all states, and compares those of a state reached in a second way."""
     waiting, states = dict(roots), list(roots)
     outcomes: dict[Hashable, Row] = {}
     second_way: dict[Hashable, Any] = {}
