@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import needs
-from drogo import Column, OnlineMap, OnlineTable, Potential, PotentialShaping, exact
+from drogo import Column, OnlineMap, OnlineTable, exact
 from drogo.errors import ArgumentError, ArgumentTypeError, BadCheckpoint
 from drogo.learn import MLP
 from raising import raises
@@ -46,24 +46,6 @@ def agent_of(sb3, algorithm, env=None, **options):
 
 def spaces(env):
     return env.observation_space, env.action_space
-
-
-def test_resets_of_a_dummy_vec_env(sb3):
-    """It resets within the step, and returns the first observation of the next episode."""
-    phi = Potential.from_states(PLACES, exact.log_column(WORLD.mdp, 20.0))
-    shaped = lambda: PotentialShaping(make(), phi, 0.5, 0.99)  # noqa: E731
-    needs.module("stable_baselines3.common.env_checker").check_env(shaped(), warn=False)
-    vec, rng = sb3.common.vec_env.DummyVecEnv([shaped, shaped]), np.random.default_rng(0)
-    before, episodes = vec.reset(), 0
-    for _ in range(200):
-        after, rewards, over, infos = vec.step(rng.integers(4, size=2))
-        for k in range(2):
-            arrived = infos[k]["terminal_observation"] if over[k] else after[k]
-            shaping = 0.99 * phi([arrived])[0] - phi([before[k]])[0]
-            mixed = 0.5 * infos[k]["reward_original"] + 0.5 * shaping
-            assert rewards[k] == pytest.approx(mixed, abs=1e-5)
-        before, episodes = after, episodes + over.sum()
-    assert episodes >= 4
 
 
 def test_a_dqn_samples_shaped_rewards_and_keeps_its_own(sb3, ours):

@@ -51,12 +51,10 @@ def test_targets_by_hand():
 
 def test_with_one_feature_for_each_pair_norms_are_those_of_the_default_representation():
     """Z over the six pairs of the chain, with a uniform choice of action after each, by inversion."""
-    state, action = np.divmod(np.arange(6), 2)
+    after, pair = NEXT.ravel()[:5], np.arange(5)  # nothing follows the last pair
     P = np.zeros((6, 6))
-    for pair, (s, a) in enumerate(zip(state, action, strict=True)):
-        if pair != 5:
-            P[pair, [2 * NEXT[s, a], 2 * NEXT[s, a] + 1]] = 0.5
-    Z = np.linalg.inv(np.diag(2.0 ** -REWARD[state]) - P)
+    P[pair, 2 * after] = P[pair, 2 * after + 1] = 0.5
+    Z = np.linalg.inv(np.diag(2.0 ** -np.repeat(REWARD, 2)) - P)
     exact = np.log(np.linalg.norm(Z, axis=1)).reshape(3, 2)
     learned = counts(depth=0, step_size=0.02, updates_per_step=100.0, batch_size=16, weight=3.0)
     learned.observe(*all_steps())

@@ -11,17 +11,12 @@ from hypothesis import strategies as st
 from drogo import GridWorld, Potential, PotentialShaping, VectorPotentialShaping, exact
 from drogo.errors import ArgumentError, ArgumentTypeError
 from raising import raises
-from small_world import CORRIDOR
+from small_world import CORRIDOR, WORLD, make
 
-WORLD = GridWorld.load("four-rooms")
 PHI = Potential.from_states(
     WORLD.observations("coordinates"), exact.log_column(WORLD.mdp, 20.0) - 1.0
 )
 """The potential is -1 at the goal, where the two treatments of terminal states then differ."""
-
-
-def make(**options):
-    return gymnasium.make("drogo/FourRooms-v0", observation="coordinates", **options)
 
 
 @hypothesis.given(seed=st.integers(0, 2**31))
@@ -139,34 +134,29 @@ def test_resets_by_the_user():
     np.testing.assert_allclose(rewards, 0.9 * PHI(observations) - PHI(start), atol=1e-6)
 
 
-class Parts(gymnasium.ObservationWrapper):
-    """Observations of two parts, the second of which is always 1."""
-
-    def __init__(self, env):
-        super().__init__(env)
-        both = (env.observation_space, gymnasium.spaces.Discrete(2))
-        self.observation_space = gymnasium.spaces.Tuple(both)
-
-    def observation(self, observation):
-        return observation, 1
+def parts(**options):
+    """An environment with observations of two parts, the second of which is always 1."""
+    env = make(**options)
+    both = gymnasium.spaces.Tuple((env.observation_space, gymnasium.spaces.Discrete(2)))
+    return gymnasium.wrappers.TransformObservation(env, lambda seen: (seen, 1), both)
 
 
 def test_a_view_for_observations_with_parts():
     """Also of the last observation of an episode: a reset on the same step."""
     with raises(ArgumentError, "view"):
-        PotentialShaping(Parts(make()), PHI)
+        PotentialShaping(parts(), PHI)
     shapes = []
 
-    def view(parts):
-        shapes.append((parts[0].shape, np.shape(parts[1])))
-        return parts[0]
+    def view(both):
+        shapes.append((both[0].shape, np.shape(both[1])))
+        return both[0]
 
-    shaped, plain = PotentialShaping(Parts(make()), PHI, view=view), PotentialShaping(make(), PHI)
+    shaped, plain = PotentialShaping(parts(), PHI, view=view), PotentialShaping(make(), PHI)
     for env in (shaped, plain):
         env.reset(seed=0)
     assert shaped.step(3)[1] == plain.step(3)[1]
     kind = {"autoreset_mode": AutoresetMode.SAME_STEP}
-    envs = gymnasium.vector.SyncVectorEnv([lambda: Parts(make(step_limit=1))], **kind)
+    envs = gymnasium.vector.SyncVectorEnv([lambda: parts(step_limit=1)], **kind)
     envs = VectorPotentialShaping(envs, PHI, view=view)
     envs.reset(seed=[0])
     envs.step(np.array([3]))

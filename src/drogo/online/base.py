@@ -211,11 +211,9 @@ def probabilities(given: Any, count: int) -> Float[np.ndarray, " actions"]:
         return np.full(count, 1 / count)
     policy = np.zeros(0) if callable(given) else np.asarray(given, dtype=np.float64)
     if policy.shape != (count,) or not (policy > 0).all() or abs(policy.sum() - 1) > 1e-9:
-        raise ArgumentError(
-            f"default_policy is {given!r}; give one probability above 0 for each of {count} "
-            "actions, with a sum of 1.",
-            argument="default_policy",
-        )
+        wanted = f"give {count} probabilities above 0 with a sum of 1."
+        problem = f"default_policy is {given!r}; {wanted}"
+        raise ArgumentError(problem, argument="default_policy")
     return policy
 
 

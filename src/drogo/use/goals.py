@@ -111,11 +111,8 @@ class GoalShaping(gymnasium.Wrapper, RecordConstructorArgs):
         both = np.stack([one[name] for name in (BEFORE, AFTER) for one in infos])
         phi = np.asarray(self.value(both, np.concatenate([goals, goals])), dtype=np.float64)
         if phi.shape != (len(both),) or not np.isfinite(phi).all():
-            raise ArgumentError(
-                f"value returned {phi.shape}, or numbers that are not finite; it must return one "
-                f"finite number for each of {len(both)} observations and goals.",
-                argument="value",
-            )
+            problem = f"value returned {phi.shape}; give a finite number for each of {len(both)}."
+            raise ArgumentError(problem, argument="value")
         before, after = np.split(phi, 2)
         # A terminal state stays terminal, whichever goal the step is taken to have had.
         over = arrived | np.array([one[TERMINATED] for one in infos])

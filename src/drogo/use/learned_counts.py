@@ -200,12 +200,9 @@ class LearnedCounts(AbstractShaping):
         settings, earned = self.settings, steps.reward + steps.terminal_reward
         x = earned - settings.best
         if not (x <= ROUNDING * abs(settings.best)).all():
-            raise DataError(
-                f"a reward is {earned.max():g}, and best is {settings.best:g}. Rewards above the "
-                "best would let the representation grow without bounds.",
-                remedy="Give the largest reward of the environment as best.",
-                argument="best",
-            )
+            problem = f"best is {settings.best:g}, and a reward is {earned.max():g}."
+            remedy = "Give the largest reward: above it, the representation has no bounds."
+            raise DataError(problem, remedy=remedy, argument="best")
         rows = (self.steps + np.arange(x.size)) % settings.capacity
         phi, after = map(self._of_states, (steps.observation, steps.next_observation))
         factor = np.exp(x / settings.lam)
@@ -236,10 +233,8 @@ class LearnedCounts(AbstractShaping):
 
     def shape_rewards(self, steps: StepBatch) -> Float[np.ndarray, " n"]:
         if (steps.action < 0).any():
-            raise ArgumentError(
-                "a bonus of pairs needs the actions: give shaped(..., action=...).",
-                argument="action",
-            )
+            problem = "a bonus of pairs needs the actions: give shaped(..., action=...)."
+            raise ArgumentError(problem, argument="action")
         return steps.reward + self.bonus(steps.observation, steps.action)
 
 

@@ -104,11 +104,9 @@ def make_option(
     given = potential if isinstance(potential, np.ndarray) else potential(observations)
     values = np.asarray(given, dtype=np.float64)
     if values.shape != (mdp.n_states,) or not np.isfinite(values).all():
-        raise ArgumentError(
-            f"the potential has shape {values.shape}; give one finite number for each of "
-            f"{mdp.n_states} states.",
-            argument="potential",
-        )
+        wanted = f"give one finite number for each of {mdp.n_states} states."
+        problem = f"the potential has shape {values.shape}; {wanted}"
+        raise ArgumentError(problem, argument="potential")
     gain, least = _mean_after(mdp, values) - values[:, None], GAIN * (float(np.ptp(values)) or 1.0)
     gain[mdp.terminal] = 0.0
     q = gain if method == "climb" else _solve(mdp, gain, discount, least)
@@ -133,10 +131,8 @@ def learned_option(online: Any, name: str = "option", seed: int = 0) -> Option:
         The option. A network may be wrong and lead in circles: give `OptionWrapper` a limit.
     """
     if not callable(getattr(online, "frozen", None)):
-        raise ArgumentTypeError(
-            f"online is a {type(online).__name__}; give a drogo.OnlineMap or a drogo.OnlineTable.",
-            argument="online",
-        )
+        problem = f"online is {online!r}; give a drogo.OnlineMap or a drogo.OnlineTable."
+        raise ArgumentTypeError(problem, argument="online")
     frozen: FrozenMap = online.frozen()
     rng = np.random.default_rng(check_whole("seed", seed, 0))
 
@@ -202,8 +198,8 @@ class OptionWrapper(gymnasium.Wrapper, RecordConstructorArgs):
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         if not self.action_space.contains(action):
             raise ArgumentError(
-                f"action is {action!r}; expected 0 to {self.primitive - 1}, or an option from "
-                f"{self.primitive} to {self.primitive + len(self.options) - 1}.",
+                f"action is {action!r}; give 0 to {self.primitive + len(self.options) - 1}, where "
+                f"options begin at {self.primitive}.",
                 argument="action",
             )
         chosen = int(action)
@@ -235,11 +231,8 @@ def _tabular(observations: np.ndarray, action: np.ndarray, ends: np.ndarray, nam
     def row(observation: Any) -> int:
         row = index.row(np.asarray(observation))
         if row < 0:
-            raise ArgumentError(
-                f"{observation!r} is none of the {len(index)} states of {name}, which was made for "
-                "another environment, or for another kind of observation.",
-                argument="observation",
-            )
+            problem = f"{observation!r} is none of the {len(index)} states of {name}."
+            raise ArgumentError(problem, argument="observation")
         return row
 
     return Option(
@@ -254,9 +247,8 @@ def _solve(mdp: MDP, gain: Pairs, discount: float, least: float) -> Pairs:
     """Returns the action values of a problem of optimal stopping: value iteration from stopping at
     once."""
     if not 0 <= check_number("discount", discount) < 1:
-        raise ArgumentError(
-            f"discount is {discount}; it must be at least 0 and less than 1.", argument="discount"
-        )
+        problem = f"discount is {discount}; it must be at least 0 and less than 1."
+        raise ArgumentError(problem, argument="discount")
     value, change = np.zeros(len(gain)), np.inf
     for _ in range(MOST_SWEEPS):
         q = np.where(mdp.terminal[:, None], 0.0, gain + discount * _mean_after(mdp, value))
@@ -264,11 +256,9 @@ def _solve(mdp: MDP, gain: Pairs, discount: float, least: float) -> Pairs:
         change, value = float(np.abs(better - value).max()), better
         if change <= TOLERANCE * least * (1 - discount):
             return q
-    raise NumericalError(
-        f"the values of an option still change by {change:.2g} after {MOST_SWEEPS} sweeps: a "
-        f"discount of {discount} is too close to 1.",
-        argument="discount",
-    )
+    problem = f"the values of an option still change by {change:.2g} after {MOST_SWEEPS} sweeps."
+    remedy = f"The discount {discount} is too close to 1: give a smaller one."
+    raise NumericalError(problem, remedy=remedy, argument="discount")
 
 
 def _mean_after(mdp: MDP, values: Float[np.ndarray, " states"]) -> Pairs:

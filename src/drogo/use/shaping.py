@@ -102,31 +102,23 @@ class _Shaping(RecordConstructorArgs, Generic[Wrapped]):
     def _checked(self, potential: Any, space: gymnasium.Space) -> Potential:
         """Returns the potential, checked against the observations of the environment."""
         if not callable(potential):
-            raise ArgumentTypeError(
-                f"potential is a {type(potential).__name__}; give solution.potential(), or a "
-                "function of a batch of observations.",
-                argument="potential",
-            )
+            wanted = "give solution.potential(), or a function of a batch of observations."
+            problem = f"potential is a {type(potential).__name__}; {wanted}"
+            raise ArgumentTypeError(problem, argument="potential")
         if not isinstance(potential, Potential):
             potential = Potential(potential)
         if potential.discount not in (None, self.shaping.discount):
-            raise ArgumentError(
-                f"discount is {self.shaping.discount}, but {potential.name} was made for "
-                f"{potential.discount}. Use the agent's for both.",
-                argument="discount",
-            )
+            other = f"{potential.name} was made for {potential.discount}"
+            problem = f"discount is {self.shaping.discount}, but {other}. Use the agent's for both."
+            raise ArgumentError(problem, argument="discount")
         if self.view is None and isinstance(space, gymnasium.spaces.Dict | gymnasium.spaces.Tuple):
-            raise ArgumentError(
-                f"observations are a {type(space).__name__}; select the part that the potential "
-                "takes, for example view=lambda observation: observation['image'].",
-                argument="view",
-            )
+            problem = f"observations are a {type(space).__name__}; select a part of them."
+            remedy = "For example view=lambda observation: observation['image']."
+            raise ArgumentError(problem, remedy=remedy, argument="view")
         if self.view is None and potential.shape not in (None, space.shape):
-            raise ArgumentError(
-                f"the observations have shape {space.shape}, and {potential.name} takes "
-                f"{potential.shape}. Give a view: a function from the former to the latter.",
-                argument="potential",
-            )
+            problem = f"{potential.name} takes {potential.shape}; observations have {space.shape}."
+            remedy = "Give a view: a function from an observation to what the potential takes."
+            raise ArgumentError(problem, remedy=remedy, argument="potential")
         return potential
 
     def _seen(self, observations: Any) -> Any:
@@ -258,12 +250,9 @@ class AbstractShaping(abc.ABC):
         """Accepts only the observations and actions of these spaces from now on, of which that of
         the observations must be a `Box`, or of another of the given kinds."""
         if not isinstance(observation_space, (gymnasium.spaces.Box, *kinds)):
-            raise ArgumentError(
-                f"the observations are {observation_space}; give a Box.",
-                remedy="Use gymnasium.wrappers.FlattenObservation to join parts, and OnlineTable "
-                "for states that are numbers.",
-                argument="observation_space",
-            )
+            problem = f"the observations are {observation_space}; give a Box."
+            remedy = "Join parts with FlattenObservation; use OnlineTable for numbers of states."
+            raise ArgumentError(problem, remedy=remedy, argument="observation_space")
         self.shape = tuple(observation_space.shape or ())
         self.dtype = np.dtype(observation_space.dtype)
         self.n_actions = 0 if action_space is None else number_of_actions(action_space)
