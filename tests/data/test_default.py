@@ -4,7 +4,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from drogo import MDP, GridWorld, Transitions, collect, exact
+from drogo import GridWorld, Transitions, collect, exact
 from drogo.data import under
 from drogo.errors import ArgumentError, ArgumentTypeError, DataError
 from raising import raises
@@ -123,15 +123,3 @@ def test_data_of_another_policy_describe_the_same_map():
     unweighted, notes = under(without)
     assert len(notes) == 1
     assert np.abs(solution(unweighted) - truth).max() > 5
-
-
-def test_another_default_policy_has_another_map():
-    world = GridWorld.load("grid-task")
-    rightwards = np.array([0.4, 0.2, 0.2, 0.2])
-    mdp = world.mdp
-    P = sum(p * np.eye(mdp.n_states)[world.next_state[:, a]] for a, p in enumerate(rightwards))
-    P[mdp.terminal] = 0
-    truth = exact.log_column(MDP.from_arrays(P, mdp.reward, mdp.terminal), 20.0)[~mdp.terminal]
-    env = gymnasium.make("drogo/GridTask-v0", observation="state")
-    weighted, _ = under(collect(env, 8000, seed=0), rightwards)
-    np.testing.assert_allclose(solution(weighted), truth, atol=1e-9)

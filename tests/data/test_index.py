@@ -45,7 +45,7 @@ def test_added_observations_are_found_again(both):
 
 
 @pytest.mark.parametrize("size", [1, LONGEST_KEY])
-def test_the_sign_of_a_zero_does_not_matter(size):
+def test_the_sign_of_a_zero_does_not_matter_unless_the_table_has_both(size):
     zero, one = np.zeros(size, np.float32), np.ones(size, np.float32)
     index = ObservationIndex(np.empty((0, size), np.float32))
     assert index.add([-zero, one, zero]).tolist() == [0, 1, 0]
@@ -54,9 +54,6 @@ def test_the_sign_of_a_zero_does_not_matter(size):
     assert signed.rows([zero, -zero, one]).tolist() == [1, 1, 0]
     assert signed.row(zero) == signed.row(-zero) == 1
     assert signed.add([zero]).tolist() == [1]
-
-
-def test_zeros_of_both_signs_keep_their_rows_if_the_table_has_both():
     index = ObservationIndex(np.array([[-0.0], [0.0]]))
     assert index.rows([[0.0], [-0.0]]).tolist() == [1, 0]
     assert (index.row([0.0]), index.row([-0.0])) == (1, 0)

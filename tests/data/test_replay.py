@@ -76,14 +76,9 @@ def fill(sb3, kind, steps, n_envs=2, limit=None, **options):
     limit = limit or (6 if kind is Smooth else 20)
     envs = DummyVecEnv([lambda: TimeLimit(kind(), limit)] * n_envs)
     Buffer = sb3.DictReplayBuffer if kind is Parts else sb3.ReplayBuffer
-    options = {"buffer_size": 40 * n_envs, **options}
-    buffer = Buffer(
-        observation_space=envs.observation_space,
-        action_space=envs.action_space,
-        n_envs=n_envs,
-        device="cpu",
-        **options,
-    )
+    options = {"buffer_size": 40 * n_envs, "n_envs": n_envs, "device": "cpu", **options}
+    both = {"observation_space": envs.observation_space, "action_space": envs.action_space}
+    buffer = Buffer(**both, **options)
     envs.seed(3)
     envs.action_space.seed(4)
     before, true = envs.reset(), []

@@ -1,6 +1,4 @@
-"""The propositions of the paper about exact vectors, on random MDPs.
-
-`drogo_paper.theory` checks those about the objectives."""
+"""The propositions of the paper about exact vectors, on random MDPs."""
 
 import numpy as np
 import pytest

@@ -53,6 +53,10 @@ def test_search_finds_the_mdp_of_a_map(observation):
     assert np.array_equal(mdp.reward, world.reward[order])
     assert np.allclose(exact.log_column(mdp, 20.0), exact.log_column(world.mdp, 20.0)[order])
     assert world.mdp.start[mdp.states[0]] == 1
+    env = gymnasium.make("drogo/FourRooms-v0", observation=observation, start="uniform")
+    several = MDP.from_gymnasium(env, state=lambda e: e.unwrapped.state, seed=[0, 1, 2, 3])
+    assert several.start.sum() == pytest.approx(1)
+    assert np.count_nonzero(several.start) > 1
     by_observation = MDP.from_gymnasium(gymnasium.make("drogo/FourRooms-v0"))
     coordinates = world.observations("coordinates").tolist()
     assert {tuple(row) for row in coordinates} == set(by_observation.states)
@@ -83,11 +87,11 @@ class Line(gymnasium.Env):
         return {"cell": self.cell}, -1.0, self.cell == self.end, False, {}
 
 
-@pytest.mark.parametrize("end", [5, 99])
-def test_dictionaries_become_keys_also_in_a_continuing_environment(end):
-    mdp = MDP.from_gymnasium(Line(end=end))
-    assert set(mdp.states) == {(("cell", cell),) for cell in range(6)}
-    assert mdp.terminal.sum() == (end == 5)
+def test_dictionaries_become_keys_also_in_a_continuing_environment():
+    for end in (5, 99):
+        mdp = MDP.from_gymnasium(Line(end=end))
+        assert set(mdp.states) == {(("cell", cell),) for cell in range(6)}
+        assert mdp.terminal.sum() == (end == 5)
 
 
 def test_environments_without_a_finite_deterministic_mdp():
@@ -135,13 +139,6 @@ def test_tables():
     with raises(MDPError, "P") as caught:
         MDP.from_gymnasium(Tabled(1, loop, [(0.5, 3, False), (0.5, 2, True)], end, loop))
     assert "state 3" in str(caught.value)
-
-
-def test_several_starts():
-    env = gymnasium.make("drogo/GridTask-v0", observation="state", start="uniform")
-    mdp = MDP.from_gymnasium(env, state=lambda e: e.unwrapped.state, seed=[0, 1, 2, 3])
-    assert mdp.start.sum() == pytest.approx(1)
-    assert np.count_nonzero(mdp.start) > 1
 
 
 def test_index_of():

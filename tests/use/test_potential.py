@@ -6,18 +6,8 @@ import gymnasium
 import numpy as np
 import pytest
 
-from drogo import (
-    Column,
-    Drogo,
-    GridWorld,
-    NaturalGDO,
-    Potential,
-    Transitions,
-    collect,
-    exact,
-    fit,
-    load,
-)
+import drogo
+from drogo import Column, Drogo, GridWorld, Potential, Transitions, collect, exact, fit
 from drogo.errors import ArgumentError
 from drogo.learn import MLP
 from drogo.potential import mean_step, normalised
@@ -62,13 +52,12 @@ def test_of_a_vector_over_states():
     v = exact.log_column(world.mdp, 20.0)
     phi = Potential.from_states(world.observations("pixels"), v)
     np.testing.assert_array_equal(phi(world.observations("pixels")[[5, 3]]), v[[5, 3]])
-    with pytest.raises(ArgumentError):
-        phi(world.observations("pixels")[:1] + 0.25)
-    for observations in (world.observations("coordinates"), world.observations("pixels")[0]):
+    pixels = world.observations("pixels")
+    for observations in (pixels[:1] + 0.25, world.observations("coordinates"), pixels[0]):
         with pytest.raises(ArgumentError):
             phi(observations)
     with pytest.raises(ArgumentError):
-        Potential.from_states(world.observations("pixels"), np.zeros(3))
+        Potential.from_states(pixels, np.zeros(3))
 
 
 def test_units_with_a_leak_say_the_same_of_one_observation():
@@ -145,7 +134,9 @@ def test_of_a_fit(result, tmp_path):
     assert phi.at(unseen[0]) == pytest.approx(phi(unseen)[0], rel=1e-5)
     np.testing.assert_allclose(phi(unseen), result(unseen)[1] / result.mean_step[1], rtol=1e-5)
     result.save(tmp_path / "fit.npz")
-    np.testing.assert_array_equal(load(tmp_path / "fit.npz").potential(4)(unseen), phi(unseen))
+    np.testing.assert_array_equal(
+        drogo.load(tmp_path / "fit.npz").potential(4)(unseen), phi(unseen)
+    )
     with raises(ArgumentError, "seed"):
         result.potential(1)
 
@@ -159,7 +150,7 @@ def test_a_diverged_seed_is_no_potential(result):
 
 def test_objectives_of_unit_norm_agree_with_their_network():
     env = gymnasium.make("drogo/GridWorld-v0", world=GridWorld.parse(CORRIDOR), observation="coordinates")  # fmt: skip
-    result = fit(collect(env, 2000, seed=0), Column(), NaturalGDO(updates=50))
+    result = fit(collect(env, 2000, seed=0), Column(), drogo.NaturalGDO(updates=50))
     phi = result.potential(normalised=False)
     known = result.observations[:1]
     # An observation that differs in the last bit goes through the network.
@@ -171,18 +162,15 @@ def test_nan_and_wrong_shapes_are_errors():
     nan = Potential(lambda batch: np.full(len(batch), np.nan))
     single = Potential(lambda batch: np.zeros(len(batch)), single=lambda observation: np.inf)
     table = Potential.from_states(np.zeros((1, 3)), np.array([np.nan]))
-    for call in (nan, nan.at, single.at, table, table.at):
-        batch = np.zeros((1, 3))
+    same, one, batch = Potential(lambda batch: batch), np.zeros(3), np.zeros((1, 3))
+    for function, *arguments in (
+        *((call, batch) for call in (nan, table, same)),
+        *((call.at, one) for call in (nan, single, table, same)),
+        (mean_step, one, np.zeros((0, 2), int)),
+        (mean_step, one, np.array([[0, 1]])),
+    ):
         with pytest.raises(ArgumentError):
-            call(batch if isinstance(call, Potential) else batch[0])
-    with pytest.raises(ArgumentError):
-        Potential(lambda batch: batch)(np.zeros((2, 3)))
-    with pytest.raises(ArgumentError):
-        Potential(lambda batch: batch).at(np.zeros(3))
-    with pytest.raises(ArgumentError):
-        mean_step(np.zeros(3), np.zeros((0, 2), int))
-    with pytest.raises(ArgumentError):
-        mean_step(np.zeros(3), np.array([[0, 1]]))
+            function(*arguments)
 
 
 @pytest.mark.parametrize(
