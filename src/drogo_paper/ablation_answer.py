@@ -7,17 +7,15 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from drogo.engines.store import Record
 from drogo.errors import counted
 from drogo.exact import solve
-from drogo.statistics import bootstrap_band
 from drogo.worlds.grid import GridWorld
 from drogo_paper import ablation
 from drogo_paper.ablation import INTENDED, SEARCHED, TRUTH, Ablation, point, search_job
-from drogo_paper.plot.figures import LINES, OKABE_ITO, legend_below, new_figure
+from drogo_paper.plot.figures import LINES, OKABE_ITO, draw_seeds, legend_below, new_figure
 from drogo_paper.recipes import DELTA, UPDATES
 from drogo_paper.scope import LAM, WORLDS, Answer, Get, Missing, Question, Scope, Table, needed
 
@@ -188,7 +186,10 @@ def _figure(finals: Finals, kind: Ablation) -> Figure:
     figure = new_figure(11, 6.4)
     for axes, world in zip(figure.subplots(2, 2).ravel(), WORLDS, strict=False):
         for k, objective in enumerate(kind.objectives):
-            _curve(axes, objective, LINES[k % len(LINES)], finals.record[objective, world])
+            arrays, line = finals.record[objective, world].arrays, LINES[k % len(LINES)]
+            curves = np.nan_to_num(arrays[f"cosine_{TRUTH}"][0].T, posinf=0.0, neginf=0.0)
+            colour = COLOURS[objective]
+            draw_seeds(axes, arrays["update"], curves, line, color=colour, label=objective)
         means = [line.get_ydata() for line in axes.lines if line.get_label() in kind.objectives]
         # Without the first updates, whose low cosines would squeeze the rest.
         floor = min(float(np.min(mean[len(mean) // 10 :])) for mean in map(np.asarray, means))
@@ -198,17 +199,6 @@ def _figure(finals: Finals, kind: Ablation) -> Figure:
         axes.grid(alpha=0.3)
     legend_below(figure, figure.axes[0])
     return figure
-
-
-def _curve(axes: Axes, objective: str, style: str, record: Record) -> None:
-    """Draws the mean over seeds with a band, and every seed faintly."""
-    curves = record.arrays[f"cosine_{TRUTH}"][0]
-    curves = np.where(np.isfinite(curves), curves, 0.0)
-    low, high = bootstrap_band(curves.T, np.random.default_rng(0))
-    updates, colour = record.arrays["update"], COLOURS[objective]
-    axes.plot(updates, curves, color=colour, alpha=0.15, linewidth=0.6)
-    axes.fill_between(updates, low, high, color=colour, alpha=0.2, linewidth=0)
-    axes.plot(updates, curves.mean(axis=1), style, color=colour, linewidth=1.8, label=objective)
 
 
 def _settings_note(scope: Scope, kind: Ablation) -> str:

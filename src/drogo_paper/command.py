@@ -13,14 +13,7 @@ from typing import Any
 
 from rich import box
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TaskID,
-    TextColumn,
-    TimeElapsedColumn,
-)
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TimeElapsedColumn
 from rich.table import Table
 
 from drogo.engines.job import Job
@@ -46,9 +39,7 @@ def reproduce_questions(options: Reproduce) -> None:
     for name in names:
         reproduce.find(name)
     if options.seeds is not None and options.seeds < 2:
-        raise ArgumentError(
-            f"--seeds is {options.seeds}; intervals need at least 2 seeds.", argument="seeds"
-        )
+        raise ArgumentError("intervals need at least 2 --seeds.", argument="seeds")
     if options.address is not None and options.engine != "ray":
         raise ArgumentError("--address is only for --engine ray.", argument="address")
     seeds = options.seeds or (QUICK_SEEDS if options.quick else 10)
@@ -56,7 +47,8 @@ def reproduce_questions(options: Reproduce) -> None:
     store = Store(options.out / "runs")
     store.clean()
     engine = RayEngine(options.address) if options.engine == "ray" else LocalEngine(options.workers)
-    directory = options.out / _directory_name(scope)
+    quick = "-quick" if scope.quick else ""
+    directory = options.out / f"{scope.preset}-{scope.seeds}seeds{quick}"
     write_file(directory / "scope.json", json.dumps(asdict(scope)).encode(), overwrite=True)
     page = directory / "report.html"
     began = time.perf_counter()
@@ -86,7 +78,12 @@ def reproduce_questions(options: Reproduce) -> None:
         }
         print(json.dumps(summary, indent=2, allow_nan=False))
         return
-    console.print(_summary(answers, scope))
+    table = Table(box=box.SIMPLE_HEAD)
+    for title in ("name", "in the paper", "a quick look" if scope.quick else "verdict"):
+        table.add_column(title)
+    for name, answer in answers.items():
+        table.add_row(name, answer.source, answer.verdict)
+    console.print(table)
     console.print(f"{seconds / 60:.1f} minutes. Written: {page} and report.md", soft_wrap=True)
 
 
@@ -95,9 +92,7 @@ def write_reports(options: Report) -> None:
     directory = options.directory
     scopes = sorted(directory.glob("*/scope.json")) or sorted(directory.glob("scope.json"))
     if not scopes:
-        raise MissingFile(
-            f"{directory} holds no results of `drogo reproduce`: there is no scope.json in it."
-        )
+        raise MissingFile(f"{directory} has no scope.json of `drogo reproduce`.")
     pages = []
     for path in scopes:
         scope = _read_scope(path)
@@ -111,10 +106,6 @@ def write_reports(options: Report) -> None:
         return
     for page in pages:
         Console().print(f"Written: {page}", soft_wrap=True)
-
-
-def _directory_name(scope: Scope) -> str:
-    return f"{scope.preset}-{scope.seeds}seeds" + ("-quick" if scope.quick else "")
 
 
 def _write(
@@ -195,12 +186,7 @@ def _read_names(path: Path) -> list[str]:
 @contextmanager
 def _progress(console: Console) -> Iterator[tuple[Listener, Callable[[int], None]]]:
     """Shows one bar for all runs and one for each that is under way."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
+    columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         total = progress.add_task("all runs", total=0)
         bars: dict[str, TaskID] = {}
@@ -228,12 +214,3 @@ def _progress(console: Console) -> Iterator[tuple[Listener, Callable[[int], None
                     console.print(f"  {job.label}: its process died, retrying", style="yellow")
 
         yield listen, announce
-
-
-def _summary(answers: dict[str, Answer], scope: Scope) -> Table:
-    table = Table(box=box.SIMPLE_HEAD)
-    for title in ("name", "in the paper", "a quick look" if scope.quick else "verdict"):
-        table.add_column(title)
-    for name, answer in answers.items():
-        table.add_row(name, answer.source, answer.verdict)
-    return table

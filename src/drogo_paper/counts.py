@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from drogo_paper.scope import Answer, Get, Scope, needed, table_of
 
 SARSA, SUCCESSOR, DEFAULT = "Sarsa", "Sarsa + SR", "Sarsa + DR"
 OTHER_SUCCESSOR, Q_LEARNING = "Sarsa + SR, other settings", "Q-learning + DR"
-METHODS = (SARSA, SUCCESSOR, DEFAULT, OTHER_SUCCESSOR, Q_LEARNING)
+METHODS: tuple[str, ...] = (SARSA, SUCCESSOR, DEFAULT, OTHER_SUCCESSOR, Q_LEARNING)
 """The last two are not published. Q-learning has the settings of Sarsa + DR."""
 DISCOUNT = 0.95
 SETTINGS: dict[tuple[str, str], dict[str, Any]] = {
@@ -143,10 +144,6 @@ HEADER = ["world", "method", "published", "published seed again", f"{AGENTS} age
 Returns = Float[np.ndarray, " agents"]
 
 
-def agents_in(scope: Scope) -> int:
-    return AGENTS if scope.quick else MANY
-
-
 def job(world: str, method: str, agents: int, seed: int | None = None) -> Job:
     """Returns the job of one method in one world, of the published run if there is a seed."""
     settings = {
@@ -159,17 +156,16 @@ def job(world: str, method: str, agents: int, seed: int | None = None) -> Job:
 
 
 def jobs(scope: Scope, get: Get) -> list[Job]:
-    sampled = [job(world, method, agents_in(scope)) for world in WORLDS for method in METHODS]
+    sampled = [job(*key, AGENTS if scope.quick else MANY) for key in product(WORLDS, METHODS)]
     if scope.quick:
         return sampled
     return [*sampled, *(job(world, DEFAULT, AGENTS, SEED) for world in WORLDS)]
 
 
 def answer(scope: Scope, get: Get) -> Answer:
+    agents = AGENTS if scope.quick else MANY
     results = {
-        (world, method): needed(get, job(world, method, agents_in(scope))).arrays["returns"]
-        for world in WORLDS
-        for method in METHODS
+        key: needed(get, job(*key, agents)).arrays["returns"] for key in product(WORLDS, METHODS)
     }
     again = {
         world: needed(get, job(world, DEFAULT, AGENTS, SEED)).arrays["returns"]

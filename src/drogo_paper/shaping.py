@@ -178,11 +178,9 @@ def _in_order(rows: Mapping[str, Row]) -> bool:
 
 def _without_sr(scope: Scope, rows: Mapping[str, Mapping[str, Row]]) -> str:
     """Lists the worlds in which the SR does not converge."""
-    never = [w for w in WORLDS if not np.isfinite(rows[w][SR].steps_to_optimal.mean)]
+    never = ", ".join(w for w in WORLDS if not np.isfinite(rows[w][SR].steps_to_optimal.mean))
     within = f"within {steps_in(scope):,} steps"
-    return (
-        f" In {', '.join(never)} the SR does not reach the best return {within}." if never else ""
-    )
+    return f" In {never} the SR does not reach the best return {within}." if never else ""
 
 
 def _caption(scope: Scope) -> str:

@@ -6,10 +6,15 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from drogo.exact import default_representation, log_column, log_eigenvector
+from drogo.learn import Objective
+from drogo.learn.anchored import Paper
 from drogo.mdp import MDP
+from drogo.problems import Column
 from drogo_paper.scope import Answer, Get, Question, Scope, Table
 
 LAM, DELTA, STATES, WORLDS = 20.0, 0.001, 6, 20
@@ -147,13 +152,6 @@ def columns_span_the_eigenvector(mdp: MDP, R: Matrix, P: Matrix, rng: np.random.
 @cache
 def _slope_of_drogo() -> Callable[..., Any]:
     """The derivative of the loss of one transition with respect to v(s), without a cap."""
-    import jax
-    import jax.numpy as jnp
-
-    from drogo.learn import Objective
-    from drogo.learn.anchored import Paper
-    from drogo.problems import Column
-
     objective = Objective(Column(lam=LAM), Paper())
 
     def slopes(v: Any, v_next: Any, cost: Any, terminated: Any) -> Any:

@@ -116,7 +116,10 @@ def cumulative(scope: Scope, get: Get) -> dict[str, dict[str, Curves]]:
 def answer(scope: Scope, get: Get) -> Answer:
     curves = cumulative(scope, get)
     totals = {
-        where: {name: _total(results) for name, results in by_method.items()}
+        where: {
+            name: bootstrap_mean(results[:, -1], np.random.default_rng(0))
+            for name, results in by_method.items()
+        }
         for where, by_method in curves.items()
     }
     lines = _lines(totals)
@@ -132,10 +135,6 @@ def answer(scope: Scope, get: Get) -> Answer:
         {where: {name: x.mean for name, x in results.items()} for where, results in totals.items()},
         paper="Tse, Chandrasekar and Machado (2025)",
     )
-
-
-def _total(curves: Curves) -> Interval:
-    return bootstrap_mean(curves[:, -1], np.random.default_rng(0))
 
 
 def _cell(interval: Interval) -> str:
@@ -180,10 +179,8 @@ def _verdict(scope: Scope, totals: Totals, inside: int) -> str:
 
 def _of_maps(shown: Mapping[str, str]) -> str:
     """Returns the returns of maps from each source."""
-    articles = {TABLE: "a "}
-    return ", ".join(
-        f"{shown[goal_map(source)]} from {articles.get(source, '')}{source}" for source in SOURCES
-    )
+    names = {source: "a table" if source == TABLE else source for source in SOURCES}
+    return ", ".join(f"{shown[goal_map(source)]} from {name}" for source, name in names.items())
 
 
 def _caption(scope: Scope) -> str:

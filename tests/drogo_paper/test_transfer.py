@@ -29,20 +29,15 @@ def world():
     return GridWorld.load(WORLD)
 
 
-def one_step(monkeypatch, state, action, next_state, next_action=0):
-    """Makes walks of one step of one run."""
-    whole = [np.array([number]) for number in (state, action, next_state, next_action)]
-    step = runs.Step(*whole, number=np.array([0.5]))
-    monkeypatch.setattr(runs, "walks", lambda *arguments: [step])
+ENTRIES = [(RIGHT, 2, [0.0, 0.05]), (LEFT, 0, [0.05, 0.0]), (DOWN, 1, [0.01, 0.02])]
 
 
-@pytest.mark.parametrize(
-    ("action", "next_state", "entry"),
-    [(RIGHT, 2, [0.0, 0.05]), (LEFT, 0, [0.05, 0.0]), (DOWN, 1, [0.01, 0.02])],
-)
+@pytest.mark.parametrize(("action", "next_state", "entry"), ENTRIES)
 def test_one_update_of_default_features(monkeypatch, action, next_state, entry):
     """A tenth of the way from 0 to exp(r/lam) = 1/2 times the next entry."""
-    one_step(monkeypatch, 1, action, next_state, RIGHT)
+    whole = [np.array([number]) for number in (1, action, next_state, RIGHT)]
+    step = runs.Step(*whole, number=np.array([0.5]))
+    monkeypatch.setattr(runs, "walks", lambda *arguments: [step])
     table = runs.at_goals(TINY, 1)
     table[0, 1, RIGHT] = [0.2, 0.4] if action == DOWN else [0.0, 0.0]
     learned = runs.learn(TINY, table, [], PROBLEM, runs.taken, step_size=0.1, steps=1)
@@ -154,5 +149,5 @@ def test_a_quick_look_has_no_verdict(record):
     quick = transfer.answer(Scope(quick=True), lambda job: record)
     assert "too short for a verdict" in quick.verdict
     assert "published" not in quick.tables[0].header
-    assert {job.settings["steps"] for job in transfer.jobs(Scope(), lambda job: None)} == {100_000}
-    assert {job.settings["seeds"] for job in transfer.jobs(Scope(), lambda job: None)} == {50}
+    asked = [job.settings for job in transfer.jobs(Scope(), lambda job: None)]
+    assert {(settings["steps"], settings["seeds"]) for settings in asked} == {(100_000, 50)}

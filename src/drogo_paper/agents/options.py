@@ -50,8 +50,7 @@ def solve_option(
         )
     if values.shape[-1] != len(moves) or not np.isfinite(values).all():
         raise ArgumentError(
-            f"values of shape {values.shape} do not give each of {len(moves)} states a finite "
-            "number.",
+            f"values {values.shape} must have a finite number for each of {len(moves)} states.",
             argument="values",
         )
     allowed = np.ones(moves.shape, dtype=bool) if tried is None else tried
@@ -124,7 +123,6 @@ def best_values(
         )
         value = np.where(over, value, total)
     raise NumericalError(
-        f"the values of the best policy still change by {change:.2g} after {MOST_ROUNDS} rounds of "
-        "policy iteration.",
+        f"values still change by {change:.2g} after {MOST_ROUNDS} rounds of policy iteration.",
         argument="tolerance",
     )

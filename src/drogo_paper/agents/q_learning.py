@@ -164,7 +164,7 @@ def check_runs(
             argument="potential",
         )
     numbers = BYTES_OF_STEP * training.step_limit * len(np.unique(seed))
-    check_memory(f"the random numbers of an episode of {training.step_limit} steps", numbers)
+    check_memory(f"the random numbers of {training.step_limit} steps", numbers)
     if not np.isfinite(potential).all():
         raise ArgumentError("potential is not finite everywhere.", argument="potential")
     is_seed = (seed >= 0) & (seed < 2**32) & (seed.dtype.kind in "iu")
@@ -200,8 +200,8 @@ def optimal_values(mdp: MDP, discount: float = 1.0) -> Float[np.ndarray, " state
         if change <= TOLERANCE * np.abs(values).max():
             return values
     raise NumericalError(
-        f"value iteration still changes a value by {change:.2g} after {MOST_SWEEPS} sweeps. Is "
-        "there a state from which no terminal state can be reached?",
+        f"a value still changes by {change:.2g} after {MOST_SWEEPS} sweeps. Can every state reach "
+        "a terminal state?",
         argument="mdp",
     )
 

@@ -94,8 +94,8 @@ def make_task(mdp: MDP, training: Training) -> Task:
         low_reward = np.zeros(mdp.n_states, dtype=bool)
     if low_reward.shape != (mdp.n_states,) or low_reward.dtype != bool:
         raise ArgumentError(
-            f"low_reward is an array {low_reward.shape} of {low_reward.dtype}; it must be a mask, "
-            f"with True or False for each of {mdp.n_states} states.",
+            f"low_reward is an array {low_reward.shape} of {low_reward.dtype}; give a mask of "
+            f"{mdp.n_states} states.",
             argument="low_reward",
         )
     starts = np.flatnonzero(mdp.start)

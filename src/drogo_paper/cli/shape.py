@@ -73,9 +73,7 @@ class Shape:
 
         console = output.terminal(quiet=self.json)
         if not self.inputs and self.potential is None:
-            raise ArgumentError(
-                "--inputs is empty. Name at least one, or give a --potential.", argument="inputs"
-            )
+            raise ArgumentError("give --inputs, or a --potential.", argument="inputs")
         if self.successor and self.potential is not None:
             raise ArgumentError(
                 "--potential replaces the inputs of --successor. Leave one of them out.",
@@ -89,8 +87,8 @@ class Shape:
         world = resolve(self.env)
         if world.grid is None:
             raise ArgumentError(
-                f"{self.env} is not a grid world, which `drogo shape` needs. For an agent of your "
-                "own, wrap its environment in drogo.PotentialShaping.",
+                f"{self.env} is not a grid world. For an agent of your own, wrap its environment "
+                "in drogo.PotentialShaping.",
                 argument="env",
             )
         source, digest = self.preset, None

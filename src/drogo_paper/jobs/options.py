@@ -13,7 +13,7 @@ from drogo.engines.job import Outcome, Report
 from drogo.worlds.grid import GridWorld
 from drogo.worlds.tabular import TabularWorld
 from drogo_paper.agents import representations
-from drogo_paper.agents.discovery import Cycle, Discovery, Iteration, discover
+from drogo_paper.agents.discovery import Cycle, Iteration, discover
 from drogo_paper.agents.options import best_values
 
 WALK, CEO, RACE = "random walk", "CEO", "RACE"
@@ -135,9 +135,7 @@ def discover_options(settings: dict[str, Any], scratch: Path, report: Report) ->
     if method == WALK:
         walks = published_walks(world, seeds, iterations, steps_of(name))
         return Outcome(dict(zip(("visited", "reward"), walks, strict=True)))
-    discovery = _discover(settings, report, None)
-    arrays = {"visited": discovery.visited, "reward": discovery.reward}
-    return Outcome(arrays, {"inaccurate": discovery.inaccurate})
+    return _discover(settings, report)
 
 
 def discover_returns(settings: dict[str, Any], scratch: Path, report: Report) -> Outcome:
@@ -146,35 +144,34 @@ def discover_returns(settings: dict[str, Any], scratch: Path, report: Report) ->
     if settings["method"] == QL:
         return _q_learning(settings, report)
     world, steps = GridWorld.load(settings["world"]), steps_of(settings["world"])
-    returns = []
 
-    def evaluate(iteration: Iteration) -> None:
-        policy = _best(world, iteration.memory.tried, PESSIMISTIC)
-        returns.append(greedy_return(world, policy, steps))
+    def evaluate(iteration: Iteration) -> np.ndarray:
+        return greedy_return(world, _best(world, iteration.memory.tried, PESSIMISTIC), steps)
 
-    discovery = _discover(settings, report, evaluate)
-    arrays = {"visited": discovery.visited, "reward": discovery.reward}
-    arrays["returns"] = np.stack(returns, axis=1)
-    return Outcome(arrays, {"inaccurate": discovery.inaccurate})
+    return _discover(settings, report, evaluate)
 
 
 def _discover(
-    settings: dict[str, Any], report: Report, evaluate: Callable[[Iteration], None] | None
-) -> Discovery:
+    settings: dict[str, Any],
+    report: Report,
+    evaluate: Callable[[Iteration], np.ndarray] | None = None,
+) -> Outcome:
     name, method, iterations = settings["world"], settings["method"], settings["iterations"]
     p_option = SETTINGS[name, CEO if method in (CEO, CEO_EXACT) else RACE].p_option
+    returns = []
 
     def watch(iteration: Iteration) -> None:
-        if evaluate is not None:
-            evaluate(iteration)
+        returns.extend([] if evaluate is None else [evaluate(iteration)])
         report(iteration.number / iterations)
 
-    return discover(
+    discovery = discover(
         GridWorld.load(name).without_goals(), make_vectors(name, method),
         Cycle(iterations, steps_of(name), p_option), seeds=range(1, settings["seeds"] + 1),
-        discount=DISCOUNT, may_end=method not in PUBLISHED,
-        watch=watch,
+        discount=DISCOUNT, may_end=method not in PUBLISHED, watch=watch,
     )  # fmt: skip
+    arrays = {"visited": discovery.visited, "reward": discovery.reward}
+    arrays |= {"returns": np.stack(returns, axis=1)} if returns else {}
+    return Outcome(arrays, {"inaccurate": discovery.inaccurate})
 
 
 def _best(world: TabularWorld, tried: np.ndarray, untried: float) -> np.ndarray:

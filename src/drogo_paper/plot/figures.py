@@ -52,13 +52,8 @@ def returns(
     if axes is None:
         axes = Figure(figsize=(8, 4.8), layout="constrained").add_subplot()
     for k, (name, seeds) in enumerate(curves.items()):
-        colour, line = OKABE_ITO[k % len(OKABE_ITO)], LINES[k % len(LINES)]
-        steps = every * np.arange(1, seeds.shape[1] + 1)
-        band = bootstrap_band(seeds, np.random.default_rng(0))
-        axes.plot(steps, seeds.T, color=colour, alpha=0.12, linewidth=0.6)
-        axes.fill_between(steps, *band, color=colour, alpha=0.2, linewidth=0)
-        axes.plot(steps, seeds.mean(axis=0), line, color=colour, linewidth=1.8, label=name,
-                  zorder=3)  # fmt: skip
+        steps, line = every * np.arange(1, seeds.shape[1] + 1), LINES[k % len(LINES)]
+        draw_seeds(axes, steps, seeds, line, color=OKABE_ITO[k % len(OKABE_ITO)], label=name)
     axes.axhline(best, color="#777777", linewidth=0.8, linestyle=(0, (1, 2)))
     axes.annotate(
         f"best: {best:g}", (1, best), xycoords=("axes fraction", "data"), ha="right", va="bottom",
@@ -74,6 +69,16 @@ def returns(
     if alone:
         legend_below(figure_of(axes), axes)
     return figure_of(axes)
+
+
+def draw_seeds(
+    axes: Axes, x: np.ndarray, seeds: np.ndarray, line: str, *, color: str, label: str
+) -> None:
+    """Draws the mean over seeds with its 95 % bootstrap band, and every seed faintly."""
+    band = bootstrap_band(seeds, np.random.default_rng(0))
+    axes.plot(x, seeds.T, color=color, alpha=0.12, linewidth=0.6)
+    axes.fill_between(x, *band, color=color, alpha=0.2, linewidth=0)
+    axes.plot(x, seeds.mean(axis=0), line, color=color, linewidth=1.8, label=label, zorder=3)
 
 
 def legend_below(figure: Figure, axes: Axes) -> None:

@@ -19,13 +19,11 @@ def to_the_right(ends):
     return TabularOption(np.full(4, RIGHT), np.array(ends), np.zeros(4))
 
 
-def agents_with(option, valued=True, **settings):
+def agents_with(option, **settings):
     """One run with primitive actions and one option."""
-    may = np.ones((1, 4, 5), dtype=bool)
-    may[0, :, 4] = ~option.ends
-    does = np.tile(np.arange(5, dtype=np.int32), (1, 4, 1))
-    does[0, :, 4] = option.action
-    offered = Offered(jnp.asarray(may), jnp.asarray(does), jnp.asarray([valued]))
+    may, does = np.ones((1, 4, 5), dtype=bool), np.tile(np.arange(5, dtype=np.int32), (1, 4, 1))
+    may[0, :, 4], does[0, :, 4] = ~option.ends, option.action
+    offered = Offered(jnp.asarray(may), jnp.asarray(does), jnp.asarray([True]))
     rules = Rules.of(CORRIDOR, Training(100, discount=0.5, epsilon=1.0), step_size=0.5)
     rules = rules._replace(**{name: jnp.int32(value) for name, value in settings.items()})
     return rules, offered, first_agents(rules, offered)
@@ -49,8 +47,17 @@ def test_the_value_of_an_option_by_hand():
     assert q[0, 4] == -1.75 / 2
     assert q[:3, RIGHT].tolist() == [-0.5, -0.5, -0.5]
     assert q[1:3, 4].tolist() == [0, 0]
-    assert (int(agents.state[0]), int(agents.counters.arrival[0])) == (3, 3)
-    assert (int(agents.counters.inside[0]), float(agents.counters.reward[0])) == (3, -3.0)
+    after = walk(rules, offered, agents, [0.0])  # the goal is left with a step that teaches nothing
+    np.testing.assert_array_equal(agents.q, after.q)
+    assert int(after.state[0]) == 0
+    assert np.asarray(after.tried)[0, 3].all()
+    counted = (
+        agents.state,
+        agents.counters.arrival,
+        agents.counters.inside,
+        agents.counters.reward,
+    )
+    assert [float(part[0]) for part in counted] == [3, 3, 3, -3]
 
 
 def test_an_option_that_ends_on_the_way_bootstraps():
@@ -71,15 +78,6 @@ def test_an_option_is_cut_at_its_limit_and_the_episode_at_its_own():
     agents = walk(rules, offered, agents, [NEVER] * 2)
     assert (int(agents.state[0]), int(agents.time[0]), bool(agents.over[0])) == (0, 0, True)
     assert float(agents.q[0, 0, 4]) == 0  # the option was not over, so nothing is known of it
-
-
-def test_a_goal_is_left_with_a_step_that_teaches_nothing():
-    rules, offered, agents = agents_with(to_the_right([False, False, False, True]))
-    before = walk(rules, offered, agents, [NEVER] * 3)
-    after = walk(rules, offered, before, [0.0])
-    assert int(after.state[0]) == 0
-    np.testing.assert_array_equal(before.q, after.q)
-    assert np.asarray(after.tried)[0, 3].all()
 
 
 def test_agents_learn_the_way_and_a_seed_does_not_depend_on_others():

@@ -48,7 +48,7 @@ def test_actions_that_were_not_tried_and_runs():
     assert both.value.tolist() == [[0, 2, 5, 8, 0], [0, 2, 2, 0, 0]]
 
 
-def test_errors():
+def test_wrong_use():
     with raises(ArgumentError, "values"):
         solve_option(CHAIN, np.array([0.0, np.nan, 0.0, 0.0, 0.0]))
     with raises(ArgumentError, "discount"):

@@ -55,11 +55,10 @@ def test_agrees_with_a_plain_loop_step_for_step(weight, alpha):
     world = GridWorld.parse(WINDY)
     phi = np.linspace(-3, 0, world.n_states)
     seeds, done = np.array([0, 1, 5]), []
-    runs = q_learning(
-        world.mdp, Training(world.step_limit, world.low_reward, steps=2600),
-        potential=np.tile(phi, (3, 1)), weight=np.full(3, weight), step_size=np.full(3, alpha),
-        seed=seeds, progress=done.append,
-    )  # fmt: skip
+    arrays = {"weight": np.full(3, weight), "step_size": np.full(3, alpha), "seed": seeds}
+    training = Training(world.step_limit, world.low_reward, steps=2600)
+    arrays |= {"potential": np.tile(phi, (3, 1)), "progress": done.append}
+    runs = q_learning(world.mdp, training, **arrays)
     assert done == [13, 26]
     for run, seed in enumerate(seeds):
         q, returns, visits = reference(world, phi, weight, alpha, seed, 2600, 100)
@@ -70,18 +69,16 @@ def test_agrees_with_a_plain_loop_step_for_step(weight, alpha):
 
 def test_a_run_does_not_depend_on_the_others():
     world = GridWorld.load("four-rooms")
-    settings = {
-        "potential": np.random.default_rng(0).normal(size=(3, world.n_states)),
-        "weight": np.array([0, 0.25, 1.0]), "step_size": np.array([0.1, 0.3, 1.0]),
-        "seed": np.array([3, 3, 7]),
-    }  # fmt: skip
+    settings = {"weight": np.array([0, 0.25, 1.0]), "step_size": np.array([0.1, 0.3, 1.0])}
+    settings["potential"] = np.random.default_rng(0).normal(size=(3, world.n_states))
+    settings["seed"] = np.array([3, 3, 7])
     training = Training(200, world.low_reward, steps=2000)
     together = q_learning(world.mdp, training, **settings, threads=2)
     for k in range(3):
         one = {name: part[k : k + 1] for name, part in settings.items()}
         alone = q_learning(world.mdp, training, **one)
-        np.testing.assert_array_equal(alone.returns[0], together.returns[k])
-        np.testing.assert_array_equal(alone.q[0], together.q[k])
+        assert np.array_equal(alone.returns[0], together.returns[k])
+        assert np.array_equal(alone.q[0], together.q[k])
 
 
 def test_stochastic_worlds_and_many_starts():
@@ -110,29 +107,22 @@ def test_steps_to_optimal_counts_from_where_it_stays():
     assert Runs(returns, arrived, *rest).steps_to_optimal.tolist() == [400, 400, np.inf]
 
 
-def test_the_fewest_steps_of_a_best_policy():
+def test_discounted_values_and_the_fewest_steps_by_hand():
     """The short way costs 22 and the long one 5; two ways of 2 steps are equally good."""
     world = GridWorld.parse("#####\n#SxG#\n#...#\n#####\n")
     assert fewest_steps(world.mdp)[int(world.start.argmax())] == 4
     chain = [[0.5, 0.5, 0], [0, 0.5, 0.5], [0, 0, 0]]
     mdp = MDP.from_arrays([chain], [-1, -1, 0], [2], start=0)
     np.testing.assert_array_equal(fewest_steps(mdp), [2, 1, 0])
-
-
-def test_discounted_values_by_hand():
     mdp = GridWorld.parse("######\n#S..G#\n######").mdp
     np.testing.assert_allclose(optimal_values(mdp, 0.5), [-1.75, -1.5, -1, 0])
-    with raises(ArgumentError, "discount"):
-        optimal_values(mdp, 1.5)
 
 
 def test_compare_gives_every_setting():
     world = GridWorld.parse(WINDY)
     phi = np.zeros((2, world.n_states))
     grids = compare(world.mdp, {"none": None, "flat": phi}, Training(40, steps=1000), seeds=2)
-    assert grids["none"].returns.shape == (3, 2, 10)
-    assert grids["flat"].returns.shape == (12, 2, 10)
-    assert sorted(set(grids["flat"].weight)) == [0.25, 0.5, 0.75, 1.0]
+    assert (grids["none"].returns.shape, grids["flat"].returns.shape) == ((3, 2, 10), (12, 2, 10))
     # A flat potential with weight w only scales the reward: with step size 1, the same greedy runs.
     plain = grids["none"].returns[grids["none"].step_size == 1.0]
     half = grids["flat"].returns[(grids["flat"].step_size == 1.0) & (grids["flat"].weight == 0.5)]
@@ -158,26 +148,32 @@ def test_the_setting_that_is_reported(steps, before, chosen):
     assert grid.chosen == chosen
 
 
-@pytest.mark.parametrize(
-    ("argument", "value"),
-    [
-        ("weight", np.array([1.5])),
-        ("step_size", np.array([0.0])),
-        ("steps", 150),
-        ("potential", np.full((1, 14), np.nan)),
-        ("epsilon", 2.0),
-        ("discount", -1.0),
-        ("step_limit", 10**400),
-        ("seed", np.array([2**32])),
-        ("low_reward", np.zeros(14)),
-    ],
-)
 @pytest.mark.usefixtures("unchecked")
-def test_wrong_use(argument, value):
-    world = GridWorld.parse(WINDY)
-    arrays = {"potential": np.zeros((1, 14)), "weight": np.zeros(1), "step_size": np.ones(1)}
-    arrays = {**arrays, "seed": np.zeros(1, int)}
-    shared = {"step_limit": 40}
-    (arrays if argument in arrays else shared)[argument] = value
-    with raises(ArgumentError, argument):
-        q_learning(world.mdp, Training(**shared), **arrays)
+def test_wrong_use():
+    mdp, one = GridWorld.parse(WINDY).mdp, np.ones(1)
+    arrays = {
+        "potential": np.zeros((1, 14)),
+        "weight": one,
+        "step_size": one,
+        "seed": np.zeros(1, int),
+    }
+    for name, value in {
+        "weight": 1.5,
+        "step_size": 0.0,
+        "potential": np.nan,
+        "seed": 2**32,
+    }.items():
+        with raises(ArgumentError, name):
+            q_learning(mdp, Training(40), **{**arrays, name: np.full(arrays[name].shape, value)})
+    for name, value in {
+        "steps": 150,
+        "epsilon": 2.0,
+        "discount": -1.0,
+        "step_limit": 10**400,
+    }.items():
+        with raises(ArgumentError, name):
+            Training(**{"step_limit": 40, name: value})
+    with raises(ArgumentError, "low_reward"):
+        q_learning(mdp, Training(40, low_reward=np.zeros(14)), **arrays)
+    with raises(ArgumentError, "discount"):
+        optimal_values(mdp, 1.5)

@@ -7,6 +7,7 @@ import pytest
 import needs
 from drogo.errors import ArgumentError
 from drogo_paper.agents.rivals import RND, OwnValue
+from raising import raises
 from small_world import WORLD, make
 
 
@@ -31,11 +32,6 @@ def test_agents_train_with_rivals(rival, algorithm):
     assert (rewards > 0).all() or rival != "RND"
 
 
-def test_an_agent_without_values_of_states_has_no_own_value():
-    with pytest.raises(ArgumentError):
-        OwnValue().attach(object())
-
-
 def test_a_bonus_falls_where_it_was_paid():
     space = gymnasium.spaces.Box(-1, 1, (2,), np.float32)
     rnd = RND(space, step_size=1e-2, width=32)
@@ -48,3 +44,5 @@ def test_a_bonus_falls_where_it_was_paid():
         rnd.shaped(np.zeros(8), part, part, np.zeros(8, bool)).mean() for part in (often, never)
     ]
     assert bonus[1] > 5 * bonus[0]
+    with raises(ArgumentError, "agent"):
+        OwnValue().attach(object())

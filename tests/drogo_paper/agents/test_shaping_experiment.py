@@ -5,10 +5,8 @@ import pytest
 
 from drogo import GridWorld, exact
 from drogo.potential import mean_step
-from drogo.statistics import Interval
 from drogo_paper.agents import Training, compare
 from drogo_paper.agents.shaping_experiment import (
-    cell,
     potentials,
     successor_distance,
     successor_potential,
@@ -48,11 +46,6 @@ def test_shaping_helps_and_avoids_the_costly_cells():
     assert visits["DR exact"] < visits["SR"]
     assert rows["DR exact"].apart["steps_to_optimal"]
     assert not rows["SR"].apart["steps_to_optimal"]
-
-
-def test_cells():
-    assert cell(Interval(1370.0, 1330.0, 1410.0), 1000) == "1.37 [1.33, 1.41]"
-    assert cell(Interval(np.inf, np.inf, np.inf), 1000) == "-"
 
 
 def test_successor_baselines_by_hand():
