@@ -61,11 +61,12 @@ def search(settings: dict[str, Any], scratch: Path, report: Report) -> Outcome:
 
 def wrong_signs(result: Solution) -> np.ndarray:
     """Returns for each seed how many entries of e have another sign than its largest entry."""
-    learner, observations = result.learner, jnp.asarray(result.observations)
+    learner, state = result.learner, result.state
     assert learner is not None
-    assert result.state is not None
-    outputs = eqx.filter_vmap(lambda params: learner.output(params, observations))
-    e = np.asarray(learner.objective.entry(outputs(result.state.params)))
+    assert state is not None
+    inputs = learner.inputs(jnp.asarray(result.observations))
+    outputs = eqx.filter_vmap(lambda params: learner.network(params)(inputs))
+    e = np.asarray(learner.objective.entry(outputs(state.params)))
     largest = np.take_along_axis(e, np.abs(e).argmax(axis=1)[:, None], axis=1)
     return (e * np.sign(largest) < 0).sum(axis=1)
 
