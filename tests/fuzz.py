@@ -184,48 +184,36 @@ def calls() -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
     short = Training(step_limit=10, steps=20, every=10)
     return {
         "Transitions.from_arrays": (Transitions.from_arrays, {
-            "observations": [[0.0], [1.0]], "next_observations": [[1.0], [2.0]],
-            "truncated": [False, False], "terminal_reward": [0.0, 0.0], **steps,
-        }),
+            "observations": [[0.0], [1.0]], "next_observations": [[1.0], [2.0]], "truncated":
+            [False, False], "terminal_reward": [0.0, 0.0], **steps}),
         "Transitions.from_table": (Transitions.from_table, {
-            "observations": [[0.0], [1.0], [2.0]], "state": [0, 1], "next_state": [1, 2], **steps,
-        }),
+            "observations": [[0.0], [1.0], [2.0]], "state": [0, 1], "next_state": [1, 2], **steps}),
         "Transitions.from_trajectories": (lambda **a: Transitions.from_trajectories([a]), {
             "observations": [[0.0], [1.0], [2.0]], "actions": [0, 1], "rewards": [-1.0, -1.0],
-            "behaviour": [0.5, 0.5], "terminated": [False, True], "truncated": False,
-        }),
+            "behaviour": [0.5, 0.5], "terminated": [False, True], "truncated": False}),
         "MDP.from_arrays": (MDP.from_arrays, {
-            "P": [[0.5, 0.5], [0.0, 1.0]], "r": [-1.0, 0.0], "terminal": [False, True],
-        }),
+            "P": [[0.5, 0.5], [0.0, 1.0]], "r": [-1.0, 0.0], "terminal": [False, True]}),
         "MDP.from_gymnasium": (lambda **a: MDP.from_gymnasium(lake, **a), {
-            "reward": -1.0, "max_states": 20, "seed": 0,
-        }),
+            "reward": -1.0, "max_states": 20, "seed": 0}),
         "exact.solve": (lambda **a: exact.solve(mdp, **a), {
             "lam": 20.0, "definition": "column", "delta": 0.01, "terminal": "absorbing",
-            "terminal_reward": [0.0],
-        }),
+            "terminal_reward": [0.0]}),
         "exact.log_columns": (lambda **a: exact.log_columns(mdp, **a), {
-            "lam": 20.0, "goals": [0, 2],
-        }),
+            "lam": 20.0, "goals": [0, 2]}),
         "exact.transfer": (lambda **a: exact.transfer(mdp, **a), {
-            "lam": 20.0, "terminal_rewards": [0.0],
-        }),
+            "lam": 20.0, "terminal_rewards": [0.0]}),
         "Column": (Column, {"lam": 20.0, "tolerance": 0.1}),
         "Drogo": (Drogo, {
-            "updates": 2, "batch_size": 20, "terminal_fraction": 0.1, "cap": 2.0,
-            "target_rate": 0.5, "emphasis": 0.0,
-        }),
+            "updates": 2, "batch_size": 20, "terminal_fraction": 0.1, "cap": 2.0, "target_rate":
+            0.5, "emphasis": 0.0}),
         "Optimiser": (Optimiser, {
-            "name": "adam", "step_size": 1e-3, "schedule": "constant", "clip_norm": 0.5,
-        }),
+            "name": "adam", "step_size": 1e-3, "schedule": "constant", "clip_norm": 0.5}),
         "MLP": (MLP, {"width": 4, "depth": 1, "frequencies": 2}),
         "fit": (lambda **a: fit(data, Column(), **SMALL, **a).v, {"seeds": 1}),
         "collect": (lambda **a: collect(env, **a), {
-            "n": 20, "seed": 0, "start": "uniform", "reward": -1.0, "terminal_reward": 0.0,
-        }),
+            "n": 20, "seed": 0, "start": "uniform", "reward": -1.0, "terminal_reward": 0.0}),
         "Potential.from_states": (Potential.from_states, {
-            "observations": np.arange(3), "values": np.zeros(3),
-        }),
+            "observations": np.arange(3), "values": np.zeros(3)}),
         "PotentialShaping": (
             lambda **a: PotentialShaping(env, solution.potential(0), **a).reset(seed=0),
             {"weight": 0.5, "discount": 0.9, "terminal": "zero"},
@@ -235,15 +223,13 @@ def calls() -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
         "GridWorld.observations": (world.observations, {"kind": "pixels", "tile": 1}),
         "Training": (Training, {"step_limit": 10, "discount": 0.9, "epsilon": 0.1}),
         "q_learning": (lambda **a: q_learning(mdp, short, **a), {
-            "potential": np.zeros((2, mdp.n_states)), "weight": np.zeros(2),
-            "step_size": np.ones(2), "seed": np.arange(2),
-        }),
+            "potential": np.zeros((2, mdp.n_states)), "weight": np.zeros(2), "step_size":
+            np.ones(2), "seed": np.arange(2)}),
         "a fit": (lambda **a: solution(*a.values()), {"observations": data.observations[:2]}),
         "a fit's potential": (solution.potential, {"seed": 0}),
         "load": (load, {"path": "nowhere.npz"}),
         "a job": (lambda **a: Job(**a).id, {
-            "function": "run_jobs:square", "settings": {"x": 1}, "label": "", "seconds": 1.0,
-        }),
+            "function": "run_jobs:square", "settings": {"x": 1}, "label": "", "seconds": 1.0}),
     }  # fmt: skip
 
 

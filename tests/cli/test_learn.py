@@ -7,8 +7,11 @@ import sys
 from functools import partial
 from pathlib import Path
 
+import gymnasium
 import numpy as np
 import pytest
+from gymnasium import spaces
+from gymnasium.envs.registration import EnvSpec
 
 import drogo
 import needs
@@ -287,11 +290,6 @@ def test_a_continuous_environment(command, tmp_path, monkeypatch):
     assert len(list(tmp_path.glob("*/picture.png"))) == 1
 
 
-WITH_DICT = """
-import gymnasium
-import numpy as np
-from gymnasium import spaces
-
 class Pair(gymnasium.Env):
     observation_space = spaces.Dict({name: spaces.Box(0, 1, (1,), np.float32) for name in "ab"})
     action_space = spaces.Discrete(2)
@@ -306,16 +304,12 @@ class Pair(gymnasium.Env):
     def seen(self, place):
         return {"a": np.float32([place]), "b": np.float32([0.5])}
 
-gymnasium.register("Pair-v0", entry_point=Pair)
-"""
-
 
 def test_several_parts_of_a_dict(command, tmp_path, monkeypatch, observed):
-    monkeypatch.syspath_prepend(tmp_path)
-    (tmp_path / "pair_of_parts.py").write_text(WITH_DICT)
-    arguments = ("learn", "pair_of_parts:Pair-v0", "--transitions", 50, "--out", tmp_path / "out")
-    assert command(*arguments, "--key", "b", "a").status == 130
-    assert command(*arguments, "--key", "a").status == 130
+    monkeypatch.setitem(gymnasium.registry, "Pair-v0", EnvSpec("Pair-v0", entry_point=Pair))
+    arguments = ("learn", "Pair-v0", "--transitions", 50, "--out", tmp_path / "out")
+    for keys in (("b", "a"), ("a",)):
+        assert command(*arguments, "--key", *keys).status == 130
     assert [rows.tolist() for rows in observed] == [[[0.5, 0.0], [0.5, 1.0]], [[0.0], [1.0]]]
     names = sorted(path.name for path in (tmp_path / "out").iterdir())
     assert names[0].startswith("Pair-v0-a-drogo")

@@ -2,13 +2,11 @@
 
 import io
 from contextlib import redirect_stdout
-from types import SimpleNamespace
 
 import pytest
 
 from drogo.cli import main, pictures
-from drogo.cli.output import BOLD, NEW, print_result, print_table, table, terminal
-from drogo.requests import ResultDirectory
+from drogo.cli.output import BOLD, NEW, print_table, table, terminal
 
 ODD = "[red]a$\\frac{$ :smile:"
 
@@ -46,19 +44,9 @@ def test_a_narrow_terminal_shows_whole_numbers(odd_map, tmp_path, command, monke
     answer = command("exact", odd_map, "--out", tmp_path / "out")
     assert "\nlog e: -0.505197 to 0\n" in answer.out
     assert "\nstatus: converged\n" in answer.out
+    (directory,) = (tmp_path / "out").iterdir()
+    assert f"{NEW}: {directory}/picture.png with vector.npz\n" in answer.out
     assert "\nGymnasium id: drogo/GridTask-v0\n" in command("envs").out
-
-
-@pytest.mark.parametrize(("files", "end"), [(["a"], "a"), (["a", "b", "c"], "a with b, c")])
-def test_the_files_of_a_result(files, end, tmp_path, capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
-    content = table("title", "", [{"number": "1"}], left=())
-    report = {"files": {name: name for name in files}, "table": content, "warnings": ["Mind it."]}
-    options, result = SimpleNamespace(json=False, overwrite=True), ResultDirectory(tmp_path, "", {})
-    print_result(options, terminal(), result, lambda: report)
-    printed = capsys.readouterr()
-    assert printed.out.splitlines()[-1] == f"{NEW}: {result.path}/{end}"
-    assert printed.err == "drogo: Mind it.\n"
 
 
 def test_bold_cells(capsys, monkeypatch):

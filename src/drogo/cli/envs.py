@@ -16,39 +16,32 @@ class Envs:
     json: Json = False
 
     def run(self) -> None:
-        from drogo.worlds.shipped import CONTINUING_IDS, ROOM_IDS
+        from drogo.worlds import GridWorld, names
+        from drogo.worlds.shipped import CONTINUING_IDS, ROOM_IDS, environment_id
 
-        worlds = _worlds()
+        worlds: list[dict[str, Any]] = [
+            {
+                "name": world.name,
+                "id": environment_id(world.name),
+                "width": world.shape[1],
+                "height": world.shape[0],
+                "states": world.n_states,
+                "low_reward_cells": int(world.low_reward.sum()),
+                "goals": int(world.terminal.sum()),
+                "start": "fixed" if (world.start > 0).sum() == 1 else "uniform",
+                "step_limit": world.step_limit,
+            }
+            for world in map(GridWorld.load, names())
+        ]
         if self.json:
             print(json_module.dumps(worlds, indent=2))
             return
-        names = {"id": "Gymnasium id", "low_reward_cells": "low", "step_limit": "limit"}
+        titles = {"id": "Gymnasium id", "low_reward_cells": "low", "step_limit": "limit"}
         keys = ("name", "id", "cells", "states", "low_reward_cells", "step_limit")
         sizes = ({**world, "cells": f"{world['width']}x{world['height']}"} for world in worlds)
-        rows = [{names.get(key, key): str(world[key]) for key in keys} for world in sizes]
+        rows = [{titles.get(key, key): str(world[key]) for key in keys} for world in sizes]
         caption = "low: number of low-reward cells; limit: step limit of an episode. There are "
         caption += f"also walled rooms with continuous states: {', '.join(ROOM_IDS)}; "
         caption += f"and worlds that never end: {', '.join(CONTINUING_IDS)}."
         left = ("name", "Gymnasium id", "cells")
         print_table(terminal(), table("Shipped worlds", caption, rows, left=left))
-
-
-def _worlds() -> list[dict[str, Any]]:
-    """Returns the properties of the shipped worlds as plain JSON."""
-    from drogo.worlds import GridWorld, names
-    from drogo.worlds.shipped import environment_id
-
-    return [
-        {
-            "name": world.name,
-            "id": environment_id(world.name),
-            "width": world.shape[1],
-            "height": world.shape[0],
-            "states": world.n_states,
-            "low_reward_cells": int(world.low_reward.sum()),
-            "goals": int(world.terminal.sum()),
-            "start": "fixed" if (world.start > 0).sum() == 1 else "uniform",
-            "step_limit": world.step_limit,
-        }
-        for world in map(GridWorld.load, names())
-    ]

@@ -244,7 +244,6 @@ def _report(options: Learn, solution: drogo.Solution) -> dict[str, Any]:
     from drogo.learn.settings import as_json
 
     last = {name: rows[-1] for name, rows in solution.history.items() if name != "update"}
-    each = zip(solution.seeds, solution.status, solution.diverged_at, strict=True)
     parts = ("problem", "method", "network", "optimiser")
     return {
         "env": options.env,
@@ -254,13 +253,9 @@ def _report(options: Learn, solution: drogo.Solution) -> dict[str, Any]:
         "updates": solution.updates,
         "observations": len(solution.observations),
         "seeds": [
-            {
-                "seed": seed,
-                "status": status,
-                "diverged_at": diverged_at,
-                **{name: output.number(values[k]) for name, values in last.items()},
-            }
-            for k, (seed, status, diverged_at) in enumerate(each)
+            {"seed": seed, "status": solution.status[k], "diverged_at": solution.diverged_at[k]}
+            | {name: output.number(values[k]) for name, values in last.items()}
+            for k, seed in enumerate(solution.seeds)
         ],
         "files": FILES,
         "warnings": [*solution.notes, *solution.diagnosis()],
@@ -317,8 +312,8 @@ def _verdict(seeds: list[dict[str, Any]], tolerance: float, column: np.ndarray |
     if count("certificate", "certified") == len(seeds):
         return f"Good: rollouts confirm the values of {total[3:]}."
     if count("status", "converged") == len(seeds):
-        error = largest("error")
-        return f"Good: all seeds converged, to within {error:.2g} of the solution of the data."
+        within = f"to within {largest('error'):.2g} of the solution of the data"
+        return f"Good: all seeds converged, {within}."
     return "Not known to be good: no equation is violated, but nothing confirms the values."
 
 
@@ -354,6 +349,6 @@ def _table(report: dict[str, Any]) -> dict[str, Any]:
     }
     lines = [f"{k}: {text}" for k, text in definitions.items() if k.partition(",")[0] in rows[0]]
     lines += [] if cosines else ["No exact vector is known."]
-    title = f"{report['env']}: {report['method']}, {report['network']}, "
-    title += f"{report['updates']} updates"
+    parts = (report["method"], report["network"], f"{report['updates']} updates")
+    title = f"{report['env']}: {', '.join(parts)}"
     return output.table(title, "\n".join(lines), rows, left=("status", "by rollouts"))

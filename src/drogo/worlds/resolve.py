@@ -285,8 +285,8 @@ def _describe(spec: EnvSpec) -> dict[str, Any]:
         if callable(value) and hasattr(value, "__qualname__"):
             return f"{value.__module__}:{value.__qualname__}"
         # Without its content, results of different environments could not be distinguished.
-        problem = f"{spec.id} is registered with {value!r}, which JSON cannot describe."
-        raise ArgumentError(problem, remedy="Register it with plain arguments.", argument="name")
+        problem = f"JSON cannot describe {value!r} of {spec.id}; register it with plain arguments."
+        raise ArgumentError(problem, argument="name")
 
     content = json.loads(json.dumps(dataclasses.asdict(spec), default=as_json))
     if content["entry_point"] is None:
@@ -304,8 +304,7 @@ def _describe(spec: EnvSpec) -> dict[str, Any]:
     with contextlib.suppress(ImportError, ValueError):  # ValueError if it is not from a file
         origin = getattr(importlib.util.find_spec(module), "origin", None)
     if origin is None:
-        problem = f"The module {module!r} of {spec.id} cannot be found."
-        remedy = "Put its directory on sys.path."
-        raise ArgumentError(problem, remedy=remedy, argument="name")
+        problem = f"The module {module!r} of {spec.id} is not on sys.path; put its directory there."
+        raise ArgumentError(problem, argument="name")
     source = hashlib.sha256(Path(origin).read_bytes()).hexdigest()  # a user's file has no version
     return {"spec": content, "version": None, "source": source}

@@ -1,7 +1,4 @@
-"""Scenes: the states of a MiniGrid environment in which the doors and objects are the same.
-
-Within a scene only the agent moves, so a vector over its states is a picture of the grid.
-"""
+"""Scenes: states of a MiniGrid environment in which only the agent moves, pictures of its grid."""
 
 from __future__ import annotations
 
@@ -14,7 +11,6 @@ from jaxtyping import Bool, Float, Int
 from drogo.worlds.minigrid import GOAL, MiniGridWorld
 
 MOST = 4
-"""The largest number of scenes of a picture."""
 DOOR_STATES = ("open", "closed", "locked")
 """In the order of MiniGrid's numbers for them."""
 
