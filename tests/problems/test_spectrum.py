@@ -11,7 +11,8 @@ from drogo import ALLO, GDO, GGDO, Spectrum, Transitions, exact, fit, load, solv
 from drogo.errors import ArgumentError
 from drogo.exact.spectra import symmetric_rows
 from drogo.learn import MLP, Objective, Optimiser, Sample, batches
-from drogo.problems.matrices import evenly, with_rows_of_terminals
+from drogo.problems.shared import evenly
+from drogo.problems.spectrum import with_rows_of_terminals
 from raising import raises
 from small_data import Fixed, corridor, line, table_of
 

@@ -31,7 +31,6 @@ from drogo.learn.solution import Solution
 from drogo.mdp.arrays import leads_to
 from drogo.problems import shared
 from drogo.problems.column import Column, exact_arrays
-from drogo.problems.matrices import evenly
 
 TARGET_RATE = 0.3
 """Without a target network, and with no terminal state to bound it, v runs away."""
@@ -96,7 +95,7 @@ class Continuing(Column):
             return self._lowered(data, place)
         prepared = self.weighed(data, by_action=method.per_action)
         data = prepared.data  # states that are seldom seen count as well
-        data = evenly(data) if data.repeats else data
+        data = shared.evenly(data) if data.repeats else data
         mean = float(np.average(data.reward, weights=data.weight))
         shown = replace(data, reward=data.reward - mean)
         return replace(prepared, data=data, shown=shown, facts={"place": place, "mean": mean})

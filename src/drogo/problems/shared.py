@@ -43,6 +43,13 @@ def with_cap(method: AbstractMethod, data: Transitions, lam: float) -> AbstractM
     return replace(method, cap=cap)  # pyright: ignore[reportCallIssue]
 
 
+def evenly(data: Transitions) -> Transitions:
+    """Weighs transitions so that every state that was left counts the same."""
+    total = np.bincount(data.state, data.weight, len(data.observations))
+    scale = len(data) / np.count_nonzero(total)
+    return replace(data, weight=data.weight * scale / total[data.state])
+
+
 def warn_of_mixed_states(data: Transitions) -> None:
     """Warns of observations that stand for terminal and for other states."""
     mixed = data.terminal_states.size - data.pure_terminal_states[0].size

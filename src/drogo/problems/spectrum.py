@@ -19,7 +19,14 @@ from drogo.data import Transitions
 from drogo.data.arrays import as_batch
 from drogo.device import to_device
 from drogo.errors import ArgumentError, DamagedFile, check_choice, check_number, check_whole
-from drogo.exact.spectra import Eigenvectors, contained, cosines, overlap
+from drogo.exact.spectra import (
+    Eigenvectors,
+    contained,
+    cosines,
+    overlap,
+    smallest,
+    symmetric_rows,
+)
 from drogo.learn.architectures import MLP, AbstractArchitecture, Optimiser, Table
 from drogo.learn.judge import Judge, Row, cosine, outputs
 from drogo.learn.learner import take
@@ -31,7 +38,6 @@ from drogo.learn.settings import Swept, check_fields
 from drogo.learn.solution import Solution
 from drogo.potential import Potential, mean_step
 from drogo.problems import shared
-from drogo.problems.matrices import evenly, solve, with_rows_of_terminals, without_unknown
 
 MATRICES = ("laplacian", "successor", "default")
 MOST_VECTORS = 1000
@@ -170,12 +176,12 @@ class Spectrum(AbstractProblem):
         shared.warn_of_mixed_states(data)
         shown = with_rows_of_terminals(data, delta)
         if shown.repeats:
-            data, lost = without_unknown(data)
+            data, lost = _without_unknown(data)
             if lost:
                 notes = (*notes, f"{lost} observations were never left, and are left out.")
             check_whole("vectors", self.vectors, 1, len(data.observations))
             shown = with_rows_of_terminals(data, delta)
-        shown = evenly(shown) if shown.repeats else shown
+        shown = shared.evenly(shown) if shown.repeats else shown
         return replace(prepared, data=data, shown=shown, notes=notes)
 
     def adapted(self, prepared: Prepared) -> Spectrum:
@@ -185,7 +191,7 @@ class Spectrum(AbstractProblem):
         shown = prepared.shown
         if not shown.repeats:
             return None
-        return solve(shown, self.matrix, self.vectors, float(self.lam), self.discount)  # pyright: ignore
+        return _leading(shown, self.matrix, self.vectors, float(self.lam), self.discount)  # pyright: ignore
 
     def scaled(self, prepared: Prepared, point: Point) -> tuple[AbstractMethod, dict[str, float]]:
         shown, method, exact, size = prepared.shown, point.method, point.exact, 1.0
@@ -470,6 +476,41 @@ def _mixed(solution: Solution, mixing: Float[np.ndarray, "seeds vectors outputs"
         "mixing": mixing,
     }
     return replace(solution, arrays={**solution.arrays, **arrays})
+
+
+def _without_unknown(data: Transitions) -> tuple[Transitions, int]:
+    """Drops observations that were never left, or only to such observations, with the transitions
+    that lead there, and returns their number. They have no row in the matrix."""
+    in_memory = replace(data, observations=np.asarray(data.observations))
+    fewer = in_memory[data.edges.usable[data.edges.of_transition]]
+    lost = len(data.observations) - len(fewer.observations)
+    return (fewer, lost) if lost else (data, 0)
+
+
+def with_rows_of_terminals(data: Transitions, delta: float) -> Transitions:
+    """Adds transitions of terminal states to themselves, as many as the average state has, and only
+    these are marked as terminated."""
+    flags = np.zeros(len(data), dtype=bool)
+    if data.terminated.any():
+        longer = data.with_absorbing_terminals(delta)
+        flags = np.arange(len(longer)) >= len(data)
+        data = longer
+    return replace(data, terminated=flags, terminal_reward=np.zeros(len(data)))
+
+
+def _leading(data: Transitions, matrix: str, k: int, lam: float, discount: float) -> Eigenvectors:
+    """Returns the exact eigenvectors of the matrix that evenly weighed transitions describe: the
+    first k, and all others whose eigenvalues are nearly that of the last of these."""
+    rows, asked = symmetric_rows(data.edges, matrix, lam, discount), k
+    first = smallest(rows, asked, matrix)
+    while asked < rows.n and not any(k - 1 in group for group in first.groups()):
+        asked = min(2 * asked, rows.n)
+        first = smallest(rows, asked, matrix)
+    last = max(max(group) for group in first.groups() if k - 1 in group) + 1
+    following = float(np.append(first.eigenvalues, first.next_eigenvalue)[last])
+    parts = (first.vectors, first.eigenvalues, first.residuals)
+    vectors, eigenvalues, residuals = (part[:last] for part in parts)
+    return Eigenvectors(vectors, eigenvalues, residuals, following)
 
 
 def _penalty(eigenvalues: np.ndarray, target_norm: float) -> float:
