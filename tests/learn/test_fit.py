@@ -329,6 +329,7 @@ def test_some_seeds_diverging_is_a_warning():
         result = fit(balanced(), Column(), method, network=first_values, optimiser=SLOW, seeds=2)
     assert result.status == ("max_updates", "diverged")
     assert result.diverged_at == (None, 0)
+    assert result.v[1, 0] == -200.0  # training is frozen at the last finite parameters
     assert "diverged" in result.diagnosis()[1]
 
 

@@ -91,14 +91,6 @@ def test_a_target_network_follows_at_its_rate():
     assert np.abs(state.params.table).max() > 0
 
 
-def test_an_overflow_freezes_a_run_at_its_last_finite_parameters():
-    network = TableNetwork(jnp.array([-200.0, 0.0, 0.0, 0.0, 0.0]))
-    learner = learner_of(network=network)
-    state, _ = learner.step(learner.init(network), chain_batch(learner))
-    assert int(state.diverged_at) == 0
-    assert np.array_equal(state.params.table, network.table)
-
-
 def test_vmap_over_seeds_and_lam_equals_a_map():
     """On an accelerator all runs are trained at once."""
     learner = learner_of()

@@ -44,15 +44,8 @@ def test_the_papers_layers():
     cnn = built(CNN(), np.zeros((3, 13, 13, 3), np.float32))
     assert shapes(cnn.convolutions) == [(3, 3, 3, 16), (3, 3, 16, 32), (3, 3, 32, 64)]
     assert shapes(cnn.layers) == [(128, 3 * 3 * 64), (1, 128)]  # 13 -> 6 -> 3
-
-
-def test_width_depth_leak_and_outputs():
-    mlp = built(MLP(width=8, depth=2, frequencies=0, leak=0.1), np.zeros((3, 2), np.float32), 4)
-    assert (shapes(mlp.layers), mlp.leak) == ([(8, 2), (8, 8), (4, 8)], 0.1)
-    cnn = built(CNN(width=8, depth=2), np.zeros((3, 4, 4, 1), np.float32))
-    assert shapes(cnn.layers) == [(8, 64), (8, 8), (1, 8)]
     many = np.zeros((3, 17), np.float32)  # numbers that are no coordinates have no features
-    assert shapes(built(MLP(width=8, depth=1), many).layers) == [(8, 17), (1, 8)]
+    assert shapes(built(MLP(width=8, depth=1), many, 4).layers) == [(8, 17), (4, 8)]
 
 
 @pytest.mark.parametrize("shape", [(4, 4), (5, 9), (7, 10), None])

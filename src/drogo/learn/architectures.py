@@ -344,7 +344,7 @@ def build_network(
     return TableNetwork(jnp.full(shape, initial, dtype=jnp.float32))
 
 
-def _sizes(part: Any, example: np.ndarray, key: PRNGKeyArray) -> tuple[Any, ...]:
+def _sizes(part: Any, example: np.ndarray, key: Any) -> tuple[int, int, Any, int, int]:
     """Returns the first arguments of a dense network."""
     are_coordinates = example.ndim == 2 and example.shape[1] <= MOST_COORDINATES
     frequencies = part.frequencies if are_coordinates else 0

@@ -59,7 +59,6 @@ class Judge:
 
     @property
     def data(self) -> Transitions:
-        """The transitions that are trained on."""
         return self.prepared.shown
 
     @cached_property

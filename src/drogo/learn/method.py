@@ -100,7 +100,7 @@ class AbstractMethod(eqx.Module):
 
     per_action: ClassVar[bool] = False
     scaled: ClassVar[bool] = False
-    emphasis: ClassVar[float] = 0.0
+    emphasis: ClassVar[float | None] = 0.0
     target_rate: ClassVar[float] = 1.0
     terminal_fraction: ClassVar[float] = 0.0
     ordered: ClassVar[bool] = True

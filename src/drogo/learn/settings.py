@@ -21,6 +21,7 @@ from drogo.errors import (
     DamagedFile,
     check_share,
     check_whole,
+    is_a,
 )
 
 T = TypeVar("T")
@@ -106,12 +107,11 @@ def check_below_one(name: str, value: Any) -> float:
 def seed_list(seeds: Any) -> list[int]:
     """Returns the seeds that an argument stands for."""
     listed: Sequence[Any] = ()
-    if isinstance(seeds, Integral) and not isinstance(seeds, bool):
+    if is_a(seeds, Integral):
         listed = range(int(seeds)) if seeds <= MOST_SEEDS else ()
     elif isinstance(seeds, Iterable) and not isinstance(seeds, str):
         listed = list(seeds)
-    whole = [k for k in listed if isinstance(k, Integral) and not isinstance(k, bool)]
-    distinct = {int(k) for k in whole if 0 <= int(k) < 2**32}
+    distinct = {int(k) for k in listed if is_a(k, Integral) and 0 <= int(k) < 2**32}
     if not listed or len(distinct) < len(listed):
         raise ArgumentError(
             f"seeds is {seeds!r}; give their number, or distinct ones from 0 to 2**32 - 1.",

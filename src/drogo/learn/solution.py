@@ -16,7 +16,7 @@ import optax
 from jaxtyping import Array, Float
 
 from drogo.data.arrays import MOST_ACTIONS
-from drogo.errors import ArgumentError, DamagedFile, DrogoError, counted
+from drogo.errors import ArgumentError, DamagedFile, DrogoError, counted, is_a
 from drogo.files import Header, as_section, read_arrays, section, write_arrays
 from drogo.learn.architectures import (
     AbstractArchitecture,
@@ -237,14 +237,13 @@ def diagnose(history: Mapping[str, np.ndarray], status: str) -> str:
     fell = level[3 * (len(level) - 1) // 4] - level[-1]
     if fell > FALLING * abs(level[-1]):
         parts.append(
-            f"v still falls (by {fell:.2g} over the last quarter). Use more updates; if it never "
-            "stops falling, collect more transitions into terminal states, which anchor it"
+            f"v still falls (by {fell:.2g} over the last quarter). Use more updates, or collect "
+            "more transitions into terminal states, which anchor it"
         )
     if "at_cap" in history and history["at_cap"][-1] > MANY_AT_CAP:
         parts.append(
             f"{history['at_cap'][-1]:.0%} of the transitions are at the cap, so some values are "
-            "higher than anything supports. Use more updates, Fourier features (frequencies) or a "
-            "target network (target_rate)"
+            "too high. Use more updates, Fourier features (frequencies) or a target_rate"
         )
     if len(parts) == 1:
         parts.append("more updates may help, or more data where states were seen seldom")
@@ -283,10 +282,10 @@ def load(
 
 def _check_file(settings: dict[str, Any], headers: dict[str, Header]) -> None:
     seeds, status, at = settings["seeds"], settings["status"], settings["diverged_at"]
-    are_seeds = all(_is_whole(seed) and 0 <= seed < 2**32 for seed in seeds)
+    are_seeds = all(is_a(seed, Integral) and 0 <= seed < 2**32 for seed in seeds)
     if not are_seeds or not seeds or not len(seeds) == len(status) == len(at):
         raise ValueError(f"its seeds are {seeds}")
-    if not set(status) <= STATUSES or not all(k is None or _is_whole(k) for k in at):
+    if not set(status) <= STATUSES or not all(k is None or is_a(k, Integral) for k in at):
         raise ValueError(f"its status is {status}, and its seeds diverged at {at}")
     notes, provenance = settings["notes"], settings["provenance"]
     if not isinstance(notes, list) or not all(isinstance(note, str) for note in notes):
@@ -294,7 +293,7 @@ def _check_file(settings: dict[str, Any], headers: dict[str, Header]) -> None:
     if not isinstance(provenance, dict):
         raise ValueError("its provenance is missing")
     actions = provenance.get("n_actions")
-    if actions is not None and not (_is_whole(actions) and 0 < actions <= MOST_ACTIONS):
+    if actions is not None and not (is_a(actions, Integral) and 0 < actions <= MOST_ACTIONS):
         raise ValueError(f"its number of actions is {actions}")
     if headers["error"].shape != (len(seeds),):
         raise ValueError("its errors are not as many as its seeds")
@@ -352,7 +351,3 @@ def _learner(
         seeds,
     )
     return learner, tree_from(stored, jax.eval_shape(jax.vmap(learner.init), params))
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool)

@@ -276,9 +276,8 @@ def _restore(path: Path, identity: dict[str, Any], fresh: Progress) -> Progress:
         arrays, _ = read_arrays(path, KIND, check)
     except (DamagedFile, OSError) as error:
         raise BadCheckpoint(str(error), remedy="Delete it, or give another path.") from error
-    states = tree_from(section(arrays, STATE), fresh.states)
-    history = history_rows(section(arrays, HISTORY))
-    return Progress(states, history, tuple(arrays.get("losses", ())))
+    states, history = tree_from(section(arrays, STATE), fresh.states), section(arrays, HISTORY)
+    return Progress(states, history_rows(history), tuple(arrays.get("losses", ())))
 
 
 def history_rows(history: Mapping[str, np.ndarray]) -> dict[str, tuple[np.ndarray, ...]]:
@@ -308,8 +307,8 @@ def check_leaves(stored: Mapping[str, Any], like: PyTree) -> None:
     if differ:
         first = differ[0]
         raise DamagedFile(
-            f"{len(differ)} arrays do not fit the network and the optimiser: stored is {first} "
-            f"{given.get(first, 'nowhere')}, expected is {expected.get(first, 'nothing')}."
+            f"{len(differ)} arrays do not fit the network and the optimiser: {first} is "
+            f"{given.get(first, 'missing')}, and not {expected.get(first, 'there')}."
         )
 
 
