@@ -30,35 +30,33 @@ from drogo.learn.networks import AbstractNetwork, CustomNetwork, Features, Input
 from drogo.learn.problem import AbstractProblem
 
 
+def _with_arrays(part: Any) -> Any:
+    """Returns the bare settings with their numbers as arrays of single precision."""
+
+    def convert(leaf: Any) -> Any:
+        is_number = isinstance(leaf, float | int) and not isinstance(leaf, bool)
+        return _single(leaf) if is_number else leaf
+
+    return jax.tree.map(convert, part.bare())
+
+
+def _single(number: Any) -> Array:
+    return to_device(number, jnp.float32)
+
+
 class Objective(eqx.Module):
-    """The loss of a method on a problem, and the meaning of a network trained with it.
+    """The loss of a method on a problem, and the meaning of a network trained with it."""
 
-    Args:
-        problem: The problem, of which only what programs need is kept (`AbstractProblem.bare`).
-        method: The method, likewise.
-        scale: The factor from raw outputs, which are then of order 1 at every lam, to values.
-        extra_scale: The factor of the numbers that are trained beside the network.
-        ceiling: An upper bound of every value, or infinity.
-    """
-
-    problem: AbstractProblem
-    method: AbstractMethod
-    scale: Float[Array, "*runs"]
-    extra_scale: Float[Array, "*runs"]
-    ceiling: Float[Array, "*runs"]
-
-    def __init__(
-        self,
-        problem: AbstractProblem,
-        method: AbstractMethod,
-        *,
-        scale: Any = 1.0,
-        extra_scale: Any = 1.0,
-        ceiling: Any = jnp.inf,
-    ) -> None:
-        self.problem, self.method = (_with_arrays(part.bare()) for part in (problem, method))
-        numbers = (to_device(part, jnp.float32) for part in (scale, extra_scale, ceiling))
-        self.scale, self.extra_scale, self.ceiling = numbers
+    problem: AbstractProblem = eqx.field(converter=_with_arrays)
+    """The problem, of which only what programs need is kept (`AbstractProblem.bare`)."""
+    method: AbstractMethod = eqx.field(converter=_with_arrays)
+    """The method, likewise."""
+    scale: Float[Array, "*runs"] = eqx.field(default=1.0, converter=_single, kw_only=True)
+    """The factor from raw outputs, which are then of order 1 at every lam, to values."""
+    extra_scale: Float[Array, "*runs"] = eqx.field(default=1.0, converter=_single, kw_only=True)
+    """The factor of the numbers that are trained beside the network."""
+    ceiling: Float[Array, "*runs"] = eqx.field(default=jnp.inf, converter=_single, kw_only=True)
+    """An upper bound of every value, or infinity."""
 
     @property
     def needs_moment(self) -> bool:
@@ -133,16 +131,6 @@ class Objective(eqx.Module):
             return function(output, next_output, sample)
 
         return jax.vmap(of_one)(output, next_output, log_cost, terminated)
-
-
-def _with_arrays(part: Any) -> Any:
-    """Returns settings with their numbers as arrays of single precision."""
-
-    def convert(leaf: Any) -> Any:
-        is_number = isinstance(leaf, float | int) and not isinstance(leaf, bool)
-        return to_device(leaf, jnp.float32) if is_number else leaf
-
-    return jax.tree.map(convert, part)
 
 
 class State(eqx.Module):
