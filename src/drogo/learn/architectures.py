@@ -137,8 +137,7 @@ class AbstractArchitecture(abc.ABC):
 
     @abc.abstractmethod
     def build(self, example: np.ndarray, outputs: Outputs, key: PRNGKeyArray) -> AbstractNetwork:
-        """Returns a network with fresh parameters for preprocessed observations like a batch of
-        them."""
+        """Returns a network with fresh parameters for such a batch of preprocessed observations."""
 
 
 @dataclass(frozen=True)
@@ -168,8 +167,7 @@ class MLP(AbstractArchitecture):
     frequencies: int = 8
     """The number of Fourier features of each coordinate, for observations of at most 16 numbers."""
     leak: float = 0.0
-    """The slope of units that are off. With 0, large steps can leave an observation without a unit
-    that responds to it."""
+    """The slope of units that are off. With 0, large steps can turn all units off for good."""
     normalise: bool = True
     """Shifts and scales vectors of numbers to [-0.5, 0.5] if some are outside [-1, 1] or hardly
     vary. Images are normalised pixel by pixel, without the pixels that never change."""

@@ -1,8 +1,5 @@
-"""Batches, sampled on the host (`Draw`) and assembled on the device (`DeviceData`).
-
-A draw depends on a seed and the number of the update alone, so that an interrupted fit continues
-with the same batches.
-"""
+"""Batches, sampled on the host (`Draw`) and assembled on the device (`DeviceData`). A draw depends
+on a seed and the number of the update alone, so a fit can be interrupted."""
 
 from __future__ import annotations
 
@@ -57,8 +54,7 @@ class Plan:
     trained: Int[np.ndarray, " rows"]
     """The transitions to train on."""
     checked: Int[np.ndarray, " checked"]
-    """The transitions on which equations are checked if states do not repeat: held out, if
-    possible."""
+    """Transitions on which equations are checked if states do not repeat, held out if possible."""
     kept: Int[np.ndarray, " kept"]
     """The observations that the result keeps."""
     compared: Int[np.ndarray, " compared"]
@@ -135,8 +131,7 @@ class DeviceData(eqx.Module):
     the gathered transitions of a larger one."""
 
     rows: Batch
-    """All transitions, weighed by their share in the data, or by a correction of sampled
-    actions."""
+    """All transitions, weighed by their share in the data or by a correction of actions."""
     features: Features | None
     """Features of the table of observations, if they are computed beforehand."""
     observations: Shaped[Array, "distinct ..."]

@@ -45,8 +45,7 @@ class Certificate:
     claimed: Float[np.ndarray, "seeds starts"]
     """The learned values."""
     estimate: Float[np.ndarray, "seeds starts"]
-    """The values by rollouts. Those that did not arrive count with the learned value at their last
-    state."""
+    """The values by rollouts. Those that did not arrive end with the learned value."""
     low: Float[np.ndarray, "seeds starts"]
     """The lower end of an interval for the value, by the rollouts that arrived."""
     high: Float[np.ndarray, "seeds starts"]

@@ -1,5 +1,4 @@
-"""`Judge`: measures every run of a fit, and decides which have converged. A run is one seed at one
-point of a sweep."""
+"""`Judge`: measures every run of a fit, which is one seed at one point of a sweep."""
 
 from __future__ import annotations
 
@@ -27,14 +26,12 @@ HUGE = 1e38
 STANDARD_ERRORS = 3.0
 """The number of standard errors that are subtracted from a group's residual."""
 NUMBERS_AT_ONCE, MOST_AT_ONCE, FEW = 2**22, 4096, 64
-"""The most numbers and observations that a network evaluates at a time. Up to `FEW` observations
-are padded to a power of two."""
+"""The most numbers and observations of one evaluation. Up to `FEW` are padded to a power of two."""
 TOLERATED_SHARE, MOST_SHARE = 1e-3, 0.05
-"""The share of a map's depth by which values may always be off, and the largest share that the
-tolerance may allow."""
+"""The share of a map's depth that is always tolerated, and the most that the tolerance allows."""
 STOP_AT_ERROR, STOP_AT_RESIDUAL = 0.1, 0.01
-"""The share of the tolerance at which a fit stops early, by errors or else by residuals, because
-many small residuals may add up to a large error."""
+"""The share of the tolerance at which a fit stops early, by errors or by residuals, which add
+up."""
 
 Row = dict[str, Float[np.ndarray, " runs"]]
 """One row of the history: a number for each run, by name."""
@@ -63,8 +60,7 @@ class Judge:
 
     @cached_property
     def solution(self) -> Float[np.ndarray, "runs distinct"] | None:
-        """The exact solution of the data for each run, if there is one; not finite where the data
-        do not determine it."""
+        """The exact solutions of the data, if there are any, infinite or NaN where undetermined."""
         if self.points[0].exact is None:
             return None
         return np.stack([point.exact for point in self.points])
@@ -269,8 +265,7 @@ def _outputs(learner: Learner, params: PyTree[Array], prepared: Array) -> Array:
 def outputs(
     learner: Learner, params: PyTree[Array], observations: Shaped[np.ndarray, "n ..."]
 ) -> Float[np.ndarray, "runs n outputs"] | Float[np.ndarray, "runs n"]:
-    """Returns the raw outputs of every run at some observations, in pieces of few different
-    sizes."""
+    """Returns the raw outputs of every run at some observations, in pieces of few sizes."""
     row = max(1, math.prod(observations.shape[1:]))
     size = int(np.clip(NUMBERS_AT_ONCE // row, FEW, MOST_AT_ONCE))
     parts = []
@@ -301,8 +296,7 @@ def differences(
 
 
 def _directions(v: Float[np.ndarray, "*runs states"]) -> Float[np.ndarray, "*runs states"]:
-    """Returns vectors of length 1, first divided by their largest entry so that squares are
-    finite."""
+    """Returns vectors of length 1, divided by their largest entry first for finite squares."""
     with np.errstate(invalid="ignore"):
         within_one = np.nan_to_num(v / np.abs(v).max(axis=-1, keepdims=True))
     return within_one / np.maximum(np.linalg.norm(within_one, axis=-1, keepdims=True), 1.0)

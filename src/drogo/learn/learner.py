@@ -64,8 +64,7 @@ class Objective(eqx.Module):
         return self.method.needs_moment or self.problem.learns_gain(self.method)
 
     def at_action(self, outputs: Array, action: Array | None) -> Array:
-        """Returns the values at s, of the actions taken if there is a value for each, by raw
-        outputs."""
+        """Returns the values at s, of the actions that were taken, by raw outputs."""
         if self.method.per_action:
             assert action is not None
             outputs = jnp.take_along_axis(outputs, action[:, None], axis=1)[:, 0]
@@ -80,8 +79,7 @@ class Objective(eqx.Module):
         return self.method.entry(self.scale * outputs)
 
     def next_output(self, outputs: Array, terminated: Array, terminal_reward: Array) -> Array:
-        """Returns the values at s' by raw outputs; at terminal states of an anchored method the
-        given ones."""
+        """Returns the values at s' by raw outputs, at anchored terminal states the given ones."""
         if not self.method.anchored:
             return self.scale * outputs
         return jnp.where(terminated, terminal_reward / self.problem.lam, self.log_e(outputs))
@@ -218,8 +216,7 @@ class Learner(eqx.Module):
         return eqx.combine(params, self.skeleton)
 
     def init(self, network: eqx.Module | PyTree[Array]) -> State:
-        """Returns the state before the first update of a network like the template, or of its
-        parameters."""
+        """Returns the state before the first update of a network, or of its parameters."""
         network = _as_network(network) if isinstance(network, eqx.Module) else network
         params = eqx.filter(network, eqx.is_inexact_array)
         target = None if self.target_rate is None else params
@@ -342,8 +339,7 @@ def _as_network(network: Any) -> AbstractNetwork:
 def _emphasis(
     slopes: Float[Array, " n"], batch: Batch, states: int, power: float
 ) -> Float[Array, " n"]:
-    """Returns the residual of the state that each transition leaves, relative to the average one,
-    to a power."""
+    """Returns the residual, relative to the mean, of the state that is left, to a power."""
     assert batch.state is not None
     total = jax.ops.segment_sum(batch.weight * slopes, batch.state, states)
     share = jax.ops.segment_sum(batch.weight, batch.state, states)
@@ -360,8 +356,7 @@ def make_learner(
     like: Transitions | Any,
     seeds: Sequence[int],
 ) -> tuple[Learner, Any]:
-    """Returns a learner, and the first parameters of every seed, stacked. `like` has `observations`
-    like the data's, and `n_actions`."""
+    """Returns a learner, and the stacked first parameters of seeds, for observations like these."""
     problem, method = objective.problem, objective.method
     outputs, extra = problem.outputs(method, like.n_actions), method.extra(problem)
     initial, networks = problem.initial(method), []

@@ -91,8 +91,7 @@ class AbstractMethod(eqx.Module):
     needs_solution: ClassVar[bool] = False
     """Whether the exact solution of the data is needed to train."""
     separable: ClassVar[bool] = True
-    """Whether the equation of a state involves only the transitions that leave it, so that weights
-    of states do not move the solution."""
+    """Whether the equation of a state involves only transitions that leave it."""
     initial: ClassVar[float | None] = 0.0
     """The first value of every entry of a table, or None for random ones."""
     finds_column: ClassVar[bool] = False
@@ -129,8 +128,7 @@ class AbstractMethod(eqx.Module):
         """
 
     def log_e(self, values: Any) -> Any:
-        """Returns log |e|, up to a constant, by the values of the network (for each action, if
-        so)."""
+        """Returns log |e|, up to a constant, by the network's values (of all actions, if so)."""
         return logsumexp(values, axis=-1) if self.per_action else values
 
     def entry(self, values: Array) -> Array:

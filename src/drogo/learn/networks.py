@@ -1,7 +1,5 @@
-"""Networks: from a batch of observations to one number for each, or to several.
-
-Only `values` of a network has parameters, so that the `features` of a table are computed once.
-"""
+"""Networks: from a batch of observations to one number for each, or to several. Only `values` of a
+network has parameters, so that the `features` of a table are computed once."""
 
 from __future__ import annotations
 
@@ -28,8 +26,7 @@ NARROW = 0.1
 JOINT = 2
 """The number of layers of an MLP that see both observations."""
 STEPS_OF_SINGLE_PRECISION = 2**18
-"""Single precision has 24 bits; a range that is smaller than its distance from 0 by this factor has
-fewer than 64 numbers in it."""
+"""A range smaller than its distance from 0 by this factor has fewer than 64 numbers in it."""
 
 
 class Inputs(eqx.Module):
@@ -76,8 +73,7 @@ class Inputs(eqx.Module):
         return bare or observations.dtype == np.uint8
 
     def _row(self, numbers: Any) -> Any:
-        """Returns the rows of state numbers. Inside a compiled program, an unknown number is a row
-        beyond the table, whose value is NaN."""
+        """Returns the rows of state numbers, in a program a row beyond the table if unknown."""
         library = np if isinstance(numbers, np.ndarray) else jnp
         states = library.asarray(self.states, numbers.dtype)
         row = library.searchsorted(states, numbers)
@@ -154,8 +150,7 @@ class AbstractNetwork(eqx.Module):
     """A network whose features can be computed beforehand."""
 
     def features(self, inputs: Shaped[Array, "n ..."]) -> Features:
-        """Returns the input of `values`, computed without any parameters: by default the inputs
-        themselves."""
+        """Returns the input of `values`, computed without parameters: by default the inputs."""
         return inputs
 
     def of_table(self, inputs: Shaped[np.ndarray, "n ..."]) -> Features:
@@ -253,8 +248,7 @@ class CustomNetwork(AbstractNetwork):
 
 
 def fourier(inputs: Float[Any, "n ..."], frequencies: int) -> Float[Any, "n size"]:
-    """Flattens observations and appends sin(pi k x) and cos(pi k x) of each number x for k up to
-    `frequencies`, in NumPy or in JAX."""
+    """Flattens observations and appends sin(pi k x) and cos(pi k x) for k up to `frequencies`."""
     library = np if isinstance(inputs, np.ndarray) else jnp
     x = inputs.reshape(len(inputs), math.prod(inputs.shape[1:]))
     if not frequencies:
@@ -321,8 +315,7 @@ class PairDense(AbstractFourierNetwork):
     layers: tuple[eqx.nn.Linear, ...]
     frequencies: int = eqx.field(static=True)
     negative: bool = eqx.field(static=True)
-    """Whether outputs are below 0 by construction, because the loss pushes up harder than down
-    where values are not known."""
+    """Whether outputs are below 0, since the loss pushes up harder where values are not known."""
 
     def __init__(
         self,

@@ -66,8 +66,7 @@ class AbstractProblem(eqx.Module):
     """A quantity of a Markov decision process that is computed or learned."""
 
     lam: Swept = 20.0
-    """Temperature lambda, in units of reward. A smaller value makes the map more sensitive to
-    rewards."""
+    """Temperature lambda, in units of reward. Smaller values make the map more sensitive to it."""
     default_policy: DefaultPolicy | None = None
     """The policy that the map belongs to: one probability for each action, or a function
     `default_policy(observations, actions)` that returns the probability of each action of a batch
@@ -214,8 +213,7 @@ class AbstractProblem(eqx.Module):
 
     @abc.abstractmethod
     def scaled(self, prepared: Prepared, point: Point) -> tuple[AbstractMethod, dict[str, float]]:
-        """Returns the method with numbers that follow from the data, and the scales of
-        `Objective`."""
+        """Returns the method with numbers that follow from the data, and those of `Objective`."""
 
     def trained_on(
         self, prepared: Prepared, plan: Plan, point: Point

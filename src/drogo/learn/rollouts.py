@@ -59,8 +59,7 @@ class Groups(NamedTuple):
 
 
 class Walk:
-    """Rollouts that follow one map in an environment, with the candidates and steps of an
-    effort."""
+    """Rollouts that follow one map in an environment."""
 
     def __init__(self, sim: Simulator, one: Any, effort: Any, rng: np.random.Generator) -> None:
         self.sim, self.one, self.rng = sim, one, rng
@@ -227,8 +226,7 @@ def interval(
 def _of_logs(
     logs: Float[np.ndarray, "starts groups"], width: float
 ) -> tuple[Float[np.ndarray, " starts"], Float[np.ndarray, " starts"]]:
-    """Returns an interval of the log of the mean if the logs are normal; NaN if some are
-    infinite."""
+    """Returns an interval of the log of the mean if the logs are normal, or NaN."""
     variance = logs.var(axis=1, ddof=1)
     middle = logs.mean(axis=1) + variance / 2
     groups = logs.shape[1]

@@ -55,8 +55,7 @@ def check_fields(settings: Any, **checks: Callable[[str, Any], Any]) -> None:
 
 
 def check_values(settings: Any, **checks: Callable[[str, Any], Any]) -> None:
-    """Checks fields of a frozen object that is never swept, in which a list is a value like any
-    other."""
+    """Checks fields of a frozen object that is never swept, in which a list is a value."""
     for name, check in checks.items():
         object.__setattr__(settings, name, check(name, getattr(settings, name)))
 

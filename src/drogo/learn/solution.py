@@ -156,8 +156,7 @@ class Solution:
         return self.problem.evaluate(self, *observations)
 
     def value_fn(self, seed: int = 0) -> Callable[[Array], Array]:
-        """Returns the values of one seed as a pure JAX function of a batch of observations, or of
-        one."""
+        """Returns the values of one seed as a pure JAX function of one observation or a batch."""
         return self.problem.value_fn(self, seed)
 
     def potential(self, seed: int = 0, **options: Any) -> Potential:

@@ -115,8 +115,8 @@ def train(
     path: Path | None = None,
     callbacks: Sequence[Callback] = (),
 ) -> Progress:
-    """Trains until the last update, until all runs have converged, or until a callback stops it. A
-    run that has converged is frozen, so that it does not depend on the other seeds."""
+    """Trains until the last update, until all runs have converged and are frozen, or until a
+    callback stops it."""
     if path is not None and path.exists():
         progress = _restore(path, training.identity, progress)
     longest = training.batches.sampler.longest
