@@ -20,9 +20,5 @@ from drogo.learn.learner import (
 )
 from drogo.learn.method import AbstractMethod as AbstractMethod, Sample as Sample
 from drogo.learn.problem import AbstractProblem as AbstractProblem
-from drogo.learn.train import (
-    Report as Report,
-    TensorBoard as TensorBoard,
-    WandB as WandB,
-)
+from drogo.learn.train import Report as Report, TensorBoard as TensorBoard, WandB as WandB
 from drogo.learn.value import Policy as Policy

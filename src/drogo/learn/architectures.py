@@ -83,12 +83,11 @@ class CustomOptimiser:
 
     given: optax.GradientTransformation
     step_size: ClassVar[float] = 1.0
+    schedule: ClassVar[str] = "constant"
+    step_sizes = Optimiser.step_sizes
 
     def transformation(self) -> optax.GradientTransformationExtraArgs:
         return optax.with_extra_args_support(self.given)
-
-    def step_sizes(self, updates: int) -> Float[np.ndarray, " updates"]:
-        return np.ones(updates)
 
 
 AnyOptimiser = Optimiser | CustomOptimiser
@@ -110,18 +109,15 @@ def as_optimiser(given: Any) -> AnyOptimiser:
 def _transformation(name: str, clip_norm: float) -> optax.GradientTransformationExtraArgs:
     """Returns the same object every time, so that a second fit compiles nothing."""
     scale = {"adam": optax.scale_by_adam, "rmsprop": optax.scale_by_rms}[name]
-    return optax.chain(optax.clip_by_global_norm(clip_norm), scale(), _scale_by_step_size())
+    by_step_size = optax.GradientTransformationExtraArgs(optax.init_empty_state, _scaled)
+    return optax.chain(optax.clip_by_global_norm(clip_norm), scale(), by_step_size)
 
 
-def _scale_by_step_size() -> optax.GradientTransformationExtraArgs:
+def _scaled(
+    updates: Any, state: Any, params: Any = None, *, step_size: Any = None, **extra: Any
+) -> tuple[Any, Any]:
     """Multiplies updates by minus an argument of every update, so that no schedule is compiled."""
-
-    def update(
-        updates: Any, state: Any, params: Any = None, *, step_size: Any = None, **extra: Any
-    ) -> tuple[Any, Any]:
-        return jax.tree.map(lambda change: -step_size * change, updates), state
-
-    return optax.GradientTransformationExtraArgs(optax.init_empty_state, update)
+    return jax.tree.map(lambda change: -step_size * change, updates), state
 
 
 class AbstractArchitecture(abc.ABC):

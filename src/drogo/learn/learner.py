@@ -1,11 +1,5 @@
 """`Learner`: training as three pure functions, `init`, `step` and `value`.
 
-    learner = Learner(Objective(problem, method), network, optax.adam(1e-3))
-    state = learner.init(network)
-    batch = learner.batch(observations, next_observations, reward, terminated)
-    state, loss = learner.step(state, batch)
-    log_e = learner.value(state, observations)
-
 The numbers of a problem and a method are arrays, and the state holds arrays alone, so that all of
 this can be jitted, mapped over seeds and settings, and scanned inside other programs.
 """

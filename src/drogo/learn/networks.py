@@ -93,10 +93,7 @@ class Inputs(eqx.Module):
 
 
 def fit_inputs(
-    observations: Shaped[np.ndarray, "n ..."],
-    *,
-    normalise: bool,
-    by_pixel: bool = False,
+    observations: Shaped[np.ndarray, "n ..."], *, normalise: bool, by_pixel: bool = False
 ) -> Inputs:
     """Returns the inputs that suit a table of observations."""
     if observations.ndim == 4 and by_pixel and normalise:

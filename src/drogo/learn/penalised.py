@@ -8,9 +8,9 @@
 | `GGDO` | several e | plain | that of `GDO` for the first, the first two, ... | Wang et al. 2021 |
 | `ALLO` | several e | plain | multipliers and a penalty on u_i for j <= i | Gomez et al. 2024 |
 
-`GDO`, `GGDO` and `ALLO` learn several eigenvectors at once: each output of the network is one
-vector u_i. They minimise the sum of the energies u_i' M u_i of the problem's matrix M while the
-vectors stay orthogonal and of norm c. `GDO` finds their subspace, the others each vector.
+`GDO`, `GGDO` and `ALLO` learn several eigenvectors u_i, one for each output of the network: they
+minimise the sum of the energies u_i' M u_i of the problem's matrix M under the penalty. `GDO` finds
+their subspace, the others each vector.
 """
 
 from __future__ import annotations

@@ -18,12 +18,7 @@ from jaxtyping import Array, Float
 from drogo.data.arrays import MOST_ACTIONS
 from drogo.errors import ArgumentError, DamagedFile, DrogoError, counted, is_a
 from drogo.files import Header, as_section, read_arrays, section, write_arrays
-from drogo.learn.architectures import (
-    AbstractArchitecture,
-    Optimiser,
-    as_architecture,
-    as_optimiser,
-)
+from drogo.learn.architectures import AbstractArchitecture, Optimiser, as_architecture, as_optimiser
 from drogo.learn.learner import Learner, Objective, State, make_learner
 from drogo.learn.method import AbstractMethod
 from drogo.learn.networks import Inputs

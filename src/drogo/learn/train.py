@@ -65,21 +65,17 @@ class Progress:
 
 @dataclass(frozen=True)
 class Report:
-    """The argument of a callback at each logged update.
-
-    Args:
-        update: The number of updates so far.
-        updates: The number of updates of the whole fit.
-        row: The newest row of the history, an array over runs for each name.
-        seeds: The seed of each run.
-        points: The settings of each run.
-    """
+    """The argument of a callback at each logged update, with lists and arrays over all runs."""
 
     update: int
+    """The number of updates so far."""
     updates: int
+    """The number of updates of the whole fit."""
     row: Row
+    """The newest row of the history, by name."""
     seeds: list[int]
     points: list[Point]
+    """The settings of each run."""
 
 
 Callback = Callable[[Report], Any]
