@@ -29,8 +29,6 @@ LEVEL = 0.05
 """The chance that any interval of one seed ever misses its value."""
 MOST_UNFINISHED = 0.05
 """The largest share of the weight of rollouts that did not arrive."""
-MEASURES = ("estimate", "low", "high", "effective", "unfinished")
-"""The columns of a certificate that `interval` computes."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -267,7 +265,7 @@ def certify_maps(
         for _ in range(effort.rounds):
             more = walk.weights(states[pending], claimed[pending], count, rollouts)
             measured = more if measured is None else measured.joined(more)
-            columns = dict(zip(MEASURES, interval(measured, claimed[pending], level), strict=True))
+            columns = interval(measured, claimed[pending], level)
             columns |= {"surprise": measured.surprise, "groups": measured.rise.shape[1]}
             for name, values in columns.items():
                 getattr(certificate, name)[k, pending] = values

@@ -35,6 +35,8 @@ up."""
 
 Row = dict[str, Float[np.ndarray, " runs"]]
 """One row of the history: a number for each run, by name."""
+Measured = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+"""Residuals, the worst of each run, differences of v, their counts, and v itself."""
 Truths = Mapping[str, Float[np.ndarray, "runs distinct"]]
 
 
@@ -80,8 +82,17 @@ class Judge:
         v = self.log_e(outputs, compared)
         extra = jax.vmap(lambda run: self.learner.network(run).extra())(params)
         by_state = self.plan.repeats
-        row = self._by_state(outputs, v, extra) if by_state else self._by_group(params, extra)
-        row = {"loss": losses, **row}
+        measured = self._by_state(outputs, v, extra) if by_state else self._by_group(params, extra)
+        residuals, worst, step, count, of_states = measured
+        cap = np.array([getattr(point.method, "cap", np.inf) for point in self.points])[:, None]
+        row = {
+            "loss": losses,
+            "violation": np.abs(residuals).mean(axis=1),
+            "worst": worst,
+            "spread": residuals.max(axis=1) - residuals.min(axis=1),
+            "at_cap": (step >= cap) @ (count / count.sum()),
+            "level": of_states.mean(axis=1),
+        }
         if self.solution is not None:
             gaps = np.where(np.isfinite(self.solution), np.abs(v - self.solution), 0.0)
             row["error"] = gaps.max(axis=1)
@@ -184,7 +195,7 @@ class Judge:
         weight = source.weight / source.weight[which].sum()
         return as_batch(source, weight, which, per_action=self.points[0].method.per_action)
 
-    def _by_state(self, outputs: np.ndarray, v: np.ndarray, extra: Array | None) -> Row:
+    def _by_state(self, outputs: Any, v: np.ndarray, extra: Array | None) -> Measured:
         edges, single = self.data.edges, to_device(outputs, jnp.float32)
         residuals = state_residuals(self.learner, self.objectives, single, self._edges, extra)
         seen = np.bincount(edges.state, minlength=outputs.shape[1]) > 0
@@ -195,9 +206,9 @@ class Judge:
         mixed = (entries < 0).any(axis=1) & (entries > 0).any(axis=1)
         # The principal eigenvector has one sign, so a vector of two has not converged.
         worst = np.where(mixed, np.inf, np.abs(residuals).max(axis=1))
-        return self._summary(residuals, worst, step, edges.count, v)
+        return residuals, worst, step, edges.count, v
 
-    def _by_group(self, params: Any, extra: Array | None) -> Row:
+    def _by_group(self, params: Any, extra: Array | None) -> Measured:
         data, rows = self.data, self.plan.checked
         both = np.concatenate([data.state[rows], data.next_state[rows]])
         outputs = to_device(self.outputs(params, both), dtype=jnp.float32)
@@ -211,24 +222,7 @@ class Judge:
         # For the overall mean only one standard error is subtracted: with few transitions, three
         # would excuse anything.
         together = np.abs(mean.mean(axis=1)) - np.sqrt((error**2).mean(axis=1) / error.shape[1])
-        return self._summary(mean, np.maximum(beyond, together), step, np.ones(rows.size), v)
-
-    def _summary(
-        self,
-        residuals: np.ndarray,
-        worst: np.ndarray,
-        step: np.ndarray,
-        count: np.ndarray,
-        v: np.ndarray,
-    ) -> Row:
-        cap = np.array([getattr(point.method, "cap", np.inf) for point in self.points])[:, None]
-        return {
-            "violation": np.abs(residuals).mean(axis=1),
-            "worst": worst,
-            "spread": residuals.max(axis=1) - residuals.min(axis=1),
-            "at_cap": (step >= cap) @ (count / count.sum()),
-            "level": v.mean(axis=1),
-        }
+        return mean, np.maximum(beyond, together), step, np.ones(rows.size), v
 
     def _mean_step(self, params: Any, v: np.ndarray) -> Float[np.ndarray, " runs"]:
         """Returns the mean absolute difference of v between neighbours in the data."""

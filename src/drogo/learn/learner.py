@@ -316,8 +316,13 @@ class Learner(eqx.Module):
         rest = (next_output, self.log_cost(batch), batch.terminated, moment, extra)
         weight, power = batch.weight, objective.method.emphasis
         if power and batch.complete and objective.method.separable:
+            assert batch.state is not None
             slopes = objective.slopes(jax.lax.stop_gradient(output), *rest)
-            weight = weight * _emphasis(slopes, batch, outputs.shape[0], power)
+            total = jax.ops.segment_sum(weight * slopes, batch.state, outputs.shape[0])
+            share = jax.ops.segment_sum(weight, batch.state, outputs.shape[0])
+            residual = jnp.abs(total) / jnp.maximum(share, 1e-12)
+            relative = residual / jnp.maximum(share @ residual, 1e-12)
+            weight = weight * (relative**power)[batch.state]
         return weight @ objective.losses(output, *rest)
 
     def log_cost(self, batch: Batch) -> Float[Array, " n"]:
@@ -328,18 +333,6 @@ class Learner(eqx.Module):
 
 def _as_network(network: Any) -> AbstractNetwork:
     return network if isinstance(network, AbstractNetwork) else CustomNetwork(network)
-
-
-def _emphasis(
-    slopes: Float[Array, " n"], batch: Batch, states: int, power: float
-) -> Float[Array, " n"]:
-    """Returns the residual, relative to the mean, of the state that is left, to a power."""
-    assert batch.state is not None
-    total = jax.ops.segment_sum(batch.weight * slopes, batch.state, states)
-    share = jax.ops.segment_sum(batch.weight, batch.state, states)
-    residual = jnp.abs(total) / jnp.maximum(share, 1e-12)
-    mean = share @ residual
-    return ((residual / jnp.maximum(mean, 1e-12)) ** power)[batch.state]
 
 
 def make_learner(

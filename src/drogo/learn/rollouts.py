@@ -198,7 +198,7 @@ def _resampled(
 
 def interval(
     measured: Groups, claimed: Float[np.ndarray, " starts"], level: float
-) -> tuple[np.ndarray, ...]:
+) -> dict[str, Any]:
     """Returns the estimate, both ends of its interval, the effective number of groups, and the
     share of the weight that did not arrive. Weights have long tails, so the interval contains that
     of Student's distribution and that of numbers whose logs are normal (Cox's method)."""
@@ -220,7 +220,8 @@ def interval(
             claimed + np.where(finite, top[:, 0] + log, -np.inf)
             for log in (np.log(whole.mean(axis=1)), least, most)
         )
-    return estimate, lower, upper, effective, unfinished
+    columns = {"estimate": estimate, "low": lower, "high": upper}
+    return columns | {"effective": effective, "unfinished": unfinished}
 
 
 def _of_logs(
