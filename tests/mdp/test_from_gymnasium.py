@@ -110,6 +110,9 @@ def test_environments_without_a_finite_deterministic_mdp():
 def test_wrong_types():
     with raises(ArgumentError, "reward"):
         MDP.from_gymnasium(Line(), reward=10**400)
+    for seed in (2.5, -1, [0.5]):
+        with raises(ArgumentError, "seed"):
+            MDP.from_gymnasium(Line(), seed=seed)
     for env in ("FrozenLake-v1", 3, gymnasium.vector.SyncVectorEnv([Line])):
         with raises(ArgumentTypeError, "env"):
             MDP.from_gymnasium(env)

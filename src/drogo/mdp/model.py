@@ -14,7 +14,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from jaxtyping import Bool, Float, Int, Shaped
 
-from drogo.errors import ArgumentTypeError, MDPError
+from drogo.errors import ArgumentTypeError, MDPError, check_whole
 from drogo.mdp import arrays
 from drogo.mdp.edges import Edges
 from drogo.mdp.environment import as_key, tabulate
@@ -197,7 +197,8 @@ class MDP:
             The MDP over the states that can be reached. `mdp.states` are the state numbers of the
             table, or the keys of the search (observations as nested tuples).
         """
-        seeds = [seed] if isinstance(seed, int) else list(seed)
+        given: Any = seed if np.iterable(seed) else [seed]
+        seeds = [check_whole("seed", one, 0) for one in given]
         return cls.from_arrays(**tabulate(env, reward, state, max_states, seeds))
 
 
