@@ -100,7 +100,7 @@ def test_the_published_random_numbers():
     assert np.ptp(returns) > 0
 
 
-def test_a_job_of_each_kind(tmp_path):
+def test_a_job_of_each_kind_of_counts(tmp_path):
     for method in counts.METHODS:
         settings = {"world": "six-arms", "method": method, "agents": 2, "seed": None, "steps": 20}
         outcome = counts.count_runs(settings, tmp_path, lambda share: None)

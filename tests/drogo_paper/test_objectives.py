@@ -33,7 +33,7 @@ def summed(kind):
     return sum(P[s, t] * loss(s, t) for s in range(3) for t in range(3))
 
 
-def test_value_and_slopes_by_hand():
+def test_loss_and_slopes_by_hand():
     """u = 2, u' = 1, cost 3: 4*4 - 2 + 0.5*(4-1)*(4-1) = 18.5, d/du = 16 - 1 + 0.5*4*3 = 21, and
     d/du' = -2."""
     method, point = IntendedGDO(penalty=0.5), (jnp.float32(2), jnp.float32(1))

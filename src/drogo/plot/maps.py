@@ -109,11 +109,12 @@ def goal_maps(
     maps: Mapping[str, Float[np.ndarray, " states"]],
     *,
     title: str = "",
+    columns: int = 3,
 ) -> Figure:
     """Draws maps beside each other. A star marks the best state of each, which is its goal."""
     if not maps:
         raise ArgumentError("there are no maps to draw.", argument="maps")
-    columns = min(3, len(maps))
+    columns = min(columns, len(maps))
     rows = math.ceil(len(maps) / columns)
     height = PANEL_INCHES * world.shape[0] / world.shape[1]
     size = (1.2 * PANEL_INCHES * columns, (0.85 * height + 0.9) * rows + 0.2)

@@ -24,9 +24,8 @@ def test_without_a_map_and_a_replay_it_is_q_learning():
     unshaped = {**RUNS, "potential": np.zeros((3, world.n_states)), "weight": np.zeros(3)}
     plain = q_learning(world.mdp, training, **unshaped)
     ours = run(world, map="none", sweeps=0, steps=1000)
-    assert np.array_equal(ours.q, plain.q)
-    assert np.array_equal(ours.returns, plain.returns)
-    assert np.array_equal(ours.low_reward_visits, plain.low_reward_visits)
+    for name in ("q", "returns", "low_reward_visits"):
+        assert np.array_equal(getattr(ours, name), getattr(plain, name))
 
 
 @pytest.mark.parametrize("how", ["solve", "backups"])

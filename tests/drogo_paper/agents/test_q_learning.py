@@ -129,14 +129,15 @@ def test_compare_gives_every_setting():
     np.testing.assert_array_equal(plain, half)
 
 
-@pytest.mark.parametrize(
-    ("steps", "before", "chosen"),
-    [
-        ([[300, 500], [100, 200], [900, 100]], [-1, -1, -1], 1),
-        ([[300, np.inf], [np.inf, np.inf], [900, 800]], [-1, -1, -1], 2),
-        ([[300, np.inf], [np.inf, np.inf], [np.inf, 800]], [-9, -1, -2], 2),
-    ],
-)
+NEVER = np.inf
+REPORTED = [
+    ([[300, 500], [100, 200], [900, 100]], [-1, -1, -1], 1),
+    ([[300, NEVER], [NEVER, NEVER], [900, 800]], [-1, -1, -1], 2),
+    ([[300, NEVER], [NEVER, NEVER], [NEVER, 800]], [-9, -1, -2], 2),
+]
+
+
+@pytest.mark.parametrize(("steps", "before", "chosen"), REPORTED)
 def test_the_setting_that_is_reported(steps, before, chosen):
     """The first to be optimal with all seeds, or with most of them, or with the highest return."""
     reached = 100 * np.arange(1, 11) >= np.array(steps)[:, :, None]
