@@ -90,7 +90,7 @@ def test_every_other_request_is_another_result(learn_tiny):
     first = learn_tiny()
     fits = [first["files"]["solution"]]
     for arguments in (
-        ("--step-size", 0.01), ("--set", "cap=inf"), ("--set", "normalise=false"), ("--data-seed", 9),
+        ("--step-size", 0.01), ("--set", "cap=inf"), ("--set", "emphasis=0.5"), ("--data-seed", 9),
         ("--transitions", 99), ("--lam", 5), ("--method", "regression"),
     ):  # fmt: skip
         fits.append(learn_tiny(*arguments)["files"]["solution"])
