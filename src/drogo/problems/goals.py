@@ -40,10 +40,10 @@ from drogo.learn.architectures import (
     PairMLP,
     Quasimetric,
 )
-from drogo.learn.batches import BYTES_IN_RESULT, Batches
+from drogo.learn.batches import Batches
 from drogo.learn.judge import Judge, Row, allowed
 from drogo.learn.learner import Learner
-from drogo.learn.method import AbstractMethod
+from drogo.learn.method import BYTES_IN_RESULT, AbstractMethod
 from drogo.learn.problem import AbstractProblem, Point, Prepared
 from drogo.learn.settings import check_fields, optional
 from drogo.learn.solution import Solution
