@@ -176,6 +176,25 @@ def mostly_first(observations, actions):
     return np.where(actions, 0.2, 0.8)
 
 
+@pytest.mark.parametrize("lam", [2.0, 0.1])
+def test_an_action_that_was_never_seen_looks_worse_than_all_others(lam):
+    """The default policy chooses among the two actions that were seen, at costs 1 and 3, as in the
+    value of the state: exp(v) = (exp(-1/lam) + exp(-3/lam)) / 2, and the shares of the policy are
+    the two terms. Of state 2, only an action is known that leads back to it for ever."""
+    action = np.array([0, 1, 0, 1, 0])
+    over = [True, True, False, True, False]
+    data = table_of([0, 0, 3, 3, 2], [1, 1, 2, 1, 2], [-1.0, -3.0, -1.0, -1.0, -1.0], over,
+                    copies=6, action=action, n_actions=3)  # fmt: skip
+    method = Regression(action_values=True, stop_early=False)
+    result = fit(data, Column(lam), method, optimiser=Optimiser(step_size=0.05))
+    terms = np.exp([-1 / lam, -3 / lam]) / 2
+    assert result.v[0, [0, 3]] == pytest.approx(np.log([terms.sum(), terms[0]]), abs=0.02)
+    shares = result.policy().probabilities(np.array([0, 3]))
+    assert shares[0] == pytest.approx([*terms / terms.sum(), 0.0], abs=1e-3)
+    assert shares[0, 2] < 0.5 * shares[0, 1]
+    assert shares[1] == pytest.approx([0.0, 1.0, 0.0], abs=1e-3)
+
+
 def test_an_mdp_of_its_own_default_policy_is_kept():
     """The default policy of a world that knows one is that of its MDP, not the uniform one."""
     env = world_env(CHAIN)

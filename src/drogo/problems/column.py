@@ -242,31 +242,20 @@ def known_values(
     data: Transitions, solution: Float[np.ndarray, " distinct"], lam: float, *, per_action: bool
 ) -> CountedEdges:
     """Returns the exact solution of the data as transitions to terminal states of finite value."""
-    finite = np.isfinite(solution)
-    state, action, value = np.flatnonzero(finite), None, solution[finite]
+    values = solution
     if per_action:
-        edges = data.edges
-        assert edges.action is not None
-        assert edges.log_default is not None
-        after = np.where(edges.terminated, edges.terminal_reward / lam, solution[edges.next_state])
-        used = ~np.isnan(after) & finite[edges.state]
-        pair = edges.state[used].astype(np.int64) * (edges.action.max() + 1) + edges.action[used]
-        pairs, of_edge = np.unique(pair, return_inverse=True)
-        gain = np.exp((edges.reward / lam + after - solution[edges.state])[used])
-        count = np.bincount(of_edge, edges.count[used])
-        with np.errstate(divide="ignore"):
-            mean = np.log(np.bincount(of_edge, edges.count[used] * gain) / count)
-        log_default = np.zeros(count.size)
-        log_default[of_edge] = edges.log_default[used]
-        state, action = np.divmod(pairs, edges.action.max() + 1)
-        value = mean + log_default + solution[state]
-        finite = np.isfinite(value)
-        state, action, value = state[finite], action[finite], value[finite]
+        model, known = shared.ActionModel.of(data, lam), data.edges.known
+        assert model is not None
+        after = np.where(known.terminated, known.terminal_reward / lam, solution[known.next_state])
+        values = model.values(after, (solution.size, data.n_actions or 0))
+        values = shared.with_negligible(values)
+    finite = np.isfinite(values)
+    state, *action = (part.astype(np.int32) for part in np.nonzero(finite))
     n, zeros = state.size, np.zeros(state.size)
     return CountedEdges(
-        len(solution), state, state, np.ones(n), zeros, np.ones(n, dtype=bool), lam * value,
-        action=action, log_default=None, count=np.ones(n, dtype=np.int64),
-        of_transition=np.arange(n, dtype=np.int32),
+        len(solution), state, state, np.ones(n), zeros, np.ones(n, dtype=bool),
+        lam * values[finite], action=action[0] if per_action else None, log_default=None,
+        count=np.ones(n, dtype=np.int64), of_transition=np.arange(n, dtype=np.int32),
     )  # fmt: skip
 
 

@@ -24,9 +24,6 @@ from drogo.problems.shared import filled
 
 Reached = Callable[[np.ndarray, np.ndarray], Any]
 """From a batch of observations and a goal for each of them to whether it is reached there."""
-NEGLIGIBLE = 10.0
-"""The amount by which an action that does not lead to the goal is worth less than its state, not
-infinity. The policy takes it once in 20,000 steps."""
 ASKED_AT_ONCE = 4096
 """The number of observations that a user's function is called with at a time."""
 NEAREST = 16
@@ -111,11 +108,7 @@ def known_pairs(
 ) -> Draws:
     """Returns a sampler of pairs whose value is known exactly, uniform over all of them. The goals
     are rows of the table of observations."""
-    values = v.copy()
-    if action_values is not None:
-        values, of_state = action_values.copy(), np.broadcast_to(v[..., None], action_values.shape)
-        useless = np.isneginf(values) & np.isfinite(of_state)
-        values[useless] = of_state[useless] - NEGLIGIBLE
+    values = (v if action_values is None else action_values).copy()
     # In the goal itself the value is 0 and no action follows, whatever is learned.
     values[np.arange(goals.size), goals] = -np.inf
     where = np.nonzero(np.isfinite(values))

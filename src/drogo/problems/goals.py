@@ -50,7 +50,8 @@ from drogo.learn.solution import Solution
 from drogo.learn.value import Policy
 from drogo.potential import Potential, mean_step
 from drogo.problems import goal_batches, shared
-from drogo.problems.tasks import MODEL, ActionModel, GoalTask
+from drogo.problems.shared import MODEL, ActionModel
+from drogo.problems.tasks import GoalTask
 
 MISSED = -20.0
 """The value of a goal that is missed for good, in units of the scale of outputs, in place of minus
@@ -235,7 +236,8 @@ class Goals(AbstractProblem):
             if method.per_action:
                 model = ActionModel.of(data, point.problem.lam)
                 assert model is not None
-                actions = model.values(v, data.n_actions or 0)
+                shape = (v.shape[1], data.n_actions or 0)
+                actions = shared.with_negligible(model.values(v[:, model.next_state], shape))
             draws = goal_batches.known_pairs(v, goals, actions, method.batch_size)
         else:
             missed = MISSED * float(learner.objective.scale)

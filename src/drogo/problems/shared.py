@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from drogo.data import Transitions
 from drogo.errors import ArgumentError
@@ -21,6 +21,9 @@ from drogo.potential import Potential
 TINY = 1e-6
 STEPS_OF_A_SCALE = 20.0
 """With costs of 1 and the paper's lam of 20, outputs are not scaled."""
+NEGLIGIBLE = 10.0
+"""The amount by which an action that was never seen, or does not lead to the goal, is worth less
+than its state, not infinity. The policy takes it once in 20,000 steps."""
 
 
 def scale_of_costs(reward: np.ndarray, lam: float) -> float:
@@ -120,3 +123,51 @@ def filled(rows: np.ndarray) -> np.ndarray:
     """Repeats rows up to a power of four, so that few shapes are compiled."""
     size = 1 << 2 * (((len(rows) - 1).bit_length() + 1) // 2)
     return np.resize(rows, (size, *rows.shape[1:]))
+
+
+@dataclass(frozen=True)
+class ActionModel:
+    """The distinct known steps of the data: the outcomes of the actions that were seen."""
+
+    state: Int[np.ndarray, " steps"]
+    action: Int[np.ndarray, " steps"]
+    next_state: Int[np.ndarray, " steps"]
+    log_gain: Float[np.ndarray, " steps"]
+    """The log of exp(r/lam) times the share of this step among all known ones of its state: the
+    default policy chooses among the actions that were seen, as in the value of the state."""
+
+    @classmethod
+    def of(cls, data: Transitions, lam: float) -> ActionModel | None:
+        """Returns the model of the data; None if there are no discrete actions."""
+        edges, known = data.edges, data.edges.known
+        if edges.action is None or edges.log_default is None:
+            return None
+        columns = (known.state, edges.action[edges.usable], known.next_state)
+        state, action, next_state = (part.astype(np.int64) for part in columns)
+        return cls(state, action, next_state, np.log(known.share) + known.reward / lam)
+
+    def values(
+        self, after: Float[np.ndarray, "*k steps"], shape: tuple[int, int]
+    ) -> Float[np.ndarray, "*k distinct actions"]:
+        """Returns x(s, a) = log d(a|s) + log E[exp(r/lam + v(s'))], from v(s') of each step: minus
+        infinity for unknown actions. The sum of exp(x(s, a)) over actions is exp(v(s))."""
+        order = np.lexsort([self.action, self.state])
+        pair = (self.state * shape[1] + self.action)[order]
+        pairs, starts = np.unique(pair, return_index=True)
+        x = np.full((*after.shape[:-1], shape[0] * shape[1]), -np.inf)
+        x[..., pairs] = np.logaddexp.reduceat((self.log_gain + after)[..., order], starts, axis=-1)
+        return x.reshape(*after.shape[:-1], *shape)
+
+
+MODEL = tuple(f"step_{name}" for name in ActionModel.__dataclass_fields__)
+"""The names of the columns of an action model among the arrays of a solution."""
+
+
+def with_negligible(
+    x: Float[np.ndarray, "*k distinct actions"],
+) -> Float[np.ndarray, "*k distinct actions"]:
+    """Returns action values for a network to learn: where they are minus infinity, far below the
+    value of the state, and below all other actions. A state without any keeps minus infinity."""
+    far_below = np.logaddexp.reduce(x, axis=-1, keepdims=True) - NEGLIGIBLE
+    lowest = np.where(np.isneginf(x), np.inf, x).min(axis=-1, keepdims=True)
+    return np.where(np.isneginf(x), np.minimum(far_below, lowest - 1.0), x)

@@ -11,16 +11,15 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Float, Shaped
 
-from drogo.data import Transitions
 from drogo.data.arrays import as_batch
 from drogo.data.index import ObservationIndex
 from drogo.errors import ArgumentError
 from drogo.learn.solution import Solution
 from drogo.learn.value import Policy
 from drogo.potential import Potential, mean_step
-from drogo.problems.shared import finite_values, make_potential
+from drogo.problems.shared import MODEL, ActionModel, finite_values, make_potential
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -105,7 +104,7 @@ def _policy_of_data(solution: Solution, v: Float[np.ndarray, " distinct"]) -> Po
             remedy=f"Where there are discrete actions: {remedy}",
         )
     model = ActionModel(*(solution.arrays[name] for name in MODEL))
-    x = model.values(v, solution.n_actions)
+    x = model.values(v[model.next_state], (v.size, solution.n_actions))
     # Where no action leads on, as in a terminal state, none is better than another.
     x[np.isneginf(x).all(axis=1)] = 0.0
     index = ObservationIndex(solution.observations)
@@ -121,50 +120,3 @@ def _policy_of_data(solution: Solution, v: Float[np.ndarray, " distinct"]) -> Po
         return x[rows]
 
     return Policy(logits, solution.observations.shape[1:])
-
-
-@dataclass(frozen=True)
-class ActionModel:
-    """The distinct steps of the data, grouped by state and action."""
-
-    state: Int[np.ndarray, " steps"]
-    action: Int[np.ndarray, " steps"]
-    next_state: Int[np.ndarray, " steps"]
-    log_gain: Float[np.ndarray, " steps"]
-    """The log of exp(r/lam) times the share of this step among all known ones of its state, so that
-    the values of actions add up to the value of the state."""
-
-    @classmethod
-    def of(cls, data: Transitions, lam: float) -> ActionModel | None:
-        """Returns the model of the data; None if there are no discrete actions."""
-        edges, known = data.edges, data.edges.known
-        if edges.action is None or edges.log_default is None:
-            return None
-        action = edges.action[edges.usable]
-        order = np.lexsort([action, known.state])
-        columns = (known.state, action, known.next_state)
-        state, taken, next_state = (part[order].astype(np.int64) for part in columns)
-        log_gain = np.log(known.share) + known.reward / lam
-        return cls(state, taken, next_state, log_gain[order])
-
-    def values(
-        self, v: Float[np.ndarray, "*k distinct"], n_actions: int
-    ) -> Float[np.ndarray, "*k distinct actions"]:
-        """Returns x(s, a) = log d(a|s) + log E[exp(r/lam + v(s'))], and minus infinity for unknown
-        actions."""
-        changes = (np.diff(self.state) != 0) | (np.diff(self.action) != 0)
-        starts = np.flatnonzero(np.append(True, changes))
-        sizes = np.diff(starts, append=self.state.size)
-        terms = self.log_gain + v[..., self.next_state]
-        top = np.maximum.reduceat(terms, starts, axis=-1)
-        top = np.where(np.isfinite(top), top, 0.0)
-        with np.errstate(divide="ignore"):
-            total = np.add.reduceat(np.exp(terms - np.repeat(top, sizes, axis=-1)), starts, axis=-1)
-            each = top + np.log(total)
-        x = np.full((*v.shape, n_actions), -np.inf)
-        x[..., self.state[starts], self.action[starts]] = each
-        return x
-
-
-MODEL = tuple(f"step_{name}" for name in ActionModel.__dataclass_fields__)
-"""The names of the columns of an action model among the arrays of a solution."""
