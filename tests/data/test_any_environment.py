@@ -24,29 +24,18 @@ class Walk(Line):
 
 class WithDict(Walk):
     observation_space = spaces.Dict(
-        {
-            "image": spaces.Box(0, 255, (8, 8, 3), np.uint8),
-            "place": spaces.Discrete(6),
-            "velocity": spaces.Box(-1, 1, (1, 2), np.float32),
-            "position": spaces.Box(0, 5, (1,), np.float32),
-            "mission": spaces.Text(9),
-        }
+        image=spaces.Box(0, 255, (8, 8, 3), np.uint8),
+        place=spaces.Discrete(6),
+        velocity=spaces.Box(-1, 1, (1, 2), np.float32),
+        position=spaces.Box(0, 5, (1,), np.float32),
+        mission=spaces.Text(9),
     )
 
     def observe(self):
         image = np.zeros((8, 8, 3), dtype=np.uint8)
         image[self.at] = 255
-        return {
-            "image": image,
-            "place": self.at,
-            "velocity": np.array([[0.5, -0.5]], dtype=np.float32),
-            "position": np.array([self.at], dtype=np.float32),
-            "mission": "go right",
-        }
-
-
-def of_terminal(step):
-    return 0.0 if step.info["at"] == 5 else -50.0
+        vectors = {"velocity": np.float32([[0.5, -0.5]]), "position": np.float32([self.at])}
+        return {"image": image, "place": self.at, "mission": "go right", **vectors}
 
 
 def test_rewards_of_the_step():
@@ -62,7 +51,8 @@ def test_rewards_of_the_step():
 def test_vectors_of_environments(mode):
     """In each way of starting the next episode: only real steps, and episodes that begin at 2."""
     envs = SyncVectorEnv([Walk] * 3, autoreset_mode=mode)
-    data = collect(envs, 900, seed=0, terminal_reward=of_terminal)
+    value = lambda step: 0.0 if step.info["at"] == 5 else -50.0  # noqa: E731
+    data = collect(envs, 900, seed=0, terminal_reward=value)
     here, there = data.observations[data.state][:, 0], data.observations[data.next_state][:, 0]
     assert set(np.abs(here - there)) == {1.0}
     assert np.array_equal(data.terminated, (there == 0) | (there == 5))
@@ -100,11 +90,6 @@ def limited(kind=Limited):
     return TimeLimit(kind(), 7)
 
 
-@pytest.fixture
-def vec_env():
-    return needs.module("stable_baselines3.common.vec_env")
-
-
 def rows(data):
     """Every transition with its observations as they are."""
     columns = (data.reward, data.terminated, data.terminal_reward)
@@ -112,11 +97,11 @@ def rows(data):
     return np.stack([*ends, *columns], axis=1)
 
 
-def test_a_vec_env_gives_the_same_transitions_as_a_vector_of_gymnasium(vec_env):
+def test_a_vec_env_gives_the_same_transitions_as_a_vector_of_gymnasium():
+    vec_env = needs.module("stable_baselines3.common.vec_env")
     theirs = collect(vec_env.DummyVecEnv([limited] * 3), 500, seed=0)
-    ours = collect(
-        SyncVectorEnv([limited] * 3, autoreset_mode=AutoresetMode.SAME_STEP), 500, seed=0
-    )
+    envs = SyncVectorEnv([limited] * 3, autoreset_mode=AutoresetMode.SAME_STEP)
+    ours = collect(envs, 500, seed=0)
     assert theirs.observations.dtype == np.float32
     # A VecEnv does not report that an episode was also cut off in the step that terminated it.
     assert np.array_equal(theirs.truncated, ours.truncated & ~ours.terminated)
@@ -128,9 +113,6 @@ def test_a_vec_env_gives_the_same_transitions_as_a_vector_of_gymnasium(vec_env):
     assert theirs.truncated.any()
     assert set(reward) == {-1.0}  # the terminal value was taken out of it
     assert set(value[theirs.terminated]) == {-3.0}
-
-
-def test_wrappers_dicts_and_policies_of_a_vec_env(vec_env):
     envs = vec_env.VecFrameStack(vec_env.DummyVecEnv([limited] * 2), 2)
     assert collect(envs, 300, seed=0).observations.shape[1:] == (2,)
     envs = vec_env.DummyVecEnv([lambda: limited(LimitedDict)] * 2)
@@ -179,11 +161,9 @@ def test_parts_are_joined_in_the_order_of_their_names():
     data = collect(WithDict(), 1000, seed=0, key="image")
     assert (data.observations.shape, data.observations.dtype) == ((6, 8, 8, 3), np.uint8)
     assert data.are_images
-    for key, first in (
-        (("position", "velocity"), [2, 0.5, -0.5]),
-        (["velocity", "place"], [0.5, -0.5, 2]),
-    ):
-        data = collect(WithDict(), 200, seed=0, key=key)
+    ways = {("position", "velocity"): [2, 0.5, -0.5], ("velocity", "place"): [0.5, -0.5, 2]}
+    for key, first in ways.items():
+        data = collect(WithDict(), 200, seed=0, key=[*key])
         np.testing.assert_array_equal(data.observations[0], first)
     data = collect(WithDict(), 200, seed=0, key=("velocity",), merge=False)
     assert data.observations.shape[1:] == (1, 2)  # a single name in a sequence is that name
@@ -191,22 +171,17 @@ def test_parts_are_joined_in_the_order_of_their_names():
     np.testing.assert_array_equal(np.unique(data.observations[:, 0]), np.arange(6))
 
 
-def seeing(observe):
-    """A walk with other observations."""
-    return type("Seeing", (Walk,), {"observe": observe})
-
-
 def test_wrong_environments_and_keys():
-    for env in (
-        seeing(lambda self: np.zeros(self.at + 1, dtype=np.float32)),
-        seeing(lambda self: np.array([np.nan, 0.0], dtype=np.float32)),
-        seeing(lambda self: "somewhere"),
-        seeing(lambda self: (self.at, 0)),
-        seeing(lambda self: np.zeros(2, np.float64 if self.at == 3 else np.float32)),
-        type("NanReward", (Walk,), {"reward": lambda self: np.nan}),
+    for name, wrong in (
+        ("observe", lambda self: np.zeros(self.at + 1, dtype=np.float32)),
+        ("observe", lambda self: np.array([np.nan, 0.0], dtype=np.float32)),
+        ("observe", lambda self: "somewhere"),
+        ("observe", lambda self: (self.at, 0)),
+        ("observe", lambda self: np.zeros(2, np.float64 if self.at == 3 else np.float32)),
+        ("reward", lambda self: np.nan),
     ):
         with raises(DataError):
-            collect(env(), 300, seed=0)
+            collect(type("Wrong", (Walk,), {name: wrong})(), 300, seed=0)
     parts = (None, "sound", ("position", "mission"), ("position", "sound"))
     for env, keys in ((WithDict, parts), (Walk, ("image", ("a", "b")))):
         for key in keys:

@@ -1,5 +1,7 @@
 """`collect`: samples from an MDP, and steps of any environment."""
 
+from functools import partial
+
 import gymnasium
 import numpy as np
 import pytest
@@ -11,14 +13,12 @@ from raising import raises
 FOUR_ROOMS = GridWorld.load("four-rooms")
 
 
-def make(**options):
-    return gymnasium.make("drogo/FourRooms-v0", **options)
+make = partial(gymnasium.make, "drogo/FourRooms-v0")
 
 
 @pytest.mark.parametrize("kind", ["state", "coordinates", "one-hot", "pixels"])
 def test_uniform_transitions_follow_the_world(kind):
-    data = collect(make(observation=kind), 20_000, seed=0)
-    world = FOUR_ROOMS
+    data, world = collect(make(observation=kind), 20_000, seed=0), FOUR_ROOMS
     assert np.array_equal(data.observations, world.observations(kind))
     reachable = {(s, t) for s in range(world.n_states) for t in world.next_state[s]}
     assert {*zip(data.state.tolist(), data.next_state.tolist(), strict=True)} <= reachable
@@ -68,9 +68,7 @@ def test_a_policy_is_followed_in_the_same_world():
     pairs = zip(table[stepped.state], table[stepped.next_state], strict=True)
     assert all(t in world.next_state[s] for s, t in pairs)
     assert np.array_equal(stepped.reward, world.reward[table[stepped.state]])
-    default, sampled = (
-        collect(env, 600, seed=0, policy=policy) for policy in (None, random_action)
-    )
+    default, sampled = (collect(env, 600, seed=0, policy=act) for act in (None, random_action))
     assert default.state[0] == sampled.state[0]
     assert not (default.truncated | sampled.truncated).any()
 
@@ -108,7 +106,7 @@ def test_a_stochastic_mdp_is_sampled_under_its_default_policy(start):
     assert not data.terminal_reward[~data.terminated].any()
 
 
-def test_first_states_follow_the_start_distribution():
+def test_first_states_follow_the_start_distribution_or_function():
     data = collect(Slippery(), 5_000, seed=0, start="reset")
     first = data.state[:1000]  # of a thousand episodes side by side
     assert set(first.tolist()) == {0, 1}
@@ -116,13 +114,8 @@ def test_first_states_follow_the_start_distribution():
     assert data.truncated.any()
     first = collect(make(start="uniform"), 20_000, seed=0, start="reset").state[:100]
     assert np.unique(first).size > 50
-
-
-def test_a_start_function():
-    def in_state_zero(env, rng):
-        return env.reset(options={"state": 0})[0]
-
-    data = collect(make(observation="state"), 50, seed=0, start=in_state_zero)
+    in_zero = lambda env, rng: env.reset(options={"state": 0})[0]  # noqa: E731
+    data = collect(make(observation="state"), 50, seed=0, start=in_zero)
     assert not data.terminated.any()
     assert len(data.observations) <= 3
 
@@ -146,23 +139,19 @@ def test_a_step_cost_replaces_the_reward():
     assert data.observations.dtype == np.int64
 
 
-@pytest.mark.parametrize(
-    ("kind", "name", "value"),
-    [
+@pytest.mark.usefixtures("unchecked")
+def test_wrong_arguments():
+    env = gymnasium.make("MountainCar-v0")
+    for kind, name, value in (
         *((ArgumentError, "n", value) for value in (0, 2**70)),
+        *((ArgumentError, "start", value) for value in ("everywhere", "uniform")),
         (ArgumentError, "seed", -1),
         (ArgumentError, "terminal_reward", 10**400),
-        (ArgumentError, "start", "everywhere"),
-        (ArgumentError, "start", "uniform"),  # it does not know its MDP
         (ArgumentError, "reward", 1.0),
         (ArgumentTypeError, "reward", "cheap"),
         (ArgumentError, "behaviour", lambda step: 1.0),
         (ArgumentTypeError, "keys", "image"),
         (ArgumentTypeError, "env", "CartPole-v1"),
-    ],
-)
-@pytest.mark.usefixtures("unchecked")
-def test_wrong_arguments(kind, name, value):
-    env = gymnasium.make("MountainCar-v0")
-    with raises(kind, name):
-        collect(**{"env": env, "n": 10, "seed": 0, name: value})
+    ):
+        with raises(kind, name):
+            collect(**{"env": env, "n": 10, "seed": 0, name: value})

@@ -13,10 +13,8 @@ from small_data import mostly_right
 
 def four(action, state=(0, 0, 0, 0), **more):
     """Four transitions to a terminal state."""
-    state = np.array(state)
-    return Transitions.from_table(
-        np.arange(2), state, np.full(4, 1), -np.ones(4), np.ones(4), action=action, **more
-    )
+    columns = (np.array(state), np.full(4, 1), -np.ones(4), np.ones(4))
+    return Transitions.from_table(np.arange(2), *columns, action=action, **more)
 
 
 def test_table_weights_by_hand():
@@ -48,10 +46,8 @@ def test_pairs_that_were_never_seen_and_actions_never_taken_are_noted():
 
 def continuous(**more):
     rng = np.random.default_rng(0)
-    x = rng.uniform(size=(4, 1))
-    return Transitions.from_arrays(
-        x, x + 1, -1.0, np.ones(4), action=rng.uniform(-1, 1, (4, 2)), **more
-    )
+    x, action = rng.uniform(size=(4, 1)), rng.uniform(-1, 1, (4, 2))
+    return Transitions.from_arrays(x, x + 1, -1.0, np.ones(4), action=action, **more)
 
 
 def test_importance_weights_by_hand():
@@ -65,32 +61,28 @@ def test_importance_weights_by_hand():
         under(continuous())
 
 
-@pytest.mark.parametrize(
-    ("argument", "columns"),
-    [
-        ("action", {"action": [0, 1, 2, 7], "n_actions": 4}),
-        ("action", {"action": [0.5, 1, 0, 0]}),
-        ("action", {"action": np.full((4, 2), np.inf)}),
-        ("behaviour", {"action": [0, 1, 0, 1], "behaviour": [0.5, 0.5, 0.0, 0.5]}),
-        ("behaviour", {"action": [0, 1, 0, 1], "behaviour": [0.5, 1.5, 0.5, 0.5]}),
-        ("behaviour", {"action": None, "behaviour": [0.5] * 4}),
-        ("default", {"action": [0, 1, 0, 1], "default": [0.5, -0.5, 0.5, 0.5]}),
-        ("n_actions", {"action": np.zeros((4, 2)), "n_actions": 2}),
-        ("n_actions", {"action": [0, 1, 0, 1], "n_actions": 0}),
-    ],
-)
-def test_bad_actions(argument, columns):
-    with raises(DataError, argument):
-        four(**columns)
+def test_bad_actions():
+    for argument, action, columns in (
+        ("action", [0, 1, 2, 7], {"n_actions": 4}),
+        ("action", [0.5, 1, 0, 0], {}),
+        ("action", np.full((4, 2), np.inf), {}),
+        ("behaviour", [0, 1, 0, 1], {"behaviour": [0.5, 0.5, 0.0, 0.5]}),
+        ("behaviour", [0, 1, 0, 1], {"behaviour": [0.5, 1.5, 0.5, 0.5]}),
+        ("behaviour", None, {"behaviour": [0.5] * 4}),
+        ("default", [0, 1, 0, 1], {"default": [0.5, -0.5, 0.5, 0.5]}),
+        ("n_actions", np.zeros((4, 2)), {"n_actions": 2}),
+        ("n_actions", [0, 1, 0, 1], {"n_actions": 0}),
+    ):
+        with raises(DataError, argument):
+            four(action, **columns)
 
 
-@pytest.mark.parametrize(
-    "policy", [[0.5, 0.4], [0.5, 0.6], [1.5, -0.5], [1.0], lambda o, a: np.ones(3), lambda o, a: -a]
-)
 @pytest.mark.usefixtures("unchecked")
-def test_bad_default_policies(policy):
-    with raises(ArgumentError, "default_policy"):
-        under(four([0, 0, 0, 1]), policy)
+def test_bad_default_policies():
+    functions = (lambda o, a: np.ones(3), lambda o, a: -a)
+    for policy in ([0.5, 0.4], [0.5, 0.6], [1.5, -0.5], [1.0], *functions):
+        with raises(ArgumentError, "default_policy"):
+            under(four([0, 0, 0, 1]), policy)
     without = Transitions.from_table(np.arange(2), [0, 0], [1, 1], -1.0, [True, True])
     with raises(ArgumentError, "default_policy"):
         under(without, [0.5, 0.5])

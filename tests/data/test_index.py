@@ -64,14 +64,10 @@ def test_observations_are_converted_to_the_type_of_the_table():
     assert index.rows([[0.1, 0.2]]).tolist() == [0]
     with raises(DataError):
         ObservationIndex(np.array([[1, 2]], np.uint8)).rows([[0.5, 2.0]])
-    with raises(ArgumentError):
-        index.rows([0.1, 0.2])
-    with raises(ArgumentError):
-        index.row([[0.1, 0.2]])
-
-
-def test_adding_does_not_write_into_the_array_it_was_made_from():
-    table = np.arange(4.0)
+    for search, wrong in ((index.rows, [0.1, 0.2]), (index.row, [[0.1, 0.2]])):
+        with raises(ArgumentError):
+            search(wrong)
+    table = np.arange(4.0)  # Adding does not write into it.
     index = ObservationIndex(table[:2])
     assert index.add([7.0, 1.0]).tolist() == [2, 1]
     assert table.tolist() == [0.0, 1.0, 2.0, 3.0]

@@ -1,6 +1,8 @@
 """`collect` on environments that are pure JAX functions, in the interfaces of gymnax and navix."""
 
 from dataclasses import dataclass, replace
+from functools import partial
+from types import SimpleNamespace as Space
 from typing import NamedTuple
 
 import jax
@@ -13,8 +15,7 @@ from drogo.data import jax_env
 from drogo.errors import AlreadyExists, ArgumentError, ArgumentTypeError, DataError
 from raising import raises
 
-GOAL = 4
-LIMIT = 9
+GOAL, LIMIT = 4, 9
 
 
 @jax.tree_util.register_dataclass
@@ -29,24 +30,10 @@ class State(NamedTuple):
     time: jax.Array
 
 
-class Actions(NamedTuple):
-    """A space of gymnax."""
-
-    n: int = 2
-    shape: tuple = ()
-
-
-class Box(NamedTuple):
-    low: float
-    high: float
-    shape: tuple
-
-
 class Line:
     """A walk from 0 or 1 to 4 that sometimes does not move, in the interface of gymnax 1.0."""
 
-    default_params = Params()
-    space = Actions()
+    default_params, space = Params(), Space(n=2, shape=())
 
     def reset(self, key, params):
         state = State(jax.random.randint(key, (), 0, 2), jnp.asarray(0))
@@ -56,9 +43,8 @@ class Line:
         moves = jax.random.uniform(key) >= params.slip
         at = jnp.clip(state.at + jnp.where(moves, 2 * action - 1, 0), 0, GOAL)
         after = State(at, state.time + 1)
-        info = {"terminal_reward": -3.0}
-        over = self.over(after, params)
-        return self.seen(after), after, jnp.where(at == GOAL, -4.0, -1.0), over, info
+        reward, over = jnp.where(at == GOAL, -4.0, -1.0), self.over(after, params)
+        return self.seen(after), after, reward, over, {"terminal_reward": -3.0}
 
     def over(self, state, params):
         return state.at == GOAL
@@ -97,17 +83,10 @@ class Timestep(NamedTuple):
         return self.step_type == 1
 
 
-class NavixActions(NamedTuple):
-    minimum: int = 0
-    maximum: int = 1
-    n: int = 2
-    shape: tuple = ()
-
-
 class NavixLine:
     """The same in the interface of navix, whose timestep holds everything, also a key."""
 
-    action_space, max_steps, line = NavixActions(), LIMIT, Line()
+    action_space, max_steps, line = Space(minimum=0, maximum=1, n=2, shape=()), LIMIT, Line()
 
     def reset(self, key):
         key, at = jax.random.split(key)
@@ -119,8 +98,7 @@ class NavixLine:
         _, state, reward, over, _ = self.line.step_env(at, timestep.state, action, Params())
         kind = jnp.where(over, 2, jnp.where(state.time >= LIMIT, 1, 0))
         after, again = self.at(state, reward, key, kind), self.reset(key)
-        begins = timestep.step_type > 0
-        return jax.tree.map(lambda new, old: jnp.where(begins, new, old), again, after)
+        return jax.tree.map(partial(jnp.where, timestep.step_type > 0), again, after)
 
     def at(self, state, reward, key, kind):
         info = {"terminal_reward": jnp.array(-3.0)}
@@ -135,32 +113,21 @@ def places(data):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_steps_follow_the_world(kind):
+def test_steps_follow_the_world_and_a_time_limit_is_no_terminal_state(kind):
     data = collect(KINDS[kind](), 8000, seed=0)
     before, after = places(data)
-    assert (len(data), len(data.observations)) == (8000, 5)
+    assert (len(data), len(data.observations), data.n_actions) == (8000, 5, 2)
     assert np.array_equal(after == GOAL, data.terminated)
     assert not (before == GOAL).any()
-    counts = np.zeros((GOAL, GOAL + 1))
-    np.add.at(counts, (before.astype(int), after.astype(int)), 1)
-    expected = 0.375 * np.eye(GOAL, GOAL + 1, 1) + 0.375 * np.eye(GOAL, GOAL + 1, -1)
-    expected += 0.25 * np.eye(GOAL, GOAL + 1)
-    expected[0, 0] += 0.375
+    counts, _, _ = np.histogram2d(before, after, bins=(range(GOAL + 1), range(GOAL + 2)))
+    expected = np.array([[5, 3, 0, 0, 0], [3, 2, 3, 0, 0], [0, 3, 2, 3, 0], [0, 0, 3, 2, 3]]) / 8
     visits = counts.sum(axis=1, keepdims=True)
     assert np.abs(counts / visits - expected).max() < 5 * 0.5 / visits.min() ** 0.5
-    assert data.n_actions == 2
     assert data.follows_default
     assert data.action.mean() == pytest.approx(0.5, abs=0.03)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_time_limit_is_no_terminal_state(kind):
-    data = collect(KINDS[kind](), 4000, seed=1)
-    walkers = 4000 // LIMIT
-    terminated, truncated = (
-        flags[: walkers * (4000 // walkers)].reshape(-1, walkers)
-        for flags in (data.terminated, data.truncated)
-    )
+    walkers = 8000 // LIMIT
+    both = np.stack([data.terminated, data.truncated])[:, : LIMIT * walkers]
+    terminated, truncated = both.reshape(2, LIMIT, walkers)
     assert truncated.any()
     assert terminated[LIMIT - 1].any()  # in the very step in which the time is over too
     time = np.zeros(walkers, dtype=int)
@@ -173,26 +140,20 @@ def test_a_time_limit_is_no_terminal_state(kind):
     assert not data.terminal_reward[~data.terminated].any()
 
 
-def test_within_an_episode_each_observation_has_one_row():
-    merged, single = (collect(Line(), 3000, seed=0, merge=merge) for merge in (True, False))
-    for before, after in zip(places(merged), places(single), strict=True):
-        assert np.array_equal(before, after)
-    begun = len(single.observations) - 3000
-    over = single.terminated | single.truncated
-    assert over.sum() < begun <= over.sum() + 3000 // LIMIT
-    walkers = 3000 // LIMIT
+def test_within_an_episode_each_observation_has_one_row_and_many_loops_are_as_one(
+    monkeypatch, tmp_path
+):
+    sampled = partial(collect, Line(), 3000, seed=0)
+    whole, single, walkers = sampled(), sampled(merge=False), 3000 // LIMIT
+    begun, over = len(single.observations) - 3000, single.terminated | single.truncated
+    assert over.sum() < begun <= over.sum() + walkers
     goes_on = ~over[:-walkers]
     assert np.array_equal(single.next_state[:-walkers][goes_on], single.state[walkers:][goes_on])
-
-
-def test_many_loops_are_as_one(monkeypatch, tmp_path):
-    whole = collect(Line(), 3000, seed=0)
     monkeypatch.setattr(jax_env, "ROWS_AT_ONCE", 700)
-    for merge in (True, False):
-        parts = collect(Line(), 3000, seed=0, merge=merge, file=tmp_path / f"{merge}.bin")
-        assert np.array_equal(parts.reward, whole.reward)
-        for one, other in zip(places(parts), places(whole), strict=True):
-            assert np.array_equal(one, other)
+    parts = (sampled(merge=merge, file=tmp_path / f"{merge}.bin") for merge in (True, False))
+    for data in (single, *parts):
+        assert np.array_equal(data.reward, whole.reward)
+        np.testing.assert_array_equal([*places(data)], [*places(whole)])
     with raises(AlreadyExists, "file"):
         collect(Line(), 10, seed=0, file=tmp_path / "True.bin")
 
@@ -254,12 +215,11 @@ def test_parts_of_a_dict():
 
 
 class Smooth(Line):
-    space = Box(-1.0, 3.0, (1,))
+    space = Space(low=-1.0, high=3.0, shape=(1,))
 
     def step_env(self, key, state, action, params):
         assert action.shape == (1,)
-        towards = (action[0] > 1).astype(jnp.int32)
-        return super().step_env(key, state, towards, params)
+        return super().step_env(key, state, (action[0] > 1).astype(jnp.int32), params)
 
 
 def test_vectors_as_actions():
@@ -275,14 +235,13 @@ def test_vectors_as_actions():
     def with_space(space):
         return type("WithSpace", (Smooth,), {"space": space})()
 
-    bounds = {"minimum": jnp.array([-1.0]), "maximum": jnp.array([1.0]), "shape": (1,)}
-    navix = with_space(type("Continuous", (), bounds)())
-    np.testing.assert_allclose(collect(navix, 100, seed=0).default, 0.5)
-    for unknown in (Actions(3, shape=(2,)), object()):
+    navix = Space(minimum=jnp.array([-1.0]), maximum=jnp.array([1.0]), shape=(1,))
+    np.testing.assert_allclose(collect(with_space(navix), 100, seed=0).default, 0.5)
+    for unknown in (Space(n=3, shape=(2,)), object()):
         with raises(ArgumentTypeError, "env"):
             collect(with_space(unknown), 10, seed=0)
     with raises(ArgumentError, "policy"):
-        collect(with_space(Box(-np.inf, np.inf, (1,))), 10, seed=0)
+        collect(with_space(Space(low=-np.inf, high=np.inf, shape=(1,))), 10, seed=0)
 
 
 class Wrapper:
@@ -305,17 +264,14 @@ def test_environments_that_lose_something():
             collect(env, 10, seed=0)
 
 
-@pytest.mark.parametrize(
-    ("kind", "argument", "options"),
-    [
+def test_wrong_arguments():
+    for kind, argument, options in (
         (ArgumentError, "start", {"start": "uniform"}),
         (ArgumentError, "reward", {"reward": 1.0}),
         (ArgumentError, "behaviour", {"behaviour": lambda step: 1.0}),
         (ArgumentTypeError, None, {"policy": lambda observation, key: int(observation[0] > 1)}),
         (ArgumentTypeError, None, {"reward": lambda step: -1.0 if step.terminated else -2.0}),
         (DataError, "action", {"policy": lambda observation, key: 7}),
-    ],
-)
-def test_wrong_arguments(kind, argument, options):
-    with raises(kind, argument):
-        collect(Line(), 200, seed=0, **options)
+    ):
+        with raises(kind, argument):
+            collect(Line(), 200, seed=0, **options)

@@ -12,8 +12,6 @@ from raising import raises
 from small_lines import Line
 
 LENGTH = 5
-UNKNOWN = -7.0
-"""Stands for the terminal state where its observation is lost."""
 HALF = {"optimize_memory_usage": True, "handle_timeout_termination": False}
 
 
@@ -50,12 +48,8 @@ class Numbered(Line):
 
 
 class Parts(Numbered):
-    observation_space = spaces.Dict(
-        {
-            "place": Numbered.observation_space,
-            "image": spaces.Box(0, 255, (3, 8, 8), np.uint8),
-        }
-    )
+    images = spaces.Box(0, 255, (3, 8, 8), np.uint8)
+    observation_space = spaces.Dict(place=Numbered.observation_space, image=images)
 
     def observe(self):
         image = np.zeros((3, 8, 8), dtype=np.uint8)
@@ -85,12 +79,11 @@ def fill(sb3, kind, steps, n_envs=2, limit=None, **options):
     for _ in range(steps):
         action = np.array([envs.action_space.sample() for _ in range(n_envs)])
         after, reward, done, infos = envs.step(action)
-        last = [info.get("terminal_observation") if over else one
-                for one, over, info in zip(_each(after, n_envs), done, infos, strict=True)]  # fmt: skip
-        for k, info in enumerate(infos):
-            cut = bool(info.get("TimeLimit.truncated"))
-            true.append((_each(before, n_envs)[k], action[k], reward[k], last[k],
-                         bool(done[k]) and not cut, cut))  # fmt: skip
+        pairs = zip(_each(after, n_envs), infos, strict=True)
+        last = [info.get("terminal_observation", one) for one, info in pairs]
+        for k, one in enumerate(_each(before, n_envs)):
+            cut = infos[k]["TimeLimit.truncated"]
+            true.append((one, action[k], reward[k], last[k], bool(done[k]) and not cut, cut))
         scaled = action if kind is not Smooth else (action + 1) / 2 - 1
         stacked = ({name: np.array([one[name] for one in last]) for name in after}
                    if isinstance(after, dict) else np.array(last))  # fmt: skip
@@ -136,13 +129,11 @@ def test_discrete_spaces_and_dicts(sb3):
     buffer, true = fill(sb3, Numbered, 60)
     data = Transitions.from_replay_buffer(buffer)
     assert_same(data, true[-80:])
-    assert data.observations.ndim == 1  # numbers, as the environment gives them
-    assert data.n_actions == 2
+    assert (data.observations.ndim, data.n_actions) == (1, 2)  # as the environment gives them
     buffer, true = fill(sb3, Parts, 60)
-    data = Transitions.from_replay_buffer(buffer, key="place")
-    assert_same(data, true[-80:], part=lambda one: one["place"])
-    data = Transitions.from_replay_buffer(buffer, key="image")
-    assert_same(data, true[-80:], part=lambda one: np.moveaxis(one["image"], 0, -1))
+    for key, axes in (("place", ()), ("image", (1, 2, 0))):
+        data = Transitions.from_replay_buffer(buffer, key=key)
+        assert_same(data, true[-80:], lambda one, k=key, to=axes: np.transpose(one[k], to))
 
 
 @SIZES
@@ -157,18 +148,12 @@ def test_half_the_memory(sb3, steps, n_envs):
     for wrong in (None, np.zeros(3)):
         with raises(DataError, "terminal_observation"):
             Transitions.from_replay_buffer(buffer, terminated=over, terminal_observation=wrong)
-    stand_in = np.full(2, UNKNOWN)
+    stand_in = np.full(2, -7.0)
     data = Transitions.from_replay_buffer(buffer, terminated=over, terminal_observation=stand_in)
-    newest = len(true) - n_envs
     held = true if steps < 40 else true[-39 * n_envs :]
-    first = len(true) - len(held)
-    expected = []
-    for at, (before, action, reward, after, ended, cut) in enumerate(held, first):
-        if cut and at < newest:
-            continue
-        reached = stand_in if ended and at < newest else after
-        expected.append((before, action, reward, reached, ended, cut))
-    assert_same(data, expected)
+    older, newest = held[:-n_envs], held[-n_envs:]
+    older = [(*step[:3], stand_in if step[4] else step[3], *step[4:]) for step in older]
+    assert_same(data, [*(step for step in older if not step[5]), *newest])
 
 
 def test_numbers_replace_rewards(sb3):
@@ -220,19 +205,20 @@ def test_flags_and_actions_that_are_as_the_environment_gave_them(sb3):
 
 @pytest.mark.usefixtures("unchecked")
 def test_wrong_buffers(sb3):
+    read = Transitions.from_replay_buffer
     for steps, options in ((0, {}), (3, {**HALF, "n_envs": 1, "buffer_size": 1})):
         with raises(DataError, "buffer"):
-            Transitions.from_replay_buffer(fill(sb3, Numbered, steps, **options)[0])
+            read(fill(sb3, Numbered, steps, **options)[0])
     rollouts = sb3.RolloutBuffer(8, Smooth.observation_space, Smooth.action_space, device="cpu")
     for buffer in ([], "buffer.pkl", rollouts):
         with raises(ArgumentTypeError, "buffer"):
-            Transitions.from_replay_buffer(buffer)
+            read(buffer)
     buffer, _ = fill(sb3, Numbered, 40)
     for terminated in ([0, 0, 1], np.ones_like(buffer.dones)):
         with raises(DataError, "terminated"):
-            Transitions.from_replay_buffer(buffer, terminated=terminated)
+            read(buffer, terminated=terminated)
     with raises(ArgumentError, "reward"):
-        Transitions.from_replay_buffer(buffer, reward=1.0)
+        read(buffer, reward=1.0)
     buffer.actions[2, 0] = 4
     with raises(DataError, "action"):
-        Transitions.from_replay_buffer(buffer)
+        read(buffer)

@@ -16,18 +16,10 @@ from drogo.errors import ArgumentTypeError, DataError, MissingFile, MissingPacka
 from raising import raises
 from small_lines import Line
 
-GOAL = {
-    "observations": [[0.0], [1.0], [2.0]],
-    "actions": [1, 1],
-    "rewards": [-1.0, -2.0],
-    "terminated": True,
-}
-CUT = {
-    "observations": [[0.0], [1.0], [0.0], [0.0]],
-    "actions": [1, 0, 0],
-    "rewards": [-1.0, -2.0, -1.0],
-    "terminated": False,
-}
+GOAL = {"observations": [[0.0], [1.0], [2.0]], "actions": [1, 1]}
+GOAL |= {"rewards": [-1.0, -2.0], "terminated": True}
+CUT = {"observations": [[0.0], [1.0], [0.0], [0.0]], "actions": [1, 0, 0]}
+CUT |= {"rewards": [-1.0, -2.0, -1.0], "terminated": False}
 
 
 def without(name, *episodes):
@@ -41,16 +33,13 @@ def test_by_hand():
     assert data.next_state.tolist() == [1, 2, 1, 0, 0]
     assert data.reward.tolist() == [-1, -2, -1, -2, -1]
     assert data.action.tolist() == [1, 1, 1, 0, 0]
-    assert data.n_actions == 2
-    assert data.terminated.tolist() == [False, True, False, False, False]
-    assert data.truncated.tolist() == [False, False, False, False, True]
-    assert data.behaviour is None
+    assert (data.n_actions, data.behaviour) == (2, None)
     # Flags of every step, and objects in place of dictionaries.
     goal = SimpleNamespace(**GOAL | {"terminated": [False, True], "truncated": [0, 0]})
     cut = SimpleNamespace(**CUT | {"terminated": np.zeros(3), "truncated": np.eye(3)[2]})
-    data = Transitions.from_trajectories(iter([goal, cut]))
-    assert data.terminated.tolist() == [False, True, False, False, False]
-    assert data.truncated.tolist() == [False, False, False, False, True]
+    for same in (data, Transitions.from_trajectories(iter([goal, cut]))):
+        assert same.terminated.tolist() == [False, True, False, False, False]
+        assert same.truncated.tolist() == [False, False, False, False, True]
 
 
 def test_action_spaces():
@@ -84,50 +73,42 @@ def test_numbers_replace_rewards_and_parts_are_chosen():
     assert data.observations.tolist() == [[0, 0], [1, 1], [0, 2]]
 
 
+RAGGED = [[0.0], [1.0, 2.0], [3.0]]
 BROKEN = {
-    "no episode": ("trajectories", []),
-    "no observations": ("observations", [{"terminated": True}]),
-    "no step": ("observations", [GOAL, GOAL | {"observations": [[0.0]]}]),
-    "other shape": ("observations", [GOAL, CUT | {"observations": np.zeros((4, 2))}]),
-    "ragged": ("observations", [GOAL | {"observations": [[0.0], [1.0, 2.0], [3.0]]}]),
-    "text": ("observations", [GOAL | {"observations": [["a"], ["b"], ["c"]]}]),
-    "two parts": ("key", [GOAL | {"observations": {"at": [1, 2, 3]}}]),
-    "an action too many": ("actions", [GOAL, CUT | {"actions": [1, 0, 0, 1]}]),
-    "some actions": ("actions", [GOAL, CUT | {"actions": None}]),
-    "a reward too few": ("rewards", [GOAL | {"rewards": [-1.0]}]),
-    "no terminated": ("terminated", [{**GOAL, "terminated": None}]),
-    "too many flags": ("terminated", [GOAL | {"terminated": [True] * 3}]),
-    "goes on": ("terminated", [GOAL, CUT | {"terminated": [False, True, False]}]),
-    "not a flag": ("terminated", [GOAL | {"terminated": 2}]),
-    "cut and goes on": ("truncated", [GOAL | {"truncated": [True, False]}]),
+    "observations": [None, [[0.0]], np.zeros((3, 2)), RAGGED, [["a"], ["b"], ["c"]]],
+    "actions": [[1, 0, 0], None],
+    "rewards": [[-1.0]],
+    "terminated": [None, [True] * 3, [True, False], 2],
+    "truncated": [[True, False]],
 }
 
 
 @pytest.mark.usefixtures("unchecked")
 def test_broken_episodes():
-    for argument, trajectories in BROKEN.values():
-        with raises(DataError, argument):
+    for name, value in ((name, value) for name, values in BROKEN.items() for value in values):
+        with raises(DataError, name):
+            Transitions.from_trajectories([CUT, GOAL | {name: value}])
+    for name, trajectories in (
+        ("trajectories", []),
+        ("key", [GOAL | {"observations": {"at": [1, 2, 3]}}]),
+    ):
+        with raises(DataError, name):
             Transitions.from_trajectories(trajectories)
     for trajectories in (GOAL, "episodes.npz", 3):
         with raises(ArgumentTypeError, "trajectories"):
             Transitions.from_trajectories(trajectories)
 
 
-@pytest.mark.parametrize(
-    ("actions", "space"),
-    [
-        ([1, 2], spaces.Discrete(2)),
-        ([0, 1], spaces.Discrete(2, start=1)),
-        ([0.0, 1.0], spaces.Discrete(2)),
-        ([[0.0], [1.5]], spaces.Box(-1, 1, (1,))),
-        ([[0.0], [np.nan]], spaces.Box(-1, 1, (1,))),
-        ([[0.0], [0.5]], spaces.Box(-1, 1, (2,))),
-        ([[0, 1], [1, 1]], spaces.MultiBinary(2)),
-    ],
-)
-def test_actions_outside_their_space(actions, space):
-    with raises(DataError, "action"):
-        Transitions.from_trajectories([GOAL | {"actions": actions}], action_space=space)
+def test_actions_outside_their_space():
+    for space, actions in (
+        *((spaces.Discrete(2), actions) for actions in ([1, 2], [0.0, 1.0])),
+        (spaces.Discrete(2, start=1), [0, 1]),
+        *((spaces.Box(-1, 1, (1,)), [[0.0], [last]]) for last in (1.5, np.nan)),
+        (spaces.Box(-1, 1, (2,)), [[0.0], [0.5]]),
+        (spaces.MultiBinary(2), [[0, 1], [1, 1]]),
+    ):
+        with raises(DataError, "action"):
+            Transitions.from_trajectories([GOAL | {"actions": actions}], action_space=space)
 
 
 class Numbered(Line):
@@ -166,12 +147,10 @@ def test_a_data_set_of_minari(tmp_path, monkeypatch):
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
     env, names = Numbered(), ("actions", "rewards", "terminations", "truncations")
     episodes = list(walk(TimeLimit(env, 12)))
-    recorded = [
-        buffers.EpisodeBuffer(
-            id=k, observations={"at": seen}, **dict(zip(names, rest, strict=True))
-        )
-        for k, (seen, *rest) in enumerate(episodes)
-    ]
+    recorded = []
+    for k, (seen, *rest) in enumerate(episodes):
+        columns = {"observations": {"at": seen}, **dict(zip(names, rest, strict=True))}
+        recorded.append(buffers.EpisodeBuffer(id=k, **columns))
     both = {"observation_space": env.observation_space, "action_space": env.action_space}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the author is not given

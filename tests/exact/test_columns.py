@@ -95,10 +95,10 @@ def test_transfer_is_the_column_of_each_task(recipe, lam, seed):
 def test_transfer_is_minus_infinity_where_no_finite_reward_is_reached(recipe, lam, seed):
     """The last terminal state is unreachable; other rewards are minus infinity, or overflow to it."""
     mdp, rng = random_mdp(**recipe), np.random.default_rng(seed)
-    P, last = mdp.P.toarray(), mdp.n_states - 1
+    P = mdp.P.toarray()
     if mdp.terminal.sum() > 1:
-        P[:, last - 1] += P[:, last]
-        P[:, last] = 0.0
+        P[:, -2] += P[:, -1]
+        P[:, -1] = 0.0
     mdp = MDP.from_arrays(P, mdp.reward, mdp.terminal)
     rewards = rng.choice([-np.inf, -1e308, -3.0, 2.0], size=(4, mdp.terminal.sum()))
     rewards[:, 0] = np.where(np.isneginf(rewards).all(axis=1), 0.0, rewards[:, 0])
@@ -119,7 +119,7 @@ def test_goals_and_terminal_rewards_in_any_form():
     np.testing.assert_allclose(values, everything[[5, 11]] - [[0], [3 / 20]], atol=1e-13)
 
 
-def test_wrong_goals():
+def test_wrong_goals_rewards_and_tasks():
     for goals in ([0, 19], [-1], [0.5], np.ones(3, dtype=bool)):
         with raises(MDPError, "goals"):
             exact.log_columns(WORLD.mdp, 20.0, goals)
@@ -128,35 +128,21 @@ def test_wrong_goals():
     with raises(MDPError, "terminal_rewards"):
         exact.transfer(WORLD.mdp, 20.0, ["a", "b"])
 
-
-@pytest.mark.parametrize(
-    ("lam", "rewards"),
-    [
-        (20.0, [0.0]),
-        (20.0, np.zeros((1, 1, 2))),
-        (20.0, [[0.0, np.nan]]),
-        (20.0, [0.0, np.inf]),
-        (20.0, [[0.0, 0.0], [-np.inf, -np.inf]]),
-        (1e-3, [0.0, 1e307]),  # infinite after division
-        (1e-3, [1e307, 1e307]),
-    ],
-)
-def test_wrong_rewards(lam, rewards):
-    with raises(ArgumentError, "terminal_rewards"):
-        exact.transfer(WORLD.mdp, lam, rewards)
-
-
-def test_tasks_that_never_end_and_large_worlds_are_refused():
+    infinite = [[0.0, 0.0], [-np.inf, -np.inf]]
+    after_division = ([0.0, 1e307], [1e307, 1e307])
+    for rewards in ([0.0], np.zeros((1, 1, 2)), [[0.0, np.nan]], [0.0, np.inf], infinite):
+        with raises(ArgumentError, "terminal_rewards"):
+            exact.transfer(WORLD.mdp, 20.0, rewards)
+    for rewards in after_division:
+        with raises(ArgumentError, "terminal_rewards"):
+            exact.transfer(WORLD.mdp, 1e-3, rewards)
     with raises(MDPError, "mdp"):
         exact.transfer(MDP.from_arrays([[1.0]], [-1.0]), 20.0, [])
     n = 200_000
     next_state = np.minimum(np.arange(n) + 1, n - 1)
     P = sp.csr_array((np.ones(n), next_state, np.arange(n + 1)), shape=(n, n))
     with raises(ArgumentError):
-        exact.log_columns(MDP.from_arrays(P, np.full(n, -1.0), [n - 1]), 20.0)
-
-
-def test_an_inaccurate_column_raises():
+        exact.log_columns(MDP.from_arrays(P, np.full(n, -1.0), [n - 1]), 20.0)  # too large
     columns = exact.solve_columns(WORLD.mdp, 20.0, [2, 5])
     worse = replace(columns, error=np.array([1e-13, 1e-3]))
     assert worse.status == "inaccurate"
@@ -165,20 +151,26 @@ def test_an_inaccurate_column_raises():
         worse.checked()
 
 
-@given(
-    recipes(max_states=8), st.sampled_from([1e-12, 1e-6, 1e-2, 0.5, 10.0]), st.integers(0, 2**31)
-)
+def solved_by(mdp, solver):
+    """The columns of all goals by a solver of linear systems."""
+    rows = default_rows(mdp, 20.0, "zero-row", 1.0)
+    goals, matrix = np.arange(rows.n), Scaled(rows, np.zeros(rows.n))
+    matrix.solve = solver
+    return solve_goals(matrix, goals, Reach(rows)(goals))
+
+
+NOISE = st.sampled_from([1e-12, 1e-6, 1e-2, 0.5, 10.0])
+
+
+@given(recipes(max_states=8), NOISE, st.integers(0, 2**31))
 @settings(max_examples=30)
 def test_the_bound_holds_for_any_solver(recipe, noise, seed):
     """A bad solver's columns are refined, or their bound covers the error."""
     mdp, rng = random_mdp(**recipe), np.random.default_rng(seed)
-    rows = default_rows(mdp, 20.0, "zero-row", 1.0)
-    inverse = np.linalg.inv(np.eye(rows.n) - mdp.P.toarray() * np.exp(mdp.reward / 20.0)[:, None])
+    weighted = mdp.P.toarray() * np.exp(mdp.reward / 20.0)[:, None]
+    inverse = np.linalg.inv(np.eye(mdp.n_states) - weighted)
     inverse *= 1 + noise * rng.uniform(-1, 1, inverse.shape)
-    goals = np.arange(rows.n)
-    matrix = Scaled(rows, np.zeros(rows.n))
-    matrix.solve = lambda right: inverse @ right
-    columns = solve_goals(matrix, goals, Reach(rows)(goals))
+    columns = solved_by(mdp, lambda right: inverse @ right)
     check(columns, judge.columns(mdp, 20.0))
     if noise <= 1e-6:
         assert columns.error.max() < 1e-11
@@ -186,9 +178,6 @@ def test_the_bound_holds_for_any_solver(recipe, noise, seed):
 
 @pytest.mark.parametrize("answer", [np.nan, 0.0, -1.0, 1.0, np.inf])
 def test_a_solver_that_fails_proves_nothing(answer):
-    rows = default_rows(WORLD.mdp, 20.0, "zero-row", 1.0)
-    goals, matrix = np.arange(3), Scaled(rows, np.zeros(rows.n))
-    matrix.solve = lambda right: np.full_like(right, answer)
-    columns = solve_goals(matrix, goals, Reach(rows)(goals))
+    columns = solved_by(WORLD.mdp, lambda right: np.full_like(right, answer))
     assert np.isinf(columns.error).all()
     assert not columns.converged.any()

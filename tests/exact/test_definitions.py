@@ -49,7 +49,7 @@ def test_reference(reference):
     assert [round(cosine(one.log_e, c.log_e), 5) for one in (r, t)] == [cos_r, cos_t]
 
 
-def test_one_state_by_hand():
+def test_one_state_and_its_successor_representation_by_hand():
     """One state, r/lam = -log 3, a fair coin between staying and the goal; Z is 2 x 2."""
     mdp = MDP.from_arrays(np.array([[0.5, 0.5], [0.0, 1.0]]), [-np.log(3), 0.0], [1])
     Z = exact.default_representation(mdp, 1.0, delta=np.log(2))  # R_T - 1 = 1
@@ -58,9 +58,7 @@ def test_one_state_by_hand():
     # [[2.5, -0.25], [-0.25, 1]]: (3.5 - sqrt(1.5^2 + 0.25)) / 2
     assert solution.eigenvalue == pytest.approx((3.5 - np.sqrt(2.5)) / 2, abs=1e-14)
 
-
-def test_successor_representation_by_hand():
-    """A goal one step away, discount 1/2: SR = [[1, 1/2], [0, 1]], symmetrised top (1, 1)."""
+    # A goal one step away, discount 1/2: SR = [[1, 1/2], [0, 1]], symmetrised top (1, 1).
     mdp = MDP.from_arrays(np.array([[0.0, 1.0], [0.0, 0.0]]), [-1.0, 0.0], [1])
     assert np.allclose(successor_representation(mdp, 0.5), [[1.0, 0.5], [0.0, 1.0]])
     assert np.allclose(successor_eigenvector(mdp, 0.5), np.sqrt([0.5, 0.5]), rtol=1e-14)
@@ -186,26 +184,22 @@ def test_terminal_rewards_are_in_units_of_reward():
     assert replaced[[0, 2]].tolist() == [-0.5, 0.15]
 
 
-@pytest.mark.parametrize(
-    ("argument", "options"),
-    [
-        ("lam", {"lam": 0.0}),
-        ("lam", {"lam": float("nan")}),
-        ("lam", {"lam": -(2**80)}),
-        ("delta", {"delta": 10**400}),
-        ("definition", {"definition": "left"}),
-        ("delta", {"definition": "right", "delta": -1.0}),
-        ("terminal", {"terminal": "open"}),
-        ("terminal_reward", {"terminal_reward": np.zeros(3)}),
-        ("terminal_reward", {"terminal_reward": [np.nan]}),
-        ("terminal_reward", {"terminal_reward": [1e307], "lam": 1e-3}),
-        ("terminal_reward", {"definition": "right", "terminal_reward": [0.0]}),
-    ],
-)
 @pytest.mark.usefixtures("unchecked")
-def test_wrong_arguments(argument, options):
-    with raises(ArgumentError, argument):
-        exact.solve(FOUR_ROOMS, **{"lam": 1.0, **options})
+def test_wrong_arguments():
+    for argument, value, options in (
+        *(("lam", value, {}) for value in (0.0, float("nan"), -(2**80))),
+        ("delta", 10**400, {}),
+        ("delta", -1.0, {"definition": "right"}),
+        ("definition", "left", {}),
+        ("terminal", "open", {}),
+        *(("terminal_reward", value, {}) for value in (np.zeros(3), [np.nan])),
+        ("terminal_reward", [1e307], {"lam": 1e-3}),
+        ("terminal_reward", [0.0], {"definition": "right"}),
+    ):
+        with raises(ArgumentError, argument):
+            exact.solve(FOUR_ROOMS, **{"lam": 1.0, argument: value, **options})
+    with raises(ArgumentError, "mdp"):  # a dense matrix
+        exact.default_representation(corridor(5001), 20.0)
     with raises(ArgumentError, "discount"):
         successor_eigenvector(FOUR_ROOMS, 1.0)
     at_float = exact.log_column(FOUR_ROOMS, 2.0**70)
@@ -224,11 +218,6 @@ def test_no_eigenvector_of_two_parts():
     uneven = replace(uneven, reward=np.where(np.arange(8) == 7, -1.0, uneven.reward))
     with raises(ArgumentError, "definition"):  # Terminal states have different rewards.
         exact.log_eigenvector(uneven, 0.05, "right", terminal="zero-row")
-
-
-def test_a_dense_matrix_of_a_large_world_is_refused():
-    with raises(ArgumentError, "mdp"):
-        exact.default_representation(corridor(5001), 20.0)
 
 
 def test_terminal_states_that_hardly_interact_are_reported():

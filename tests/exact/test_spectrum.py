@@ -144,26 +144,20 @@ def test_cosines_by_hand():
     assert contained(vectors[[0, 0, 2, 3]], truth) == pytest.approx(expected)
 
 
-def test_all_vectors_of_a_matrix_are_grouped():
-    """No eigenvalue follows the last one, so that nothing cuts off its group."""
+def test_groups_residuals_and_bounds_of_a_walk():
+    # No eigenvalue follows the last one, so that nothing cuts off its group.
     result = exact.spectrum(MDP.from_arrays(walk(6), -np.ones(6)), 6)
     assert result.next_eigenvalue == np.inf
     assert result.groups() == [[k] for k in range(6)]
     assert exact.cosines(result.vectors, result) == pytest.approx(np.ones(6))
     assert exact.spectrum(MDP.from_arrays([[1.0]], [-1.0]), 1).groups() == [[0]]
-
-
-def test_residuals_are_relative_to_the_matrix():
     for reward in ([30.0] * 6, [-20.0, -21, -22, -23, -24, -20.5], [20.0, *[-1.0] * 5]):
         mdp = MDP.from_arrays(walk(6), reward)
         result = exact.spectrum(mdp, 3, matrix="default", lam=1.0)
         expected = by_numpy(mdp, "default", lam=1.0)[0][:3]
         assert result.eigenvalues == pytest.approx(expected, rel=1e-12)
         assert result.residuals.max() < 1e-12
-
-
-def test_an_eigenvalue_beyond_rounding_is_bounded():
-    """The sixth eigenvalue is exp(40), which is lost in the inverse of the matrix."""
+    # The sixth eigenvalue is exp(40), which is lost in the inverse of the matrix.
     mdp = MDP.from_arrays(walk(6), [-1.0, -40, -1, -1, -1, -1])
     result = exact.spectrum(mdp, 5, matrix="default", lam=1.0)
     assert 1e12 < result.next_eigenvalue < np.exp(40)

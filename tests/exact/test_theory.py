@@ -41,8 +41,7 @@ def test_proposition_3_10_the_anchored_optimum_is_a_column(recipe, lam):
     mdp = random_mdp(**recipe)
     v = exact.log_column(mdp, lam)
     R, P = dense(mdp, lam)
-    left = (R - P) @ np.exp(v)
-    scale = np.diag(R) * np.exp(v)
+    left, scale = (R - P) @ np.exp(v), np.diag(R) * np.exp(v)
     assert np.abs(left / scale)[~mdp.terminal].max() < 1e-12
     Z = exact.default_representation(mdp, lam)
     total = Z[:, mdp.terminal].sum(axis=1)
@@ -58,14 +57,13 @@ def test_theorem_3_11_columns_span_the_principal_eigenspace(terminals, lam):
     for delta in (1e-2, 1e-4, 1e-6):
         R, P = dense(mdp, lam, delta)
         Z = exact.default_representation(mdp, lam, delta=delta)
-        columns = Z[:, mdp.terminal]
         values, vectors = np.linalg.eig(R - P)
         order = np.argsort(np.abs(values))
         # The smallest eigenvalue of R - P is exp(delta/lam) - 1, once for each terminal state.
         assert np.allclose(values[order[:terminals]], np.expm1(delta / lam), atol=1e-12)
         assert np.abs(values[order[terminals]]) > 5 * np.expm1(delta / lam)
         eigenspace, _ = np.linalg.qr(np.real(vectors[:, order[:terminals]]))
-        basis, _ = np.linalg.qr(columns)
+        basis, _ = np.linalg.qr(Z[:, mdp.terminal])
         cosines = np.linalg.svd(eigenspace.T @ basis)[1]
         angles.append(np.sqrt(max(0.0, 1 - cosines.min() ** 2)))
     assert angles[0] > angles[1] or angles[0] < 1e-7

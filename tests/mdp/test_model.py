@@ -75,39 +75,24 @@ def changed(i, j, value):
     return P
 
 
+ROWS = (changed(1, 0, 0.3), [[1.5, -0.5, 0], *CHAIN[1:].tolist()], changed(0, 0, np.nan))
+SHAPES = (np.eye(3), CHAIN[:2], [CHAIN, np.eye(2)], [[1.0, 0.0], [1.0]], [])
+BEYOND_ROUNDING = [[1.0], [1.0 + 1e-7], [1.0]]
 INVALID = {
-    "row sum": ("P", {"P": changed(1, 0, 0.3)}),
-    "negative": ("P", {"P": [[1.5, -0.5, 0], *CHAIN[1:].tolist()]}),
-    "nan in P": ("P", {"P": changed(0, 0, np.nan)}),
-    "not reachable": ("P", {"P": np.eye(3)}),
-    "not square": ("P", {"P": CHAIN[:2]}),
-    "sizes": ("P", {"P": [CHAIN, np.eye(2)]}),
-    "ragged": ("P", {"P": [[1.0, 0.0], [1.0]]}),
-    "empty": ("P", {"P": []}),
-    "nan in r": ("r", {"r": [np.nan, -1.0, 0.0]}),
-    "short r": ("r", {"r": [-1.0, 0.0]}),
-    "text in r": ("r", {"r": ["a", "b", "c"]}),
-    "no such terminal": ("terminal", {"terminal": [3]}),
-    "float terminal": ("terminal", {"terminal": [0.0, 0.0, 1.0]}),
-    "short mask": ("terminal", {"terminal": [True, False]}),
-    "mask of numbers": ("terminal", {"terminal": [0, 0, 1]}),
-    "no such start": ("start", {"start": 5}),
-    "sum of start": ("start", {"start": [0.5, 0.2, 0.0]}),
-    "negative start": ("start", {"start": [1.5, -0.5, 0.0]}),
-    "nan in start": ("start", {"start": [np.nan, 1.0, 0.0]}),
-    "actions of policy": ("default_policy", {"default_policy": [[0.5, 0.5]] * 3}),
-    "sum of policy": ("default_policy", {"default_policy": [[0.5]] * 3}),
-    "negative policy": ("default_policy", {"default_policy": [[-1.0]] * 3}),
-    "policy beyond rounding": ("default_policy", {"default_policy": [[1.0], [1.0 + 1e-7], [1.0]]}),
-    "labels": ("states", {"states": ["a"]}),
+    "P": [*ROWS, *SHAPES],
+    "r": [[np.nan, -1.0, 0.0], [-1.0, 0.0], ["a", "b", "c"]],
+    "terminal": [[3], [0.0, 0.0, 1.0], [True, False], [0, 0, 1]],
+    "start": [5, [0.5, 0.2, 0.0], [1.5, -0.5, 0.0], [np.nan, 1.0, 0.0]],
+    "default_policy": [[[0.5, 0.5]] * 3, [[0.5]] * 3, [[-1.0]] * 3, BEYOND_ROUNDING],
+    "states": [["a"]],
 }
 
 
-@pytest.mark.parametrize("kind", INVALID)
-def test_invalid_arguments(kind):
-    argument, options = INVALID[kind]
-    with raises(MDPError, argument):
-        MDP.from_arrays(**{"P": CHAIN, "r": COSTS, "terminal": [2], **options})
+@pytest.mark.parametrize("argument", INVALID)
+def test_invalid_arguments(argument):
+    for value in INVALID[argument]:
+        with raises(MDPError, argument):
+            MDP.from_arrays(**{"P": CHAIN, "r": COSTS, "terminal": [2], argument: value})
 
 
 def test_rewards_of_any_sign_and_continuing_tasks():

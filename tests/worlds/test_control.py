@@ -54,14 +54,11 @@ def test_a_walk_on_nodes_is_the_exact_chain():
     assert solution.log_e == pytest.approx(truth[:n], abs=1e-8)
 
 
-def test_finer_grids_agree_more():
+def test_finer_grids_agree_more_and_a_terminal_state_out_of_reach_is_reported(monkeypatch):
     coarse, fine = mountain_car_truth(20.0, (65, 65)), mountain_car_truth(20.0, (97, 97))
     assert fine.change < coarse.change
     at = np.array([[-0.5, 0.0], [0.3, 0.05]])
     assert fine(at)[0] < fine(at)[1] < 0
-
-
-def test_a_terminal_state_out_of_reach_is_reported(monkeypatch):
     monkeypatch.setattr(continuous, "MAX_ITERATIONS", 50)
     still = lambda states, action: (states, np.zeros(len(states), dtype=bool))  # noqa: E731
     with raises(NumericalError):

@@ -20,12 +20,9 @@ def world(request):
 
 
 @pytest.mark.filterwarnings("ignore:.*is different from the unwrapped version")  # it is a wrapper
-def test_gymnasium_accepts_it(world):
-    check_env(world, skip_render_check=True)
-
-
 def test_random_walks_of_the_real_environment_follow_the_tables(world):
     """The real MiniGrid is stepped with its own actions beside the tables."""
+    check_env(world, skip_render_check=True)
     real = gymnasium.make(world.spec.id, disable_env_checker=True).unwrapped
     rng, over = np.random.default_rng(0), True
     for _ in range(500):
@@ -38,9 +35,6 @@ def test_random_walks_of_the_real_environment_follow_the_tables(world):
         assert world.moves.states[state] == name_of(real)
         assert bool(world.mdp.terminal[state]) == over
         assert not over or (world.mdp.reward[state] == 0) == (reward > 0)
-
-
-def test_rewards_are_of_the_state(world):
     world.reset(seed=0)
     rng, state = np.random.default_rng(1), 0
     for _ in range(300):
@@ -63,23 +57,16 @@ def test_every_state_looks_different(observation):
             assert np.array_equal(fresh.reset(options={"state": state})[0], table[state])
 
 
-@pytest.fixture(scope="module")
-def empty():
-    return MiniGridWorld("MiniGrid-Empty-5x5-v0", tile=2)
-
-
-def test_states_of_an_empty_room(empty):
-    """By hand: 3 x 3 cells in 4 directions, but the goal in a corner can be entered in two only."""
+def test_an_empty_room_by_hand():
+    """3 x 3 cells in 4 directions, but the goal in a corner can be entered in two only."""
+    empty = MiniGridWorld("MiniGrid-Empty-5x5-v0", tile=2)
     assert empty.n_states == 9 * 4 - 2
     assert empty.positions.min() == 1
     assert empty.positions.max() == 3
     assert empty.actions == ("left", "right", "forward")
     assert int(empty.mdp.terminal.sum()) == 2
     assert isinstance(empty, HasMDP)
-
-
-def test_column_by_hand(empty):
-    """v = r/lam + log of the mean over three actions, in every non-terminal state."""
+    # v = r/lam + log of the mean over three actions, in every non-terminal state
     v = exact.log_column(empty.mdp, lam=5.0)
     move = empty.moves.next_state
     for s in np.flatnonzero(~empty.mdp.terminal):
@@ -106,25 +93,22 @@ def test_collision_costs_where_the_way_is_blocked():
     assert np.array_equal(world.mdp.reward[live], np.where(faces_a_wall, -4.0, -1.0))
 
 
-@pytest.mark.parametrize(
-    ("kind", "argument", "name", "options"),
-    [
-        (ArgumentError, "step", "Empty", {"step": 0.0}),
-        (ArgumentError, "lava", "Empty", {"lava": 1.0}),
-        (ArgumentError, "collision", "Empty", {"collision": 0.5}),
-        (ArgumentError, "tile", "Empty", {"tile": 0}),
-        (ArgumentError, "tile", "Empty", {"tile": 1}),  # does not show the direction
-        (ArgumentError, "observation", "Empty", {"tile": 1000}),  # 9 GiB
-        (ArgumentError, "observation", "Empty", {"observation": "smell"}),
-        (ArgumentError, "actions", "Empty", {"actions": ("jump",)}),
-        (ArgumentError, "actions", "Empty", {"actions": ("left", "right")}),  # reach no goal
-        (ArgumentError, "actions", "GoToDoor", {}),  # `done` does not change the grid
-        (ArgumentTypeError, "lawa", "Empty", {"lawa": -1.0}),
-        (ArgumentTypeError, "env", "CartPole-v1", {}),
-        (ArgumentError, "env", "Dynamic-Obstacles", {}),  # moves at random
-    ],
-)
-def test_wrong_settings(kind, argument, name, options):
-    with raises(kind, argument):
-        name = name if name == "CartPole-v1" else f"MiniGrid-{name}-5x5-v0"
-        MiniGridWorld(name, **options).all_observations()
+WRONG = {"step": [0.0], "lava": [1.0], "collision": [0.5], "observation": ["smell"]}
+WRONG |= {"tile": [0, 1]}  # 1 does not show the direction
+WRONG |= {"actions": [("jump",), ("left", "right")]}  # the second reach no goal
+
+
+def test_wrong_settings():
+    cases = [("Empty", name, {name: value}) for name, values in WRONG.items() for value in values]
+    for name, argument, options in (
+        *cases,
+        ("Empty", "observation", {"tile": 1000}),  # 9 GiB
+        ("GoToDoor", "actions", {}),  # `done` does not change the grid
+        ("Dynamic-Obstacles", "env", {}),  # moves at random
+    ):
+        with raises(ArgumentError, argument):
+            MiniGridWorld(f"MiniGrid-{name}-5x5-v0", **options).all_observations()
+    with raises(ArgumentTypeError, "lawa"):
+        MiniGridWorld("MiniGrid-Empty-5x5-v0", lawa=-1.0)
+    with raises(ArgumentTypeError, "env"):
+        MiniGridWorld("CartPole-v1")

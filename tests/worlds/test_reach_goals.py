@@ -12,14 +12,10 @@ from small_world import CORRIDOR, RIGHT, reaching
 
 
 @pytest.mark.filterwarnings("ignore:.*different from the unwrapped")
-def test_it_is_an_environment_whose_goals_are_what_the_start_leads_to():
+def test_an_episode_ends_in_its_goal_and_costs_are_those_of_states():
     check_env(reaching("coordinates"), skip_render_check=True)
     env = reaching()
     assert {env.reset(seed=seed)[1]["goal"] for seed in range(40)} == {1, 2, 3}
-
-
-def test_an_episode_ends_in_its_goal_and_costs_are_those_of_states():
-    env = reaching()
     observation, info = env.reset(seed=0, options={"goal": 2})
     assert observation == {"observation": 0, "achieved_goal": 0, "desired_goal": 2}
     assert info["goal"] == 2
@@ -27,9 +23,7 @@ def test_an_episode_ends_in_its_goal_and_costs_are_those_of_states():
     assert (reward, over, info["is_success"]) == (-1.0, False, False)
     _, reward, over, _, info = env.step(RIGHT)
     assert (reward, over, info["is_success"]) == (0.0, True, True)
-
-
-def test_the_goal_of_the_world_is_a_failure_unless_it_was_asked_for():
+    # The goal of the world is a failure unless it was asked for.
     env = reaching(failure=-50.0)
     env.reset(seed=0, options={"goal": 0, "state": 2})
     _, reward, over, _, info = env.step(RIGHT)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from jaxtyping import Bool, Float, Int, Shaped
 
-from drogo.errors import ArgumentTypeError, MDPError, check_whole
+from drogo.errors import ArgumentError, ArgumentTypeError, MDPError, check_whole
 from drogo.mdp import arrays
 from drogo.mdp.edges import Edges
 from drogo.mdp.environment import as_key, tabulate
@@ -198,7 +198,8 @@ class MDP:
             table, or the keys of the search (observations as nested tuples).
         """
         given: Any = seed if np.iterable(seed) else [seed]
-        seeds = [check_whole("seed", one, 0) for one in given]
+        if not (seeds := [check_whole("seed", one, 0) for one in given]):
+            raise ArgumentError("seed is empty; give at least one seed.", argument="seed")
         return cls.from_arrays(**tabulate(env, reward, state, max_states, seeds))
 
 
