@@ -10,7 +10,6 @@ from drogo import MDP, GridWorld, exact
 from drogo.errors import ArgumentError, ArgumentTypeError, NotConverged
 from drogo.exact.definitions import (
     DEFINITIONS,
-    log_perron,
     successor_eigenvector,
     successor_representation,
 )
@@ -230,16 +229,3 @@ def test_terminal_states_that_hardly_interact_are_reported():
     with raises(NotConverged):
         exact.log_eigenvector(mdp, 0.2, "representation")
     assert np.isfinite(exact.log_column(mdp, 0.2)).all()
-
-
-def test_the_positive_eigenvector_of_a_matrix():
-    """Entry by entry the exact one, down to e^-180; or 0 in one of two equal parts."""
-    for name in ("grid-task", "grid-maze"):
-        mdp = GridWorld.load(name).mdp
-        z, log_eigenvector = exact.default_representation(mdp, 1.3), exact.log_eigenvector
-        log_e, spread = log_perron((z + z.T) / 2)
-        np.testing.assert_allclose(log_e, log_eigenvector(mdp, 1.3, "representation"), atol=1e-6)
-        assert spread < 1e-6
-    assert log_perron(np.eye(2))[0].tolist() == [0, -np.inf]
-    with raises(ArgumentError):
-        log_perron(np.array([[1.0, -1.0], [0.0, 1.0]]))

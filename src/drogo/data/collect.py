@@ -161,10 +161,8 @@ def without_transparent(env: Any) -> Any:
 def _is_pure(env: object) -> bool:
     """Returns whether an environment, or the first of a pair, consists of pure JAX functions."""
     env = env[0] if isinstance(env, tuple) and env else env
-    methods = (getattr(env, name, None) for name in ("reset", "step"))
-    named = {
-        one for each in methods if callable(each) for one in inspect.signature(each).parameters
-    }
+    methods = filter(callable, (getattr(env, name, None) for name in ("reset", "step")))
+    named = {name for method in methods for name in inspect.signature(method).parameters}
     return hasattr(type(env), "step_env") or bool({"key", "rng", "timestep"} & named)
 
 
@@ -188,19 +186,12 @@ def _sample(
     else:
         state, action, next_state, truncated = _sample_episodes(mdp, act, env.step_limit, n, rng)
     terminated, default = mdp.terminal[next_state], mdp.default_policy[state, action]
-    return Transitions.from_table(
-        table,
-        state,
-        next_state,
-        mdp.reward[state] if reward is None else reward,
-        terminated,
-        truncated,
-        np.where(terminated, mdp.reward[next_state], 0.0),
-        action=action,
-        behaviour=default if policy is None else None,
-        default=default,
-        n_actions=mdp.n_actions,
-    )
+    cost = mdp.reward[state] if reward is None else reward
+    value = np.where(terminated, mdp.reward[next_state], 0.0)
+    actions = {"action": action, "default": default, "n_actions": mdp.n_actions}
+    actions["behaviour"] = default if policy is None else None
+    columns = (state, next_state, cost, terminated, truncated, value)
+    return Transitions.from_table(table, *columns, **actions)
 
 
 def outcomes(
@@ -220,11 +211,7 @@ def _sample_rows(cumulative: np.ndarray, rng: np.random.Generator) -> np.ndarray
 
 
 def _sample_episodes(
-    mdp: MDP,
-    act: Callable[[np.ndarray], np.ndarray],
-    step_limit: int,
-    n: int,
-    rng: np.random.Generator,
+    mdp: MDP, act: Callable[[np.ndarray], Any], step_limit: int, n: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, ...]:
     """Samples episodes side by side: states, actions, next states, and which were truncated."""
     walkers = min(max(1, n // step_limit), MAX_WALKERS)
@@ -247,11 +234,7 @@ def _sample_episodes(
 
 
 def _steps_of_env(
-    env: gymnasium.Env,
-    rng: np.random.Generator,
-    start: Start | None,
-    policy: Policy | None,
-    key: Key,
+    env: Any, rng: np.random.Generator, start: Start | None, policy: Policy | None, key: Key
 ) -> Iterator[tuple[int, Step]]:
     """Steps an environment forever, and yields its number, which is 0, and each step."""
     env.action_space.seed(int(rng.integers(2**31)))
@@ -302,10 +285,8 @@ def _steps_of_vector(
                 kept[k] = None  # This step was a reset and is not part of an episode.
                 continue
             arrived = part_of(each[k] if last[k] is None else last[k], key)
-            yield k, Step(
-                kept[k], each_action[k], float(rewards[k]), arrived,
-                bool(terminated[k]), bool(truncated[k]), infos[k],
-            )  # fmt: skip
+            numbers = float(rewards[k]), arrived, bool(terminated[k]), bool(truncated[k])
+            yield k, Step(kept[k], each_action[k], *numbers, infos[k])
             kept[k] = None if terminated[k] or truncated[k] else arrived
         over = np.asarray(terminated | truncated)
 

@@ -63,13 +63,11 @@ def under(
     if by_action:
         return data, notes
     if data.behaviour is None:
-        raise ArgumentError(
-            "the probabilities with which these actions were taken are unknown.",
-            remedy="Give behaviour= to Transitions.from_arrays or collect. A Column with discrete "
-            "actions needs none if its method has action_values=True.",
-            command_remedy="Use --set action_values=true.",
-            argument="behaviour",
-        )
+        problem = "the probabilities with which these actions were taken are unknown."
+        remedy = "Give behaviour= to Transitions.from_arrays or collect. A Column with discrete "
+        remedy += "actions needs none if its method has action_values=True."
+        command = "Use --set action_values=true."
+        raise ArgumentError(problem, remedy=remedy, command_remedy=command, argument="behaviour")
     weight = default / data.behaviour
     return replace(data, weight=weight / weight.mean()), notes
 
@@ -114,13 +112,10 @@ def _table_weights(
     seen = np.bincount(data.state, minlength=states)
     weight = per_pair * (seen / np.maximum(covered, np.finfo(float).tiny))[data.state]
     missing = unseen_pairs(data)
-    if missing == 0:
-        return weight, []
-    return weight, [
-        f"{counted(missing, 'pair')} of a visited state and an action never occurred. There the "
-        "default policy is taken to choose among the actions that were seen, as if the others did "
-        "not exist: collect more transitions, or use start='uniform'."
-    ]
+    note = f"{counted(missing, 'pair')} of a visited state and an action never occurred. There the "
+    note += "default policy is taken to choose among the actions that were seen, as if the others "
+    note += "did not exist: collect more transitions, or use start='uniform'."
+    return weight, [note] if missing else []
 
 
 def unseen_pairs(data: Transitions) -> int:
@@ -170,14 +165,11 @@ def _unbounded(edges: Edges, lam: float) -> str:
 def check_terminated(data: Transitions) -> None:
     """Raises an error if no transition is terminated."""
     if not data.terminated.any():
-        raise DataError(
-            f"none of the {len(data)} transitions is terminated, and terminal states anchor the "
-            "vector.",
-            remedy="Collect more transitions, or begin nearer to a terminal state (start=). For a "
-            "task that never ends, use the problem Continuing.",
-            command_remedy="Collect more transitions, for example --transitions=1000000.",
-            argument="terminated",
-        )
+        problem = f"none of the {len(data)} transitions reaches a terminal state, to anchor v."
+        remedy = "Collect more transitions, or begin nearer to a terminal state (start=). For a "
+        remedy += "task that never ends, use the problem Continuing."
+        command = "Collect more transitions, for example --transitions=1000000."
+        raise DataError(problem, remedy=remedy, command_remedy=command, argument="terminated")
 
 
 def costs_needed(
@@ -186,10 +178,10 @@ def costs_needed(
     """Returns the error for rewards that are not negative, with the reason why they must be."""
     wrong = data.reward >= 0
     first = int(wrong.argmax())
-    return DataError(
-        f"{int(wrong.sum())} of {len(data)} rewards are not negative (transition {first}: "
-        f"{data.reward[first]:g}). {why[:1].upper()}{why[1:]}",
-        remedy="Give a step cost, for example collect(..., reward=-1.0).",
-        command_remedy="Give a step cost, for example --reward=-1.",
-        argument="reward",
+    problem = f"{int(wrong.sum())} of {len(data)} rewards are not negative (transition {first}: "
+    problem += f"{data.reward[first]:g}). {why[:1].upper()}{why[1:]}"
+    remedy, command = (
+        "Give a step cost, for example collect(..., reward=-1.0).",
+        "Give a step cost, for example --reward=-1.",
     )
+    return DataError(problem, remedy=remedy, command_remedy=command, argument="reward")

@@ -152,7 +152,7 @@ def roll_out(
     pure = _pure_env(env, params, None if start is None else partial(start, env))
     count = min(max(1, n // pure.step_limit), MAX_WALKERS)
     act = _uniform_policy(pure.action_space) if policy is None else policy
-    one = partial(_one_step, pure, act, numbers, always_begins=start is not None)
+    one = partial(_one_step, pure, act, numbers, start is not None)
     rows, chunks, length = np.full(count, -1), [], 0
     try:
         keys = jax.random.split(jax.random.PRNGKey(seed), count)
@@ -184,21 +184,13 @@ def roll_out(
 
 
 def _one_step(
-    env: PureEnv,
-    policy: Callable[[Any, Array], Any],
-    numbers: StepNumbers,
-    walker: Walker,
-    *,
-    always_begins: bool,
+    env: PureEnv, policy: Callable, numbers: StepNumbers, always_begins: bool, walker: Walker
 ) -> tuple[Walker, dict[str, Any]]:
     """Takes the step of one walker, which begins again where an episode is over (or always)."""
     key, for_policy, for_step, for_start = jax.random.split(walker.key, 4)
     current = walker.observation, walker.state
-    observation, state = jax.tree.map(
-        lambda new, old: jax.lax.select(walker.over, _as(new, old), old),
-        env.begin(for_start),
-        current,
-    )
+    choose = lambda new, old: jax.lax.select(walker.over, _as(new, old), old)  # noqa: E731
+    observation, state = jax.tree.map(choose, env.begin(for_start), current)
     action = policy(observation, for_policy)
     step, after = env.step(for_step, state, action)
     reached, after = jax.tree.map(_as, (step.next_observation, after), current)
@@ -246,9 +238,8 @@ def _flat(
         return part.reshape(-1, *part.shape[2:])[:kept]
 
     begins = chunk.pop("begins")
-    before, after = (
-        flat(part_of(chunk.pop(name), key, batch=2)) for name in ("observation", "next_observation")
-    )
+    both = (chunk.pop(name) for name in ("observation", "next_observation"))
+    before, after = (flat(part_of(part, key, batch=2)) for part in both)
     next_state = np.full(begins.shape, -1)
     next_state.ravel()[:kept] = table.add_rows(after)
     # Within an episode, an observation is the last step's next observation: one row.

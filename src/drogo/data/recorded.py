@@ -122,9 +122,7 @@ def of_buffer(
 ) -> dict[str, np.ndarray]:
     """Returns the columns of a buffer; see `Transitions.from_replay_buffer`."""
     if not all(hasattr(buffer, name) for name in BUFFER):
-        problem = (
-            f"buffer is a {type(buffer).__qualname__}, not a ReplayBuffer or DictReplayBuffer."
-        )
+        problem = f"buffer is a {type(buffer).__qualname__}; give a (Dict)ReplayBuffer of SB3."
         raise ArgumentTypeError(problem, argument="buffer")
     slots = np.arange(buffer.pos)
     if buffer.full:

@@ -81,12 +81,10 @@ class Transitions:
         return self.state.size
 
     def __repr__(self) -> str:
-        shape = " x ".join(map(str, self.observations.shape[1:])) or "scalar"
-        return (
-            f"Transitions({len(self):,} transitions, {len(self.observations):,} distinct "
-            f"observations ({shape} {self.observations.dtype}), "
-            f"{int(self.terminated.sum()):,} terminated)"
-        )
+        table, ended = self.observations, int(self.terminated.sum())
+        kind = f"{' x '.join(map(str, table.shape[1:])) or 'scalar'} {table.dtype}"
+        parts = f"{len(self):,} transitions, {len(table):,} distinct observations ({kind})"
+        return f"Transitions({parts}, {ended:,} terminated)"
 
     def __getitem__(self, which: slice | npt.ArrayLike) -> Transitions:
         """Selects transitions by a slice, a mask or an array of indices, and drops the observations
@@ -143,14 +141,13 @@ class Transitions:
                 columns[name] = [at[part] for at, part in zip(rows, columns[name], strict=True)]
         n_actions = max(part.n_actions or 0 for part in parts) or None
         if n_actions and any(part.default is not None for part in parts):
-            columns["default"] = [
-                np.full(len(part), 1 / n_actions) if part.default is None else part.default
-                for part in parts
-            ]
-        joined = {
-            name: None if any(part is None for part in column) else frozen(np.concatenate(column))
-            for name, column in columns.items()
-        }
+            uniform = (np.full(len(part), 1 / n_actions) for part in parts)
+            pairs = zip(uniform, columns["default"], strict=True)
+            columns["default"] = [one if given is None else given for one, given in pairs]
+        joined: dict[str, Any] = dict.fromkeys(COLUMNS)
+        for name, column in columns.items():
+            if all(part is not None for part in column):
+                joined[name] = frozen(np.concatenate(column))
         return replace(parts[0], observations=frozen(table), n_actions=n_actions, **joined)
 
     @classmethod
@@ -424,8 +421,6 @@ def check_transitions(name: str, value: object) -> Transitions:
     """Returns the argument `name`, or raises an `ArgumentTypeError` if it is no `Transitions`."""
     if isinstance(value, Transitions):
         return value
-    raise ArgumentTypeError(
-        f"{name} is a {type(value).__qualname__}; it must be Transitions.",
-        remedy="drogo.collect returns them, and Transitions.from_arrays makes them from arrays.",
-        argument=name,
-    )
+    problem = f"{name} is a {type(value).__qualname__}; it must be Transitions."
+    remedy = "drogo.collect returns them, and Transitions.from_arrays makes them from arrays."
+    raise ArgumentTypeError(problem, remedy=remedy, argument=name)

@@ -77,9 +77,7 @@ def solve_on_grid(
         states = np.stack([m.ravel() for m in np.meshgrid(*axes, indexing="ij")], axis=1)
         moves = [dynamics(states, action) for action in range(actions)]
         knots = tuple(np.concatenate([axis[:1], axis, axis[-1:]]) for axis in axes)
-        weights = [
-            NdBSpline.design_matrix(_clip(axes, next_states), knots, 1) for next_states, _ in moves
-        ]
+        weights = [NdBSpline.design_matrix(_clip(axes, after), knots, 1) for after, _ in moves]
         v = guess = np.zeros(len(states)) if coarse is None else coarse(states)
         largest_change = np.inf
         for _ in range(MAX_ITERATIONS):

@@ -19,7 +19,6 @@ from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
-import scipy.linalg
 import scipy.sparse as sp
 from jaxtyping import Float
 from scipy.sparse import csgraph
@@ -41,10 +40,6 @@ from drogo.mdp.arrays import as_floats
 
 DEFINITIONS = ("column", "transition", "representation", "right")
 MAX_STATES_DENSE = 5000
-MAX_SQUARINGS = 50  # 2**50 power iterations: enough for eigenvalues that differ in the last digits.
-MAX_ELIMINATIONS = 4  # Each refines the eigenvalue.
-SPREAD = 1e-9
-"""The relative distance of the bounds of the eigenvalue at which `log_perron` stops."""
 
 
 @dataclass(frozen=True)
@@ -249,63 +244,6 @@ def successor_representation(
 ) -> Float[np.ndarray, "states states"]:
     """Computes `SR = (I - discount P)^-1` of at most 5,000 states; terminal rows of P are zero."""
     return _inverse(successor_rows(check_mdp(mdp), discount))
-
-
-def log_perron(matrix: Float[np.ndarray, "n n"]) -> tuple[Float[np.ndarray, " n"], float]:
-    """Computes the log of the positive eigenvector of a non-negative matrix, of unit norm, and the
-    relative distance of the Collatz-Wielandt bounds of its eigenvalue.
-
-    Entries beyond double precision are minus infinity, and so are all but one part if the states
-    fall into parts. Both elimination and repeated squaring (2, 4, 8, ... power iterations) only add
-    positive terms, so that small entries are as accurate as large ones, unlike those of `eigh`.
-    """
-    if matrix.ndim != 2 or not np.isfinite(matrix).all() or (matrix < 0).any():
-        raise ArgumentError("matrix needs non-negative, finite entries.", argument="matrix")
-    if (result := _by_elimination(matrix)) is not None:
-        return result
-    power = matrix / max(matrix.max(initial=0.0), np.finfo(float).tiny)
-    x, spread = np.ones(len(matrix)), np.inf
-    for _ in range(MAX_SQUARINGS):
-        column = power[:, int(power.diagonal().argmax())]
-        after, positive = matrix @ column, column > 0
-        growth = after[positive] / column[positive]
-        now = float(growth.max() / growth.min() - 1) if positive.any() else np.inf
-        if now < spread:
-            x, spread = column, now
-        if spread <= SPREAD:
-            break
-        power = power @ power
-        power /= max(power.max(), np.finfo(float).tiny)
-    with np.errstate(divide="ignore"):
-        return np.log(x) - np.log(np.linalg.norm(x)), spread
-
-
-def _by_elimination(matrix: np.ndarray) -> tuple[np.ndarray, float] | None:
-    """Returns the result of `log_perron` of a symmetric matrix, or None if it is not accurate. With
-    the largest entry k fixed to 1, the others solve `(eigenvalue - rest) x = column k`, where the
-    matrix is a positive definite M-matrix."""
-    if len(matrix) < 2 or not np.array_equal(matrix, matrix.T):
-        return None
-    top = [len(matrix) - 1] * 2
-    try:
-        values, vectors = scipy.linalg.eigh(matrix, subset_by_index=top, check_finite=False)
-        k, eigenvalue = int(np.abs(vectors[:, 0]).argmax()), float(values[0])
-        rest = np.delete(np.arange(len(matrix)), k)
-        x = np.ones(len(matrix))
-        for _ in range(MAX_ELIMINATIONS):
-            left = np.diag(np.full(len(rest), eigenvalue)) - matrix[np.ix_(rest, rest)]
-            factor = scipy.linalg.cho_factor(left, overwrite_a=True, check_finite=False)
-            x[rest] = scipy.linalg.cho_solve(factor, matrix[rest, k], check_finite=False)
-            if not (x > 0).all():  # An entry is not connected, or beyond double precision.
-                return None
-            growth = (matrix @ x) / x
-            spread = float(growth.max() / growth.min() - 1)
-            if spread <= SPREAD:
-                return np.log(x) - np.log(np.linalg.norm(x)), spread
-            eigenvalue = float(growth[k])
-    except (np.linalg.LinAlgError, FloatingPointError):
-        pass
-    return None
 
 
 def _inverse(rows: Rows) -> Float[np.ndarray, "states states"]:

@@ -17,13 +17,7 @@ import numpy as np
 from jaxtyping import Float
 
 from drogo.errors import ArgumentError, MDPError, NotConverged, check_positive, check_whole
-from drogo.exact.positive import (
-    InLogs,
-    NoPositiveSolution,
-    Pencil,
-    factorise,
-    positive_eigenvector,
-)
+from drogo.exact.positive import InLogs, NoPositiveSolution, Pencil, factorise, positive_eigenvector
 from drogo.exact.rows import Mask, Values, edge_rows, strong_classes
 from drogo.mdp import MDP, Edges, check_mdp
 
@@ -173,9 +167,8 @@ def perron_of_edges(edges: Edges, lam: float, reference: int = 0) -> Perron:
 def spectral_radius(mdp: MDP, lam: float) -> float:
     """Computes the spectral radius of `diag(exp(r/lam)) P` over the non-terminal states.
 
-    The column is finite if and only if it is below 1, as it always is if rewards are negative.
-
-    It is 0 if no state can be visited twice, and infinity beyond the range of a float.
+    The column is finite if and only if it is below 1, as it always is if rewards are negative. It
+    is 0 if no state can be visited twice, and infinity beyond the range of a float.
 
     Args:
         mdp: The MDP.

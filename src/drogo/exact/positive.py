@@ -198,8 +198,7 @@ def _rate(rows: Rows, solved: np.ndarray, free: np.ndarray, v: np.ndarray) -> fl
     """Estimates the decrease of `log e` per unit of cost, from the lower half of its entries."""
     if not free.any():
         return 1.0
-    lower_half = free & (v <= np.median(v[free]))
-    usable = lower_half[rows.row] & solved[rows.column]
+    usable = (free & (v <= np.median(v[free])))[rows.row] & solved[rows.column]
     row = rows.row[usable]
     rise = v[rows.column[usable]] - v[row]
     steepest = np.full(rows.n, -np.inf)
@@ -236,14 +235,10 @@ class Pencil:
         shifted = self.rows.minus(s)
         if self.partner is None or s == 0:
             return shifted
-        log_scale = shifted.log_scale
-        return replace(
-            shifted,
-            row=np.concatenate([shifted.row, np.arange(shifted.n)]),
-            column=np.concatenate([shifted.column, self.partner]),
-            log_weight=np.concatenate([shifted.log_weight, np.log(s) + log_scale]),
-            total=shifted.total - s * np.exp(log_scale),
-        )
+        scale, states = shifted.log_scale, np.arange(shifted.n)
+        more = {"row": states, "column": self.partner, "log_weight": np.log(s) + scale}
+        joined = {name: np.append(getattr(shifted, name), part) for name, part in more.items()}
+        return replace(shifted, **joined, total=shifted.total - s * np.exp(scale))
 
     def couple(self, x: Values) -> Values:
         """Returns `J x`."""
@@ -305,8 +300,7 @@ def _newton(
     plain = factor.relative(v, -residual[factor.unknown])
     slope = factor.relative(v, weight[factor.unknown])
     at_anchor = rows.row == anchor
-    flow = rows.scaled_weight(v)[at_anchor]
-    column = rows.column[at_anchor]
+    flow, column = rows.scaled_weight(v)[at_anchor], rows.column[at_anchor]
     spread = np.zeros((2, rows.n))
     spread[:, factor.unknown] = plain, slope
     enters_plain, enters_slope = spread[:, column] @ flow

@@ -48,14 +48,10 @@ class Rows:
 
     def ratio(self, v: Values) -> Values:
         """Returns `(M exp(v)) / exp(v)`, entry by entry."""
-        flow = self.scaled_weight(v)
+        flow, weight = self.scaled_weight(v), np.exp(self.log_weight)
         step = v[self.column] - v[self.row]
         near = np.abs(step) < 1
-        change = np.where(
-            near,
-            np.exp(self.log_weight) * np.expm1(np.where(near, step, 0.0)),
-            flow - np.exp(self.log_weight),
-        )
+        change = np.where(near, weight * np.expm1(np.where(near, step, 0.0)), flow - weight)
         arriving = np.bincount(self.row, flow, self.n)
         changing, moved = (np.bincount(self.row, part, self.n) for part in (change, np.abs(change)))
         by_total = np.abs(self.total) + moved < np.abs(self.diagonal) + arriving
@@ -83,9 +79,8 @@ class Rows:
 
     def block(self, keep: Mask) -> Rows:
         """Returns the rows and columns of some states, for a vector that vanishes in the others."""
-        place = np.cumsum(keep) - 1
-        stays = keep[self.row] & keep[self.column]
-        leaves = keep[self.row] & ~keep[self.column]
+        place, inside = np.cumsum(keep) - 1, keep[self.column]
+        stays, leaves = keep[self.row] & inside, keep[self.row] & ~inside
         total = self.total + np.bincount(self.row[leaves], np.exp(self.log_weight[leaves]), self.n)
         entries = place[self.row[stays]], place[self.column[stays]], self.log_weight[stays]
         return Rows(*entries, self.diagonal[keep], total[keep], self.log_scale[keep])
@@ -133,9 +128,8 @@ def weighted_rows(
     inside = kept[column]
     loop = inside & (place[column] == row)
     off = inside & ~loop
-    looping, leaving, lost = (
-        np.bincount(row[part], weight[part], n) for part in (loop, off, ~inside)
-    )
+    sums = (np.bincount(row[part], weight[part], n) for part in (loop, off, ~inside))
+    looping, leaving, lost = sums
     with np.errstate(invalid="ignore"):
         # The terms of this sum have one sign if rewards do, so tiny rewards do not cancel.
         total = np.bincount(row, loss, n) + lost
@@ -149,8 +143,7 @@ def check_discount(discount: float) -> float:
     """Returns a discount in (0, 1) as a float."""
     discount = check_number("discount", discount)
     if not 0 < discount < 1:
-        problem = f"discount is {discount}; it must lie in (0, 1)."
-        raise ArgumentError(problem, argument="discount")
+        raise ArgumentError(f"discount is {discount}; it must lie in (0, 1).", argument="discount")
     return discount
 
 
@@ -167,9 +160,7 @@ def with_sums(P: sp.csr_array, total: np.ndarray, log_scale: np.ndarray) -> Rows
     return Rows(row, column, log_weight, diagonal, total, log_scale)
 
 
-def off_diagonals(
-    P: sp.csr_array, log_scale: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def off_diagonals(P: sp.csr_array, log_scale: np.ndarray) -> tuple[Nodes, Nodes, np.ndarray]:
     """Returns row, column and scaled log weight of each off-diagonal."""
     entries = P.tocoo()
     off = (entries.row != entries.col) & (entries.data > 0)

@@ -76,13 +76,12 @@ def _reward_of(key: Hashable, row: Row) -> float:
     action_of = {value: a for a, outcomes in enumerate(row) for _, _, value, _ in outcomes}
     reward, *others = action_of
     if others:
-        raise MDPError(
-            f"the reward is not a function of the state that is left: in state {key!r}, action "
-            f"{action_of[reward]} can give {reward:g}, and {action_of[others[0]]} {others[0]:g}.",
-            remedy="Replace it with reward=: a step cost such as -1.0, or a function of a state.",
-            command_remedy="Replace it with a step cost, for example --reward=-1.",
-            argument="env",
-        )
+        problem = "the reward is not a function of the state that is left: in state "
+        problem += f"{key!r}, action {action_of[reward]} can give {reward:g}, and "
+        problem += f"{action_of[others[0]]} {others[0]:g}."
+        remedy = "Replace it with reward=: a step cost such as -1.0, or a function of a state."
+        command = "Replace it with a step cost, for example --reward=-1."
+        raise MDPError(problem, remedy=remedy, command_remedy=command, argument="env")
     return reward
 
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from typing import final
 
 import numpy as np
+import scipy.linalg
 import scipy.sparse as sp
 from jaxtyping import Bool, Float, Int
-from scipy.linalg import eigh
 
 from drogo import exact
-from drogo.errors import NotConverged, check_share, check_whole
-from drogo.exact.definitions import log_perron, successor_eigenvector
+from drogo.errors import ArgumentError, NotConverged, check_share, check_whole
+from drogo.exact.definitions import successor_eigenvector
 from drogo.mdp import MDP
 from drogo.online.table import Seen, solve_seen
 from drogo.worlds.tabular import TabularWorld
@@ -24,6 +24,10 @@ ACCURATE = 1e-3
 beyond the range of double precision."""
 FAR = -745.0
 """The log of the smallest positive number, for entries beyond the range of double precision."""
+MAX_SQUARINGS = 50  # 2**50 power iterations: enough for eigenvalues that differ in the last digits.
+MAX_ELIMINATIONS = 4  # Each refines the eigenvalue.
+SPREAD = 1e-9
+"""The relative distance of the bounds of the eigenvalue at which `log_perron` stops."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +94,7 @@ class LearnedSuccessor(_Learned):
         ones = np.ones(states)
         self._learn(memory, ones, self.discount * ones, back=False)
         top = [states - 1] * 2
-        vectors = [eigh(s, subset_by_index=top)[1][:, 0] for s in self._symmetric()]
+        vectors = [scipy.linalg.eigh(s, subset_by_index=top)[1][:, 0] for s in self._symmetric()]
         return -np.abs(np.stack(vectors))
 
 
@@ -225,3 +229,60 @@ def empirical_mdp(
         default_policy=np.ones((n, 1)),
         states=range(n),
     ), visited
+
+
+def log_perron(matrix: Float[np.ndarray, "n n"]) -> tuple[Float[np.ndarray, " n"], float]:
+    """Computes the log of the positive eigenvector of a non-negative matrix, of unit norm, and the
+    relative distance of the Collatz-Wielandt bounds of its eigenvalue.
+
+    Entries beyond double precision are minus infinity, and so are all but one part if the states
+    fall into parts. Both elimination and repeated squaring (2, 4, 8, ... power iterations) only add
+    positive terms, so that small entries are as accurate as large ones, unlike those of `eigh`.
+    """
+    if matrix.ndim != 2 or not np.isfinite(matrix).all() or (matrix < 0).any():
+        raise ArgumentError("matrix needs non-negative, finite entries.", argument="matrix")
+    if (result := _by_elimination(matrix)) is not None:
+        return result
+    power = matrix / max(matrix.max(initial=0.0), np.finfo(float).tiny)
+    x, spread = np.ones(len(matrix)), np.inf
+    for _ in range(MAX_SQUARINGS):
+        column = power[:, int(power.diagonal().argmax())]
+        after, positive = matrix @ column, column > 0
+        growth = after[positive] / column[positive]
+        now = float(growth.max() / growth.min() - 1) if positive.any() else np.inf
+        if now < spread:
+            x, spread = column, now
+        if spread <= SPREAD:
+            break
+        power = power @ power
+        power /= max(power.max(), np.finfo(float).tiny)
+    with np.errstate(divide="ignore"):
+        return np.log(x) - np.log(np.linalg.norm(x)), spread
+
+
+def _by_elimination(matrix: np.ndarray) -> tuple[np.ndarray, float] | None:
+    """Returns the result of `log_perron` of a symmetric matrix, or None if it is not accurate. With
+    the largest entry k fixed to 1, the others solve `(eigenvalue - rest) x = column k`, where the
+    matrix is a positive definite M-matrix."""
+    if len(matrix) < 2 or not np.array_equal(matrix, matrix.T):
+        return None
+    top = [len(matrix) - 1] * 2
+    try:
+        values, vectors = scipy.linalg.eigh(matrix, subset_by_index=top, check_finite=False)
+        k, eigenvalue = int(np.abs(vectors[:, 0]).argmax()), float(values[0])
+        rest = np.delete(np.arange(len(matrix)), k)
+        x = np.ones(len(matrix))
+        for _ in range(MAX_ELIMINATIONS):
+            left = np.diag(np.full(len(rest), eigenvalue)) - matrix[np.ix_(rest, rest)]
+            factor = scipy.linalg.cho_factor(left, overwrite_a=True, check_finite=False)
+            x[rest] = scipy.linalg.cho_solve(factor, matrix[rest, k], check_finite=False)
+            if not (x > 0).all():  # An entry is not connected, or beyond double precision.
+                return None
+            growth = (matrix @ x) / x
+            spread = float(growth.max() / growth.min() - 1)
+            if spread <= SPREAD:
+                return np.log(x) - np.log(np.linalg.norm(x)), spread
+            eigenvalue = float(growth[k])
+    except (np.linalg.LinAlgError, FloatingPointError):
+        pass
+    return None

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from drogo import GridWorld
+from drogo import GridWorld, exact
 from drogo.errors import ArgumentError
 from drogo_paper.agents.discovery import Cycle, discover
 from drogo_paper.agents.representations import (
@@ -13,6 +13,7 @@ from drogo_paper.agents.representations import (
     LearnedSuccessor,
     Memory,
     empirical_mdp,
+    log_perron,
 )
 from raising import raises
 
@@ -106,3 +107,16 @@ def test_options_are_followed_to_their_end():
     assert walks.visited[:, -1].tolist() == [1, 1]
     with raises(ArgumentError, "world"):
         discover(GridWorld.load("grid-task"), None, Cycle(1), seeds=[1])
+
+
+def test_the_positive_eigenvector_of_a_matrix():
+    """Entry by entry the exact one, down to e^-180; or 0 in one of two equal parts."""
+    for name in ("grid-task", "grid-maze"):
+        mdp = GridWorld.load(name).mdp
+        z, log_eigenvector = exact.default_representation(mdp, 1.3), exact.log_eigenvector
+        log_e, spread = log_perron((z + z.T) / 2)
+        np.testing.assert_allclose(log_e, log_eigenvector(mdp, 1.3, "representation"), atol=1e-6)
+        assert spread < 1e-6
+    assert log_perron(np.eye(2))[0].tolist() == [0, -np.inf]
+    with raises(ArgumentError):
+        log_perron(np.array([[1.0, -1.0], [0.0, 1.0]]))
