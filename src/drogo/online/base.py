@@ -90,10 +90,8 @@ class AbstractOnlineMap(AbstractShaping):
 
     def warnings(self) -> list[str]:
         which = "" if self.optimism is None else f" worth {self.optimism:g} or more"
-        unseen = (
-            f"no terminal state{which} was seen in {self.steps:,} steps, so the map knows at most "
-            "what was not tried yet: train for longer, or start episodes closer to the goal."
-        )
+        unseen = f"no terminal state{which} was seen in {self.steps:,} steps, so the map knows at "
+        unseen += "most what was not tried yet: train for longer, or start closer to the goal."
         diverged = "the map diverged and is frozen. Use a smaller step size."
         return [unseen] * (not self.found) + [diverged] * bool(self.metrics.get("diverged"))
 
@@ -145,15 +143,11 @@ class AbstractOnlineMap(AbstractShaping):
         if self.shaping.reward is not None:
             rewards = np.full(len(rewards), self.shaping.reward)
         if not (rewards < 0).all():
-            raise DataError(
-                f"a reward is {float(rewards.max())}; the map needs a cost for every step.",
-                remedy="Give reward=-1.0 to the map, which then counts every step alike, and "
-                "terminal_reward= to LearnMap or the wrapper if terminal states differ. The agent "
-                "keeps its rewards.",
-                command_remedy="Give --reward -1, with which the map counts every step alike. The "
-                "agent keeps its rewards.",
-                argument="reward",
-            )
+            problem = f"a reward is {float(rewards.max())}; the map needs a cost for every step."
+            keeps = "for the map alone: the agent keeps its rewards."
+            remedy = f"Give reward=-1.0 to the map, and terminal_reward= where they differ, {keeps}"
+            rest = {"command_remedy": f"Give --reward -1, {keeps}", "argument": "reward"}
+            raise DataError(problem, remedy=remedy, **rest)
         if not np.isfinite(values).all():
             raise DataError("a terminal_reward is not finite.", argument="terminal_reward")
         self._add(steps._replace(action=steps.action.astype(np.int32), reward=rewards))

@@ -1,12 +1,11 @@
-"""`OnlineLearner`: a map that is learned from steps as they come, as pure functions.
+"""`OnlineLearner`: a map that is learned from steps as they come, as pure functions of a state
+that holds arrays alone, so all of this can be jitted and scanned, together with an agent.
 
     learner = OnlineLearner(drogo.Column(), drogo.Drogo(), network, n_actions=4)
     state = learner.init(network, key, observation, capacity=10_000, low=-0.5, high=0.5)
     state = learner.observe(state, steps)
     state, loss = learner.update(state)
     log_e = learner.value(state, observations)
-
-The state holds arrays alone, so all of this can be jitted and scanned, together with an agent.
 
 Before the first terminal state is seen, nothing anchors the map. Under *optimism*, an action that
 was never taken in a cell of observations counts as one into a terminal state of a given reward. The
@@ -168,9 +167,8 @@ class OnlineLearner(eqx.Module):
             key: Decides the batches.
             observation: An observation, or anything of its shape and type.
             capacity: The number of steps that are kept.
-            low: The smallest number of an observation, or one for each of its numbers. Infinity and
-                None say that it is not known beforehand.
-            high: Likewise the largest, with minus infinity.
+            low: The smallest number of an observation, or one for each; infinity if unknown.
+            high: The largest likewise; minus infinity if unknown.
             sides: As in `OnlineSettings`, by default a twentieth of the range given here.
         """
         if sides is None and (low is None or high is None):

@@ -27,7 +27,6 @@ from drogo.problems.column import Column
 from drogo.use.options import FrozenMap
 from drogo.use.shaping import Shaping, StepBatch
 
-MOST_STATES = 100_000
 GROWTH = 1.1
 """The map is solved again once there are this many times the steps, although nothing is new."""
 
@@ -137,7 +136,7 @@ class OnlineTable(AbstractOnlineMap):
         optimism: float | None = 0.0,
         until_found: bool = True,
         every: int = 10,
-        most_states: int = MOST_STATES,
+        most_states: int = 100_000,
         **shaping: Any,
     ) -> None:
         (rule,) = from_keywords(shaping, Shaping)
@@ -167,7 +166,7 @@ class OnlineTable(AbstractOnlineMap):
         rows = self._index.add(both.reshape(2 * len(both), *self.shape)).reshape(-1, 2).tolist()
         if len(self._index) > self.most_states:
             problem = f"more than {self.most_states} different observations were seen."
-            remedy = "Use OnlineMap, which learns a network, or give a larger most_states."
+            remedy = "Use OnlineMap, or give a larger most_states."
             raise ArgumentError(problem, remedy=remedy, argument="most_states")
         columns = (steps.action, steps.terminated, steps.terminal_reward, steps.reward)
         parts = zip(rows, *(column.tolist() for column in columns), strict=True)
@@ -179,17 +178,11 @@ class OnlineTable(AbstractOnlineMap):
             self._is_new |= not times
             if edge[:2] not in self._tried:
                 self._tried.add(edge[:2])
-                self._back_up(edge, log_gain)
-
-    def _back_up(self, edge: Edge, log_gain: float) -> None:
-        """Corrects the value of an action as soon as it was tried, so that no agent tries it again
-        and again until the next solution."""
-        state, action, after, terminated, terminal_reward = edge
-        if state < len(self._action_values):
-            value = self._v[after] if after < self._v.size else self._elsewhere
-            value = terminal_reward / self.lam if terminated else value
-            log_default = math.log(self.default_policy[action])
-            self._action_values[state, action] = log_gain + value + log_default
+                if state < len(self._action_values):  # or an agent would try it again and again
+                    value = self._v[after] if after < self._v.size else self._elsewhere
+                    value = terminal_reward / self.lam if terminated else value
+                    log_default = math.log(self.default_policy[action])
+                    self._action_values[state, action] = log_gain + value + log_default
 
     def train(self) -> None:
         if self.steps - self._solved_at < self.every:

@@ -4,6 +4,6 @@ from drogo.learn.solution import load as load
 from drogo.problems.column import Column as Column
 from drogo.problems.continuing import Continuing as Continuing
 from drogo.problems.goals import Goals as Goals
-from drogo.problems.solving import solve as solve
+from drogo.problems.shared import solve as solve
 from drogo.problems.spectrum import Spectrum as Spectrum
 from drogo.problems.tasks import GoalTask as GoalTask

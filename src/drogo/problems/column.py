@@ -93,11 +93,10 @@ class Column(AbstractProblem):
         data, method, lam = prepared.data, point.method, float(self.lam)
         lowest = float(data.reward.min())
         if not method.scaled and -lowest / lam > LARGEST_EXPONENT:
-            raise ArgumentError(
-                f"exp(-r / lam) overflows: lam is {lam:g}, and the lowest reward {lowest:g}. Use "
-                f"drogo.Drogo(scaled=True), or lam of at least {-lowest / LARGEST_EXPONENT:.3g}.",
-                argument="lam",
-            )
+            problem = f"exp(-r / lam) overflows: lam is {lam:g}, and the lowest reward {lowest:g}."
+            least = f"lam of at least {-lowest / LARGEST_EXPONENT:.3g}"
+            remedy = f"Use drogo.Drogo(scaled=True), or {least}."
+            raise ArgumentError(problem, remedy=remedy, argument="lam")
         scales = {}
         if getattr(method, "cap", np.inf) != np.inf and (data.reward < 0).all():
             scales["ceiling"] = float(data.terminal_rewards.max()) / lam
@@ -146,11 +145,10 @@ class Column(AbstractProblem):
             by_network = self._by_network(solution, batch)
             return np.where(rows < 0, by_network, values[:, rows])
         if (rows < 0).any():
-            raise ArgumentError(
-                f"observation {int((rows < 0).argmax())} of the batch is none of the {len(index)} "
-                "states of this exact solution.",
-                remedy="Learn a map with drogo.fit, which has values everywhere.",
+            problem = (
+                f"observation {int((rows < 0).argmax())} of the batch is no state of this solution."
             )
+            raise ArgumentError(problem, remedy="Use drogo.fit: it has values everywhere.")
         return values[:, rows]
 
     def _by_network(
@@ -182,10 +180,8 @@ class Column(AbstractProblem):
             if on_device.dtype.kind in "iu" and (on_device != table).any():
                 distinct = 0  # large numbers wrap around
         if distinct < len(table):
-            raise ArgumentError(
-                f"in single precision, {distinct} of {len(table)} observations are distinct. Use "
-                'jax.config.update("jax_enable_x64", True).'
-            )
+            problem = f"in single precision, {distinct} of {len(table)} observations are distinct."
+            raise ArgumentError(problem, remedy='Use jax.config.update("jax_enable_x64", True).')
         return value_function(
             *shared.trained(solution, k),
             to_device(solution.log_scale[k], dtype=jnp.float32),
@@ -200,9 +196,8 @@ class Column(AbstractProblem):
         k = solution.index(seed, usable=True)
         scale = float(solution.mean_step[k]) if normalised else 1.0
         if not scale > 0:
-            raise ArgumentError(
-                f"the map of seed {seed} is constant; it cannot be normalised.", argument="seed"
-            )
+            problem = f"the map of seed {seed} is constant; it cannot be normalised."
+            raise ArgumentError(problem, argument="seed")
         single: Callable[[np.ndarray], float] | None = None
         if solution.learner is not None:
             learner, params = shared.trained(solution, k)
@@ -217,13 +212,11 @@ class Column(AbstractProblem):
         shared.check_no_options("policy", options)
         k = solution.index(seed)
         if solution.learner is None or not solution.method.per_action:
+            problem = "a policy follows from a value for each action, and this solution has none."
             remedy = "Learn them: drogo.fit(data, problem, drogo.Drogo(action_values=True))."
             if solution.learner is not None and solution.n_actions is None:
                 remedy = "These actions are not discrete. Use the map as a potential."
-            raise ArgumentError(
-                "a policy follows from a value for each action, and this solution has none.",
-                remedy=remedy,
-            )
+            raise ArgumentError(problem, remedy=remedy)
         learner, params = shared.trained(solution, slice(k, k + 1))
 
         def logits(batch: np.ndarray) -> np.ndarray:

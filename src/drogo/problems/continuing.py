@@ -79,17 +79,12 @@ class Continuing(Column):
 
     def prepare(self, data: Transitions, method: AbstractMethod) -> Prepared:
         if data.terminated.any():
-            raise DataError(
-                f"{int(data.terminated.sum())} of the {len(data)} transitions are terminated.",
-                remedy="Use drogo.Column, or collect from drogo.NeverEnding(env), whose episodes "
-                "lead on to the next one.",
-                argument="data",
-            )
+            problem = f"{int(data.terminated.sum())} of {len(data)} transitions are terminated."
+            remedy = "Use drogo.Column, or collect from drogo.NeverEnding(env)."
+            raise DataError(problem, remedy=remedy, argument="data")
         if not (method.scaled and method.weigh_actions):
-            raise ArgumentError(
-                "the gain belongs to the map only with scaled=True and weigh_actions=True.",
-                argument="method",
-            )
+            problem = "the gain belongs to the map only with scaled=True and weigh_actions=True."
+            raise ArgumentError(problem, argument="method")
         place = self._reference(data)
         if method.needs_solution:
             return self._lowered(data, place)
@@ -104,11 +99,9 @@ class Continuing(Column):
         """Returns the transitions of a `Column`: their rewards are lowered by the gain, and they
         end at the reference."""
         if not data.repeats:
-            raise DataError(
-                "the gain is computed from states that repeat, and there are "
-                f"{len(data.observations)} different ones in {len(data)} transitions.",
-                remedy="Use drogo.Drogo(), which learns it.",
-            )
+            states = f"{len(data.observations)} different ones in {len(data)} transitions"
+            problem = f"the gain is computed from states that repeat, and there are {states}."
+            raise DataError(problem, remedy="Use drogo.Drogo(), which learns it.")
         lam, row = float(self.lam), _row_of(data.observations, place)
         prepared = self.weighed(data)
         data = prepared.data
@@ -128,10 +121,8 @@ class Continuing(Column):
             try:
                 return self.exact_of_data(data)
             except NotConverged as error:
-                raise NotConverged(
-                    f"the map at lam = {self.lam:g} could not be computed: {error}",
-                    remedy="Use a larger lam.",
-                ) from error
+                problem = f"the map at lam = {self.lam:g} could not be computed: {error}"
+                raise NotConverged(problem, remedy="Use a larger lam.") from error
         if data.repeats:
             row = _row_of(data.observations, prepared.facts["place"])
             with contextlib.suppress(NotConverged):  # it is learned all the same, and not verified
@@ -182,11 +173,9 @@ class Continuing(Column):
         place = self.reference
         is_number = place.dtype.kind in "biuf" and np.isfinite(place).all()
         if place.shape != table.shape[1:] or not is_number:
-            raise ArgumentError(
-                f"reference is {self.reference!r}; expected one observation of shape "
-                f"{table.shape[1:]}, of finite numbers.",
-                argument="reference",
-            )
+            wanted = f"give one observation of shape {table.shape[1:]}, of finite numbers."
+            problem = f"reference is {self.reference!r}; {wanted}"
+            raise ArgumentError(problem, argument="reference")
         return np.asarray(as_batch("this fit", place[None], table)[0])
 
 
@@ -194,11 +183,10 @@ def _row_of(table: np.ndarray, place: Any) -> int:
     """Returns the row of an observation in a table."""
     row = ObservationIndex(table).row(np.asarray(place, table.dtype))
     if row < 0:
-        raise ArgumentError(
-            f"reference is {np.asarray(place).tolist()}, which is none of the {len(table)} "
-            "observations.",
-            argument="reference",
+        problem = (
+            f"reference is {np.asarray(place).tolist()}, none of the {len(table)} observations."
         )
+        raise ArgumentError(problem, argument="reference")
     return row
 
 
@@ -276,29 +264,24 @@ def growth_around(
     parts = classes(edges, np.ones(edges.n, dtype=bool))
     recurrent = next((part for part in parts if part[row]), None)
     if recurrent is None:
-        raise DataError(
-            f"observation {row} of the table, the reference, is never returned to.",
-            remedy="Choose another reference=, or collect more transitions.",
-            argument="reference",
-        )
+        problem = f"observation {row} of the table, the reference, is never returned to."
+        remedy = "Choose another reference=, or collect more transitions."
+        raise DataError(problem, remedy=remedy, argument="reference")
     stays = ~edges.terminated
     leads = leads_to(edges.state[stays], edges.next_state[stays], edges.n, np.array([row]))
     lost = np.setdiff1d(edges.state, np.flatnonzero(leads))
     if lost.size:
-        raise DataError(
-            f"{lost.size} observation(s), the first of them number {int(lost[0])} of the table, "
-            "never lead to the reference: the map is minus infinity there.",
-            remedy="Choose another reference=, collect more transitions, or leave these out.",
-        )
+        first = f"{lost.size} observation(s), the first of them number {int(lost[0])} of the table"
+        problem = f"{first}, never lead to the reference: the map is minus infinity there."
+        remedy = "Choose another reference=, collect more transitions, or leave these out."
+        raise DataError(problem, remedy=remedy)
     result = growth(edges, recurrent, lam)
     others = [(part, growth(edges, part, lam)) for part in parts if part is not recurrent]
     for one in [result, *(other for _, other in others)]:
         if not one.is_known:
             low, high = (lam * bound for bound in one.bracket)
-            raise NotConverged(
-                f"the gain at lam = {lam:g} is only known to be in [{low:.6g}, {high:.6g}].",
-                remedy="Use a larger lam.",
-            )
+            problem = f"the gain at lam = {lam:g} is only known to be in [{low:.6g}, {high:.6g}]."
+            raise NotConverged(problem, remedy="Use a larger lam.")
     for part, other in others:
         if other.log_eigenvalue >= result.log_eigenvalue:
             raise DataError(

@@ -195,11 +195,9 @@ def ask(reached: Reached, observations: np.ndarray, goals: np.ndarray) -> Bool[n
     """Returns the checked answer of a user's function about observations and goals."""
     answer = np.asarray(reached(observations, goals))
     if answer.shape != (len(observations),) or answer.dtype != bool:
-        raise ArgumentError(
-            f"reached returned {answer.dtype} of shape {answer.shape} for two batches of "
-            f"{len(observations)}; it must return True or False for each.",
-            argument="reached",
-        )
+        wanted = f"give True or False for each of {len(observations)} observations."
+        problem = f"reached returned {answer.dtype} of shape {answer.shape}; {wanted}"
+        raise ArgumentError(problem, argument="reached")
     return answer
 
 

@@ -119,11 +119,11 @@ class Goals(AbstractProblem):
     def network(self, data: Transitions, method: AbstractMethod) -> AbstractArchitecture:
         table = data.observations
         if table.ndim == 1:
-            raise ArgumentError(
-                "the observations are state numbers, from which a network of goals learns nothing.",
-                remedy="Use drogo.solve(data, problem), or observations such as one-hot.",
-                argument="data",
+            problem = (
+                "the observations are state numbers, from which no network of goals can learn."
             )
+            remedy = "Use drogo.solve(data, problem), or observations such as one-hot."
+            raise ArgumentError(problem, remedy=remedy, argument="data")
         few = table.ndim == 2 and table.shape[1] <= MOST_COORDINATES
         if method.per_action:
             return PairMLP() if few else PairMLP(depth=1, frequencies=0)
@@ -133,11 +133,9 @@ class Goals(AbstractProblem):
         self, network: AbstractArchitecture, method: AbstractMethod
     ) -> AbstractArchitecture:
         if not isinstance(network, AbstractPairArchitecture):
-            raise ArgumentError(
-                f"network is {network!r}; a map to every goal needs one of two observations: "
-                "drogo.learn.Quasimetric() or drogo.learn.PairMLP().",
-                argument="network",
-            )
+            problem = f"network is {network!r}; a map to every goal needs one of two observations."
+            remedy = "Give drogo.learn.Quasimetric() or drogo.learn.PairMLP()."
+            raise ArgumentError(problem, remedy=remedy, argument="network")
         if isinstance(network, PairMLP) and network.negative is None:
             return replace(network, negative=not method.needs_solution)
         return network
@@ -167,42 +165,38 @@ class Goals(AbstractProblem):
         self._check_reached(data)
         size, most = (n / 2**20 for n in (data.observations.nbytes, BYTES_IN_RESULT))
         if size > most:
-            raise ArgumentError(
-                f"the observations take {size:.0f} MiB; the most is {most:.0f}. Use fewer.",
-                argument="data",
-            )
+            problem = f"the observations take {size:.0f} MiB; the most is {most:.0f}. Use fewer."
+            raise ArgumentError(problem, argument="data")
         prepared = self.weighed(data, by_action=method.per_action)
         data = prepared.data
         if data.repeats:
             return replace(prepared, facts={"goals": self._goals(data)})
         some = np.random.default_rng(0).permutation(len(data))[: max(1, self.most_goals // 2)]
-        goals = np.unique(np.concatenate([data.state[some], data.next_state[some]]))
+        goals = np.union1d(data.state[some], data.next_state[some])
         return replace(prepared, facts={"goals": goals, "some": some[:KEPT]})
 
     def _check_reached(self, data: Transitions) -> None:
         given = (self.reached is not None) + (self.radius is not None)
         if data.repeats and given:
-            raise ArgumentError(
-                "states repeat in these data, and are goals. Leave out reached and radius.",
-                argument="reached" if self.radius is None else "radius",
-            )
+            problem = "states repeat in these data, and are goals. Leave out reached and radius."
+            raise ArgumentError(problem, argument="reached" if self.radius is None else "radius")
         if not data.repeats and given != 1:
-            raise ArgumentError(
-                "states do not repeat in these data, so no goal is ever reached exactly.",
-                remedy="Give radius=, the largest distance of normalised observations at which it "
-                "counts as reached, or reached=, a function of observations and goals.",
-                argument="reached",
+            problem = "states do not repeat in these data, so no goal is ever reached exactly."
+            remedy = (
+                "Give radius=, the largest distance of normalised observations at which it counts "
             )
+            remedy += "as reached, or reached=, a function of observations and goals."
+            raise ArgumentError(problem, remedy=remedy, argument="reached")
 
     def _goals(self, data: Transitions) -> Int[np.ndarray, " goals"]:
         """Returns the goals of a world whose states repeat: all terminal states, and others."""
         mixed = np.setdiff1d(data.terminal_states, data.pure_terminal_states[0])
         if mixed.size:
-            raise DataError(
+            problem = (
                 f"observation {mixed[0]} of the table, and {mixed.size - 1} more, are terminal "
-                "states in some transitions and ordinary states in others. Use an observation that "
-                "distinguishes the two."
             )
+            problem += "states in some transitions and ordinary states in others."
+            raise DataError(problem, remedy="Use an observation that distinguishes the two.")
         others = np.setdiff1d(data.edges.known.state, data.terminal_states)
         room = max(0, self.most_goals - data.terminal_states.size)
         if others.size > room:
@@ -276,10 +270,8 @@ class Goals(AbstractProblem):
     def solve(self, source: Any) -> Solution:
         if isinstance(source, Transitions):
             if not source.repeats:
-                raise ArgumentError(
-                    "an exact map to every goal needs states that repeat. Use drogo.fit.",
-                    argument="source",
-                )
+                problem = "an exact map to every goal needs states that repeat. Use drogo.fit."
+                raise ArgumentError(problem, argument="source")
             method = Regression(action_values=False)
             prepared = self.prepare(source, method)
             columns, source = self.exact(prepared, method), prepared.data
@@ -307,10 +299,8 @@ class Goals(AbstractProblem):
         in_table = (state >= 0) & (place >= 0)
         if solution.learner is None:
             if not in_table.all():
-                raise ArgumentError(
-                    f"pair {int(in_table.argmin())} is none of a state and a goal of this exact "
-                    "solution. Use drogo.fit, or a higher most_goals."
-                )
+                problem = f"pair {int(in_table.argmin())} is no state and goal of this solution."
+                raise ArgumentError(problem, remedy="Use drogo.fit, or a higher most_goals.")
             return solution.v[:, place, state]
         learner, params = shared.trained(solution)
         rows = np.arange(len(batch))
@@ -395,10 +385,9 @@ class Goals(AbstractProblem):
             seed: One of its seeds.
         """
         if not solution.provenance["repeats"]:
-            raise ArgumentError(
-                "where states do not repeat, goals overlap, and their rewards cannot be added up. "
-                "Use drogo.Column with terminal_reward in the data."
-            )
+            problem = "where states do not repeat, goals overlap, and rewards do not add up."
+            remedy = "Use drogo.Column with terminal_reward in the data."
+            raise ArgumentError(problem, remedy=remedy)
         rewards = as_rewards(terminal_rewards, solution.terminal_states.size)
         solution.index(seed, usable=True)
         goals = solution.observations[solution.terminal_states]
@@ -426,9 +415,8 @@ class GoalsJudge(Judge):
         goals, table = self.prepared.facts["goals"], self.data.observations
         goal, state = np.nonzero(~np.isneginf(self.solution))
         v = np.full((len(self.points), *self.solution.shape), -np.inf)
-        v[:, goal, state] = goal_batches.pair_values(
-            self.learner, params, (table, table), state, goals[goal]
-        )
+        pairs = ((table, table), state, goals[goal])
+        v[:, goal, state] = goal_batches.pair_values(self.learner, params, *pairs)
         v[:, np.arange(goals.size), goals] = 0.0
         return v
 
@@ -490,12 +478,9 @@ class GoalsJudge(Judge):
 def _shared_arrays(
     source: Any, goals: np.ndarray, terminal_states: np.ndarray, model: ActionModel | None
 ) -> dict[str, np.ndarray]:
-    arrays = {
-        "goals": goals,
-        "observations": shared.observations_of(source),
-        "terminal_states": terminal_states.astype(np.int64),
-        "neighbours": source.neighbours,
-    }
+    arrays = {"goals": goals, "observations": shared.observations_of(source)}
+    arrays["terminal_states"] = terminal_states.astype(np.int64)
+    arrays["neighbours"] = source.neighbours
     return arrays if model is None else arrays | dict(zip(MODEL, vars(model).values(), strict=True))
 
 
@@ -517,23 +502,17 @@ def _check_arriving(draw: Any) -> None:
     """Raises an error if no sampled step reaches its goal, which holds a map in place."""
     begun = draw.weight > 0
     if not begun.any():
-        raise DataError(
-            f"all of {begun.size:,} steps began in the goal that was sampled for them.",
-            remedy="Give a smaller radius, or a function reached that is stricter.",
-        )
+        problem = f"all of {begun.size:,} steps began in the goal that was sampled for them."
+        raise DataError(problem, remedy="Give a smaller radius, or a stricter function reached.")
     if not (draw.given & (draw.value == 0) & begun).any():
-        raise DataError(
-            f"none of {int(begun.sum()):,} steps reached the goal that was sampled for it, which "
-            "holds the values of a map in place.",
-            remedy="Give a larger radius, or a function reached that is less strict.",
-        )
+        problem = f"none of {int(begun.sum()):,} steps reached its goal, which anchors the map."
+        raise DataError(problem, remedy="Give a larger radius, or a less strict function reached.")
 
 
 def _check_reached(name: str, value: Any) -> goal_batches.Reached:
     if not callable(value):
-        raise ArgumentTypeError(
-            f"{name} is {value!r}; give a function of observations and goals.", argument=name
-        )
+        problem = f"{name} is {value!r}; give a function of observations and goals."
+        raise ArgumentTypeError(problem, argument=name)
     return value
 
 
@@ -546,10 +525,8 @@ def as_goals(solution: Solution, given: Any, n: int) -> Shaped[np.ndarray, "n ..
     if goals.shape == shape:
         goals = np.broadcast_to(goals, (n, *shape))
     if goals.shape != (n, *shape):
-        raise ArgumentError(
-            f"the goals have shape {goals.shape}; give one of shape {shape}, or {n} of them.",
-            argument="goal",
-        )
+        problem = f"the goals have shape {goals.shape}; give one of shape {shape}, or {n} of them."
+        raise ArgumentError(problem, argument="goal")
     return goals
 
 

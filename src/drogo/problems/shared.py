@@ -1,4 +1,4 @@
-"""Parts that several problems share: scales of training, and the views of solutions."""
+"""`solve`, and the parts that several problems share: scales, views, and values of actions."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from drogo.data import Transitions
-from drogo.errors import ArgumentError
+from drogo.errors import ArgumentError, ArgumentTypeError
 from drogo.learn.learner import Learner, take
 from drogo.learn.method import AbstractMethod
+from drogo.learn.problem import AbstractProblem
+from drogo.learn.settings import check_not_swept
 from drogo.learn.solution import Solution
 from drogo.mdp import MDP
 from drogo.potential import Potential
@@ -24,6 +26,34 @@ STEPS_OF_A_SCALE = 20.0
 NEGLIGIBLE = 10.0
 """The amount by which an action that was never seen, or does not lead to the goal, is worth less
 than its state, not infinity. The policy takes it once in 20,000 steps."""
+
+
+def solve(source: Any, problem: AbstractProblem) -> Solution:
+    """Computes the exact solution of a problem.
+
+    Args:
+        source: A `drogo.MDP`, or `drogo.Transitions` whose states repeat: then the solution is that
+            of the MDP that the data describe.
+        problem: What is sought, for example `drogo.Column(lam=20.0)`.
+
+    Returns:
+        The solution. It has one seed, 0, and values at the states of the source alone.
+
+    Raises:
+        NotConverged: It could not be computed accurately.
+    """
+    if not isinstance(problem, AbstractProblem):
+        wrong = f"problem is a {type(problem).__name__}; give one such as drogo.Column(lam=20.0)."
+        raise ArgumentTypeError(wrong, argument="problem")
+    if not isinstance(source, MDP | Transitions):
+        wrong = f"source is a {type(source).__name__}; give a drogo.MDP, or drogo.Transitions."
+        raise ArgumentTypeError(wrong, argument="source")
+    check_not_swept(problem)
+    if isinstance(source, MDP) and problem.default_policy is not None:
+        remedy = "Give it to the MDP: dataclasses.replace(mdp, default_policy=...)."
+        wrong = "an MDP has a default policy, and so has the problem."
+        raise ArgumentError(wrong, remedy=remedy, argument="problem")
+    return problem.solve(problem.given(source))
 
 
 def scale_of_costs(reward: np.ndarray, lam: float) -> float:

@@ -18,15 +18,8 @@ from drogo import exact as exact_solvers
 from drogo.data import Transitions
 from drogo.data.arrays import as_batch
 from drogo.device import to_device
-from drogo.errors import ArgumentError, DamagedFile, check_choice, check_number, check_whole
-from drogo.exact.spectra import (
-    Eigenvectors,
-    contained,
-    cosines,
-    overlap,
-    smallest,
-    symmetric_rows,
-)
+from drogo.errors import ArgumentError, DamagedFile, check_choice, check_positive, check_whole
+from drogo.exact.spectra import Eigenvectors, contained, cosines, overlap, smallest, symmetric_rows
 from drogo.learn.architectures import MLP, AbstractArchitecture, Optimiser, Table
 from drogo.learn.judge import Judge, Row, cosine, outputs
 from drogo.learn.learner import take
@@ -34,7 +27,7 @@ from drogo.learn.method import AbstractMethod, Sample
 from drogo.learn.networks import Outputs
 from drogo.learn.penalised import ALLO
 from drogo.learn.problem import AbstractProblem, Point, Prepared
-from drogo.learn.settings import Swept, check_fields
+from drogo.learn.settings import Swept, check_below_one, check_fields
 from drogo.learn.solution import Solution
 from drogo.potential import Potential, mean_step
 from drogo.problems import shared
@@ -112,10 +105,8 @@ class Spectrum(AbstractProblem):
         check_choice("matrix", self.matrix, MATRICES)
         check_fields(self, discount=_check_discount)
         if self.matrix != "default" and isinstance(self.lam, list):
-            raise ArgumentError(
-                f"the matrix {self.matrix!r} has no lam, so that a sweep over it is idle.",
-                argument="lam",
-            )
+            problem = f"the matrix {self.matrix!r} has no lam, so that a sweep over it is idle."
+            raise ArgumentError(problem, argument="lam")
 
     # On the device
 
@@ -166,11 +157,9 @@ class Spectrum(AbstractProblem):
         lowest = float(data.reward.min())
         lam = min(self.lam) if isinstance(self.lam, list) else self.lam
         if self.matrix == "default" and -lowest / lam > LARGEST_EXPONENT:
-            raise ArgumentError(
-                f"exp(-r / lam) is too large: the lowest reward is {lowest:g}, and lam is "
-                f"{lam:g}. Use lam of at least {-lowest / LARGEST_EXPONENT:.3g}.",
-                argument="lam",
-            )
+            least = f"lam of at least {-lowest / LARGEST_EXPONENT:.3g}"
+            problem = f"exp(-r / lam) is too large: the lowest reward is {lowest:g}. Use {least}."
+            raise ArgumentError(problem, argument="lam")
         prepared, delta = self.weighed(data), method.delta  # pyright: ignore
         data, notes = prepared.data, prepared.notes
         shared.warn_of_mixed_states(data)
@@ -222,9 +211,8 @@ class Spectrum(AbstractProblem):
             prepared = self.prepare(source, ALLO())
             vectors, source = self.exact(prepared, ALLO()), prepared.data
             if vectors is None:
-                raise ArgumentError(
-                    "an exact spectrum needs states that repeat. Use drogo.fit.", argument="source"
-                )
+                problem = "an exact spectrum needs states that repeat. Use drogo.fit."
+                raise ArgumentError(problem, argument="source")
             rest: dict[str, Any] = {"complete": prepared.complete, "notes": prepared.notes}
         else:
             lam = self.lam if self.matrix == "default" else None
@@ -243,8 +231,7 @@ class Spectrum(AbstractProblem):
             "energy": np.diag(vectors.eigenvalues[:k])[None],
             "products": np.eye(k)[None],
         }
-        error = float(vectors.residuals[:k].max())
-        return Solution.exact(self, arrays, error=error, **rest)
+        return Solution.exact(self, arrays, error=float(vectors.residuals[:k].max()), **rest)
 
     def evaluate(
         self, solution: Solution, *arguments: Any
@@ -253,7 +240,7 @@ class Spectrum(AbstractProblem):
         batch = as_batch("this solution", observations, solution.observations)
         if solution.learner is None:
             raise self._lacks("values at other observations, because nothing was learned")
-        return solution.mixing @ _vectors(solution, batch)
+        return solution.mixing @ np.moveaxis(outputs(*shared.trained(solution), batch), 2, 1)
 
     def score(self, solution: Solution, truth: Eigenvectors) -> Float[np.ndarray, "seeds vectors"]:
         """Returns the cosine of each vector with known eigenvectors over `observations`, in their
@@ -277,10 +264,9 @@ class Spectrum(AbstractProblem):
             try:
                 mixing[k] = scipy.linalg.eigh(solution.energy[k], solution.products[k])[1].T
             except (np.linalg.LinAlgError, ValueError) as error:
-                raise ArgumentError(
-                    f"the vectors of seed {seed} are not independent, and no rotation makes them "
-                    "eigenvectors. Train for longer, or with a larger penalty."
-                ) from error
+                problem = f"the vectors of seed {seed} are not independent: no rotation fits them."
+                remedy = "Train for longer, or with a larger penalty."
+                raise ArgumentError(problem, remedy=remedy) from error
         turned = _mixed(solution, mixing)
         if np.isnan(turned.cosines).all():
             return turned
@@ -302,17 +288,13 @@ class Spectrum(AbstractProblem):
     ) -> Potential:
         shared.check_no_options("potential", options)
         if not 0 <= vector < solution.v.shape[1]:
-            raise ArgumentError(
-                f"vector is {vector}; there are {solution.v.shape[1]}, from 0 on.",
-                argument="vector",
-            )
+            problem = f"vector is {vector}; there are {solution.v.shape[1]}, from 0 on."
+            raise ArgumentError(problem, argument="vector")
         k = solution.index(seed, usable=True)
         if self.matrix == "laplacian" and vector == 0:
-            raise ArgumentError(
-                "the first vector of the Laplacian is constant, and no potential.",
-                remedy="Use another vector=, or the first one of matrix='successor'.",
-                argument="vector",
-            )
+            problem = "the first vector of the Laplacian is constant, and no potential."
+            remedy = "Use another vector=, or the first one of matrix='successor'."
+            raise ArgumentError(problem, remedy=remedy, argument="vector")
         if negated is None:  # the first vector of the SR is smallest at the goal
             negated = self.matrix == "successor" and vector == 0
         sign = -1.0 if negated else 1.0
@@ -392,11 +374,8 @@ class SpectrumJudge(Judge):
         if self.solution is None:
             return shared
         exact = self.solution[run]
-        return shared | {
-            "exact_vectors": exact.vectors,
-            "exact_eigenvalues": exact.eigenvalues,
-            "exact_next": np.asarray(exact.next_eigenvalue),
-        }
+        both = {"exact_vectors": exact.vectors, "exact_eigenvalues": exact.eigenvalues}
+        return {**shared, **both, "exact_next": np.asarray(exact.next_eigenvalue)}
 
     def vectors(self, params: Any, which: np.ndarray) -> Float[np.ndarray, "runs vectors n"]:
         """Returns the vectors of every run at some rows of the table of observations."""
@@ -442,15 +421,11 @@ def _energies(
     return np.asarray(jax.vmap(energy)(*both, *columns), dtype=np.float64)
 
 
-def _vectors(solution: Solution, batch: np.ndarray) -> Float[np.ndarray, "seeds outputs n"]:
-    """Returns the outputs of the networks, of which the vectors are combinations."""
-    return np.moveaxis(outputs(*shared.trained(solution), batch), 2, 1)
-
-
 def _mixed(solution: Solution, mixing: Float[np.ndarray, "seeds vectors outputs"]) -> Solution:
     """Returns a solution with other combinations of the network's outputs, of unit norm and with
     the largest entry positive, and everything that follows from these."""
-    combined = mixing @ _vectors(solution, solution.observations)
+    raw = outputs(*shared.trained(solution), solution.observations)
+    combined = mixing @ np.moveaxis(raw, 2, 1)
     length = np.linalg.norm(combined, axis=2)
     at = np.abs(combined).argmax(axis=2)
     largest = np.take_along_axis(combined, at[:, :, None], axis=2)[:, :, 0]
@@ -468,13 +443,8 @@ def _mixed(solution: Solution, mixing: Float[np.ndarray, "seeds vectors outputs"
         clean = np.nan_to_num(v, posinf=0.0, neginf=0.0)
         each = np.stack([cosines(run, exact) for run in clean])
         together = np.array([overlap(run, exact) for run in clean])
-    arrays = {
-        "v": v,
-        "eigenvalues": top / np.where(bottom > 0, bottom, np.nan),
-        "cosines": each,
-        "overlap": together,
-        "mixing": mixing,
-    }
+    arrays = {"v": v, "cosines": each, "overlap": together, "mixing": mixing}
+    arrays["eigenvalues"] = top / np.where(bottom > 0, bottom, np.nan)
     return replace(solution, arrays={**solution.arrays, **arrays})
 
 
@@ -521,7 +491,4 @@ def _penalty(eigenvalues: np.ndarray, target_norm: float) -> float:
 
 
 def _check_discount(name: str, value: Any) -> float:
-    discount = check_number(name, value)
-    if not 0 < discount < 1:
-        raise ArgumentError(f"{name} is {discount}; it must lie in (0, 1).", argument=name)
-    return discount
+    return check_below_one(name, check_positive(name, value))

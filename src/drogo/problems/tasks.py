@@ -89,20 +89,16 @@ class GoalTask:
     def _check(self, task: int) -> None:
         tasks = len(np.atleast_2d(self.terminal_rewards))
         if not 0 <= task < tasks:
-            raise ArgumentError(
-                f"task is {task}; the tasks run from 0 to {tasks - 1}.", argument="task"
-            )
+            problem = f"task is {task}; the tasks run from 0 to {tasks - 1}."
+            raise ArgumentError(problem, argument="task")
 
 
 def _policy_of_data(solution: Solution, v: Float[np.ndarray, " distinct"]) -> Policy:
     """Returns the policy that follows from the values of all observations of the data."""
     remedy = "Use drogo.Drogo(action_values=True) and network=drogo.learn.PairMLP()."
     if MODEL[0] not in solution.arrays or solution.n_actions is None:
-        raise ArgumentError(
-            "the outcomes of actions are not known: states do not repeat, or the data have no "
-            "discrete actions.",
-            remedy=f"Where there are discrete actions: {remedy}",
-        )
+        problem = "the outcomes of actions are not known: states do not repeat, or have no actions."
+        raise ArgumentError(problem, remedy=f"Where there are discrete actions: {remedy}")
     model = ActionModel(*(solution.arrays[name] for name in MODEL))
     x = model.values(v[model.next_state], (v.size, solution.n_actions))
     # Where no action leads on, as in a terminal state, none is better than another.
@@ -112,11 +108,9 @@ def _policy_of_data(solution: Solution, v: Float[np.ndarray, " distinct"]) -> Po
     def logits(batch: np.ndarray) -> np.ndarray:
         rows = index.rows(as_batch("this map", batch, solution.observations))
         if (rows < 0).any():
-            raise ArgumentError(
-                f"observation {int((rows < 0).argmax())} of the batch does not occur in the data, "
-                "so that the outcomes of its actions are not known.",
-                remedy=remedy,
-            )
+            place = f"observation {int((rows < 0).argmax())} of the batch"
+            problem = f"{place} is not in the data, which alone show the outcomes of actions."
+            raise ArgumentError(problem, remedy=remedy)
         return x[rows]
 
     return Policy(logits, solution.observations.shape[1:])

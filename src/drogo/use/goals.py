@@ -56,12 +56,10 @@ class GoalShaping(gymnasium.Wrapper, RecordConstructorArgs):
         parts = getattr(env.observation_space, "spaces", {})
         needed = {part, "achieved_goal", "desired_goal"}
         if not needed <= set(parts) or not env.has_wrapper_attr("compute_reward"):
-            raise ArgumentError(
-                f"the observations are {env.observation_space}; a goal environment has parts "
-                f"{', '.join(sorted(needed))}, and a method compute_reward.",
-                remedy="Use PotentialShaping for other environments.",
-                argument="env",
-            )
+            wanted = f"a goal environment has parts {sorted(needed)}, and compute_reward."
+            problem = f"the observations are {env.observation_space}; {wanted}"
+            remedy = "Use PotentialShaping for other environments."
+            raise ArgumentError(problem, remedy=remedy, argument="env")
         self.value, self.part, self.shaping = value, part, Shaping(weight, discount)
 
     def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
@@ -80,13 +78,8 @@ class GoalShaping(gymnasium.Wrapper, RecordConstructorArgs):
         return observation, mixed, terminated, truncated, info
 
     def compute_reward(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
-        """Returns the shaped rewards that steps would have had with other goals.
-
-        Args:
-            achieved_goal: The goal that was achieved, or a batch of them.
-            desired_goal: The goal, or a batch of them.
-            info: The `info` of the step, or of each step of the batch.
-        """
+        """Returns the shaped reward that a step would have had with another goal, or those of a
+        batch of steps, by the `info` of each."""
         compute = self.env.get_wrapper_attr("compute_reward")
         original = np.atleast_1d(compute(achieved_goal, desired_goal, info))
         batch = not isinstance(info, dict)

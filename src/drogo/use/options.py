@@ -197,11 +197,9 @@ class OptionWrapper(gymnasium.Wrapper, RecordConstructorArgs):
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         if not self.action_space.contains(action):
-            raise ArgumentError(
-                f"action is {action!r}; give 0 to {self.primitive + len(self.options) - 1}, where "
-                f"options begin at {self.primitive}.",
-                argument="action",
-            )
+            most = self.primitive + len(self.options) - 1
+            problem = f"action is {action!r}; give 0 to {most}: options begin at {self.primitive}."
+            raise ArgumentError(problem, argument="action")
         chosen = int(action)
         option = None if chosen < self.primitive else self.options[chosen - self.primitive]
         unavailable = option is not None and not option.begins(self._observation)

@@ -267,13 +267,14 @@ class AbstractShaping(abc.ABC):
         given, expected = (np.dtype(kind).kind for kind in (observation_space.dtype, self.dtype))
         fits = shape == self.shape and not (given == "f" and expected in "iub")
         if not fits or self.n_actions not in (0, actions):
-            raise ArgumentError(
-                f"the agent has observations {observation_space} and actions {action_space}; this "
-                f"was made for {self.dtype} of shape {self.shape} and {self.n_actions} actions.",
-                remedy="Make it with the spaces that the agent sees. Stable-Baselines3 puts "
-                "colours first: wrap the environment in a VecTransposeImage, and take its spaces.",
-                argument="action_space" if fits else "observation_space",
+            made_for = f"{self.dtype} of shape {self.shape} and {self.n_actions} actions"
+            problem = f"the agent has {observation_space} and {action_space}, not {made_for}."
+            remedy = (
+                "Make it with the spaces that the agent sees: for images in Stable-Baselines3, "
             )
+            remedy += "wrap the environment in a VecTransposeImage, and take its spaces."
+            argument = "action_space" if fits else "observation_space"
+            raise ArgumentError(problem, remedy=remedy, argument=argument)
 
     @property
     @abc.abstractmethod
@@ -328,9 +329,8 @@ class AbstractShaping(abc.ABC):
     ) -> Float[np.ndarray, " n"]:
         """Returns the rewards of some steps, shaped with what was learned so far. The actions are
         needed for a bonus of actions alone."""
-        return self.shape_rewards(
-            self._columns(observation, next_observation, action, reward, terminated)
-        )
+        parts = (observation, next_observation, action, reward, terminated)
+        return self.shape_rewards(self._columns(*parts))
 
     def _columns(self, before: Any, after: Any, action: Any, *numbers: Any) -> StepBatch:
         """Returns steps as columns of shape (n,), of which those of a replay have shape (n, 1).
@@ -353,12 +353,10 @@ class AbstractShaping(abc.ABC):
             return given
         fits = given.ndim and given.shape[1:] == self.shape
         if not fits or (given.dtype.kind == "f" and self.dtype.kind in "iub"):
-            raise ArgumentError(
-                f"the observations are {given.dtype} of shape {given.shape}; give batches of "
-                f"{self.dtype} of shape (n, *{self.shape}).",
-                remedy="Make it with the spaces that the agent sees, not those behind a wrapper.",
-                argument="observations",
-            )
+            wanted = f"give batches of {self.dtype} of shape (n, *{self.shape})."
+            problem = f"the observations are {given.dtype} of shape {given.shape}; {wanted}"
+            remedy = "Make it with the spaces that the agent sees, not those behind a wrapper."
+            raise ArgumentError(problem, remedy=remedy, argument="observations")
         batch = given.astype(self.dtype, copy=False)
         if batch.dtype.kind == "f" and not np.isfinite(batch).all():
             raise DataError("an observation is not finite.", argument="observations")
