@@ -3,15 +3,17 @@ from . import errors as errors, exact as exact, learn as learn, plot as plot, wo
 from .data import Transitions as Transitions, collect as collect
 from .errors import DrogoError as DrogoError
 from .integrations import sb3 as sb3
-from .learn.anchored import Drogo as Drogo, Paper as Paper, Regression as Regression
 from .learn.certify import certify as certify
 from .learn.fit import fit as fit, recommend as recommend
-from .learn.penalised import (
+from .learn.methods import (
     ALLO as ALLO,
     GDO as GDO,
     GGDO as GGDO,
+    Drogo as Drogo,
     LogGDO as LogGDO,
     NaturalGDO as NaturalGDO,
+    Paper as Paper,
+    Regression as Regression,
 )
 from .learn.solution import Solution as Solution
 from .mdp import MDP as MDP

@@ -12,7 +12,7 @@ import numpy as np
 
 from drogo.exact import default_representation, log_column, log_eigenvector
 from drogo.learn import Objective
-from drogo.learn.anchored import Paper
+from drogo.learn.methods import Paper
 from drogo.mdp import MDP
 from drogo.problems import Column
 from drogo_paper.scope import Answer, Get, Question, Scope, Table

@@ -12,15 +12,7 @@ from drogo import GDO, Column, Drogo, LogGDO, NaturalGDO, exact
 from drogo.data import under
 from drogo.learn import CNN, MLP, Learner, Objective, Table
 from drogo.learn.architectures import build_network
-from drogo.learn.batches import (
-    Group,
-    Shuffled,
-    draw_rows,
-    make_data,
-    make_groups,
-    make_plan,
-    weights_of,
-)
+from drogo.learn.batches import Group, Shuffled, draw_rows, make_data, make_groups, make_plan
 from drogo.problems.shared import with_cap
 from small_data import ROOM, data_of
 
@@ -63,9 +55,9 @@ def test_table_and_rows_give_the_same_gradient(kind, method, target):
         return learner.loss(network, batch, other if target else None)
 
     shares = Shuffled([3], groups, second, data.edges.of_transition).draw(0, 1)
-    both = (gradient(network, table, shares),
-            gradient(network, rows, Shuffled([3], groups, second).draw(0, 1)))  # fmt: skip
-    for a, b in zip(*map(jax.tree.leaves, both), strict=True):
+    draws = ((table, shares), (rows, Shuffled([3], groups, second).draw(0, 1)))
+    both = (jax.tree.leaves(gradient(network, *parts)) for parts in draws)
+    for a, b in zip(*both, strict=True):
         assert np.allclose(a, b, rtol=2e-4, atol=2e-6)
 
 
@@ -91,16 +83,12 @@ def test_an_automatic_cap_is_above_the_solution(scaled, most):
 def test_terminal_states_have_their_place_in_every_batch():
     """A tenth of each batch, with weights that undo it."""
     terminated = np.isin(np.arange(1000), [5, 500, 999])
-    for arguments, taken in (
-        ((terminated, 20, 0.0), [20]),
-        ((terminated, 200, 0.1), [197, 3]),
-        ((np.ones(50, dtype=bool), 20, 0.1), [20]),
-    ):
-        assert [group.taken for group in make_groups(*arguments)] == taken
+    arguments = ((terminated, 20, 0.0), (terminated, 200, 0.1), (np.ones(50, bool), 20, 0.1))
+    taken = [[group.taken for group in make_groups(*given)] for given in arguments]
+    assert taken == [[20], [197, 3], [20]]
     groups = make_groups(terminated, 20, 0.1)
-    rows = draw_rows(groups, [0], 0, 300, 0)[:, 0]
-    assert (terminated[rows].sum(axis=-1) == 2).all()
-    often = np.zeros(1000)
-    np.add.at(often, rows, np.broadcast_to(weights_of(groups), (300, 20)) / 300)
-    assert often[terminated].sum() == pytest.approx(0.003, rel=1e-5)
-    assert often[~terminated].sum() == pytest.approx(0.997, rel=1e-5)
+    draw = Shuffled([0], groups, longest=300).draw(0, 300)
+    weight, reaching = np.asarray(draw.weight), terminated[np.asarray(draw.rows)]
+    assert (reaching.sum(axis=-1) == 2).all()
+    assert weight[reaching].sum() / 300 == pytest.approx(0.003, rel=1e-5)
+    assert weight[~reaching].sum() / 300 == pytest.approx(0.997, rel=1e-5)

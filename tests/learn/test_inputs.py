@@ -1,5 +1,7 @@
 """How observations become the numbers that a network sees, and large tables of them."""
 
+from dataclasses import replace
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -44,11 +46,15 @@ def test_far_coordinates_are_distinguished(monkeypatch, streamed):
             result.value_fn()
 
 
-def test_far_coordinates_need_to_be_normalised():
+def test_inputs_that_need_to_be_normalised_and_do_not():
     with raises(DataError):
         fit(walk(FAR), Column(), Drogo(), network=MLP(normalise=False))
     wide = FAR / 1e8 * np.arange(N)[:, None]
     assert fit_inputs(wide, normalise=False) == Inputs()
+    coordinates = np.linspace(-0.5, 0.5, 10, dtype=np.float32)[:, None]
+    tiny = np.array([[0.0, 0.9], [0.01, -0.9]], dtype=np.float32)
+    for table in (np.eye(5, dtype=np.float32), coordinates, tiny):
+        assert (fit_inputs(table, normalise=True).shift is None) == (table is not tiny)
 
 
 def test_prepared_and_finished_is_the_whole():
@@ -67,13 +73,11 @@ def test_prepared_and_finished_is_the_whole():
 def test_state_numbers_may_be_negative_or_huge(first, tmp_path):
     left = np.tile(first + np.arange(4), 4)
     data = Transitions.from_arrays(left, left + 1, -np.ones(16), left == first + 3)
-    result = fit(data, Column(2.0), Regression(updates=300))
-    expected = -np.arange(4, -1, -1) / 2  # every step costs 1
-    assert result.v[0] == pytest.approx(expected, abs=0.01)
-    assert result.status == ("converged",)
-    states = first + np.arange(5)
+    result, states = fit(data, Column(2.0), Regression(updates=300)), first + np.arange(5)
+    expected = pytest.approx(-np.arange(4, -1, -1) / 2, abs=0.01)  # every step costs 1
     result.save(tmp_path / "fit.npz")
-    assert load(tmp_path / "fit.npz")(states)[0] == pytest.approx(expected, abs=0.01)
+    assert (result.v[0], result.status) == (expected, ("converged",))
+    assert load(tmp_path / "fit.npz")(states)[0] == expected
     assert result.potential(normalised=False).at(states[0]) == pytest.approx(-2.0, abs=0.01)
     with raises(DataError):
         result(states + 7)
@@ -82,14 +86,7 @@ def test_state_numbers_may_be_negative_or_huge(first, tmp_path):
             result.value_fn()
         return
     assert np.isnan(result.value_fn()(jnp.array([first + 7]))).all()
-    assert result.value_fn()(jnp.asarray(states)) == pytest.approx(expected, abs=0.01)
-
-
-def test_scaled_coordinates_and_one_hot_states_are_left_alone():
-    coordinates = np.linspace(-0.5, 0.5, 10, dtype=np.float32)[:, None]
-    tiny = np.array([[0.0, 0.9], [0.01, -0.9]], dtype=np.float32)
-    for table in (np.eye(5, dtype=np.float32), coordinates, tiny):
-        assert (fit_inputs(table, normalise=True).shift is None) == (table is not tiny)
+    assert result.value_fn()(jnp.asarray(states)) == expected
 
 
 def test_pixels_that_never_change_are_left_out(tmp_path):
@@ -113,16 +110,13 @@ def test_pixels_that_never_change_are_left_out(tmp_path):
 
 def test_streamed_equals_gathered(monkeypatch, tmp_path):
     """The same batches, read from a file or gathered on the device: the same network."""
-    data = line(2000)
+    data, path = line(2000), tmp_path / "o.bin"
     gathered = fit(data, Column(5.0), FEW, network=SMALL)
-    path = tmp_path / "o.bin"
     data.observations.tofile(path)
     mapped = np.memmap(path, np.float32, mode="r", shape=data.observations.shape)
-    columns = (data.state, data.next_state, data.reward, data.terminated)
-    in_file = Transitions.from_table(mapped, *columns, action=data.action, behaviour=data.behaviour)
     monkeypatch.setattr(batches, "BYTES_ON_DEVICE", 1)
-    monkeypatch.setattr("drogo.learn.batches.BYTES_PER_CHUNK", 20_000)
-    streamed = fit(in_file, Column(5.0), FEW, network=SMALL)
+    monkeypatch.setattr(batches, "BYTES_PER_CHUNK", 20_000)
+    streamed = fit(replace(data, observations=mapped), Column(5.0), FEW, network=SMALL)
     assert np.allclose(streamed.v, gathered.v, atol=1e-5)
 
 

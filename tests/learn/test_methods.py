@@ -55,28 +55,24 @@ def test_one_vector_by_hand(method, v, v_next, expected):
 def test_cap_and_ceiling():
     """A cap of ln 2 turns exp(5) into 2, a ceiling of 0 turns v(s') = 5 into 0. At a terminal state
     the cap is at least 20, or the problem's own, and there is no ceiling."""
-    capped = Drogo(cap=LN2, scaled=False)
-    over = {"terminated": True}
-    assert value_and_slopes(capped, 0.0, 5.0)[1] == pytest.approx(1.0)
-    assert value_and_slopes(PLAIN, 0.0, 5.0, ceiling=0.0)[1] == pytest.approx(2.0)
-    assert value_and_slopes(capped, -5.0, 0.0, **over)[1] == pytest.approx(3 - np.exp(5), rel=1e-5)
-    assert value_and_slopes(capped, 0.0, 30.0, **over)[1] == pytest.approx(3 - np.exp(20.0))
-    above = value_and_slopes(PLAIN, 0.0, LN2, **over, ceiling=0.0)[1]
-    assert above == pytest.approx(1.0, rel=1e-5)
-    natural = NaturalGDO(cap=LN2, scaled=False, penalty=0.5)
-    assert value_and_slopes(natural, 0.0, 5.0)[1] == pytest.approx(2.5)
-
-
-def test_terminal_states_have_their_own_value():
-    """Anchored methods take terminal_reward / lam; penalised ones leave the output alone."""
-    arguments = (jnp.array([9.0, 9.0]), jnp.array([True, False]), jnp.array([-6.0, -6.0]))
-    assert np.allclose(Objective(Column(2.0), PLAIN).next_output(*arguments), [-3.0, 9.0])
-    assert np.allclose(Objective(Column(2.0), NATURAL).next_output(*arguments), [9.0, 9.0])
+    capped, natural = Drogo(cap=LN2, scaled=False), NaturalGDO(cap=LN2, scaled=False, penalty=0.5)
+    for (method, v, v_next), sample, slope in (
+        ((capped, 0.0, 5.0), {}, 1.0),
+        ((PLAIN, 0.0, 5.0), {"ceiling": 0.0}, 2.0),
+        ((capped, -5.0, 0.0), {"terminated": True}, 3 - np.exp(5)),
+        ((capped, 0.0, 30.0), {"terminated": True}, 3 - np.exp(20.0)),
+        ((PLAIN, 0.0, LN2), {"terminated": True, "ceiling": 0.0}, 1.0),
+        ((natural, 0.0, 5.0), {}, 2.5),
+    ):
+        assert value_and_slopes(method, v, v_next, **sample)[1] == pytest.approx(slope, rel=1e-6)
 
 
 def test_outputs_stand_for_values():
-    """e, log e, and the constant that gives e unit norm: |(3, -4)| = 5. A scale of 3 makes v = 3
-    out of an output of 1."""
+    """Anchored methods take terminal_reward / lam; penalised ones leave the output alone. e, log e,
+    and the constant that gives e unit norm: |(3, -4)| = 5. A scale of 3 makes v = 3 of 1."""
+    arguments = (jnp.array([9.0, 9.0]), jnp.array([True, False]), jnp.array([-6.0, -6.0]))
+    assert np.allclose(Objective(Column(2.0), PLAIN).next_output(*arguments), [-3.0, 9.0])
+    assert np.allclose(Objective(Column(2.0), NATURAL).next_output(*arguments), [9.0, 9.0])
     out = jnp.array([3.0, -4.0])
     linear, natural = (Objective(Column(), method) for method in (GDO(), NATURAL))
     assert np.allclose(linear.log_e(out), np.log([3.0, 4.0]))
@@ -94,10 +90,9 @@ def test_action_values_by_hand():
     default policy, with v' = ln 3 and a cost of 2: [2 / 0.5 - exp(ln 3 - ln 6)] = 3.5."""
     method, outputs = Drogo(cap=np.inf, scaled=False, action_values=True), jnp.array([[2.0, 6.0]])
     objective, outputs = Objective(Column(), method), jnp.log(outputs)
-    assert objective.log_e(outputs) == pytest.approx([np.log(8)], rel=1e-6)
-    assert objective.entry(outputs) == pytest.approx([8.0], rel=1e-6)
     taken = objective.at_action(outputs, jnp.array([1]))
-    assert taken == pytest.approx([np.log(6)], rel=1e-6)
+    numbers = (*objective.log_e(outputs), *objective.entry(outputs), *taken)
+    assert numbers == pytest.approx((np.log(8), 8.0, np.log(6)), rel=1e-6)
     slope = value_and_slopes(method, taken[0], np.log(3.0), cost=2.0 / 0.5)[1]
     assert slope == pytest.approx(3.5, rel=1e-5)
 
@@ -123,33 +118,28 @@ U, NEXT = jnp.array([1.0, -2.0]), jnp.array([3.0, 0.5])
 PRODUCTS = [[1.5, 0.25], [0.25, 0.5]]
 
 
-@pytest.mark.parametrize(
-    ("matrix", "bounded", "expected"),
-    [
-        ("laplacian", False, [2.0, 3.125]),  # (1 - 3)^2 / 2 and (-2 - 0.5)^2 / 2
-        ("default", False, [3.0 - 3.0, 12.0 + 1.0]),  # cost u^2 - u u'
-        ("successor", False, [1.0 - 2.7, 4.0 + 0.9]),  # u^2 - discount u u'
+def test_energies_by_hand():
+    for matrix, bounded, terminated, expected in (
+        ("laplacian", False, False, [2.0, 3.125]),  # (1 - 3)^2 / 2 and (-2 - 0.5)^2 / 2
+        ("default", False, False, [3.0 - 3.0, 12.0 + 1.0]),  # cost u^2 - u u'
+        ("successor", False, False, [1.0 - 2.7, 4.0 + 0.9]),  # u^2 - discount u u'
         # The differences take the place of u^2 - u u'.
-        ("default", True, [2.0 + 2.0, 8.0 + 3.125]),
-        ("successor", True, [0.1 * 1 + 0.9 * 2.0, 0.1 * 4 + 0.9 * 3.125]),
-    ],
-)
-def test_energies_by_hand(matrix, bounded, expected):
-    problem = Spectrum(2, matrix=matrix, discount=0.9, lam=2.0, bounded=bounded)
-    objective = Objective(problem, GDO(penalty=2.0))
-    assert np.allclose(a_sample(objective).energy(U, NEXT), expected, atol=1e-6)
-    if matrix == "successor":  # a terminal state has a zero row
-        assert np.allclose(a_sample(objective, terminated=True).energy(U, NEXT), [1.0, 4.0])
+        ("default", True, False, [2.0 + 2.0, 8.0 + 3.125]),
+        ("successor", True, False, [0.1 * 1 + 0.9 * 2.0, 0.1 * 4 + 0.9 * 3.125]),
+        # A terminal state has a zero row.
+        *(("successor", bounded, True, [1.0, 4.0]) for bounded in (False, True)),
+    ):
+        problem = Spectrum(2, matrix=matrix, discount=0.9, lam=2.0, bounded=bounded)
+        sample = a_sample(Objective(problem, GDO(penalty=2.0)), terminated=terminated)
+        assert np.allclose(sample.energy(U, NEXT), expected, atol=1e-6)
 
 
 def test_several_vectors_by_hand():
     """<u, u> - 1 is [[0, -2], [-2, 3]] here, and [[0.5, 0.25], [0.25, -0.5]] in the other batch. In
     `GGDO` the first vector alone counts twice, and everything with the second one once, of two."""
     given, penalty = {"problem": Spectrum(2), "moment": PRODUCTS}, 2 * (-2) * 0.25 + 3 * (-0.5)
-    loss = value_and_slopes(GDO(penalty=2.0), U, NEXT, **given)[0]
-    assert loss == pytest.approx(5.125 + 2 * penalty)
-    loss = value_and_slopes(GGDO(penalty=2.0), U, NEXT, **given)[0]
-    assert loss == pytest.approx((2.0 + (2.0 + 3.125)) / 2 + penalty)
+    for kind, loss in ((GDO, 5.125 + 2 * penalty), (GGDO, (2.0 + 5.125) / 2 + penalty)):
+        assert value_and_slopes(kind(penalty=2.0), U, NEXT, **given)[0] == pytest.approx(loss)
 
 
 def test_allo_by_hand():

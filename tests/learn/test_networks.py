@@ -13,15 +13,7 @@ from drogo import Column, Drogo, GridWorld, Paper
 from drogo.errors import ArgumentError
 from drogo.learn import CNN, MLP, PairMLP, Quasimetric, Table, convolution
 from drogo.learn.architectures import build_network
-from drogo.learn.networks import (
-    DenseNetwork,
-    Inputs,
-    PairDense,
-    Pairs,
-    QuasimetricNetwork,
-    dense,
-    union_length,
-)  # fmt: skip
+from drogo.learn.networks import DenseNetwork, Inputs, Pairs, dense, union_length
 from raising import raises
 from small_data import WORLD, data_of
 
@@ -32,11 +24,10 @@ def built(architecture, table, outputs="scalar"):
     return build_network(architecture, table, Inputs(), outputs, KEY)
 
 
-def shapes(layers):
-    return [layer.weight.shape for layer in layers]
-
-
 def test_the_papers_layers():
+    def shapes(layers):
+        return [layer.weight.shape for layer in layers]
+
     mlp = built(MLP(frequencies=0), np.zeros((3, 2), np.float32))
     assert shapes(mlp.layers) == [(128, 2), (128, 128), (128, 128), (128, 128), (1, 128)]
     size = sum(leaf.size for leaf in jax.tree.leaves(eqx.filter(mlp, eqx.is_array)))
@@ -87,50 +78,38 @@ def test_a_convolution_by_hand():
 
 def test_fourier_features_by_hand():
     features = DenseNetwork(1, 2, KEY).features(jnp.array([[0.25]]))[0]
-    quarter, half = np.pi / 4, np.pi / 2
-    by_hand = [0.25, np.sin(quarter), np.sin(half), np.cos(quarter), np.cos(half)]
-    assert np.allclose(features, by_hand, atol=1e-6)
+    assert np.allclose(features, [0.25, np.sqrt(0.5), 1.0, np.sqrt(0.5), 0.0], atol=1e-6)
+
+
+def layer_of(weight, bias):
+    random = eqx.nn.Linear(*weight.shape[::-1], key=KEY)
+    return eqx.tree_at(lambda layer: (layer.weight, layer.bias), random, (weight, bias))
 
 
 @pytest.mark.parametrize("array", [np.array, jnp.array])
 def test_units_with_a_leak_by_hand(array):
-    def layer(weight, bias):
-        random = eqx.nn.Linear(len(weight[0]), len(weight), key=KEY)
-        parts = (array(weight), array(bias))
-        return eqx.tree_at(lambda layer: (layer.weight, layer.bias), random, parts)
-
-    layers = [layer([[2.0], [-1.0]], [1.0, 0.0]), layer([[3.0, 10.0]], [0.5])]  # 2 x + 1 and -x
+    weights, biases = ([[2.0], [-1.0]], [[3.0, 10.0]]), ([1.0, 0.0], [0.5])  # 2 x + 1 and -x
+    layers = list(map(layer_of, map(array, weights), map(array, biases)))
     x = array([[-2.0], [1.0]])  # -3 and 2, of which the first is off; 3 and -1
     assert np.allclose(dense(layers, x), [[20.5], [9.5]])
     assert np.allclose(dense(layers, x, 0.1), [[20.5 - 0.9], [9.5 - 1.0]])
 
 
-@pytest.mark.parametrize(
-    ("kind", "network"), [("state", Table), ("one-hot", MLP), ("coordinates", MLP), ("pixels", CNN)]
-)
-def test_choice_by_shape(kind, network):
-    data = data_of(WORLD, kind, 500)
-    for method in (Drogo(), Paper()):
-        assert isinstance(Column().network(data, method), network)
-
-
-def test_networks_for_other_observations():
-    vectors = np.zeros((3, 2), np.float32)
-    for wrong in (
-        lambda: built(CNN(), vectors),
-        lambda: built(Quasimetric(), vectors, 4),
-        lambda: Table().inputs(vectors),
-    ):
+def test_networks_that_suit_observations_and_do_not():
+    suits = {"state": Table, "one-hot": MLP, "coordinates": MLP, "pixels": CNN}
+    for kind, network in suits.items():
+        for method in (Drogo(), Paper()):
+            assert isinstance(Column().network(data_of(WORLD, kind, 500), method), network)
+    for build, *rest in ((built, CNN()), (built, Quasimetric(), 4), (Table().inputs,)):
         with raises(ArgumentError, "network"):
-            wrong()
+            build(*rest[:1], np.zeros((3, 2), np.float32), *rest[1:])
 
 
 # Networks of a state and a goal
 
 
 def union_by_hand(left, right):
-    """The length of the union of the intervals [x, max(x, y)], point by point: 2.5 for [0, 1.5],
-    [1, 1] and [2, 3]."""
+    """The length of the union of the intervals [x, max(x, y)], point by point."""
     points = np.unique(np.concatenate([left, right]))
     middle = (points[1:] + points[:-1]) / 2
     inside = (middle[:, None] > left) & (middle[:, None] < np.maximum(left, right))
@@ -144,7 +123,7 @@ def test_unions_of_many_intervals(length):
     in_order = jnp.asarray(np.take_along_axis(right, left.argsort(axis=1), 1))
     by_hand = [union_by_hand(*pair) for pair in zip(left, right, strict=True)]
     np.testing.assert_array_equal(union_length(jnp.sort(left, axis=1), in_order), by_hand)
-    assert union_by_hand(np.array([0.0, 1, 2]), np.array([1.5, 0.5, 3])) == 2.5
+    assert union_by_hand(np.array([0.0, 1, 2]), np.array([1.5, 0.5, 3])) == 2.5  # [0, 1.5], [2, 3]
 
 
 @eqx.filter_jit
@@ -157,9 +136,8 @@ def all_pairs(network, inputs):
 def test_a_quasimetric_by_hand():
     """Components [2, 3] + [0, 1] = 2 and [1, 1] + [1, 4] = 3. Half of the largest and half of the
     mean are 2.75. Back: [3, 3] + [1, 1] = 0 and [0, 1] + [4, 4] = 1, so 0.75."""
-    network = QuasimetricNetwork(4, 0, KEY, depth=1, components=2, length=2)
-    identity = eqx.tree_at(lambda layer: layer.weight, eqx.nn.Linear(4, 4, key=KEY), jnp.eye(4))
-    identity = eqx.tree_at(lambda layer: layer.bias, identity, jnp.zeros(4))
+    network = built(Quasimetric(4, 1, 0, components=2, length=2), np.zeros((2, 4), np.float32))
+    identity = layer_of(jnp.eye(4), jnp.zeros(4))
     network = eqx.tree_at(lambda network: network.layers, network, (identity,))
     table = jnp.array([[2.0, 0.0, 1.0, 1.0], [3.0, 1.0, 0.0, 4.0]])
     np.testing.assert_allclose(all_pairs(network, table), [[0, -2.75], [-0.75, 0]], atol=1e-6)
@@ -175,7 +153,8 @@ def test_a_quasimetric_for_all_parameters(seed, size):
             return leaf
         return jnp.asarray(size * rng.normal(size=leaf.shape), dtype=leaf.dtype)
 
-    network = jax.tree.map(random, QuasimetricNetwork(3, 2, KEY, 16, 1, 3, 5))
+    example = np.zeros((3, 3), np.float32)
+    network = jax.tree.map(random, built(Quasimetric(16, 1, 2, 3, 5), example))
     v = np.asarray(all_pairs(network, rng.normal(size=(9, 3)).astype(np.float32)), dtype=float)
     assert (np.diag(v) == 0).all()
     assert (v <= 0).all()
@@ -185,10 +164,10 @@ def test_a_quasimetric_for_all_parameters(seed, size):
 def test_pairs_from_tables_and_side_by_side():
     features = jax.random.normal(KEY, (7, 3))
     state, goal = jnp.array([0, 4, 6, 2]), jnp.array([5, 5, 1, 2])
-    below = built(PairMLP(16, 1, negative=True), np.zeros((3, 3), np.float32))
-    assert (all_pairs(below, features) < 0).all()
-    for network in (PairDense(3, 0, KEY, 16, 1, 2), QuasimetricNetwork(3, 0, KEY, 16, 1, 3, 4)):
-        values = eqx.filter_jit(network.values)
+    example = np.zeros((3, 3), np.float32)
+    assert (all_pairs(built(PairMLP(16, 1, negative=True), example), features) < 0).all()
+    for architecture in (PairMLP(16, 1, 0), Quasimetric(16, 1, 0, 3, 4)):
+        values = eqx.filter_jit(built(architecture, example).values)
         from_tables = values(Pairs(features, features, state, goal))
         side_by_side = values(Pairs(features[state], features[goal]))
         np.testing.assert_allclose(from_tables, side_by_side, atol=1e-6)

@@ -1,5 +1,7 @@
 """Residuals vanish at each method's solution and nowhere else, and decide what has converged."""
 
+from dataclasses import replace
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -7,15 +9,14 @@ import numpy as np
 import optax
 import pytest
 
-from drogo import GDO, Column, Drogo, LogGDO, NaturalGDO, Transitions, exact, fit
+from drogo import GDO, Column, Drogo, LogGDO, NaturalGDO, exact, fit
 from drogo.learn import Learner, Objective, Optimiser
 from drogo.learn.batches import as_batch, make_plan
 from drogo.learn.judge import cosine, differences, in_groups, state_residuals, transition_slopes
 from drogo.learn.networks import TableNetwork
-from small_data import CHAIN, SMALL, Fixed, balanced
+from small_data import CHAIN, SMALL, Fixed, balanced, line
 
 LAM, PENALTY, TARGET = 20.0, 0.7, 2.0
-LIVE = ~CHAIN.terminal
 FROZEN = Optimiser(step_size=1e-30)
 COLUMN = exact.log_column(CHAIN.mdp, LAM)
 
@@ -40,9 +41,9 @@ def residuals(method, outputs):
 def test_drogo_at_the_column(scaled):
     """Neither the cap nor the ceiling of the training plays a part. With v(1) raised by 0.3, the
     flow out of state 1, which is left with probability 1/2, is less by a factor exp(-0.3)."""
-    method = Drogo(cap=0.001, scaled=scaled)
-    assert np.abs(residuals(method, COLUMN)[LIVE]).max() < 1e-6
-    assert np.isnan(residuals(method, COLUMN)[~LIVE]).all()
+    method, live = Drogo(cap=0.001, scaled=scaled), ~CHAIN.terminal
+    assert np.abs(residuals(method, COLUMN)[live]).max() < 1e-6
+    assert np.isnan(residuals(method, COLUMN)[~live]).all()
     raised = residuals(method, COLUMN + np.array([0.0, 0.3, 0, 0, 0]))[1]
     stays = np.exp(CHAIN.reward[1] / LAM) / 2
     assert raised == pytest.approx((1 - stays) * (1 - np.exp(-0.3)), rel=1e-4)
@@ -86,11 +87,9 @@ def test_penalised_methods_find_their_own_vectors(kind, step_size):
     parts, optimiser = (balanced(), Column()), Optimiser(step_size=step_size)
     assert fit(*parts, kind(updates=100), optimiser=optimiser).status == ("max_updates",)
     solution = fit(*parts, kind(updates=20_000), optimiser=optimiser)
-    truth = exact.log_eigenvector(CHAIN.mdp, LAM, "right")
-    if kind is GDO:
-        truth = np.log(np.abs(np.linalg.eigh(gdo_matrix())[1][:, 0]))
-    else:
-        assert solution.status == ("converged",)
+    assert kind is GDO or solution.status == ("converged",)
+    right = exact.log_eigenvector(CHAIN.mdp, LAM, "right")
+    truth = np.log(np.abs(np.linalg.eigh(gdo_matrix())[1][:, 0])) if kind is GDO else right
     assert np.abs(solution.v[0] - truth).max() < 0.02
     assert np.allclose(solution(np.arange(5)), solution.v, atol=1e-6)  # in the same scale
     assert np.logaddexp.reduce(2 * solution.v[0]) == pytest.approx(0.0, abs=1e-5)
@@ -106,16 +105,9 @@ def test_a_vector_of_two_signs_has_not_converged(rows, mixed):
     assert solution.diverged_at == (None,)
 
 
-def walk_data(n, reward):
-    rng = np.random.default_rng(0)
-    x = rng.uniform(0, 1, (n, 1)).astype(np.float32)
-    y = (x + rng.choice([-0.1, 0.1], (n, 1))).astype(np.float32)
-    return Transitions.from_arrays(x, y, reward, y[:, 0] >= 0.9)
-
-
 def test_without_residuals_nothing_has_converged_or_diverged():
     """GDO on states that do not repeat has none."""
-    solution = fit(walk_data(400, np.full(400, -1.0)), Column(), GDO(updates=3), network=SMALL)
+    solution = fit(line(), Column(), GDO(updates=3), network=SMALL)
     assert solution.status == ("max_updates",)
     assert np.isnan(solution.history["worst"]).all()
 
@@ -123,7 +115,7 @@ def test_without_residuals_nothing_has_converged_or_diverged():
 def test_rare_costs_do_not_make_the_zero_vector_converged():
     """99 % of the rewards are -1: groups are compared with their mean, not with the worst reward."""
     rare = np.random.default_rng(0).uniform(size=4000) < 0.01
-    data = walk_data(4000, np.where(rare, -100.0, -1.0))
+    data = replace(line(4000), reward=np.where(rare, -100.0, -1.0))
     plan = make_plan(data, 100, second=False)
     assert data.terminated[plan.checked].any()  # terminal states are held out, too
     assert np.intersect1d(plan.checked, plan.trained).size == 0
@@ -153,9 +145,8 @@ def test_transitions_of_separable_methods_only():
 
 def test_groups_and_measures_by_hand():
     """1000 transitions in two groups by value: means 0.2 and 0.6 in units of 2."""
-    value = np.concatenate([np.ones(500), np.zeros(500)])[None]
-    spread = np.tile([0.1, -0.1], 250)
-    slopes = 2 * np.concatenate([0.3 + spread, 0.1 + spread])[None]
+    value = np.repeat([1.0, 0.0], 500)[None]
+    slopes = 2 * (np.repeat([0.3, 0.1], 500) + np.tile([0.1, -0.1], 500))[None]
     mean, error = in_groups(slopes, np.full((1, 1000), 2.0), value)
     assert mean == pytest.approx(np.array([[0.1, 0.3]]))
     assert error == pytest.approx(np.full((1, 2), 0.1 / np.sqrt(500)))

@@ -11,16 +11,7 @@ from hypothesis import given, strategies as st
 import drogo
 from drogo import GDO, Column, Drogo, Goals, NaturalGDO, Paper, Regression, Spectrum
 from drogo.errors import ArgumentError, ArgumentTypeError, DamagedFile
-from drogo.learn import (
-    CNN,
-    MLP,
-    AbstractMethod,
-    AbstractProblem,
-    Optimiser,
-    PairMLP,
-    Quasimetric,
-    Table,
-)
+from drogo.learn import CNN, MLP, AbstractMethod, AbstractProblem, Optimiser, PairMLP, Quasimetric
 from drogo.learn.architectures import AbstractArchitecture
 from drogo.learn.settings import as_json, from_json, grid_of
 from raising import raises
@@ -54,7 +45,7 @@ KINDS = {
     Drogo: DROGO, Paper: DROGO, Regression: ACTIONS, GDO: PENALISED, drogo.GGDO: PENALISED,
     drogo.ALLO: PENALISED, drogo.LogGDO: PENALISED,
     NaturalGDO: PENALISED | {"cap": CAP, "scaled": FLAG, "emphasis": st.none() | POSITIVE},
-    Table: {}, CNN: LAYERS, MLP: FOURIER | {"leak": SHARE, "normalise": FLAG},
+    drogo.learn.Table: {}, CNN: LAYERS, MLP: FOURIER | {"leak": SHARE, "normalise": FLAG},
     PairMLP: FOURIER | {"negative": st.none() | FLAG},
     Quasimetric: FOURIER | {"components": WHOLE, "length": WHOLE},
     Optimiser: {
@@ -63,10 +54,6 @@ KINDS = {
     },
 }  # fmt: skip
 BASES = (AbstractProblem, AbstractMethod, AbstractArchitecture, Optimiser)
-
-
-def base_of(kind):
-    return next(base for base in BASES if issubclass(kind, base))
 
 
 def test_every_field_of_every_kind_is_tried():
@@ -83,13 +70,14 @@ def test_settings_survive_json(kind, data):
     values = data.draw(st.fixed_dictionaries({}, optional=KINDS[kind]))
     given_settings = kind(**values)
     stored = json.loads(json.dumps(as_json(given_settings), allow_nan=False))
-    again = from_json(base_of(kind), stored, None, "part")
+    base = next(base for base in BASES if issubclass(kind, base))
+    again = from_json(base, stored, None, "part")
     assert type(again) is kind
     for field in fields(kind):
         before, after = (getattr(part, field.name) for part in (given_settings, again))
         assert np.array_equal(before, after) if before is not None else after is None
     assert as_json(again) == as_json(given_settings)
-    assert from_json(base_of(kind), stored, given_settings, "part") is not None
+    assert from_json(base, stored, given_settings, "part") is not None
 
 
 def test_settings_that_were_resolved_are_given_again_without_them():
@@ -103,24 +91,16 @@ def test_settings_that_were_resolved_are_given_again_without_them():
             from_json(AbstractMethod, stored, other, "method")
 
 
-@pytest.mark.parametrize(
-    ("changes", "kind"),
-    [
-        ({"class": "Unheard"}, ArgumentError),
-        ({"class": "os.system"}, ArgumentError),
-        ({"custom": "my.function"}, ArgumentError),
-        ({"default_policy": {"custom": "my.policy"}}, ArgumentError),
-        ({"surplus": 3}, DamagedFile),
-        ({"lam": -1.0}, DamagedFile),
-        ({"lam": "inf"}, DamagedFile),
-    ],
-)
-def test_stored_settings_are_not_believed(changes, kind):
-    with raises(kind):
-        from_json(AbstractProblem, as_json(Column()) | changes, None, "problem")
-    for wrong in (3, "Column", [1]):
-        with raises(DamagedFile):
-            from_json(AbstractProblem, wrong, None, "problem")
+def test_stored_settings_are_not_believed():
+    column, unknown = as_json(Column()), {"custom": "my.function"}
+    changes = ({"class": "Unheard"}, {"class": "os.system"}, unknown, {"default_policy": unknown})
+    damaged = [column | wrong for wrong in ({"surplus": 3}, {"lam": -1.0}, {"lam": "inf"})]
+    cases = {ArgumentError: [column | change for change in changes],
+             DamagedFile: [*damaged, 3, "Column", [1]]}  # fmt: skip
+    for kind, stored in cases.items():
+        for wrong in stored:
+            with raises(kind):
+                from_json(AbstractProblem, wrong, None, "problem")
 
 
 @pytest.mark.usefixtures("unchecked")
@@ -161,15 +141,13 @@ def test_a_sweep_over_a_lam_that_a_matrix_does_not_have():
 
 
 @pytest.mark.usefixtures("unchecked")
-def test_whole_numbers_beyond_those_of_numpy():
-    """They count as floats."""
-    problem, method = Column(lam=2**70), Drogo(cap=2**80)
-    assert (problem.lam, type(problem.lam), type(method.cap)) == (2.0**70, float, float)
+def test_whole_numbers_beyond_those_of_numpy_count_as_floats():
+    numbers = (Column(lam=2**70).lam, Drogo(cap=2**80).cap)
+    assert (numbers, *map(type, numbers)) == ((2.0**70, 2.0**80), float, float)
 
 
 def test_the_paper_is_exactly_the_papers():
-    method = Paper()
-    assert (method.updates, method.batch_size, method.cap) == (40_000, 2000, math.inf)
-    flags = (method.scaled, method.weigh_actions, method.stop_early, method.action_values)
-    assert not any(flags)
-    assert (method.emphasis, method.target_rate, method.terminal_fraction) == (0.0, 1.0, 0.0)
+    expected = {"updates": 40_000, "batch_size": 2000, "cap": math.inf, "target_rate": 1.0}
+    off = {name: value for name, value in vars(Paper()).items() if name not in expected}
+    assert {name: getattr(Paper(), name) for name in expected} == expected
+    assert not any(off.values())

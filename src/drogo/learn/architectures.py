@@ -28,6 +28,7 @@ from drogo.learn.networks import (
     PairDense,
     QuasimetricNetwork,
     TableNetwork,
+    dense_layers,
     fit_inputs,
 )
 from drogo.learn.settings import (
@@ -143,8 +144,7 @@ class Table(AbstractArchitecture):
     def inputs(self, observations: np.ndarray) -> Inputs:
         if observations.ndim != 1 or not np.issubdtype(observations.dtype, np.integer):
             raise ArgumentError(
-                f"a table needs state numbers, and these observations are {observations.dtype}.",
-                argument="network",
+                f"a table needs state numbers, not {observations.dtype}.", argument="network"
             )
         return Inputs(states=np.unique(observations))
 
@@ -180,7 +180,8 @@ class MLP(AbstractArchitecture):
         return fit_inputs(observations, normalise=self.normalise, by_pixel=by_pixel)
 
     def build(self, example: np.ndarray, outputs: Outputs, key: PRNGKeyArray) -> AbstractNetwork:
-        return DenseNetwork(*_sizes(self, example, key), outputs, self.leak)
+        size, frequencies = _size(self, example)
+        return DenseNetwork(size, frequencies, key, self.width, self.depth, outputs, self.leak)
 
 
 @dataclass(frozen=True)
@@ -199,8 +200,7 @@ class CNN(AbstractArchitecture):
         shape = example.shape[1:]
         if len(shape) != 3 or min(shape[:2]) < 4:
             raise ArgumentError(
-                f"a CNN needs images of at least 4 x 4 x 1; these observations have shape {shape}.",
-                argument="network",
+                f"a CNN needs images of at least 4 x 4 x 1, not {shape}.", argument="network"
             )
         return ConvolutionalNetwork(shape, key, self.width, self.depth, outputs)
 
@@ -224,6 +224,12 @@ class AbstractPairArchitecture(AbstractArchitecture):
     def inputs(self, observations: np.ndarray) -> Inputs:
         return fit_inputs(observations, normalise=True, by_pixel=True)
 
+    def _encoder(self, example: np.ndarray, outputs: int, key: PRNGKeyArray) -> tuple[Any, int]:
+        """Returns the layers that see one observation alone, and their Fourier frequencies."""
+        size, frequencies = _size(self, example)
+        sizes = [size * (1 + 2 * frequencies), *[self.width] * self.depth]
+        return dense_layers(sizes, outputs, jax.random.split(key, self.depth + 1)), frequencies
+
 
 @dataclass(frozen=True)
 class Quasimetric(AbstractPairArchitecture):
@@ -241,10 +247,10 @@ class Quasimetric(AbstractPairArchitecture):
     def build(self, example: np.ndarray, outputs: Outputs, key: PRNGKeyArray) -> AbstractNetwork:
         if outputs != "scalar":
             raise ArgumentError(
-                "a quasimetric has no value for each action. Use network=drogo.learn.PairMLP().",
-                argument="network",
+                "a quasimetric has no action values. Use drogo.learn.PairMLP().", argument="network"
             )
-        return QuasimetricNetwork(*_sizes(self, example, key), self.components, self.length)
+        layers, frequencies = self._encoder(example, self.components * self.length, key)
+        return QuasimetricNetwork(frequencies, layers, jnp.zeros(()), self.components)
 
 
 @dataclass(frozen=True)
@@ -259,7 +265,11 @@ class PairMLP(AbstractPairArchitecture):
         check_fields(self, negative=optional(check_flag))
 
     def build(self, example: np.ndarray, outputs: Outputs, key: PRNGKeyArray) -> AbstractNetwork:
-        return PairDense(*_sizes(self, example, key), outputs, negative=bool(self.negative))
+        first, second, third = jax.random.split(key, 3)
+        of_state, frequencies = self._encoder(example, self.width, first)
+        of_goal, _ = self._encoder(example, self.width, second)
+        layers = dense_layers([self.width] * 2, outputs, jax.random.split(third))
+        return PairDense(frequencies, of_state, of_goal, layers, bool(self.negative))
 
 
 @dataclass(frozen=True)
@@ -277,8 +287,7 @@ class Custom(AbstractArchitecture):
             return module
         if not isinstance(module, eqx.Module) or not callable(module):
             raise ArgumentTypeError(
-                f"network gave a {type(module).__name__}; it must give a callable equinox.Module.",
-                argument="network",
+                f"network gave {module!r}; give a callable equinox.Module.", argument="network"
             )
         numbers = to_device(np.repeat(example, 3, axis=0))
         try:
@@ -305,8 +314,7 @@ def as_architecture(given: Any) -> AbstractArchitecture:
         swept = [name for name, value in vars(given).items() if isinstance(value, list)]
         if swept:
             raise ArgumentError(
-                f"the {swept[0]} of network is a list, and networks are not swept. Fit each alone.",
-                argument="network",
+                f"the {swept[0]} of network is swept. Fit each network alone.", argument="network"
             )
         return given
     takes_key = callable(given) and not isinstance(given, type)
@@ -338,8 +346,7 @@ def build_network(
     return TableNetwork(jnp.full(shape, initial, dtype=jnp.float32))
 
 
-def _sizes(part: Any, example: np.ndarray, key: Any) -> tuple[int, int, Any, int, int]:
-    """Returns the first arguments of a dense network."""
+def _size(part: Any, example: np.ndarray) -> tuple[int, int]:
+    """Returns the size of a flattened observation, and the number of its Fourier frequencies."""
     are_coordinates = example.ndim == 2 and example.shape[1] <= MOST_COORDINATES
-    frequencies = part.frequencies if are_coordinates else 0
-    return math.prod(example.shape[1:]), frequencies, key, part.width, part.depth
+    return math.prod(example.shape[1:]), part.frequencies if are_coordinates else 0

@@ -285,7 +285,9 @@ def _solutions(
     """Returns the solution at each point of a sweep."""
     judge, size, prepared = training.judge, len(training.seeds), training.judge.prepared
     lost = diverged_at(progress)
-    status = np.where(lost >= 0, "diverged", judge.status(progress.last_row))
+    good = "converged" if judge.verified else "unverified"
+    status = np.where(judge.converged(progress.last_row), good, "max_updates")
+    status = np.where(lost >= 0, "diverged", status)
     arrays = judge.finish(progress.states.params)
     error = progress.last_row.get("error", np.full(len(judge.points), np.inf))
     solutions = []

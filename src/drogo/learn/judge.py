@@ -122,10 +122,12 @@ class Judge:
 
     def enough(self, row: Mapping[str, np.ndarray]) -> Bool[np.ndarray, " runs"]:
         """Returns the runs that need no more updates, where training may stop early."""
-        if not (self.points[0].method.stop_early and self.plan.repeats):
-            return np.zeros(len(self.points), dtype=bool)
         share = STOP_AT_RESIDUAL if self.solution is None else STOP_AT_ERROR
-        return self.converged(row, share)
+        return self.converged(row, share) & self.stops_early
+
+    @property
+    def stops_early(self) -> bool:
+        return self.points[0].method.stop_early and self.plan.repeats
 
     @property
     def verified(self) -> bool:
@@ -136,11 +138,6 @@ class Judge:
         weighed = self.points[0].method.weigh_actions or self.points[0].method.needs_solution
         complete = not weighed or self.prepared.complete
         return complete and bool(np.isfinite(self.solution).all())
-
-    def status(self, row: Mapping[str, np.ndarray]) -> list[str]:
-        """Returns the status of each run that has not diverged."""
-        good = "converged" if self.verified else "unverified"
-        return np.where(self.converged(row), good, "max_updates").tolist()
 
     def finish(self, params: Any) -> dict[str, np.ndarray]:
         """Returns the arrays of a solution, each with an axis over runs, by name."""

@@ -97,32 +97,28 @@ class Objective(eqx.Module):
         """Returns the numbers that are trained beside a network, scaled."""
         return None if raw is None else self.extra_scale * raw
 
-    def losses(self, output: Array, *rest: Any) -> Float[Array, " n"]:
-        """Returns the loss of each transition, given the values at s and, as `rest`, the values at
-        s', `log_cost`, `terminated`, the moment and the raw numbers beside the network."""
-        return self._mapped(self.method.loss, output, *rest)
-
-    def slopes(self, output: Array, *rest: Any) -> Float[Array, " n"]:
-        """Returns the derivative of each transition's loss with respect to its value at s."""
-        return self._mapped(jax.grad(self.method.loss), output, *rest)
-
-    def _mapped(
+    def losses(
         self,
-        function: Any,
         output: Array,
         next_output: Array,
         log_cost: Array,
         terminated: Array,
         moment: Array,
         extra: Array | None,
-    ) -> Array:
+    ) -> Float[Array, " n"]:
+        """Returns the loss of each transition, given its values at s and s' and, for all of them,
+        the moment and the raw numbers beside the network."""
         numbers = (moment, self.extra(extra), self.scale, self.ceiling)
 
         def of_one(output: Array, next_output: Array, log_cost: Array, terminated: Array) -> Array:
             sample = Sample(self.problem, log_cost, terminated, *numbers)
-            return function(output, next_output, sample)
+            return self.method.loss(output, next_output, sample)
 
         return jax.vmap(of_one)(output, next_output, log_cost, terminated)
+
+    def slopes(self, output: Array, *rest: Any) -> Float[Array, " n"]:
+        """Returns the derivative of each transition's loss with respect to its value at s."""
+        return jax.grad(lambda output: self.losses(output, *rest).sum())(output)
 
 
 class State(eqx.Module):
@@ -134,7 +130,6 @@ class State(eqx.Module):
     """The parameters that give v(s'), or None where these are `params`."""
     optimiser: PyTree[Array]
     update: Int[Array, "*runs"]
-    """The number of updates so far."""
     diverged_at: Int[Array, "*runs"]
     """The update that would have made a number infinite or NaN, or -1. Training is frozen from
     there on, at the last finite parameters."""

@@ -22,9 +22,6 @@ ROWS_LOOKED_AT, NUMBERS_LOOKED_AT = 100_000, 2**24
 IMAGES_AT_ONCE = 1000
 NARROW = 0.1
 """A coordinate with a smaller range than this is hard for a network to tell apart."""
-
-JOINT = 2
-"""The number of layers of an MLP that see both observations."""
 STEPS_OF_SINGLE_PRECISION = 2**18
 """A range smaller than its distance from 0 by this factor has fewer than 64 numbers in it."""
 
@@ -80,8 +77,7 @@ class Inputs(eqx.Module):
         seen = states[library.minimum(row, len(states) - 1)] == numbers
         if library is np and not seen.all():
             raise DataError(
-                f"state {numbers[~seen][0]} does not occur in the data, so a table has no value "
-                "for it. Collect transitions that visit it."
+                f"state {numbers[~seen][0]} is not in the data. Collect transitions that visit it."
             )
         return library.where(seen, row, len(states)).astype(np.int32)
 
@@ -106,16 +102,14 @@ def fit_inputs(
     low, high = seen.min(axis=0), seen.max(axis=0)
     width, largest = high - low, np.abs(seen).max(axis=0)
     varies = width > 0
-    if not normalise:
-        lost = varies & (largest > STEPS_OF_SINGLE_PRECISION * width)
-        if lost.any():
-            k = int(lost.argmax())
-            raise DataError(
-                f"number {k} of observations, from {low[k]} to {high[k]}, needs double precision.",
-                remedy="Use a network with normalise=True, or shift the numbers.",
-            )
-        return Inputs()
-    if largest.max() <= 1 and (width[varies] >= NARROW).all():
+    lost = varies & (largest > STEPS_OF_SINGLE_PRECISION * width)
+    if not normalise and lost.any():
+        k = int(lost.argmax())
+        raise DataError(
+            f"number {k} of observations, from {low[k]} to {high[k]}, needs double precision.",
+            remedy="Use a network with normalise=True, or shift the numbers.",
+        )
+    if not normalise or (largest.max() <= 1 and (width[varies] >= NARROW).all()):
         return Inputs()
     scale = np.divide(1.0, width, out=np.ones_like(width), where=varies)
     return Inputs((low + high) / 2, scale)
@@ -307,30 +301,12 @@ class Pairs(NamedTuple):
 class PairDense(AbstractFourierNetwork):
     """Layers of rectified units on each observation alone, and then on the sum of both."""
 
+    frequencies: int = eqx.field(static=True)
     of_state: tuple[eqx.nn.Linear, ...]
     of_goal: tuple[eqx.nn.Linear, ...]
     layers: tuple[eqx.nn.Linear, ...]
-    frequencies: int = eqx.field(static=True)
     negative: bool = eqx.field(static=True)
     """Whether outputs are below 0, since the loss pushes up harder where values are not known."""
-
-    def __init__(
-        self,
-        size: int,
-        frequencies: int,
-        key: PRNGKeyArray,
-        width: int = 256,
-        depth: int = 2,
-        outputs: Outputs = "scalar",
-        *,
-        negative: bool = False,
-    ):
-        self.frequencies, self.negative = frequencies, negative
-        sizes = [size * (1 + 2 * frequencies), *[width] * depth]
-        first, second, third = jax.random.split(key, 3)
-        self.of_state = dense_layers(sizes, width, jax.random.split(first, depth + 1))
-        self.of_goal = dense_layers(sizes, width, jax.random.split(second, depth + 1))
-        self.layers = dense_layers([width] * JOINT, outputs, jax.random.split(third, JOINT))
 
     def values(self, features: Pairs) -> Float[Array, "n ..."]:
         state = features.of_states(dense(self.of_state, features.states))
@@ -349,27 +325,11 @@ class QuasimetricNetwork(AbstractFourierNetwork):
     v(g, g) = 0, v <= 0 and v(s, g) >= v(s, h) + v(h, g) hold for all parameters and observations.
     """
 
+    frequencies: int = eqx.field(static=True)
     layers: tuple[eqx.nn.Linear, ...]
     mixing: Float[Array, ""]
     """The logit of the share of the largest length."""
     components: int = eqx.field(static=True)
-    frequencies: int = eqx.field(static=True)
-
-    def __init__(
-        self,
-        size: int,
-        frequencies: int,
-        key: PRNGKeyArray,
-        width: int = 256,
-        depth: int = 2,
-        components: int = 32,
-        length: int = 8,
-    ):
-        self.frequencies, self.components = frequencies, components
-        sizes = [size * (1 + 2 * frequencies), *[width] * depth]
-        keys = jax.random.split(key, depth + 1)
-        self.layers = dense_layers(sizes, components * length, keys)
-        self.mixing = jnp.zeros(())
 
     def values(self, features: Pairs) -> Float[Array, " n"]:
         left, right = (dense(self.layers, part) for part in (features.states, features.goals))

@@ -13,7 +13,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, PyTree
+from jaxtyping import Array, Float, Int, PyTree
 
 from drogo.device import to_device
 from drogo.errors import BadCheckpoint, DamagedFile, import_extra
@@ -57,11 +57,6 @@ class Progress:
     def last_row(self) -> dict[str, np.ndarray]:
         return {name: rows[-1] for name, rows in self.history.items()}
 
-    def with_row(self, row: Mapping[str, np.ndarray]) -> Progress:
-        """Returns the progress with one more row in its history."""
-        history = {name: (*self.history.get(name, ()), value) for name, value in row.items()}
-        return Progress(self.states, history)
-
 
 @dataclass(frozen=True)
 class Report:
@@ -99,7 +94,6 @@ class Training:
 
     @cached_property
     def step_sizes(self) -> Float[np.ndarray, "updates runs"]:
-        """The step size of every run at every update."""
         points = self.judge.points
         factors = points[0].optimiser.step_sizes(self.updates)
         return np.multiply.outer(factors, [point.optimiser.step_size for point in points])
@@ -147,7 +141,9 @@ def _log_if_due(
         if progress.losses:
             mean = np.sum(progress.losses, axis=0) / since
         row = judge.row(progress.states.params, mean)
-        progress = progress.with_row({"update": np.array(update), **row})
+        named, before = {"update": np.array(update), **row}, progress.history
+        history = {name: (*before.get(name, ()), value) for name, value in named.items()}
+        progress = Progress(progress.states, history)
         seeds = training.seeds * (len(judge.points) // len(training.seeds))
         report = Report(update, training.updates, row, seeds, judge.points)
         answers = [callback(report) for callback in callbacks]  # every one of them is called
@@ -155,13 +151,8 @@ def _log_if_due(
             return progress, False
     if not progress.is_logged:
         return progress, True
-    return progress, not (judge.enough(progress.last_row) | _lost(judge, progress)).all()
-
-
-def _lost(judge: Judge, progress: Progress) -> Bool[np.ndarray, " runs"]:
-    """Returns the runs that diverged, if nothing more is learned from going on with them."""
-    stops = judge.points[0].method.stop_early and judge.plan.repeats
-    return (diverged_at(progress) >= 0) & stops
+    lost = (diverged_at(progress) >= 0) & judge.stops_early
+    return progress, not (judge.enough(progress.last_row) | lost).all()
 
 
 def diverged_at(progress: Progress) -> Int[np.ndarray, " runs"]:
@@ -239,18 +230,14 @@ def _run(
             return jax.lax.cond(seed >= 0, step, stay)
 
         arguments = (arrays, states, seed_of_run, step_sizes[k])
-        states, losses = _over_runs(learner, of_run, arguments)
+        # On a CPU, the runs of a network follow one another, so that none depends on the others.
+        if jax.default_backend() == "cpu" and not isinstance(learner.skeleton, TableNetwork):
+            states, losses = jax.lax.map(lambda packed: of_run(*packed), arguments)
+        else:
+            states, losses = jax.vmap(of_run)(*arguments)
         return states, total + losses
 
     return jax.lax.fori_loop(0, count, update, (states, jnp.zeros(len(seed_of_run))))
-
-
-def _over_runs(learner: Learner, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-    """Maps a function over runs: all at once on an accelerator and for tables, and one after
-    another for networks on a CPU, where a run is then independent of the others."""
-    if jax.default_backend() == "cpu" and not isinstance(learner.skeleton, TableNetwork):
-        return jax.lax.map(lambda packed: function(*packed), arguments)
-    return jax.vmap(function)(*arguments)
 
 
 def _save(path: Path, identity: dict[str, Any], progress: Progress) -> None:
@@ -303,8 +290,8 @@ def check_leaves(stored: Mapping[str, Any], like: PyTree) -> None:
     if differ:
         first = differ[0]
         raise DamagedFile(
-            f"{len(differ)} arrays do not fit the network and the optimiser: {first} is "
-            f"{given.get(first, 'missing')}, and not {expected.get(first, 'there')}."
+            f"its array {first} is {given.get(first, 'missing')}, and the network and the "
+            f"optimiser need {expected.get(first, 'none')}."
         )
 
 

@@ -25,9 +25,9 @@ from jax.scipy.special import logsumexp
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from drogo.errors import ArgumentError, check_number, check_positive, check_share, check_whole
-from drogo.learn.anchored import Drogo
 from drogo.learn.architectures import MOST_COORDINATES, AnyOptimiser, Optimiser, as_optimiser
 from drogo.learn.learner import Batch, Learner, Objective
+from drogo.learn.methods import Drogo
 from drogo.learn.networks import AbstractNetwork
 from drogo.learn.settings import at_least, check_flag, check_not_swept, check_values, optional
 from drogo.online.base import probabilities

@@ -23,8 +23,8 @@ from jaxtyping import Array, Bool, Float, Shaped
 
 from drogo.errors import ArgumentError, check_whole
 from drogo.files import Header, as_section, check_memory, section
-from drogo.learn.anchored import Drogo
 from drogo.learn.architectures import MLP, MOST_COORDINATES, Custom, Table, as_architecture
+from drogo.learn.methods import Drogo
 from drogo.learn.networks import AbstractNetwork, DenseNetwork, Inputs, Layer, dense, fourier
 from drogo.learn.settings import as_json, from_keywords
 from drogo.learn.train import by_path, check_leaves, tree_from

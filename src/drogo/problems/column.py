@@ -20,10 +20,10 @@ from drogo.data.transitions import CountedEdges
 from drogo.device import to_device
 from drogo.errors import ArgumentError, DamagedFile
 from drogo.exact.sampled import solve_edges
-from drogo.learn.anchored import Drogo, Regression
 from drogo.learn.batches import Plan
 from drogo.learn.judge import MOST_AT_ONCE, Judge, outputs
 from drogo.learn.method import BYTES_IN_RESULT, LARGEST_EXPONENT, AbstractMethod, is_small
+from drogo.learn.methods import Drogo, Regression
 from drogo.learn.problem import AbstractProblem, Point, Prepared
 from drogo.learn.solution import Solution
 from drogo.learn.value import Policy, single_log_e, single_output, value_function

@@ -22,10 +22,10 @@ from drogo.data.arrays import as_batch
 from drogo.data.index import ObservationIndex
 from drogo.errors import ArgumentError, DamagedFile, DataError, NotConverged
 from drogo.exact.growth import Growth, classes, growth
-from drogo.learn.anchored import Drogo, Regression
 from drogo.learn.architectures import AbstractArchitecture
 from drogo.learn.judge import TOLERATED_SHARE, Judge, Row, outputs
 from drogo.learn.method import AbstractMethod
+from drogo.learn.methods import Drogo, Regression
 from drogo.learn.problem import Point, Prepared
 from drogo.learn.solution import Solution
 from drogo.mdp.arrays import leads_to

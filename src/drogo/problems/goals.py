@@ -31,7 +31,6 @@ from drogo.errors import (
 from drogo.exact.columns import as_rewards
 from drogo.exact.sampled import columns_of_edges
 from drogo.files import check_memory
-from drogo.learn.anchored import Drogo, Regression
 from drogo.learn.architectures import (
     MOST_COORDINATES,
     AbstractArchitecture,
@@ -44,6 +43,7 @@ from drogo.learn.batches import Batches
 from drogo.learn.judge import Judge, Row, allowed
 from drogo.learn.learner import Learner
 from drogo.learn.method import BYTES_IN_RESULT, AbstractMethod
+from drogo.learn.methods import Drogo, Regression
 from drogo.learn.problem import AbstractProblem, Point, Prepared
 from drogo.learn.settings import check_fields, optional
 from drogo.learn.solution import Solution

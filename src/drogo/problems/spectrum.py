@@ -24,8 +24,8 @@ from drogo.learn.architectures import MLP, AbstractArchitecture, Optimiser, Tabl
 from drogo.learn.judge import Judge, Row, cosine, outputs
 from drogo.learn.learner import take
 from drogo.learn.method import AbstractMethod, Sample
+from drogo.learn.methods import ALLO
 from drogo.learn.networks import Outputs
-from drogo.learn.penalised import ALLO
 from drogo.learn.problem import AbstractProblem, Point, Prepared
 from drogo.learn.settings import Swept, check_below_one, check_fields
 from drogo.learn.solution import Solution

@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 from drogo.data.step import NumberOfStep, Step, check_cost, is_bad
 from drogo.errors import check_whole
 from drogo.learn import MLP
-from drogo.learn.anchored import Drogo
+from drogo.learn.methods import Drogo
 from drogo.online import OnlineMap
 from drogo.online.base import AbstractOnlineMap
 from drogo.problems import Column
