@@ -1,16 +1,34 @@
-"""Tabular options: their problems solved by hand, and against value iteration."""
+"""Tabular options: solved, discovered from what was seen, and learned with; numbers by hand."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from drogo import GridWorld, exact
 from drogo.errors import ArgumentError
-from drogo_paper.agents.options import best_values, solve_option, sum_along
+from drogo_paper.agents import Kind, Training, learn_with_options
+from drogo_paper.agents.discovery import Cycle, discover
+from drogo_paper.agents.option_learning import Offered, Rules, advance, first_agents
+from drogo_paper.agents.options import TabularOption, best_values, solve_option, sum_along
+from drogo_paper.agents.representations import (
+    ExactDefault,
+    ExactSuccessor,
+    LearnedDefault,
+    LearnedSuccessor,
+    Memory,
+    empirical_mdp,
+    log_perron,
+)
 from raising import raises
 
 CHAIN = np.array([[0, 1], [0, 2], [1, 3], [2, 4], [3, 4]])
 """Five states in a row; left and right, and a blocked move stays."""
-LEFT, RIGHT = 0, 1
 VALLEY = np.array([2.0, 0.0, -1.0, 0.0, 8.0])
+HALL = GridWorld.parse("#######\n#S...G#\n#######").without_goals()
+CORRIDOR = GridWorld.parse("######\n#S..G#\n######")
+RIGHT, DOWN, LEFT, UP = range(4)
+HALVING = 1 / np.log(2)
+NEVER = 0.9999  # of two numbers: explores with epsilon 1, and takes the last choice that there is
 
 
 def test_an_option_crosses_a_valley():
@@ -19,40 +37,32 @@ def test_an_option_crosses_a_valley():
     -2 + (2 by going back)/2 = -1 at best: it ends there."""
     option = solve_option(CHAIN, VALLEY, discount=0.5)
     assert option.value.tolist() == [0, 2, 5, 8, 0]
-    assert option.action[1:4].tolist() == [LEFT, RIGHT, RIGHT]
+    assert option.action[1:4].tolist() == [0, 1, 1]  # left, right, right
     assert option.ends.tolist() == [True, False, False, False, True]
     patient = solve_option(CHAIN, VALLEY, discount=0.9)
     # -2 - 0.9 + 0.81 + 0.729 * 8 = 3.742 from state 0.
     np.testing.assert_allclose(patient.value, [3.742, 6.38, 8.2, 8, 0])
     assert patient.ends.tolist() == [False] * 4 + [True]
+    # The right summit is out of reach in the second run, in which nobody went right from 3.
+    tried = np.ones((2, 5, 2), dtype=bool)
+    tried[1, 3, 1] = False
+    both = solve_option(CHAIN, np.stack([VALLEY, VALLEY]), discount=0.5, tried=tried)
+    assert both.value.tolist() == [[0, 2, 5, 8, 0], [0, 2, 2, 0, 0]]
+    with raises(ArgumentError, "values"):
+        solve_option(CHAIN, np.array([0.0, np.nan, 0.0, 0.0, 0.0]))
+    with raises(ArgumentError, "discount"):
+        solve_option(CHAIN, VALLEY, discount=1.0)
 
 
 def test_a_summit_that_cannot_be_stayed_on():
     """A triangle whose moves never stay. As published, going on for ever from the summit loses
     1 and gains 1, later: V = -1 + 0.9 (1 + 0.9 V), so V = -0.1/0.19. With an end, it is 0."""
-    triangle = np.array([[1, 2], [0, 2], [0, 1]])
-    e = np.array([1.0, 0.0, 0.0])
-    endless = solve_option(triangle, e, discount=0.9, may_end=False)
+    world = (np.array([[1, 2], [0, 2], [0, 1]]), np.array([1.0, 0.0, 0.0]))
+    endless, ending = (solve_option(*world, discount=0.9, may_end=end) for end in (False, True))
     assert endless.value[0] == pytest.approx(-0.1 / 0.19)
     assert endless.value[1] == pytest.approx(1 - 0.9 * 0.1 / 0.19)
-    ending = solve_option(triangle, e, discount=0.9)
     np.testing.assert_allclose(ending.value, [0, 1, 1])
     assert endless.ends.tolist() == ending.ends.tolist() == [True, False, False]
-
-
-def test_actions_that_were_not_tried_and_runs():
-    """The right summit is out of reach in the second run, in which nobody went right from 3."""
-    tried = np.ones((2, 5, 2), dtype=bool)
-    tried[1, 3, RIGHT] = False
-    both = solve_option(CHAIN, np.stack([VALLEY, VALLEY]), discount=0.5, tried=tried)
-    assert both.value.tolist() == [[0, 2, 5, 8, 0], [0, 2, 2, 0, 0]]
-
-
-def test_wrong_use():
-    with raises(ArgumentError, "values"):
-        solve_option(CHAIN, np.array([0.0, np.nan, 0.0, 0.0, 0.0]))
-    with raises(ArgumentError, "discount"):
-        solve_option(CHAIN, VALLEY, discount=1.0)
 
 
 def test_sums_along_a_path_by_hand():
@@ -66,17 +76,189 @@ def test_sums_along_a_path_by_hand():
 @pytest.mark.parametrize("may_end", [False, True])
 @pytest.mark.parametrize("discount", [0.0, 0.5, 0.99])
 def test_the_best_of_all_policies(may_end, discount):
-    rng = np.random.default_rng(3)
-    runs, states, actions = 4, 12, 3
-    moves = rng.integers(states, size=(states, actions))
-    gain = rng.normal(size=(actions, runs, states))
-    goes_on = rng.random((actions, runs, states)) < 0.7
+    rng, shape = np.random.default_rng(3), (3, 4, 12)  # actions, runs and states
+    moves = rng.integers(12, size=(12, 3))
+    gain, goes_on = rng.normal(size=shape), rng.random(shape) < 0.7
     options = {"discount": discount, "tolerance": 1e-11, "may_end": may_end}
     q = best_values(moves, gain, goes_on, **options)
-    value = np.zeros((runs, states))
+    value = np.zeros(shape[1:])
     for _ in range(4000):
-        ahead = np.stack([value[:, moves[:, a]] for a in range(actions)])
+        ahead = np.stack([value[:, after] for after in moves.T])
         swept = gain + np.where(goes_on, discount * ahead, 0.0)
-        value = swept.max(axis=0)
-        value = np.maximum(value, 0.0) if may_end else value
+        value = np.maximum(swept.max(axis=0), 0.0 if may_end else -np.inf)
     np.testing.assert_allclose(q, swept, atol=1e-9)
+
+
+def memory(path, actions=()):
+    """The steps of one run on a path along the hall."""
+    tried = np.zeros((1, 5, 4), dtype=bool)
+    for state, action in actions:
+        tried[0, state, action] = True
+    return Memory(HALL, tried, np.array([path[:-1]], dtype=int), np.array([path[1:]], dtype=int))
+
+
+def test_a_pass_of_the_successor_representation():
+    """0 -> 1 -> 0 with step size 1/2 and discount 1/2, forwards.
+
+    Row 0 goes half of the way to (1, 0); row 1 to (1/4, 1), half of it: (1/8, 1/2).
+    """
+    vectors = LearnedSuccessor(0.5, 1, discount=0.5)
+    (e,) = vectors.update(memory([0, 1, 0]))
+    assert vectors.table[0, :2, :2].tolist() == [[0.5, 0], [0.125, 0.5]]
+    # The symmetric part has 1/2 on its diagonal and 1/16 beside: both states are equal.
+    np.testing.assert_allclose(e, [-np.sqrt(0.5)] * 2 + [0, 0, 0], atol=1e-12)
+
+
+def test_a_pass_of_the_default_representation_goes_back():
+    """From 1 to 0 first: row 1 goes half of the way from (0, 1) to (1/2) (1, 1), to (1/4, 3/4).
+    Then row 0, from (1, 0) to (1/2) (1 + 1/4, 3/4) = (5/8, 3/8): to (13/16, 3/16)."""
+    vectors = LearnedDefault(0.5, 1, lam=HALVING)
+    (e,) = vectors.update(memory([0, 1, 0]))
+    np.testing.assert_allclose(vectors.table[0, :2, :2], [[13 / 16, 3 / 16], [1 / 4, 3 / 4]])
+    values, both = np.linalg.eigh([[13 / 16, 7 / 32], [7 / 32, 3 / 4]])
+    expected = np.log(np.abs(both[:, values.argmax()]))
+    np.testing.assert_allclose(e[:2], expected / np.linalg.norm(expected))
+    assert e[2:].tolist() == [0, 0, 0]  # never updated: the largest
+    assert vectors.inaccurate == 0
+
+
+EVERYTHING = [(0, action) for action in range(4)]
+
+
+def test_exact_vectors_of_what_was_seen():
+    seen = memory([0], [*EVERYTHING, (1, RIGHT), (1, LEFT)])
+    mdp, visited = empirical_mdp(HALL, seen.tried[0])
+    P = np.array([[0.75, 0.25, 0], [0.5, 0, 0.5], [0, 0, 0]])
+    assert (visited.tolist(), mdp.terminal.tolist()) == ([0, 1, 2], [False, False, True])
+    assert (mdp.P.toarray() == P).all()
+    sr, z = np.linalg.inv(np.eye(3) - 0.5 * P), np.linalg.inv(2 * np.eye(3) - P)
+    top, of_z = (np.abs(np.linalg.eigh((M + M.T) / 2)[1][:, -1]) for M in (sr, z))
+    (e,) = ExactSuccessor(0.5).update(seen)
+    np.testing.assert_allclose(e, [*-top, 0, 0], atol=1e-10)
+    (e,) = ExactDefault(HALVING, optimistic=False).update(seen)
+    np.testing.assert_allclose(e, [*np.log(of_z), 0, 0], atol=1e-9)
+
+
+def test_actions_that_were_not_tried_attract():
+    """All was tried in 0, half in 1: exp(v) = (3/4 exp(v) + 1/4 exp(v_1))/2 in state 0."""
+    (e,) = ExactDefault(HALVING).update(memory([0], [*EVERYTHING, (1, DOWN), (1, LEFT)]))
+    assert np.exp(e[0] - e[1]) == pytest.approx(0.125 / (1 - 0.375))
+    assert e[1] > e[0]
+
+
+def test_the_positive_eigenvector_of_a_matrix():
+    """Entry by entry the exact one, down to e^-180; or 0 in one of two equal parts."""
+    for name in ("grid-task", "grid-maze"):
+        mdp = GridWorld.load(name).mdp
+        z, log_eigenvector = exact.default_representation(mdp, 1.3), exact.log_eigenvector
+        log_e, spread = log_perron((z + z.T) / 2)
+        np.testing.assert_allclose(log_e, log_eigenvector(mdp, 1.3, "representation"), atol=1e-6)
+        assert spread < 1e-6
+    assert log_perron(np.eye(2))[0].tolist() == [0, -np.inf]
+    with raises(ArgumentError):
+        log_perron(np.array([[1.0, -1.0], [0.0, 1.0]]))
+
+
+LEARNED = [lambda: LearnedDefault(0.1, 2), lambda: LearnedSuccessor(0.1, 2)]
+
+
+@pytest.mark.parametrize("make", [*LEARNED, ExactSuccessor, ExactDefault])
+def test_a_seed_does_not_depend_on_others(make):
+    cycle = Cycle(4, steps=10, p_option=0.3)
+    alone, both = (discover(HALL, make(), cycle, seeds=seeds) for seeds in ([2], [1, 2]))
+    np.testing.assert_array_equal(alone.visited[0], both.visited[1])
+    np.testing.assert_array_equal(alone.reward[0], both.reward[1])
+    (option,) = both.options
+    assert option.action.shape == (2, 5)
+    assert both.inaccurate == 0
+
+
+def test_options_are_followed_to_their_end():
+    """One that leads right is begun at once, and walks to the end of the hall."""
+
+    class Right(ExactDefault):
+        def update(self, memory):
+            return np.tile(np.arange(5.0), (len(memory.state), 1))
+
+    walks = discover(HALL, Right(), Cycle(9, steps=30, p_option=1.0), seeds=(1, 2))
+    (option,) = walks.options
+    assert option.ends.tolist() == [[False] * 4 + [True]] * 2
+    assert option.action[:, :4].tolist() == [[RIGHT] * 4] * 2
+    assert walks.visited[:, -1].tolist() == [1, 1]
+    with raises(ArgumentError, "world"):
+        discover(GridWorld.load("grid-task"), None, Cycle(1), seeds=[1])
+
+
+def to_the_right(*ends):
+    return TabularOption(np.full(4, RIGHT), np.isin(np.arange(4), ends), np.zeros(4))
+
+
+def agents_with(option, **settings):
+    """One run with primitive actions and one option."""
+    may, does = np.ones((1, 4, 5), dtype=bool), np.tile(np.arange(5, dtype=np.int32), (1, 4, 1))
+    may[0, :, 4], does[0, :, 4] = ~option.ends, option.action
+    offered = Offered(jnp.asarray(may), jnp.asarray(does), jnp.asarray([True]))
+    rules = Rules.of(CORRIDOR, Training(100, discount=0.5, epsilon=1.0), step_size=0.5)
+    rules = rules._replace(**{name: jnp.int32(value) for name, value in settings.items()})
+    return rules, offered, first_agents(rules, offered)
+
+
+def walk(rules, offered, agents, which):
+    """Takes the steps in which these numbers choose."""
+    for number in which:
+        agents = advance(rules, offered, agents, jnp.array([[[0.0], [number]]], jnp.float32))[0]
+    return agents
+
+
+def test_the_value_of_an_option_by_hand():
+    """Three steps to the goal, each of -1, halved each time: -1 - 1/2 - 1/4, and half of that.
+
+    The primitive action is taught by each step, too: -1 + 1/2 * 0, and half of that.
+    """
+    rules, offered, agents = agents_with(to_the_right(3))
+    agents = walk(rules, offered, agents, [NEVER] * 3)
+    q = np.asarray(agents.q)[0]
+    assert q[0, 4] == -1.75 / 2
+    assert q[:3, RIGHT].tolist() == [-0.5, -0.5, -0.5]
+    assert q[1:3, 4].tolist() == [0, 0]
+    after = walk(rules, offered, agents, [0.0])  # the goal is left with a step that teaches nothing
+    np.testing.assert_array_equal(agents.q, after.q)
+    assert int(after.state[0]) == 0
+    assert np.asarray(after.tried)[0, 3].all()
+    counts = agents.counters
+    counted = (agents.state, counts.arrival, counts.inside, counts.reward)
+    assert [float(part[0]) for part in counted] == [3, 3, 3, -3]
+
+
+def test_options_and_episodes_that_are_cut_by_hand():
+    """An option that ends after two steps bootstraps from the best value there, 0 where nothing was
+    tried yet; so does one at its limit. One in an episode at its limit is not over: nothing is known."""
+    rules, offered, agents = agents_with(to_the_right(2, 3))
+    agents = agents._replace(q=agents.q.at[0, 2, :4].set(-2.0))
+    agents = walk(rules, offered, agents, [NEVER] * 2)
+    assert float(agents.q[0, 0, 4]) == (-1 - 0.5 + 0.25 * -2) / 2
+    agents = walk(*agents_with(to_the_right(3), limit=2), [NEVER] * 2)
+    assert float(agents.q[0, 0, 4]) == -1.5 / 2
+    assert bool(agents.over[0])
+    agents = walk(*agents_with(to_the_right(3), step_limit=2), [NEVER] * 2)
+    assert (int(agents.state[0]), int(agents.time[0]), bool(agents.over[0])) == (0, 0, True)
+    assert float(agents.q[0, 0, 4]) == 0
+
+
+def test_agents_learn_the_way_and_a_seed_does_not_depend_on_others():
+    def kinds():
+        given = Kind(options=[to_the_right(3)])
+        return {"none": Kind(), "given": given, "online": Kind(vectors=ExactDefault())}
+
+    training = Training(20, steps=300, every=50)
+    both = learn_with_options(CORRIDOR, kinds(), training, seeds=[1, 2], discoveries=3)
+    alone = learn_with_options(CORRIDOR, {"none": Kind()}, training, seeds=[2])
+    for name, agents in both.items():
+        assert agents.runs.returns[:, -1].tolist() == [-3, -3], name
+        assert np.isfinite(agents.runs.steps_to_optimal).all()
+    np.testing.assert_array_equal(both["none"].runs.returns[1], alone["none"].runs.returns[0])
+    np.testing.assert_array_equal(both["none"].runs.q[1, :, :4], alone["none"].runs.q[0, :, :4])
+    assert both["none"].inside.tolist() == [0, 0]
+    assert (both["given"].inside > 0.2).all()
+    with raises(ArgumentError, "world"):
+        learn_with_options(CORRIDOR.without_goals(), kinds(), training, seeds=[1])

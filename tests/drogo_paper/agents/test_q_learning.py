@@ -1,18 +1,34 @@
-"""Q-learning against a plain Python loop, and the quantities that are measured."""
+"""Q-learning against a plain Python loop, its measures, shaping with potentials, and one stage."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from drogo import MDP, GridWorld
+from drogo import MDP, GridWorld, exact
 from drogo.errors import ArgumentError
-from drogo_paper.agents import Grid, Training, compare, optimal_values, q_learning
+from drogo.potential import mean_step
+from drogo_paper.agents import (
+    Grid,
+    MapSettings,
+    Training,
+    compare,
+    one_stage,
+    optimal_values,
+    q_learning,
+)
 from drogo_paper.agents.q_learning import Runs, fewest_steps
+from drogo_paper.agents.shaping_experiment import (
+    potentials,
+    successor_distance,
+    successor_potential,
+    summarise,
+)
 from drogo_paper.agents.training import draw_random_numbers
 from raising import raises
 
-WINDY = "#######\n#S.x.G#\n#.#...#\n#..x..#\n#######"
+WINDY = GridWorld.parse("#######\n#S.x.G#\n#.#...#\n#..x..#\n#######")
+SMALL = GridWorld.parse("step-limit: 30\n\n######\n#S..G#\n#.x..#\n######")
 draw = jax.jit(draw_random_numbers, static_argnums=2)
 
 
@@ -52,8 +68,7 @@ def reference(world, phi, weight, alpha, seed, steps, every, discount=0.99, epsi
 @pytest.mark.parametrize("weight", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("alpha", [0.3, 1.0])
 def test_agrees_with_a_plain_loop_step_for_step(weight, alpha):
-    world = GridWorld.parse(WINDY)
-    phi = np.linspace(-3, 0, world.n_states)
+    world, phi = WINDY, np.linspace(-3, 0, WINDY.n_states)
     seeds, done = np.array([0, 1, 5]), []
     arrays = {"weight": np.full(3, weight), "step_size": np.full(3, alpha), "seed": seeds}
     training = Training(world.step_limit, world.low_reward, steps=2600)
@@ -70,13 +85,12 @@ def test_agrees_with_a_plain_loop_step_for_step(weight, alpha):
 def test_a_run_does_not_depend_on_the_others():
     world = GridWorld.load("four-rooms")
     settings = {"weight": np.array([0, 0.25, 1.0]), "step_size": np.array([0.1, 0.3, 1.0])}
-    settings["potential"] = np.random.default_rng(0).normal(size=(3, world.n_states))
-    settings["seed"] = np.array([3, 3, 7])
-    training = Training(200, world.low_reward, steps=2000)
-    together = q_learning(world.mdp, training, **settings, threads=2)
+    phi = np.random.default_rng(0).normal(size=(3, world.n_states))
+    settings |= {"potential": phi, "seed": np.array([3, 3, 7])}
+    run = (world.mdp, Training(200, world.low_reward, steps=2000))
+    together = q_learning(*run, **settings, threads=2)
     for k in range(3):
-        one = {name: part[k : k + 1] for name, part in settings.items()}
-        alone = q_learning(world.mdp, training, **one)
+        alone = q_learning(*run, **{name: part[[k]] for name, part in settings.items()})
         assert np.array_equal(alone.returns[0], together.returns[k])
         assert np.array_equal(alone.q[0], together.q[k])
 
@@ -119,9 +133,8 @@ def test_discounted_values_and_the_fewest_steps_by_hand():
 
 
 def test_compare_gives_every_setting():
-    world = GridWorld.parse(WINDY)
-    phi = np.zeros((2, world.n_states))
-    grids = compare(world.mdp, {"none": None, "flat": phi}, Training(40, steps=1000), seeds=2)
+    phis = {"none": None, "flat": np.zeros((2, WINDY.n_states))}
+    grids = compare(WINDY.mdp, phis, Training(40, steps=1000), seeds=2)
     assert (grids["none"].returns.shape, grids["flat"].returns.shape) == ((3, 2, 10), (12, 2, 10))
     # A flat potential with weight w only scales the reward: with step size 1, the same greedy runs.
     plain = grids["none"].returns[grids["none"].step_size == 1.0]
@@ -151,30 +164,100 @@ def test_the_setting_that_is_reported(steps, before, chosen):
 
 @pytest.mark.usefixtures("unchecked")
 def test_wrong_use():
-    mdp, one = GridWorld.parse(WINDY).mdp, np.ones(1)
-    arrays = {
-        "potential": np.zeros((1, 14)),
-        "weight": one,
-        "step_size": one,
-        "seed": np.zeros(1, int),
-    }
-    for name, value in {
-        "weight": 1.5,
-        "step_size": 0.0,
-        "potential": np.nan,
-        "seed": 2**32,
-    }.items():
+    mdp, one = WINDY.mdp, np.ones(1)
+    arrays = {"weight": one, "step_size": one, "seed": np.zeros(1, int)}
+    arrays["potential"] = np.zeros((1, WINDY.n_states))
+    wrong = {"weight": 1.5, "step_size": 0.0, "potential": np.nan, "seed": 2**32}
+    for name, value in wrong.items():
         with raises(ArgumentError, name):
             q_learning(mdp, Training(40), **{**arrays, name: np.full(arrays[name].shape, value)})
-    for name, value in {
-        "steps": 150,
-        "epsilon": 2.0,
-        "discount": -1.0,
-        "step_limit": 10**400,
-    }.items():
+    wrong = {"steps": 150, "epsilon": 2.0, "discount": -1.0, "step_limit": 10**400}
+    for name, value in wrong.items():
         with raises(ArgumentError, name):
             Training(**{"step_limit": 40, name: value})
     with raises(ArgumentError, "low_reward"):
-        q_learning(mdp, Training(40, low_reward=np.zeros(14)), **arrays)
+        q_learning(mdp, Training(40, low_reward=np.zeros(WINDY.n_states)), **arrays)
     with raises(ArgumentError, "discount"):
         optimal_values(mdp, 1.5)
+    for name, value in {"map": "magic", "map_every": 7, "lam": 0.0, "sweeps": -1}.items():
+        with raises(ArgumentError, name):
+            run_one_stage(SMALL, steps=100, **{name: value})
+
+
+RUNS = {"weight": np.full(3, 0.5), "step_size": np.ones(3), "seed": np.arange(3)}
+
+
+def run_one_stage(world, steps, keep_maps=False, **settings):
+    training = Training(world.step_limit, world.low_reward, steps, every=50)
+    return one_stage(world.mdp, training, MapSettings(**settings), keep_maps=keep_maps, **RUNS)
+
+
+@pytest.mark.slow
+def test_without_a_map_and_a_replay_one_stage_is_q_learning():
+    training = Training(SMALL.step_limit, SMALL.low_reward, steps=1000, every=50)
+    unshaped = {**RUNS, "potential": np.zeros((3, SMALL.n_states)), "weight": np.zeros(3)}
+    plain = q_learning(SMALL.mdp, training, **unshaped)
+    ours = run_one_stage(SMALL, map="none", sweeps=0, steps=1000)
+    for name in ("q", "returns", "low_reward_visits"):
+        assert np.array_equal(getattr(ours, name), getattr(plain, name))
+
+
+@pytest.mark.parametrize("how", ["solve", "backups"])
+def test_a_map_of_its_own_steps(how):
+    """It finds the best return and becomes the column. Without optimism, there is none before a
+    terminal state."""
+    runs = run_one_stage(SMALL, map=how, steps=1500, sweeps=5)
+    assert np.isfinite(runs.steps_to_optimal).all()
+    assert (runs.tried[:, -1] > 0.9).all()
+    everything = runs.tried[:, -1] == 1
+    assert everything.any()
+    assert (runs.cosine[everything, -1] > 0.9999).all()
+    short = {"optimism": None, "steps": 100, "keep_maps": True}
+    runs = run_one_stage(GridWorld.load("four-rooms"), map=how, **short)
+    assert not runs.solved.any()
+    assert np.nanmax(np.abs(runs.maps)) == 0
+
+
+def test_potentials_of_all_methods():
+    world = GridWorld.load("four-rooms")
+    learned = {"DR one-hot": np.stack([exact.log_column(world.mdp, lam) for lam in (20.0, 10.0)])}
+    phis = potentials(world, learned, seeds=3, lam=20.0, discount=0.99)
+    assert list(phis) == ["none", "SR", "SR distance", "DR exact", "DR one-hot"]
+    assert phis["none"] is None
+    for name in list(phis)[1:]:
+        assert phis[name].shape == (3, 104)
+        np.testing.assert_allclose(mean_step(phis[name], world.mdp.neighbours), 1)
+        assert (phis[name].argmax(axis=1) == world.terminal.argmax()).all()
+    np.testing.assert_allclose(phis["DR one-hot"][0], phis["DR exact"][0], rtol=1e-12)
+    np.testing.assert_array_equal(phis["DR one-hot"][2], phis["DR one-hot"][0])
+    zero = potentials(world, {}, seeds=1, lam=20.0, discount=0.99, terminal="zero")
+    assert (zero["SR"][:, world.terminal] == 0).all()
+    assert (phis["SR"][:, world.terminal] != 0).all()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("optimised")
+def test_shaping_helps_and_avoids_the_costly_cells():
+    """A short run of the paper's question: exact DR against SR and nothing, in four-rooms."""
+    world = GridWorld.load("four-rooms")
+    phis = potentials(world, {}, seeds=4, lam=20.0, discount=0.99)
+    training = Training(world.step_limit, world.low_reward, steps=20_000)
+    rows = summarise(compare(world.mdp, phis, training, seeds=4))
+    steps = {name: row.steps_to_optimal.mean for name, row in rows.items()}
+    visits = {name: row.low_reward_visits.mean for name, row in rows.items()}
+    assert steps["DR exact"] < steps["SR"] < steps["none"]
+    assert visits["DR exact"] < visits["SR"]
+    assert rows["DR exact"].apart["steps_to_optimal"]
+    assert not rows["SR"].apart["steps_to_optimal"]
+
+
+def test_successor_baselines_by_hand():
+    """Two states and a terminal one in a row, moves left and right: the SR in plain NumPy."""
+    world = GridWorld.parse("#####\n#S.G#\n#####")
+    P = np.array([[3, 1, 0], [1, 2, 1], [0, 0, 0]]) / 4
+    sr = np.linalg.inv(np.eye(3) - 0.99 * P)
+    values, vectors = np.linalg.eigh((sr + sr.T) / 2)
+    e = np.abs(vectors[:, values.argmax()])
+    np.testing.assert_allclose(successor_potential(world.mdp), -e, rtol=1e-9)
+    np.testing.assert_allclose(successor_distance(world.mdp), -((e - e[2]) ** 2), rtol=1e-9)
+    assert successor_potential(world.mdp).argmax() == 2
