@@ -1,6 +1,7 @@
 """Exploration bonuses: updates of agents and representations by hand, and random choices."""
 
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import pytest
@@ -18,6 +19,8 @@ from raising import raises
 
 RIGHT, LEFT = 0, 1
 RIVER = river_swim()
+HALVING = 1 / np.log(2)
+"""With this lambda, a reward of -1 halves."""
 
 
 @dataclass
@@ -48,9 +51,7 @@ def test_sarsa_by_hand():
     assert runs.returns.tolist() == [20_000]
     assert chance.seen[1] == [0, 0]  # the action of the update is drawn before the update,
     assert chance.seen[2] == [5000, 0]  # and the next one after it
-
-
-def test_the_bonus_is_learned_with_the_value_but_not_earned():
+    # A bonus is learned with the value, but not earned.
     chance = Scripted([LEFT, LEFT, LEFT, LEFT], [4, 3])
     counts = SuccessorCounts(6, discount=0.5, step_size=0.5, weight=3.0)
     runs = run_counting(RIVER, chance, step_size=0.5, counts=counts, steps=2)
@@ -58,22 +59,16 @@ def test_the_bonus_is_learned_with_the_value_but_not_earned():
     assert runs.q[0, [5, 4], LEFT].tolist() == [3, 3]  # half of 3 / (1/2)
 
 
-def runs_of(count):
-    options = {"best": 1e4, "unit": 1e4, "lam": 1.0, "step_size": 0.5, "weight": 100.0}
-    chance = SampledChance(RIVER, 0.1, [np.random.default_rng([5, run]) for run in range(count)])
-    counts = DefaultCounts(6, 2, runs=count, **options)
-    return run_counting(RIVER, chance, step_size=0.25, counts=counts, steps=100)
-
-
 def test_a_run_does_not_depend_on_others():
+    def runs_of(count):
+        chance = SampledChance(RIVER, 0.1, [np.random.default_rng([5, k]) for k in range(count)])
+        counts = default(6, 2, lam=1.0, weight=100.0, best=1e4, unit=1e4, runs=count)
+        return run_counting(RIVER, chance, step_size=0.25, counts=counts, steps=100)
+
     one, three = runs_of(1), runs_of(3)
     np.testing.assert_array_equal(one.q[0], three.q[0])
     assert one.returns[0] == three.returns[0]
     assert (three.q[0] != three.q[1]).any()
-
-
-HALVING = 1 / np.log(2)
-"""With this lambda, a reward of -1 halves."""
 
 
 def step(state, next_state, reward=-1.0, *, action=0, next_action=0, ended=False):
@@ -82,12 +77,11 @@ def step(state, next_state, reward=-1.0, *, action=0, next_action=0, ended=False
 
 
 def default(states=2, actions=1, **options):
-    return DefaultCounts(
-        states, actions, **{"lam": HALVING, "step_size": 0.5, "weight": 3.0, **options}
-    )
+    settings = {"lam": HALVING, "step_size": 0.5, "weight": 3.0, **options}
+    return DefaultCounts(states, actions, **settings)
 
 
-def test_one_update_of_the_default_representation():
+def test_updates_of_the_default_representation():
     """Half of the way from (1, 0) to (1/2) ((1, 0) + (0, 1)) is (3/4, 1/4)."""
     counts = default()
     bonus = counts.update(step(0, 1))
@@ -96,15 +90,21 @@ def test_one_update_of_the_default_representation():
     # From there and its row (0, 1) to (1/2) (3/4, 1/4 + 1): to (3/8, 5/8), half of the way.
     counts.update(step(1, 0))
     np.testing.assert_allclose(counts.table[0, 1], [3 / 16, 13 / 16])
-
-
-def test_pairs_and_rewards_that_are_positive():
-    """The second of two actions of state 1 is pair 3. A reward of 6, of at most 10: (6 - 10)/4."""
+    # The second of two actions of state 1 is pair 3. A reward of 6, of at most 10: (6 - 10)/4.
     counts = default(2, 2, best=10.0, unit=4.0)
     counts.update(step(1, 0, reward=6.0, action=1, next_action=1))
     assert counts.table[0, 3].tolist() == [0, 0.25, 0, 0.75]
     with raises(ArgumentError, "best"):
         counts.update(step(1, 0, reward=11.0))
+
+
+def test_default_counts_tend_to_the_closed_form():
+    """Around a circle of three states with different costs."""
+    counts, reward = default(3), np.array([-1.0, -0.2, -2.0])
+    for k in range(300):
+        counts.update(step(k % 3, (k + 1) % 3, reward[k % 3]))
+    P = np.eye(3)[[1, 2, 0]]
+    np.testing.assert_allclose(counts.table[0], np.linalg.inv(np.diag(2**-reward) - P))
 
 
 def test_two_updates_of_the_successor_representation():
@@ -117,14 +117,14 @@ def test_two_updates_of_the_successor_representation():
 
 
 def test_errors():
-    chance = SampledChance(RIVER, 0.1, [np.random.default_rng(0)])
-    counts = {"discount": 0.5, "step_size": 0.5, "weight": np.inf}
+    run = partial(run_counting, RIVER, SampledChance(RIVER, 0.1, [np.random.default_rng(0)]))
+    counts = partial(SuccessorCounts, 6, discount=0.5, step_size=0.5, weight=np.inf)
     with raises(ArgumentError, "counts"):
-        run_counting(RIVER, chance, step_size=0.1, counts=SuccessorCounts(6, runs=2, **counts))
+        run(step_size=0.1, counts=counts(runs=2))
     with raises(ArgumentError, "target"):
-        run_counting(RIVER, chance, step_size=0.1, target="expected")
+        run(step_size=0.1, target="expected")
     with raises(NumericalError):
-        run_counting(RIVER, chance, step_size=0.1, counts=SuccessorCounts(6, **counts), steps=3)
+        run(step_size=0.1, counts=counts(), steps=3)
     for name, value in {"lam": 0.0, "unit": -1.0, "step_size": 2.0}.items():
         with raises(ArgumentError, name):
             default(**{name: value})

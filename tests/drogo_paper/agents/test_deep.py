@@ -1,4 +1,4 @@
-"""Agents of Stable-Baselines3 that are evaluated during training, killed, and continued."""
+"""Deep agents: evaluated, killed and continued, with rivals of the map, and with options."""
 
 from types import SimpleNamespace
 
@@ -7,10 +7,13 @@ import numpy as np
 import pytest
 
 import needs
-from drogo import GridWorld, OnlineTable
-from drogo.errors import ArgumentError
+from drogo import Column, GridWorld, OnlineTable
+from drogo.errors import ArgumentError, DataError
+from drogo_paper.agents import Cycle, discover_deep
 from drogo_paper.agents.deep import as_numbers, make_agent, train_agent
+from drogo_paper.agents.rivals import RND, OwnValue
 from drogo_paper.agents.trained import Evaluations, Trained
+from ledge import FALL, LAST, NETWORK, Ledge
 from raising import raises
 
 WORLD = GridWorld.parse("step-limit: 20\n\n######\n#S..G#\n#.x..#\n######")
@@ -36,17 +39,14 @@ def evaluating():
     return evaluator
 
 
-def trained(arrived):
-    columns = np.zeros((6, len(arrived)))
-    columns[0], columns[2] = 10.0 * np.arange(1, len(arrived) + 1), arrived
-    return Trained(*columns, maps=np.zeros((len(arrived), 0)), metrics={})
-
-
 def test_a_world_is_solved_by_three_evaluations_in_a_row_and_may_fail_later():
     cases = {(): (np.inf, (0, 0)), (1, 1): (np.inf, (0, 0)), (0, 1, 1, 1): (20, (0, 0))}
     cases[1, 0.8, 1, 1, 1, 1, 0.8, 0] = (30, (2, 3))
     for arrived, expected in cases.items():
-        assert (trained(arrived).solved_at, trained(arrived).failed_later) == expected
+        columns = np.zeros((6, len(arrived)))
+        columns[0], columns[2] = 10.0 * np.arange(1, len(arrived) + 1), arrived
+        trained = Trained(*columns, maps=np.zeros((len(arrived), 0)), metrics={})
+        assert (trained.solved_at, trained.failed_later) == expected
 
 
 class Right:
@@ -129,3 +129,87 @@ def test_a_map_explores_for_a_dqn_if_that_is_asked_for(evaluating):
         assert isinstance(agent, ExploringDQN) == explore
     with raises(ArgumentError, "explore"):
         train_agent("ppo", make, shaping, steps=5, explore=True)
+
+
+@pytest.mark.parametrize("rival", ["RND", "own value"])
+@pytest.mark.parametrize("algorithm", ["DQN", "PPO"])
+def test_agents_train_with_rivals(rival, algorithm):
+    needs.module("torch").set_num_threads(1)
+    sb3 = needs.module("stable_baselines3")
+    from drogo.integrations.sb3 import LearnMap
+
+    env = make()
+    shaping = RND(env.observation_space, width=16) if rival == "RND" else OwnValue(weight=0.1)
+    options = {"learning_starts": 50, "buffer_size": 300} if algorithm == "DQN" else {"n_steps": 64}
+    agent = getattr(sb3, algorithm)(
+        "MlpPolicy", env, batch_size=32, seed=0, device="cpu", **options
+    )
+    agent.learn(200, callback=LearnMap(shaping))
+    assert shaping.steps >= 200
+    seen = WORLD.observations("coordinates")[:3]
+    rewards = shaping.shaped(np.zeros(3), seen, seen, np.zeros(3, bool))
+    assert np.isfinite(rewards).all()
+    assert (rewards > 0).all() or rival != "RND"
+
+
+def test_a_bonus_falls_where_it_was_paid():
+    space = gymnasium.spaces.Box(-1, 1, (2,), np.float32)
+    rnd = RND(space, step_size=1e-2, width=32)
+    often, never = np.full((8, 2), 0.3, np.float32), np.full((8, 2), -0.8, np.float32)
+    noise = np.random.default_rng(0).normal(scale=0.05, size=(300, 8, 2)).astype(np.float32)
+    for change in noise:
+        rnd.observe(often, np.zeros(8), np.zeros(8), often + change, np.zeros(8))
+        rnd.train()
+    bonus = [
+        rnd.shaped(np.zeros(8), part, part, np.zeros(8, bool)).mean() for part in (often, never)
+    ]
+    assert bonus[1] > 5 * bonus[0]
+    with raises(ArgumentError, "agent"):
+        OwnValue().attach(object())
+
+
+def discover_with_a_table():
+    options = {"problem": Column(lam=5.0), "until_found": False, "every": 1}
+    cycle = Cycle(4, steps=25, p_option=0.5)
+    return discover_deep(Ledge, cycle, make_map=OnlineTable, **options)
+
+
+def test_an_exact_map_discovers_everything_and_knows_no_end():
+    result = discover_with_a_table()
+    assert result.visited.tolist()[-1] == LAST + 1  # the terminal place does not count
+    assert (np.diff(result.visited) >= 0).all()
+    seen_steps = result.online.seen()
+    assert result.online.steps == 100
+    assert not seen_steps.terminated.any()
+    falls = np.isclose(seen_steps.reward, -1 + FALL)
+    assert falls.sum() == 1  # one kind of step
+    assert result.deaths.sum() == seen_steps.count[falls].sum() > 0
+    assert result.reward.mean() == pytest.approx(-1 + FALL * result.deaths.sum() / 100)
+    assert result.begun > 0
+    again = discover_with_a_table()
+    assert again.visited.tolist() == result.visited.tolist()
+    walk = discover_deep(Ledge, Cycle(2, p_option=0.0))
+    assert (walk.online, list(walk.options), walk.begun) == (None, [], 0)
+
+
+@pytest.mark.slow
+def test_a_network_discovers_and_is_the_same_again():
+    cycle = Cycle(3, steps=20, p_option=0.5)
+    runs = [
+        discover_deep(Ledge, cycle, seed=3, reward=reward, updates_per_step=0.5, **NETWORK)
+        for reward in (None, None, lambda step: -1.0)
+    ]
+    assert runs[0].visited.tolist() == runs[1].visited.tolist()
+    assert runs[0].reward.tolist() == runs[1].reward.tolist()
+    assert runs[2].online.steps == 60
+    assert len(runs[0].options) == 1
+    assert 0 < runs[0].online.updates <= 60 * 0.5
+
+
+def test_errors_of_deep_discovery():
+    with raises(DataError):
+        discover_deep(lambda: gymnasium.make("CartPole-v1"), Cycle(1, steps=10))
+    with raises(ArgumentError):
+        discover_deep(Ledge, Cycle(1), reward=1.0)
+    with raises(ArgumentError, "iterations"):
+        Cycle(iterations=0)
