@@ -3,7 +3,7 @@
 import json
 import re
 from dataclasses import replace
-from typing import ClassVar
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -26,22 +26,7 @@ from drogo_paper.shaping_successor import USUAL
 from raising import raises
 
 TINY = Scope("fast", 2, quick=True)
-
-
-class InThisProcess:
-    """An engine without worker processes, which records what it has run."""
-
-    def __init__(self):
-        self.done = []
-
-    def run(self, jobs, store, listen):
-        for job in jobs:
-            scratch = store.scratch(job)
-            scratch.mkdir(parents=True, exist_ok=True)
-            outcome, how = perform(job, scratch, lambda fraction: None)
-            store.put(job, outcome, how)
-            self.done.append(job.label)
-            listen(job, "done", how["duration"])
+DIRECTORY = "fast-2seeds-quick"
 
 
 @pytest.fixture
@@ -60,11 +45,19 @@ def tiny(monkeypatch):
 @pytest.mark.slow
 def test_a_question_with_rounds(tiny, tmp_path):
     """The ablation runs its searches, then the settings they chose, and nothing twice."""
-    store, engine, added, names = Store(tmp_path), InThisProcess(), [], ["ablation-tabular"]
+    store, done, added, names = Store(tmp_path), [], [], ["ablation-tabular"]
+
+    def run(jobs, store, listen):
+        for job in jobs:
+            scratch = store.scratch(job)
+            scratch.mkdir(parents=True, exist_ok=True)
+            store.put(job, *perform(job, scratch, lambda fraction: None))
+            done.append(job.label)
+
     for _ in range(2):
-        reproduce.run(names, TINY, store, engine, lambda *event: None, added.append)
+        reproduce.run(names, TINY, store, SimpleNamespace(run=run), print, added.append)
         assert added == [2, 2]  # two searches, then the chosen settings in every world
-        assert len(engine.done) == 4
+        assert len(done) == 4
     answer = reproduce.answers(names, TINY, store)["ablation-tabular"]
     assert [row[1] for row in answer.tables[0].rows] == ["natural_gdo", "drogo", "a constant"]
     assert set(answer.numbers) == {"natural_gdo", "drogo"}
@@ -91,55 +84,45 @@ def test_the_search_takes_the_best():
     assert best == {"step_size": 3, "penalty": 4}
 
 
-def error_of(answer):
-    """The kind and the argument of the error that a command printed as JSON."""
-    assert answer.status == 2
-    error = json.loads(answer.out)
-    return error["kind"], error["argument"]
-
-
 @pytest.mark.slow
 def test_the_command_and_its_page(command, tmp_path, monkeypatch):
     monkeypatch.setattr(report, "as_png", lambda figure, dpi: b"a picture")  # the page's tests draw
     monkeypatch.setattr(illustrations, "LAMBDAS", illustrations.LAMBDAS[-2:])
-    answer = command("reproduce", "ring", "--quick", "--out", tmp_path)
+    arguments = ("reproduce", "ring", "--quick", "--out", tmp_path)
+    answer = command(*arguments)
     assert (answer.status, answer.err) == (0, "")
-    directory = tmp_path / "fast-2seeds-quick"
-    page = (directory / "report.html").read_text()
+    page_file = tmp_path / DIRECTORY / "report.html"
+    page, text = page_file.read_text(), page_file.with_suffix(".md").read_text()
     assert "http" not in re.sub(r"base64,[^\"]+", "", page)
-    for target in re.findall(r'href="#([^"]+)"', page):
-        assert f'id="{target}"' in page
+    assert all(f'id="{target}"' in page for target in re.findall(r'href="#([^"]+)"', page))
     assert page.count("<img") == 1
-    text = (directory / "report.md").read_text()
     for figure in re.findall(r"\((figures/[^)]+)\)", text):
-        assert (directory / figure).is_file()
+        assert page_file.with_name(figure).is_file()
     assert "Not answered, because their runs are missing: cosine" in text
     assert command("report", tmp_path).status == 0
-    assert (directory / "report.html").read_text().count("<img") == 4  # all that needs no run
-    answer = command("reproduce", "ring", "--quick", "--out", tmp_path, "--json")
-    assert (directory / "report.html").read_text().count("<img") == 4  # a part does not shrink it
+    assert page_file.read_text().count("<img") == 4  # all that needs no run
+    answer = command(*arguments, "--json")
+    assert page_file.read_text().count("<img") == 4  # a part does not shrink it
     numbers = json.loads(answer.out)["answers"]["ring"]["numbers"]
     assert numbers["low-reward cells crossed"] == {"SR": 5, "DR": 0}
 
 
 def test_a_run_that_fails_does_not_stop_the_others(tiny, tmp_path):
     """It is named at the end; what does not depend on it is done."""
+    failures, done = {"search": "broken"}, []
 
-    class Failing:
-        done: ClassVar[list[str]] = []
+    def run(jobs, store, listen):
+        good = [job for job in jobs if "search" not in job.label]
+        for job in good:
+            store.put(job, Outcome({}), {})
+        done.extend(job.label for job in good)
+        if len(good) < len(jobs):
+            raise RunsFailed("search: broken", failures=failures)
 
-        def run(self, jobs, store, listen):
-            good = [job for job in jobs if "search" not in job.label]
-            for job in good:
-                store.put(job, Outcome({}), {})
-            self.done.extend(job.label for job in good)
-            if len(good) < len(jobs):
-                raise RunsFailed("search: broken", failures={"search": "broken"})
-
-    names, ignore = ["ablation-network"], lambda *event: None
-    with raises(RunsFailed, failures={"search": "broken"}):
-        reproduce.run(names, TINY, Store(tmp_path), Failing(), ignore, ignore)
-    assert Failing.done == ["drogo, ablation-network, grid-task"]
+    rest = (TINY, Store(tmp_path), SimpleNamespace(run=run), print, print)
+    with raises(RunsFailed, failures=failures):
+        reproduce.run(["ablation-network"], *rest)
+    assert done == ["drogo, ablation-network, grid-task"]
 
 
 def successor_outcome():
@@ -168,46 +151,55 @@ def test_a_quick_look_is_not_compared_with_the_paper(monkeypatch):
     assert len(quick.tables[0].rows[0]) == len(quick.tables[0].header)
 
 
+@pytest.fixture
 def filled(tmp_path, monkeypatch):
-    """A directory of results with one finished run and its report."""
+    """The file of one finished run, and the directory of its report."""
     monkeypatch.setattr(report, "as_png", lambda figure, dpi: b"a picture")
     monkeypatch.setattr(reproduce, "QUESTIONS", {"shaping-successor": "shaping_successor"})
-    store = Store(tmp_path / "runs")
-    job = shaping_successor.job(TINY)
-    how = {"duration": 1.0, "machine": "here", "versions": {}}
-    store.put(job, successor_outcome(), how)
-    directory = tmp_path / "fast-2seeds-quick"
+    store, job, directory = (
+        Store(tmp_path / "runs"),
+        shaping_successor.job(TINY),
+        tmp_path / DIRECTORY,
+    )
+    store.put(job, successor_outcome(), {"duration": 1.0, "machine": "here", "versions": {}})
     directory.mkdir()
-    (directory / "scope.json").write_text('{"preset": "fast", "seeds": 2, "quick": true}')
-    return directory, store.place(job)
+    (directory / "scope.json").write_text(SCOPE)
+    return store.place(job), directory
 
 
-def test_a_damaged_run_is_named(command, tmp_path, monkeypatch):
-    directory, place = filled(tmp_path, monkeypatch)
+@pytest.fixture
+def error(command, tmp_path):
+    """Returns the kind and the argument of the error of a report."""
+
+    def run():
+        answer = command("report", tmp_path, "--json")
+        assert answer.status == 2
+        return tuple(json.loads(answer.out)[name] for name in ("kind", "argument"))
+
+    return run
+
+
+def test_a_damaged_run_is_named(command, error, filled, tmp_path):
+    place, directory = filled
     assert command("report", tmp_path).status == 0
     page = (directory / "report.html").read_bytes()
     place.write_bytes(place.read_bytes()[:-30] + bytes(30))
-    assert error_of(command("report", tmp_path, "--json")) == ("DamagedFile", None)
+    assert error() == ("DamagedFile", None)
     assert (directory / "report.html").read_bytes() == page
     answer = command("report", tmp_path)  # it was moved aside the first time
     assert answer.status == 2
     assert f"moved aside before: {place.name}.damaged-" in answer.err
     (directory / "answers.json").write_text('["shaping-successor"]')  # it is not replaced by less
-    assert error_of(command("report", tmp_path, "--json")) == ("ArgumentError", "directory")
+    assert error() == ("ArgumentError", "directory")
     assert (directory / "report.html").read_bytes() == page
 
 
-def test_a_damaged_file_of_a_report_is_named(command, tmp_path, monkeypatch):
-    directory, _ = filled(tmp_path, monkeypatch)
-    scope = (directory / "scope.json").read_text()
-    scopes = [
-        "{",
-        '{"preset": "fast", "seeds": 2}',
-        scope.replace("2", '"2"'),
-        scope.replace("t", ""),
-    ]
-    damaged = {"answers.json": ["[", "[1]"], "scope.json": scopes}
-    for name, content in [(name, text) for name, texts in damaged.items() for text in texts]:
-        (directory / "answers.json").unlink(missing_ok=True)
-        (directory / name).write_text(content)
-        assert error_of(command("report", tmp_path, "--json")) == ("DamagedFile", None)
+SCOPE = '{"preset": "fast", "seeds": 2, "quick": true}'
+SCOPES = ["{", '{"preset": "fast", "seeds": 2}', SCOPE.replace("2", '"2"'), SCOPE.replace("t", "")]
+DAMAGED = [("answers.json", "["), ("answers.json", "[1]"), *(("scope.json", s) for s in SCOPES)]
+
+
+@pytest.mark.parametrize(("name", "content"), DAMAGED)
+def test_a_damaged_file_of_a_report_is_named(error, filled, name, content):
+    (filled[1] / name).write_text(content)
+    assert error() == ("DamagedFile", None)
