@@ -9,17 +9,7 @@ from drogo.engines.job import Outcome
 from drogo.engines.store import Record
 from drogo.statistics import Interval
 from drogo.worlds.grid import GridWorld
-from drogo_paper import (
-    ablation,
-    ablation_answer,
-    counts,
-    hindrance,
-    illustrations,
-    options_returns,
-    published,
-    reproduce,
-    shaping,
-)
+from drogo_paper import ablation, ablation_answer, counts, hindrance, published, reproduce, shaping
 from drogo_paper.ablation import INTENDED
 from drogo_paper.agents.shaping_experiment import UNITS, Row, cell
 from drogo_paper.jobs import options as runs
@@ -70,7 +60,7 @@ DR, SEED = ["2,964", "2,000.0"], "the published seed is a lucky one"
     ],
 )
 def test_answers(name, key, cells, words, count, monkeypatch):
-    monkeypatch.setattr(options_returns, "_figure", lambda results: None)
+    monkeypatch.setattr("drogo_paper.options_returns._figure", lambda results: None)
     monkeypatch.setattr(counts, "MANY", 1000)
     question = reproduce.find(name)
     whole = question.answer(Scope(), record)
@@ -161,7 +151,7 @@ def has_room(figure):
 
 @pytest.mark.parametrize("name", ["ring", "environments", "natural-gradient", "formulations"])
 def test_figures_of_the_report(name, monkeypatch):
-    monkeypatch.setattr(illustrations, "LAMBDAS", illustrations.LAMBDAS[-2:])
+    monkeypatch.setattr("drogo_paper.illustrations.LAMBDAS", (20.0, 100.0))
     (figure,) = reproduce.find(name).answer(Scope(), lambda job: None).figures.values()
     assert has_room(figure)
 

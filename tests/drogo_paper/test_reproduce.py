@@ -11,18 +11,8 @@ import pytest
 from drogo.engines.job import Outcome, perform
 from drogo.engines.store import Store
 from drogo.errors import RunsFailed
-from drogo_paper import (
-    ablation,
-    ablation_answer,
-    illustrations,
-    report,
-    reproduce,
-    shaping,
-    shaping_successor,
-    theory,
-)
+from drogo_paper import ablation, ablation_answer, reproduce, shaping, shaping_successor
 from drogo_paper.scope import Scope
-from drogo_paper.shaping_successor import USUAL
 from raising import raises
 
 TINY = Scope("fast", 2, quick=True)
@@ -69,7 +59,7 @@ def test_questions_without_their_runs_have_no_answer(tmp_path):
 
 
 def test_theory_holds():
-    answer = theory.theory(TINY, lambda job: None)
+    answer = reproduce.find("theory").answer(TINY, lambda job: None)
     verdicts = {row[0]: row[3] for row in answer.tables[0].rows}
     assert verdicts.pop("proposition 3.2, as printed") == "does not hold"
     assert set(verdicts.values()) == {"holds"}
@@ -86,8 +76,10 @@ def test_the_search_takes_the_best():
 
 @pytest.mark.slow
 def test_the_command_and_its_page(command, tmp_path, monkeypatch):
-    monkeypatch.setattr(report, "as_png", lambda figure, dpi: b"a picture")  # the page's tests draw
-    monkeypatch.setattr(illustrations, "LAMBDAS", illustrations.LAMBDAS[-2:])
+    monkeypatch.setattr(
+        "drogo_paper.report.as_png", lambda figure, dpi: b"a picture"
+    )  # the page's tests draw
+    monkeypatch.setattr("drogo_paper.illustrations.LAMBDAS", (20.0, 100.0))
     arguments = ("reproduce", "ring", "--quick", "--out", tmp_path)
     answer = command(*arguments)
     assert (answer.status, answer.err) == (0, "")
@@ -135,7 +127,10 @@ def successor_outcome():
         "arrived": np.ones((2, 2, 3), dtype=bool), "best_return": np.full((2, 2, 3), -74.0),
         "low_reward_visits": np.array([[50, 60], [165, 175]]), "q": np.zeros((1, 2, 1, 4)),
     }  # fmt: skip
-    return Outcome({f"{USUAL}/{name}": part for name, part in arrays.items()}, {"methods": [USUAL]})
+    return Outcome(
+        {f"{shaping_successor.USUAL}/{name}": part for name, part in arrays.items()},
+        {"methods": [shaping_successor.USUAL]},
+    )
 
 
 def test_a_quick_look_is_not_compared_with_the_paper(monkeypatch):
@@ -143,7 +138,7 @@ def test_a_quick_look_is_not_compared_with_the_paper(monkeypatch):
     runs = successor_outcome()
     assert "paper" not in shaping_successor.answer(TINY, lambda job: runs).verdict
     everyone = ["none", "SR", *(f"DR {kind}" for kind in ("one-hot", "coordinates", "pixels"))]
-    grid = shaping.grids_in(runs)[USUAL]
+    grid = shaping.grids_in(runs)[shaping_successor.USUAL]
     monkeypatch.setattr(shaping, "grids_of", lambda *arguments: dict.fromkeys(everyone, grid))
     whole, quick = (shaping.answer(replace(TINY, quick=q), lambda job: None) for q in (False, True))
     assert {"paper", "verdict"} < set(whole.tables[0].header)
@@ -154,7 +149,7 @@ def test_a_quick_look_is_not_compared_with_the_paper(monkeypatch):
 @pytest.fixture
 def filled(tmp_path, monkeypatch):
     """The file of one finished run, and the directory of its report."""
-    monkeypatch.setattr(report, "as_png", lambda figure, dpi: b"a picture")
+    monkeypatch.setattr("drogo_paper.report.as_png", lambda figure, dpi: b"a picture")
     monkeypatch.setattr(reproduce, "QUESTIONS", {"shaping-successor": "shaping_successor"})
     store, job, directory = (
         Store(tmp_path / "runs"),

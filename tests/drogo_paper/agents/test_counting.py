@@ -8,13 +8,7 @@ import pytest
 
 from drogo.errors import ArgumentError, NumericalError
 from drogo.worlds import river_swim
-from drogo_paper.agents.counting import (
-    CountedStep,
-    DefaultCounts,
-    SampledChance,
-    SuccessorCounts,
-    run_counting,
-)
+from drogo_paper.agents import counting
 from raising import raises
 
 RIGHT, LEFT = 0, 1
@@ -45,7 +39,7 @@ class Scripted:
 def test_sarsa_by_hand():
     """10,000 for staying at the end, then nothing, then nothing and no bootstrap."""
     chance = Scripted([RIGHT, RIGHT, RIGHT, LEFT, LEFT, RIGHT], [5, 5, 4])
-    runs = run_counting(RIVER, chance, step_size=0.5, discount=0.9, steps=3)
+    runs = counting.run_counting(RIVER, chance, step_size=0.5, discount=0.9, steps=3)
     # 1: half of 10,000 + 0.9 * 0. 2: 5,000 + (10,000 + 0.9 * 0 - 5,000)/2, of the action left.
     assert runs.q[0, 5].tolist() == [7500, 0]
     assert runs.returns.tolist() == [20_000]
@@ -53,17 +47,19 @@ def test_sarsa_by_hand():
     assert chance.seen[2] == [5000, 0]  # and the next one after it
     # A bonus is learned with the value, but not earned.
     chance = Scripted([LEFT, LEFT, LEFT, LEFT], [4, 3])
-    counts = SuccessorCounts(6, discount=0.5, step_size=0.5, weight=3.0)
-    runs = run_counting(RIVER, chance, step_size=0.5, counts=counts, steps=2)
+    counts = counting.SuccessorCounts(6, discount=0.5, step_size=0.5, weight=3.0)
+    runs = counting.run_counting(RIVER, chance, step_size=0.5, counts=counts, steps=2)
     assert runs.returns.tolist() == [0]
     assert runs.q[0, [5, 4], LEFT].tolist() == [3, 3]  # half of 3 / (1/2)
 
 
 def test_a_run_does_not_depend_on_others():
     def runs_of(count):
-        chance = SampledChance(RIVER, 0.1, [np.random.default_rng([5, k]) for k in range(count)])
+        chance = counting.SampledChance(
+            RIVER, 0.1, [np.random.default_rng([5, k]) for k in range(count)]
+        )
         counts = default(6, 2, lam=1.0, weight=100.0, best=1e4, unit=1e4, runs=count)
-        return run_counting(RIVER, chance, step_size=0.25, counts=counts, steps=100)
+        return counting.run_counting(RIVER, chance, step_size=0.25, counts=counts, steps=100)
 
     one, three = runs_of(1), runs_of(3)
     np.testing.assert_array_equal(one.q[0], three.q[0])
@@ -73,12 +69,12 @@ def test_a_run_does_not_depend_on_others():
 
 def step(state, next_state, reward=-1.0, *, action=0, next_action=0, ended=False):
     parts = (state, action, reward, next_state, next_action, ended)
-    return CountedStep(*(np.array([part]) for part in parts))
+    return counting.CountedStep(*(np.array([part]) for part in parts))
 
 
 def default(states=2, actions=1, **options):
     settings = {"lam": HALVING, "step_size": 0.5, "weight": 3.0, **options}
-    return DefaultCounts(states, actions, **settings)
+    return counting.DefaultCounts(states, actions, **settings)
 
 
 def test_updates_of_the_default_representation():
@@ -109,7 +105,7 @@ def test_default_counts_tend_to_the_closed_form():
 
 def test_two_updates_of_the_successor_representation():
     """(0, 0) goes half of the way to (1, 0); then (0, 0) half of the way to (1/4, 1)."""
-    counts = SuccessorCounts(2, discount=0.5, step_size=0.5, weight=3.0)
+    counts = counting.SuccessorCounts(2, discount=0.5, step_size=0.5, weight=3.0)
     assert counts.update(step(0, 1)) == pytest.approx(3 / 0.5)
     assert counts.update(step(1, 0)) == pytest.approx(3 / 0.625)
     assert counts.table[0].tolist() == [[0.5, 0], [0.125, 0.5]]
@@ -117,8 +113,10 @@ def test_two_updates_of_the_successor_representation():
 
 
 def test_errors():
-    run = partial(run_counting, RIVER, SampledChance(RIVER, 0.1, [np.random.default_rng(0)]))
-    counts = partial(SuccessorCounts, 6, discount=0.5, step_size=0.5, weight=np.inf)
+    run = partial(
+        counting.run_counting, RIVER, counting.SampledChance(RIVER, 0.1, [np.random.default_rng(0)])
+    )
+    counts = partial(counting.SuccessorCounts, 6, discount=0.5, step_size=0.5, weight=np.inf)
     with raises(ArgumentError, "counts"):
         run(step_size=0.1, counts=counts(runs=2))
     with raises(ArgumentError, "target"):

@@ -6,19 +6,10 @@ import pytest
 
 from drogo import GridWorld, exact
 from drogo.errors import ArgumentError
-from drogo_paper.agents import Kind, Training, learn_with_options
-from drogo_paper.agents.discovery import Cycle, discover
+from drogo_paper.agents import Cycle, Kind, Training, discover, learn_with_options, representations
 from drogo_paper.agents.option_learning import Offered, Rules, advance, first_agents
 from drogo_paper.agents.options import TabularOption, best_values, solve_option, sum_along
-from drogo_paper.agents.representations import (
-    ExactDefault,
-    ExactSuccessor,
-    LearnedDefault,
-    LearnedSuccessor,
-    Memory,
-    empirical_mdp,
-    log_perron,
-)
+from drogo_paper.agents.representations import Memory, empirical_mdp, log_perron, make_vectors
 from raising import raises
 
 CHAIN = np.array([[0, 1], [0, 2], [1, 3], [2, 4], [3, 4]])
@@ -67,8 +58,7 @@ def test_a_summit_that_cannot_be_stayed_on():
 
 def test_sums_along_a_path_by_hand():
     """0 -> 1 -> 2 -> 2 with gains 1, 2 and 3: four steps from 0, halved each time."""
-    after, gain = np.array([[1, 2, 2]]), np.array([[1.0, 2.0, 3.0]])
-    total, reached = sum_along(after, gain, 0.5, 2)
+    total, reached = sum_along(np.array([[1, 2, 2]]), np.array([[1.0, 2.0, 3.0]]), 0.5, 2)
     assert total[0].tolist() == [1 + 2 / 2 + 3 / 4 + 3 / 8, 2 + 3 / 2 + 3 / 4 + 3 / 8, 5.625]
     assert reached.tolist() == [[2, 2, 2]]
 
@@ -102,7 +92,7 @@ def test_a_pass_of_the_successor_representation():
 
     Row 0 goes half of the way to (1, 0); row 1 to (1/4, 1), half of it: (1/8, 1/2).
     """
-    vectors = LearnedSuccessor(0.5, 1, discount=0.5)
+    vectors = representations.LearnedSuccessor(0.5, 1, discount=0.5)
     (e,) = vectors.update(memory([0, 1, 0]))
     assert vectors.table[0, :2, :2].tolist() == [[0.5, 0], [0.125, 0.5]]
     # The symmetric part has 1/2 on its diagonal and 1/16 beside: both states are equal.
@@ -112,7 +102,7 @@ def test_a_pass_of_the_successor_representation():
 def test_a_pass_of_the_default_representation_goes_back():
     """From 1 to 0 first: row 1 goes half of the way from (0, 1) to (1/2) (1, 1), to (1/4, 3/4).
     Then row 0, from (1, 0) to (1/2) (1 + 1/4, 3/4) = (5/8, 3/8): to (13/16, 3/16)."""
-    vectors = LearnedDefault(0.5, 1, lam=HALVING)
+    vectors = representations.LearnedDefault(0.5, 1, lam=HALVING)
     (e,) = vectors.update(memory([0, 1, 0]))
     np.testing.assert_allclose(vectors.table[0, :2, :2], [[13 / 16, 3 / 16], [1 / 4, 3 / 4]])
     values, both = np.linalg.eigh([[13 / 16, 7 / 32], [7 / 32, 3 / 4]])
@@ -133,15 +123,17 @@ def test_exact_vectors_of_what_was_seen():
     assert (mdp.P.toarray() == P).all()
     sr, z = np.linalg.inv(np.eye(3) - 0.5 * P), np.linalg.inv(2 * np.eye(3) - P)
     top, of_z = (np.abs(np.linalg.eigh((M + M.T) / 2)[1][:, -1]) for M in (sr, z))
-    (e,) = ExactSuccessor(0.5).update(seen)
+    (e,) = representations.ExactSuccessor(0.5).update(seen)
     np.testing.assert_allclose(e, [*-top, 0, 0], atol=1e-10)
-    (e,) = ExactDefault(HALVING, optimistic=False).update(seen)
+    (e,) = representations.ExactDefault(HALVING, optimistic=False).update(seen)
     np.testing.assert_allclose(e, [*np.log(of_z), 0, 0], atol=1e-9)
 
 
 def test_actions_that_were_not_tried_attract():
     """All was tried in 0, half in 1: exp(v) = (3/4 exp(v) + 1/4 exp(v_1))/2 in state 0."""
-    (e,) = ExactDefault(HALVING).update(memory([0], [*EVERYTHING, (1, DOWN), (1, LEFT)]))
+    (e,) = representations.ExactDefault(HALVING).update(
+        memory([0], [*EVERYTHING, (1, DOWN), (1, LEFT)])
+    )
     assert np.exp(e[0] - e[1]) == pytest.approx(0.125 / (1 - 0.375))
     assert e[1] > e[0]
 
@@ -159,13 +151,14 @@ def test_the_positive_eigenvector_of_a_matrix():
         log_perron(np.array([[1.0, -1.0], [0.0, 1.0]]))
 
 
-LEARNED = [lambda: LearnedDefault(0.1, 2), lambda: LearnedSuccessor(0.1, 2)]
+@pytest.mark.parametrize("kind", ["race", "ceo", "untried", "ceo-exact"])
+def test_a_seed_does_not_depend_on_others(kind):
+    def run(seeds):
+        options = {"step_size": 0.1, "passes": 2, "lam": 1.3, "discount": 0.99}
+        vectors, cycle = make_vectors(kind, **options), Cycle(4, steps=10, p_option=0.3)
+        return discover(HALL, vectors, cycle, seeds=seeds)
 
-
-@pytest.mark.parametrize("make", [*LEARNED, ExactSuccessor, ExactDefault])
-def test_a_seed_does_not_depend_on_others(make):
-    cycle = Cycle(4, steps=10, p_option=0.3)
-    alone, both = (discover(HALL, make(), cycle, seeds=seeds) for seeds in ([2], [1, 2]))
+    alone, both = run([2]), run([1, 2])
     np.testing.assert_array_equal(alone.visited[0], both.visited[1])
     np.testing.assert_array_equal(alone.reward[0], both.reward[1])
     (option,) = both.options
@@ -176,7 +169,7 @@ def test_a_seed_does_not_depend_on_others(make):
 def test_options_are_followed_to_their_end():
     """One that leads right is begun at once, and walks to the end of the hall."""
 
-    class Right(ExactDefault):
+    class Right(representations.ExactDefault):
         def update(self, memory):
             return np.tile(np.arange(5.0), (len(memory.state), 1))
 
@@ -248,7 +241,11 @@ def test_options_and_episodes_that_are_cut_by_hand():
 def test_agents_learn_the_way_and_a_seed_does_not_depend_on_others():
     def kinds():
         given = Kind(options=[to_the_right(3)])
-        return {"none": Kind(), "given": given, "online": Kind(vectors=ExactDefault())}
+        return {
+            "none": Kind(),
+            "given": given,
+            "online": Kind(vectors=representations.ExactDefault()),
+        }
 
     training = Training(20, steps=300, every=50)
     both = learn_with_options(CORRIDOR, kinds(), training, seeds=[1, 2], discoveries=3)

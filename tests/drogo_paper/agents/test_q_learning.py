@@ -8,22 +8,8 @@ import pytest
 from drogo import MDP, GridWorld, exact
 from drogo.errors import ArgumentError
 from drogo.potential import mean_step
-from drogo_paper.agents import (
-    Grid,
-    MapSettings,
-    Training,
-    compare,
-    one_stage,
-    optimal_values,
-    q_learning,
-)
-from drogo_paper.agents.q_learning import Runs, fewest_steps
-from drogo_paper.agents.shaping_experiment import (
-    potentials,
-    successor_distance,
-    successor_potential,
-    summarise,
-)
+from drogo_paper.agents import Grid, MapSettings, Training, compare, one_stage, shaping_experiment
+from drogo_paper.agents.q_learning import Runs, fewest_steps, optimal_values, q_learning
 from drogo_paper.agents.training import draw_random_numbers
 from raising import raises
 
@@ -221,7 +207,7 @@ def test_a_map_of_its_own_steps(how):
 def test_potentials_of_all_methods():
     world = GridWorld.load("four-rooms")
     learned = {"DR one-hot": np.stack([exact.log_column(world.mdp, lam) for lam in (20.0, 10.0)])}
-    phis = potentials(world, learned, seeds=3, lam=20.0, discount=0.99)
+    phis = shaping_experiment.potentials(world, learned, seeds=3, lam=20.0, discount=0.99)
     assert list(phis) == ["none", "SR", "SR distance", "DR exact", "DR one-hot"]
     assert phis["none"] is None
     for name in list(phis)[1:]:
@@ -230,7 +216,9 @@ def test_potentials_of_all_methods():
         assert (phis[name].argmax(axis=1) == world.terminal.argmax()).all()
     np.testing.assert_allclose(phis["DR one-hot"][0], phis["DR exact"][0], rtol=1e-12)
     np.testing.assert_array_equal(phis["DR one-hot"][2], phis["DR one-hot"][0])
-    zero = potentials(world, {}, seeds=1, lam=20.0, discount=0.99, terminal="zero")
+    zero = shaping_experiment.potentials(
+        world, {}, seeds=1, lam=20.0, discount=0.99, terminal="zero"
+    )
     assert (zero["SR"][:, world.terminal] == 0).all()
     assert (phis["SR"][:, world.terminal] != 0).all()
 
@@ -240,9 +228,9 @@ def test_potentials_of_all_methods():
 def test_shaping_helps_and_avoids_the_costly_cells():
     """A short run of the paper's question: exact DR against SR and nothing, in four-rooms."""
     world = GridWorld.load("four-rooms")
-    phis = potentials(world, {}, seeds=4, lam=20.0, discount=0.99)
+    phis = shaping_experiment.potentials(world, {}, seeds=4, lam=20.0, discount=0.99)
     training = Training(world.step_limit, world.low_reward, steps=20_000)
-    rows = summarise(compare(world.mdp, phis, training, seeds=4))
+    rows = shaping_experiment.summarise(compare(world.mdp, phis, training, seeds=4))
     steps = {name: row.steps_to_optimal.mean for name, row in rows.items()}
     visits = {name: row.low_reward_visits.mean for name, row in rows.items()}
     assert steps["DR exact"] < steps["SR"] < steps["none"]
@@ -258,6 +246,8 @@ def test_successor_baselines_by_hand():
     sr = np.linalg.inv(np.eye(3) - 0.99 * P)
     values, vectors = np.linalg.eigh((sr + sr.T) / 2)
     e = np.abs(vectors[:, values.argmax()])
-    np.testing.assert_allclose(successor_potential(world.mdp), -e, rtol=1e-9)
-    np.testing.assert_allclose(successor_distance(world.mdp), -((e - e[2]) ** 2), rtol=1e-9)
-    assert successor_potential(world.mdp).argmax() == 2
+    np.testing.assert_allclose(shaping_experiment.successor_potential(world.mdp), -e, rtol=1e-9)
+    np.testing.assert_allclose(
+        shaping_experiment.successor_distance(world.mdp), -((e - e[2]) ** 2), rtol=1e-9
+    )
+    assert shaping_experiment.successor_potential(world.mdp).argmax() == 2
