@@ -1,16 +1,23 @@
-"""The jobs of the experiments on options and counts: published random numbers, and policies by hand."""
+"""Jobs of the experiments on options, counts and transfer: published random numbers, and numbers by
+hand."""
 
 import random
+from functools import cache
+from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from drogo import GridWorld, exact
+from drogo.engines.job import Outcome
 from drogo.worlds import river_swim
-from drogo.worlds.grid import GridWorld
-from drogo_paper import counts
-from drogo_paper.agents.counting import run_counting
-from drogo_paper.jobs import options as runs
+from drogo_paper import counts, transfer
+from drogo_paper.agents import run_counting
+from drogo_paper.jobs import options as runs, transfer as transfers
 from drogo_paper.jobs.options import greedy_return, solve_tried
+from drogo_paper.jobs.tasks import WORLD, Tasks, best_returns, improved, published_tasks, returns
+from drogo_paper.scope import Scope
 
 CORRIDOR = GridWorld.parse("######\n#S..G#\n######")
 RIGHT, DOWN, LEFT, UP = range(4)
@@ -18,9 +25,8 @@ RIGHT, DOWN, LEFT, UP = range(4)
 
 def test_the_published_walks():
     """The means of ten seeds are known to four digits: 0.7627 of four-rooms, and -12,760."""
-    visited, reward = runs.published_walks(
-        GridWorld.load("four-rooms").without_goals(), range(1, 11), 50
-    )
+    world = GridWorld.load("four-rooms").without_goals()
+    visited, reward = runs.published_walks(world, range(1, 11), 50)
     assert visited.mean() == pytest.approx(0.7627, abs=0.0003)
     assert reward.sum(axis=1).mean() * runs.STEPS == pytest.approx(-12_760, abs=10)
 
@@ -41,7 +47,7 @@ def test_the_best_policy_in_what_was_tried_by_hand():
 
 
 @pytest.mark.parametrize("method", [*runs.METHODS, runs.QL])
-def test_a_job_of_each_method(tmp_path, method):
+def test_a_job_of_each_method_of_discovery(tmp_path, method):
     function = runs.discover_options if method == runs.WALK else runs.discover_returns
     asked = {"world": "grid-maze", "method": method, "seeds": 2, "iterations": 2}
     arrays = function(asked, tmp_path, lambda share: None).arrays
@@ -57,12 +63,7 @@ def published_script(world, seed, episodes, steps):
     returns = []
 
     def draw(chances):
-        number, below = random.uniform(0.0, 1.0), 0.0
-        for state, chance in enumerate(chances):
-            below += chance
-            if number < below:
-                return state
-        raise AssertionError
+        return np.searchsorted(np.cumsum(chances), random.uniform(0.0, 1.0), side="right")
 
     def choose(values):
         if random.uniform(0.0, 1.0) < 0.01:
@@ -91,17 +92,159 @@ def test_the_published_random_numbers():
     """Our agents with them are the published script's, step by step."""
     world, seed, steps = river_swim(), 3, 100
     chance = counts.Replayed(world, 0.01, seed)
-    returns = []
-    for _ in range(3):
+
+    def run():
         table = counts.make_counts(world, counts.DEFAULT, 1)
-        agent = run_counting(world, chance, step_size=0.25, counts=table, steps=steps)
-        returns.append(agent.returns[0])
-    assert returns == published_script(world, seed, 3, steps)
-    assert np.ptp(returns) > 0
+        return run_counting(world, chance, step_size=0.25, counts=table, steps=steps).returns[0]
+
+    earned = [run() for _ in range(3)]
+    assert earned == published_script(world, seed, 3, steps)
+    assert np.ptp(earned) > 0
 
 
-def test_a_job_of_each_kind_of_counts(tmp_path):
-    for method in counts.METHODS:
-        settings = {"world": "six-arms", "method": method, "agents": 2, "seed": None, "steps": 20}
-        outcome = counts.count_runs(settings, tmp_path, lambda share: None)
-        assert outcome.arrays["returns"].shape == (2,)
+@pytest.mark.parametrize("method", counts.METHODS)
+def test_a_job_of_each_kind_of_counts(tmp_path, method):
+    settings = {"world": "six-arms", "method": method, "agents": 2, "seed": None, "steps": 20}
+    outcome = counts.count_runs(settings, tmp_path, lambda share: None)
+    assert outcome.arrays["returns"].shape == (2,)
+
+
+TINY = GridWorld.parse("#####\n#G.G#\n#####")
+"""One cell between two goals; half of the moves stay in it."""
+COSTLY = GridWorld.parse("step-limit: 12\n\n#######\n#G.x.G#\n#######")
+LAM = 1 / np.log(2)
+"""Leaving a plain cell halves the desirability."""
+PROBLEM = transfers.Features(np.zeros((3, 2)), np.exp(TINY.reward / LAM))
+
+
+@cache
+def world():
+    return GridWorld.load(WORLD)
+
+
+ENTRIES = [(RIGHT, 2, [0.0, 0.05]), (LEFT, 0, [0.05, 0.0]), (DOWN, 1, [0.01, 0.02])]
+
+
+@pytest.mark.parametrize(("action", "next_state", "entry"), ENTRIES)
+def test_one_update_of_default_features(monkeypatch, action, next_state, entry):
+    """A tenth of the way from 0 to exp(r/lam) = 1/2 times the next entry."""
+    whole = [np.array([number]) for number in (1, action, next_state, RIGHT)]
+    step = transfers.Step(*whole, number=np.array([0.5]))
+    monkeypatch.setattr(transfers, "walks", lambda *arguments: [step])
+    table = transfers.at_goals(TINY, 1)
+    table[0, 1, RIGHT] = [0.2, 0.4] if action == DOWN else [0.0, 0.0]
+    learned = transfers.learn(TINY, table, [], PROBLEM, transfers.taken, step_size=0.1, steps=1)
+    np.testing.assert_allclose(learned[0, 1, action], entry)
+    np.testing.assert_array_equal(learned[0, [0, 2]], table[0, [0, 2]])
+
+
+def test_exact_default_features_and_columns():
+    """e = (1/4 + e/2)/2 for each goal, so e = 1/6; a move is worth half of where it leads."""
+    table = transfers.fixed_point(
+        TINY, transfers.at_goals(TINY, 1), PROBLEM, np.full((1, 3, 4), 0.25)
+    )
+    np.testing.assert_allclose(table[0, 1], [[0, 1 / 2], [1 / 12] * 2, [1 / 2, 0], [1 / 12] * 2])
+    columns = exact.log_columns(TINY.mdp, LAM, TINY.mdp.terminal)
+    np.testing.assert_allclose(columns[:, 1], np.log([1 / 6, 1 / 6]))
+    assert columns[[0, 1], [0, 2]].tolist() == [0, 0]
+
+
+def test_improving_on_policies_of_a_chain():
+    """Three states: going right from the last ends in a goal, going left from the first stays.
+
+    The first policy always goes right, the second left. Features are discounted by a half: the
+    number of steps, and whether the goal is reached. In state 1, for example, the first policy's
+    right takes 1 + 1/2 steps, and the goal is reached after two, which is worth 1/4.
+    """
+    right = [[[1.75, 0.125], [1.875, 0.0625]], [[1.5, 0.25], [1.875, 0.0625]],
+             [[1.0, 0.5], [1.75, 0.125]]]  # fmt: skip
+    left = [[[2.0, 0.0], [2.0, 0.0]], [[2.0, 0.0], [2.0, 0.0]], [[1.0, 0.5], [2.0, 0.0]]]
+    weight = np.array([[-1.0, 10.0], [-1.0, -10.0]])  # a good goal, and a bad one
+    first, both = improved(np.array([[right, left]]), weight)
+    # Good goal, in state 0: -1.75 + 1.25 is more than -1.875 + 0.625. Bad goal: -3 is less than
+    # -2.5 in state 0, -4 less than -2.5 in state 1, and -6 less than -3 in state 2.
+    assert first.tolist() == [[[0, 0, 0], [1, 1, 1]]]
+    # The second policy never gets there, for -2: both actions are equal, but in state 2.
+    assert both.tolist() == [[[0, 0, 0], [0, 0, 1]]]
+
+
+def corridor_tasks(value):
+    reward = np.where(COSTLY.terminal, 0.0, COSTLY.reward)
+    return Tasks(np.array(value), np.array([1, 3]), np.tile(reward, (2, 1)))
+
+
+def test_returns_by_hand():
+    tasks = corridor_tasks([[5.0, 40.0], [5.0, 40.0]])
+    right, left, down = (np.full((2, 5), action) for action in (RIGHT, LEFT, DOWN))
+    limit = COSTLY.step_limit
+    assert returns(COSTLY, tasks, right).tolist() == [-1 - 20 - 1 + 40, -1 + 40]
+    expected = [[-1 + 5, -1 - 20 - 1 + 5], [-limit, -limit]]
+    assert returns(COSTLY, tasks, np.stack([left, down])).tolist() == expected
+    assert best_returns(COSTLY, tasks).tolist() == [18, 39]
+    bad = -1e4  # it is better to wait until the episode is cut off
+    assert best_returns(COSTLY, corridor_tasks([[bad, bad]] * 2)).tolist() == [-limit, -limit]
+
+
+def test_the_published_tasks():
+    """The first numbers of NumPy's legacy generator are known: 1.76405, 0.40016, ..."""
+    unchanged, erased = (published_tasks(world(), 100, erased=e) for e in (False, True))
+    np.testing.assert_allclose(unchanged.value[0], [88.20262, 20.00786, 48.93690, 112.04466])
+    assert (unchanged.start == erased.start).all()
+    assert not world().terminal[unchanged.start].any()
+    first = int(world().low_reward[erased.start].argmax())
+    cell = erased.start[first]
+    assert erased.reward[first - 1, cell] == -20
+    assert (erased.reward[first:, cell] == -1).all()
+    assert (unchanged.reward == np.where(world().terminal, 0, world().reward)).all()
+
+
+@pytest.fixture(scope="module")
+def record():
+    """All runs with few steps."""
+    settings = {"tasks": 100, "seeds": 2, "steps": 50, "discount": 0.99, "lam": 1.3}
+    parts = [
+        getattr(transfers, name)(settings, Path(), lambda _: None) for name in transfer.SECONDS
+    ]
+    parts.append(learned_maps(transfers.TABLE, seeds=2))
+    arrays = {name: array for part in parts for name, array in part.arrays.items()}
+    for source, where in product(transfer.SOURCES, (transfers.AS_PUBLISHED, transfers.UNCHANGED)):
+        # networks would take their time, for the same curves
+        arrays[f"{transfers.goal_map(source)}/{where}"] = arrays[
+            f"{transfers.goal_map(transfers.TABLE)}/{where}"
+        ]
+    return Outcome(arrays)
+
+
+def learned_maps(source, seeds=1):
+    settings = {"tasks": 100, "seeds": seeds, "steps": 20_000, "lam": transfer.MAP_LAM}
+    return transfers.goal_maps({**settings, "input": source}, Path(), lambda fraction: None)
+
+
+def test_a_learned_table_earns_what_exact_columns_earn():
+    columns = exact.log_columns(world().mdp, transfer.MAP_LAM, world().terminal)
+    result = learned_maps(transfers.TABLE)
+    assert result.facts["status"] == ["converged"]
+    for where, tasks in transfers.evaluations(world(), 100).items():
+        wanted = transfer.cumulative_returns(world(), tasks, columns, transfer.MAP_LAM)
+        np.testing.assert_allclose(result.arrays[f"map, table/{where}"].cumsum(), wanted)
+
+
+def test_the_answer(record):
+    whole = transfer.answer(Scope(), lambda job: record)
+    (table,) = whole.tables
+    assert [row[0] for row in table.rows] == transfer.METHODS
+    by_name = {row[0]: row for row in table.rows}
+    assert by_name[transfer.COLUMNS[0.01]][4] == by_name[transfer.BEST][4] == "3,194"
+    assert by_name["DF"][2] == "3,898 [3,878, 3,918]"
+    assert "published: 3,898 of 3,920" in whole.verdict
+    assert "23 of 32 low-reward cells" in whole.notes[1]
+    assert "3,179 from a table, 3,179 from coordinates, 3,179 from pixels." in whole.verdict
+    assert whole.numbers[transfers.UNCHANGED][transfer.BEST] == pytest.approx(3194.4, abs=0.01)
+
+
+def test_a_quick_look_has_no_verdict(record):
+    quick = transfer.answer(Scope(quick=True), lambda job: record)
+    assert "too short for a verdict" in quick.verdict
+    assert "published" not in quick.tables[0].header
+    asked = [job.settings for job in transfer.jobs(Scope(), lambda job: None)]
+    assert {(settings["steps"], settings["seeds"]) for settings in asked} == {(100_000, 50)}

@@ -16,7 +16,7 @@ from drogo_paper.scope import Scope
 from raising import raises
 
 TINY = Scope("fast", 2, quick=True)
-DIRECTORY = "fast-2seeds-quick"
+NAME = "fast-2seeds-quick"
 
 
 @pytest.fixture
@@ -66,10 +66,9 @@ def test_theory_holds():
 
 
 def test_the_search_takes_the_best():
-    searched = Outcome(
-        {"cosine_transition": np.array([[[0.1, 0.1]], [[0.9, 0.7]], [[np.nan, 1.0]]])},
-        {"grid": ["step_size", "penalty"], "points": [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]},
-    )
+    cosines = np.array([[[0.1, 0.1]], [[0.9, 0.7]], [[np.nan, 1.0]]])
+    facts = {"grid": ["step_size", "penalty"], "points": [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]}
+    searched = Outcome({"cosine_transition": cosines}, facts)
     best = ablation.best_setting(TINY, ablation.TABULAR, "gdo", lambda job: searched)
     assert best == {"step_size": 3, "penalty": 4}
 
@@ -83,7 +82,7 @@ def test_the_command_and_its_page(command, tmp_path, monkeypatch):
     arguments = ("reproduce", "ring", "--quick", "--out", tmp_path)
     answer = command(*arguments)
     assert (answer.status, answer.err) == (0, "")
-    page_file = tmp_path / DIRECTORY / "report.html"
+    page_file = tmp_path / NAME / "report.html"
     page, text = page_file.read_text(), page_file.with_suffix(".md").read_text()
     assert "http" not in re.sub(r"base64,[^\"]+", "", page)
     assert all(f'id="{target}"' in page for target in re.findall(r'href="#([^"]+)"', page))
@@ -127,10 +126,8 @@ def successor_outcome():
         "arrived": np.ones((2, 2, 3), dtype=bool), "best_return": np.full((2, 2, 3), -74.0),
         "low_reward_visits": np.array([[50, 60], [165, 175]]), "q": np.zeros((1, 2, 1, 4)),
     }  # fmt: skip
-    return Outcome(
-        {f"{shaping_successor.USUAL}/{name}": part for name, part in arrays.items()},
-        {"methods": [shaping_successor.USUAL]},
-    )
+    usual = shaping_successor.USUAL
+    return Outcome({f"{usual}/{name}": part for name, part in arrays.items()}, {"methods": [usual]})
 
 
 def test_a_quick_look_is_not_compared_with_the_paper(monkeypatch):
@@ -151,11 +148,7 @@ def filled(tmp_path, monkeypatch):
     """The file of one finished run, and the directory of its report."""
     monkeypatch.setattr("drogo_paper.report.as_png", lambda figure, dpi: b"a picture")
     monkeypatch.setattr(reproduce, "QUESTIONS", {"shaping-successor": "shaping_successor"})
-    store, job, directory = (
-        Store(tmp_path / "runs"),
-        shaping_successor.job(TINY),
-        tmp_path / DIRECTORY,
-    )
+    store, job, directory = Store(tmp_path / "runs"), shaping_successor.job(TINY), tmp_path / NAME
     store.put(job, successor_outcome(), {"duration": 1.0, "machine": "here", "versions": {}})
     directory.mkdir()
     (directory / "scope.json").write_text(SCOPE)

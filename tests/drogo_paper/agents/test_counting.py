@@ -13,6 +13,7 @@ from raising import raises
 
 RIGHT, LEFT = 0, 1
 RIVER = river_swim()
+run_counting = partial(counting.run_counting, RIVER)
 HALVING = 1 / np.log(2)
 """With this lambda, a reward of -1 halves."""
 
@@ -39,7 +40,7 @@ class Scripted:
 def test_sarsa_by_hand():
     """10,000 for staying at the end, then nothing, then nothing and no bootstrap."""
     chance = Scripted([RIGHT, RIGHT, RIGHT, LEFT, LEFT, RIGHT], [5, 5, 4])
-    runs = counting.run_counting(RIVER, chance, step_size=0.5, discount=0.9, steps=3)
+    runs = run_counting(chance, step_size=0.5, discount=0.9, steps=3)
     # 1: half of 10,000 + 0.9 * 0. 2: 5,000 + (10,000 + 0.9 * 0 - 5,000)/2, of the action left.
     assert runs.q[0, 5].tolist() == [7500, 0]
     assert runs.returns.tolist() == [20_000]
@@ -48,18 +49,17 @@ def test_sarsa_by_hand():
     # A bonus is learned with the value, but not earned.
     chance = Scripted([LEFT, LEFT, LEFT, LEFT], [4, 3])
     counts = counting.SuccessorCounts(6, discount=0.5, step_size=0.5, weight=3.0)
-    runs = counting.run_counting(RIVER, chance, step_size=0.5, counts=counts, steps=2)
+    runs = run_counting(chance, step_size=0.5, counts=counts, steps=2)
     assert runs.returns.tolist() == [0]
     assert runs.q[0, [5, 4], LEFT].tolist() == [3, 3]  # half of 3 / (1/2)
 
 
 def test_a_run_does_not_depend_on_others():
     def runs_of(count):
-        chance = counting.SampledChance(
-            RIVER, 0.1, [np.random.default_rng([5, k]) for k in range(count)]
-        )
+        rngs = [np.random.default_rng([5, run]) for run in range(count)]
+        chance = counting.SampledChance(RIVER, 0.1, rngs)
         counts = default(6, 2, lam=1.0, weight=100.0, best=1e4, unit=1e4, runs=count)
-        return counting.run_counting(RIVER, chance, step_size=0.25, counts=counts, steps=100)
+        return run_counting(chance, step_size=0.25, counts=counts, steps=100)
 
     one, three = runs_of(1), runs_of(3)
     np.testing.assert_array_equal(one.q[0], three.q[0])
@@ -113,9 +113,7 @@ def test_two_updates_of_the_successor_representation():
 
 
 def test_errors():
-    run = partial(
-        counting.run_counting, RIVER, counting.SampledChance(RIVER, 0.1, [np.random.default_rng(0)])
-    )
+    run = partial(run_counting, counting.SampledChance(RIVER, 0.1, [np.random.default_rng(0)]))
     counts = partial(counting.SuccessorCounts, 6, discount=0.5, step_size=0.5, weight=np.inf)
     with raises(ArgumentError, "counts"):
         run(step_size=0.1, counts=counts(runs=2))

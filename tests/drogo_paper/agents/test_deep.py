@@ -58,10 +58,6 @@ class Right:
         return np.int64(0), None
 
 
-def test_an_evaluation(evaluating):
-    assert evaluating.evaluate_policy(Right(), make(), 1) == (-3.0, 1.0, 3.0)
-
-
 def step_together(evaluator, model, environments, until, infos=({},)):
     """Lets a callback see the steps of several environments, as Stable-Baselines3 does."""
     evaluator.init_callback(model)
@@ -74,6 +70,7 @@ def step_together(evaluator, model, environments, until, infos=({},)):
 
 
 def test_several_environments_are_evaluated_though_their_steps_skip_the_round_numbers(evaluating):
+    assert evaluating.evaluate_policy(Right(), make(), 1) == (-3.0, 1.0, 3.0)
     evaluator = evaluating.Evaluator(make(), Evaluations(20))
     ends = ({"terminal_reward": -200.0}, {"terminal_reward": 0.0}, {"other": 1},
             {"TimeLimit.truncated": True})  # fmt: skip
@@ -102,9 +99,7 @@ def test_evaluations_continue_where_they_were(evaluating):
 
 
 @pytest.mark.parametrize("has_map", [pytest.param(True, marks=pytest.mark.slow), False])
-def test_after_an_end_between_the_last_save_and_the_result_nothing_is_lost(
-    evaluating, has_map, tmp_path
-):
+def test_after_a_stop_between_save_and_result_nothing_is_lost(evaluating, has_map, tmp_path):
     def train(steps):
         seen = WORLD.observations("coordinates")
         how = Evaluations(20, observations=seen, stop_when_solved=False)
@@ -123,27 +118,24 @@ def test_after_an_end_between_the_last_save_and_the_result_nothing_is_lost(
 def test_a_map_explores_for_a_dqn_if_that_is_asked_for(evaluating):
     from drogo.integrations.sb3 import ExploringDQN
 
-    shaping = table()
     for explore in (False, True):
-        agent = make_agent("dqn", make, explore=explore, **FEW)
-        assert isinstance(agent, ExploringDQN) == explore
+        assert isinstance(make_agent("dqn", make, explore=explore, **FEW), ExploringDQN) == explore
     with raises(ArgumentError, "explore"):
-        train_agent("ppo", make, shaping, steps=5, explore=True)
+        train_agent("ppo", make, table(), steps=5, explore=True)
 
 
 @pytest.mark.parametrize("rival", ["RND", "own value"])
 @pytest.mark.parametrize("algorithm", ["DQN", "PPO"])
-def test_agents_train_with_rivals(rival, algorithm):
-    needs.module("torch").set_num_threads(1)
-    sb3 = needs.module("stable_baselines3")
+def test_agents_train_with_rivals(evaluating, rival, algorithm):
+    import stable_baselines3 as sb3
+
     from drogo.integrations.sb3 import LearnMap
 
     env = make()
     shaping = RND(env.observation_space, width=16) if rival == "RND" else OwnValue(weight=0.1)
     options = {"learning_starts": 50, "buffer_size": 300} if algorithm == "DQN" else {"n_steps": 64}
-    agent = getattr(sb3, algorithm)(
-        "MlpPolicy", env, batch_size=32, seed=0, device="cpu", **options
-    )
+    options |= {"batch_size": 32, "seed": 0, "device": "cpu"}
+    agent = getattr(sb3, algorithm)("MlpPolicy", env, **options)
     agent.learn(200, callback=LearnMap(shaping))
     assert shaping.steps >= 200
     seen = WORLD.observations("coordinates")[:3]
@@ -160,22 +152,19 @@ def test_a_bonus_falls_where_it_was_paid():
     for change in noise:
         rnd.observe(often, np.zeros(8), np.zeros(8), often + change, np.zeros(8))
         rnd.train()
-    bonus = [
-        rnd.shaped(np.zeros(8), part, part, np.zeros(8, bool)).mean() for part in (often, never)
-    ]
-    assert bonus[1] > 5 * bonus[0]
+    over = np.zeros(8, bool)
+    paid, unpaid = (rnd.shaped(np.zeros(8), x, x, over).mean() for x in (often, never))
+    assert unpaid > 5 * paid
     with raises(ArgumentError, "agent"):
         OwnValue().attach(object())
 
 
-def discover_with_a_table():
+def test_an_exact_map_discovers_everything_and_has_no_terminal_state():
     options = {"problem": Column(lam=5.0), "until_found": False, "every": 1}
     cycle = Cycle(4, steps=25, p_option=0.5)
-    return discover_deep(Ledge, cycle, make_map=OnlineTable, **options)
-
-
-def test_an_exact_map_discovers_everything_and_knows_no_end():
-    result = discover_with_a_table()
+    runs = [discover_deep(Ledge, cycle, make_map=OnlineTable, **options) for _ in range(2)]
+    assert runs[0].visited.tolist() == runs[1].visited.tolist()
+    result = runs[0]
     assert result.visited.tolist()[-1] == LAST + 1  # the terminal place does not count
     assert (np.diff(result.visited) >= 0).all()
     seen_steps = result.online.seen()
@@ -186,30 +175,23 @@ def test_an_exact_map_discovers_everything_and_knows_no_end():
     assert result.deaths.sum() == seen_steps.count[falls].sum() > 0
     assert result.reward.mean() == pytest.approx(-1 + FALL * result.deaths.sum() / 100)
     assert result.begun > 0
-    again = discover_with_a_table()
-    assert again.visited.tolist() == result.visited.tolist()
     walk = discover_deep(Ledge, Cycle(2, p_option=0.0))
     assert (walk.online, list(walk.options), walk.begun) == (None, [], 0)
-
-
-@pytest.mark.slow
-def test_a_network_discovers_and_is_the_same_again():
-    cycle = Cycle(3, steps=20, p_option=0.5)
-    runs = [
-        discover_deep(Ledge, cycle, seed=3, reward=reward, updates_per_step=0.5, **NETWORK)
-        for reward in (None, None, lambda step: -1.0)
-    ]
-    assert runs[0].visited.tolist() == runs[1].visited.tolist()
-    assert runs[0].reward.tolist() == runs[1].reward.tolist()
-    assert runs[2].online.steps == 60
-    assert len(runs[0].options) == 1
-    assert 0 < runs[0].online.updates <= 60 * 0.5
-
-
-def test_errors_of_deep_discovery():
     with raises(DataError):
         discover_deep(lambda: gymnasium.make("CartPole-v1"), Cycle(1, steps=10))
     with raises(ArgumentError):
         discover_deep(Ledge, Cycle(1), reward=1.0)
     with raises(ArgumentError, "iterations"):
         Cycle(iterations=0)
+
+
+@pytest.mark.slow
+def test_a_network_discovers_and_is_the_same_again():
+    world, rewards = (Ledge, Cycle(3, steps=20, p_option=0.5)), (None, None, lambda step: -1.0)
+    options = {"seed": 3, "updates_per_step": 0.5, **NETWORK}
+    runs = [discover_deep(*world, reward=reward, **options) for reward in rewards]
+    assert runs[0].visited.tolist() == runs[1].visited.tolist()
+    assert runs[0].reward.tolist() == runs[1].reward.tolist()
+    assert runs[2].online.steps == 60
+    assert len(runs[0].options) == 1
+    assert 0 < runs[0].online.updates <= 60 * 0.5

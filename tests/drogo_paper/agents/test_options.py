@@ -112,11 +112,10 @@ def test_a_pass_of_the_default_representation_goes_back():
     assert vectors.inaccurate == 0
 
 
-EVERYTHING = [(0, action) for action in range(4)]
-
-
 def test_exact_vectors_of_what_was_seen():
-    seen = memory([0], [*EVERYTHING, (1, RIGHT), (1, LEFT)])
+    """Actions that were not tried attract if the map is optimistic."""
+    everything = [(0, action) for action in range(4)]
+    seen = memory([0], [*everything, (1, RIGHT), (1, LEFT)])
     mdp, visited = empirical_mdp(HALL, seen.tried[0])
     P = np.array([[0.75, 0.25, 0], [0.5, 0, 0.5], [0, 0, 0]])
     assert (visited.tolist(), mdp.terminal.tolist()) == ([0, 1, 2], [False, False, True])
@@ -127,13 +126,9 @@ def test_exact_vectors_of_what_was_seen():
     np.testing.assert_allclose(e, [*-top, 0, 0], atol=1e-10)
     (e,) = representations.ExactDefault(HALVING, optimistic=False).update(seen)
     np.testing.assert_allclose(e, [*np.log(of_z), 0, 0], atol=1e-9)
-
-
-def test_actions_that_were_not_tried_attract():
-    """All was tried in 0, half in 1: exp(v) = (3/4 exp(v) + 1/4 exp(v_1))/2 in state 0."""
-    (e,) = representations.ExactDefault(HALVING).update(
-        memory([0], [*EVERYTHING, (1, DOWN), (1, LEFT)])
-    )
+    # All was tried in 0, half in 1: exp(v) = (3/4 exp(v) + 1/4 exp(v_1))/2 in state 0.
+    seen = memory([0], [*everything, (1, DOWN), (1, LEFT)])
+    (e,) = representations.ExactDefault(HALVING).update(seen)
     assert np.exp(e[0] - e[1]) == pytest.approx(0.125 / (1 - 0.375))
     assert e[1] > e[0]
 
@@ -239,16 +234,10 @@ def test_options_and_episodes_that_are_cut_by_hand():
 
 
 def test_agents_learn_the_way_and_a_seed_does_not_depend_on_others():
-    def kinds():
-        given = Kind(options=[to_the_right(3)])
-        return {
-            "none": Kind(),
-            "given": given,
-            "online": Kind(vectors=representations.ExactDefault()),
-        }
-
+    online = Kind(vectors=representations.ExactDefault())
+    kinds = {"none": Kind(), "given": Kind(options=[to_the_right(3)]), "online": online}
     training = Training(20, steps=300, every=50)
-    both = learn_with_options(CORRIDOR, kinds(), training, seeds=[1, 2], discoveries=3)
+    both = learn_with_options(CORRIDOR, kinds, training, seeds=[1, 2], discoveries=3)
     alone = learn_with_options(CORRIDOR, {"none": Kind()}, training, seeds=[2])
     for name, agents in both.items():
         assert agents.runs.returns[:, -1].tolist() == [-3, -3], name
@@ -258,4 +247,4 @@ def test_agents_learn_the_way_and_a_seed_does_not_depend_on_others():
     assert both["none"].inside.tolist() == [0, 0]
     assert (both["given"].inside > 0.2).all()
     with raises(ArgumentError, "world"):
-        learn_with_options(CORRIDOR.without_goals(), kinds(), training, seeds=[1])
+        learn_with_options(CORRIDOR.without_goals(), kinds, training, seeds=[1])

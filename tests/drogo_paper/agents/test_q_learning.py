@@ -216,9 +216,8 @@ def test_potentials_of_all_methods():
         assert (phis[name].argmax(axis=1) == world.terminal.argmax()).all()
     np.testing.assert_allclose(phis["DR one-hot"][0], phis["DR exact"][0], rtol=1e-12)
     np.testing.assert_array_equal(phis["DR one-hot"][2], phis["DR one-hot"][0])
-    zero = shaping_experiment.potentials(
-        world, {}, seeds=1, lam=20.0, discount=0.99, terminal="zero"
-    )
+    options = {"lam": 20.0, "discount": 0.99, "terminal": "zero"}
+    zero = shaping_experiment.potentials(world, {}, seeds=1, **options)
     assert (zero["SR"][:, world.terminal] == 0).all()
     assert (phis["SR"][:, world.terminal] != 0).all()
 
@@ -246,8 +245,8 @@ def test_successor_baselines_by_hand():
     sr = np.linalg.inv(np.eye(3) - 0.99 * P)
     values, vectors = np.linalg.eigh((sr + sr.T) / 2)
     e = np.abs(vectors[:, values.argmax()])
-    np.testing.assert_allclose(shaping_experiment.successor_potential(world.mdp), -e, rtol=1e-9)
-    np.testing.assert_allclose(
-        shaping_experiment.successor_distance(world.mdp), -((e - e[2]) ** 2), rtol=1e-9
-    )
-    assert shaping_experiment.successor_potential(world.mdp).argmax() == 2
+    potential = shaping_experiment.successor_potential(world.mdp)
+    np.testing.assert_allclose(potential, -e, rtol=1e-9)
+    distance = shaping_experiment.successor_distance(world.mdp)
+    np.testing.assert_allclose(distance, -((e - e[2]) ** 2), rtol=1e-9)
+    assert potential.argmax() == 2

@@ -22,6 +22,7 @@ from drogo_paper.cli.options import KIND
 from drogo_paper.cli.train import Train
 
 MAP = "step-limit: 40\n\n#######\n#S.x.G#\n#..x..#\n#.....#\n#######\n"
+WORLD = GridWorld.parse(MAP)
 SHORT = ("--iterations", 3, "--steps", 8, "--seeds", 2)
 
 
@@ -42,15 +43,14 @@ def twice(command, place):
     """Runs a verb twice, the second time without computing anything, and returns its output."""
 
     def run(name, *options):
-        def run_once():
+        results = []
+        for _ in range(2):
             answer = command(name, place / "mine.txt", *options, "--out", place / name)
             assert (answer.status, answer.err) == (0, "")
-            written = {path: path.stat().st_mtime_ns for path in (place / name).glob("*/*")}
-            return answer.out.replace(NEW, OLD).strip(), written, answer.out
-
-        first = run_once()
-        assert run_once()[:2] == first[:2]
-        return first[2]
+            times = {path: path.stat().st_mtime_ns for path in (place / name).glob("*/*")}
+            results.append((answer.out.replace(NEW, OLD).strip(), times))
+        assert results[0] == results[1]
+        return results[0][0]
 
     return run
 
@@ -58,7 +58,7 @@ def twice(command, place):
 def test_options_are_discovered_and_drawn(twice, place):
     twice("options", *SHORT)
     expected = discover(
-        GridWorld.parse(MAP).without_goals(), LearnedDefault(0.03, 1, lam=1.3), Cycle(3, steps=8),
+        WORLD.without_goals(), LearnedDefault(0.03, 1, lam=1.3), Cycle(3, steps=8),
         seeds=range(2), may_end=False,
     )  # fmt: skip
     (path,) = (place / "options").glob("*/options.npz")
@@ -84,6 +84,11 @@ def test_options_of_each_method(command, place, tmp_path, monkeypatch, no_pictur
 
 
 def test_shaping_with_a_saved_fit(twice, place):
+    """It warns if discounting hides the best return: at 1/2, waiting for ever costs 2, and here the
+    only way to the goal costs 20."""
+    world = GridWorld.parse("#####\n#SxG#\n#####")
+    assert "the best return is -21" in shape.discount_warning(world, 0.5)
+    assert shape.discount_warning(world, 0.99) == ""
     options = ("--seeds", 2, "--steps", 3000, "--potential", place / "fit.npz")
     assert "Raise --discount" not in twice("shape", *options)
     (directory,) = (place / "shape").glob("mine-fit-lam20-2seeds-*")
@@ -96,14 +101,13 @@ def test_shaping_with_a_saved_fit(twice, place):
 
 @pytest.mark.slow
 def test_shaping_learns_its_potentials_and_finds_them_again(command, place, monkeypatch):
-    monkeypatch.setattr(shape, "Learn", partial(Learn, updates=100))
-    asked = []
+    asked, rows = [], table("", "", [{"a": ""}], left=())
 
     def compare(self, world, result, console):
         asked.append(self.learned(world, console))
-        rows = table("", "", [{"a": ""}], left=())
         return {"files": {"a": "a"}, "warnings": [], "table": rows}
 
+    monkeypatch.setattr(shape, "Learn", partial(Learn, updates=100))
     monkeypatch.setattr(shape.Shape, "compare", compare)
     arguments = ("shape", place / "mine.txt", "--inputs", "coordinates", "--seeds", 2)
     arguments += ("--successor", "--fits", place / "learned", "--out", place / "others")
@@ -112,18 +116,11 @@ def test_shaping_learns_its_potentials_and_finds_them_again(command, place, monk
     written = fit.stat().st_mtime_ns
     assert command(*arguments, "--overwrite").status == 0
     assert fit.stat().st_mtime_ns == written
-    assert asked[0]["DR coordinates"].shape == (2, 15)
-    assert (asked[0]["DR coordinates"] == asked[1]["DR coordinates"]).all()
-    closed = successor_potential(GridWorld.parse(MAP).mdp, 0.99)
-    for learned in asked[0]["SR coordinates"]:
-        assert np.corrcoef(learned, closed)[0, 1] > 0.98
-
-
-def test_a_warning_when_discounting_hides_the_best_return():
-    """At discount 1/2, waiting for ever costs 2, and the only way to the goal costs 20."""
-    world = GridWorld.parse("#####\n#SxG#\n#####")
-    assert "the best return is -21" in shape.discount_warning(world, 0.5)
-    assert shape.discount_warning(world, 0.99) == ""
+    first, second = (maps["DR coordinates"] for maps in asked)
+    assert first.shape == (2, 15)
+    assert (first == second).all()
+    closed = successor_potential(WORLD.mdp, 0.99)
+    assert (np.corrcoef([closed, *asked[0]["SR coordinates"]])[0] > 0.98).all()
 
 
 @pytest.fixture
@@ -163,8 +160,7 @@ def test_a_table_learns_the_map_while_it_trains(twice, place, monkeypatch):
 def test_an_agent_of_stable_baselines3(command, place, tmp_path):
     needs.module("stable_baselines3")
     short = ("--steps", 120, "--map", "network", "--seeds", 1, "--workers", 1, "--json")
-    answer = command("train", place / "mine.txt", *short, "--out", tmp_path)
-    report = json.loads(answer.out)
+    report = json.loads(command("train", place / "mine.txt", *short, "--out", tmp_path).out)
     assert (report["agent"], report["steps"]) == ("dqn", 120)
     assert np.isfinite(report["methods"]["with the map"]["mean_final_return"])
     assert any("give --steps 1500 or more" in warning for warning in report["warnings"])
@@ -211,7 +207,7 @@ def test_later_failures_bad_ends_and_a_map_that_diverged_are_reported():
     assert any("diverged" in warning for warning in report["warnings"])
 
 
-TABLE_FLAGS = ("weight 1.5", "map network", "observation pixels", "reward -1", "no-explore")
+FLAGS = ("weight 1.5", "map network", "observation pixels", "reward -1", "no-explore")
 WRONG = {
     "options CartPole-v1": "env",
     "options four-rooms-multigoal": "env",
@@ -236,9 +232,8 @@ WRONG = {
     "reproduce --seeds 1": "seeds",
     "reproduce --address auto": "address",
     "report nowhere": "MissingFile",
+    **{f"train four-rooms --agent q-learning --{flag}": f"--{flag.split()[0]}" for flag in FLAGS},
 }
-for flag in TABLE_FLAGS:
-    WRONG[f"train four-rooms --agent q-learning --{flag}"] = f"--{flag.split()[0]}"
 
 
 @pytest.mark.parametrize(("line", "wrong"), WRONG.items())
