@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from drogo import exact
-from drogo.exact.sampled import columns_of_edges, solve_edges
+from drogo.exact.columns import columns_of_edges, solve_edges
 from drogo.mdp import Edges
 from random_mdps import random_mdp
 

@@ -19,10 +19,9 @@ def test_an_episode_ends_in_its_goal_and_costs_are_those_of_states():
     observation, info = env.reset(seed=0, options={"goal": 2})
     assert observation == {"observation": 0, "achieved_goal": 0, "desired_goal": 2}
     assert info["goal"] == 2
-    _, reward, over, _, info = env.step(RIGHT)
-    assert (reward, over, info["is_success"]) == (-1.0, False, False)
-    _, reward, over, _, info = env.step(RIGHT)
-    assert (reward, over, info["is_success"]) == (0.0, True, True)
+    for expected in ((-1.0, False, False), (0.0, True, True)):
+        _, reward, over, _, info = env.step(RIGHT)
+        assert (reward, over, info["is_success"]) == expected
     # The goal of the world is a failure unless it was asked for.
     env = reaching(failure=-50.0)
     env.reset(seed=0, options={"goal": 0, "state": 2})

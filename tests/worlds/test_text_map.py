@@ -7,6 +7,7 @@ from drogo.errors import ArgumentError, ArgumentTypeError, MapError, MissingFile
 from raising import raises
 
 ROOM = "#####\n#S.G#\n#####"
+HEADERS = ("goal S: 0", "speed: 3", "reward x: low", "step-limit: 0", "reward x: 2", "goal G: inf")
 
 
 def test_a_small_map():
@@ -53,14 +54,9 @@ def test_other_ways_to_write_a_map():
         ("####\n#GG#\n####", 1, None),
         ("#####\n#S.G#\n\n#####", 3, 1),
         (".####\n#S.G#\n#####", 1, None),
-        ("goal S: 0\n\n" + ROOM, 1, None),
         ("reward G: -1\n\n" + ROOM, 3, None),
-        ("speed: 3\n\n" + ROOM, 1, None),
-        ("reward x: low\n\n" + ROOM, 1, None),
-        ("step-limit: 0\n\n" + ROOM, 1, None),
-        ("reward x: 2\n\n" + ROOM, 1, None),
-        ("goal G: inf\n\n" + ROOM, 1, None),
         ("step-limit: 3\n\n\n", 1, None),
+        *((f"{header}\n\n{ROOM}", 1, None) for header in HEADERS),
     ],
 )
 def test_broken_maps(text, line, column):

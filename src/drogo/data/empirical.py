@@ -180,8 +180,6 @@ def costs_needed(
     first = int(wrong.argmax())
     problem = f"{int(wrong.sum())} of {len(data)} rewards are not negative (transition {first}: "
     problem += f"{data.reward[first]:g}). {why[:1].upper()}{why[1:]}"
-    remedy, command = (
-        "Give a step cost, for example collect(..., reward=-1.0).",
-        "Give a step cost, for example --reward=-1.",
-    )
+    remedy = "Give a step cost, for example collect(..., reward=-1.0)."
+    command = "Give a step cost, for example --reward=-1."
     return DataError(problem, remedy=remedy, command_remedy=command, argument="reward")

@@ -196,15 +196,9 @@ def _one_step(
     reached, after = jax.tree.map(_as, (step.next_observation, after), current)
     step = step._replace(observation=observation, action=action, next_observation=reached)
     over = jnp.asarray(always_begins) | step.terminated | step.truncated
-    return Walker(key, reached, after, over), {
-        "observation": observation,
-        "next_observation": reached,
-        "action": jnp.asarray(action),
-        "terminated": step.terminated,
-        "truncated": step.truncated,
-        "begins": walker.over,
-        **_numbers(numbers, step),
-    }
+    columns = {**step._asdict(), "action": jnp.asarray(action), "begins": walker.over}
+    del columns["info"]
+    return Walker(key, reached, after, over), columns | _numbers(numbers, step)
 
 
 def _numbers(given: StepNumbers, step: Step) -> dict[str, Any]:

@@ -61,11 +61,6 @@ class StepNumbers(NamedTuple):
         return StepNumbers(reward, terminal_reward, self.behaviour)
 
 
-def is_bad(info: Mapping[str, Any]) -> bool:
-    """Returns whether the last step of an episode reported a negative value, as lava does."""
-    return (info.get("terminal_reward") or 0.0) < 0
-
-
 def info_of(infos: Mapping[str, Any], k: int) -> dict[str, Any]:
     """Returns the info of environment k of a vector; after a reset, that of its last step."""
     if "_final_info" in infos and infos["_final_info"][k]:

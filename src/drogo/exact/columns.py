@@ -15,7 +15,7 @@ so if `M z >= share d`, then `z / share` bounds the error. Both are checked by m
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -25,11 +25,18 @@ from jaxtyping import Bool, Float, Int
 
 from drogo.errors import ArgumentError, NotConverged, check_positive
 from drogo.exact.growth import check_finite, check_has_terminal
-from drogo.exact.positive import SMALLEST, NoPositiveSolution, factorise, log_solve, tolerance_at
-from drogo.exact.rows import Reach, Rows, default_rows
+from drogo.exact.positive import (
+    SMALLEST,
+    NoPositiveSolution,
+    factorise,
+    log_solve,
+    refined_solve,
+    tolerance_at,
+)
+from drogo.exact.rows import Reach, Rows, default_rows, weighted_rows
 from drogo.files import check_memory
-from drogo.mdp import MDP, check_mdp
-from drogo.mdp.arrays import as_floats, as_indices
+from drogo.mdp import MDP, Edges, check_mdp
+from drogo.mdp.arrays import as_floats, as_indices, leads_to
 
 FEWEST, MOST = 8, 32  # The range of the number of goals per batch.
 CACHE = 2**18  # The approximate number of floats that a processor's cache holds.
@@ -159,6 +166,55 @@ def solve_rows(rows: Rows, goals: Int[np.ndarray, " goals"]) -> Columns:
         scaled_for = pending[0]
         u = _log_column_of(rows, int(goals[scaled_for]), reach)
         tried = pending[u[goals[pending]] > -NEARBY]
+
+
+def solve_edges(edges: Edges, lam: float, *, scaled: bool = True) -> Float[np.ndarray, " states"]:
+    """Computes `v` from `exp(v(s)) = E[exp(r/lam + v(s'))]`, with the mean over the edges.
+
+    If not `scaled`, the equation is `E[exp(-r/lam)] exp(v(s)) = E[exp(v(s'))]`. The two agree where
+    the reward depends on the state alone. An entry is NaN in an unknown state, and minus infinity
+    where no edges lead to any terminal state.
+    """
+    edges = edges.known
+    n, state, gain = edges.n, edges.state, edges.reward / lam
+    if not scaled:
+        # Minus the log of the mean of exp(-r/lam) in each state replaces that of each edge.
+        largest = np.full(n, -np.inf)
+        np.maximum.at(largest, state, -gain)
+        mean = np.bincount(state, edges.share * np.exp(-gain - largest[state]), n)
+        gain = -(largest[state] + np.log(mean[state]))
+    terminal_values = edges.terminal_reward[edges.terminated] / lam
+    values, fixed = np.unique(terminal_values, return_inverse=True)
+    column = edges.next_state.astype(np.int64)
+    column[edges.terminated] = n + fixed  # one more node for each value
+    v = np.full(n + values.size, np.nan)
+    v[n:] = values
+    v[state] = -np.inf
+    arrives = leads_to(state, column, v.size, np.arange(n, v.size))
+    rows = weighted_rows(arrives, state, column, edges.share, gain)
+    is_fixed = np.flatnonzero(arrives) >= n
+    values = np.where(is_fixed, v[arrives], 0.0)
+    v[arrives] = refined_solve(rows, is_fixed, values).log_e
+    return v[:n]
+
+
+def columns_of_edges(edges: Edges, lam: float, goals: Int[np.ndarray, " goals"]) -> Columns:
+    """Computes the columns of some goals: `exp(v(s, g)) = E[exp(r/lam + v(s', g))]` for all s other
+    than g, with the mean over the edges.
+
+    No state may be terminal in some edges and left by others, and each goal must be terminal or
+    left by a usable edge. Terminal values are not used. An entry is NaN in an unknown state, and
+    minus infinity where no edges lead to the goal.
+    """
+    known, n = edges.known, edges.n
+    parts = known.state, known.next_state, known.share, known.reward / lam
+    rows = weighted_rows(np.ones(n, dtype=bool), *parts)
+    never_left = np.bincount(known.state, minlength=n) == 0  # a zero row of W
+    rows = replace(rows, total=rows.total + never_left, diagonal=rows.diagonal + never_left)
+    columns = solve_rows(rows, goals)
+    unknown = never_left & ~np.isin(np.arange(n), edges.next_state[edges.terminated])
+    columns.log_e[:, unknown] = np.nan
+    return columns
 
 
 def _log_column_of(rows: Rows, goal: int, reach: Reach) -> Float[np.ndarray, " n"]:

@@ -18,7 +18,7 @@ from jaxtyping import Bool, Float, Int
 
 from drogo.data.index import ObservationIndex
 from drogo.errors import ArgumentError, DamagedFile, check_whole
-from drogo.exact.sampled import solve_edges
+from drogo.exact.columns import solve_edges
 from drogo.files import Header
 from drogo.learn.settings import check_flag, from_keywords
 from drogo.mdp import Edges

@@ -19,7 +19,7 @@ from drogo.data.index import ObservationIndex, merge_equal
 from drogo.data.transitions import CountedEdges
 from drogo.device import to_device
 from drogo.errors import ArgumentError, DamagedFile
-from drogo.exact.sampled import solve_edges
+from drogo.exact.columns import solve_edges
 from drogo.learn.batches import Plan
 from drogo.learn.judge import MOST_AT_ONCE, Judge, outputs
 from drogo.learn.method import BYTES_IN_RESULT, LARGEST_EXPONENT, AbstractMethod, is_small

@@ -28,8 +28,7 @@ from drogo.errors import (
     check_whole,
     counted,
 )
-from drogo.exact.columns import as_rewards
-from drogo.exact.sampled import columns_of_edges
+from drogo.exact.columns import as_rewards, columns_of_edges
 from drogo.files import check_memory
 from drogo.learn.architectures import (
     MOST_COORDINATES,

@@ -13,7 +13,7 @@ import gymnasium
 import numpy as np
 from jaxtyping import Float, Int
 
-from drogo.data.step import NumberOfStep, Step, check_cost, is_bad
+from drogo.data.step import NumberOfStep, Step, check_cost
 from drogo.errors import check_whole
 from drogo.learn import MLP
 from drogo.learn.methods import Drogo
@@ -129,7 +129,8 @@ def discover_deep(
         options_begun, options_cut = _walk(wrapped, env, cycle.p_option, rng)
         begun, cut = begun + options_begun, cut + options_cut
         visited.append(len(env.seen))
-        deaths.append(sum(step.terminated and is_bad(step.info) for step in env.steps))
+        ended = (step.info.get("terminal_reward") or 0.0 for step in env.steps if step.terminated)
+        deaths.append(sum(value < 0 for value in ended))  # as in lava
         rewards.append(float(np.mean([step.reward for step in env.steps])))
         if online is not None:
             columns = env.columns()
