@@ -106,8 +106,7 @@ def test_objectives_no_better_than_a_constant_are_named():
     """A constant has 0.9020 in grid-task and more elsewhere, so 0.91 is better only there."""
     run = Record({"cosine_transition": np.full((1, 5, 2), 0.91)}, {}, status={}, path=Path())
     finals = ablation_answer.Finals({}, {("drogo", world): run for world in WORLDS})
-    note = ablation_answer.constant_note(finals)
-    assert "drogo in four-rooms, grid-maze, grid-room." in note
+    assert "drogo in four-rooms, grid-maze, grid-room." in ablation_answer.constant_note(finals)
 
 
 def test_published_numbers_and_methods():
@@ -118,8 +117,7 @@ def test_published_numbers_and_methods():
     np.testing.assert_allclose(printed, (130, 127, 133))
     assert published.shaping("steps_to_optimal", "grid-room", "SR") is None
     assert published.shaping("low_reward_visits", "mine", "SR") is None
-    interval = Interval(1.0, 1.0, 1.0)
-    row = Row(0.5, 1.0, interval, interval, 0, dict.fromkeys(UNITS, False))
+    row = Row(0.5, 1.0, *[Interval(1.0, 1.0, 1.0)] * 2, 0, dict.fromkeys(UNITS, False))
     rows = dict.fromkeys(["none", "SR", "SR distance", "DR exact"], row)
     assert [line[2] for line in shaping.lines_of("four-rooms", rows)] == ["none", "SR"] * 2
 

@@ -2,7 +2,7 @@
 hand."""
 
 import random
-from functools import cache
+from functools import cache, partial
 from itertools import product
 from pathlib import Path
 
@@ -90,15 +90,12 @@ def published_script(world, seed, episodes, steps):
 
 def test_the_published_random_numbers():
     """Our agents with them are the published script's, step by step."""
-    world, seed, steps = river_swim(), 3, 100
-    chance = counts.Replayed(world, 0.01, seed)
-
-    def run():
-        table = counts.make_counts(world, counts.DEFAULT, 1)
-        return run_counting(world, chance, step_size=0.25, counts=table, steps=steps).returns[0]
-
-    earned = [run() for _ in range(3)]
-    assert earned == published_script(world, seed, 3, steps)
+    world = river_swim()
+    chance, earned = counts.Replayed(world, 0.01, 3), []
+    for _ in range(3):
+        options = {"counts": counts.make_counts(world, counts.DEFAULT, 1), "steps": 100}
+        earned.extend(run_counting(world, chance, step_size=0.25, **options).returns)
+    assert earned == published_script(world, 3, 3, 100)
     assert np.ptp(earned) > 0
 
 
@@ -117,11 +114,7 @@ LAM = 1 / np.log(2)
 PROBLEM = transfers.Features(np.zeros((3, 2)), np.exp(TINY.reward / LAM))
 
 
-@cache
-def world():
-    return GridWorld.load(WORLD)
-
-
+world = cache(partial(GridWorld.load, WORLD))
 ENTRIES = [(RIGHT, 2, [0.0, 0.05]), (LEFT, 0, [0.05, 0.0]), (DOWN, 1, [0.01, 0.02])]
 
 
@@ -140,9 +133,8 @@ def test_one_update_of_default_features(monkeypatch, action, next_state, entry):
 
 def test_exact_default_features_and_columns():
     """e = (1/4 + e/2)/2 for each goal, so e = 1/6; a move is worth half of where it leads."""
-    table = transfers.fixed_point(
-        TINY, transfers.at_goals(TINY, 1), PROBLEM, np.full((1, 3, 4), 0.25)
-    )
+    policy = np.full((1, 3, 4), 0.25)
+    table = transfers.fixed_point(TINY, transfers.at_goals(TINY, 1), PROBLEM, policy)
     np.testing.assert_allclose(table[0, 1], [[0, 1 / 2], [1 / 12] * 2, [1 / 2, 0], [1 / 12] * 2])
     columns = exact.log_columns(TINY.mdp, LAM, TINY.mdp.terminal)
     np.testing.assert_allclose(columns[:, 1], np.log([1 / 6, 1 / 6]))
@@ -168,21 +160,17 @@ def test_improving_on_policies_of_a_chain():
     assert both.tolist() == [[[0, 0, 0], [0, 0, 1]]]
 
 
-def corridor_tasks(value):
-    reward = np.where(COSTLY.terminal, 0.0, COSTLY.reward)
-    return Tasks(np.array(value), np.array([1, 3]), np.tile(reward, (2, 1)))
-
-
 def test_returns_by_hand():
-    tasks = corridor_tasks([[5.0, 40.0], [5.0, 40.0]])
+    """With bad goals, worth -10,000, it is better to wait until the episode is cut off."""
+    rest = (np.array([1, 3]), np.tile(np.where(COSTLY.terminal, 0.0, COSTLY.reward), (2, 1)))
+    tasks, bad = (Tasks(np.array([values] * 2), *rest) for values in ([5.0, 40.0], [-1e4, -1e4]))
     right, left, down = (np.full((2, 5), action) for action in (RIGHT, LEFT, DOWN))
     limit = COSTLY.step_limit
     assert returns(COSTLY, tasks, right).tolist() == [-1 - 20 - 1 + 40, -1 + 40]
     expected = [[-1 + 5, -1 - 20 - 1 + 5], [-limit, -limit]]
     assert returns(COSTLY, tasks, np.stack([left, down])).tolist() == expected
     assert best_returns(COSTLY, tasks).tolist() == [18, 39]
-    bad = -1e4  # it is better to wait until the episode is cut off
-    assert best_returns(COSTLY, corridor_tasks([[bad, bad]] * 2)).tolist() == [-limit, -limit]
+    assert best_returns(COSTLY, bad).tolist() == [-limit, -limit]
 
 
 def test_the_published_tasks():
@@ -209,9 +197,8 @@ def record():
     arrays = {name: array for part in parts for name, array in part.arrays.items()}
     for source, where in product(transfer.SOURCES, (transfers.AS_PUBLISHED, transfers.UNCHANGED)):
         # networks would take their time, for the same curves
-        arrays[f"{transfers.goal_map(source)}/{where}"] = arrays[
-            f"{transfers.goal_map(transfers.TABLE)}/{where}"
-        ]
+        table, copy = (f"{transfers.goal_map(name)}/{where}" for name in (transfers.TABLE, source))
+        arrays[copy] = arrays[table]
     return Outcome(arrays)
 
 
@@ -229,20 +216,16 @@ def test_a_learned_table_earns_what_exact_columns_earn():
         np.testing.assert_allclose(result.arrays[f"map, table/{where}"].cumsum(), wanted)
 
 
-def test_the_answer(record):
+def test_the_answer_and_a_quick_look(record):
     whole = transfer.answer(Scope(), lambda job: record)
-    (table,) = whole.tables
-    assert [row[0] for row in table.rows] == transfer.METHODS
-    by_name = {row[0]: row for row in table.rows}
+    by_name = {row[0]: row for row in whole.tables[0].rows}
+    assert list(by_name) == transfer.METHODS
     assert by_name[transfer.COLUMNS[0.01]][4] == by_name[transfer.BEST][4] == "3,194"
     assert by_name["DF"][2] == "3,898 [3,878, 3,918]"
     assert "published: 3,898 of 3,920" in whole.verdict
     assert "23 of 32 low-reward cells" in whole.notes[1]
     assert "3,179 from a table, 3,179 from coordinates, 3,179 from pixels." in whole.verdict
     assert whole.numbers[transfers.UNCHANGED][transfer.BEST] == pytest.approx(3194.4, abs=0.01)
-
-
-def test_a_quick_look_has_no_verdict(record):
     quick = transfer.answer(Scope(quick=True), lambda job: record)
     assert "too short for a verdict" in quick.verdict
     assert "published" not in quick.tables[0].header

@@ -1,6 +1,6 @@
 """Deep agents: evaluated, killed and continued, with rivals of the map, and with options."""
 
-from types import SimpleNamespace
+from dataclasses import dataclass
 
 import gymnasium
 import numpy as np
@@ -17,6 +17,7 @@ from ledge import FALL, LAST, NETWORK, Ledge
 from raising import raises
 
 WORLD = GridWorld.parse("step-limit: 20\n\n######\n#S..G#\n#.x..#\n######")
+SEEN = WORLD.observations("coordinates")
 FEW = {"learning_starts": 20, "train_freq": 4, "buffer_size": 300, "batch_size": 8,
        "policy_kwargs": {"net_arch": [8]}, "seed": 0}  # fmt: skip
 
@@ -49,10 +50,11 @@ def test_a_world_is_solved_by_three_evaluations_in_a_row_and_may_fail_later():
         assert (trained.solved_at, trained.failed_later) == expected
 
 
+@dataclass
 class Right:
     """An agent that always goes to the right, which is the way to the goal."""
 
-    num_timesteps = 0
+    num_timesteps: int = 0
 
     def predict(self, observation, deterministic):
         return np.int64(0), None
@@ -83,17 +85,15 @@ def test_several_environments_are_evaluated_though_their_steps_skip_the_round_nu
 
 
 def test_evaluations_continue_where_they_were(evaluating):
-    seen = WORLD.observations("coordinates")
-    options = (Evaluations(10, observations=seen), table())
+    options = (Evaluations(10, observations=SEEN), table())
     first = evaluating.Evaluator(make(), *options)
     step_together(first, Right(), 1, 25, ({"terminal_reward": -1.0},))
     again = evaluating.Evaluator(make(), *options)
     again.continue_from(first.arrays())
-    model = SimpleNamespace(num_timesteps=25, predict=Right().predict)
-    step_together(again, model, 1, 30, ({"terminal_reward": -1.0},))
+    step_together(again, Right(25), 1, 30, ({"terminal_reward": -1.0},))
     assert again.trained({}).steps.tolist() == [10, 20, 25, 30]
     assert again.trained({}).deaths.tolist() == [10, 20, 25, 30]
-    assert again.trained({}).maps.shape == (4, len(seen))
+    assert again.trained({}).maps.shape == (4, len(SEEN))
     with raises(ValueError):
         evaluating.Evaluator(make(), Evaluations(10)).continue_from(first.arrays())
 
@@ -101,8 +101,7 @@ def test_evaluations_continue_where_they_were(evaluating):
 @pytest.mark.parametrize("has_map", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_after_a_stop_between_save_and_result_nothing_is_lost(evaluating, has_map, tmp_path):
     def train(steps):
-        seen = WORLD.observations("coordinates")
-        how = Evaluations(20, observations=seen, stop_when_solved=False)
+        how = Evaluations(20, observations=SEEN, stop_when_solved=False)
         options = {"evaluations": how, "checkpoint": tmp_path / "run.npz", **FEW}
         return train_agent("dqn", make, table() if has_map else None, steps=steps, **options)
 
@@ -124,29 +123,27 @@ def test_a_map_explores_for_a_dqn_if_that_is_asked_for(evaluating):
         train_agent("ppo", make, table(), steps=5, explore=True)
 
 
+SIZES = {"DQN": {"learning_starts": 50, "buffer_size": 300}, "PPO": {"n_steps": 64}}
+
+
 @pytest.mark.parametrize("rival", ["RND", "own value"])
-@pytest.mark.parametrize("algorithm", ["DQN", "PPO"])
+@pytest.mark.parametrize("algorithm", SIZES)
 def test_agents_train_with_rivals(evaluating, rival, algorithm):
     import stable_baselines3 as sb3
 
     from drogo.integrations.sb3 import LearnMap
 
-    env = make()
-    shaping = RND(env.observation_space, width=16) if rival == "RND" else OwnValue(weight=0.1)
-    options = {"learning_starts": 50, "buffer_size": 300} if algorithm == "DQN" else {"n_steps": 64}
-    options |= {"batch_size": 32, "seed": 0, "device": "cpu"}
-    agent = getattr(sb3, algorithm)("MlpPolicy", env, **options)
-    agent.learn(200, callback=LearnMap(shaping))
+    shaping = RND(make().observation_space, width=16) if rival == "RND" else OwnValue(weight=0.1)
+    options = {"batch_size": 32, "seed": 0, "device": "cpu", **SIZES[algorithm]}
+    getattr(sb3, algorithm)("MlpPolicy", make(), **options).learn(200, callback=LearnMap(shaping))
     assert shaping.steps >= 200
-    seen = WORLD.observations("coordinates")[:3]
-    rewards = shaping.shaped(np.zeros(3), seen, seen, np.zeros(3, bool))
+    rewards = shaping.shaped(np.zeros(3), SEEN[:3], SEEN[:3], np.zeros(3, bool))
     assert np.isfinite(rewards).all()
     assert (rewards > 0).all() or rival != "RND"
 
 
 def test_a_bonus_falls_where_it_was_paid():
-    space = gymnasium.spaces.Box(-1, 1, (2,), np.float32)
-    rnd = RND(space, step_size=1e-2, width=32)
+    rnd = RND(gymnasium.spaces.Box(-1, 1, (2,), np.float32), step_size=1e-2, width=32)
     often, never = np.full((8, 2), 0.3, np.float32), np.full((8, 2), -0.8, np.float32)
     noise = np.random.default_rng(0).normal(scale=0.05, size=(300, 8, 2)).astype(np.float32)
     for change in noise:

@@ -191,9 +191,9 @@ def agents_with(option, **settings):
     return rules, offered, first_agents(rules, offered)
 
 
-def walk(rules, offered, agents, which):
+def walk(rules, offered, agents, *chosen):
     """Takes the steps in which these numbers choose."""
-    for number in which:
+    for number in chosen:
         agents = advance(rules, offered, agents, jnp.array([[[0.0], [number]]], jnp.float32))[0]
     return agents
 
@@ -204,12 +204,12 @@ def test_the_value_of_an_option_by_hand():
     The primitive action is taught by each step, too: -1 + 1/2 * 0, and half of that.
     """
     rules, offered, agents = agents_with(to_the_right(3))
-    agents = walk(rules, offered, agents, [NEVER] * 3)
+    agents = walk(rules, offered, agents, NEVER, NEVER, NEVER)
     q = np.asarray(agents.q)[0]
     assert q[0, 4] == -1.75 / 2
     assert q[:3, RIGHT].tolist() == [-0.5, -0.5, -0.5]
     assert q[1:3, 4].tolist() == [0, 0]
-    after = walk(rules, offered, agents, [0.0])  # the goal is left with a step that teaches nothing
+    after = walk(rules, offered, agents, 0.0)  # the goal is left with a step that teaches nothing
     np.testing.assert_array_equal(agents.q, after.q)
     assert int(after.state[0]) == 0
     assert np.asarray(after.tried)[0, 3].all()
@@ -223,12 +223,12 @@ def test_options_and_episodes_that_are_cut_by_hand():
     tried yet; so does one at its limit. One in an episode at its limit is not over: nothing is known."""
     rules, offered, agents = agents_with(to_the_right(2, 3))
     agents = agents._replace(q=agents.q.at[0, 2, :4].set(-2.0))
-    agents = walk(rules, offered, agents, [NEVER] * 2)
+    agents = walk(rules, offered, agents, NEVER, NEVER)
     assert float(agents.q[0, 0, 4]) == (-1 - 0.5 + 0.25 * -2) / 2
-    agents = walk(*agents_with(to_the_right(3), limit=2), [NEVER] * 2)
+    agents = walk(*agents_with(to_the_right(3), limit=2), NEVER, NEVER)
     assert float(agents.q[0, 0, 4]) == -1.5 / 2
     assert bool(agents.over[0])
-    agents = walk(*agents_with(to_the_right(3), step_limit=2), [NEVER] * 2)
+    agents = walk(*agents_with(to_the_right(3), step_limit=2), NEVER, NEVER)
     assert (int(agents.state[0]), int(agents.time[0]), bool(agents.over[0])) == (0, 0, True)
     assert float(agents.q[0, 0, 4]) == 0
 

@@ -101,8 +101,7 @@ def test_steps_to_optimal_counts_from_where_it_stays():
     returns = np.array([[-9.0, -5, -9, -5, -5], [-5, -5, -5, -5, -5], [-5, -5, -5, -5, -6]])
     arrived = np.ones((3, 5), bool)
     rest = (np.full((3, 5), -5.0), 100, np.zeros(3, int), np.zeros((3, 1, 1)))
-    runs = Runs(returns, arrived, *rest)
-    np.testing.assert_array_equal(runs.steps_to_optimal, [400, 100, np.inf])
+    assert Runs(returns, arrived, *rest).steps_to_optimal.tolist() == [400, 100, np.inf]
     arrived[1, 2] = False
     assert Runs(returns, arrived, *rest).steps_to_optimal.tolist() == [400, 400, np.inf]
 
@@ -129,14 +128,12 @@ def test_compare_gives_every_setting():
 
 
 NEVER = np.inf
-REPORTED = [
-    ([[300, 500], [100, 200], [900, 100]], [-1, -1, -1], 1),
-    ([[300, NEVER], [NEVER, NEVER], [900, 800]], [-1, -1, -1], 2),
-    ([[300, NEVER], [NEVER, NEVER], [NEVER, 800]], [-9, -1, -2], 2),
-]
+FIRST = ([[300, 500], [100, 200], [900, 100]], [-1, -1, -1], 1)
+MOST = ([[300, NEVER], [NEVER, NEVER], [900, 800]], [-1, -1, -1], 2)
+HIGHEST = ([[300, NEVER], [NEVER, NEVER], [NEVER, 800]], [-9, -1, -2], 2)
 
 
-@pytest.mark.parametrize(("steps", "before", "chosen"), REPORTED)
+@pytest.mark.parametrize(("steps", "before", "chosen"), [FIRST, MOST, HIGHEST])
 def test_the_setting_that_is_reported(steps, before, chosen):
     """The first to be optimal with all seeds, or with most of them, or with the highest return."""
     reached = 100 * np.arange(1, 11) >= np.array(steps)[:, :, None]
@@ -230,12 +227,12 @@ def test_shaping_helps_and_avoids_the_costly_cells():
     phis = shaping_experiment.potentials(world, {}, seeds=4, lam=20.0, discount=0.99)
     training = Training(world.step_limit, world.low_reward, steps=20_000)
     rows = shaping_experiment.summarise(compare(world.mdp, phis, training, seeds=4))
-    steps = {name: row.steps_to_optimal.mean for name, row in rows.items()}
-    visits = {name: row.low_reward_visits.mean for name, row in rows.items()}
-    assert steps["DR exact"] < steps["SR"] < steps["none"]
-    assert visits["DR exact"] < visits["SR"]
-    assert rows["DR exact"].apart["steps_to_optimal"]
-    assert not rows["SR"].apart["steps_to_optimal"]
+    exactly, successor, none = (rows[name] for name in ("DR exact", "SR", "none"))
+    steps = [row.steps_to_optimal.mean for row in (exactly, successor, none)]
+    assert steps[0] < steps[1] < steps[2]
+    assert exactly.low_reward_visits.mean < successor.low_reward_visits.mean
+    assert exactly.apart["steps_to_optimal"]
+    assert not successor.apart["steps_to_optimal"]
 
 
 def test_successor_baselines_by_hand():
