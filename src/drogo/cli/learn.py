@@ -150,10 +150,10 @@ def _train(
         if starts:
             with console.status(f"checking the values by rollouts from {starts} states"):
                 figures |= _certify(report, solution, world, starts)
-        pngs = {kind: drogo.plot.as_png(figure) for kind, figure in figures.items()}
         column = truth.get("column") if solution.method.anchored else None
-        verdict = _verdict(report["seeds"], problem.tolerance, column)
-        report |= {"verdict": verdict, "table": _table(report)}
+        report["verdict"] = _verdict(report["seeds"], problem.tolerance, column)
+        report["table"] = _table(report)
+        pngs = {kind: drogo.plot.as_png(figure) for kind, figure in figures.items()}
         report = result.finish(report, **pngs)
         checkpoint.unlink(missing_ok=True)
     return report
@@ -289,31 +289,31 @@ def _verdict(seeds: list[dict[str, Any]], tolerance: float, column: np.ndarray |
 
     from drogo.learn.judge import allowed
 
-    def count(name: str, *values: str) -> int:
-        return sum(seed.get(name) in values for seed in seeds)
+    def count(name: str, value: str) -> int:
+        return sum(seed.get(name) == value for seed in seeds)
 
     def largest(name: str) -> float:
         each = [seed[name] for seed in seeds if name in seed]
         return float("inf") if None in each else max(each, default=0.0)
 
     total = f"of {counted(len(seeds), 'seed')}"
+    difference = largest("difference_column")
     if diverged := count("status", "diverged"):
         return f"Not good: {diverged} {total} diverged."
     if late := count("status", "max_updates"):
         name, key = ("error", "error") if "error" in seeds[0] else ("residual", "worst")
-        largest_of = f"the largest {name} is {largest(key):.2g}"
-        return f"Not good: {late} {total} did not converge in time; {largest_of}."
+        remark = f"the largest {name} is {largest(key):.2g}"
+        return f"Not good: {late} {total} did not converge in time; {remark}."
     if refuted := count("certificate", "refuted"):
         return f"Not good: rollouts refute the values of {refuted} {total}."
-    difference = largest("difference_column")
     if column is not None and difference > allowed(tolerance, np.ptp(column[np.isfinite(column)])):
-        remedy = "more transitions may help"
-        return f"Not good: v differs by {difference:.2g} from the exact column; {remedy}."
+        problem = f"v differs by {difference:.2g} from the exact column"
+        return f"Not good: {problem}; more transitions may help."
     if count("certificate", "certified") == len(seeds):
-        return f"Good: rollouts confirm the values of {total[3:]}."
+        return f"Good: rollouts confirm the values {total}."
     if count("status", "converged") == len(seeds):
-        within = f"to within {largest('error'):.2g} of the solution of the data"
-        return f"Good: all seeds converged, {within}."
+        within = f"{largest('error'):.2g} of the solution of the data"
+        return f"Good: all seeds converged, to within {within}."
     return "Not known to be good: no equation is violated, but nothing confirms the values."
 
 
@@ -325,30 +325,27 @@ COLUMNS = {
     "error": "error",
     "worst": "worst",
 }
+DEFINITIONS = {
+    "difference": "largest difference to the log of the exact column",
+    "error": "largest difference to the exact solution of the data",
+    "worst": "largest residual of the equation of a state, or of groups of held-out transitions "
+    "where states do not repeat",
+}
 
 
 def _table(report: dict[str, Any]) -> dict[str, Any]:
+    def cell(name: str, value: float | None) -> str:
+        return "-" if value is None else f"{value:{'.5f' if name.startswith('cosine') else '.2g'}}"
+
     rows = []
     for seed in report["seeds"]:
-        row = {"seed": str(seed["seed"])}
-        for title, name in COLUMNS.items():
-            if name in seed:
-                form = ".5f" if name.startswith("cosine") else ".2g"
-                row[title] = "-" if seed[name] is None else f"{seed[name]:{form}}"
-        row["status"] = seed["status"]
+        row = {title: cell(name, seed[name]) for title, name in COLUMNS.items() if name in seed}
+        rows.append({"seed": str(seed["seed"]), **row, "status": seed["status"]})
         if "certificate" in seed:
-            row["by rollouts"] = seed["certificate"]
-        rows.append(row)
+            rows[-1]["by rollouts"] = seed["certificate"]
     cosines = [title for title, name in COLUMNS.items() if title in rows[0] and "cosine" in name]
-    definitions = {
-        ", ".join(cosines): "cosine with each exact vector; 1 is best",
-        "difference": "largest difference to the log of the exact column",
-        "error": "largest difference to the exact solution of the data",
-        "worst": "largest residual of the equation of a state, or of groups of held-out "
-        "transitions where states do not repeat",
-    }
-    lines = [f"{k}: {text}" for k, text in definitions.items() if k.partition(",")[0] in rows[0]]
+    lines = [f"{', '.join(cosines)}: cosine with each exact vector; 1 is best"] if cosines else []
+    lines += [f"{title}: {text}" for title, text in DEFINITIONS.items() if title in rows[0]]
     lines += [] if cosines else ["No exact vector is known."]
-    parts = (report["method"], report["network"], f"{report['updates']} updates")
-    title = f"{report['env']}: {', '.join(parts)}"
+    title = "{env}: {method}, {network}, {updates} updates".format(**report)
     return output.table(title, "\n".join(lines), rows, left=("status", "by rollouts"))

@@ -3,8 +3,7 @@
 Colours are safe for colour-blind readers (viridis, Okabe-Ito). No global state is touched.
 """
 
-from drogo.plot.goal_page import goal_page
-from drogo.plot.maps import distances, goal_maps, heatmap, learned, profile
+from drogo.plot.maps import distances, goal_maps, goal_page, heatmap, learned, profile
 from drogo.plot.panels import as_png, certificate, curves
 
 __all__ = [

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 MOST_POINTS = 10_000
 MOST_POINTS_FOR_DIRECTIONS = 1000
-WIDE = (11.0, 4.6)
 VERDICTS = (
     ("within the tolerance", "#009e73", "o"),
     ("undecided", "#999999", "s"),
@@ -48,8 +47,8 @@ class Panel(NamedTuple):
 
 
 History = Mapping[str, np.ndarray]
-Panels = tuple[Sequence[Panel], Callable[[Axes], None]]
-"""The contents of a figure: vectors, and a function that draws the panel after them."""
+Panels = tuple[Sequence[Panel], Callable[[Axes], None] | None]
+"""The contents of a figure: vectors, and a function that draws the panel after them, if any."""
 
 
 def as_png(figure: Figure, dpi: int = 130) -> bytes:
@@ -133,31 +132,24 @@ def of_fit(truth: np.ndarray | None, mean: np.ndarray, history: History) -> Pane
     without the first, only the mean, beside the largest violations of an equation."""
     seeds = history["worst"].shape[1]
     learned = Panel(mean, f"learned, mean of {seeds} seeds" if seeds > 1 else "learned")
+    below = partial(curves, history=history, has_truth=truth is not None)
     if truth is None:
-        return [learned], partial(violations, history=history)
+        return [learned], below
     with np.errstate(invalid="ignore"):
         error = Panel(mean - truth, "learned - exact", "difference of logs", DIVERGING)
-    return [Panel(truth, "exact column"), learned, error], partial(curves, history=history)
+    return [Panel(truth, "exact column"), learned, error], below
 
 
-def curves(axes: Axes, history: History) -> None:
-    """Plots the distance from a perfect cosine for all seeds: a mean would hide one that failed."""
-    distance = np.maximum(1 - history["cosine_column"], 1e-8)
-    _learning_curves(axes, history["update"], distance, "1 - cosine with the exact column")
-
-
-def violations(axes: Axes, history: History) -> None:
-    """Plots the largest violation of an equation, which needs no truth."""
-    violation = np.maximum(history["worst"], 1e-6)
-    _learning_curves(axes, history["update"], violation, "largest violation of an equation")
-
-
-def _learning_curves(
-    axes: Axes, updates: np.ndarray, values: Float[np.ndarray, "logged seeds"], label: str
-) -> None:
-    """Draws all seeds and their median over the updates, over a decade or more."""
-    axes.plot(updates, values, color=LINE, alpha=0.5, linewidth=1)
-    axes.plot(updates, np.median(values, axis=1), color="black", linewidth=2, label="median")
+def curves(axes: Axes, history: History, *, has_truth: bool = True) -> None:
+    """Plots the distance of all seeds from a perfect cosine, and its median, over a decade or more;
+    without a truth, the largest violation of an equation."""
+    values, label = np.maximum(history["worst"], 1e-6), "largest violation of an equation"
+    if has_truth:
+        values = np.maximum(1 - history["cosine_column"], 1e-8)
+        label = "1 - cosine with the exact column"
+    axes.plot(history["update"], values, color=LINE, alpha=0.5, linewidth=1)
+    median = np.median(values, axis=1)  # a mean would hide a seed that failed
+    axes.plot(history["update"], median, color="black", linewidth=2, label="median")
     if values.shape[1] > 1:
         axes.plot([], [], color=LINE, alpha=0.5, label="each seed")
         axes.legend(frameon=False)
@@ -177,15 +169,16 @@ def side_by_side(
     title: str,
     size: tuple[float, float] = (11.0, 9.0),
 ) -> Figure:
-    """Draws one vector, or two and their difference, and the panel after them."""
+    """Draws one vector, or two and their difference, and the panel after them, if there is one."""
     panels, below = shown
-    alone = len(panels) == 1
-    layout = ConstrainedLayoutEngine(w_pad=0.12, h_pad=None if alone else 0.12)
-    figure = Figure(figsize=WIDE if alone else size, layout=layout)
-    *first, last = figure.subplots(1 if alone else 2, 2).ravel()
-    for axes, panel in zip(first, scaled(panels), strict=True):
-        draw(axes, panel)
-    below(last)
+    rows, columns = len(panels) // 2 + 1, 1 if below is None else 2
+    layout = ConstrainedLayoutEngine(w_pad=0.12, h_pad=None if rows == 1 else 0.12)
+    figure = Figure(figsize=size if rows > 1 else (columns * 5.5, 4.6), layout=layout)
+    axes = figure.subplots(rows, columns, squeeze=False).ravel()
+    for place, panel in zip(axes, scaled(panels), strict=False):
+        draw(place, panel)
+    if below is not None:
+        below(axes[-1])
     figure.suptitle(title)
     return figure
 
@@ -238,7 +231,7 @@ def plane_of(
 def certificate(result: Certificate, *, title: str = "") -> Figure:
     """Draws where the values of all seeds hold, and each value beside its interval."""
     places, names = plane_of(result.observations)
-    figure = Figure(figsize=WIDE, layout=ConstrainedLayoutEngine(w_pad=0.12))
+    figure = Figure(figsize=(11.0, 4.6), layout=ConstrainedLayoutEngine(w_pad=0.12))
     left, right = figure.subplots(1, 2)
     verdict = np.where(result.refuted, 2, np.where(result.held, 0, 1))
     worst = verdict.max(axis=0)
@@ -254,9 +247,8 @@ def certificate(result: Certificate, *, title: str = "") -> Figure:
         )  # fmt: skip
     low, high = float(result.claimed.min()), float(result.claimed.max())
     right.plot([low, high], [low, high], color="black", linewidth=1, zorder=0)
-    left.set(
-        title=f"worst of {counted(len(result.seeds), 'seed')}", xlabel=names[0], ylabel=names[1]
-    )
+    left.set(xlabel=names[0], ylabel=names[1])
+    left.set_title(f"worst of {counted(len(result.seeds), 'seed')}")
     left.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=3)
     right.set(xlabel="learned value", ylabel="value by rollouts", title="every seed")
     right.grid(alpha=0.3)

@@ -30,44 +30,38 @@ def over_scenes(
     title: str,
 ) -> Figure:
     """Draws a row for each vector, with a panel for each scene, and the panel below them. One scene
-    of a fit is drawn by `side_by_side`."""
-    count = len(scenes)
-    if count == 1 and below is not None:
+    is drawn by `side_by_side`."""
+    if len(scenes) == 1:
         (scene,) = scenes
         cells = [panel._replace(values=scene.over_cells(panel.values)) for panel in vectors]
         figure = side_by_side(partial(_draw_scene, scene), (cells, below), title=title)
     else:
-
-        def over_all(values: np.ndarray) -> np.ndarray:
-            return np.stack([scene.over_cells(values) for scene in scenes])
-
-        width = max(PANEL[0] * count + 1.4, 5.6 if below is None else 7.0)
-        size = (width, PANEL[1] * len(vectors) + (1.5 if below is None else 3.6))
-        figure = Figure(figsize=size, layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1))
-        grid = figure.add_gridspec(len(vectors) + (below is not None), count)
-        for k, panel in enumerate(scaled(vectors, over_all)):
-            axes = [figure.add_subplot(grid[k, j]) for j in range(count)]
-            _draw_row(axes, scenes, panel, is_first=k == 0)
-        if below is not None:
-            below(figure.add_subplot(grid[-1, :]))
+        figure = _rows(scenes, vectors, below)
         figure.suptitle(title)
     letters_in_a_line = int(LETTERS_PER_INCH * figure.get_size_inches()[0])
     figure.supxlabel(textwrap.fill(_legend(scenes), letters_in_a_line), fontsize=9)
     return figure
 
 
-def _draw_row(axes: Sequence[Axes], scenes: Sequence[Scene], panel: Panel, is_first: bool) -> None:
-    """Draws a vector over each scene; the first row has titles, the first column labels."""
-    for place, scene in zip(axes, scenes, strict=True):
-        cells = panel._replace(values=scene.over_cells(panel.values), title="")
-        _draw_scene(scene, place, cells, has_bar=place is axes[-1])
-        title = scene.name if is_first else ""
-        if len(scenes) == 1:
-            place.set_title(title)
-            continue
-        place.set(xticks=[], yticks=[], xlabel="", ylabel="")
-        place.set_title(title, fontsize=10)
-        axes[0].set_ylabel(panel.title)
+def _rows(
+    scenes: Sequence[Scene], vectors: Sequence[Panel], below: Callable[[Axes], None] | None
+) -> Figure:
+    rows, count = len(vectors) + (below is not None), len(scenes)
+    size = (max(PANEL[0] * count + 1.4, 7.0), PANEL[1] * rows + 1.2)
+    figure = Figure(figsize=size, layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1))
+    grid = figure.add_gridspec(rows, count)
+    for k, panel in enumerate(
+        scaled(vectors, lambda v: np.stack([s.over_cells(v) for s in scenes]))
+    ):
+        for j, scene in enumerate(scenes):
+            axes, name = figure.add_subplot(grid[k, j]), "" if k else scene.name
+            cells = panel._replace(values=scene.over_cells(panel.values), title=name)
+            _draw_scene(scene, axes, cells, has_bar=j == count - 1)
+            axes.set(xticks=[], yticks=[], xlabel="", ylabel="" if j else panel.title)
+            axes.title.set_size(10)
+    if below is not None:
+        below(figure.add_subplot(grid[-1, :]))
+    return figure
 
 
 def _draw_scene(scene: Scene, axes: Axes, panel: Panel, *, has_bar: bool = True) -> None:
