@@ -97,7 +97,7 @@ def no_pictures(monkeypatch):
     monkeypatch.setattr(drogo.plot, "as_png", lambda figure: b"")
 
 
-FIRST = ("test_pyright", "drogo learn four-rooms", "sb3_minigrid", "killed_and_resumed",
+FIRST = ("pyright", "drogo learn four-rooms", "sb3_minigrid", "killed_and_resumed",
          "though_a_node_is_lost")  # fmt: skip
 
 

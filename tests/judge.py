@@ -1,7 +1,4 @@
-"""Solutions at 100 digits, by dense matrices in python-flint, independent of the library.
-
-Matrices are inverted without error bounds, which no test uses and which take half of the time.
-"""
+"""Solutions at 100 digits, by dense matrices in python-flint without error bounds."""
 
 import flint
 import numpy as np
@@ -89,20 +86,13 @@ def column(mdp, lam, terminal_reward=None):
 
 
 def columns(mdp, lam, digits=100):
-    """Computes `log Z(s, g) - log Z(g, g)`, a row for each goal, where terminal rows are zero.
+    """Computes `log Z(s, g) - log Z(g, g)`, a row for each goal, where terminal rows are zero. Small
+    entries of a column need many digits; those below half of them count as zero."""
 
-    Errors are relative to the largest entry of a column, so small ones need many digits. Entries
-    below half of the digits count as zero.
-    """
+    def log(entry, scale):
+        return float((entry / scale).log().mid()) if entry > least * scale else -np.inf
+
     with flint.ctx.workdps(digits):
-        Z = inverse(matrices(mdp, lam, "zero-row"))
+        Z, states = inverse(matrices(mdp, lam, "zero-row")), range(mdp.n_states)
         least = flint.arb(10) ** (-digits // 2)
-        return np.array(
-            [
-                [
-                    float((Z[s, g] / Z[g, g]).log().mid()) if Z[s, g] > least * Z[g, g] else -np.inf
-                    for s in range(mdp.n_states)
-                ]
-                for g in range(mdp.n_states)
-            ]
-        )
+        return np.array([[log(Z[s, g], Z[g, g]) for s in states] for g in states])

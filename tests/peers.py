@@ -1,8 +1,7 @@
 """Installs what the tests talk to and uv cannot: run by plain Python, after `uv sync`.
 
-A CPU build of torch goes into `.venv` (the default one on Linux has gigabytes of CUDA), and
-Chromium comes from the system's packages where apt is there and this is run by root. The tests of
-what cannot be had are skipped.
+A CPU build of torch goes into `.venv` (the default one on Linux has gigabytes of CUDA), and Chromium
+comes from apt where this is run by root. The tests of what cannot be had are skipped.
 """
 
 import os
@@ -21,8 +20,7 @@ def succeeds(*command: object) -> bool:
 
 
 def torch() -> bool:
-    folder = "Scripts" if sys.platform == "win32" else "bin"
-    python = ENVIRONMENT / folder / "python"
+    python = ENVIRONMENT / ("Scripts" if sys.platform == "win32" else "bin") / "python"
     if succeeds(python, "-c", "import torch"):
         return True
     # Elsewhere the default build is for CPUs; on Linux its version says so.
@@ -43,7 +41,7 @@ def chromium() -> bool:
     return bool(shutil.which("chromium") or shutil.which("google-chrome"))
 
 
-def main() -> None:
+if __name__ == "__main__":
     installing = start_installing_chromium()
     if not torch():
         print("Without a CPU build of torch: the tests with Stable-Baselines3 will be skipped.")
@@ -51,7 +49,3 @@ def main() -> None:
         installing.wait()
     if not chromium():
         print("Without Chromium: the tests with the report's page will be skipped.")
-
-
-if __name__ == "__main__":
-    main()

@@ -13,13 +13,8 @@ import pytest
 def raises(
     kind: type[Exception], argument: str | None = None, **fields: Any
 ) -> Iterator[pytest.ExceptionInfo]:
-    """Fails unless an error of this very type is raised.
-
-    Args:
-        kind: The type of the error. A subclass does not count.
-        argument: The argument that the error names, if it names one.
-        **fields: Other attributes of the error, such as the line of a `MapError`.
-    """
+    """Fails unless an error of this very type, and not a subclass, is raised, which names an argument
+    and has other attributes, such as the line of a `MapError`."""
     with pytest.raises(kind) as caught:
         yield caught
     assert type(caught.value) is kind, f"{type(caught.value).__name__}: {caught.value}"

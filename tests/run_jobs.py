@@ -1,13 +1,24 @@
 """Jobs for the tests of engines: functions that other processes find by name."""
 
+import contextlib
 import os
 import signal
+import subprocess
 import sys
 import time
 
 import numpy as np
 
 from drogo.engines.job import Job, Outcome
+
+
+@contextlib.contextmanager
+def python_process(code, *arguments):
+    """A process that runs a program, and is killed at the end."""
+    command, pipe = [sys.executable, "-c", code, *map(str, arguments)], subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:
+        yield process
+        process.kill()
 
 
 def square(settings, scratch, report):
@@ -42,20 +53,14 @@ class Nameless(Exception):
 
 def odd(settings, scratch, report):
     """Ends in a way that no job should."""
-    if settings["how"] == "exits":
-        sys.exit(3)
-    if settings["how"] == "leaves":
+    how = settings["how"]
+    if how == "leaves":
         os._exit(3)
-    if settings["how"] == "interrupts":
-        raise KeyboardInterrupt
-    if settings["how"] == "raises":
-        raise Nameless
-    return {
-        "none": None,
-        "dict": {"y": 1},
-        "object": Outcome({"y": np.array([None])}),
-        "lambda": Outcome({}, {"f": lambda: None}),
-    }[settings["how"]]
+    errors = {"exits": SystemExit(3), "interrupts": KeyboardInterrupt, "raises": Nameless}
+    if how in errors:
+        raise errors[how]
+    bad, worse = Outcome({"y": np.array([None])}), Outcome({}, {"f": lambda: None})
+    return {"none": None, "dict": {"y": 1}, "object": bad, "lambda": worse}[how]
 
 
 RETURNED = "ArgumentTypeError: run_jobs:odd returned {}; a job must return an Outcome."
@@ -85,8 +90,9 @@ LEARN = Job(
 
 
 def ray_jobs():
-    """Four that take a while, one that fails, and one that shares its task."""
-    waits = enumerate((2.0, 0.5, 0.5, 0.5))
-    square, broken = "run_jobs:square", Job("run_jobs:broken", {"x": 0}, "broken of 0", 1.0)
-    jobs = [Job(square, {"x": x, "wait": wait}, f"square of {x}", 100.0) for x, wait in waits]
-    return [*jobs, broken, Job(square, {"x": 9}, "square of 9", 1.0)]
+    """Four that take a while, one that shares their task, and one that fails."""
+    waits = {0: 2.0, 1: 0.5, 2: 0.5, 3: 0.5, 9: 0.0}.items()
+    jobs = [
+        Job("run_jobs:square", {"x": x, "wait": w}, f"square of {x}", 100 * w) for x, w in waits
+    ]
+    return [*jobs, Job("run_jobs:broken", {"x": 0}, "broken of 0", 1.0)]

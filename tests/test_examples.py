@@ -7,10 +7,10 @@ from pathlib import Path
 
 import gymnasium
 import jax
-import numpy as np
 import pytest
 
 import needs
+from small_lines import Line
 
 ROOT = Path(__file__).parents[1]
 SHORT = {
@@ -37,24 +37,17 @@ def test_examples(path, tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().out
 
 
-class Circle(gymnasium.Env):
+class Circle(Line):
     """An environment that never ends."""
 
-    observation_space = gymnasium.spaces.Box(-1, 1, (1,))
-    action_space = gymnasium.spaces.Discrete(2)
-
-    def reset(self, *, seed=None, options=None):
-        return np.zeros(1, np.float32), {}
-
-    def step(self, action):
-        return np.zeros(1, np.float32), -1.0, False, False, {}
+    goal = 1000
 
 
 def test_the_evaluation_of_a_policy_that_circles_ends(capsys):
     torch = needs.module("torch")
     example = runpy.run_path(str(ROOT / "examples" / "online_dqn.py"))
     gymnasium.register("tests/Circle-v0", Circle)
-    example["evaluate"](example["Args"](env_id="tests/Circle-v0", steps=5), torch.nn.Linear(1, 2))
+    example["evaluate"](example["Args"](env_id="tests/Circle-v0", steps=5), torch.nn.Linear(2, 2))
     gymnasium.registry.pop("tests/Circle-v0")
     assert "returned -5.0, and ended at the time limit" in capsys.readouterr().out
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import needs
+from drogo import GridWorld
 from drogo.cli import main
 
 ROOT = Path(__file__).parents[1]
@@ -27,16 +28,6 @@ def blocks(language):
             yield pytest.param(text, id=name, marks=[pytest.mark.slow] * slow)
 
 
-def drogo_commands():
-    """Yields each command once, on the first page that has it."""
-    seen = set()
-    for page in PAGES:
-        for line in re.findall(r"^(?:.*uv run )?(drogo [^\n`]*)$", page.read_text(), re.M):
-            if line not in seen:
-                yield pytest.param(line, id=f"{page.name}: {line}")
-            seen.add(line)
-
-
 @pytest.mark.parametrize("code", list(blocks("python")))
 def test_python_snippets(code, tmp_path, monkeypatch, request, capsys):
     monkeypatch.chdir(tmp_path)
@@ -50,7 +41,11 @@ def test_python_snippets(code, tmp_path, monkeypatch, request, capsys):
     exec(compile(code, "snippet", "exec"), {"__name__": "snippet"})
 
 
-@pytest.mark.parametrize("line", list(drogo_commands()))
+COMMAND = re.compile(r"^(?:.*uv run )?(drogo [^\n`]*)$", re.M)
+COMMANDS = dict.fromkeys(line for page in PAGES for line in COMMAND.findall(page.read_text()))
+
+
+@pytest.mark.parametrize("line", COMMANDS)
 @pytest.mark.usefixtures("optimised")
 def test_commands(line, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
@@ -63,15 +58,13 @@ def test_commands(line, tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("text", list(blocks("text")))
-def test_maps(text, tmp_path, monkeypatch):
-    from drogo import GridWorld
-
+def test_maps(text):
     if "#" in text:
         assert GridWorld.parse(text).n_states > 0
 
 
 def test_two_commands_that_set_up_the_same_way():
-    commands = re.findall(r"```console\n(.*?)\n```", (ROOT / "README.md").read_text(), re.S)
+    commands = re.findall(r"```console\n(.*?)\n```", PAGES[0].read_text(), re.S)
     assert all(c.startswith("python3 -m pip install uv && ") for c in commands[:2])
     ends = [c.rsplit("&& ", 1)[1] for c in commands[:2]]
     assert ends == ["python3 -m uv run drogo learn four-rooms", "python3 -m uv run pytest"]
@@ -85,8 +78,8 @@ def test_links_lead_somewhere():
 
 
 def test_tables_of_the_readme_are_those_of_the_docs():
-    page = (ROOT / "README.md").read_text()
-    shown = re.findall(r"<!-- table: (.*?) -->\n(.*?)<!-- end -->", page, re.DOTALL)
+    pattern = r"<!-- table: (.*?) -->\n(.*?)<!-- end -->"
+    shown = re.findall(pattern, PAGES[0].read_text(), re.DOTALL)
     assert shown
     for name, table in shown:
         assert table == (ROOT / "docs" / "tables" / f"{name}.md").read_text()

@@ -1,14 +1,13 @@
 """Requests: what identifies a result, and when a result is already there."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
 from drogo.errors import AlreadyExists, DamagedFile
 from drogo.requests import ResultDirectory, differences, digest, plain
 from raising import raises
+from run_jobs import python_process
 
 ASKED = {"verb": "test", "settings": {"lam": 20.0, "cap": float("inf")}, "world": {"map": "#"}}
 REPORT = {"files": {"vector": "vector.npz"}, "seconds": 1.5, "table": {"z": 1, "a": 2}}
@@ -17,38 +16,27 @@ REPORT = {"files": {"vector": "vector.npz"}, "seconds": 1.5, "table": {"z": 1, "
 @pytest.fixture
 def finished(tmp_path):
     result = ResultDirectory(tmp_path, "name", ASKED)
-    with result.begin(overwrite=False):
-        (result.path / "vector.npz").write_text("")
-        result.finish(REPORT)
-    return result
-
-
-def test_a_result_is_there_when_its_report_is(tmp_path):
-    result = ResultDirectory(tmp_path, "name", ASKED)
     assert result.report() is None
     with result.begin(overwrite=False):
         assert result.report() is None
         (result.path / "vector.npz").write_text("")
-        kept = result.finish(REPORT)
-    assert result.report() == kept == REPORT
-    assert list(kept["table"]) == ["z", "a"]
-    assert result.path.name == f"name-{digest(ASKED)[:8]}"
-    assert json.loads((result.path / "request.json").read_text()) == plain(ASKED)
-    with raises(AlreadyExists), result.begin(overwrite=False):
+        assert result.finish(REPORT) == REPORT
+    return result
+
+
+def test_a_result_is_there_when_its_report_is(finished):
+    with raises(AlreadyExists), finished.begin(overwrite=False):
         pass
-    assert result.report() == REPORT
+    assert finished.report() == REPORT
+    assert list(finished.report()["table"]) == ["z", "a"]
+    assert finished.path.name == f"name-{digest(ASKED)[:8]}"
+    assert json.loads((finished.path / "request.json").read_text()) == plain(ASKED)
 
 
-def test_different_requests_have_different_directories(tmp_path):
-    changes = ({"verb": "other"}, {"settings": {"lam": 20.0}}, {"world": {"map": "##"}})
-    others = [{**ASKED, **change} for change in changes]
-    paths = {ResultDirectory(tmp_path, "name", request).path for request in [ASKED, *others]}
-    assert len(paths) == 4
-    reordered = dict(reversed(ASKED.items()))
-    assert ResultDirectory(tmp_path, "name", reordered).path in paths
-
-
-def test_differences_are_named():
+def test_different_requests_have_different_digests_and_differences():
+    changes = ({}, {"verb": "other"}, {"settings": {"lam": 20.0}}, {"world": {"map": "##"}})
+    digests = {digest({**ASKED, **change}) for change in changes}
+    assert len(digests | {digest(dict(reversed(ASKED.items())))}) == 4
     other = {"verb": "test", "settings": {"lam": 1.0, "cap": "inf"}, "seeds": 3}
     assert differences(other, ASKED) == ["seeds", "settings.lam", "world"]
     assert differences(plain(ASKED), ASKED) == []
@@ -57,10 +45,9 @@ def test_differences_are_named():
 def test_a_directory_copied_over_another_is_not_taken_for_it(finished, tmp_path):
     other = ResultDirectory(tmp_path, "name", {**ASKED, "settings": {"lam": 1.0}})
     finished.path.rename(other.path)
-    with raises(AlreadyExists):
-        other.report()
-    with raises(AlreadyExists), other.begin(overwrite=False):
-        pass
+    for refused in (other.report, other.begin(overwrite=False).__enter__):
+        with raises(AlreadyExists):
+            refused()
     with other.begin(overwrite=True):
         assert other.report() is None
 
@@ -79,7 +66,7 @@ CLAIM = """
 import sys, time
 from pathlib import Path
 from drogo.requests import ResultDirectory
-with ResultDirectory(Path(sys.argv[1]), "name", {"lam": 20.0}).begin(overwrite=False):
+with ResultDirectory(Path(sys.argv[1]), "name", {}).begin(overwrite=False):
     print("claimed", flush=True)
     time.sleep(60)
 """
@@ -87,15 +74,12 @@ with ResultDirectory(Path(sys.argv[1]), "name", {"lam": 20.0}).begin(overwrite=F
 
 def test_one_process_at_a_time_has_a_directory(tmp_path):
     """Also with overwrite; and a claim ends with the process that is killed."""
-    result = ResultDirectory(tmp_path, "name", {"lam": 20.0})
-    command = [sys.executable, "-c", CLAIM, str(tmp_path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    result = ResultDirectory(tmp_path, "name", {})
+    with python_process(CLAIM, tmp_path) as process:
         assert process.stdout.readline() == "claimed\n"
         for overwrite in (False, True):
             with raises(AlreadyExists), result.begin(overwrite=overwrite):
                 pass
-        process.kill()
-        process.wait()
     with result.begin(overwrite=False):
         result.finish({"files": {}})
     assert result.report() == {"files": {}}

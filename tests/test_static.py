@@ -11,17 +11,11 @@ import needs
 ROOT = Path(__file__).parents[1]
 
 
-def run(*command):
+@pytest.mark.parametrize("command", ["ruff check .", "ruff format --check .", "pyright"])
+def test_linters(command):
+    name, *arguments = command.split()
+    needs.module(name)
+    python = ["--pythonpath", sys.executable] * (name == "pyright")
+    command = [sys.executable, "-m", name, *arguments, *python]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-3000:]
-
-
-@pytest.mark.parametrize("command", [("check",), ("format", "--check")])
-def test_ruff(command):
-    needs.module("ruff")
-    run(sys.executable, "-m", "ruff", *command, ".")
-
-
-def test_pyright():
-    needs.module("pyright")
-    run(sys.executable, "-m", "pyright", "--pythonpath", sys.executable)

@@ -11,11 +11,8 @@ from jaxtyping import Array, Shaped
 
 
 def to_device(array: Any, dtype: Any = None) -> Shaped[Array, ...]:
-    """Returns a copy of an array on the device, where an array that is there already stays.
-
-    `jnp.asarray` does the same, but compiles a program for every new shape, which takes longer than
-    most copies.
-    """
+    """Returns a copy of an array on the device, where an array that is there already stays:
+    `jnp.asarray` compiles a program for every new shape, which takes longer than most copies."""
     if isinstance(array, jax.Array):
         return jnp.asarray(array, dtype)
     return jax.device_put(np.asarray(array, dtype), may_alias=False)

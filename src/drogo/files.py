@@ -58,9 +58,8 @@ def write_file(path: Path, content: bytes, *, overwrite: bool = False) -> None:
             part.replace(path)
     except OSError as error:
         if not overwrite and os.path.lexists(path):
-            problem, remedy = f"{path} exists and was left as it is.", "Give {} to replace it."
-            given, option = map(remedy.format, ("overwrite=True", "--overwrite"))
-            raise AlreadyExists(problem, remedy=given, command_remedy=option) from None
+            remedies = {"remedy": "Give overwrite=True.", "command_remedy": "Give --overwrite."}
+            raise AlreadyExists(f"{path} exists and was left as it is.", **remedies) from None
         raise FileError(f"{path} cannot be written: {error}. Choose another place.") from error
     finally:
         with contextlib.suppress(OSError):
@@ -80,14 +79,10 @@ def _link(part: Path, path: Path) -> bool:
 
 @contextlib.contextmanager
 def lock(path: Path) -> Iterator[bool]:
-    """Locks a directory, or a file, which is created if it does not exist.
-
-    Yields False if another process, or this one, has locked it. The lock is one of the operating
-    system: a process that is killed holds none.
-    """
+    """Locks a directory, or a file, which is created if need be; yields False if this or another
+    process has locked it. Locks are the operating system's: a killed process holds none."""
     flags = os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT
-    descriptor = os.open(path, flags, 0o666)
-    is_ours = True
+    descriptor, is_ours = os.open(path, flags, 0o666), True
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

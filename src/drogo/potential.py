@@ -1,8 +1,4 @@
-"""`Potential`: a number for every observation, from which shaping rewards are computed.
-
-Divided by its mean difference between neighbouring states, every potential has the same scale, and
-a weight with which its shaping reward is mixed with another reward has the same meaning.
-"""
+"""`Potential`: a number for every observation, from which shaping rewards are computed."""
 
 from __future__ import annotations
 
@@ -105,12 +101,9 @@ class Potential:
         """
         table = check_transitions("data", data).observations
         scale = float(mean_step(self(table), data.neighbours))
-        function, single = self.function, self.single
-        return replace(
-            self,
-            function=lambda batch: np.asarray(function(batch)) / scale,
-            single=single and (lambda observation: single(observation) / scale),
-        )
+        function, at = self.function, self.single
+        single = at and (lambda observation: at(observation) / scale)
+        return replace(self, function=lambda b: np.asarray(function(b)) / scale, single=single)
 
     def _values(self, batch: np.ndarray) -> np.ndarray:
         values, expected = np.asarray(self.function(batch), dtype=np.float64), (len(batch),)
@@ -183,7 +176,8 @@ def mix(reward: Any, shaping: Any, weight: float | None) -> Any:
 def mean_step(
     values: Float[np.ndarray, "*seeds states"], neighbours: Neighbours
 ) -> Float[np.ndarray, "*seeds"] | np.float64:
-    """Returns the mean absolute difference between neighbours of each vector over states."""
+    """Returns the mean absolute difference between neighbours of each vector over states. Divided
+    by it, potentials have one scale, and the weights of their shaping rewards one meaning."""
     if len(neighbours) == 0:
         raise ArgumentError("no state has a neighbour, so a potential cannot be normalised.")
     step = np.abs(values[..., neighbours[:, 0]] - values[..., neighbours[:, 1]]).mean(axis=-1)

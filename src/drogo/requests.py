@@ -23,7 +23,6 @@ from drogo.errors import AlreadyExists
 from drogo.files import PART, lock, read_json, write_file
 
 Request = Mapping[str, Any]
-
 REQUEST, REPORT = "request.json", "report.json"
 DIGEST = "digest"
 """The entry of a report with which a change of the file is noticed."""
@@ -92,11 +91,10 @@ class ResultDirectory:
         return kept
 
     def _taken(self, problem: str) -> AlreadyExists:
-        return AlreadyExists(
-            f"{self.path} {problem}. It was left as it is.",
-            remedy="Choose another directory, or replace it with overwrite=True.",
-            command_remedy="Choose another --out, or replace it with --overwrite.",
-        )
+        remedy = "Choose another directory, or replace it with overwrite=True."
+        command = "Choose another --out, or replace it with --overwrite."
+        text = f"{self.path} {problem}. It was left as it is."
+        return AlreadyExists(text, remedy=remedy, command_remedy=command)
 
 
 def digest(request: Request) -> str:

@@ -1,7 +1,9 @@
-"""The command as such: help, verbs, errors and exit statuses."""
+"""The command as such: help, verbs, errors, exit statuses, odd terminals and odd names."""
 
+import io
 import json
 import os
+import re
 import runpy
 import signal
 import subprocess
@@ -12,45 +14,40 @@ from contextlib import redirect_stdout
 import pytest
 
 import drogo
+from drogo import plot
 from drogo.cli import main
 from drogo.cli.main import verbs
+from drogo.cli.output import BOLD, NEW, print_table, table, terminal
+
+HELP = """
+import sys
+from drogo.cli import main
+for arguments in (["--help"], ["learn", "--help"]):
+    try: main(arguments)
+    except SystemExit: pass
+assert not {"scipy", "jax", "matplotlib", "rich"} & set(sys.modules)
+"""
 
 
 def test_help_needs_nothing_heavy():
-    code = (
-        "import sys; from drogo.cli import main\n"
-        "for arguments in (['--help'], ['learn', '--help']):\n"
-        "    try: main(arguments)\n"
-        "    except SystemExit: pass\n"
-        "heavy = {'scipy', 'jax', 'matplotlib', 'rich'} & set(sys.modules)\n"
-        "assert not heavy, heavy"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-c", HELP], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert "exact" in done.stdout
-    assert "reproduce" in done.stdout
-    assert "--batch-size INT" in done.stdout
+    for text in ("exact", "reproduce", "--batch-size INT"):
+        assert text in done.stdout
 
 
 @pytest.mark.parametrize("verb", sorted(verbs()))
 def test_no_option_has_a_default_that_says_nothing(verb, command):
     answer = command(verb, "--help")
     assert answer.status == 0
-    assert "default: None" not in answer.out
-    assert "default: False" not in answer.out
-
-
-def test_version(capsys, monkeypatch):
-    monkeypatch.setattr(sys, "argv", ["drogo", "--version"])
-    runpy.run_module("drogo", run_name="__main__")
-    assert capsys.readouterr().out == f"drogo {drogo.__version__}\n"
+    assert not {"None", "False"} & set(re.findall(r"default: (\w+)", answer.out))
 
 
 VERBS = """
-import hashlib, os, time, warnings
+import hashlib, sys, time, warnings
 from dataclasses import dataclass
 
-if "SLOW_TO_LOAD" in os.environ:
+if "slow to load" in sys.argv:
     print("ready", flush=True)
     time.sleep(60)
 
@@ -81,9 +78,8 @@ def verb_of_another_package(tmp_path, monkeypatch):
     metadata = tmp_path / "other_package-1.0.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: other-package\nVersion: 1.0\n")
-    (metadata / "entry_points.txt").write_text(
-        "[drogo.verbs]\nfail = other_package:Fail\nabsent = other_package:Absent\n"
-    )
+    entries = "[drogo.verbs]\nfail = other_package:Fail\nabsent = other_package:Absent\n"
+    (metadata / "entry_points.txt").write_text(entries)
 
 
 @pytest.mark.usefixtures("verb_of_another_package")
@@ -97,20 +93,14 @@ def test_other_packages_add_verbs(command):
 
 @pytest.mark.usefixtures("verb_of_another_package")
 def test_exit_statuses(command, tmp_path):
-    out = (tmp_path / "out").open("w")
-    with out, redirect_stdout(out), pytest.raises(SystemExit) as stopped:
-        main(["fail", "--how", "pipe"])
-    assert stopped.value.code == 141
-    with pytest.raises(ValueError, match="a mistake in the code"):
-        command("fail", "--how", "bug", "--json")
-
-
-def test_help_into_a_pipe_that_is_closed(tmp_path):
     reading, writing = os.pipe()
     os.close(reading)
-    with os.fdopen(writing, "w") as closed, redirect_stdout(closed), pytest.raises(SystemExit) as stopped:  # fmt: skip
-        main(["learn", "--help"])
-    assert stopped.value.code == 141
+    for place, line in ((tmp_path / "out", "fail --how pipe"), (writing, "learn --help")):
+        with open(place, "w") as out, redirect_stdout(out), pytest.raises(SystemExit) as stopped:
+            main(line.split())
+        assert stopped.value.code == 141
+    with pytest.raises(ValueError, match="a mistake in the code"):
+        command("fail", "--how", "bug", "--json")
 
 
 @pytest.mark.usefixtures("verb_of_another_package")
@@ -118,10 +108,7 @@ def test_help_into_a_pipe_that_is_closed(tmp_path):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_the_command_soon_and_without_a_traceback(how, number, tmp_path):
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    if how == "slow to load":
-        environment["SLOW_TO_LOAD"] = "yes"
-    command = [sys.executable, "-m", "drogo", "fail", "--how", how]
-    pipe = subprocess.PIPE
+    command, pipe = [sys.executable, "-m", "drogo", "fail", "--how", how], subprocess.PIPE
     with subprocess.Popen(command, env=environment, stdout=pipe, stderr=pipe, text=True) as process:
         assert process.stdout.readline() == "ready\n"
         began = time.monotonic()
@@ -129,37 +116,87 @@ def test_a_signal_ends_the_command_soon_and_without_a_traceback(how, number, tmp
         _, errors = process.communicate(timeout=20)
     assert time.monotonic() - began < 5  # most of which would be the noise of a busy machine
     assert process.returncode == 128 + number
-    word = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}[number]
-    assert errors.splitlines()[-1] == f"drogo: {word}"
-    assert "Traceback" not in errors
+    word = "interrupted" if number == signal.SIGINT else "terminated"
+    assert (errors.splitlines()[-1], "Traceback" in errors) == (f"drogo: {word}", False)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "kind"),
-    [
-        (("exact", "four-roms"), "ArgumentError"),
-        (("exact", "broken.txt"), "MapError"),
-        (("exact", "four-rooms", "--lam", "-1"), "ArgumentError"),
-        (("exact", "four-rooms", "--out", "broken.txt"), "FileError"),
-        (("learn", "four-rooms", "--batch-size", "0"), "ArgumentError"),
-        (("learn", "four-rooms", "--transitions", "1e15"), "ArgumentError"),
-        (("learn", "four-rooms", "--key", "image", "place"), "ArgumentError"),
-    ],
-)
-def test_an_error_is_one_line_and_json(command, tmp_path, monkeypatch, arguments, kind):
+ERRORS = {
+    "exact four-roms": "ArgumentError",
+    "exact broken.txt": "MapError",
+    "exact four-rooms --lam -1": "ArgumentError",
+    "exact four-rooms --out broken.txt": "FileError",
+    "learn four-rooms --batch-size 0": "ArgumentError",
+    "learn four-rooms --transitions 1e15": "ArgumentError",
+    "learn four-rooms --key image place": "ArgumentError",
+}
+
+
+@pytest.mark.parametrize(("line", "kind"), ERRORS.items())
+def test_an_error_is_one_line_and_json(command, tmp_path, monkeypatch, line, kind):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "broken.txt").write_text("#####\n#S?G#\n#####")
-    answer = command(*arguments, "--json")
-    assert answer.status == 2
+    answer = command(*line.split(), "--json")
     error = json.loads(answer.out)
-    assert error["kind"] == kind
+    assert (answer.status, error["kind"]) == (2, kind)
     assert answer.err == f"drogo: {error['error']}\n"
 
 
-def test_envs(command):
+def test_envs_and_version(command, capsys, monkeypatch):
     assert command("exat", "four-rooms").status == command("exact").status == 2
-    answer = command("envs")
-    assert answer.status == 0
-    assert "drogo/FourRooms-v0" in answer.out
+    assert "drogo/FourRooms-v0" in command("envs").out
     worlds = json.loads(command("envs", "--json").out)
     assert {"name": "grid-room", "states": 272}.items() <= worlds[2].items()
+    monkeypatch.setattr(sys, "argv", ["drogo", "--version"])
+    runpy.run_module("drogo", run_name="__main__")
+    assert capsys.readouterr().out == f"drogo {drogo.__version__}\n"
+
+
+ODD = "[red]a$\\frac{$ :smile:"
+
+
+@pytest.fixture
+def odd_map(tmp_path):
+    (path := tmp_path / f"{ODD}.txt").write_text("#####\n#S.G#\n#####")
+    return path
+
+
+def test_names_are_printed_and_drawn_as_they_are(odd_map, tmp_path, command, monkeypatch):
+    """With rich's markup and emoji codes, and with what matplotlib takes for a formula."""
+    monkeypatch.setenv("COLUMNS", "400")
+    as_png, figures = plot.as_png, []
+    monkeypatch.setattr(plot, "as_png", lambda f: figures.append(f) or as_png(f))
+    answer = command("exact", odd_map, "--out", tmp_path / "out")
+    # In the title, which has line breaks, and in the name of the result.
+    assert "".join(answer.out.split()).count("".join(ODD.split())) == 2
+    title = figures[0].axes[0].title
+    shown, is_formula = title._preprocess_math(title.get_text())
+    assert not is_formula
+    assert shown.startswith(f"{ODD}: column")
+
+
+def test_a_narrow_terminal_shows_whole_numbers(odd_map, tmp_path, command, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "20")
+    answer = command("exact", odd_map, "--out", tmp_path / "out")
+    assert "\nlog e: -0.505197 to 0\n" in answer.out
+    assert "\nstatus: converged\n" in answer.out
+    (directory,) = (tmp_path / "out").iterdir()
+    assert f"{NEW}: {directory}/picture.png with vector.npz\n" in answer.out
+    assert "\nGymnasium id: drogo/GridTask-v0\n" in command("envs").out
+
+
+def test_bold_cells(capsys, monkeypatch):
+    for width, expected in (("80", "[1.5]"), ("5", "number: [1.5]")):
+        monkeypatch.setenv("COLUMNS", width)
+        print_table(terminal(), table("title", "", [{"number": f"{BOLD}[1.5]{BOLD}"}], left=()))
+        assert expected in [line.strip() for line in capsys.readouterr().out.splitlines()]
+
+
+def test_a_terminal_that_has_only_ascii(odd_map, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    path = odd_map.rename(tmp_path / "é☃.txt")
+    out = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    with redirect_stdout(out):
+        main(["exact", str(path), "--out", str(tmp_path / "out")])
+    text = out.buffer.getvalue().decode()
+    assert "converged" in text
+    assert "\\xe9\\u2603.txt,3states" in "".join(text.split())

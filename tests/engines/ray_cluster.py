@@ -19,11 +19,10 @@ SMALL = {"object_store_memory": 100 * 2**20}
 
 
 def main() -> None:
-    head = {"num_cpus": 1, "include_dashboard": False, **SMALL}
+    head, events, answer = {"num_cpus": 1, "include_dashboard": False, **SMALL}, [], {}
     cluster = Cluster(initialize_head=True, head_node_args=head)
     lost = cluster.add_node(num_cpus=1, **SMALL)
     cluster.wait_for_nodes()
-    events: list[str] = []
 
     def lose_a_node() -> None:
         while events.count("done") < 2:
@@ -33,11 +32,9 @@ def main() -> None:
     ray_engine.RETRIES = 1  # enough for the lost node, and quick for the job that ends its process
     accident = threading.Thread(target=lose_a_node)
     accident.start()
-    answer = {}
     try:
-        jobs, store = [*ray_jobs(), LEARN, *odd_jobs()], Store(sys.argv[1])
-        engine = ray_engine.RayEngine(cluster.address)
-        engine.run(jobs, store, lambda job, event, number: events.append(event))
+        jobs, engine = [*ray_jobs(), LEARN, *odd_jobs()], ray_engine.RayEngine(cluster.address)
+        engine.run(jobs, Store(sys.argv[1]), lambda job, event, number: events.append(event))
     except RunsFailed as error:
         answer["failed"] = error.failures
     accident.join()

@@ -9,7 +9,9 @@ from matplotlib.collections import LineCollection
 from drogo import GridWorld, exact, plot
 from drogo.plot.panels import Panel, draw_cloud, draw_image, of_fit, side_by_side
 from drogo.plot.scenes import over_scenes
+from drogo.worlds.scenes import Mark, Scene
 
+TINY = GridWorld.parse("#####\n#S.G#\n#####")
 RNG = np.random.default_rng(0)
 HISTORY = {
     "update": np.array([0, 1500, 3000]),
@@ -28,8 +30,7 @@ def assert_nothing_is_cut_off(figure):
 
 @pytest.mark.parametrize("name", ["four-rooms", "grid-room", "grid-maze-large", "tiny"])
 def test_heatmap(name):
-    tiny = "#####\n#S.G#\n#####"
-    world = GridWorld.parse(tiny) if name == "tiny" else GridWorld.load(name)
+    world = TINY if name == "tiny" else GridWorld.load(name)
     values = exact.log_column(world.mdp, 20.0)
     figure = plot.heatmap(world, values, title=name, label="log of the DR column")
     assert_nothing_is_cut_off(figure)
@@ -63,26 +64,20 @@ def test_low_reward_areas_are_framed():
     ],
 )
 def test_values_of_cells(values, written):
-    world = GridWorld.parse("#####\n#S.G#\n#####")
-    figure, same = (plot.heatmap(world, np.array(values)) for _ in range(2))
+    figure, same = (plot.heatmap(TINY, np.array(values)) for _ in range(2))
     assert plot.as_png(figure, 50) == plot.as_png(same, 50)
     assert [text.get_text() for text in figure.axes[0].texts[:3]] == written
 
 
-SMALL = GridWorld.parse("######\n#S..G#\n#.x..#\n######")
-
-
 @pytest.mark.slow
 def test_figures_of_a_fit():
-    world, truth = SMALL, exact.log_column(SMALL.mdp, 20.0)
+    world = GridWorld.parse("######\n#S..G#\n#.x..#\n######")
+    truth = exact.log_column(world.mdp, 20.0)
     v = truth + RNG.normal(size=(2, world.n_states))
-    figures = [
-        plot.learned(world, column, v, HISTORY, title="grid world") for column in (truth, None)
-    ]
+    figures = [plot.learned(world, t, v, HISTORY, title="grid world") for t in (truth, None)]
     field = RNG.normal(size=(9, 9))
     field[3] = np.nan
-    extent = (-0.5, 8.5, 8.5, -0.5)
-    draw = partial(draw_image, extent=extent, aspect="equal")
+    draw = partial(draw_image, extent=(-0.5, 8.5, 8.5, -0.5), aspect="equal")
     figures.append(side_by_side(draw, of_fit(field, field, HISTORY), title="two\nlines"))
     for numbers in (1, 4):
         rows = RNG.normal(size=(300, numbers))
@@ -93,33 +88,23 @@ def test_figures_of_a_fit():
         assert_nothing_is_cut_off(figure)
 
 
-def test_a_truth_of_minus_infinity_leaves_the_rest_visible():
-    world = GridWorld.parse("#####\n#S.G#\n#####")
+def test_what_is_not_finite_leaves_the_rest_visible():
     truth, v = np.array([-np.inf, -2.0, 0.0]), np.array([[-9.0, -3.0, 0.0]])
-    figure = plot.learned(world, truth, v, HISTORY, title="")
+    figure = plot.learned(TINY, truth, v, HISTORY, title="")
     assert figure.axes[0].images[1].get_clim() == (-9, 0)
     assert figure.axes[2].images[1].get_clim() == (-1, 1)
-
-
-def test_a_profile_leaves_out_what_is_not_finite():
     figure = plot.profile(np.array([-np.inf, -1.0, 0.0]), title="profile")
     assert_nothing_is_cut_off(figure)
     np.testing.assert_array_equal(figure.axes[0].lines[0].get_ydata(), [np.nan, -1, 0])
 
 
 def scene(name="", *, door_is_open=False):
-    from drogo.worlds.scenes import Mark, Scene
-
     walls = np.zeros((9, 9), dtype=bool)
     walls[[0, 4], :5] = walls[:5, [0, 4]] = True  # a room in a corner of a larger grid
-    lava = np.zeros_like(walls)
-    lava[2, 1] = True
-    marks = (
-        Mark(3, 3, "goal"), Mark(4, 2, "door", door_is_open), Mark(1, 1, "start"),
-        Mark(1, 3, "fountain"),
-    )  # fmt: skip
-    cell = np.array([10, 10, 11, 12, 29, 30])
-    return Scene(name, walls, lava, marks, np.arange(6), cell)
+    lava = np.arange(81).reshape(9, 9) == 19
+    door, start = Mark(4, 2, "door", door_is_open), Mark(1, 1, "start")
+    marks = (Mark(3, 3, "goal"), door, start, Mark(1, 3, "fountain"))
+    return Scene(name, walls, lava, marks, np.arange(6), np.array([10, 10, 11, 12, 29, 30]))
 
 
 @pytest.mark.parametrize("count", [1, 3])

@@ -81,18 +81,11 @@ def _report(env: str, solution: drogo.exact.LogVector, seconds: float) -> dict[s
     if solution.definition != "column":
         absorbing = f"absorbing, delta {solution.delta:g}"
         low, high = ("unbounded" if b is None else f"{b:.10g}" for b in report["bracket"])
-        lines |= {
-            "terminal states": absorbing if solution.terminal == "absorbing" else "zero row",
-            "eigenvalue": f"{report['eigenvalue']:.10g}",
-            "bracket": f"{low} to {high}",
-        }
-    lines |= {
-        "log e": f"{finite.min():.6g} to {finite.max():.6g}",
-        "residual": f"{solution.residual:.1e}",
-        "estimated error": f"{solution.error:.1e}",
-        "status": solution.status,
-        "time": f"{seconds * 1e3:.1f} ms",
-    }
+        lines["terminal states"] = absorbing if solution.terminal == "absorbing" else "zero row"
+        lines |= {"eigenvalue": f"{report['eigenvalue']:.10g}", "bracket": f"{low} to {high}"}
+    lines |= {"log e": f"{finite.min():.6g} to {finite.max():.6g}"}
+    lines |= {"residual": f"{solution.residual:.1e}", "estimated error": f"{solution.error:.1e}"}
+    lines |= {"status": solution.status, "time": f"{seconds * 1e3:.1f} ms"}
     rows = [{"": name, " ": value} for name, value in lines.items()]
     title = f"{env}, {report['states']} states"
     return {**report, "table": output.table(title, "", rows, left=("",))}

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import tyro
-
 import drogo
 from drogo.cli import output
 
@@ -28,11 +26,9 @@ class Goals:
     """Compute the map to any goal: pictures, a page to click in, distances, and transfer."""
 
     env: output.Env
-    goal: Annotated[
-        tuple[str, ...], tyro.conf.arg(help_behavior_hint="(default: the terminal states)")
-    ] = ()
+    goal: Annotated[tuple[str, ...], output.hint("(default: the terminal states)")] = ()
     """The goals: numbers of states, or cells of a map as row,column."""
-    terminal_rewards: Annotated[tuple[float, ...], tyro.conf.arg(help_behavior_hint="")] = ()
+    terminal_rewards: Annotated[tuple[float, ...], output.hint()] = ()
     """Reward of each terminal state, in state order, for one more map. -inf excludes a state."""
     lam: float = 20.0
     """Temperature lambda. A smaller value makes the maps more sensitive to rewards."""
@@ -71,28 +67,17 @@ class Goals:
         goals, vectors = arrays["goals"].tolist(), arrays["log_e"]
         finite = [vector[abs(vector) < float("inf")] for vector in vectors]
         rows = [
-            {
-                "goal": f"state {goal}",
-                "reached from": f"{reached.size} of {states}",
-                "lowest v(s, g)": f"{reached.min():.6g}",
-            }
+            {"goal": f"state {goal}", "reached from": f"{reached.size} of {states}"}
+            | {"lowest v(s, g)": f"{reached.min():.6g}"}
             for goal, reached in zip(goals, finite, strict=True)
         ]
         bound = float(columns.error.max())
         caption = f"No v(s, g) is off by more than {bound:.1e}. {seconds * 1e3:.0f} ms."
         title = f"{self.env}, {states} states, lambda = {self.lam:g}"
-        return {
-            "env": self.env,
-            "states": states,
-            "lam": self.lam,
-            "goals": goals,
-            "lowest": [float(reached.min()) for reached in finite],
-            "error": bound,
-            "status": columns.status,
-            "seconds": seconds,
-            "warnings": [],
-            "table": output.table(title, caption, rows, left=("goal",)),
-        }
+        report = {"env": self.env, "states": states, "lam": self.lam, "goals": goals}
+        report["lowest"] = [float(reached.min()) for reached in finite]
+        report |= {"error": bound, "status": columns.status, "seconds": seconds, "warnings": []}
+        return {**report, "table": output.table(title, caption, rows, left=("goal",))}
 
 
 def _pictures(world: World, arrays: dict[str, np.ndarray]) -> dict[str, bytes]:

@@ -28,7 +28,7 @@ CHECKPOINT = "checkpoint.npz"
 CERTIFIED = 20
 BYTES_OF_TRANSITION = 34
 """Two states, a reward, a terminal reward and two flags; observations are not counted."""
-BY_DATA = tyro.conf.arg(help_behavior_hint="(default: one that suits the data)")
+BY_DATA = output.hint("(default: one that suits the data)")
 CLASSES = ("Drogo", "Regression", "Paper", "GDO", "LogGDO", "NaturalGDO")
 METHODS = {name.lower(): name for name in CLASSES}
 
@@ -40,7 +40,7 @@ class Learn:
     env: output.Env
     observation: Annotated[
         Literal["one-hot", "coordinates", "pixels", "state", "symbolic"] | None,
-        tyro.conf.arg(help_behavior_hint="(default: coordinates; pixels in MiniGrid)"),
+        output.hint("(default: coordinates; pixels in MiniGrid)"),
     ] = None
     """Observations of the network: any but symbolic in a grid world, where state is the tabular
     case; pixels or symbolic in MiniGrid."""
@@ -52,7 +52,7 @@ class Learn:
     """Temperature lambda. A smaller value makes the map more sensitive to rewards."""
     network: Annotated[
         Literal["mlp", "cnn", "table"] | None,
-        tyro.conf.arg(help_behavior_hint="(default: by the shape of the observations)"),
+        output.hint("(default: by the shape of the observations)"),
     ] = None
     """Architecture of the network."""
     seeds: int = 3
@@ -77,13 +77,9 @@ class Learn:
     """Seed of a MiniGrid environment's grid."""
     tile: Annotated[int | None, tyro.conf.arg(help_behavior_hint="(default: 3)")] = None
     """Pixels per cell of a MiniGrid environment."""
-    certify: Annotated[
-        int | None, tyro.conf.arg(help_behavior_hint="(default: 20; 0 where states repeat)")
-    ] = None
+    certify: Annotated[int | None, output.hint("(default: 20; 0 where states repeat)")] = None
     """Number of states from which rollouts check the learned values."""
-    log: Annotated[Literal["tensorboard", "wandb"] | None, tyro.conf.arg(help_behavior_hint="")] = (
-        None
-    )
+    log: Annotated[Literal["tensorboard", "wandb"] | None, output.hint()] = None
     """Logger of the learning curves, besides the result."""
     out: output.Out = Path("results/learn")
     resume: output.Flag = False

@@ -55,7 +55,14 @@ Env = Annotated[
         metavar="ENV", help="A shipped world, a map file, a Gymnasium id, or module:Id-v0."
     ),
 ]
-Flag = Annotated[bool, tyro.conf.arg(help_behavior_hint="")]
+
+
+def hint(text: str = "") -> Any:
+    """Returns the note on an option's default that stands in `--help`."""
+    return tyro.conf.arg(help_behavior_hint=text)
+
+
+Flag = Annotated[bool, hint()]
 Reward = Annotated[
     float | None,
     tyro.conf.arg(
@@ -185,12 +192,8 @@ def print_table(console: Console, content: Mapping[str, Any], verdict: str = "")
     from rich.table import Table
 
     columns = content["columns"]
-    shown = Table(
-        show_header=any(map(str.strip, columns)),
-        box=box.SIMPLE_HEAD,
-        show_edge=False,
-        padding=(0, 1, 0, 0),
-    )
+    shown = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
+    shown.show_header = any(map(str.strip, columns))
     for name, side in columns.items():
         shown.add_column(name, justify=side, no_wrap=side == "left")
     for row in content["rows"]:

@@ -90,8 +90,7 @@ def name_error(error: BaseException) -> str:
 
 
 def perform(job: Job, scratch: Path, report: Report) -> tuple[Outcome, dict[str, Any]]:
-    """Runs a job in this process, with a directory for its checkpoints, and returns its outcome in
-    plain types and its provenance."""
+    """Runs a job in this process, and returns its outcome in plain types and its provenance."""
     last = 0.0
 
     def throttled(fraction: float) -> None:

@@ -1,7 +1,5 @@
-"""The local engine: worker processes on this machine, each of which runs one job at a time.
-
-A worker puts finished runs into the store itself, so that they are kept if its parent is killed.
-"""
+"""The local engine: worker processes, which put finished runs into the store themselves, so that
+they are kept if the parent is killed."""
 
 from __future__ import annotations
 

@@ -34,9 +34,9 @@ class RayEngine:
         ray = import_extra("ray", "Ray", extra="ray")
         started = not ray.is_initialized()
         if started:
-            quiet = {"log_to_driver": False, "configure_logging": False}
             try:
-                ray.init(address=self.address or "local", **quiet)
+                address = self.address or "local"
+                ray.init(address=address, log_to_driver=False, configure_logging=False)
             except ConnectionError as error:
                 problem = f"There is no Ray cluster at {self.address!r}: {error}"
                 remedy = "Start one with `ray start --head`, or leave the address out."

@@ -1,7 +1,6 @@
 """`Store`: finished runs on disk, one file each.
 
-    STORE/<id>.npz             the arrays of the outcome and, as JSON, the request, the facts and
-                               the provenance
+    STORE/<id>.npz             the outcome, the request and the provenance
     STORE/.locks/<id>          locked by the process that is running the job
     STORE/.scratch/<id>/       checkpoints of a run that is under way
 
@@ -55,9 +54,8 @@ class Store:
             with tempfile.TemporaryFile(dir=self.path):
                 pass
         except OSError as error:
-            problem = f"Runs cannot be kept in {self.path}: {error.strerror}."
-            remedy = "Choose another directory."
-            raise FileError(problem, remedy=remedy, argument="path") from error
+            problem = f"{self.path} cannot keep runs: {error.strerror}. Choose another directory."
+            raise FileError(problem, argument="path") from error
 
     def place(self, job: Job) -> Path:
         """Returns the file of a job's run, whether it exists or not."""
@@ -102,9 +100,8 @@ class Store:
             with contextlib.suppress(AlreadyExists):
                 files.write_arrays(self.place(job), KIND, outcome.arrays, settings)
         except FileError as error:
-            problem = f"The run of {job.label!r} was not kept: {error} Earlier runs are unharmed."
-            remedy = "Solve this and start the same command again."
-            raise FileError(problem, remedy=remedy) from error
+            remedy = "Earlier runs are unharmed. Solve this and start the same command again."
+            raise FileError(f"The run of {job.label!r} is lost: {error} {remedy}") from error
         shutil.rmtree(self.scratch(job), ignore_errors=True)
 
     def claim(self, job: Job) -> contextlib.AbstractContextManager[bool]:

@@ -54,11 +54,10 @@ def _rows(
         scaled(vectors, lambda v: np.stack([s.over_cells(v) for s in scenes]))
     ):
         for j, scene in enumerate(scenes):
-            axes, name = figure.add_subplot(grid[k, j]), "" if k else scene.name
-            cells = panel._replace(values=scene.over_cells(panel.values), title=name)
-            _draw_scene(scene, axes, cells, has_bar=j == count - 1)
+            axes, cells = figure.add_subplot(grid[k, j]), scene.over_cells(panel.values)
+            _draw_scene(scene, axes, panel._replace(values=cells), has_bar=j == count - 1)
             axes.set(xticks=[], yticks=[], xlabel="", ylabel="" if j else panel.title)
-            axes.title.set_size(10)
+            axes.set_title("" if k else scene.name, fontsize=10)
     if below is not None:
         below(figure.add_subplot(grid[-1, :]))
     return figure

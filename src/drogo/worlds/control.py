@@ -1,8 +1,7 @@
-"""Continuous worlds: uniform first states, and exact solutions on a grid where there are any.
+"""Continuous worlds: Gymnasium's MountainCar and Acrobot, and walled rooms, with exact solutions.
 
-MountainCar and Acrobot are Gymnasium's. In a walled room a point moves in the unit square, around
-walls and hazards, to a goal. An action is a displacement; one that would cross a wall or leave the
-square does not happen. Values of a network on the two coordinates easily leak through a wall.
+In a walled room a point moves in the unit square, around walls and hazards, to a goal. An action is
+a displacement; one that would cross a wall or leave the square does not happen.
 """
 
 from __future__ import annotations

@@ -50,9 +50,7 @@ class GridWorld(TabularWorld):
         symbols = characters[~self.walls]
         self.has_start = bool((symbols == ord(START)).any())
         """Whether the map has a cell `S`."""
-        super().__init__(
-            *self._table(symbols), [(row, column) for row, column in self.cells.tolist()]
-        )
+        super().__init__(*self._table(symbols), list(map(tuple, self.cells.tolist())))
         self.low_reward: Bool[np.ndarray, " states"]
         """Whether each state has a lower reward than the plain ones (`.`)."""
         self.low_reward = ~self.terminal & (self.reward < header.rewards.get(".", -1.0))
@@ -66,7 +64,7 @@ class GridWorld(TabularWorld):
         reward = np.zeros(symbols.size)
         for symbol, value in {**self.header.rewards, **self.header.goals}.items():
             reward[symbols == ord(symbol)] = value
-        terminal = walled | np.isin(symbols, [ord(symbol) for symbol in self.header.goals])
+        terminal = walled | np.isin(symbols, list(map(ord, self.header.goals)))
         starts = symbols == ord(START)
         allowed = starts if starts.any() else ~terminal
         reached = self._moves()

@@ -138,18 +138,17 @@ class MiniGridWorld(TabularEnv, gymnasium.Wrapper, RecordConstructorArgs):
     def _table(self) -> np.ndarray:
         table = np.stack([self._draw(state) for state in range(self.n_states)])
         self.snapshots[self.state].restore(self.unwrapped)
-        first: dict[bytes, int] = {}
+        states: dict[bytes, int] = {}
         for state, picture in enumerate(table):
-            twin = first.setdefault(picture.tobytes(), state)
+            twin = states.setdefault(picture.tobytes(), state)
             if twin == state:
                 continue
             argument, remedy = "tile", f"Use tile={2 * self.tile}, or observation='symbolic'."
             if self.kind[state] != self.kind[twin]:
-                argument = "actions"
                 remedy = "Leave out the action that ends an episode without changing the grid."
-            problem = (
-                f"States {self.moves.states[twin]} and {self.moves.states[state]} look the same."
-            )
+                argument = "actions"
+            first, second = self.moves.states[twin], self.moves.states[state]
+            problem = f"States {first} and {second} look the same."
             raise ArgumentError(problem, remedy=remedy, argument=argument)
         return table
 
@@ -281,12 +280,11 @@ def _step(env: Any, action: int) -> int:
     finally:
         del env.gen_obs
     if env.np_random.bit_generator.state != before:
-        raise ArgumentError(
-            f"{_title(env)} moves at random, so its states are not found by trying actions once.",
-            remedy="Learn without an exact solution, with drogo.collect, MiniGrid's "
-            "RGBImgObsWrapper, start='reset', key='image', reward=-1.0.",
-            argument="env",
+        problem = f"{_title(env)} moves at random: trying actions once does not find its states."
+        remedy = (
+            "Collect from MiniGrid's RGBImgObsWrapper: start='reset', key='image', reward=-1.0."
         )
+        raise ArgumentError(problem, remedy=remedy, argument="env")
     if not terminated:
         return NON_TERMINAL
     return GOAL if reward > 0 else FAILURE
@@ -294,11 +292,9 @@ def _step(env: Any, action: int) -> int:
 
 def name_of(env: Any) -> Hashable:
     """Describes the state: position, direction, the carried object, and all that can change."""
-    things = tuple(
-        (index, *_describe(cell)) for index, cell in enumerate(env.grid.grid) if _can_change(cell)
-    )
+    things = ((k, *_describe(cell)) for k, cell in enumerate(env.grid.grid) if _can_change(cell))
     carried = None if env.carrying is None else _describe(env.carrying)
-    return (tuple(map(int, env.agent_pos)), int(env.agent_dir), carried, things)
+    return (tuple(map(int, env.agent_pos)), int(env.agent_dir), carried, tuple(things))
 
 
 def _title(env: Any) -> str:

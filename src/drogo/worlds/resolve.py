@@ -76,8 +76,8 @@ class World(abc.ABC):
         from drogo.exact import solve
 
         mdp = self.known_mdp
-        solutions = {} if mdp is None else {name: solve(mdp, lam, name) for name in self.truths}
-        return {name: s.log_e for name, s in solutions.items() if s.status == "converged"}
+        solutions = () if mdp is None else [solve(mdp, lam, name) for name in self.truths]
+        return {s.definition: s.log_e for s in solutions if s.status == "converged"}
 
     @cached_property
     def env(self) -> Any:
@@ -95,8 +95,7 @@ class World(abc.ABC):
 
     @abc.abstractmethod
     def make(self, *, limited: bool = False) -> gymnasium.Env:
-        """Makes the Gymnasium environment. With `limited`, episodes have a step limit: that of the
-        environment, or `LONGEST` if it has none."""
+        """Makes the environment, which has a step limit (`LONGEST` if no other) if `limited`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,8 +211,7 @@ def resolve(
     """Returns the world of a name: a shipped world, a map file, a Gymnasium or MiniGrid id, or
     "module:Id-v0", whose module is imported first. `APPLIES_TO` says what each option is for."""
     keys = (key,) if isinstance(key, str) else tuple(key or ())
-    values = (observation, reward, keys, layout, tile)
-    given = dict(zip(APPLIES_TO, values, strict=True))
+    given = dict(zip(APPLIES_TO, (observation, reward, keys, layout, tile), strict=True))
     is_map = name in shipped.names() or Path(name).is_file()
     spec = None if is_map else _find_spec(name)
     kwargs = {"world": name} if spec is None else spec.kwargs
@@ -243,11 +241,7 @@ def _refuse(name: str, given: Mapping[str, object], *allowed: str) -> None:
     for option, value in given.items():
         if option not in allowed and value not in (None, ()):
             problem = f"{option} is for {APPLIES_TO[option]}, and does not apply to {name}."
-            remedies = {
-                "remedy": f"Leave {option}= out.",
-                "command_remedy": f"Leave --{option} out.",
-            }
-            raise ArgumentError(problem, argument=option, **remedies)
+            raise ArgumentError(problem, remedy="Leave it out.", argument=option)
 
 
 def _find_spec(name: str) -> EnvSpec:
@@ -256,12 +250,12 @@ def _find_spec(name: str) -> EnvSpec:
     module, _, identifier = name.rpartition(":")
     if module == "minigrid" or identifier.startswith(("MiniGrid-", "BabyAI-")):
         shipped.register_minigrid()
-    if module:
-        try:
+    try:
+        if module:
             importlib.import_module(module)
-        except ImportError as error:
-            problem = f"The module {module!r} of {name!r} cannot be imported: {error}."
-            raise ArgumentError(problem, argument="name") from error
+    except ImportError as error:
+        problem = f"The module {module!r} of {name!r} cannot be imported: {error}."
+        raise ArgumentError(problem, argument="name") from error
     if identifier == shipped.OTHER_MAPS:
         problem = f"{identifier} needs a map: give the map's file instead."
         raise ArgumentError(problem, argument="name")
@@ -269,11 +263,9 @@ def _find_spec(name: str) -> EnvSpec:
         return gymnasium.registry[identifier]
     close = difflib.get_close_matches(identifier, [*shipped.names(), *gymnasium.registry], n=3)
     hint = f" Did you mean {' or '.join(close)}?" if close else ""
-    raise ArgumentError(
-        f"{name!r} is not a shipped world, a map file or a Gymnasium id.{hint}",
-        command_remedy="'drogo envs' lists the shipped worlds.",
-        argument="name",
-    )
+    problem = f"{name!r} is not a shipped world, a map file or a Gymnasium id.{hint}"
+    remedy = "'drogo envs' lists the shipped worlds."
+    raise ArgumentError(problem, command_remedy=remedy, argument="name")
 
 
 def _describe(spec: EnvSpec) -> dict[str, Any]:
@@ -300,11 +292,9 @@ def _describe(spec: EnvSpec) -> dict[str, Any]:
         version = metadata.version(distributions[0]) if distributions else None
     if version is not None:
         return {"spec": content, "version": version}
-    origin = None
     with contextlib.suppress(ImportError, ValueError):  # ValueError if it is not from a file
-        origin = getattr(importlib.util.find_spec(module), "origin", None)
-    if origin is None:
-        problem = f"The module {module!r} of {spec.id} is not on sys.path; put its directory there."
-        raise ArgumentError(problem, argument="name")
-    source = hashlib.sha256(Path(origin).read_bytes()).hexdigest()  # a user's file has no version
-    return {"spec": content, "version": None, "source": source}
+        if origin := getattr(importlib.util.find_spec(module), "origin", None):
+            source = hashlib.sha256(Path(origin).read_bytes()).hexdigest()  # it has no version
+            return {"spec": content, "version": None, "source": source}
+    problem = f"The module {module!r} of {spec.id} is not on sys.path; put its directory there."
+    raise ArgumentError(problem, argument="name")

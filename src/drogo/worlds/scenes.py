@@ -56,11 +56,10 @@ def scenes(world: MiniGridWorld) -> list[Scene]:
     met = list(dict.fromkeys(situations[k] for k in live))
     chosen = np.unique(np.linspace(0, len(met) - 1, min(MOST, len(met))).round().astype(int))
     shown = [met[k] for k in chosen]
-    listed = []
-    for situation, name in zip(shown, scene_names(shown), strict=True):
-        states = np.flatnonzero([other == situation for other in situations])
-        listed.append(_scene(world, name, situation, states, is_first=not listed))
-    return listed
+    return [
+        _scene(world, name, situation, np.flatnonzero([s == situation for s in situations]), k == 0)
+        for k, (situation, name) in enumerate(zip(shown, scene_names(shown), strict=True))
+    ]
 
 
 def _shortest_path(world: MiniGridWorld) -> list[int]:
@@ -77,7 +76,7 @@ def _shortest_path(world: MiniGridWorld) -> list[int]:
 
 
 def _scene(
-    world: MiniGridWorld, name: str, situation: Any, states: np.ndarray, *, is_first: bool
+    world: MiniGridWorld, name: str, situation: Any, states: np.ndarray, is_first: bool
 ) -> Scene:
     from minigrid.core.constants import IDX_TO_OBJECT
 

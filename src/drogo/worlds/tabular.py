@@ -46,12 +46,10 @@ class TabularWorld:
     def mdp(self) -> MDP:
         """The MDP of the world under the uniform random policy."""
         n = self.n_states
-        matrices = [
-            sp.csr_array((np.ones(n), reached, np.arange(n + 1)), shape=(n, n))
-            for reached in self.next_state.T
-        ]
+        parts = ((np.ones(n), reached, np.arange(n + 1)) for reached in self.next_state.T)
+        P = [sp.csr_array(part, shape=(n, n)) for part in parts]
         labels = {"start": self.start, "states": self.states}
-        return MDP.from_arrays(matrices, self.reward, self.terminal, **labels)
+        return MDP.from_arrays(P, self.reward, self.terminal, **labels)
 
 
 class TabularEnv(gymnasium.Env):
@@ -135,6 +133,5 @@ def check_table(name: str, shape: tuple[int, ...], remedy: str) -> None:
     """Raises an `ArgumentError` if a table of observations is too large to learn from."""
     size = 4 * math.prod(shape)  # networks observe single precision
     if size > LARGEST_TABLE:
-        sides = " x ".join(map(str, shape))
-        problem = f"{name} would take {size / 2**30:.0f} GiB ({sides} float32)."
+        problem = f"{name} of shape {shape} would take {size / 2**30:.0f} GiB."
         raise ArgumentError(problem, remedy=remedy, argument="observation")
