@@ -18,7 +18,7 @@ def four(action, state=(0, 0, 0, 0), **more):
     return Transitions.from_table(np.arange(2), *columns, action=action, **more)
 
 
-def test_table_weights_by_hand():
+def test_table_weights_by_hand_and_notes():
     """State 0 was left four times: three times by action 0, once by action 1. Each counts twice."""
     data, notes = under(four([0, 0, 0, 1]))
     assert data.weight == pytest.approx([2 / 3, 2 / 3, 2 / 3, 2])
@@ -31,9 +31,7 @@ def test_table_weights_by_hand():
     known = four([0, 0, 0, 1], default=[0.25, 0.25, 0.25, 0.75])
     for given in ((four([0, 0, 0, 1]), [0.25, 0.75]), (known,), (four([0, 0, 0, 1]), policy)):
         assert under(*given)[0].weight == pytest.approx([1 / 3, 1 / 3, 1 / 3, 3])
-
-
-def test_pairs_that_were_never_seen_and_actions_never_taken_are_noted():
+    # Pairs that were never seen, and actions never taken, are noted.
     data, notes = under(four([0, 0, 0, 1], n_actions=4))
     assert data.weight == pytest.approx([2 / 3, 2 / 3, 2 / 3, 2])
     assert len(notes) == 1
@@ -62,7 +60,8 @@ def test_importance_weights_by_hand():
         under(continuous())
 
 
-def test_bad_actions():
+@pytest.mark.usefixtures("unchecked")
+def test_bad_actions_and_default_policies():
     for argument, action, columns in (
         ("action", [0, 1, 2, 7], {"n_actions": 4}),
         ("action", [0.5, 1, 0, 0], {}),
@@ -76,10 +75,6 @@ def test_bad_actions():
     ):
         with raises(DataError, argument):
             four(action, **columns)
-
-
-@pytest.mark.usefixtures("unchecked")
-def test_bad_default_policies():
     functions = (lambda o, a: np.ones(3), lambda o, a: -a)
     for policy in ([0.5, 0.4], [0.5, 0.6], [1.5, -0.5], [1.0], *functions):
         with raises(ArgumentError, "default_policy"):

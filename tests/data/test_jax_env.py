@@ -256,15 +256,12 @@ class Wrapper:
         return getattr(self.inside, name)
 
 
-def test_environments_that_lose_something():
+def test_environments_that_lose_something_and_wrong_arguments():
     """The last observation of an episode, or the difference between its end and a time limit."""
     unlimited = type("Unlimited", (OldLine,), {"default_params": None})()
     for env in (Wrapper(), unlimited):
         with raises(ArgumentTypeError, "env"):
             collect(env, 10, seed=0)
-
-
-def test_wrong_arguments():
     for kind, argument, options in (
         (ArgumentError, "start", {"start": "uniform"}),
         (ArgumentError, "reward", {"reward": 1.0}),

@@ -21,15 +21,12 @@ def test_the_kind_follows_from_the_environment():
         simulator(Stuck(gymnasium.make("CartPole-v1")))
 
 
-def test_copies_leave_the_environment_where_it_was():
+def test_copies_leave_the_environment_where_it_was_and_start_where_start_says():
     sim = simulator(gymnasium.make("CliffWalking-v1").unwrapped, reward=-1.0)
     states, _ = sim.start(3, np.random.default_rng(0))
     before = [copy.s for copy, _ in states]
     sim.step(states, np.array([0, 1, 2]), np.random.default_rng(0))
     assert [copy.s for copy, _ in states] == before
-
-
-def test_the_first_state_may_be_chosen():
     car = gymnasium.make("MountainCar-v0").unwrapped
     sim = simulator(car, start=STARTS["MountainCar-v0"], reward=-1.0)
     states, seen = sim.start(50, np.random.default_rng(0))

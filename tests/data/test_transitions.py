@@ -104,7 +104,7 @@ def test_what_is_joined_must_fit_together():
         chain() + "data.npz"
 
 
-def test_edges_count_distinct_transitions_and_terminal_rewards():
+def test_edges_terminal_rewards_and_absorbing_terminal_states():
     edges = chain().edges
     columns = (edges.state, edges.next_state, edges.reward, edges.terminated, edges.count)
     expected = [(0, 0, -1, 0, 1), (0, 1, -1, 0, 2), (1, 0, -2, 0, 1), (1, 2, -2, 1, 2)]
@@ -120,9 +120,6 @@ def test_edges_count_distinct_transitions_and_terminal_rewards():
     )
     assert left_again.terminal_states.tolist() == [1, 2]
     assert left_again.pure_terminal_states[0].size == 0
-
-
-def test_absorbing_terminal_states():
     more = chain().with_absorbing_terminals(0.001)
     assert len(more) == 9  # 6 transitions from 2 states: 3 more from the terminal one
     assert more.state[6:].tolist() == more.next_state[6:].tolist() == [2, 2, 2]

@@ -109,7 +109,7 @@ def test_transfer_is_minus_infinity_where_no_finite_reward_is_reached(recipe, la
     assert np.array_equal(np.isfinite(values) & (values > -1e300), reached)
 
 
-def test_goals_and_terminal_rewards_in_any_form():
+def test_goals_and_terminal_rewards_in_any_form_and_wrong_ones():
     mdp, chosen = WORLD.mdp, [3, 0, 3]
     everything = exact.log_columns(mdp, 20.0)
     np.testing.assert_allclose(exact.log_columns(mdp, 20.0, chosen), everything[chosen], atol=1e-13)
@@ -117,9 +117,6 @@ def test_goals_and_terminal_rewards_in_any_form():
     assert exact.log_columns(mdp, 20.0, np.int32(2)).shape == (1, mdp.n_states)
     values = exact.transfer(mdp, 20.0, [[0.0, -np.inf], [-np.inf, -3.0]])
     np.testing.assert_allclose(values, everything[[5, 11]] - [[0], [3 / 20]], atol=1e-13)
-
-
-def test_wrong_goals_rewards_and_tasks():
     for goals in ([0, 19], [-1], [0.5], np.ones(3, dtype=bool)):
         with raises(MDPError, "goals"):
             exact.log_columns(WORLD.mdp, 20.0, goals)

@@ -88,7 +88,8 @@ def test_dictionaries_become_keys_also_in_a_continuing_environment():
         assert mdp.terminal.sum() == (end == 5)
 
 
-def test_environments_without_a_finite_deterministic_mdp():
+@pytest.mark.usefixtures("unchecked")
+def test_environments_without_a_finite_deterministic_mdp_and_wrong_types():
     for env, options, argument in (
         (Line(), {"max_states": 3}, "max_states"),
         (gymnasium.make("CartPole-v1"), {"max_states": 50}, "max_states"),
@@ -98,10 +99,6 @@ def test_environments_without_a_finite_deterministic_mdp():
     ):
         with raises(MDPError, argument):
             MDP.from_gymnasium(env, **options)
-
-
-@pytest.mark.usefixtures("unchecked")
-def test_wrong_types():
     with raises(ArgumentError, "reward"):
         MDP.from_gymnasium(Line(), reward=10**400)
     for seed in (2.5, -1, [0.5], []):

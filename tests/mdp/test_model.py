@@ -14,7 +14,7 @@ CHAIN = np.array([[0.5, 0.5, 0.0], [0.5, 0.0, 0.5], [0.0, 0.0, 1.0]])
 COSTS = [-1.0, -2.0, 0.0]
 
 
-def test_dense_sparse_and_per_action_agree():
+def test_dense_sparse_and_per_action_agree_and_are_read_only_copies():
     stacked = np.stack([CHAIN, CHAIN])
     listed = [sp.coo_array(CHAIN), CHAIN]
     for P in (CHAIN, sp.csc_matrix(CHAIN), CHAIN.tolist(), stacked, listed):
@@ -23,15 +23,27 @@ def test_dense_sparse_and_per_action_agree():
             assert np.array_equal(mdp.P.toarray()[:2], CHAIN[:2])
             assert mdp.P[[2]].nnz == 0  # the row of a terminal state is empty
     assert repr(mdp) == "MDP(3 states, 2 action(s), 1 terminal)"
+    r = np.array(COSTS)
+    mdp = MDP.from_arrays(CHAIN, r, [2])
+    r[0] = 7.0
+    assert mdp.reward[0] == -1.0
+    arrays = (mdp.reward, mdp.terminal, mdp.start, mdp.P.data, mdp.transitions[0].data)
+    assert not any(array.flags.writeable for array in (*arrays, *mdp.outcomes))
 
 
-def test_default_policies_and_starts():
+def test_default_policies_starts_rewards_of_any_sign_and_continuing_tasks():
     right, stay = np.array([[0.0, 1.0], [0.0, 0.0]]), np.eye(2)
     mdp = MDP.from_arrays([right, stay], [-1.0, 0.0], [1], default_policy=[[0.25, 0.75], [0, 0]])
     assert np.allclose(mdp.P.toarray(), [[0.75, 0.25], [0, 0]])
     assert np.allclose(MDP.from_arrays([right, stay], [-1.0, 0.0], [1]).P.toarray()[0], 0.5)
     for start, expected in ((None, [0.5, 0.5, 0]), (1, [0, 1, 0]), ([0.2, 0.8, 0], [0.2, 0.8, 0])):
         assert np.allclose(MDP.from_arrays(CHAIN, COSTS, [2], start=start).start, expected)
+    assert MDP.from_arrays(CHAIN, [3.0, 0.0, -1.0], [2]).reward.tolist() == [3.0, 0.0, -1.0]
+    for terminal in ([], None, [False] * 3):
+        endless = MDP.from_arrays(np.eye(3), COSTS, terminal)
+        assert not endless.terminal.any()
+        assert np.array_equal(endless.P.toarray(), np.eye(3))
+        assert np.allclose(endless.start, 1 / 3)
 
 
 def test_outcomes_by_hand():
@@ -60,15 +72,6 @@ def test_rows_are_distributions_and_outcomes_their_entries(recipe):
         assert np.array_equal(rebuilt[~live], np.eye(mdp.n_states)[~live])
 
 
-def test_arrays_are_read_only_copies():
-    r = np.array(COSTS)
-    mdp = MDP.from_arrays(CHAIN, r, [2])
-    r[0] = 7.0
-    assert mdp.reward[0] == -1.0
-    arrays = (mdp.reward, mdp.terminal, mdp.start, mdp.P.data, mdp.transitions[0].data)
-    assert not any(array.flags.writeable for array in (*arrays, *mdp.outcomes))
-
-
 def changed(i, j, value):
     P = CHAIN.copy()
     P[i, j] = value
@@ -93,15 +96,6 @@ def test_invalid_arguments(argument):
     for value in INVALID[argument]:
         with raises(MDPError, argument):
             MDP.from_arrays(**{"P": CHAIN, "r": COSTS, "terminal": [2], argument: value})
-
-
-def test_rewards_of_any_sign_and_continuing_tasks():
-    assert MDP.from_arrays(CHAIN, [3.0, 0.0, -1.0], [2]).reward.tolist() == [3.0, 0.0, -1.0]
-    for terminal in ([], None, [False] * 3):
-        endless = MDP.from_arrays(np.eye(3), COSTS, terminal)
-        assert not endless.terminal.any()
-        assert np.array_equal(endless.P.toarray(), np.eye(3))
-        assert np.allclose(endless.start, 1 / 3)
 
 
 def test_rounding_in_a_distribution_is_normalised():

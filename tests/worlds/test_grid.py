@@ -62,17 +62,14 @@ def test_ring_has_two_ways():
     assert best_return(costly) == best_return(GridWorld.load("ring")) < best_return(plain) < 0
 
 
-def test_changed_cells_are_those_of_the_changed_map():
+def test_changed_cells_are_those_of_the_changed_map_or_walls():
     world = GridWorld.parse("#####\n#S.x#\n#..G#\n#####")
     changed = world.mdp_with({(1, 1): ".", (1, 3): "G", (2, 3): "S", (2, 1): "x"})
     redrawn = GridWorld.parse("#####\n#..G#\n#x.S#\n#####").mdp
     assert (changed.P != redrawn.P).nnz == 0
     for name in ("reward", "terminal", "start"):
         np.testing.assert_array_equal(getattr(changed, name), getattr(redrawn, name))
-
-
-def test_a_cell_that_becomes_a_wall():
-    """The corridor 0 1 2 G with a bay 3 4: state 1 is walled off, and its neighbours stay."""
+    # The corridor 0 1 2 G with a bay 3 4: state 1 is walled off, and its neighbours stay.
     world = GridWorld.parse("######\n#S..G#\n#..###\n######")
     changed = world.mdp_with({(1, 2): "#", (2, 1): "G"})
     assert changed.terminal.tolist() == [False, True, False, True, True, False]
@@ -95,7 +92,7 @@ def test_tables_equal_what_the_environment_shows(kind, tile):
         assert np.array_equal(env.reset(options={"state": int(state)})[0], table[state])
 
 
-def test_observations_by_hand():
+def test_observations_by_hand_and_a_table_that_would_not_fit(monkeypatch):
     table = GridWorld.parse("#####\n#S.G#\n#...#\n#####").observations("coordinates")
     assert table.dtype == np.float32
     assert np.allclose(table[[0, 5]], [[1 / 4 - 0.5, 1 / 3 - 0.5], [3 / 4 - 0.5, 2 / 3 - 0.5]])
@@ -108,9 +105,6 @@ def test_observations_by_hand():
     assert np.allclose(images[:, 0], np.array(COLOURS["wall"]) - 0.5)
     large = world.observations("pixels", tile=4)
     assert np.array_equal(large[:, ::4, ::4], images)
-
-
-def test_a_table_that_would_not_fit_is_refused(monkeypatch):
     monkeypatch.setattr(tabular, "LARGEST_TABLE", 104 * 100)
     with raises(ArgumentError, "observation"):
         GridWorld.load("four-rooms").observations("one-hot")
@@ -162,16 +156,13 @@ def in_a(text):
     return env
 
 
-def test_last_step_of_an_episode():
+def test_the_last_step_of_an_episode_and_truncation_is_not_termination():
     env = in_a("#####\n#SxG#\n#####")
     assert env.step(0)[1:4] == (-1.0, False, False)
     assert env.step(0)[1:4] == (-20.0, True, False)
     _, reward, terminated, truncated, info = in_a("goal H: -50\n\n####\n#SH#\n####").step(0)
     assert (reward, terminated, truncated) == (-51.0, True, False)
     assert info == {"state": 1, "terminal_reward": -50.0}
-
-
-def test_truncation_is_not_termination():
     for limit in (None, 3):
         env = gymnasium.make("drogo/FourRooms-v0", step_limit=limit)
         env.reset(seed=0)
@@ -181,7 +172,7 @@ def test_truncation_is_not_termination():
     assert in_a("step-limit: 1\n\n####\n#SG#\n####").step(0)[2:4] == (True, False)
 
 
-def test_starts():
+def test_starts_and_wrong_arguments():
     env = gymnasium.make("drogo/FourRooms-v0", observation="state")
     world = env.unwrapped.world
     assert env.reset(seed=1)[0] == world.start.argmax()
@@ -195,9 +186,6 @@ def test_starts():
             env.reset(options=options)
     with raises(ArgumentError, "start"):
         env.reset(options={"start": "goal"})
-
-
-def test_wrong_arguments():
     wrong = {"observation": "text", "start": "goal", "step_limit": 0, "tile": 0}
     for argument, value in {**wrong, "render_mode": "human"}.items():
         with raises(ArgumentError, argument):

@@ -73,7 +73,7 @@ def test_an_empty_room_by_hand():
         assert v[s] == pytest.approx(-1 / 5 + np.log(np.exp(v[move[s]]).mean()), abs=1e-9)
 
 
-def test_lava_has_a_terminal_reward():
+def test_lava_has_a_terminal_reward_and_collisions_cost():
     world = MiniGridWorld("MiniGrid-LavaCrossingS9N2-v0", lava=-50.0)
     v = exact.log_column(world.mdp, lam=20.0)
     assert set(np.round(v[world.mdp.terminal], 6)) == {0.0, -2.5}
@@ -83,9 +83,6 @@ def test_lava_has_a_terminal_reward():
         assert set(data.reward) == {-1.0}
         assert set(data.terminal_reward[data.terminated]) <= {0.0, -50.0}
         assert len(data.observations) <= world.n_states
-
-
-def test_collision_costs_where_the_way_is_blocked():
     world = MiniGridWorld("MiniGrid-Empty-5x5-v0", collision=-3.0)
     moves, live = np.array([(1, 0), (0, 1), (-1, 0), (0, -1)]), ~world.mdp.terminal
     ahead = (world.positions + moves[[name[1] for name in world.mdp.states]])[live]

@@ -22,7 +22,7 @@ def test_a_small_map():
     assert [world.mdp.states[i] for i in range(3)] == [(1, 1), (1, 2), (1, 3)]
 
 
-def test_header_and_rewards():
+def test_headers_rewards_and_other_ways_to_write_a_map():
     text = "step-limit: 7\nreward w: -5\nreward .: -0.5\ngoal H: -50\n\n######\n#S.wH#\n#G...#\n######\n"
     world = GridWorld.parse(text)
     assert world.step_limit == 7
@@ -31,9 +31,6 @@ def test_header_and_rewards():
     assert world.terminal.sum() == 2
     changed = GridWorld.parse(text, rewards={"w": -9.0, "H": -3.0, "S": -0.25})
     assert changed.reward.tolist() == [-0.25, -0.5, -9, -3, 0, -0.5, -0.5, -0.5]
-
-
-def test_other_ways_to_write_a_map():
     for text in ("#####\n#SSG#\n#####", "#####\n#..G#\n#####"):
         assert GridWorld.parse(text).start.tolist() == [0.5, 0.5, 0]
     assert GridWorld.parse("step-limit: 9\n" + ROOM).step_limit == 9

@@ -43,14 +43,17 @@ class StepsMany(Protocol):
 
     def start_many(self, n: int, rng: np.random.Generator) -> States:
         """Samples first states from wherever transitions may start."""
+        ...
 
     def observe_many(self, states: States) -> Shaped[np.ndarray, "n ..."]:
         """Returns the observations of some states."""
+        ...
 
     def step_many(
         self, states: States, actions: np.ndarray, rng: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Returns the next states, the rewards, and which next states are terminal."""
+        ...
 
 
 @dataclass(frozen=True)

@@ -266,6 +266,7 @@ class HasMDP(Protocol):
 
     def all_observations(self) -> np.ndarray:
         """Returns one observation per state of `mdp`, in the same order."""
+        ...
 
 
 def check_mdp(mdp: object) -> MDP:
