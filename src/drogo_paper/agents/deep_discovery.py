@@ -22,6 +22,7 @@ from drogo.online.base import AbstractOnlineMap
 from drogo.problems import Column
 from drogo.use.options import Option, OptionWrapper, learned_option
 from drogo_paper.agents.discovery import Cycle
+from drogo_paper.agents.trained import is_bad
 
 CHUNK = 64
 """The number of steps that the map observes together."""
@@ -129,8 +130,7 @@ def discover_deep(
         options_begun, options_cut = _walk(wrapped, env, cycle.p_option, rng)
         begun, cut = begun + options_begun, cut + options_cut
         visited.append(len(env.seen))
-        ended = (step.info.get("terminal_reward") or 0.0 for step in env.steps if step.terminated)
-        deaths.append(sum(value < 0 for value in ended))  # as in lava
+        deaths.append(sum(step.terminated and is_bad(step.info) for step in env.steps))
         rewards.append(float(np.mean([step.reward for step in env.steps])))
         if online is not None:
             columns = env.columns()

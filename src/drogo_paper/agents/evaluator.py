@@ -9,9 +9,8 @@ import gymnasium
 import numpy as np
 from stable_baselines3.common.callbacks import BaseCallback
 
-from drogo.data.step import is_bad
 from drogo.online.base import AbstractOnlineMap
-from drogo_paper.agents.trained import Evaluations, Trained
+from drogo_paper.agents.trained import Evaluations, Trained, is_bad
 
 LONGEST = 10_000
 """The largest number of steps of an episode, also where the environment has no limit."""

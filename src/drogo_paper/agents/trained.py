@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Shaped
@@ -71,3 +72,8 @@ class Trained:
             return None
         rows = np.lib.stride_tricks.sliding_window_view(good, IN_A_ROW).all(axis=1)
         return int(rows.argmax()) if rows.any() else None
+
+
+def is_bad(info: Mapping[str, Any]) -> bool:
+    """Returns whether the last step of an episode reported a negative value, as lava does."""
+    return (info.get("terminal_reward") or 0.0) < 0
