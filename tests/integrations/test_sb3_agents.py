@@ -57,10 +57,9 @@ def test_a_dqn_samples_shaped_rewards_and_keeps_its_own(sb3, ours):
     assert online.found
     truth = exact.log_column(WORLD.mdp, 20.0)
     assert online.values(PLACES) == pytest.approx(truth, abs=0.3)  # perhaps not all tried
-    sample = agent.replay_buffer.sample(64)
     names = ("observations", "next_observations", "dones", "rewards")
+    sample, phi = agent.replay_buffer.sample(64), online.potential
     before, after, over, rewards = (getattr(sample, name).numpy() for name in names)
-    phi = online.potential
     shaping = 0.99 * np.where(over[:, 0] > 0, 0.0, phi(after)) - phi(before)
     assert np.isin((2 * rewards[:, 0] - shaping).round(3), [-1.0, -20.0]).all()
     assert set(np.unique(agent.replay_buffer.rewards)) <= {-1.0, -20.0, 0.0}
@@ -69,28 +68,18 @@ def test_a_dqn_samples_shaped_rewards_and_keeps_its_own(sb3, ours):
 
 
 def test_a_ppo_learns_from_rollouts_that_are_shaped_before_its_advantages(sb3, ours):
-    seen = {}
-
-    class Look(sb3.common.callbacks.BaseCallback):
-        def _on_step(self):
-            return True
-
-        def _on_rollout_end(self):
-            names = ("rewards", "returns", "observations")
-            seen.update({name: getattr(self.model.rollout_buffer, name).copy() for name in names})
-
     online = table(discount=0.9)
     envs = sb3.common.env_util.make_vec_env(make, 4, seed=0)
     agent = agent_of(sb3, "PPO", envs, gamma=0.9, gae_lambda=1.0)
-    agent.learn(512, callback=[ours.LearnMap(online), Look()])
+    agent.learn(512, callback=ours.LearnMap(online))
     assert online.steps == 512
-    # Inside an episode, the next observation is the next row.
-    before, after = seen["observations"][:-1], seen["observations"][1:]
-    phi = online.potential
-    shaping = 0.9 * phi(after.reshape(-1, 2)) - phi(before.reshape(-1, 2))
-    original = 2 * seen["rewards"][:-1].ravel() - shaping
+    names = ("observations", "rewards", "returns")
+    seen, rewards, returns = (getattr(agent.rollout_buffer, name) for name in names)
+    phi = online.potential(seen.reshape(-1, 2)).reshape(rewards.shape)
+    shaping = 0.9 * phi[1:] - phi[:-1]  # inside an episode, the next observation is the next row
+    original = 2 * rewards[:-1] - shaping
     assert np.isin(original.round(3), [-1.0, -20.0]).mean() > 0.8  # not where an episode began
-    assert not np.allclose(seen["returns"], seen["rewards"])
+    assert not np.allclose(returns, rewards)
 
 
 @pytest.mark.slow
@@ -216,8 +205,7 @@ def test_all_terminal_states_are_worth_what_a_user_says(sb3, ours):
 
 @QUIET
 def test_training_on_without_the_callback_is_reported_once(sb3, ours):
-    online, agent = table(), agent_of(sb3, "DQN")
-    agent.learn(8, callback=ours.LearnMap(online))
+    agent = agent_of(sb3, "DQN").learn(8, callback=ours.LearnMap(table()))
     with pytest.warns(UserWarning, match="did not observe") as caught:
         agent.learn(12, reset_num_timesteps=False)
     assert len(caught) == 1
@@ -241,16 +229,20 @@ def test_wrong_use_names_the_argument(sb3, ours, tmp_path, unchecked):
     learn("observation_space", OnlineTable(box, make().action_space))
     learn("action_space", OnlineTable(make().observation_space, gymnasium.spaces.Discrete(9)))
     learn("discount", table(discount=0.9))
-    used = agent_of(sb3, "DQN", replay_buffer_class=ours.ShapedReplayBuffer)
-    with raises(ArgumentError, "callback"):
-        used.learn(100)
-    with raises(ArgumentError, "shaping"):
-        used.learn(100, callback=[ours.LearnMap(table()), ours.LearnMap(table())])
-    vec_env = sb3.common.vec_env
+    used, vec_env = (
+        agent_of(sb3, "DQN", replay_buffer_class=ours.ShapedReplayBuffer),
+        sb3.common.vec_env,
+    )
+    two = [ours.LearnMap(table()), ours.LearnMap(table())]
     envs = vec_env.VecFrameStack(vec_env.VecNormalize(vec_env.DummyVecEnv([make])), 3)
-    with raises(ArgumentError, "env"):
-        callback = ours.LearnMap(OnlineMap(*spaces(envs)))
-        agent_of(sb3, "PPO", envs).learn(64, callback=callback)
+    stacked, callback = agent_of(sb3, "PPO", envs), ours.LearnMap(OnlineMap(*spaces(envs)))
+    for argument, agent, callbacks in (
+        ("callback", used, None),
+        ("shaping", used, two),
+        ("env", stacked, callback),
+    ):
+        with raises(ArgumentError, argument):
+            agent.learn(100, callback=callbacks)
 
 
 @QUIET

@@ -85,7 +85,7 @@ def test_an_action_that_ends_sometimes_counts_as_often_as_it_does(settings):
     assert total[0] / total[1] == pytest.approx(0.5, abs=0.03)
 
 
-def test_a_replay_keeps_the_last_steps_and_only_the_chosen_ones():
+def test_a_replay_keeps_the_last_chosen_steps_and_visits_are_counted_in_cells():
     replay = Replay.empty(3, jnp.zeros(1))
     for k in range(5):
         both = jnp.array([[10.0 * k], [10.0 * k + 1]])
@@ -94,9 +94,6 @@ def test_a_replay_keeps_the_last_steps_and_only_the_chosen_ones():
     assert (int(replay.added), int(replay.size)) == (8, 3)
     assert sorted(replay.steps.observation[:, 0].tolist()) == [31.0, 40.0, 41.0]
     assert set(replay.sample(jax.random.key(0), 100).action.tolist()) == {3, 4}
-
-
-def test_visits_are_counted_in_cells():
     visits = Visits.none(np.array([0.5, 0.5]), 3)
     seen = jnp.array([[0.1, 0.1], [0.4, 0.49], [0.6, 0.1], [-0.1, 0.1]])
     visits = visits.add(seen, jnp.array([0, 0, 2, 1]), jnp.array([True, True, True, False]))
@@ -156,8 +153,7 @@ def test_a_network_learns_the_column(optimised):
 
 
 def test_without_optimism_nothing_is_learned_before_a_terminal_state():
-    columns = steps_of(300)
-    columns = rows(columns, ~columns[-1])
+    columns = rows(steps_of(300), ~steps_of(300)[-1])
     idle = feed(OnlineMap(BOX, FOUR, **TINY, optimism=None), columns, 300)
     assert idle.updates == 0
     for ask in (idle.values, idle.knows):
@@ -233,10 +229,9 @@ def test_any_network_learns_and_continues_from_a_file(network, tmp_path):
     assert first.updates == 81
     assert np.ptp(first.logits(columns[0]), axis=0).min() > 0
     assert np.array_equal(first.logits(columns[0]), second.logits(columns[0]))
-    few = np.concatenate([first.logits(image[None]) for image in columns[0][:6]])
-    learner, state = first.state()
-    pure_logits = learner.logits(state, jnp.asarray(columns[0][:6]))
-    for several in (first.logits(columns[0][:6]), np.asarray(pure_logits)):
+    six, (learner, state) = columns[0][:6], first.state()
+    few = np.concatenate([first.logits(image[None]) for image in six])
+    for several in (first.logits(six), np.asarray(learner.logits(state, jnp.asarray(six)))):
         assert few == pytest.approx(several, abs=1e-5)
 
 
@@ -259,11 +254,10 @@ def test_a_map_of_other_settings_is_not_continued(tmp_path):
     others = [OnlineMap(BOX, FOUR, Column(lam=2.0)), OnlineMap(BOX, FOUR, skewed), OnlineTable(BOX, FOUR),
               OnlineMap(BOX, FOUR, network=MLP(width=8)), OnlineMap(BOX, FOUR, sides=0.1),
               OnlineMap(BOX, FOUR, method=Drogo(cap=5.0))]  # fmt: skip
-    for other in others:
+    restore = [(other, "map.npz") for other in others] + [(OnlineMap(BOX, FOUR), "nothing.npz")]
+    for online, name in restore:
         with raises(BadCheckpoint, "path"):
-            other.restore(tmp_path / "map.npz")
-    with raises(BadCheckpoint, "path"):
-        OnlineMap(BOX, FOUR).restore(tmp_path / "nothing.npz")
+            online.restore(tmp_path / name)
 
 
 def test_observed_steps_do_not_change_with_the_buffer_they_were_in():
@@ -312,24 +306,23 @@ def test_wrong_arguments_are_named(argument, unchecked):
     assert argument != "updates_per_stpe" or "updates_per_step?" in str(caught.value)
 
 
-@pytest.mark.parametrize("network", [Table(), PairMLP(), CNN(), partial(Convolution, actions=4)])
-def test_networks_that_do_not_fit_are_named(network):
-    with raises(ArgumentError, "network"):
-        OnlineMap(BOX, FOUR, network=network)
-    with raises(ArgumentError, "default_policy"):
-        OnlineMap(BOX, FOUR, Column(default_policy=lambda *_: 1), network=network)
-
-
-def test_wrong_spaces_and_problems_are_named(unchecked):
-    with raises(ArgumentTypeError, "problem"):
-        OnlineMap(BOX, FOUR, Goals())
-    with raises(ArgumentTypeError, "network"):
-        OnlineMap(BOX, FOUR, network="mlp")
-    for name, spaces in (("action_space", (BOX, BOX)), ("observation_space", (FOUR, FOUR))):
-        with raises(ArgumentError, name):
-            OnlineMap(*spaces)
-    with raises(ArgumentError, "observation_space"):
-        OnlineTable(gymnasium.spaces.Dict({"a": BOX}), FOUR)
-    learner, network = pure()
-    with raises(ArgumentError, "sides"):
-        learner.init(network, jax.random.key(1), jnp.zeros(1), capacity=5, low=-0.5)
+def test_wrong_networks_spaces_and_problems_are_named(unchecked):
+    (learner, network), key = pure(), jax.random.key(1)
+    networks = (Table(), PairMLP(), CNN(), partial(Convolution, actions=4))
+    function, parts = Column(default_policy=lambda *_: 1), gymnasium.spaces.Dict({"a": BOX})
+    for kind, name, call in (
+        *((ArgumentError, "network", partial(OnlineMap, BOX, FOUR, network=n)) for n in networks),
+        (ArgumentError, "default_policy", lambda: OnlineMap(BOX, FOUR, function)),
+        (ArgumentTypeError, "problem", lambda: OnlineMap(BOX, FOUR, Goals())),
+        (ArgumentTypeError, "network", lambda: OnlineMap(BOX, FOUR, network="mlp")),
+        (ArgumentError, "action_space", lambda: OnlineMap(BOX, BOX)),
+        (ArgumentError, "observation_space", lambda: OnlineMap(FOUR, FOUR)),
+        (ArgumentError, "observation_space", lambda: OnlineTable(parts, FOUR)),
+        (
+            ArgumentError,
+            "sides",
+            lambda: learner.init(network, key, jnp.zeros(1), capacity=5, low=-0.5),
+        ),
+    ):
+        with raises(kind, name):
+            call()

@@ -29,7 +29,7 @@ def test_the_table_of_everything_is_the_exact_column(until_found):
     assert online.metrics["states"] == WORLD.mdp.n_states
 
 
-def test_a_default_policy_that_is_not_uniform():
+def test_default_policies_and_different_rewards_by_hand():
     """From 0, an action to the terminal state at cost 1 is taken one time in five, and else the
     state stays: e = exp(-1/20) (1/5 + 4/5 e)."""
     problem = Column(default_policy=[0.2, 0.4, 0.2, 0.2])
@@ -41,6 +41,14 @@ def test_a_default_policy_that_is_not_uniform():
     assert online.values([0, 1]) == pytest.approx([np.log(e), 0.0])
     expected = np.log([0.2 * gain, *(np.array([0.4, 0.2, 0.2]) * gain * e)])
     assert online.logits([0])[0] == pytest.approx(expected)
+    # A step into a terminal state costs 1 or 3: exp(v) is the mean of exp(-1/20) and exp(-3/20).
+    online, here = table(optimism=None), np.zeros((400, 2))
+    rewards = np.where(np.arange(400) % 2, -1.0, -3.0)
+    online.observe(here, [1] * 400, rewards, here + 0.4, [True] * 400)
+    online.train()
+    assert len(online.seen().state) == 1
+    mean = (np.exp(-1 / LAM) + np.exp(-3 / LAM)) / 2
+    assert online.values(here[:1]) == pytest.approx(np.log(mean))
 
 
 def test_states_by_their_numbers_and_a_cost_in_place_of_their_rewards():
@@ -107,7 +115,7 @@ def test_untried_actions_and_frequencies_by_hand():
     assert mean_step_of(v, OFTEN) == pytest.approx(abs(np.log(e) + 2.0))
 
 
-def test_frequencies_are_counted_again_although_nothing_is_new():
+def test_frequencies_are_counted_again_and_one_outcome_does_not_stand_for_all():
     """From one state an action ends in 1 of 2 tries, and then in 1 of 200: the map must fall."""
     online, here = OnlineTable(BOX, FOUR, optimism=None), np.zeros((10, 2))
     ended = np.arange(10) < 5
@@ -121,6 +129,14 @@ def test_frequencies_are_counted_again_although_nothing_is_new():
     e = share * np.exp(-0.05) / (1 - (1 - share) * np.exp(-0.05))
     assert online.values(here[:1]) < first
     assert online.values(here[:1]) == pytest.approx(np.log(e), abs=0.1)
+    # An action that mostly arrives, and then falls into lava once, keeps its value until the map
+    # is solved again.
+    online = OnlineTable(gymnasium.spaces.Discrete(4), FOUR, every=100)
+    online.observe([0] * 100, [0] * 100, [-1.0] * 100, [1] * 100, [True] * 100)
+    online.train()
+    before = online.logits([0])
+    online.observe([0], [0], [-1.0], [2], [True], [-2000.0])
+    assert np.array_equal(online.logits([0]), before)
 
 
 def test_shaped_rewards_are_those_of_the_formula():
@@ -148,28 +164,6 @@ def test_observations_are_recognised_in_any_precision():
         assert np.array_equal(ask(signed), ask(there))
         assert np.array_equal(ask(there.astype(np.float64)), ask(there))
     assert online.knows(there).all()
-
-
-def test_one_outcome_of_an_action_does_not_stand_for_all():
-    """An action that mostly arrives, and then falls into lava once, keeps its value until the map
-    is solved again."""
-    online = OnlineTable(gymnasium.spaces.Discrete(4), FOUR, every=100)
-    online.observe([0] * 100, [0] * 100, [-1.0] * 100, [1] * 100, [True] * 100)
-    online.train()
-    before = online.logits([0])
-    online.observe([0], [0], [-1.0], [2], [True], [-2000.0])
-    assert np.array_equal(online.logits([0]), before)
-
-
-def test_different_rewards_of_one_step_are_one_row():
-    """A step into a terminal state costs 1 or 3: exp(v) is the mean of exp(-1/20) and exp(-3/20)."""
-    online, here = table(optimism=None), np.zeros((400, 2))
-    rewards = np.where(np.arange(400) % 2, -1.0, -3.0)
-    online.observe(here, [1] * 400, rewards, here + 0.4, [True] * 400)
-    online.train()
-    assert len(online.seen().state) == 1
-    mean = (np.exp(-1 / LAM) + np.exp(-3 / LAM)) / 2
-    assert online.values(here[:1]) == pytest.approx(np.log(mean))
 
 
 @pytest.mark.parametrize("reward", [np.nan, np.inf])

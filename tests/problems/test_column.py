@@ -64,13 +64,6 @@ def test_a_map_that_is_shallower_than_the_tolerance_is_learned_too(reward, lam):
     assert fit(data, Column(lam), Regression(updates=1)).status == ("max_updates",)
 
 
-def test_at_an_enormous_lam_nothing_is_learned_and_nothing_claimed():
-    truth = {"column": exact.log_column(ROOM.mdp, 1e30)}
-    result = fit(data_of(ROOM, "state", 2000), Column(1e30), Regression(updates=5), truth=truth)
-    assert result.status == ("max_updates",)
-    assert np.abs(result.history["cosine_column"]).max() <= 1 + 1e-12
-
-
 @pytest.mark.parametrize(
     "method", [Regression(updates=3), Drogo(updates=3), Regression(updates=3, batch_size=5)]
 )
@@ -81,7 +74,7 @@ def test_a_map_that_is_off_by_more_than_the_tolerance_has_not_converged(method):
     assert len(result.diagnosis()) == 1
 
 
-def test_states_that_lead_nowhere_are_not_verified(tmp_path):
+def test_nothing_is_claimed_where_it_cannot_be_known(tmp_path):
     """States 2 and 3 only lead to each other, and 5 was never left: no data show their values."""
     over = [False, True, False, False, False]
     data = table_of([0, 1, 2, 3, 3], [1, 4, 3, 2, 5], -1.0, over)
@@ -92,15 +85,16 @@ def test_states_that_lead_nowhere_are_not_verified(tmp_path):
         assert len(solution.diagnosis()) == 1
         solution.save(tmp_path / "fit.npz", overwrite=True)
         assert np.array_equal(load(tmp_path / "fit.npz").v, solution.v, equal_nan=True)
-
-
-def test_continuous_states_are_not_verified():
     method = Drogo(updates=400, batch_size=200, action_values=True)
     result = fit(line(2000), Column(), method, network=SMALL)
     assert result.status[0] in ("unverified", "max_updates")
     assert np.isinf(result.error).all()
     high, low = result(np.array([[0.8], [0.2]], dtype=np.float32))[0]
     assert high > low
+    truth = {"column": exact.log_column(ROOM.mdp, 1e30)}
+    result = fit(data_of(ROOM, "state", 2000), Column(1e30), Regression(updates=5), truth=truth)
+    assert result.status == ("max_updates",)
+    assert np.abs(result.history["cosine_column"]).max() <= 1 + 1e-12
 
 
 def test_action_values_learn_from_another_policy():
@@ -143,9 +137,6 @@ def test_the_policy_of_action_values(with_actions, tmp_path):
     ):
         with raises(ArgumentError):
             wrong()
-
-
-def test_stable_baselines_evaluates_the_policy(with_actions):
     evaluation = needs.module("stable_baselines3.common.evaluation")
     env = world_env(ROOM, "coordinates")
     with pytest.warns(UserWarning, match="Monitor"):
@@ -220,13 +211,10 @@ def test_rewards_of_any_sign():
     assert result.status == ("converged",)
 
 
-def test_observations_that_are_terminal_and_ordinary_are_reported():
+def test_mixed_observations_are_reported_and_constant_maps_not_normalised():
     data = table_of([0, 1, 1, 2], [1, 2, 0, 1], -1.0, [False, True, False, False], copies=4)
     with pytest.warns(UserWarning, match="1 observation"):
         fit(data, Column(), Drogo(updates=2))
-
-
-def test_a_constant_map_cannot_be_normalised():
     data = table_of([0], [1], -1.0, [True], copies=4)
     result = fit(data, Column(1.0), Drogo(updates=1), optimiser=Optimiser(step_size=1e-60))
     with raises(ArgumentError, "seed"):

@@ -57,10 +57,7 @@ def test_exact_solutions():
         assert solution.potential(normalised=False)(np.array([0])) == pytest.approx(EXACT.log_e[:1])
     first = solve(DATA, Continuing(2.0))  # by default the first state of the data
     assert first.v[0] == pytest.approx(EXACT.log_e - EXACT.log_e[0], abs=1e-9)
-
-
-def test_a_small_lam():
-    """The best cycle, 0 2 1, pays 1 - 1 + 0, and the default policy takes each step half the time."""
+    # The best cycle, 0 2 1, pays 1 - 1 + 0, and the default policy takes each step half the time.
     result = fit(DATA, Continuing(0.01), Regression(updates=20))
     assert result.gain == pytest.approx([-0.01 * np.log(2)])
     assert result.status == ("max_updates",)
@@ -107,19 +104,15 @@ def test_parts_that_are_left_for_good(method):
     assert -1 + 2 * np.log((1 + np.sqrt(5)) / 4) > -3
 
 
-def test_a_gain_that_could_not_be_computed(monkeypatch):
+def test_a_gain_that_could_not_be_computed_or_belongs_to_another_problem(monkeypatch):
     unknown = {"bracket": (-1.0, -0.5)}
-    monkeypatch.setattr(
-        "drogo.problems.continuing.growth", lambda *parts: replace(growth(*parts), **unknown)
-    )
-    with raises(NotConverged):
-        fit(DATA, PROBLEM, QUICK)
-    result = fit(DATA, PROBLEM, Drogo(updates=5))
+    with monkeypatch.context() as patch:
+        patch.setattr(continuing, "growth", lambda *parts: replace(growth(*parts), **unknown))
+        with raises(NotConverged):
+            fit(DATA, PROBLEM, QUICK)
+        result = fit(DATA, PROBLEM, Drogo(updates=5))
     assert result.status[0] in ("unverified", "max_updates")
     assert result.history["log_eigenvalue"][-1] == pytest.approx(result.log_eigenvalue)
-
-
-def test_a_gain_of_another_problem_is_noticed(monkeypatch):
     right, part = continuing.growth_around(DATA, 2.0, 3)
     wrong = replace(right, log_eigenvalue=right.log_eigenvalue + 0.2)
     monkeypatch.setattr(continuing, "growth_around", lambda *_: (wrong, part))
@@ -186,6 +179,9 @@ def test_a_map_that_is_0_everywhere_has_a_policy():
     assert result.gain == pytest.approx([-1.0])
     assert np.abs(result.v).max() < 1e-4
     assert np.abs(result.policy().probabilities(np.arange(5)) - [0.9, 0.1]).max() < 1e-3
+    result = fit(DATA, PROBLEM, Regression(updates=2, action_values=False), network=Table())
+    with raises(ArgumentError):
+        result.policy()
 
 
 ENDS = table_of([0, 0], [0, 1], -1.0, [False, True])
@@ -212,9 +208,3 @@ WRONG_METHODS = (drogo.Paper(), Drogo(scaled=False), Drogo(weigh_actions=False))
 def test_what_cannot_be_learned(data, problem, method, kind, argument):
     with raises(kind, argument):
         fit(data, problem, method)
-
-
-def test_without_a_value_for_each_action_there_is_no_policy():
-    result = fit(DATA, PROBLEM, Regression(updates=2, action_values=False), network=Table())
-    with raises(ArgumentError):
-        result.policy()

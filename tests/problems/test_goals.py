@@ -10,7 +10,6 @@ from drogo import Column, Drogo, Goals, GridWorld, Regression, exact, fit, load,
 from drogo.errors import ArgumentError, DataError, NotConverged
 from drogo.learn import MLP, Optimiser, PairMLP, Quasimetric
 from drogo.learn.judge import cosine
-from drogo.problems.shared import MODEL, ActionModel
 from raising import raises
 from small_data import data_of, line, mostly_right, table_of
 
@@ -71,6 +70,9 @@ def test_the_exact_map_is_that_of_the_world(lam, policy):
     np.testing.assert_allclose(solve(WORLD.mdp, Goals(lam)).v[0], columns, rtol=0, atol=1e-9)
     assert goals.status == ("converged",)
     assert goals.error[0] < 1e-11
+    states = goals.observations[rows]
+    shares = goals.policy(goal=states[2]).probabilities(states)
+    np.testing.assert_allclose(shares[LIVE], probabilities_of(columns[2]), atol=1e-9)
     assert sorted(rows[WORLD.terminal]) == goals.terminal_states.tolist()
 
 
@@ -80,7 +82,7 @@ def probabilities_of(v):
     return weights / weights.sum(axis=1, keepdims=True)
 
 
-def test_transfer_and_policies_of_the_exact_map():
+def test_transfer_policies_and_values_of_the_exact_map():
     goals = table()
     rows = in_state_order(goals)
     terminals = np.flatnonzero(WORLD.terminal).tolist()
@@ -94,9 +96,21 @@ def test_transfer_and_policies_of_the_exact_map():
         shares = task.policy(k).probabilities(states)
         np.testing.assert_allclose(shares[LIVE], probabilities_of(v), atol=1e-9)
         assert np.ptp(shares[~LIVE], axis=1).max() == 0  # there is nothing to do
-    v = exact.log_columns(WORLD.mdp, 20.0, [2])[0]
-    shares = goals.policy(goal=states[2]).probabilities(states)
-    np.testing.assert_allclose(shares[LIVE], probabilities_of(v), atol=1e-9)
+    # Values of pairs are finite and normalised.
+    obs, v = goals.observations, goals.v[0]
+    state, goal = np.divmod(np.arange(N * N), N)
+    plain = goals.value(0, normalised=False)(obs[state], obs[goal])
+    pairs = v.T[state, goal]
+    assert np.array_equal(plain, np.where(np.isfinite(pairs), pairs, v[np.isfinite(v)].min()))
+    both = v[:, goals.neighbours]
+    steps = np.abs(np.diff(both[np.isfinite(both).all(axis=2)]))
+    assert goals.value(0)(obs[state], obs[goal]) == pytest.approx(plain / steps.mean())
+    goals = solve(data(), Goals(most_goals=5))
+    assert goals.v.shape == (1, 5, N)
+    assert np.isin(goals.terminal_states, goals.goals).all()
+    other = np.setdiff1d(np.arange(N), goals.goals)[0]
+    with raises(ArgumentError):
+        goals(goals.observations, goals.observations[other])
 
 
 @pytest.mark.parametrize("name", [*NAMES, "all"])
@@ -169,20 +183,6 @@ def test_what_the_data_do_not_show():
     np.testing.assert_allclose(goals.v[0, 2], [-2, -1, np.nan, np.nan, 0], atol=1e-12)
 
 
-def test_the_values_of_actions_add_up_to_those_of_states():
-    """Also where an action was never taken, and where data are of another policy."""
-    after = np.array([1, 0, 2])
-    few = table_of([0, 0, 1], after, -1.0, after == 2, action=np.array([0, 1, 0]), n_actions=3)
-    for source in (few, data(policy=mostly_right)):
-        goals = solve(source, Goals(2.0))
-        model = ActionModel(*(goals.arrays[name] for name in MODEL))
-        shape = (len(source.observations), goals.n_actions)
-        total = np.logaddexp.reduce(model.values(goals.v[0][:, model.next_state], shape), axis=2)
-        left = np.isin(np.arange(len(source.observations)), source.state)
-        others = left[None] & (np.arange(left.size)[None] != goals.goals[:, None])
-        np.testing.assert_allclose(total[others], goals.v[0][others], atol=1e-9)
-
-
 @pytest.mark.slow
 def test_actions_that_lead_nowhere_are_learned_to_be_worth_nothing(optimised):
     """With a value for each action, the policy to each goal is that of the exact map."""
@@ -197,27 +197,6 @@ def test_actions_that_lead_nowhere_are_learned_to_be_worth_nothing(optimised):
         )
         assert np.abs(first - second).max() < 0.1
     assert goals.error[0] < 0.3
-
-
-def test_fewer_goals_have_all_terminal_states():
-    goals = solve(data(), Goals(most_goals=5))
-    assert goals.v.shape == (1, 5, N)
-    assert np.isin(goals.terminal_states, goals.goals).all()
-    other = np.setdiff1d(np.arange(N), goals.goals)[0]
-    with raises(ArgumentError):
-        goals(goals.observations, goals.observations[other])
-
-
-def test_the_value_of_pairs_is_finite_and_normalised():
-    goals = table()
-    obs, v = goals.observations, goals.v[0]
-    state, goal = np.divmod(np.arange(N * N), N)
-    plain = goals.value(0, normalised=False)(obs[state], obs[goal])
-    pairs = v.T[state, goal]
-    assert np.array_equal(plain, np.where(np.isfinite(pairs), pairs, v[np.isfinite(v)].min()))
-    both = v[:, goals.neighbours]
-    steps = np.abs(np.diff(both[np.isfinite(both).all(axis=2)]))
-    assert goals.value(0)(obs[state], obs[goal]) == pytest.approx(plain / steps.mean())
 
 
 # States that do not repeat

@@ -11,8 +11,7 @@ from gymnasium.spaces import Discrete
 from drogo import MDP, Column, Drogo, Goals, OnlineTable, Regression, certify, fit, load, solve
 from drogo.errors import ArgumentError, ArgumentTypeError
 from drogo.learn import Optimiser
-from problems.outside_method import SquaredLogResidual
-from problems.outside_problem import ColumnWithCost
+from problems.outside import ColumnWithCost, SquaredLogResidual
 from raising import raises
 from small_data import CHAIN, FAST, table_of, world_env
 
@@ -41,7 +40,7 @@ def test_a_method_from_outside(tmp_path):
     elsewhere = subprocess.run(  # noqa: PLW1510
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True
     )
-    assert "outside_method.SquaredLogResidual" in elsewhere.stderr.splitlines()[-1]
+    assert "outside.SquaredLogResidual" in elsewhere.stderr.splitlines()[-1]
     with raises(ArgumentError, "method"):
         fit(CORRIDOR, Goals(4.0), method)
 

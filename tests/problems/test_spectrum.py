@@ -2,17 +2,13 @@
 
 from dataclasses import replace
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from drogo import ALLO, GDO, GGDO, Spectrum, Transitions, exact, fit, load, solve
 from drogo.errors import ArgumentError
-from drogo.exact.spectra import symmetric_rows
-from drogo.learn import MLP, Objective, Optimiser, Sample, batches
-from drogo.problems.shared import evenly
-from drogo.problems.spectrum import with_rows_of_terminals
+from drogo.learn import MLP, Optimiser, batches
 from raising import raises
 from small_data import Fixed, corridor, line, table_of
 
@@ -31,7 +27,7 @@ def truth_of(mdp, problem):
 @pytest.mark.parametrize("terminal", [True, False])
 @pytest.mark.parametrize("matrix", ["laplacian", "successor", "default"])
 def test_data_describe_the_matrix_of_the_mdp(matrix, terminal):
-    """However often each state was seen. And the mean energy of transitions is u' M u / n."""
+    """However often each state was seen."""
     data, mdp = corridor(terminal=terminal)
     problem = Spectrum(4, matrix=matrix, discount=0.9, lam=2.0)
     known = truth_of(mdp, problem)
@@ -43,23 +39,6 @@ def test_data_describe_the_matrix_of_the_mdp(matrix, terminal):
         assert np.allclose(solution.score(known), 1)
         assert np.allclose(solution.subspace(known), 1)
     assert np.allclose(solve(mdp, problem).score(known), 1)
-    shown = evenly(with_rows_of_terminals(data, 0.001))
-    u = np.random.default_rng(0).standard_normal((2, mdp.n_states))
-    edges, rows = shown.edges, symmetric_rows(shown.edges, matrix, 2.0, 0.9)
-    dense = np.diag(rows.diagonal)
-    dense[rows.row, rows.column] -= np.exp(rows.log_weight)
-    dense *= np.exp(-rows.log_scale)[:, None]
-    objective = Objective(replace(problem, vectors=2), GDO(penalty=1.0))
-
-    def energy(before, after, log_cost, terminated):
-        rest = (jnp.zeros(()), None, objective.scale, objective.ceiling)
-        return Sample(objective.problem, log_cost, terminated, *rest).energy(before, after)
-
-    both = (jnp.asarray(u[:, part].T, jnp.float32) for part in (edges.state, edges.next_state))
-    log_cost = jnp.asarray(-edges.reward / 2.0, jnp.float32)
-    each = np.asarray(jax.vmap(energy)(*both, log_cost, jnp.asarray(edges.terminated)))
-    mean = edges.weight / edges.weight.sum() @ each
-    assert np.allclose(mean, np.diag(u @ dense @ u.T) / len(dense), atol=1e-6)
 
 
 def test_allo_learns_each_vector_of_the_default_representation():
@@ -181,24 +160,19 @@ def test_gdo_has_not_converged_with_a_direction_missing():
     result = evaluated(data, np.r_[waves[:50], waves[51:]], GDO)
     assert result.overlap[0] == pytest.approx(0.99)
     assert result.status == ("max_updates",)
-
-
-def test_all_vectors_that_there_are():
     assert fit(ring_of(4), Spectrum(4), GDO(updates=2)).overlap == pytest.approx([1.0])
     assert solve(ring_of(4), Spectrum(4)).eigenvalues[0] == pytest.approx([0, 1, 1, 2], abs=1e-9)
     with raises(ArgumentError):  # the vectors are not independent
         evaluated(ring_of(12), [ONES, WAVE, 0 * WAVE]).rotated()
 
 
-def test_a_table_too_large_to_compare_is_unverified(monkeypatch):
-    monkeypatch.setattr(batches, "BYTES_IN_RESULT", 10)
-    result = fit(DATA, Spectrum(2), GDO(updates=5), **TABULAR)
+def test_large_tables_unseen_actions_and_states_that_do_not_repeat_are_not_verified(monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(batches, "BYTES_IN_RESULT", 10)
+        result = fit(DATA, Spectrum(2), GDO(updates=5), **TABULAR)
     assert result.status == ("unverified", "unverified")
     assert np.isnan(result.cosines).all()
-
-
-def test_actions_that_were_never_seen_are_not_verified():
-    """Action 1 was never taken in state 0."""
+    # Action 1 was never taken in state 0.
     state, action = np.repeat(np.arange(5), 4), np.tile([0, 1], 10)
     action[:4] = 0
     after = np.clip(state + np.where(action == 0, 1, -1), 0, 4)
@@ -206,10 +180,7 @@ def test_actions_that_were_never_seen_are_not_verified():
     result = fit(data, Spectrum(1), ALLO(updates=800), **TABULAR)
     assert result.status == ("unverified",) * 2
     assert result.rotated().status == ("unverified",) * 2
-
-
-def test_states_that_do_not_repeat():
-    """The row sums of P~ take the place of 1, and nothing is compared."""
+    # The row sums of P~ take the place of 1, and nothing is compared.
     method = ALLO(updates=5, batch_size=50)
     result = fit(line(), Spectrum(2, matrix="successor"), method, network=MLP(16, 1))
     assert result.status == ("unverified",)
@@ -219,7 +190,7 @@ def test_states_that_do_not_repeat():
         solve(line(), Spectrum(2))
 
 
-def test_rows_of_terminals_do_not_make_states_repeat_half_way():
+def test_rows_of_terminals_and_states_that_were_never_left():
     """21 transitions of 11 observations are too few, and with the rows of a terminal one enough."""
     state = np.r_[np.repeat(np.arange(9), 2), 0, 1, 2]
     after = np.r_[np.repeat(np.arange(9), 2) + np.tile([-1, 1], 9), 10, 2, 3].clip(0)
@@ -227,10 +198,7 @@ def test_rows_of_terminals_do_not_make_states_repeat_half_way():
     assert not data.repeats
     result = fit(data, Spectrum(2), ALLO(updates=2))
     assert np.array_equal(result.observations, np.arange(10))  # the last one was never left
-
-
-def test_a_state_that_was_never_left_is_left_out():
-    """One step leads from 0 to such a state: nothing would hold its entry."""
+    # One step leads from 0 to such a state: nothing would hold its entry.
     last = {"state": 0, "next_state": 7, "reward": -1.0, "terminated": False}
     columns = [np.append(getattr(DATA, name), one) for name, one in last.items()]
     longer = Transitions.from_table(np.arange(8), *columns)

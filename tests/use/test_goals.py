@@ -26,9 +26,6 @@ def test_rewards_are_shaped_for_the_goal_of_the_episode_and_for_any_other():
     others = env.compute_reward(np.array([1, 1]), np.array([1, 3]), [info, info])
     assert others.tolist() == [0.5 * 10, 0.5 * -1 + 0.5 * (0.9 * -20 + 30)]
     assert env.compute_reward(np.int64(1), np.int64(2), info) == reward
-
-
-def test_where_an_episode_ended_nothing_follows_for_any_goal():
     env = GoalShaping(reaching(), distance, weight=None, discount=0.9)
     with pytest.raises(gymnasium.error.ResetNeeded):
         env.step(RIGHT)

@@ -33,7 +33,7 @@ def all_steps():
     return one_hot[state], action, REWARD[state], one_hot[NEXT[state, action]], ended
 
 
-def test_targets_by_hand():
+def test_targets_and_random_features_by_hand():
     """Before anything is learned, the row of a pair is one-hot.
 
     From state 0 to state 1 at -1: a half of (00) and of the mean of (10) and (11). After an end
@@ -47,6 +47,11 @@ def test_targets_by_hand():
     # Blocks are actions, and in them are states: (00, 10) and (01, 11).
     assert wanted[0].tolist() == [[0.5, 0.25], [0, 0.25]]
     assert wanted[1].tolist() == [[0.5, 0], [0, 0]]
+    # Inner products are about exp(-d^2 / 2), with d in units of the resolution: 1 and 5 of them.
+    space = gymnasium.spaces.Box(0, 255, (2,), np.uint8)
+    features = random_features(space, 5000, resolution=0.1)
+    phi = features(np.array([[0, 0], [25.5, 0], [0, 127.5], [0, 0]]))
+    np.testing.assert_allclose(phi @ phi[0], [1, np.exp(-0.5), np.exp(-12.5), 1], atol=0.04)
 
 
 def test_with_one_feature_for_each_pair_norms_are_those_of_the_default_representation():
@@ -71,7 +76,7 @@ def test_with_one_feature_for_each_pair_norms_are_those_of_the_default_represent
     assert bonus.mean() == pytest.approx(-3.0, rel=0.1)
 
 
-def test_what_was_not_done_stays_new():
+def test_what_was_not_done_stays_new_and_earns_a_bonus():
     learned = counts(depth=0, step_size=0.02, updates_per_step=40.0)
     steps = [part[:2] for part in all_steps()]
     for _ in range(2):
@@ -82,17 +87,6 @@ def test_what_was_not_done_stays_new():
     assert np.abs(norms[2]).max() < 0.1  # of a linear map, only its constant has changed
     rewards = learned.shaped([0.0, 0.0], np.eye(3)[[0, 2]], np.eye(3)[:2], [False] * 2, [0, 0])
     assert rewards[0] < -0.5 < rewards[1]
-
-
-def test_random_features_tell_observations_apart():
-    """Inner products are about exp(-d^2 / 2), with d in units of the resolution: 1 and 5 of them."""
-    space = gymnasium.spaces.Box(0, 255, (2,), np.uint8)
-    features = random_features(space, 5000, resolution=0.1)
-    phi = features(np.array([[0, 0], [25.5, 0], [0, 127.5], [0, 0]]))
-    np.testing.assert_allclose(phi @ phi[0], [1, np.exp(-0.5), np.exp(-12.5), 1], atol=0.04)
-
-
-def test_the_wrapper_adds_a_bonus():
     env = gymnasium.make("drogo/FourRooms-v0", observation="coordinates")
     learned = LearnedCounts(env.observation_space, env.action_space, features=16, width=8)
     wrapped = BonusWrapper(env, learned)

@@ -35,7 +35,7 @@ def follow(option, states):
     return [None if option.ends(s) else option.policy(s) for s in range(states)]
 
 
-def test_an_option_crosses_a_valley():
+def test_options_cross_valleys_or_climb():
     """With a discount of 1/2, from state 1: left gains 2; right gains -1 + 1/2 + 8/4 = 1.5.
     From state 2: right gains 1 + 8/2 = 5, left 1 + 2/2 = 2. From state 0, right gains
     -2 + (2 by going back)/2 = -1 at best: it ends there."""
@@ -45,16 +45,10 @@ def test_an_option_crosses_a_valley():
     assert not option.begins(0)
     # With 0.9 from state 0: -2 - 0.9 + 0.81 + 0.729 * 8 = 3.742.
     assert follow(make_option(Line(), VALLEY, discount=0.9), 5) == [RIGHT] * 4 + [None]
-
-
-def test_climbing_ends_at_the_first_maximum():
+    # In the last world, half of the moves to the right stay, and state 1 is terminal.
     option = make_option(Line(), VALLEY, method="climb")
     assert follow(option, 5) == [None, LEFT, LEFT, RIGHT, None]  # the first of two equal steps
     assert follow(make_option(Line(), np.zeros(5), method="climb"), 5) == [None] * 5
-
-
-def test_random_moves():
-    """Half of the moves to the right stay, and state 1 is terminal."""
     P = np.array([[[0.5, 0.5], [0.0, 1.0]], [[1.0, 0.0], [0.0, 1.0]]])
     assert follow(make_option(Line(P, [1]), np.array([0.0, 1.0]), discount=0.5), 2) == [0, None]
 
@@ -83,9 +77,6 @@ def test_the_arithmetic_of_an_option():
     _, reward, terminated, _, info = env.step(0)
     assert (reward, terminated, info["steps"], info["discount"]) == (-1, True, 1, 0.5)
     assert not info["option_unavailable"]
-
-
-def test_an_option_that_never_ends_is_cut():
     stays = Option(lambda state: 3, lambda state: True, lambda state: False)
     env = OptionWrapper(corridor(), [stays], 1.0, limit=4)
     env.reset(seed=0)
@@ -108,6 +99,7 @@ def test_an_option_that_may_not_begin_takes_one_step_and_no_option_outlives_its_
     assert (info["option_unavailable"], info["option_cut"]) == (not begins, False)
 
 
+@pytest.mark.filterwarnings("ignore:.*different from the unwrapped version")
 def test_options_from_anything_with_values():
     world = gymnasium.make("drogo/FourRooms-v0", observation="coordinates").unwrapped
     v = exact.log_column(world.mdp, 20.0)
@@ -119,9 +111,10 @@ def test_options_from_anything_with_values():
             _, reward, terminated, _, info = env.step(4)
             assert terminated  # the map leads to the goal around the low-reward cells
             assert reward == -info["steps"] == -17
+    check_env(env, skip_render_check=True)
 
 
-def test_errors_of_options():
+def test_errors_of_options(monkeypatch):
     wrong = {
         "potential": lambda: make_option(Line(), np.zeros(4)),
         "discount": lambda: make_option(Line(), VALLEY, discount=1.0),
@@ -133,19 +126,9 @@ def test_errors_of_options():
     for argument, call in wrong.items():
         with raises(ArgumentError, argument):
             call()
-
-
-def test_values_that_do_not_settle(monkeypatch):
     monkeypatch.setattr(options, "MOST_SWEEPS", 1)
     with raises(NumericalError, "discount"):
         make_option(Line(), VALLEY)
-
-
-@pytest.mark.filterwarnings("ignore:.*different from the unwrapped version")
-def test_gymnasium_accepts_the_wrapper():
-    world = gymnasium.make("drogo/FourRooms-v0").unwrapped
-    option = make_option(world, exact.log_column(world.mdp, 20.0))
-    check_env(OptionWrapper(world, [option]), skip_render_check=True)
 
 
 def test_an_option_goes_to_what_was_not_tried_around_what_is_costly():
@@ -161,14 +144,11 @@ def test_an_option_goes_to_what_was_not_tried_around_what_is_costly():
     env.reset(options={"state": 5})
     _, reward, terminated, _, info = env.step(2)
     assert (reward, terminated, info["steps"], info["state"]) == (-5, False, 5, 0)
-
-
-def test_what_was_never_seen_is_new_and_where_all_was_tried_there_is_no_option():
+    # Where all was tried there is no option, and what was never seen is new.
     everything = learned_option(table(all_steps(set())))
     assert not everything.begins(seen(0))
     assert everything.ends(seen(0))
-    unseen = learned_option(table(all_steps({(0, LEFT)})))
-    assert unseen.ends(seen(6))
+    assert aware.ends(seen(6))
     untouched = learned_option(OnlineMap(*spaces()))
     assert untouched.ends(seen(0))
     assert {untouched.policy(seen(0)) for _ in range(20)} == {LEFT, RIGHT}

@@ -12,8 +12,7 @@ from drogo.errors import ArgumentError
 from drogo.learn import MLP
 from drogo.potential import mean_step, normalised
 from raising import raises
-
-CORRIDOR = "######\n#S..G#\n######"
+from small_data import data_of
 
 
 def ordered_pairs_of_cells(world):
@@ -33,58 +32,34 @@ def test_scale_is_the_mean_over_ordered_pairs_of_cells(name):
     assert mean_step(normalised(v, world.mdp.neighbours), world.mdp.neighbours) == pytest.approx(1)
 
 
-def test_transitions_know_the_same_neighbours():
+def test_a_callable_is_normalised_by_transitions():
+    data = Transitions.from_arrays([[0.0], [1.0]], [[1.0], [3.0]], [-1, -1], [False, True])
+    phi = Potential(lambda batch: -4 * batch[:, 0]).normalised(data)
+    # The differences are 4 and 8, and 6 on average.
+    np.testing.assert_allclose(phi([[0.0], [1.0], [3.0]]), [0, -4 / 6, -2])
     world = GridWorld.load("four-rooms")
     env = gymnasium.make("drogo/FourRooms-v0", observation="coordinates")
     data = collect(env, 20_000, seed=0)
     np.testing.assert_array_equal(data.neighbours, world.mdp.neighbours)
 
 
-def test_a_callable_is_normalised_by_transitions():
-    data = Transitions.from_arrays([[0.0], [1.0]], [[1.0], [3.0]], [-1, -1], [False, True])
-    phi = Potential(lambda batch: -4 * batch[:, 0]).normalised(data)
-    # The differences are 4 and 8, and 6 on average.
-    np.testing.assert_allclose(phi([[0.0], [1.0], [3.0]]), [0, -4 / 6, -2])
-
-
-def test_of_a_vector_over_states():
-    world = GridWorld.load("four-rooms")
-    v = exact.log_column(world.mdp, 20.0)
-    phi = Potential.from_states(world.observations("pixels"), v)
-    np.testing.assert_array_equal(phi(world.observations("pixels")[[5, 3]]), v[[5, 3]])
-    pixels = world.observations("pixels")
-    for observations in (pixels[:1] + 0.25, world.observations("coordinates"), pixels[0]):
-        with pytest.raises(ArgumentError):
-            phi(observations)
-    with pytest.raises(ArgumentError):
-        Potential.from_states(pixels, np.zeros(3))
-
-
-def test_units_with_a_leak_say_the_same_of_one_observation():
-    env = gymnasium.make("drogo/GridTask-v0", observation="coordinates")
-    data = collect(env, 2000, seed=0)
-    network = MLP(leak=0.5, width=16, depth=2)
-    result = fit(data, Column(), Drogo(updates=5), network=network)
-    phi = result.potential(normalised=False)
-    unseen = np.array([[0.123, -0.321], [-0.4, 0.05]], dtype=np.float32)
-    found = [phi.at(observation) for observation in unseen]
-    assert found == pytest.approx(phi(unseen).tolist(), rel=1e-5)
-
-
 @pytest.mark.parametrize("kind", ["state", "one-hot", "coordinates", "pixels"])
-def test_single_observations_are_looked_up(kind):
+def test_observations_are_looked_up(kind):
     world = GridWorld.load("four-rooms")
     v = exact.log_column(world.mdp, 20.0)
     table = world.observations(kind)
     phi = Potential.from_states(table, v)
+    np.testing.assert_array_equal(phi(table[[5, 3]]), v[[5, 3]])
     assert [phi.at(observation) for observation in table] == v.tolist()
     assert phi(table[:0]).shape == (0,)
     assert phi.at(np.array(table[3], dtype=np.float64, order="F")) == v[3]
     assert type(phi.at(table[3].tolist())) is float
-    with pytest.raises(ArgumentError):
-        phi.at(table[0] + 200)
-    with pytest.raises(ArgumentError):
-        phi.at(table)
+    other = world.observations("one-hot" if kind == "pixels" else "pixels")
+    wrong = [(phi.at, table[0] + 200), (phi.at, table), (phi, table[:1] + 0.25), (phi, other)]
+    wrong += [(phi, table[0]), (lambda values: Potential.from_states(table, values), np.zeros(3))]
+    for call, argument in wrong:
+        with pytest.raises(ArgumentError):
+            call(argument)
 
 
 def test_other_observations_go_to_another_potential():
@@ -102,60 +77,50 @@ def test_other_observations_go_to_another_potential():
     half = Potential.from_states(table, 2 * values, otherwise=other).normalised(data)
     assert (half.at([1.0]), half.at([3.0])) == (6, 15)
     np.testing.assert_array_equal(half([[1.0], [3.0]]), [6, 15])
-
-
-def test_scaled_images_are_refused():
-    """Cast to bytes, numbers in [0, 1] would all be black."""
-    phi = Potential.from_states(np.array([[0, 255], [255, 0]], dtype=np.uint8), np.zeros(2))
-    for call in (phi.at, lambda observation: phi(observation[None])):
-        assert call(np.array([0.0, 255.0])) == 0
+    twice = np.array([[0.0], [1.0], [0.0]])
+    assert Potential.from_states(twice, np.array([1.0, 2.0, 1.0])).at([0.0]) == 1
+    for wrong in ((twice, np.array([1.0, 2.0, 3.0])), (np.array(3), np.zeros(1))):
         with pytest.raises(ArgumentError):
-            call(np.array([0.5, 1.0]))
+            Potential.from_states(*wrong)
+
+
+WORLD = GridWorld.parse("######\n#S..G#\n######")
 
 
 @pytest.fixture(scope="module")
 def result():
-    env = gymnasium.make("drogo/GridWorld-v0", world=GridWorld.parse(CORRIDOR), observation="coordinates")  # fmt: skip
-    return fit(collect(env, 2000, seed=0), Column(), Drogo(updates=50), seeds=[0, 4])
+    return fit(data_of(WORLD, "coordinates", 2000), Column(), Drogo(updates=50), seeds=[0, 4])
 
 
 def test_of_a_fit(result, tmp_path):
-    phi = result.potential(seed=4)
-    world = GridWorld.parse(CORRIDOR)
-    expected = normalised(result.v[1], world.mdp.neighbours)
-    np.testing.assert_allclose(phi(world.observations("coordinates")), expected)
-    np.testing.assert_array_equal(
-        result.potential(4, normalised=False)(result.observations), result.v[1]
-    )
-    assert [
-        phi.at(observation) for observation in world.observations("coordinates")
-    ] == pytest.approx(expected)
+    phi, places = result.potential(seed=4), WORLD.observations("coordinates")
+    expected = normalised(result.v[1], WORLD.mdp.neighbours)
+    np.testing.assert_allclose(phi(places), expected)
+    raw = result.potential(4, normalised=False)
+    np.testing.assert_array_equal(raw(result.observations), result.v[1])
+    assert [phi.at(place) for place in places] == pytest.approx(expected)
     unseen = np.array([[0.1, 0.2]])
     assert phi.at(unseen[0]) == pytest.approx(phi(unseen)[0], rel=1e-5)
     np.testing.assert_allclose(phi(unseen), result(unseen)[1] / result.mean_step[1], rtol=1e-5)
     result.save(tmp_path / "fit.npz")
-    np.testing.assert_array_equal(
-        drogo.load(tmp_path / "fit.npz").potential(4)(unseen), phi(unseen)
-    )
-    with raises(ArgumentError, "seed"):
-        result.potential(1)
-
-
-@pytest.mark.filterwarnings("ignore:.*diverged")
-def test_a_diverged_seed_is_no_potential(result):
+    again = drogo.load(tmp_path / "fit.npz").potential(4)
+    np.testing.assert_array_equal(again(unseen), phi(unseen))
     diverged = replace(result, status=("converged", "diverged"), diverged_at=(None, 17))
-    with raises(ArgumentError, "seed"):
-        diverged.potential(4)
+    for solution, seed in ((result, 1), (diverged, 4)):
+        with raises(ArgumentError, "seed"):
+            solution.potential(seed)
 
 
-def test_objectives_of_unit_norm_agree_with_their_network():
-    env = gymnasium.make("drogo/GridWorld-v0", world=GridWorld.parse(CORRIDOR), observation="coordinates")  # fmt: skip
-    result = fit(collect(env, 2000, seed=0), Column(), drogo.NaturalGDO(updates=50))
+@pytest.mark.parametrize("method", [drogo.NaturalGDO(updates=50), Drogo(updates=5)])
+def test_an_observation_that_differs_in_the_last_bit_goes_through_the_network(method):
+    network = MLP(leak=0.5, width=16, depth=2)
+    result = fit(data_of(WORLD, "coordinates", 2000), Column(), method, network=network)
     phi = result.potential(normalised=False)
-    known = result.observations[:1]
-    # An observation that differs in the last bit goes through the network.
-    unseen = np.nextafter(known, np.float32(1), dtype=np.float32)
-    np.testing.assert_allclose(phi(unseen), phi(known), atol=1e-4)
+    unseen = np.nextafter(result.observations, np.float32(1), dtype=np.float32)
+    np.testing.assert_allclose(phi(unseen[:1]), phi(result.observations[:1]), atol=1e-4)
+    assert [phi.at(one) for one in unseen] == pytest.approx(
+        phi(unseen).tolist(), rel=1e-5, abs=1e-6
+    )
 
 
 def test_nan_and_wrong_shapes_are_errors():
@@ -183,21 +148,14 @@ def test_nan_and_wrong_shapes_are_errors():
         (np.array([False, True]), 0.5),
         (np.array([False, True]), 2),
         (np.array([0, 2**24], dtype=np.float32), 2**24 + 1),
+        (np.array([[0, 255], [255, 0]], dtype=np.uint8), [0.5, 1.0]),
     ],
 )
 def test_no_observation_is_taken_for_another(table, asked):
+    """Cast to bytes, the numbers in [0, 1] of a scaled image would all be black."""
     potential = Potential.from_states(table, np.arange(float(len(table))))
-    assert potential.at(table[1]) == 1
+    assert potential.at(table[1]) == potential(table[1:].astype(float))[0] == 1
     with pytest.raises(ArgumentError):
         potential.at(asked)
     with pytest.raises(ArgumentError):
         potential(np.array([asked]))
-
-
-def test_a_state_has_one_value_and_a_table_has_rows():
-    twice = np.array([[0.0], [1.0], [0.0]])
-    assert Potential.from_states(twice, np.array([1.0, 2.0, 1.0])).at([0.0]) == 1
-    with pytest.raises(ArgumentError):
-        Potential.from_states(twice, np.array([1.0, 2.0, 3.0]))
-    with pytest.raises(ArgumentError):
-        Potential.from_states(np.array(3), np.zeros(1))

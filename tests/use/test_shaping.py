@@ -34,11 +34,8 @@ def test_the_shaping_rewards_of_an_episode_depend_on_its_first_and_last_state_al
     while not is_over:
         state, reward, terminated, truncated, info = env.step(rng.integers(4))
         assert reward == pytest.approx(info["reward_original"] + info["shaping"])
-        total, worth, is_over = (
-            total + worth * info["shaping"],
-            0.9 * worth,
-            terminated or truncated,
-        )
+        total, worth = total + worth * info["shaping"], 0.9 * worth
+        is_over = terminated or truncated
     last = 0.0 if terminated and terminal == "zero" else phi[state]
     assert total == pytest.approx(worth * last)
 
@@ -62,19 +59,16 @@ def test_rewards_by_hand(weight, terminal, expected):
     assert info["state"] == 1
 
 
+@pytest.mark.filterwarnings("ignore:.*different from the unwrapped version")
 def test_a_truncated_step_counts_in_full():
+    """And the wrapper passes the checker of Gymnasium, and is recorded in the specification."""
     shaped = PotentialShaping(make(step_limit=1), PHI, 1.0, 0.9)
     observation, _ = shaped.reset(seed=0)
     following, reward, terminated, truncated, _ = shaped.step(3)
     assert (terminated, truncated) == (False, True)
     assert reward == pytest.approx(0.9 * PHI([following])[0] - PHI([observation])[0])
-
-
-@pytest.mark.filterwarnings("ignore:.*different from the unwrapped version")
-def test_passes_the_checker_and_is_recorded_in_the_spec():
-    shaped = PotentialShaping(make(), PHI, 0.5, 0.9)
-    check_env(shaped, skip_render_check=True)
-    assert shaped.spec.additional_wrappers[-1].kwargs["weight"] == 0.5
+    check_env(PotentialShaping(make(), PHI), skip_render_check=True)
+    assert shaped.spec.additional_wrappers[-1].kwargs["weight"] == 1.0
 
 
 def one_by_one(actions, **options):
@@ -101,29 +95,11 @@ def test_same_step_resets(kind, terminal):
     envs.reset(seed=[3, 3])
     rewards = np.array([envs.step(row)[1] for row in actions])
     envs.close()
-    for k in range(2):
-        np.testing.assert_allclose(rewards[:, k], one_by_one(actions[:, k], **options), atol=1e-6)
+    expected = [one_by_one(column, **options) for column in actions.T]
+    np.testing.assert_allclose(rewards.T, expected, atol=1e-6)
 
 
-def test_next_step_resets_pay_nothing():
-    options = {"weight": None, "discount": 0.9}
-    actions = np.random.default_rng(0).integers(4, size=(40, 1))
-    envs = gymnasium.vector.SyncVectorEnv([lambda: make(step_limit=7)])
-    envs = VectorPotentialShaping(envs, PHI, **options)
-    envs.reset(seed=[3])
-    paid, is_over = [], [False]
-    for row in actions:
-        _, reward, terminated, truncated, infos = envs.step(row)
-        paid.append((reward[0], infos["shaping"][0], infos["reward_original"][0]))
-        is_over.append(bool(terminated[0] or truncated[0]))
-    is_reset = np.array(is_over[:-1])
-    assert is_reset.any()
-    assert not np.array(paid)[is_reset].any()
-    expected = one_by_one(actions[~is_reset, 0], **options)
-    np.testing.assert_allclose(np.array(paid)[~is_reset, 0], expected, atol=1e-6)
-
-
-def test_resets_by_the_user():
+def test_resets_by_the_user_and_on_the_next_step():
     envs = gymnasium.vector.SyncVectorEnv([lambda: make(step_limit=2)] * 2, autoreset_mode=AutoresetMode.DISABLED)  # fmt: skip
     envs = VectorPotentialShaping(envs, PHI, 1.0, 0.9)
     envs.reset(seed=[1, 1])
@@ -132,6 +108,21 @@ def test_resets_by_the_user():
     start, _ = envs.reset(options={"reset_mask": np.array([True, True])})
     observations, rewards, *_ = envs.step(np.array([0, 0]))
     np.testing.assert_allclose(rewards, 0.9 * PHI(observations) - PHI(start), atol=1e-6)
+    options = {"weight": None, "discount": 0.9}
+    actions = np.random.default_rng(0).integers(4, size=(40, 1))
+    envs = gymnasium.vector.SyncVectorEnv([lambda: make(step_limit=7)])
+    envs = VectorPotentialShaping(envs, PHI, **options)
+    envs.reset(seed=[3])
+    paid, is_over = np.zeros((40, 3)), np.zeros(41, dtype=bool)
+    for k, row in enumerate(actions):
+        _, reward, terminated, truncated, infos = envs.step(row)
+        paid[k] = reward[0], infos["shaping"][0], infos["reward_original"][0]
+        is_over[k + 1] = terminated[0] or truncated[0]
+    is_reset = is_over[:-1]
+    assert is_reset.any()
+    assert not paid[is_reset].any()
+    expected = one_by_one(actions[~is_reset, 0], **options)
+    np.testing.assert_allclose(paid[~is_reset, 0], expected, atol=1e-6)
 
 
 def parts(**options):
@@ -177,13 +168,8 @@ def test_wrong_use(wrapper, options, argument):
         wrapper(env, **{"potential": PHI, **options})
 
 
-@pytest.mark.usefixtures("unchecked")
-def test_a_vector_is_no_potential():
+def test_a_vector_is_no_potential_nor_a_function_that_returns_nan(unchecked):
     with raises(ArgumentTypeError, "potential"):
         PotentialShaping(make(), np.zeros(104))
-
-
-def test_a_potential_that_returns_nan():
-    shaped = PotentialShaping(make(), lambda batch: np.full(len(batch), np.nan))
     with raises(ArgumentError):
-        shaped.reset(seed=0)
+        PotentialShaping(make(), lambda batch: np.full(len(batch), np.nan)).reset(seed=0)
