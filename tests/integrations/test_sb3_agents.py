@@ -68,18 +68,28 @@ def test_a_dqn_samples_shaped_rewards_and_keeps_its_own(sb3, ours):
 
 
 def test_a_ppo_learns_from_rollouts_that_are_shaped_before_its_advantages(sb3, ours):
+    seen = {}
+
+    class Look(sb3.common.callbacks.BaseCallback):
+        def _on_step(self):
+            return True
+
+        def _on_rollout_end(self):
+            names = ("rewards", "returns", "observations")
+            seen.update({name: getattr(self.model.rollout_buffer, name).copy() for name in names})
+
     online = table(discount=0.9)
     envs = sb3.common.env_util.make_vec_env(make, 4, seed=0)
     agent = agent_of(sb3, "PPO", envs, gamma=0.9, gae_lambda=1.0)
-    agent.learn(512, callback=ours.LearnMap(online))
+    agent.learn(512, callback=[ours.LearnMap(online), Look()])
     assert online.steps == 512
-    names = ("observations", "rewards", "returns")
-    seen, rewards, returns = (getattr(agent.rollout_buffer, name) for name in names)
-    phi = online.potential(seen.reshape(-1, 2)).reshape(rewards.shape)
-    shaping = 0.9 * phi[1:] - phi[:-1]  # inside an episode, the next observation is the next row
-    original = 2 * rewards[:-1] - shaping
+    # Inside an episode, the next observation is the next row.
+    before, after = seen["observations"][:-1], seen["observations"][1:]
+    phi = online.potential
+    shaping = 0.9 * phi(after.reshape(-1, 2)) - phi(before.reshape(-1, 2))
+    original = 2 * seen["rewards"][:-1].ravel() - shaping
     assert np.isin(original.round(3), [-1.0, -20.0]).mean() > 0.8  # not where an episode began
-    assert not np.allclose(returns, rewards)
+    assert not np.allclose(seen["returns"], seen["rewards"])
 
 
 @pytest.mark.slow
@@ -180,7 +190,7 @@ def test_images_whose_axes_are_exchanged(sb3, ours, algorithm):
         assert {int(agent.predict(picture)[0]) for _ in range(20)} == {greedy}
 
 
-def test_an_interrupted_rollout_leaves_nothing_behind(sb3, ours):
+def test_an_interrupted_rollout_and_terminal_states_of_a_users_worth(sb3, ours):
     class Stop(sb3.common.callbacks.BaseCallback):
         def _on_step(self):
             return self.num_timesteps != 10
@@ -191,9 +201,6 @@ def test_an_interrupted_rollout_leaves_nothing_behind(sb3, ours):
         agent.learn(32, callback=[callback, Stop()])
     agent.learn(64, callback=callback)
     assert online.steps == 74
-
-
-def test_all_terminal_states_are_worth_what_a_user_says(sb3, ours):
     online = table(reward=-1.0)
     callback = ours.LearnMap(online, terminal_reward=lambda step: 2 * step.reward)
     with pytest.warns(UserWarning, match="no terminal state worth 0"):

@@ -284,10 +284,9 @@ def growth_around(
             raise NotConverged(problem, remedy="Use a larger lam.")
     for part, other in others:
         if other.log_eigenvalue >= result.log_eigenvalue:
-            raise DataError(
-                f"the map is infinite at observation {int(part.argmax())} of the table, in a part "
-                f"that is left for good: its gain is {lam * other.log_eigenvalue:.6g}, and that of "
-                f"the reference is {lam * result.log_eigenvalue:.6g}.",
-                remedy="Choose a reference= in that part, and leave out what follows it.",
-            )
+            gains = " >= ".join(f"{lam * one.log_eigenvalue:.6g}" for one in (other, result))
+            problem = f"the map is infinite at observation {int(part.argmax())}, in a part that is "
+            problem += f"left for good, whose gain is not below that of the reference: {gains}."
+            remedy = "Choose a reference= in that part, and leave out what follows it."
+            raise DataError(problem, remedy=remedy)
     return result, recurrent

@@ -117,8 +117,7 @@ def trained(solution: Solution, runs: Any = None) -> tuple[Learner, Any]:
 
 def check_no_options(view: str, options: Mapping[str, Any]) -> None:
     """Raises an error if a view was given options that it does not have."""
-    if options:
-        name = next(iter(options))
+    for name in options:
         raise ArgumentError(f"{view} takes no {name}= for this problem.", argument=name)
 
 

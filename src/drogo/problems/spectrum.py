@@ -478,9 +478,8 @@ def _leading(data: Transitions, matrix: str, k: int, lam: float, discount: float
         first = smallest(rows, asked, matrix)
     last = max(max(group) for group in first.groups() if k - 1 in group) + 1
     following = float(np.append(first.eigenvalues, first.next_eigenvalue)[last])
-    parts = (first.vectors, first.eigenvalues, first.residuals)
-    vectors, eigenvalues, residuals = (part[:last] for part in parts)
-    return Eigenvectors(vectors, eigenvalues, residuals, following)
+    rest = (first.eigenvalues[:last], first.residuals[:last], following)
+    return Eigenvectors(first.vectors[:last], *rest)
 
 
 def _penalty(eigenvalues: np.ndarray, target_norm: float) -> float:

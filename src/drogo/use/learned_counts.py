@@ -121,8 +121,7 @@ def random_features(
     """Returns random Fourier features of observations, vectors of length 1.
 
     Their inner products are about exp(-d^2 / 2), where d is the distance of two observations in
-    units of `resolution`, a share of the range where the space has bounds: those that are far apart
-    have features that are nearly orthogonal.
+    units of `resolution`, a share of the range where the space has bounds.
     """
     rng = np.random.default_rng([seed, 2])
     low, high, bounded = range_of(space)
