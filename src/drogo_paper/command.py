@@ -146,22 +146,17 @@ def _lost(names: Sequence[str], store: Store, directory: Path) -> DrogoError:
         return DamagedFile(f"{damage}\nWithout them, {', '.join(names)} cannot be answered, {left}")
     aside = ", ".join(sorted(path.name for path in store.path.glob("*.damaged-*")))
     earlier = f" Damaged ones were moved aside before: {aside}." if aside else ""
-    return ArgumentError(
-        f"The runs of {', '.join(names)} are not in {store.path}, {left}{earlier}",
-        argument="directory",
-    )
+    text = f"The runs of {', '.join(names)} are not in {store.path}, {left}{earlier}"
+    return ArgumentError(text, argument="directory")
 
 
 def _read_scope(path: Path) -> Scope:
     """Returns the scope in a file; `DamagedFile` if it holds none."""
     content = read_json(path)
-    expected = asdict(Scope())
-    differing = sorted({*content} ^ {*expected})
-    differing += [
-        name
-        for name, value in content.items()
-        if name in expected and type(value) is not type(expected[name])
-    ]
+    types = {name: type(value) for name, value in asdict(Scope()).items()}
+    both = types.keys() & content
+    differing = sorted({*content} ^ {*types})
+    differing += sorted(name for name in both if type(content[name]) is not types[name])
     if not differing and content["preset"] in UPDATES and content["seeds"] >= 2:
         return Scope(**content)
     raise DamagedFile(

@@ -30,23 +30,19 @@ METHODS: tuple[str, ...] = (SARSA, SUCCESSOR, DEFAULT, OTHER_SUCCESSOR, Q_LEARNI
 DISCOUNT = 0.95
 
 
-def _with_counts(epsilon: float, step_size: float, /, **settings: float) -> dict[str, Any]:
+def _counts(epsilon: float, step_size: float, /, **settings: float) -> dict[str, Any]:
     return {"epsilon": epsilon, "step_size": step_size, "counts": settings}
 
 
 SETTINGS: dict[tuple[str, str], dict[str, Any]] = {
     ("river-swim", SARSA): {"epsilon": 0.12, "step_size": 0.37},
     ("six-arms", SARSA): {"epsilon": 0.01, "step_size": 0.43},
-    ("river-swim", SUCCESSOR): _with_counts(0.01, 0.1, discount=0.5, step_size=0.5, weight=1e4),
-    ("six-arms", SUCCESSOR): _with_counts(0.01, 0.5, discount=0.5, step_size=0.25, weight=1e4),
-    ("river-swim", OTHER_SUCCESSOR): _with_counts(
-        0.1, 0.25, discount=0.99, step_size=0.01, weight=100.0
-    ),
-    ("six-arms", OTHER_SUCCESSOR): _with_counts(
-        0.01, 0.5, discount=0.5, step_size=0.25, weight=100.0
-    ),
-    ("river-swim", DEFAULT): _with_counts(0.01, 0.25, lam=1.0, step_size=0.5, weight=100.0),
-    ("six-arms", DEFAULT): _with_counts(0.01, 0.01, lam=1.5, step_size=0.5, weight=0.1),
+    ("river-swim", SUCCESSOR): _counts(0.01, 0.1, discount=0.5, step_size=0.5, weight=1e4),
+    ("six-arms", SUCCESSOR): _counts(0.01, 0.5, discount=0.5, step_size=0.25, weight=1e4),
+    ("river-swim", OTHER_SUCCESSOR): _counts(0.1, 0.25, discount=0.99, step_size=0.01, weight=1e2),
+    ("six-arms", OTHER_SUCCESSOR): _counts(0.01, 0.5, discount=0.5, step_size=0.25, weight=1e2),
+    ("river-swim", DEFAULT): _counts(0.01, 0.25, lam=1.0, step_size=0.5, weight=100.0),
+    ("six-arms", DEFAULT): _counts(0.01, 0.01, lam=1.5, step_size=0.5, weight=0.1),
 }
 """Those of the published commands: of 2020 for Sarsa and the SR, of 2025 for the DR. The other
 settings of the SR are from a small search with 50 agents each."""

@@ -102,15 +102,12 @@ def test_the_note_on_the_intended_form(gdo, intended, words):
     assert not ablation_answer.gdo_note(Scope("fast", 2, quick=True), *rest)
 
 
-def test_objectives_no_better_than_a_constant_are_named():
-    """A constant has 0.9020 in grid-task and more elsewhere, so 0.91 is better only there."""
+def test_objectives_no_better_than_a_constant_are_named_and_published_numbers():
+    """A constant has 0.9020 in grid-task and more elsewhere, so 0.91 is better only there. Then spot
+    checks against the printed table, which has not all methods."""
     run = Record({"cosine_transition": np.full((1, 5, 2), 0.91)}, {}, status={}, path=Path())
     finals = ablation_answer.Finals({}, {("drogo", world): run for world in WORLDS})
     assert "drogo in four-rooms, grid-maze, grid-room." in ablation_answer.constant_note(finals)
-
-
-def test_published_numbers_and_methods():
-    """Spot checks against the printed table, which has not all methods."""
     printed = published.shaping("steps_to_optimal", "grid-maze", "DR pixels")
     np.testing.assert_allclose(printed, (7470, 6020, 9100))
     printed = published.shaping("low_reward_visits", "four-rooms", "SR")

@@ -25,10 +25,9 @@ def tiny(monkeypatch):
     for module in (ablation, ablation_answer):
         monkeypatch.setattr(module, "WORLDS", ("grid-task",))
         monkeypatch.setattr(module, "SEARCHED", "grid-task")
-    few = {"objectives": ("natural_gdo", "drogo"), "quick_updates": 20}
     for kind in (ablation.TABULAR, ablation.NETWORK):
-        question = ablation_answer.question(replace(kind, **few))
-        monkeypatch.setitem(ablation_answer.QUESTIONS, kind.name, question)
+        few = replace(kind, objectives=("natural_gdo", "drogo"), quick_updates=20)
+        monkeypatch.setitem(ablation_answer.QUESTIONS, kind.name, ablation_answer.question(few))
     monkeypatch.setattr(ablation, "TRANSITIONS", 2000)
 
 
@@ -53,14 +52,11 @@ def test_a_question_with_rounds(tiny, tmp_path):
     assert set(answer.numbers) == {"natural_gdo", "drogo"}
 
 
-def test_questions_without_their_runs_have_no_answer(tmp_path):
-    names = ["ring", "cosine", "shaping", "environments", "ablation-tabular"]
-    assert set(reproduce.answers(names, TINY, Store(tmp_path))) == {"ring", "environments"}
-
-
-def test_theory_holds():
-    answer = reproduce.find("theory").answer(TINY, lambda job: None)
-    verdicts = {row[0]: row[3] for row in answer.tables[0].rows}
+def test_questions_without_their_runs_have_no_answer_and_theory_holds(tmp_path):
+    names = ["ring", "cosine", "shaping", "environments", "ablation-tabular", "theory"]
+    answers = reproduce.answers(names, TINY, Store(tmp_path))
+    assert set(answers) == {"ring", "environments", "theory"}
+    verdicts = {row[0]: row[3] for row in answers["theory"].tables[0].rows}
     assert verdicts.pop("proposition 3.2, as printed") == "does not hold"
     assert set(verdicts.values()) == {"holds"}
 
