@@ -138,6 +138,11 @@ def test_few_observations_many_and_the_pure_learner_give_the_same_numbers():
         assert ask(PLACES[:0]).shape[0] == 0
     assert np.array_equal(frozen.logits(PLACES), before)
     assert not np.allclose(online.frozen().logits(PLACES), before)
+    columns = rows(steps_of(300), ~steps_of(300)[-1])
+    idle = feed(OnlineMap(BOX, FOUR, **TINY, optimism=None), columns, 300)
+    assert idle.updates == 0
+    for ask in (idle.values, idle.knows):
+        assert not ask(columns[0]).any()
 
 
 @pytest.mark.slow
@@ -150,14 +155,6 @@ def test_a_network_learns_the_column(optimised):
     difference = online.values(PLACES) - exact.log_column(WORLD.mdp, 20.0)
     assert np.abs(difference[live]).max() < 0.4
     assert not online.metrics["diverged"]
-
-
-def test_without_optimism_nothing_is_learned_before_a_terminal_state():
-    columns = rows(steps_of(300), ~steps_of(300)[-1])
-    idle = feed(OnlineMap(BOX, FOUR, **TINY, optimism=None), columns, 300)
-    assert idle.updates == 0
-    for ask in (idle.values, idle.knows):
-        assert not ask(columns[0]).any()
 
 
 @pytest.mark.slow
@@ -248,7 +245,7 @@ def test_a_saved_map_continues_with_the_same_numbers(make, tmp_path):
     assert np.ptp(first.values(PLACES)) > 0
 
 
-def test_a_map_of_other_settings_is_not_continued(tmp_path):
+def test_maps_of_other_settings_are_not_continued_and_steps_are_copied(tmp_path):
     OnlineMap(BOX, FOUR).save(tmp_path / "map.npz")
     skewed = Column(default_policy=[0.7, 0.1, 0.1, 0.1])
     others = [OnlineMap(BOX, FOUR, Column(lam=2.0)), OnlineMap(BOX, FOUR, skewed), OnlineTable(BOX, FOUR),
@@ -258,9 +255,6 @@ def test_a_map_of_other_settings_is_not_continued(tmp_path):
     for online, name in restore:
         with raises(BadCheckpoint, "path"):
             online.restore(tmp_path / name)
-
-
-def test_observed_steps_do_not_change_with_the_buffer_they_were_in():
     online, buffer = OnlineMap(BYTES, FOUR), np.zeros((2, 6, 6, 3), np.uint8)
     online.observe(buffer, [0, 1], [-1, -1], buffer, [False, False])
     buffer[:] = 255

@@ -51,7 +51,7 @@ def test_default_policies_and_different_rewards_by_hand():
     assert online.values(here[:1]) == pytest.approx(np.log(mean))
 
 
-def test_states_by_their_numbers_and_a_cost_in_place_of_their_rewards():
+def test_costs_in_place_of_rewards_and_maps_before_a_terminal_state():
     for reward in (None, -1.0):
         options = {"every": 1, "optimism": None, "reward": reward}
         online = OnlineTable(gymnasium.spaces.Discrete(3), FOUR, **options)
@@ -61,9 +61,6 @@ def test_states_by_their_numbers_and_a_cost_in_place_of_their_rewards():
         expected = [-3 / LAM, -2 / LAM, 0.0] if reward is None else [-2 / LAM, -1 / LAM, 0.0]
         assert online.values(np.arange(3)) == pytest.approx(expected)
         assert online.knows(np.arange(3)).all()
-
-
-def test_before_a_terminal_state_untried_actions_give_the_map_its_form():
     columns = steps_of(300)
     columns = rows(columns, np.flatnonzero(~columns[-1])[:12])
     before, _, reward, after, over = columns
@@ -139,7 +136,7 @@ def test_frequencies_are_counted_again_and_one_outcome_does_not_stand_for_all():
     assert np.array_equal(online.logits([0]), before)
 
 
-def test_shaped_rewards_are_those_of_the_formula():
+def test_shaped_rewards_by_the_formula_and_observations_in_any_precision():
     columns = steps_of(500)
     online = table(columns, weight=0.3, discount=0.9)
     before, _, reward, after, over = columns
@@ -152,9 +149,6 @@ def test_shaped_rewards_are_those_of_the_formula():
     assert column == pytest.approx(expected)
     with raises(ArgumentError):
         online.shaped(reward, before, after[:3], over)
-
-
-def test_observations_are_recognised_in_any_precision():
     online = OnlineTable(gymnasium.spaces.Box(-1, 1, (1,), np.float32), FOUR, every=1)
     there = np.array([[0.1], [0.2], [0.0]], np.float32)
     online.observe(there, [0, 1, 2], [-1.0] * 3, there[::-1], [False, False, True])

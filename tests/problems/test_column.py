@@ -97,14 +97,6 @@ def test_nothing_is_claimed_where_it_cannot_be_known(tmp_path):
     assert np.abs(result.history["cosine_column"]).max() <= 1 + 1e-12
 
 
-def test_action_values_learn_from_another_policy():
-    """By bootstrapping, on data of which 70 % go right: to the exact column of the world."""
-    data = data_of(ROOM, "state", 4000, mostly_right)
-    result = fit(data, Column(), Drogo(updates=6000, action_values=True), optimiser=FAST)
-    assert result.status == ("converged",)
-    assert np.abs(result.v[0] - exact.log_column(ROOM.mdp, 20.0)).max() < 0.05
-
-
 # Policies
 
 
@@ -186,7 +178,7 @@ def test_an_action_that_was_never_seen_looks_worse_than_all_others(lam):
     assert shares[1] == pytest.approx([0.0, 1.0, 0.0], abs=1e-3)
 
 
-def test_an_mdp_of_its_own_default_policy_is_kept():
+def test_default_policies_of_an_mdp_and_data_of_another_policy():
     """The default policy of a world that knows one is that of its MDP, not the uniform one."""
     env = world_env(CHAIN)
     mdp = replace(env.unwrapped.mdp, default_policy=np.tile([0.4, 0.1, 0.1, 0.4], (5, 1)))
@@ -195,6 +187,11 @@ def test_an_mdp_of_its_own_default_policy_is_kept():
     assert np.abs(truth - exact.log_column(CHAIN.mdp, 2.0)).max() > 0.1
     solution = solve(collect(env, 500, seed=0), Column(2.0))
     assert solution.v[0] == pytest.approx(truth, abs=1e-9)
+    # By bootstrapping, on data of which 70 % go right: to the exact column of the world.
+    data = data_of(ROOM, "state", 4000, mostly_right)
+    result = fit(data, Column(), Drogo(updates=6000, action_values=True), optimiser=FAST)
+    assert result.status == ("converged",)
+    assert np.abs(result.v[0] - exact.log_column(ROOM.mdp, 20.0)).max() < 0.05
 
 
 def test_rewards_of_any_sign():

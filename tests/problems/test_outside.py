@@ -20,7 +20,7 @@ CORRIDOR = table_of([0, 1, 2], [1, 2, 3], -2.0, [False, False, True], copies=50)
 BY_HAND = [-1.5, -1.0, -0.5, 0.0]
 
 
-def test_a_method_from_outside(tmp_path):
+def test_a_method_from_outside_and_a_sweep_over_its_field(tmp_path):
     method, optimiser = SquaredLogResidual(updates=600), Optimiser(step_size=0.05)
     seen = []
     solution = fit(
@@ -43,11 +43,8 @@ def test_a_method_from_outside(tmp_path):
     assert "outside.SquaredLogResidual" in elsewhere.stderr.splitlines()[-1]
     with raises(ArgumentError, "method"):
         fit(CORRIDOR, Goals(4.0), method)
-
-
-def test_a_sweep_over_its_own_field():
-    """Gradient descent from 0, where each state is a third of the data: v(s) moves by a hundredth of
-    sharpness times -0.5 / 3, and v(s') is held constant."""
+    # Gradient descent from 0, where each state is a third of the data: v(s) moves by a hundredth of
+    # sharpness times -0.5 / 3, and v(s') is held constant.
     method = SquaredLogResidual(updates=1, sharpness=[1.0, 6.0])
     swept = fit(CORRIDOR, Column(4.0), method, optimiser=optax.sgd(0.01))
     for (sharpness,), solution in swept.items():

@@ -55,7 +55,7 @@ def test_allo_learns_each_vector_of_the_default_representation():
     assert np.allclose(result.history["cosine_exact"][-1], mean, atol=1e-6)
 
 
-def test_gdo_learns_the_subspace_and_a_rotation_gives_the_vectors():
+def test_gdo_and_ggdo_learn_subspaces_of_which_rotations_give_the_vectors(tmp_path):
     data, mdp = corridor(terminal=False, reward=1.0)  # no terminal state and no costs are needed
     result = fit(data, Spectrum(3), GDO(updates=800, penalty=2.0), **TABULAR)
     known = truth_of(mdp, Spectrum(3))
@@ -66,9 +66,6 @@ def test_gdo_learns_the_subspace_and_a_rotation_gives_the_vectors():
     assert np.allclose(rotated(STATES), rotated.v, atol=1e-6)
     exactly = solve(mdp, Spectrum(3))
     assert exactly.rotated() is exactly
-
-
-def test_ggdo_learns_the_successor_representation_and_shapes_with_it(tmp_path):
     problem = Spectrum(2, matrix="successor", discount=0.9)
     result = fit(DATA, problem, GGDO(updates=1500), **TABULAR)
     assert result.score(truth_of(CORRIDOR, problem)).min() > 0.99
