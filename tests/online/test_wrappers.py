@@ -14,7 +14,7 @@ COLUMN = exact.log_column(WORLD.mdp, 20.0)
 LAVA = GridWorld.parse("goal H: -200\nstep-limit: 9\n\n#####\n#S.H#\n#####")
 
 
-def test_the_wrapper_learns_from_what_passes_through_it():
+def test_the_wrapper_learns_from_what_passes_through_it_and_copies_it():
     env = OnlineShaping(make(), OnlineTable(BOX, FOUR, every=1, discount=0.9, weight=None))
     rng = np.random.default_rng(0)
     observation, _ = env.reset(seed=0)
@@ -26,6 +26,25 @@ def test_the_wrapper_learns_from_what_passes_through_it():
         if over or cut:
             observation, _ = env.reset()
     assert env.online.values(WORLD.observations("coordinates")) == pytest.approx(COLUMN)
+
+    class Line(gymnasium.Env):
+        observation_space, action_space = BOX, FOUR
+
+        def reset(self, *, seed=None, options=None):
+            self.place = np.full(2, -0.5, np.float32)
+            return self.place, {}
+
+        def step(self, action):
+            self.place += 0.25
+            return self.place, -1.0, bool(self.place[0] > 0.4), False, {}
+
+    env = OnlineShaping(Line(), OnlineTable(BOX, FOUR, every=1))
+    env.reset()
+    for _ in range(4):
+        env.step(0)
+    seen = env.online.seen()
+    assert (seen.state != seen.next_state).all()
+    assert seen.state.size == 4
 
 
 @pytest.mark.parametrize("mode", list(AutoresetMode))
@@ -80,27 +99,6 @@ def test_terminal_states_are_distinguished_by_a_function_of_the_last_step(is_vec
         env.step(np.array([action]) if is_vector else action)
         assert online.found == bool(action)
     assert sorted(online.seen().terminal_reward) == [-50, 0]
-
-
-def test_an_environment_that_writes_into_its_observation():
-    class Line(gymnasium.Env):
-        observation_space, action_space = BOX, FOUR
-
-        def reset(self, *, seed=None, options=None):
-            self.place = np.full(2, -0.5, np.float32)
-            return self.place, {}
-
-        def step(self, action):
-            self.place += 0.25
-            return self.place, -1.0, bool(self.place[0] > 0.4), False, {}
-
-    env = OnlineShaping(Line(), OnlineTable(BOX, FOUR, every=1))
-    env.reset()
-    for _ in range(4):
-        env.step(0)
-    seen = env.online.seen()
-    assert (seen.state != seen.next_state).all()
-    assert seen.state.size == 4
 
 
 def test_wrong_arguments_are_named(unchecked):

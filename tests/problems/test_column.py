@@ -178,7 +178,7 @@ def test_an_action_that_was_never_seen_looks_worse_than_all_others(lam):
     assert shares[1] == pytest.approx([0.0, 1.0, 0.0], abs=1e-3)
 
 
-def test_default_policies_of_an_mdp_and_data_of_another_policy():
+def test_default_policies_and_rewards_of_any_sign():
     """The default policy of a world that knows one is that of its MDP, not the uniform one."""
     env = world_env(CHAIN)
     mdp = replace(env.unwrapped.mdp, default_policy=np.tile([0.4, 0.1, 0.1, 0.4], (5, 1)))
@@ -192,11 +192,8 @@ def test_default_policies_of_an_mdp_and_data_of_another_policy():
     result = fit(data, Column(), Drogo(updates=6000, action_values=True), optimiser=FAST)
     assert result.status == ("converged",)
     assert np.abs(result.v[0] - exact.log_column(ROOM.mdp, 20.0)).max() < 0.05
-
-
-def test_rewards_of_any_sign():
-    """Where half of the steps from 0 lead to 1, which is never left, no value holds. With g = exp(0.2)/2 and h = exp(-1)/2, x0 = g (x0 + x1) and x1 = h (x0 + 1), so that x1 is
-    h / (1 - h g / (1 - g))."""
+    # Where half of the steps from 0 lead to 1, which is never left, no value holds. With g = exp(0.2)/2 and h = exp(-1)/2, x0 = g (x0 + x1) and x1 = h (x0 + 1), so that x1 is
+    # h / (1 - h g / (1 - g)).
     with raises(DataError):
         fit(table_of([0, 0, 1], [1, 2, 1], [-1.0, -1.0, 0.5], [False, True, False]), Column(1.0))
     g, h = np.exp(0.2) / 2, np.exp(-1) / 2

@@ -20,7 +20,7 @@ CORRIDOR = table_of([0, 1, 2], [1, 2, 3], -2.0, [False, False, True], copies=50)
 BY_HAND = [-1.5, -1.0, -0.5, 0.0]
 
 
-def test_a_method_from_outside_and_a_sweep_over_its_field(tmp_path):
+def test_methods_and_problems_from_outside_are_fitted_and_swept(tmp_path):
     method, optimiser = SquaredLogResidual(updates=600), Optimiser(step_size=0.05)
     seen = []
     solution = fit(
@@ -51,6 +51,11 @@ def test_a_method_from_outside_and_a_sweep_over_its_field(tmp_path):
         assert solution.v[0, :3] == pytest.approx(np.full(3, -0.005 * sharpness / 3), rel=1e-5)
         # v(s) + 0.5 - v(s') before the update, in units of v
         assert solution.history["worst"][0] == pytest.approx([0.5])
+    data = table_of([0, 1, 2], [1, 2, 3], 0.0, [False, False, True], copies=50)
+    swept = fit(data, ColumnWithCost(lam=4.0, cost=[2.0, 4.0]))
+    for (cost,), solution in swept.items():
+        assert solution.method.name == "Regression"
+        assert solution.v[0] == pytest.approx(cost / 2 * np.array(BY_HAND), abs=0.03)
 
 
 @pytest.mark.parametrize("method", [Drogo(updates=2000), Regression()])
@@ -77,11 +82,3 @@ def test_a_problem_from_outside(method, tmp_path):
         fit(data, ColumnWithCost(lam=4.0, cost=0.25), method, continue_from=solution)
     with raises(ArgumentError, "cost"):
         ColumnWithCost(cost=-1.0)
-
-
-def test_a_problem_from_outside_is_swept_and_recommends_a_method():
-    data = table_of([0, 1, 2], [1, 2, 3], 0.0, [False, False, True], copies=50)
-    swept = fit(data, ColumnWithCost(lam=4.0, cost=[2.0, 4.0]))
-    for (cost,), solution in swept.items():
-        assert solution.method.name == "Regression"
-        assert solution.v[0] == pytest.approx(cost / 2 * np.array(BY_HAND), abs=0.03)

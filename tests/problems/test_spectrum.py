@@ -41,7 +41,7 @@ def test_data_describe_the_matrix_of_the_mdp(matrix, terminal):
     assert np.allclose(solve(mdp, problem).score(known), 1)
 
 
-def test_allo_learns_each_vector_of_the_default_representation():
+def test_allo_learns_each_vector_and_the_penalty_is_above_the_eigenvalues():
     known = truth_of(CORRIDOR, DEFAULT)
     result = fit(DATA, DEFAULT, ALLO(updates=800), truth={"exact": known.vectors}, **TABULAR)
     assert result.v.shape == (2, 3, 7)
@@ -53,6 +53,19 @@ def test_allo_learns_each_vector_of_the_default_representation():
     assert result.error == pytest.approx(1 - result.cosines.min(axis=1), abs=1e-6)
     mean = result.score(known).mean(axis=1)
     assert np.allclose(result.history["cosine_exact"][-1], mean, atol=1e-6)
+    eigenvalues = truth_of(CORRIDOR, DEFAULT).eigenvalues  # from -0.056 to 0.5
+    diagonal = np.exp(-np.where(CORRIDOR.terminal, -0.001, CORRIDOR.reward) / 6.0).mean()
+
+    def penalty(vectors, **settings):
+        problem = replace(DEFAULT, vectors=vectors)
+        return fit(DATA, problem, GDO(updates=1, **settings)).method.penalty / diagonal
+
+    chosen = penalty(3)
+    assert chosen == pytest.approx(2 * (eigenvalues[2] - eigenvalues[0]) / diagonal, rel=1e-2)
+    assert chosen == pytest.approx(float(f"{chosen:.3g}"))  # the same on every machine
+    assert penalty(1) == pytest.approx(0.3)
+    assert penalty(1, target_norm=0.1) == pytest.approx(3.0)  # norms are c - eigenvalue / (2 b)
+    assert penalty(3, penalty=5.0) == pytest.approx(5.0)
 
 
 def test_gdo_and_ggdo_learn_subspaces_of_which_rotations_give_the_vectors(tmp_path):
@@ -80,22 +93,6 @@ def test_gdo_and_ggdo_learn_subspaces_of_which_rotations_give_the_vectors(tmp_pa
     again = load(tmp_path / "vectors.npz")
     assert np.allclose(again.rotated().v, result.rotated().v)
     assert np.array_equal(again.potential(1)(STATES), values)
-
-
-def test_the_penalty_is_above_the_eigenvalues_and_not_far_above():
-    eigenvalues = truth_of(CORRIDOR, DEFAULT).eigenvalues  # from -0.056 to 0.5
-    diagonal = np.exp(-np.where(CORRIDOR.terminal, -0.001, CORRIDOR.reward) / 6.0).mean()
-
-    def penalty(vectors, **settings):
-        problem = replace(DEFAULT, vectors=vectors)
-        return fit(DATA, problem, GDO(updates=1, **settings)).method.penalty / diagonal
-
-    chosen = penalty(3)
-    assert chosen == pytest.approx(2 * (eigenvalues[2] - eigenvalues[0]) / diagonal, rel=1e-2)
-    assert chosen == pytest.approx(float(f"{chosen:.3g}"))  # the same on every machine
-    assert penalty(1) == pytest.approx(0.3)
-    assert penalty(1, target_norm=0.1) == pytest.approx(3.0)  # norms are c - eigenvalue / (2 b)
-    assert penalty(3, penalty=5.0) == pytest.approx(5.0)
 
 
 def test_a_sweep_is_its_fits():

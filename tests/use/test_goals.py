@@ -16,7 +16,7 @@ def distance(observations, goals):
     return -10.0 * np.abs(np.asarray(observations, float) - np.asarray(goals, float))
 
 
-def test_rewards_are_shaped_for_the_goal_of_the_episode_and_for_any_other():
+def test_rewards_of_the_goal_of_the_episode_and_of_others_and_their_errors():
     env = GoalShaping(reaching(), distance, weight=0.5, discount=0.9)
     env.reset(seed=0, options={"goal": 2})
     _, reward, _, _, info = env.step(RIGHT)  # from 0 to 1: phi rises from -20 to -10
@@ -38,9 +38,6 @@ def test_rewards_are_shaped_for_the_goal_of_the_episode_and_for_any_other():
     assert env.compute_reward(np.int64(2), np.int64(2), info) == reward
     # With the goal 0 the step from 1 to 2 cost 1 or 20, and phi rose from -10 to nothing.
     assert env.compute_reward(np.int64(2), np.int64(0), info) == info["cost"] + 10
-
-
-def test_what_cannot_be_shaped_is_a_clear_error():
     with raises(ArgumentError, "env"):
         GoalShaping(gymnasium.make("CartPole-v1"), distance)
     env = GoalShaping(reaching(), lambda seen, goals: np.full(len(seen), np.nan))
