@@ -81,9 +81,8 @@ def solve_on_grid(
         v = guess = np.zeros(len(states)) if coarse is None else coarse(states)
         largest_change = np.inf
         for _ in range(MAX_ITERATIONS):
-            reached = np.stack(
-                [np.where(over, 0.0, w @ v) for w, (_, over) in zip(weights, moves, strict=True)]
-            )
+            pairs = zip(weights, moves, strict=True)
+            reached = np.stack([np.where(over, 0.0, w @ v) for w, (_, over) in pairs])
             new = reward / lam + np.logaddexp.reduce(reached, axis=0) - np.log(actions)
             largest_change = np.abs(new - v).max()
             v = new

@@ -46,10 +46,9 @@ def tabulate(
         for probability, key, _, _ in outcomes
     ]
     actions, before, after, weight = map(np.array, zip(*entries, strict=True))
-    P = [
-        sp.csr_array((weight[taken], (before[taken], after[taken])), shape=(len(states),) * 2)
-        for taken in (actions == action for action in range(actions.max() + 1))
-    ]
+    P, shape = [], (len(states), len(states))
+    for taken in (actions == action for action in range(actions.max() + 1)):
+        P.append(sp.csr_array((weight[taken], (before[taken], after[taken])), shape=shape))
     if callable(reward):
         r = [float(reward(key)) for key in states]
     elif reward is not None:
