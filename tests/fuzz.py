@@ -268,7 +268,7 @@ def run(
     return counts, mistakes
 
 
-def main() -> None:
+if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--tries", type=float, default=np.inf, help="the most attempts")
@@ -282,7 +282,3 @@ def main() -> None:
         print(f"{kind}:", ", ".join(numbers))
     print(*sorted(mistakes), sep="\n\n")
     raise SystemExit(len(mistakes) > 0)
-
-
-if __name__ == "__main__":
-    main()

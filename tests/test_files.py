@@ -4,6 +4,7 @@ import io
 import os
 import tracemalloc
 import zipfile
+from pathlib import Path
 from unittest.mock import Mock
 
 import numpy as np
@@ -52,13 +53,11 @@ def test_a_failed_write_leaves_nothing(tmp_path):
     for array, settings in ((np.array([{}]), {}), (np.zeros(1), {"lam": float("nan")})):
         with raises(ArgumentError):
             write_arrays(tmp_path / "a.npz", "test", {"x": array}, settings)
-    assert list(tmp_path.iterdir()) == []
-    (tmp_path / "file").write_bytes(b"")
     (tmp_path / "directory").mkdir()
-    for path in (tmp_path / "file" / "a", tmp_path / "directory"):
+    for path in (Path(__file__, "a"), tmp_path / "directory"):
         with raises(FileError):
             write_file(path, b"", overwrite=True)
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["directory", "file"]
+    assert os.listdir(tmp_path) == ["directory"]
 
 
 def test_what_cannot_be_read_is_named(tmp_path):
@@ -99,12 +98,10 @@ def as_npy(array, descr="<f8", shape=None):
     return content[:10] + text.encode() + content[10 + size :]
 
 
+PARTS = ([{}], ["a"], [1j], np.zeros(1, dtype="i4,f4"))
 HOSTILE = {
-    "objects": as_npy(np.array([{}])),
+    **{str(part): as_npy(np.array(part)) for part in PARTS},
     "object header": as_npy(np.arange(3.0), "|O", (3,)),
-    "text": as_npy(np.array(["a"])),
-    "complex": as_npy(np.array([1j])),
-    "structure": as_npy(np.zeros(1, dtype="i4,f4")),
     "too long": as_npy(np.arange(3.0), shape=(10**9,)),
     "too short": as_npy(np.arange(3.0), shape=(2,)),
     "negative": as_npy(np.arange(3.0), shape=(-3,)),

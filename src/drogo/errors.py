@@ -1,7 +1,5 @@
-"""The errors of this library, which the command line prints without a traceback.
-
-Every kind is also the built-in exception that it refines, so `except ValueError` keeps working.
-"""
+"""The errors of this library, which the command line prints without a traceback. Every kind is also
+the built-in exception that it refines, so `except ValueError` keeps working."""
 
 from __future__ import annotations
 

@@ -35,11 +35,10 @@ def test_a_picture_and_a_vector(command, tmp_path):
 
 @pytest.mark.usefixtures("no_pictures")
 def test_a_map_that_was_edited_is_another_request(command, tmp_path):
-    reports = []
+    reports, arguments = [], ("exact", tmp_path / "mine.txt", "--out", tmp_path / "out", "--json")
     for text in ("#####\n#S.G#\n#####", "######\n#S..G#\n######", "#####\n#S.G#\n#####"):
         (tmp_path / "mine.txt").write_text(text)
-        answer = command("exact", tmp_path / "mine.txt", "--out", tmp_path / "out", "--json")
-        reports.append(json.loads(answer.out))
+        reports.append(json.loads(command(*arguments).out))
     assert reports[0] == reports[2] != reports[1]
     assert len(list((tmp_path / "out").iterdir())) == 2
 
@@ -56,10 +55,9 @@ def test_json(command, tmp_path, definition):
 
 
 def test_gymnasium_ids(command, tmp_path):
-    answer = command("exact", "CliffWalking-v1", "--out", tmp_path, "--json")
-    assert (answer.status, json.loads(answer.out)["kind"]) == (2, "MDPError")
-    answer = command("exact", "CliffWalking-v1", "--reward", "-1", "--out", tmp_path, "--json")
-    files = json.loads(answer.out)["files"]
+    arguments = ("exact", "CliffWalking-v1", "--out", tmp_path, "--json")
+    assert json.loads(command(*arguments).out)["kind"] == "MDPError"
+    files = json.loads(command(*arguments, "--reward", "-1").out)["files"]
     assert "CliffWalking-v1-column-lam20" in files["picture"]
     _, settings = read_arrays(next(tmp_path.glob("*/vector.npz")), exact.KIND, print)
     assert json.loads(settings["states"][0]) == 36
@@ -67,8 +65,7 @@ def test_gymnasium_ids(command, tmp_path):
 
 @pytest.fixture
 def world(tmp_path):
-    path = tmp_path / "mine.txt"
-    path.write_text(MAP)
+    (path := tmp_path / "mine.txt").write_text(MAP)
     return path
 
 

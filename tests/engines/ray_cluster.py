@@ -18,7 +18,7 @@ from run_jobs import LEARN, odd_jobs, ray_jobs
 SMALL = {"object_store_memory": 100 * 2**20}
 
 
-def main() -> None:
+if __name__ == "__main__":
     head, events, answer = {"num_cpus": 1, "include_dashboard": False, **SMALL}, [], {}
     cluster = Cluster(initialize_head=True, head_node_args=head)
     lost = cluster.add_node(num_cpus=1, **SMALL)
@@ -41,7 +41,3 @@ def main() -> None:
     print(json.dumps({**answer, "events": events, "connected": ray.is_initialized()}), flush=True)
     cluster.shutdown()
     os._exit(0)
-
-
-if __name__ == "__main__":
-    main()

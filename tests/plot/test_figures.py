@@ -7,8 +7,8 @@ import pytest
 from matplotlib.collections import LineCollection
 
 from drogo import GridWorld, exact, plot
+from drogo.plot.maps import over_scenes
 from drogo.plot.panels import Panel, draw_cloud, draw_image, of_fit, side_by_side
-from drogo.plot.scenes import over_scenes
 from drogo.worlds.scenes import Mark, Scene
 
 TINY = GridWorld.parse("#####\n#S.G#\n#####")
@@ -35,8 +35,7 @@ def test_heatmap(name):
     figure = plot.heatmap(world, values, title=name, label="log of the DR column")
     assert_nothing_is_cut_off(figure)
     texts = [text.get_text() for text in figure.axes[0].texts]
-    assert texts.count("S") == world.has_start
-    assert texts.count("G") == world.terminal.sum()
+    assert (texts.count("S"), texts.count("G")) == (world.has_start, world.terminal.sum())
     shows_values = max(world.shape) <= 22
     assert len(texts) == 2 + shows_values * world.n_states
 
@@ -91,8 +90,7 @@ def test_figures_of_a_fit():
 def test_what_is_not_finite_leaves_the_rest_visible():
     truth, v = np.array([-np.inf, -2.0, 0.0]), np.array([[-9.0, -3.0, 0.0]])
     figure = plot.learned(TINY, truth, v, HISTORY, title="")
-    assert figure.axes[0].images[1].get_clim() == (-9, 0)
-    assert figure.axes[2].images[1].get_clim() == (-1, 1)
+    assert [figure.axes[k].images[1].get_clim() for k in (0, 2)] == [(-9, 0), (-1, 1)]
     figure = plot.profile(np.array([-np.inf, -1.0, 0.0]), title="profile")
     assert_nothing_is_cut_off(figure)
     np.testing.assert_array_equal(figure.axes[0].lines[0].get_ydata(), [np.nan, -1, 0])

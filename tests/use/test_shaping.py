@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from drogo import GridWorld, Potential, PotentialShaping, VectorPotentialShaping, exact
 from drogo.errors import ArgumentError, ArgumentTypeError
+from drogo.potential import mix, shaping_reward
 from raising import raises
 from small_world import CORRIDOR, WORLD, make
 
@@ -173,3 +174,21 @@ def test_a_vector_is_no_potential_nor_a_function_that_returns_nan(unchecked):
         PotentialShaping(make(), np.zeros(104))
     with raises(ArgumentError):
         PotentialShaping(make(), lambda batch: np.full(len(batch), np.nan)).reset(seed=0)
+
+
+def test_the_shaping_reward_of_a_step():
+    """0.9 * 5 - 3 = 1.5; in a terminal state 0.9 * 0 - 3 = -3, unless its potential is kept."""
+    assert shaping_reward(3.0, 5.0, False, discount=0.9) == pytest.approx(1.5)
+    assert shaping_reward(3.0, 5.0, True, discount=0.9) == -3
+    assert shaping_reward(3.0, 5.0, True, discount=0.9, terminal="keep") == pytest.approx(1.5)
+    batch = (np.array([3.0, 3.0]), np.array([5.0, np.inf]), np.array([False, True]))
+    assert shaping_reward(*batch, discount=0.9) == pytest.approx([1.5, -3])
+    with raises(ArgumentError, "terminal"):
+        shaping_reward(3.0, 5.0, True, discount=0.9, terminal="last")
+
+
+def test_the_mix_of_two_rewards():
+    """0.75 * -1 + 0.25 * 2 = -0.25; without a weight -1 + 2 = 1."""
+    assert mix(-1.0, 2.0, 0.25) == -0.25
+    assert mix(-1.0, 2.0, None) == 1
+    assert mix(np.array([-1.0, 0.0]), np.array([2.0, 4.0]), 0.5).tolist() == [0.5, 2]

@@ -1,7 +1,5 @@
-"""The `drogo` command: each verb is a frozen dataclass whose fields are its options.
-
-Nothing heavy is imported before a verb runs, so that `--help` answers at once.
-"""
+"""The `drogo` command: each verb is a frozen dataclass whose fields are its options. Nothing heavy
+is imported before it runs, so that `--help` answers at once."""
 
 from __future__ import annotations
 

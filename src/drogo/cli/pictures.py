@@ -1,7 +1,4 @@
-"""Pictures of exact vectors and of fits over each kind of world.
-
-The verbs import this file when they run, since it imports heavy packages at its top.
-"""
+"""Pictures of exact vectors and of fits: a heavy file, which the verbs import when they run."""
 
 from __future__ import annotations
 
@@ -15,8 +12,8 @@ from matplotlib.figure import Figure
 from drogo import plot
 from drogo.exact import LogVector
 from drogo.learn.solution import Solution as Learned
+from drogo.plot.maps import over_scenes
 from drogo.plot.panels import WALL, Panel, draw_cloud, draw_image, of_fit, side_by_side
-from drogo.plot.scenes import over_scenes
 from drogo.worlds.control import Plane
 from drogo.worlds.resolve import World
 

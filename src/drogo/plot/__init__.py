@@ -1,7 +1,4 @@
-"""Figures.
-
-Colours are safe for colour-blind readers (viridis, Okabe-Ito). No global state is touched.
-"""
+"""Figures, whose colours are safe for colour-blind readers. No global state is touched."""
 
 from drogo.plot.maps import distances, goal_maps, goal_page, heatmap, learned, profile
 from drogo.plot.panels import as_png, certificate, curves

@@ -1,7 +1,4 @@
-"""Worlds whose exact solution is known: text maps, MiniGrid, control, and two that never end.
-
-The names are listed in `__init__.pyi` and are loaded when they are first used.
-"""
+"""Worlds whose exact solution is known, listed in `__init__.pyi` and loaded when first used."""
 
 import lazy_loader
 

@@ -217,8 +217,7 @@ class GridWorldEnv(TabularEnv):
 
     Args:
         world: A grid world, the name of a shipped one, or the path of a map file.
-        observation: `"one-hot"`, `"coordinates"`, `"pixels"` or `"state"`.
-        tile: Pixels per cell, for `"pixels"`.
+        observation: `"one-hot"`, `"coordinates"`, `"pixels"` (`tile` per cell) or `"state"`.
         start: `"map"` for the cells `S`, or `"uniform"` for any non-terminal cell. With
             `reset(options={"start": ...})` or `{"state": i}`, one episode begins elsewhere.
         step_limit: Replaces the map's step limit.

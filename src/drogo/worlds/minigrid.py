@@ -1,7 +1,5 @@
-"""`MiniGridWorld`: a MiniGrid environment of which a breadth-first search finds all states.
-
-Objects keep their identity when a state is restored: some environments ask for *this* ball.
-"""
+"""`MiniGridWorld`: a MiniGrid environment of which a breadth-first search finds all states. Objects
+keep their identity when a state is restored: some environments ask for *this* ball."""
 
 from __future__ import annotations
 

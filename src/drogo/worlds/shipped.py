@@ -1,7 +1,4 @@
-"""The worlds that come with the library: the texts of their maps, and their Gymnasium ids.
-
-This module runs when `drogo` is imported, so it imports nothing heavy.
-"""
+"""Texts and Gymnasium ids of the shipped worlds. `import drogo` runs this: it imports little."""
 
 from __future__ import annotations
 

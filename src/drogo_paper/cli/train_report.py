@@ -14,9 +14,8 @@ from drogo import plot
 from drogo.cli.output import number, table
 from drogo.engines.store import Record
 from drogo.errors import counted
-from drogo.plot.maps import heatmap
+from drogo.plot.maps import heatmap, over_scenes
 from drogo.plot.panels import Panel, draw_cloud, finite_range
-from drogo.plot.scenes import over_scenes
 from drogo.worlds.resolve import LONGEST, Environment, World
 from drogo.worlds.scenes import Scene
 from drogo_paper.agents.trained import IN_A_ROW
