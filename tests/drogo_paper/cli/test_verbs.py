@@ -153,7 +153,8 @@ def test_a_table_learns_the_map_while_it_trains(twice, place, monkeypatch):
     assert row["steps_to_solve"][0] == row["median_steps_to_solve"] <= 1500
     assert row["mean_low_reward_visits"] > 0
     assert "low-reward visits: visits to low-reward cells" in report["table"]["caption"]
-    assert Image.open(directory / "map.gif").n_frames == 3
+    with Image.open(directory / "map.gif") as image:
+        assert image.n_frames == 3
 
 
 @pytest.mark.slow
