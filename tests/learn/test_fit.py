@@ -10,24 +10,12 @@ import numpy as np
 import pytest
 
 import drogo
+import small_data
 from drogo import Column, Drogo, Goals, Paper, Regression, Spectrum, exact, fit, recommend, solve
 from drogo.errors import ArgumentError, ArgumentTypeError, Diverged
 from drogo.learn import MLP, Optimiser, Quasimetric
 from raising import raises
-from small_data import (
-    CHAIN,
-    FAST,
-    ROOM,
-    SLOW,
-    SMALL,
-    WORLD,
-    Fixed,
-    balanced,
-    data_of,
-    line,
-    table_of,
-    world_env,
-)
+from small_data import CHAIN, FAST, ROOM, SLOW, SMALL, WORLD, balanced, data_of, line
 
 LONG = Drogo(updates=4000, stop_early=False)
 PAPER = Paper(updates=100, batch_size=500)
@@ -41,7 +29,7 @@ def test_drogo_finds_the_column_and_terminal_states_have_their_values():
     assert np.abs(result.v[0] - exact.log_column(CHAIN.mdp, 20.0)).max() < 1e-3
     assert np.allclose(result.v, solve(balanced(), Column()).v, atol=1e-3)
     world = drogo.GridWorld.parse("goal L: -40\n\n#######\n#G.x.L#\n#######")
-    data = drogo.collect(world_env(world), 20_000, seed=0)
+    data = drogo.collect(small_data.world_env(world), 20_000, seed=0)
     result = fit(data, Column(), LONG, optimiser=FAST)
     assert np.abs(result.v[0] - exact.log_column(world.mdp, 20.0)).max() < 0.05
     assert result.v[0, 4] == pytest.approx(-2.0)
@@ -79,9 +67,6 @@ def test_same_seed_same_bits_and_seeds_do_not_mix():
         assert np.abs(alone.v[0] - first.v[seed]).max() < 1e-5
 
 
-# Recommendations
-
-
 @pytest.mark.parametrize(
     ("data", "problem", "method", "settings"),
     [
@@ -115,9 +100,6 @@ def test_recommendations_for_data_of_another_policy_and_for_many_states():
     expected = Regression(updates=5000, batch_size=2000, action_values=False)
     assert recommend(many, Column()) == expected
     assert Column().network(many, Regression()) == MLP(frequencies=64)
-
-
-# Sweeps
 
 
 def test_a_sweep_in_one_program_is_its_fits():
@@ -197,9 +179,6 @@ def test_a_checkpointed_and_logged_sweep_over_goals(tmp_path):
     assert all(np.array_equal(again[point].v, swept[point].v) for point in swept)
 
 
-# Continuing
-
-
 def test_continuing_equals_going_on(tmp_path):
     """With a constant step size, 60 + 40 updates are 100, also after a round trip to disk."""
     data, half_way = data_of(WORLD, "coordinates"), replace(PAPER, updates=60)
@@ -247,9 +226,6 @@ def test_a_map_that_converged_elsewhere_has_not_converged_here():
     assert after.updates == before.updates + 100
 
 
-# Stopping
-
-
 def test_a_fit_stops_when_it_has_converged(tmp_path):
     path, method = tmp_path / "checkpoint.npz", Drogo(updates=4000)
     result = fit(data_of(CHAIN), Column(), method, checkpoint=path)
@@ -264,7 +240,7 @@ def test_a_fit_stops_when_it_has_converged(tmp_path):
 def test_a_seed_stops_by_itself():
     state = np.repeat(np.arange(6), 2)
     after = np.clip(state + np.tile([-1, 1], 6), 0, 6)
-    data = table_of(state, after, -1.0, after == 6, table=np.eye(7, dtype=np.float32))
+    data = small_data.table_of(state, after, -1.0, after == 6, table=np.eye(7, dtype=np.float32))
     parts, network = (data, Spectrum(2), drogo.ALLO(updates=4000)), MLP(16, 1, leak=0.1)
     together = fit(*parts, network=network, seeds=4)
     assert together.status == ("converged",) * 4
@@ -274,9 +250,6 @@ def test_a_seed_stops_by_itself():
         alone = fit(*parts, network=network, seeds=[seed])
         assert np.array_equal(together.v[seed], alone.v[0])
         assert len(alone.history["update"]) == stopped[seed] + 1
-
-
-# Divergence
 
 
 def test_a_row_follows_though_all_seeds_diverged_before_it():
@@ -307,7 +280,7 @@ def test_some_seeds_diverging_is_a_warning():
 
     def first_values(key):
         second = jnp.array_equal(jax.random.key_data(key), jax.random.key_data(jax.random.key(1)))
-        return Fixed(jnp.where(second, -200.0, 0.0) * jnp.ones(5).at[1:].set(0.0))
+        return small_data.Fixed(jnp.where(second, -200.0, 0.0) * jnp.ones(5).at[1:].set(0.0))
 
     method = Paper(updates=5)
     with pytest.warns(RuntimeWarning, match=r"1 of 2 seeds"):

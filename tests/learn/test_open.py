@@ -19,6 +19,7 @@ from raising import raises
 from small_data import CHAIN, FAST, WORLD, data_of, ring
 
 TRUTH = {"column": exact.log_column(WORLD.mdp, 20.0)}
+DATA = data_of(WORLD, "coordinates")
 
 
 class Residual(eqx.Module):
@@ -39,11 +40,6 @@ class Residual(eqx.Module):
         return jax.vmap(one)(batch)
 
 
-@pytest.fixture(scope="module")
-def data():
-    return data_of(WORLD, "coordinates")
-
-
 @pytest.fixture(autouse=True)
 def _plain_promotion():
     """Users' modules need not follow this library's strict rules."""
@@ -55,52 +51,48 @@ def residual(key, width=32):
     return Residual(key, width)
 
 
-def test_a_network_and_an_optimiser_of_the_users_own(data, tmp_path):
+def test_a_network_and_an_optimiser_of_the_users_own(tmp_path):
     optimiser = optax.chain(optax.clip_by_global_norm(0.5), optax.adamw(3e-3, weight_decay=1e-5))
     settings = {"truth": TRUTH, "seeds": 2, "network": residual, "optimiser": optimiser}
-    result, longer = fit(data, Column(), Drogo(updates=250), **settings), Drogo(updates=260)
+    result, longer = fit(DATA, Column(), Drogo(updates=250), **settings), Drogo(updates=260)
     assert result.history["cosine_column"][-1].min() > 0.95
     assert (result.network, result.optimiser) == (residual, optimiser)
     assert not np.allclose(result.v[0], result.v[1], atol=1e-6)  # a function: seeds differ
     path = tmp_path / "fit.npz"
     result.save(path)
-    again = load(path, network=residual, optimiser=optimiser)
-    more = fit(data, Column(), longer, continue_from=again, truth=TRUTH, seeds=2)
+    again, usable = (load(path, network=residual, optimiser=part) for part in (optimiser, None))
+    more = fit(DATA, Column(), longer, continue_from=again, truth=TRUTH, seeds=2)
     assert more.updates == 260
-    usable = load(path, network=residual)  # without the optimiser
     for one in (again, usable):
-        assert np.array_equal(one(data.observations), result(data.observations))
+        assert np.array_equal(one(DATA.observations), result(DATA.observations))
     assert usable.optimiser is None
     with raises(ArgumentError, "continue_from"):
-        fit(data, Column(), longer, continue_from=usable, **settings)
-    for wrong in ({}, {"network": MLP()}):
+        fit(DATA, Column(), longer, continue_from=usable, **settings)
+    for wrong in (None, MLP()):
         with raises(ArgumentError, "network"):
-            load(path, **wrong)
+            load(path, network=wrong)
 
     with raises(DamagedFile):  # it has the right name, and other shapes
         load(path, network=partial(residual, width=16), optimiser=optimiser)
 
 
-def test_a_module_is_where_every_seed_begins(data):
+def test_a_module_is_where_every_seed_begins():
     module = Residual(jax.random.key(7))
     frozen = Optimiser("rmsprop", 1e-30, "constant")
-    result = fit(data, Column(), Paper(updates=1), network=module, optimiser=frozen, seeds=2)
-    live = np.setdiff1d(np.arange(len(data.observations)), data.terminal_states)
-    expected = np.asarray(module(jnp.asarray(result.learner.inputs(data.observations))))[live]
+    result = fit(DATA, Column(), Paper(updates=1), network=module, optimiser=frozen, seeds=2)
+    live = np.setdiff1d(np.arange(len(DATA.observations)), DATA.terminal_states)
+    expected = np.asarray(module(jnp.asarray(result.learner.inputs(DATA.observations))))[live]
     assert np.allclose(result.v[:, live], expected[None], atol=1e-6)
     assert result.network is module
 
 
-def test_wrong_networks(data):
+def test_wrong_networks():
     single = eqx.nn.MLP(2, 1, 8, 1, key=jax.random.key(0))  # for single observations
     for network in (single, lambda key: eqx.nn.Identity(), CNN(), Table()):  # two numbers for each
         with raises(ArgumentError, "network"):
-            fit(data, Column(), Drogo(updates=1), network=network)
+            fit(DATA, Column(), Drogo(updates=1), network=network)
     with raises(ArgumentTypeError, "network"):
-        fit(data, Column(), Drogo(updates=1), network=lambda key: 3)
-
-
-# Callbacks
+        fit(DATA, Column(), Drogo(updates=1), network=lambda key: 3)
 
 
 def test_callbacks_see_every_logged_update_and_may_stop():
@@ -150,9 +142,6 @@ def test_weights_and_biases(tmp_path, monkeypatch):
     assert list(tmp_path.rglob("run-*.wandb"))
 
 
-# Values inside other programs
-
-
 @pytest.fixture(scope="module")
 def learned():
     """A map of coordinates, with a value for each action: v is a log-sum-exp of four outputs."""
@@ -185,12 +174,9 @@ def test_value_fn_of_state_numbers_in_a_scan():
     result = fit(data_of(CHAIN), Column(), Drogo(updates=20), seeds=2, optimiser=FAST)
     value = result.value_fn(1)
 
-    @jax.jit
-    def walk(rows):
-        return jax.lax.scan(lambda total, row: (total + value(row), None), 0.0, rows)[0]
-
-    rows = np.array([4, 0, 3, 4])
-    assert float(walk(jnp.asarray(rows))) == pytest.approx(result.v[1, rows].sum(), abs=1e-4)
+    rows, walk = np.array([4, 0, 3, 4]), lambda total, row: (total + value(row), None)
+    total = jax.jit(lambda rows: jax.lax.scan(walk, 0.0, rows)[0])(jnp.asarray(rows))
+    assert float(total) == pytest.approx(result.v[1, rows].sum(), abs=1e-4)
     assert np.allclose(jax.vmap(value)(jnp.arange(5)), result.v[1], atol=1e-5)
     with raises(ArgumentError, "seed"):
         result.value_fn(7)

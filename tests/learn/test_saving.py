@@ -157,9 +157,6 @@ def test_parts_that_are_given_again_must_agree(tmp_path):
     assert load(tmp_path / "fit.npz", problem=Column(), network=SMALL).seeds == (0, 1)
 
 
-# Checkpoints
-
-
 @pytest.mark.parametrize("kind", [Drogo, Paper])
 def test_interrupted_and_resumed(tmp_path, kind):
     data = data_of(WORLD, "coordinates")

@@ -1,7 +1,4 @@
-"""Learning: methods, networks, the learner, `fit`, solutions and certificates.
-
-The names of `drogo` itself, such as `drogo.fit` and `drogo.Solution`, are not repeated here.
-"""
+"""Learning: methods, networks, the learner and certificates. Names of `drogo` are not repeated."""
 
 from drogo.learn.architectures import (
     CNN as CNN,

@@ -101,24 +101,22 @@ def as_optimiser(given: Any) -> AnyOptimiser:
     if isinstance(given, optax.GradientTransformation):
         return CustomOptimiser(given)
     raise ArgumentTypeError(
-        f"optimiser is a {type(given).__name__}; give a drogo.learn.Optimiser or one of optax.",
+        f"optimiser is {given!r}; give drogo.learn.Optimiser() or one of optax.",
         argument="optimiser",
     )
 
 
 @lru_cache
 def _transformation(name: str, clip_norm: float) -> optax.GradientTransformationExtraArgs:
-    """Returns the same object every time, so that a second fit compiles nothing."""
+    """Returns the same object every time, so that a second fit compiles nothing. The step size is
+    an argument of every update, so that no schedule is compiled."""
+
+    def scaled(updates: Any, state: Any, *_: Any, step_size: Any = None, **__: Any) -> Any:
+        return jax.tree.map(lambda change: -step_size * change, updates), state
+
     scale = {"adam": optax.scale_by_adam, "rmsprop": optax.scale_by_rms}[name]
-    by_step_size = optax.GradientTransformationExtraArgs(optax.init_empty_state, _scaled)
+    by_step_size = optax.GradientTransformationExtraArgs(optax.init_empty_state, scaled)
     return optax.chain(optax.clip_by_global_norm(clip_norm), scale(), by_step_size)
-
-
-def _scaled(
-    updates: Any, state: Any, params: Any = None, *, step_size: Any = None, **extra: Any
-) -> tuple[Any, Any]:
-    """Multiplies updates by minus an argument of every update, so that no schedule is compiled."""
-    return jax.tree.map(lambda change: -step_size * change, updates), state
 
 
 class AbstractArchitecture(abc.ABC):
@@ -294,8 +292,8 @@ class Custom(AbstractArchitecture):
             out = eqx.filter_eval_shape(module, numbers)
         except Exception as error:
             raise ArgumentError(
-                f"network failed on a batch of shape {numbers.shape} ({type(error).__name__}: "
-                f"{error}). A module for single observations needs jax.vmap.",
+                f"network failed on a batch of shape {numbers.shape} ({error!r}).",
+                remedy="A module for single observations needs jax.vmap.",
                 argument="network",
             ) from error
         expected = (3,) if outputs == "scalar" else (3, outputs)
@@ -311,18 +309,14 @@ class Custom(AbstractArchitecture):
 def as_architecture(given: Any) -> AbstractArchitecture:
     """Returns an argument of the user as an architecture."""
     if isinstance(given, AbstractArchitecture):
-        swept = [name for name, value in vars(given).items() if isinstance(value, list)]
-        if swept:
-            raise ArgumentError(
-                f"the {swept[0]} of network is swept. Fit each network alone.", argument="network"
-            )
+        if any(isinstance(value, list) for value in vars(given).values()):
+            raise ArgumentError("networks are not swept. Fit each alone.", argument="network")
         return given
     takes_key = callable(given) and not isinstance(given, type)
     if isinstance(given, eqx.Module) or takes_key:
         return Custom(given)  # pyright: ignore[reportArgumentType]
     raise ArgumentTypeError(
-        f"network is {given!r}; give drogo.learn.MLP(), an equinox.Module, or a function of a key.",
-        argument="network",
+        f"network is {given!r}; give an architecture, a module or a function.", argument="network"
     )
 
 

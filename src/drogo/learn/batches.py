@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import numpy as np
-from jaxtyping import Array, Bool, Float, Float32, Int, Shaped
+from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from drogo.data import Transitions
 from drogo.data.index import read_rows
@@ -31,8 +31,6 @@ ROWS_PER_CHUNK = 2**25
 """The largest number of transitions that are sampled at once."""
 WITHOUT_A_SIZE = 2000
 """The batch size if all transitions are asked for, and the table is too large for that."""
-FIRST, SECOND = range(2)
-"""The streams of random numbers of a batch and of the independent second batch."""
 HELD_OUT, MOST_HELD_OUT = 0.05, 10_000
 """The largest share and number of transitions that are held out for the evaluation."""
 MOST_COMPARED = 20_000
@@ -68,8 +66,8 @@ def make_plan(data: Transitions, batch_size: int | str | None, *, second: bool) 
     streamed = size > BYTES_ON_DEVICE
     if streamed and second:
         raise ArgumentError(
-            f"this method needs two batches at a time, but data of {size / 2**30:.1f} GiB are "
-            "streamed. Use drogo.Drogo(), or fewer transitions.",
+            f"this method needs two batches at a time, and {size / 2**30:.1f} GiB are streamed.",
+            remedy="Use drogo.Drogo(), or fewer transitions.",
             argument="method",
         )
     few = batch_size == "all"
@@ -173,7 +171,7 @@ class Group(NamedTuple):
     taken: int
     """The number of them in a batch."""
     weight: float
-    """The total weight of those in a batch."""
+    """Their total weight in it."""
 
 
 @dataclass(frozen=True)
@@ -196,14 +194,15 @@ class Shuffled:
         """Returns the draws of `count` updates from `update` on, as `Batches.sampler` says."""
         if not self.groups:
             return None
-        streams = (FIRST, SECOND) if self.second else (FIRST,)
-        sampled = [draw_rows(self.groups, self.seeds, update, count, stream) for stream in streams]
+        parts = (self.groups, self.seeds, update, count)
+        sampled = [draw_rows(*parts, stream) for stream in range(1 + self.second)]
         if self.edge_of_row is not None:
             edges = int(self.edge_of_row.max()) + 1
-            draw = Draw(*(self._padded(shares(self.edge_of_row[rows], edges)) for rows in sampled))
-        else:
-            weight = np.broadcast_to(weights_of(self.groups), sampled[0].shape)
-            draw = Draw(self._padded(weight), None, *map(self._padded, sampled))
+            shares = (_shares(self.edge_of_row[rows], edges) for rows in sampled)
+            return Draw(*map(self._padded, shares))
+        weights = np.concatenate([np.full(g.taken, g.weight / g.taken) for g in self.groups])
+        weight = np.broadcast_to(weights.astype(np.float32), sampled[0].shape)
+        draw = Draw(self._padded(weight), None, *map(self._padded, sampled))
         if self.streamed is None:
             return draw
         before, after = map(self._padded, self.streamed(sampled[0]))
@@ -214,9 +213,7 @@ class Shuffled:
         return to_device(np.concatenate([part, rest]))
 
 
-def shares(
-    edges: Int[np.ndarray, "updates seeds batch"], number: int
-) -> Float32[np.ndarray, "updates seeds edges"]:
+def _shares(edges: Int[np.ndarray, "updates seeds batch"], number: int) -> np.ndarray:
     """Returns the share of each edge in each batch."""
     updates, seeds, size = edges.shape
     batch = np.arange(updates * seeds).reshape(updates, seeds, 1)
@@ -228,7 +225,8 @@ def draw_rows(
     groups: list[Group], seeds: list[int], update: int, count: int, stream: int
 ) -> Int[np.ndarray, "updates seeds batch"]:
     """Returns the transitions of each update and seed, group by group. Each epoch is one pass over
-    a group in random order; a remainder smaller than a batch is left out."""
+    a group in random order; a remainder smaller than a batch is left out. An independent second
+    batch has the stream 1 of random numbers, and not 0."""
     parts = []
     for k, group in enumerate(groups):
         n, of_seeds = group.rows.size, []
@@ -255,12 +253,6 @@ def make_groups(
         return [Group(np.arange(n), size, 1.0)]
     both = ((others, size - taken), (terminal, taken))
     return [Group(rows, count, rows.size / n) for rows, count in both]
-
-
-def weights_of(groups: list[Group]) -> Float32[np.ndarray, " batch"]:
-    """Returns the weights of the rows of a batch."""
-    parts = [np.full(group.taken, group.weight / group.taken) for group in groups]
-    return np.concatenate(parts).astype(np.float32)
 
 
 def make_data(

@@ -23,8 +23,7 @@ SHARE_OF_DEPTH = 0.05
 INNER = (5.0, 95.0)
 """The depth is that between these percentiles, without outliers."""
 RISE = 4.0
-"""The increase of a value that is allowed for each unit by which one more step raises it: over
-damaged maps, values were off by 2 to 5 times as much."""
+"""The factor of `surprise` in bounds: over damaged maps, values were off by 2 to 5 times it."""
 LEVEL = 0.05
 """The chance that any interval of one seed ever misses its value."""
 MOST_UNFINISHED = 0.05
@@ -53,8 +52,7 @@ class Certificate:
     unfinished: Float[np.ndarray, "seeds starts"]
     """The share of the weight of rollouts that did not arrive."""
     surprise: Float[np.ndarray, "seeds starts"]
-    """The increase of the value, less one standard error, if the actions that rollouts did not
-    choose were followed one step further, to first order."""
+    """The increase of the value, less one standard error, by the actions that were not chosen."""
     groups: Int[np.ndarray, "seeds starts"]
     """The number of groups of rollouts from each start."""
     ascents: Bool[np.ndarray, "seeds starts"]
@@ -133,8 +131,7 @@ class Effort:
     """The amount of work that goes into a certificate."""
 
     groups: int = 8
-    """The number of independent groups of rollouts from each start in the first round, at least
-    3."""
+    """Independent groups of rollouts from each start in the first round, at least 3."""
     rollouts: int | None = None
     """The number of rollouts in a group. By default 16, or 4 of an environment that is copied."""
     candidates: int = 16
@@ -196,20 +193,18 @@ def certify(
     learned = isinstance(solution, Solution) and getattr(solution.method, "finds_column", False)
     if not learned or solution.problem.kind != "column":
         raise ArgumentError(
-            "give a solution of drogo.Column, learned with drogo.Drogo or drogo.Regression.",
-            argument="solution",
+            "give a solution of Column, learned with Drogo or Regression.", argument="solution"
         )
     problem, method = solution.problem, solution.method
     if problem.changes_source:
         raise ArgumentError(
-            f"rollouts see the rewards of the environment, which {type(problem).__name__} changes.",
+            f"{type(problem).__name__} changes the rewards, which rollouts see.",
             argument="solution",
         )
     policy = problem.default_policy
     if callable(policy):
         raise ArgumentError(
-            "rollouts need a default_policy of numbers, and that of this solution is a function.",
-            argument="solution",
+            "rollouts need a default_policy of numbers, not a function.", argument="solution"
         )
     if tolerance is None:
         live = np.setdiff1d(np.arange(len(solution.observations)), solution.terminal_states)

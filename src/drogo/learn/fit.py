@@ -29,7 +29,7 @@ from drogo.learn.batches import make_data, make_plan
 from drogo.learn.learner import Learner, Objective, State, make_learner, take
 from drogo.learn.method import AbstractMethod
 from drogo.learn.problem import AbstractProblem, Point
-from drogo.learn.settings import as_json, grid_of, seed_list
+from drogo.learn.settings import as_json, bare, grid_of, seed_list
 from drogo.learn.solution import Solution
 from drogo.learn.train import Callback, Progress, Training, diverged_at, history_rows, train
 from drogo.requests import versions
@@ -91,12 +91,11 @@ def fit(
         raise ArgumentError("an exact solution cannot be continued.", argument="continue_from")
     shown = _shown(problem, data)
     if method is None:
-        start = continue_from
-        method = problem.recommend(shown) if start is None else start.method
+        method = problem.recommend(shown) if continue_from is None else continue_from.method
     assert method is not None
     if problem.kind not in method.solves:
         raise ArgumentError(
-            f"{method.name} does not solve {problem.kind}; it solves {', '.join(method.solves)}.",
+            f"{method.name} solves {', '.join(method.solves)}; not {problem.kind}.",
             argument="method",
         )
     if continue_from is not None:
@@ -121,7 +120,11 @@ def fit(
         path = None if checkpoint is None else Path(checkpoint)
         if path is not None and len(groups) > 1:  # one program cannot train all points
             path = path.with_name(f"{path.stem}-{k}{path.suffix}")
-        trained = job.run([Point(*points[member]) for member in members], path, callbacks)
+        training, progress = job.assemble([Point(*points[member]) for member in members])
+        if continue_from is not None:
+            progress = _continued(continue_from, progress, training)
+        progress = train(training, progress, path, callbacks)
+        trained = _solutions(training, progress, architecture)
         solutions |= dict(zip(members, trained, strict=True))
     if () in points:  # nothing is swept
         _report_divergence(solutions[()])
@@ -167,7 +170,7 @@ def _check_types(**arguments: Any) -> None:
 
 def _shared(problem: AbstractProblem, method: AbstractMethod, optimiser: Any) -> tuple[Any, ...]:
     """Returns what points of a sweep must have in common to be trained in one program."""
-    leaves = jax.tree.map(lambda leaf: None, (problem.bare(), method))
+    leaves = jax.tree.map(lambda leaf: None, (bare(problem), method))
     lam = None if problem.shares_batches(method) else problem.lam
     # Any field may have a part in the data that a problem makes of those that were given.
     every = [field.name for field in fields(problem)]
@@ -187,19 +190,8 @@ class _Job:
     truth: Truth
     continue_from: Solution | None
 
-    def run(
-        self, points: list[Point], path: Path | None, callbacks: Sequence[Callback]
-    ) -> list[Solution]:
-        """Trains all seeds at some points, and returns the solution at each."""
-        training, states = self.assemble(points)
-        progress = Progress(states)
-        if self.continue_from is not None:
-            progress = _continued(self.continue_from, progress, training)
-        progress = train(training, progress, path, callbacks)
-        return _solutions(training, progress, self.architecture)
-
-    def assemble(self, points: list[Point]) -> tuple[Training, State]:
-        """Returns everything that training needs, and the states of all runs before it."""
+    def assemble(self, points: list[Point]) -> tuple[Training, Progress]:
+        """Returns everything that training needs, and the progress before it."""
         method, start, objectives = points[0].method, self.continue_from, []
         problem = points[0].problem
         prepared = problem.prepare(problem.given(self.data), method)
@@ -208,8 +200,7 @@ class _Job:
             exact = problem.exact(prepared, method)
             if exact is None and method.needs_solution:
                 raise ArgumentError(
-                    f"{method.name} needs states that repeat. Use method=drogo.Drogo().",
-                    argument="method",
+                    f"{method.name} needs states that repeat. Use Drogo().", argument="method"
                 )
             settled = Point(problem, method, point.optimiser, exact)
             method, scales = problem.scaled(prepared, settled)
@@ -230,10 +221,8 @@ class _Job:
         )
         runs = [point for point in points for _ in self.seeds]
         truths = _truths(self.truth, shown, runs)
-        judge = first.problem.judge(
-            prepared=prepared, plan=plan, learner=learner, objectives=stacked, points=runs,
-            truths=truths,
-        )  # fmt: skip
+        measured = {"prepared": prepared, "plan": plan, "points": runs, "truths": truths}
+        judge = first.problem.judge(learner=learner, objectives=stacked, **measured)
         settings = [(point.problem, point.method, point.optimiser) for point in points]
         identity = {
             "points": [list(map(as_json, parts)) for parts in settings],
@@ -245,7 +234,7 @@ class _Job:
         if isinstance(first.optimiser, CustomOptimiser):
             identity["optimiser"] = _fingerprint(learner, params)
         states = _init_runs(learner, take(params, np.tile(np.arange(count), len(points))))
-        return Training(judge, batches, self.seeds, identity), states
+        return Training(judge, batches, self.seeds, identity), Progress(states)
 
 
 @eqx.filter_jit
@@ -338,8 +327,7 @@ def _continued(start: Solution, fresh: Progress, training: Training) -> Progress
     for name, (before, now) in agree.items():
         if before != now:
             raise ArgumentError(
-                f"the {name} of continue_from is {before}, and that of this fit is {now}.",
-                argument=name,
+                f"the {name} of continue_from is {before}, and here {now}.", argument=name
             )
     if start.updates >= training.updates:
         raise ArgumentError(
@@ -350,8 +338,8 @@ def _continued(start: Solution, fresh: Progress, training: Training) -> Progress
     shapes = [jax.tree.map(jnp.shape, tree) for tree in (start.state, fresh.states)]
     if not eqx.tree_equal(*shapes):
         raise ArgumentError(
-            "continue_from has another network, optimiser or target_rate, or none of them. Load it "
-            "with load(path, optimiser=...).",
+            "continue_from has another network, optimiser or target_rate, or none of them.",
+            remedy="Load it with load(path, optimiser=...).",
             argument="continue_from",
         )
     assert start.state is not None
@@ -361,16 +349,15 @@ def _continued(start: Solution, fresh: Progress, training: Training) -> Progress
     differ = sorted(set(row) ^ (set(progress.history) - {"update"}))
     if differ:
         raise ArgumentError(
-            "continue_from learned from data of another kind: only one of them has "
-            f"{', '.join(differ)} in its history.",
+            f"continue_from has data of another kind: {', '.join(differ)}.",
             argument="continue_from",
         )
     for name in (measure + name for name in training.judge.truths for measure in measures):
         before, now = (of.get(name, 0.0) for of in (progress.last_row, row))
         if not np.allclose(before, now, rtol=1e-3, atol=1e-4, equal_nan=True):
             raise ArgumentError(
-                f"the truth is another vector than in continue_from: {name} was "
-                f"{np.max(before):.4g}, and with this vector it is {np.max(now):.4g}.",
+                f"the truth is not that of continue_from: {name} was {np.max(before):.4g}, and is "
+                f"{np.max(now):.4g} with this one.",
                 argument="truth",
             )
     history = {
@@ -383,15 +370,10 @@ def _report_divergence(solution: Solution) -> None:
     """Warns of seeds that diverged, and raises an error if all did."""
     pairs = zip(solution.seeds, solution.diverged_at, strict=True)
     lost = {seed: at for seed, at in pairs if at is not None}
-    remedy = (
-        "An output or a gradient became infinite: try a smaller step_size, a larger lam, or "
-        "cap='auto' if the method has another one."
-    )
+    remedy = "Try a smaller step_size, a larger lam, or cap='auto' if the method has another one."
     if lost and len(lost) == len(solution.seeds):
-        raise Diverged(
-            f"all of {counted(len(lost), 'seed')} diverged, first at update {min(lost.values())}.",
-            remedy=remedy,
-        )
+        first = min(lost.values())
+        raise Diverged(f"{counted(len(lost), 'seed')} diverged, first at {first}.", remedy=remedy)
     if lost:
         warnings.warn(
             f"{len(lost)} of {counted(len(solution.seeds), 'seed')} diverged ({list(lost)}). Their "

@@ -30,8 +30,7 @@ NUMBERS_AT_ONCE, MOST_AT_ONCE, FEW = 2**22, 4096, 64
 TOLERATED_SHARE, MOST_SHARE = 1e-3, 0.05
 """The share of a map's depth that is always tolerated, and the most that the tolerance allows."""
 STOP_AT_ERROR, STOP_AT_RESIDUAL = 0.1, 0.01
-"""The share of the tolerance at which a fit stops early, by errors or by residuals, which add
-up."""
+"""The share of the tolerance at which a fit stops early, by errors or by residuals."""
 
 Row = dict[str, Float[np.ndarray, " runs"]]
 """One row of the history: a number for each run, by name."""
@@ -314,11 +313,9 @@ def state_residuals(
     batch: Batch,
     extra: Float[Array, "runs ..."] | None = None,
 ) -> Float[Array, "runs states ..."]:
-    """Returns the residual of every output, NaN if no transition leaves the state (by its action).
-
-    It is the derivative of the expected loss by the output over `AbstractMethod.unit`, for `Drogo`
-    1 - E[exp(r/lam + v(s') - v(s))]; exp(-r/lam) times it is the Collatz-Wielandt quotient.
-    """
+    """Returns the residual of every output, NaN if no transition leaves the state (by its action):
+    the derivative of the expected loss over `AbstractMethod.unit`, for `Drogo` 1 - E[exp(r/lam +
+    v(s') - v(s))], which is exp(r/lam) times the Collatz-Wielandt quotient."""
 
     def of_run(objective: Objective, outputs: Array, extra: Array | None) -> Array:
         bare = _bare(learner, objective)

@@ -1,8 +1,5 @@
-"""`Learner`: training as three pure functions, `init`, `step` and `value`.
-
-The numbers of a problem and a method are arrays, and the state holds arrays alone, so that all of
-this can be jitted, mapped over seeds and settings, and scanned inside other programs.
-"""
+"""`Learner`: training as three pure functions, `init`, `step` and `value`, which can be jitted,
+mapped over seeds and settings, and scanned, as numbers of problems and methods are arrays."""
 
 from __future__ import annotations
 
@@ -22,6 +19,11 @@ from drogo.learn.architectures import AbstractArchitecture, build_network
 from drogo.learn.method import AbstractMethod, Sample
 from drogo.learn.networks import AbstractNetwork, CustomNetwork, Features, Inputs, WithExtra
 from drogo.learn.problem import AbstractProblem
+from drogo.learn.settings import bare
+
+
+def _single(number: Any) -> Array:
+    return to_device(number, jnp.float32)
 
 
 def _with_arrays(part: Any) -> Any:
@@ -31,18 +33,14 @@ def _with_arrays(part: Any) -> Any:
         is_number = isinstance(leaf, float | int) and not isinstance(leaf, bool)
         return _single(leaf) if is_number else leaf
 
-    return jax.tree.map(convert, part.bare())
-
-
-def _single(number: Any) -> Array:
-    return to_device(number, jnp.float32)
+    return jax.tree.map(convert, bare(part))
 
 
 class Objective(eqx.Module):
     """The loss of a method on a problem, and the meaning of a network trained with it."""
 
     problem: AbstractProblem = eqx.field(converter=_with_arrays)
-    """The problem, of which only what programs need is kept (`AbstractProblem.bare`)."""
+    """The problem, of which only what programs need is kept."""
     method: AbstractMethod = eqx.field(converter=_with_arrays)
     """The method, likewise."""
     scale: Float[Array, "*runs"] = eqx.field(default=1.0, converter=_single, kw_only=True)
@@ -138,9 +136,8 @@ class State(eqx.Module):
 class Batch(eqx.Module):
     """The transitions of one update, and the features at which the network is evaluated for them.
 
-    The states s of the transitions are rows `state` of `features` (all rows in order if `state` is
-    None), and s' likewise. Without `next_features` both are rows of one table, which the network
-    evaluates once.
+    The states s are rows `state` of `features` (all in order if that is None), and s' likewise.
+    Without `next_features` both are rows of one table, which the network evaluates once.
     """
 
     features: Features
@@ -296,9 +293,8 @@ class Learner(eqx.Module):
         second: Array | None = None,
         extra: Array | None = None,
     ) -> Float[Array, ""]:
-        """Returns the weighted mean loss of a batch, given the raw outputs at its `features`, its
-        `next_features` (or again `features`) and its `second_features`, and the numbers that are
-        trained beside the network."""
+        """Returns the weighted mean loss of a batch, given the raw outputs at its three `features`
+        and the numbers that are trained beside the network."""
         objective = self.objective
         at_state = outputs if batch.state is None else outputs[batch.state]
         output = objective.at_action(at_state, batch.action)

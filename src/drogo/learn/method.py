@@ -17,7 +17,7 @@ from jaxtyping import Array, Bool, Float
 from drogo.data import Transitions
 from drogo.errors import ArgumentError, check_number, check_positive, check_whole
 from drogo.learn.architectures import CNN, MLP, AbstractArchitecture, Optimiser, Table
-from drogo.learn.settings import Swept, at_least, check_fields, check_flag, optional, with_defaults
+from drogo.learn.settings import Swept, at_least, check_fields, check_flag, optional
 
 Scalar = Float[Array, ""]
 BYTES_IN_RESULT = 2**28
@@ -108,10 +108,6 @@ class AbstractMethod(eqx.Module):
         check_fields(self, updates=optional(at_least(1)), batch_size=_check_batch_size)
         check_fields(self, weigh_actions=check_flag, stop_early=check_flag)
 
-    def bare(self) -> AbstractMethod:
-        """Returns the method without what only the host needs."""
-        return with_defaults(self, self.host_only)
-
     @property
     def name(self) -> str:
         """The name of the method, for tables, pictures and files."""
@@ -140,12 +136,8 @@ class AbstractMethod(eqx.Module):
         return jnp.zeros((), dtype=log_e.dtype)
 
     def unit(self, output: Array, log_cost: Array) -> Array:
-        """Returns the unit of a state's residual, the size of the largest term in its equation.
-
-        Args:
-            output: The values at s, for the actions that were taken.
-            log_cost: -r / lam.
-        """
+        """Returns the unit of a state's residual, the size of the largest term in its equation, by
+        the values at s of the actions that were taken, and -r / lam."""
         return jnp.ones_like(log_cost) if self.scaled else jnp.exp(log_cost)
 
     def equation(self) -> AbstractMethod:
@@ -198,13 +190,12 @@ class AbstractCapped(AbstractMethod):
     """A method whose residual has exp(v(s') - v(s)), held constant and capped."""
 
     cap: Swept = "auto"  # pyright: ignore[reportAssignmentType]
-    """The largest v(s') - v(s) inside an exponential; inf for none. The value "auto" is just above
-    the largest difference that the solution can have, by the data. With a cap, `Drogo` also bounds
-    v(s') by the best terminal value."""
+    """The largest v(s') - v(s) inside an exponential; inf for none, "auto" for one just above any
+    that the solution can have. With a cap, `Drogo` bounds v(s') by the best terminal value."""
     scaled: bool = eqx.field(static=True, default=True)  # pyright: ignore
     """Divides the residual of each transition by exp(-r / lam), so that costly states do not
-    dominate the gradient and noisy rewards have a well-defined solution, and multiplies the outputs
-    of `Drogo` by the expected depth of the map."""
+    dominate and noisy rewards have a solution, and scales the outputs of `Drogo` by the expected
+    depth of the map."""
     emphasis: float | None = eqx.field(static=True, default=None)  # pyright: ignore
     """Weighs each state by this power of its residual, where every update uses all transitions. The
     solution does not change. By default 0.5 there, and 0 elsewhere."""

@@ -319,10 +319,10 @@ class PairDense(AbstractFourierNetwork):
 class QuasimetricNetwork(AbstractFourierNetwork):
     """Minus an interval quasimetric embedding (Wang and Isola, 2022) of both observations.
 
-    An encoder takes an observation to `components` lists of numbers. The distance in a component is
-    the length of the union of the intervals [x, max(x, y)] over the numbers x of the state and y of
-    the goal, and that of the two is a mixture of the largest and the mean of these lengths. So
-    v(g, g) = 0, v <= 0 and v(s, g) >= v(s, h) + v(h, g) hold for all parameters and observations.
+    An encoder gives `components` lists of numbers. The distance in each is the length of the union
+    of the intervals [x, max(x, y)] over the numbers x of the state and y of the goal; v is minus a
+    mixture of the largest and the mean of these lengths. So v(g, g) = 0, v <= 0 and v(s, g) >=
+    v(s, h) + v(h, g) hold for all parameters and observations.
     """
 
     frequencies: int = eqx.field(static=True)

@@ -1,8 +1,7 @@
 """`AbstractProblem`: the quantity that is sought, with its equation, exact solution and views.
 
 `fit` asks a problem, in this order, for the transitions that it is about (`given`), for those to
-learn from (`prepare`), for their exact solution (`exact`), for scales (`scaled`), for batches and
-for an evaluation (`judge`). Another problem is a subclass of one in `drogo.problems`, or of this.
+learn from (`prepare`), their exact solution (`exact`), scales (`scaled`), batches and a `judge`.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from drogo.errors import ArgumentError, ArgumentTypeError, DamagedFile, check_po
 from drogo.learn.architectures import AbstractArchitecture, Optimiser
 from drogo.learn.method import AbstractMethod
 from drogo.learn.networks import Outputs
-from drogo.learn.settings import Swept, check_fields, with_defaults
+from drogo.learn.settings import Swept, check_fields
 
 if TYPE_CHECKING:
     from drogo.learn.batches import Batches, Plan
@@ -107,10 +106,6 @@ class AbstractProblem(eqx.Module):
                 ) from None
             object.__setattr__(self, "default_policy", shares)
 
-    def bare(self) -> AbstractProblem:
-        """Returns the problem without what only the host needs."""
-        return with_defaults(self, self.host_only)
-
     # On the device
 
     def outputs(self, method: AbstractMethod, n_actions: int | None) -> Outputs:
@@ -119,8 +114,8 @@ class AbstractProblem(eqx.Module):
             return "scalar"
         if n_actions is None:
             raise ArgumentError(
-                "action_values=True needs discrete actions, and these transitions have none. Give "
-                "action= and n_actions= to Transitions.from_arrays.",
+                "action_values=True needs discrete actions, and these transitions have none.",
+                remedy="Give action= and n_actions= to Transitions.from_arrays.",
                 argument="action_values",
             )
         return n_actions
@@ -163,8 +158,7 @@ class AbstractProblem(eqx.Module):
         """Returns the network of the user, checked, with settings that follow from the method."""
         if network.pairs:
             raise ArgumentError(
-                f"network is {network!r}, which takes a state and a goal. It is for drogo.Goals.",
-                argument="network",
+                f"network is {network!r}, which is for drogo.Goals alone.", argument="network"
             )
         return network
 
@@ -189,13 +183,8 @@ class AbstractProblem(eqx.Module):
     def weighed(
         self, data: Transitions, *, by_action: bool = False, always: bool = True
     ) -> Prepared:
-        """Returns transitions weighed like the default policy's, as `drogo.data.under` does.
-
-        Args:
-            data: The transitions.
-            by_action: Whether there is a value for each action, which needs no weights.
-            always: Whether also the data of the default policy itself are weighed.
-        """
+        """Returns transitions weighed like the default policy's, as `drogo.data.under` does: not
+        with a value `by_action`, and those of the default policy itself only if `always`."""
         weighed, notes = under(data, self.default_policy, by_action=by_action, always=always)
         return Prepared(weighed, weighed, tuple(notes), unseen_pairs(weighed) == 0)
 

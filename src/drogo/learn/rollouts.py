@@ -3,15 +3,13 @@
 The value is `v(s) = log E[exp(sum of r/lam + terminal reward/lam)]` over the default policy's
 episodes from s. In each state several actions are tried, one is sampled in proportion to its value,
 and the weight of the rollout is multiplied by the sum of all their values over the value of the
-state. This is unbiased. If the map is right, the quotient is 1 everywhere; otherwise the weights
-show the error, and their spread its uncertainty. Rollouts of small weight are replaced by copies of
-others (a particle filter), which leaves the estimate unbiased.
+state, which is 1 if the map is right. Rollouts of small weight are replaced by copies of others (a
+particle filter). The estimate is unbiased.
 
 A map that is much too low in one place hides what lies behind it. Therefore one action that was not
-chosen is followed one step further in every step. The gains of the actions that were not chosen and
-of those that were are two estimates of one mean. If the first exceeds the second, rollouts have
-missed something: to first order, the value of the start is higher by that much, and the interval is
-not reliable.
+chosen is followed one step further in every step. The gains of these actions and of the chosen ones
+are two estimates of one mean. If the first is larger, to first order the value of the start is
+higher by the difference, and the interval is not reliable.
 """
 
 from __future__ import annotations
@@ -78,8 +76,7 @@ class Walk:
         after = self.sim.step(np.repeat(states, k, axis=0), flat, self.rng)
         if self.one.same_rewards and np.ptp(after.reward.reshape(n, k), axis=1).max() > SAME:
             raise ArgumentError(
-                "the reward depends on the action, and a method with scaled=False then learns "
-                "other values than those of rollouts. Use scaled=True."
+                "with scaled=False and rewards by action, a map has other values. Use scaled=True."
             )
         live = ~after.terminated
         v = after.terminal_reward / self.one.lam
@@ -199,9 +196,8 @@ def _resampled(
 def interval(
     measured: Groups, claimed: Float[np.ndarray, " starts"], level: float
 ) -> dict[str, Any]:
-    """Returns the estimate, both ends of its interval, the effective number of groups, and the
-    share of the weight that did not arrive. Weights have long tails, so the interval contains that
-    of Student's distribution and that of numbers whose logs are normal (Cox's method)."""
+    """Returns columns of a certificate. Weights have long tails, so the interval contains that of
+    Student's distribution and that of numbers whose logs are normal (Cox's method)."""
     log_low, log_all, _ = measured
     groups = log_all.shape[1]
     top = log_all.max(axis=1)

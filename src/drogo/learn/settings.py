@@ -113,16 +113,15 @@ def seed_list(seeds: Any) -> list[int]:
     distinct = {int(k) for k in listed if is_a(k, Integral) and 0 <= int(k) < 2**32}
     if not listed or len(distinct) < len(listed):
         raise ArgumentError(
-            f"seeds is {seeds!r}; give their number, or distinct ones from 0 to 2**32 - 1.",
-            argument="seeds",
+            f"seeds is {seeds!r}; give a number, or distinct ones below 2**32.", argument="seeds"
         )
     return [int(seed) for seed in listed]
 
 
-def with_defaults(settings: T, names: Iterable[str]) -> T:
-    """Returns settings with some fields at their defaults."""
-    defaults = {field.name: field.default for field in fields(settings)}  # pyright: ignore
-    return replace(settings, **{name: defaults[name] for name in names})  # pyright: ignore
+def bare(settings: Any) -> Any:
+    """Returns a problem or a method without what only the host needs."""
+    defaults = {field.name: field.default for field in fields(settings)}
+    return replace(settings, **{name: defaults[name] for name in settings.host_only})
 
 
 def grid_of(*parts: Any) -> dict[tuple[Any, ...], tuple[Any, ...]]:
@@ -195,11 +194,9 @@ def from_json(base: type[T], stored: Any, given: T | None, name: str) -> Any:
         again, unset = as_json(given), {}
         if CLASS in again and isinstance(stored, Mapping):  # the file has the resolved values
             unset = {key: stored.get(key) for key, value in again.items() if value in UNSET}
-        before, now = (json.dumps(part, sort_keys=True) for part in (stored, again | unset))
-        if before != now:
+        if json.dumps(stored, sort_keys=True) != json.dumps(again | unset, sort_keys=True):
             raise ArgumentError(
-                f"{name} is {given!r}, and the file was written with {stored}. They must agree.",
-                argument=name,
+                f"{name} is {given!r}, and that of the file is {stored}.", argument=name
             )
         return replace(given, **_numbers(unset)) if unset else given  # pyright: ignore
     if stored is None:

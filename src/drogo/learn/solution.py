@@ -49,9 +49,8 @@ FALLING = 0.05
 class Solution:
     """The answer to a problem, for each seed: computed by `drogo.solve`, or learned by `drogo.fit`.
 
-    The views `potential`, `policy` and `value_fn` depend on the problem, and so do its named
-    arrays: `solution.v`, `solution.observations` and those that the problem documents are
-    attributes.
+    The views `potential`, `policy` and `value_fn` depend on the problem, and so do arrays, which are
+    attributes: `solution.v`, `solution.observations` and those that the problem documents.
     """
 
     problem: Any
@@ -180,7 +179,7 @@ class Solution:
         k = self.seeds.index(seed)
         if usable and self.status[k] == "diverged":
             raise ArgumentError(
-                f"seed {seed} diverged at update {self.diverged_at[k]}. Use another seed.",
+                f"seed {seed} diverged (update {self.diverged_at[k]}). Use another.",
                 argument="seed",
             )
         return k
@@ -322,13 +321,6 @@ def _solution(
     parts["problem"].check_solution(solution)
     if not learned:
         return solution
-    learner, state = _learner(arrays, settings["seeds"], parts, solution.n_actions)
-    return replace(solution, learner=learner, state=state)
-
-
-def _learner(
-    arrays: dict[str, np.ndarray], seeds: list[int], parts: dict[str, Any], n_actions: int | None
-) -> tuple[Learner, State]:
     scales, stored = section(arrays, SCALES), section(arrays, STATE)
     if any(np.isnan(number) for number in scales.values()):
         raise DamagedFile("a scale of its objective is not a number.")
@@ -341,7 +333,8 @@ def _learner(
         as_architecture(parts["network"]),
         as_optimiser(optimiser),
         Inputs(**section(arrays, INPUTS)),
-        SimpleNamespace(observations=arrays["observations"], n_actions=n_actions),
-        seeds,
+        SimpleNamespace(observations=arrays["observations"], n_actions=solution.n_actions),
+        settings["seeds"],
     )
-    return learner, tree_from(stored, jax.eval_shape(jax.vmap(learner.init), params))
+    state = tree_from(stored, jax.eval_shape(jax.vmap(learner.init), params))
+    return replace(solution, learner=learner, state=state)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache, partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -92,12 +92,6 @@ class Training:
     def updates(self) -> int:
         return self.judge.points[0].method.updates
 
-    @cached_property
-    def step_sizes(self) -> Float[np.ndarray, "updates runs"]:
-        points = self.judge.points
-        factors = points[0].optimiser.step_sizes(self.updates)
-        return np.multiply.outer(factors, [point.optimiser.step_size for point in points])
-
 
 def train(
     training: Training,
@@ -105,8 +99,7 @@ def train(
     path: Path | None = None,
     callbacks: Sequence[Callback] = (),
 ) -> Progress:
-    """Trains until the last update, until all runs have converged and are frozen, or until a
-    callback stops it."""
+    """Trains until the last update, until all runs have converged, or a callback stops it."""
     if path is not None and path.exists():
         progress = _restore(path, training.identity, progress)
     longest = training.batches.sampler.longest
@@ -168,8 +161,9 @@ def diverged_at(progress: Progress) -> Int[np.ndarray, " runs"]:
 def _advance(training: Training, progress: Progress, count: int) -> Progress:
     """Makes `count` updates of all runs."""
     judge, update, sampler = training.judge, progress.update, training.batches.sampler
+    factors = judge.points[0].optimiser.step_sizes(training.updates)[update : update + count]
     step_sizes = np.zeros((sampler.longest, len(judge.points)))
-    step_sizes[:count] = training.step_sizes[update : update + count]
+    step_sizes[:count] = np.multiply.outer(factors, [p.optimiser.step_size for p in judge.points])
     seed_of_run = np.arange(len(judge.points)) % len(training.seeds)
     # A run that diverged goes on counting updates, so that the next row is reached.
     frozen = np.zeros(len(judge.points), dtype=bool)
@@ -177,8 +171,7 @@ def _advance(training: Training, progress: Progress, count: int) -> Progress:
         frozen = judge.enough(progress.last_row)
     leaves, structure = jax.tree.flatten(judge.learner)
     static = tuple(leaf for leaf in leaves if not isinstance(leaf, jax.Array | np.ndarray))
-    run = _program(structure, static)
-    states, losses = run(
+    states, losses = _program(structure, static)(
         judge.learner,
         judge.objectives,
         progress.states,
@@ -208,8 +201,8 @@ def _run(
     seed_of_run: Int[Array, " runs"],
     count: Int[Array, ""],
 ) -> tuple[State, Float[Array, " runs"]]:
-    """Makes `count` updates, no constant of the program, which fits of any length and schedule
-    share. A run without a seed (-1) is frozen."""
+    """Makes `count` updates, an argument that no program is compiled for. A run without a seed (-1)
+    is frozen."""
     arrays, static = eqx.partition(objectives, eqx.is_array)
 
     def update(k: Array, carry: tuple[State, Array]) -> tuple[State, Array]:

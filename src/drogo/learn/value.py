@@ -38,15 +38,12 @@ class Policy:
         batch = np.asarray(observations)
         if batch.shape[1:] != self.shape:
             raise ArgumentError(
-                f"the observations have shape {batch.shape[1:]}; this policy was learned from "
-                f"shape {self.shape}. Give a batch, or use predict for a single one."
+                f"the shape is {batch.shape}; give a batch of {self.shape}, or use predict for one."
             )
         logits = self._logits(batch)
         if np.isnan(logits).any():
-            raise ArgumentError(
-                f"observation {int(np.isnan(logits).any(axis=1).argmax())} of the batch has an "
-                "action whose value is not a number, so there is no policy there."
-            )
+            worst = int(np.isnan(logits).any(axis=1).argmax())
+            raise ArgumentError(f"observation {worst} has an action without a value, so no policy.")
         weights = np.exp(logits - logits.max(axis=1, keepdims=True))
         return weights / weights.sum(axis=1, keepdims=True)
 
@@ -101,8 +98,7 @@ def value_function(
             return value(batch[None])[0]
         if shape[1:] != single:
             raise ArgumentError(
-                f"the observations have shape {shape}; give one of shape {single}, or a batch.",
-                argument="observations",
+                f"the shape is {shape}; give {single}, or a batch of it.", argument="observations"
             )
         v = learner.objective.log_e(network(learner.inputs(batch))) - log_scale
         return with_terminal_values(v, batch, terminal_states, terminal_values)
