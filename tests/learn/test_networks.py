@@ -54,14 +54,11 @@ def test_three_ways_to_convolve(shape):
     assert shape is not None or windows.patches.shape[1] < images[..., 0].size / 8
     weights = jax.random.normal(KEY, (len(images),))
 
-    @eqx.filter_jit
-    def value_and_slope(network, features):
-        def loss(network):
-            values = network.values(features)
-            return weights @ values, values
+    def loss(network, features):
+        values = network.values(features)
+        return weights @ values, values
 
-        return eqx.filter_grad(loss, has_aux=True)(network)
-
+    value_and_slope = eqx.filter_jit(eqx.filter_grad(loss, has_aux=True))
     tables = (*(network.features(jnp.asarray(images)) for network in ways), windows)
     results = [value_and_slope(*pair) for pair in zip((*ways, ways[1]), tables, strict=True)]
     for other in results[1:]:
@@ -71,8 +68,7 @@ def test_three_ways_to_convolve(shape):
 
 def test_a_convolution_by_hand():
     """All weights 1, no bias: each place sums its neighbourhood, with 0 outside the image."""
-    random = convolution.Convolution(1, 1, KEY)
-    ones = eqx.tree_at(lambda c: (c.weight, c.bias), random, (jnp.ones((3, 3, 1, 1)), jnp.zeros(1)))
+    ones = layer_of(jnp.ones((3, 3, 1, 1)), jnp.zeros(1), convolution.Convolution(1, 1, KEY))
     out = ones.of_images(jnp.ones((3, 4, 1, 1)))
     assert np.allclose(out[:, :, 0, 0], [[4, 6, 6, 4], [6, 9, 9, 6], [4, 6, 6, 4]])
     patches = jnp.arange(18.0).reshape(2, 9)
@@ -84,8 +80,8 @@ def test_fourier_features_by_hand():
     assert np.allclose(features, [0.25, np.sqrt(0.5), 1.0, np.sqrt(0.5), 0.0], atol=1e-6)
 
 
-def layer_of(weight, bias):
-    random = eqx.nn.Linear(*weight.shape[::-1], key=KEY)
+def layer_of(weight, bias, random=None):
+    random = random or eqx.nn.Linear(*weight.shape[::-1], key=KEY)
     return eqx.tree_at(lambda layer: (layer.weight, layer.bias), random, (weight, bias))
 
 

@@ -18,19 +18,9 @@ from jaxtyping import Float, PRNGKeyArray
 
 from drogo.device import to_device
 from drogo.errors import ArgumentError, ArgumentTypeError, DamagedFile, check_choice, check_positive
+from drogo.learn import networks
 from drogo.learn.convolution import ConvolutionalNetwork
-from drogo.learn.networks import (
-    AbstractNetwork,
-    CustomNetwork,
-    DenseNetwork,
-    Inputs,
-    Outputs,
-    PairDense,
-    QuasimetricNetwork,
-    TableNetwork,
-    dense_layers,
-    fit_inputs,
-)
+from drogo.learn.networks import AbstractNetwork, Inputs, Outputs, dense_layers, fit_inputs
 from drogo.learn.settings import (
     Swept,
     at_least,
@@ -178,8 +168,8 @@ class MLP(AbstractArchitecture):
         return fit_inputs(observations, normalise=self.normalise, by_pixel=by_pixel)
 
     def build(self, example: np.ndarray, outputs: Outputs, key: PRNGKeyArray) -> AbstractNetwork:
-        size, frequencies = _size(self, example)
-        return DenseNetwork(size, frequencies, key, self.width, self.depth, outputs, self.leak)
+        layers = (self.width, self.depth, outputs, self.leak)
+        return networks.DenseNetwork(*_size(self, example), key, *layers)
 
 
 @dataclass(frozen=True)
@@ -248,7 +238,7 @@ class Quasimetric(AbstractPairArchitecture):
                 "a quasimetric has no action values. Use drogo.learn.PairMLP().", argument="network"
             )
         layers, frequencies = self._encoder(example, self.components * self.length, key)
-        return QuasimetricNetwork(frequencies, layers, jnp.zeros(()), self.components)
+        return networks.QuasimetricNetwork(frequencies, layers, jnp.zeros(()), self.components)
 
 
 @dataclass(frozen=True)
@@ -267,7 +257,7 @@ class PairMLP(AbstractPairArchitecture):
         of_state, frequencies = self._encoder(example, self.width, first)
         of_goal, _ = self._encoder(example, self.width, second)
         layers = dense_layers([self.width] * 2, outputs, jax.random.split(third))
-        return PairDense(frequencies, of_state, of_goal, layers, bool(self.negative))
+        return networks.PairDense(frequencies, of_state, of_goal, layers, bool(self.negative))
 
 
 @dataclass(frozen=True)
@@ -303,7 +293,7 @@ class Custom(AbstractArchitecture):
                 f"observations; it must return an array of shape {expected}.",
                 argument="network",
             )
-        return CustomNetwork(module)
+        return networks.CustomNetwork(module)
 
 
 def as_architecture(given: Any) -> AbstractArchitecture:
@@ -336,8 +326,8 @@ def build_network(
         return architecture.build(inputs(observations[:1]), outputs, key)
     shape = (len(inputs.states),) if outputs == "scalar" else (len(inputs.states), outputs)
     if initial is None:
-        return TableNetwork(jax.random.normal(key, shape))
-    return TableNetwork(jnp.full(shape, initial, dtype=jnp.float32))
+        return networks.TableNetwork(jax.random.normal(key, shape))
+    return networks.TableNetwork(jnp.full(shape, initial, dtype=jnp.float32))
 
 
 def _size(part: Any, example: np.ndarray) -> tuple[int, int]:

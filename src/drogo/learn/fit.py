@@ -371,16 +371,15 @@ def _report_divergence(solution: Solution) -> None:
     pairs = zip(solution.seeds, solution.diverged_at, strict=True)
     lost = {seed: at for seed, at in pairs if at is not None}
     remedy = "Try a smaller step_size, a larger lam, or cap='auto' if the method has another one."
+    all_seeds = counted(len(solution.seeds), "seed")
     if lost and len(lost) == len(solution.seeds):
         first = min(lost.values())
-        raise Diverged(f"{counted(len(lost), 'seed')} diverged, first at {first}.", remedy=remedy)
+        raise Diverged(f"all of {all_seeds} diverged, first at update {first}.", remedy=remedy)
     if lost:
-        warnings.warn(
-            f"{len(lost)} of {counted(len(solution.seeds), 'seed')} diverged ({list(lost)}). Their "
-            f"values are the last finite ones and not the answer. {remedy}",
-            RuntimeWarning,
-            stacklevel=3,
+        text = (
+            f"{len(lost)} of {all_seeds} diverged ({list(lost)}) and keep their last finite values."
         )
+        warnings.warn(f"{text} {remedy}", RuntimeWarning, stacklevel=3)
 
 
 def _data_digest(data: Transitions) -> str:

@@ -274,8 +274,13 @@ def outputs(
 def cosine(
     v: Float[np.ndarray, "runs states"], truth: Float[np.ndarray, " states"]
 ) -> Float[np.ndarray, " runs"]:
-    """Returns the cosine similarity of the logs, the paper's measure. Zeros have the cosine 0."""
-    return _directions(v) @ _directions(truth)
+    """Returns the cosine similarity of the logs, the paper's measure. Zeros have the cosine 0, and
+    vectors are divided by their largest entry first, for finite squares."""
+    with np.errstate(invalid="ignore"):
+        small = [np.nan_to_num(x / np.abs(x).max(axis=-1, keepdims=True)) for x in (v, truth)]
+    norms = (np.maximum(np.linalg.norm(x, axis=-1, keepdims=True), 1.0) for x in small)
+    one, other = (x / norm for x, norm in zip(small, norms, strict=True))
+    return one @ other
 
 
 def differences(
@@ -283,13 +288,6 @@ def differences(
 ) -> Float[np.ndarray, "runs states"]:
     """Returns the absolute differences of the logs, both shifted to 0 at the anchor."""
     return np.abs((v - v[:, [anchor]]) - (truth - truth[..., [anchor]]))
-
-
-def _directions(v: Float[np.ndarray, "*runs states"]) -> Float[np.ndarray, "*runs states"]:
-    """Returns vectors of length 1, divided by their largest entry first for finite squares."""
-    with np.errstate(invalid="ignore"):
-        within_one = np.nan_to_num(v / np.abs(v).max(axis=-1, keepdims=True))
-    return within_one / np.maximum(np.linalg.norm(within_one, axis=-1, keepdims=True), 1.0)
 
 
 IN_A_GROUP, MOST_GROUPS = 500, 20

@@ -49,8 +49,8 @@ FALLING = 0.05
 class Solution:
     """The answer to a problem, for each seed: computed by `drogo.solve`, or learned by `drogo.fit`.
 
-    The views `potential`, `policy` and `value_fn` depend on the problem, and so do arrays, which are
-    attributes: `solution.v`, `solution.observations` and those that the problem documents.
+    The views `potential`, `policy` and `value_fn` depend on the problem, and so do the arrays, such
+    as `solution.v` and `solution.observations`, which are attributes.
     """
 
     problem: Any

@@ -149,8 +149,4 @@ def single_output(network: AbstractNetwork, inputs: Inputs) -> Callable[[np.ndar
 
         return in_numpy
 
-    @jax.jit
-    def compiled(observation: Array) -> Float[Array, ...]:
-        return network(inputs(observation[None]))[0]
-
-    return compiled
+    return jax.jit(lambda observation: network(inputs(observation[None]))[0])
