@@ -270,16 +270,13 @@ def test_streamed_equals_gathered(monkeypatch, tmp_path):
     monkeypatch.setattr(batches, "BYTES_PER_CHUNK", 20_000)
     streamed = fit(replace(data, observations=mapped), Column(5.0), FEW, network=SMALL)
     assert np.allclose(streamed.v, gathered.v, atol=1e-5)
+    with raises(ArgumentError, "method"):  # it needs two batches
+        fit(line(), Column(5.0), drogo.NaturalGDO(updates=2), network=SMALL)
 
 
-def test_large_data(monkeypatch):
-    """A method that needs two batches is not streamed, and a solution keeps a sample."""
-    data = line(2000)
+def test_a_solution_keeps_a_sample_of_large_data(monkeypatch):
     monkeypatch.setattr(batches, "BYTES_IN_RESULT", 400)
-    result = fit(data, Column(5.0), FEW, network=SMALL)
+    result = fit(line(2000), Column(5.0), FEW, network=SMALL)
     assert len(result.observations) in (100, 101)
     assert result.v.shape == (1, len(result.observations))
-    assert np.isfinite(result.potential()(data.observations[:5])).all()
-    monkeypatch.setattr(batches, "BYTES_ON_DEVICE", 1)
-    with raises(ArgumentError, "method"):
-        fit(line(), Column(5.0), drogo.NaturalGDO(updates=2), network=SMALL)
+    assert np.isfinite(result.potential()(line(2000).observations[:5])).all()

@@ -225,8 +225,7 @@ def draw_rows(
     groups: list[Group], seeds: list[int], update: int, count: int, stream: int
 ) -> Int[np.ndarray, "updates seeds batch"]:
     """Returns the transitions of each update and seed, group by group. Each epoch is one pass over
-    a group in random order; a remainder smaller than a batch is left out. An independent second
-    batch has the stream 1 of random numbers, and not 0."""
+    a group in random order, less a remainder; a second batch has another stream of numbers."""
     parts = []
     for k, group in enumerate(groups):
         n, of_seeds = group.rows.size, []

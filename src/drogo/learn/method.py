@@ -62,11 +62,8 @@ class Sample(NamedTuple):
 
 
 class AbstractMethod(eqx.Module):
-    """A loss of one transition, and the settings of training with it.
-
-    Floating-point fields are arrays while a method is trained, so that a list in one of them is
-    swept in one compiled program; other fields are static.
-    """
+    """A loss of one transition, and the settings of training with it. Its floating-point fields are
+    arrays in a program, which sweeps a list in one of them; other fields are static."""
 
     updates: int | None = eqx.field(static=True, default=None)
     """The number of updates. By default a number that suits the data."""
@@ -193,9 +190,8 @@ class AbstractCapped(AbstractMethod):
     """The largest v(s') - v(s) inside an exponential; inf for none, "auto" for one just above any
     that the solution can have. With a cap, `Drogo` bounds v(s') by the best terminal value."""
     scaled: bool = eqx.field(static=True, default=True)  # pyright: ignore
-    """Divides the residual of each transition by exp(-r / lam), so that costly states do not
-    dominate and noisy rewards have a solution, and scales the outputs of `Drogo` by the expected
-    depth of the map."""
+    """Divides each residual by exp(-r / lam), so that costly states do not dominate and noisy data
+    have a solution, and multiplies the outputs of `Drogo` by the map's expected depth."""
     emphasis: float | None = eqx.field(static=True, default=None)  # pyright: ignore
     """Weighs each state by this power of its residual, where every update uses all transitions. The
     solution does not change. By default 0.5 there, and 0 elsewhere."""

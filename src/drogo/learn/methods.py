@@ -173,8 +173,7 @@ class AbstractPenalised(AbstractMethod):
 
     penalty: Swept = None  # pyright: ignore[reportAssignmentType]
     """The weight b of the penalty. By default 1; for several vectors twice the largest eigenvalue
-    of the exact solution of the data and at least 0.3, relative to the mean diagonal of the
-    matrix."""
+    of the data's exact solution and at least 0.3, relative to the matrix's mean diagonal."""
     target_norm: Swept = 1.0
     """The value c at which the penalty holds the mean of the squared entries."""
     delta: float = eqx.field(static=True, default=0.001)

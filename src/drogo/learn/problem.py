@@ -69,8 +69,7 @@ class AbstractProblem(eqx.Module):
     default_policy: DefaultPolicy | None = None
     """The policy that the map belongs to: one probability for each action, or a function
     `default_policy(observations, actions)` that returns the probability of each action of a batch
-    (the density, for vectors). By default that of the environment's MDP if it is known, and
-    otherwise uniform."""
+    (the density, for vectors). By default that of the environment's MDP if known, or uniform."""
     tolerance: float = eqx.field(static=True, default=0.1)
     """The largest difference of any value from the exact solution of the data in a converged fit,
     or a thousandth of the map's depth if that is more. If no solution is known: the largest
@@ -207,8 +206,7 @@ class AbstractProblem(eqx.Module):
     def trained_on(
         self, prepared: Prepared, plan: Plan, point: Point
     ) -> Transitions | CountedEdges:
-        """Returns the transitions that batches are of, or their edges, if each update evaluates the
-        whole table of observations."""
+        """Returns the transitions to sample, or the edges if updates evaluate the whole table."""
         return prepared.shown.edges if plan.whole else prepared.shown
 
     def batches(

@@ -49,8 +49,8 @@ FALLING = 0.05
 class Solution:
     """The answer to a problem, for each seed: computed by `drogo.solve`, or learned by `drogo.fit`.
 
-    The views `potential`, `policy` and `value_fn` depend on the problem, and so do the arrays, such
-    as `solution.v` and `solution.observations`, which are attributes.
+    The views `potential`, `policy` and `value_fn` depend on the problem, as do the attributes `v`,
+    `observations` and its other arrays.
     """
 
     problem: Any

@@ -201,8 +201,7 @@ def _run(
     seed_of_run: Int[Array, " runs"],
     count: Int[Array, ""],
 ) -> tuple[State, Float[Array, " runs"]]:
-    """Makes `count` updates, an argument that no program is compiled for. A run without a seed (-1)
-    is frozen."""
+    """Makes `count` updates. A run without a seed (-1) is frozen."""
     arrays, static = eqx.partition(objectives, eqx.is_array)
 
     def update(k: Array, carry: tuple[State, Array]) -> tuple[State, Array]:
