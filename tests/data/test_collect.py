@@ -106,7 +106,7 @@ def test_a_stochastic_mdp_is_sampled_under_its_default_policy(start):
     assert not data.terminal_reward[~data.terminated].any()
 
 
-def test_first_states_follow_the_start_distribution_or_function():
+def test_first_states_follow_the_start_and_a_step_cost_replaces_the_reward():
     data = collect(Slippery(), 5_000, seed=0, start="reset")
     first = data.state[:1000]  # of a thousand episodes side by side
     assert set(first.tolist()) == {0, 1}
@@ -129,9 +129,6 @@ def test_first_states_follow_the_start_distribution_or_function():
     assert data.observations.shape[1:] == (2,)
     assert data.terminated.any()
     assert not collect(env, 300, seed=0, start="reset").terminated.any()
-
-
-def test_a_step_cost_replaces_the_reward():
     env = gymnasium.make("FrozenLake-v1", is_slippery=False)
     assert set(collect(env, 200, seed=0, start="reset").reward.tolist()) <= {0.0, 1.0}
     data = collect(env, 200, seed=0, start="reset", reward=-1.0)

@@ -100,7 +100,7 @@ def test_the_gain_is_the_average_reward_less_the_divergence():
     assert average > mdp.reward.mean() + 0.1  # that of the default policy
 
 
-def test_errors():
+def test_errors_also_of_invalid_edges():
     two_classes = MDP.from_arrays([[0.5, 0.5], [0.0, 1.0]], [-1.0, -1.0])
     for argument, mdp, options in (
         ("mdp", GridWorld.load("four-rooms").mdp, {}),
@@ -116,6 +116,15 @@ def test_errors():
         replace(exact.perron(endless(0), 1.0), error=1.0).checked()
     with raises(ArgumentError, "lam"):
         exact.spectral_radius(random_mdp(0, 8), -1.0)
+    states, ones, zeros = np.array([0, 1]), np.ones(2), np.zeros(2)
+    for name, edges in (
+        ("weight", (states, states[::-1], np.array([1.0, 0.0]), zeros)),
+        ("reward", (states, states[::-1], ones, np.array([0.0, np.inf]))),
+        ("state", (states - 1, states, ones, zeros)),
+        ("next_state", (states, states + 1, ones, zeros)),
+    ):
+        with raises(ArgumentError, name):
+            edges_of(*edges, 2)
 
 
 def any_sign(seed, radius, lam):
@@ -169,18 +178,6 @@ def test_the_spectral_radius_of_parts_is_that_of_the_largest():
 
 def edges_of(state, after, share, reward, n):
     return Edges(n, state, after, share, reward, share < 0, np.zeros(state.size))
-
-
-def test_invalid_edges_are_refused():
-    states, ones, zeros = np.array([0, 1]), np.ones(2), np.zeros(2)
-    for name, edges in (
-        ("weight", (states, states[::-1], np.array([1.0, 0.0]), zeros)),
-        ("reward", (states, states[::-1], ones, np.array([0.0, np.inf]))),
-        ("state", (states - 1, states, ones, zeros)),
-        ("next_state", (states, states + 1, ones, zeros)),
-    ):
-        with raises(ArgumentError, name):
-            edges_of(*edges, 2)
 
 
 def test_rewards_of_a_million_times_lam_are_inaccurate():

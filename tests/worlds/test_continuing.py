@@ -64,7 +64,7 @@ def test_the_rooms_of_six_arms():
     assert world.start.tolist() == [1, 0, 0, 0, 0, 0, 0]
 
 
-def test_an_environment_samples_from_its_table():
+def test_an_environment_samples_from_its_table_and_errors_name_the_argument():
     env = ContinuingEnv("river-swim")
     env.reset(seed=0)
     steps = []
@@ -75,9 +75,6 @@ def test_an_environment_samples_from_its_table():
     assert np.mean([state == 5 for state, _ in steps]) == pytest.approx(0.3, abs=0.03)
     assert env.P[5][RIGHT] == [(0.7, 4, 0.0, False), (0.3, 5, 10_000.0, False)]
     assert {env.reset(seed=seed)[0] for seed in range(20)} == {1, 2}
-
-
-def test_errors_name_the_argument():
     env = ContinuingEnv("river-swim")
     for argument, wrong in (
         ("action", lambda: env.step(2)),

@@ -35,7 +35,7 @@ def test_an_episode_ends_in_its_goal_and_costs_are_those_of_states():
     assert (reward, over, info["is_success"]) == (0.0, True, True)
 
 
-def test_goals_look_as_wrappers_show_them():
+def test_goals_look_as_wrappers_show_them_and_wrong_ones_are_clear_errors():
     env = gymnasium.make("drogo/GridWorld-v0", world=CORRIDOR, observation="coordinates")
     space = gymnasium.spaces.Box(-5, 5, (2,), np.float32)
     for factor in (2.0, 4.0):
@@ -44,9 +44,6 @@ def test_goals_look_as_wrappers_show_them():
     shown = 4 * (2 * CORRIDOR.observations("coordinates") + 1) + 1
     assert np.array_equal(observation["desired_goal"], shown[2])
     assert np.array_equal(observation["achieved_goal"], shown[0])
-
-
-def test_wrong_goals_are_clear_errors():
     env = reaching()
     for goal in (0, -1, 9, 2.9, True, "two"):  # the first is where the episode begins
         with raises(ArgumentError):
