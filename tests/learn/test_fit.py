@@ -36,8 +36,7 @@ def test_drogo_finds_the_column_and_terminal_states_have_their_values():
 
 
 def test_the_solution_is_the_column_of_the_data():
-    """With sampled transitions the fixed point is exact for their own transition matrix; with
-    actions that are weighed, it is exact for the world."""
+    """The fixed point is exact for the sampled matrix, and for the world with weighed actions."""
     data = data_of(WORLD, "state", 3000)
     counts = np.zeros((WORLD.n_states, WORLD.n_states))
     np.add.at(counts, (data.edges.state, data.edges.next_state), data.edges.count)
@@ -87,8 +86,7 @@ def test_recommendations(data, problem, method, settings):
 
 
 def test_recommendations_for_data_of_another_policy_and_for_many_states():
-    """Few data are not overfitted: 200 passes, and at least 3000 updates. Many states have finer
-    features."""
+    """Few data get 200 passes and at least 3000 updates, and many states finer features."""
     data = line()
     columns = (data.state, data.next_state, data.reward, data.terminated)
     unknown = drogo.Transitions.from_table(data.observations, *columns, action=data.action)

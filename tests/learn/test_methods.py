@@ -1,5 +1,4 @@
-"""The losses of all methods by hand and by enumeration, and residuals, which vanish at each method's
-solution and nowhere else, and decide what has converged."""
+"""The losses of all methods, by hand and by enumeration, and the residuals of their solutions."""
 
 from dataclasses import replace
 
@@ -121,8 +120,6 @@ def test_the_gain_of_a_task_that_never_ends_by_hand():
     assert float(objective.moment(jnp.array([1.0, 3.0]), jnp.array([0.25, 0.75]))) == 2.5
 
 
-# Several vectors: u = (1, -2) at s and (3, 0.5) at s', with a penalty of 2.
-
 U, NEXT = jnp.array([1.0, -2.0]), jnp.array([3.0, 0.5])
 PRODUCTS = [[1.5, 0.25], [0.25, 0.5]]
 
@@ -166,8 +163,6 @@ def test_allo_by_hand():
     assert np.allclose(climb, [[-0.5, 0.0], [-0.25, 0.5]])  # minus the excess, where j <= i
     assert objective.method.extra(objective.problem).shape == (2, 2)
 
-
-# The paper's means: over s uniform, s' ~ P(s, .) and s'' uniform, with absorbing terminal states.
 
 LAM, PENALTY, NORM = 5.0, 0.7, 0.4
 MDP = random_mdp(5, 7)

@@ -1,5 +1,4 @@
-"""The paper's layers, two ways to compute one convolution, networks of a state and a goal, and how
-observations become the numbers that a network sees."""
+"""The paper's layers, convolutions, networks of a state and a goal, and their inputs."""
 
 from dataclasses import replace
 from functools import partial
@@ -44,8 +43,7 @@ def test_the_papers_layers():
 
 @pytest.mark.parametrize("shape", [(4, 4), (5, 9), (7, 10), None])
 def test_three_ways_to_convolve(shape):
-    """By the accelerator's own convolution, by matrix products of patches, and with each distinct
-    piece of a table computed once: the same values, the same gradient."""
+    """By `lax.conv`, by patches, and by each distinct piece once: the same values and gradient."""
     world = drogo.GridWorld.load("grid-task").observations("pixels")[::7].astype(np.float32)
     images = world if shape is None else np.float32(np.random.default_rng(0).random((3, *shape, 2)))
     make = partial(convolution.ConvolutionalNetwork, images.shape[1:], KEY)
