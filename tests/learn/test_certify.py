@@ -92,7 +92,9 @@ class Coin(gymnasium.Env):
     """Heads ends it; its random numbers are its own, and a step from 1 costs more."""
 
     observation_space = action_space = gymnasium.spaces.Discrete(2)
-    random = np.random.default_rng(0)
+
+    def __init__(self):
+        self.random = np.random.default_rng(0)
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
