@@ -5,10 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import drogo
 import needs
 from drogo import Column, Drogo, Regression, collect, exact, fit, load, solve
 from drogo.errors import ArgumentError, DataError
-from drogo.learn import Optimiser
+from drogo.learn import Optimiser, Table
 from raising import raises
 from small_data import CHAIN, FAST, ROOM, SMALL, data_of, line, mostly_right, table_of, world_env
 
@@ -91,6 +92,14 @@ def test_nothing_is_claimed_where_it_cannot_be_known(tmp_path):
     assert np.isinf(result.error).all()
     high, low = result(np.array([[0.8], [0.2]], dtype=np.float32))[0]
     assert high > low
+    for problem in (Column(), drogo.Goals(), drogo.Spectrum(1), drogo.Continuing()):
+        with raises(ArgumentError, "source"):
+            solve(line(), problem)
+    for count, status in ((2, "unverified"), (1, "converged")):  # judged by its equations alone
+        actions = {"action": np.zeros(2, int), "n_actions": count}
+        one_way = table_of([0, 1], [1, 2], -1.0, [False, True], **actions)
+        method = drogo.NaturalGDO(updates=2000)
+        assert fit(one_way, Column(), method, network=Table()).status == (status,)
     truth = {"column": exact.log_column(ROOM.mdp, 1e30)}
     result = fit(data_of(ROOM, "state", 2000), Column(1e30), Regression(updates=5), truth=truth)
     assert result.status == ("max_updates",)

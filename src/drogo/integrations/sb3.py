@@ -89,9 +89,10 @@ class ExploringDQN(DQN):
     """A `DQN` that a map explores for.
 
     While it trains, after its first random steps (`learning_starts`) and until a goal is found, it
-    acts greedily on the map, which leads to what was not tried yet. From then on it is
-    epsilon-greedy, and the actions that a `DQN` would choose at random are the map's. `LearnMap`
-    gives it the map. Its arguments, and its predictions once it is trained, are those of `DQN`.
+    acts on the map, which leads to what was not tried yet. From then on it is epsilon-greedy, and
+    the map chooses where a `DQN` would choose at random. One in ten of the map's actions is random
+    all the same. `LearnMap` gives it the map. Its arguments, and its predictions once it is
+    trained, are those of `DQN`.
     """
 
     explorer: AbstractOnlineMap | None = None

@@ -114,7 +114,9 @@ class Certificate:
         starts, lines = len(self.observations), []
         for k, (seed, status) in enumerate(zip(self.seeds, self.status, strict=True)):
             held, refuted = self.held[k].sum(), self.refuted[k].sum()
-            error = f" (off by at most {self.error[k]:.2g})" if np.isfinite(self.error[k]) else ""
+            error = ""
+            if np.isfinite(self.error[k]):
+                error = f" (estimated to be off by at most {self.error[k]:.2g})"
             lines.append(
                 f"seed {seed}: {status}; {held} of {starts} values are within "
                 f"{self.tolerance[k]:.2g}, {refuted} are not, {starts - held - refuted} undecided"

@@ -130,13 +130,14 @@ class Judge:
 
     @property
     def verified(self) -> bool:
-        """Whether a run that is right by the data has converged. Their solution is that of the
-        default policy only if they show every one of its actions."""
+        """Whether a run without visible errors is `converged` and not merely `unverified`: the data
+        determine every value, and show every action that the default policy takes."""
+        weighed = self.points[0].method.weigh_actions or self.points[0].method.needs_solution
+        if weighed and not self.prepared.complete:
+            return False
         if self.solution is None:
             return self.plan.repeats
-        weighed = self.points[0].method.weigh_actions or self.points[0].method.needs_solution
-        complete = not weighed or self.prepared.complete
-        return complete and bool(np.isfinite(self.solution).all())
+        return bool(np.isfinite(self.solution).all())
 
     def finish(self, params: Any) -> dict[str, np.ndarray]:
         """Returns the arrays of a solution, each with an axis over runs, by name."""

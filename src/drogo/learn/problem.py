@@ -72,8 +72,8 @@ class AbstractProblem(eqx.Module):
     (the density, for vectors). By default that of the environment's MDP if known, or uniform."""
     tolerance: float = eqx.field(static=True, default=0.1)
     """The largest difference of any value from the exact solution of the data in a converged fit,
-    or a thousandth of the map's depth if that is more. If no solution is known: the largest
-    residual relative to exp(-r / lam)."""
+    at least a thousandth and at most a twentieth of the map's depth. If no solution is known: the
+    largest residual relative to exp(-r / lam)."""
 
     is_setting: ClassVar[bool] = True
     kind: ClassVar[str]

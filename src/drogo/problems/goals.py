@@ -268,9 +268,6 @@ class Goals(AbstractProblem):
 
     def solve(self, source: Any) -> Solution:
         if isinstance(source, Transitions):
-            if not source.repeats:
-                problem = "an exact map to every goal needs states that repeat. Use drogo.fit."
-                raise ArgumentError(problem, argument="source")
             method = Regression(action_values=False)
             prepared = self.prepare(source, method)
             columns, source = self.exact(prepared, method), prepared.data

@@ -53,7 +53,11 @@ def solve(source: Any, problem: AbstractProblem) -> Solution:
         remedy = "Give it to the MDP: dataclasses.replace(mdp, default_policy=...)."
         wrong = "an MDP has a default policy, and so has the problem."
         raise ArgumentError(wrong, remedy=remedy, argument="problem")
-    return problem.solve(problem.given(source))
+    source = problem.given(source)
+    if isinstance(source, Transitions) and not source.repeats:
+        wrong = "the states of these transitions do not repeat, so they have no exact solution."
+        raise ArgumentError(wrong, remedy="Learn one: drogo.fit(data, problem).", argument="source")
+    return problem.solve(source)
 
 
 def scale_of_costs(reward: np.ndarray, lam: float) -> float:

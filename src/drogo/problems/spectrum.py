@@ -210,9 +210,7 @@ class Spectrum(AbstractProblem):
         if isinstance(source, Transitions):
             prepared = self.prepare(source, ALLO())
             vectors, source = self.exact(prepared, ALLO()), prepared.data
-            if vectors is None:
-                problem = "an exact spectrum needs states that repeat. Use drogo.fit."
-                raise ArgumentError(problem, argument="source")
+            assert vectors is not None
             rest: dict[str, Any] = {"complete": prepared.complete, "notes": prepared.notes}
         else:
             lam = self.lam if self.matrix == "default" else None
