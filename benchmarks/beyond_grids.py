@@ -18,8 +18,8 @@ import numpy as np
 
 from common import LAM, control_data, control_truth, finish, job, learn
 from drogo import MiniGridWorld, Solution, Transitions, collect, exact, load
-from drogo.engines import Job, Outcome
-from drogo.engines.store import Record
+from drogo_paper.engines import Job, Outcome
+from drogo_paper.engines.store import Record
 from tables import parse_options, write_table
 
 TRANSITIONS = {"MountainCar-v0": 200_000}

@@ -50,10 +50,10 @@ from drogo import (
     solve,
 )
 from drogo.data.simulate import simulator
-from drogo.engines import Outcome
 from drogo.learn.certify import Map, certify_maps, tolerated
 from drogo.worlds.control import STARTS, STEP_COSTS
 from drogo.worlds.shipped import ROOM_IDS as ROOMS
+from drogo_paper.engines import Outcome
 from tables import Part, formatted, parse_options, write_parts
 
 COLUMN = Column(lam=LAM)

@@ -12,12 +12,12 @@ import gymnasium
 import numpy as np
 
 from drogo import Column, GridWorld, Solution, Transitions, collect, fit
-from drogo.engines import Job, LocalEngine, Outcome, Store
-from drogo.engines.store import Record
 from drogo.errors import Diverged
 from drogo.learn.settings import seed_list
 from drogo.worlds.control import STARTS, STEP_COSTS, mountain_car_truth, walled_room_truth
 from drogo.worlds.shipped import ROOM_IDS as ROOMS
+from drogo_paper.engines import Job, LocalEngine, Outcome, Store
+from drogo_paper.engines.store import Record
 from tables import code
 
 LAM = 20.0

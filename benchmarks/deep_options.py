@@ -21,10 +21,10 @@ from matplotlib.figure import Figure
 
 from common import finish, job
 from drogo import Column, MiniGridWorld, OnlineTable, plot
-from drogo.engines import Outcome
-from drogo.engines.store import Record
 from drogo.files import write_file
 from drogo_paper.agents import Cycle, discover_deep
+from drogo_paper.engines import Outcome
+from drogo_paper.engines.store import Record
 from drogo_paper.plot.figures import OKABE_ITO, legend_below
 from tables import ROOT, parse_options, write_table
 

@@ -71,7 +71,7 @@ def wide_functions(folder: str) -> list[str]:
 
 def learn() -> Callable[[], Any]:
     """Returns the run of `drogo learn four-rooms`."""
-    from drogo.cli import main
+    from drogo.cli.main import main
 
     def run() -> None:
         with tempfile.TemporaryDirectory() as out:

@@ -19,10 +19,10 @@ import numpy as np
 from common import LAM, WORLDS, data_of, finish, job
 from drogo import Goals, GridWorld, Regression, Solution, Transitions, exact, fit, solve
 from drogo.data.index import ObservationIndex
-from drogo.engines import Outcome
-from drogo.engines.store import Record
 from drogo.learn import PairMLP, Quasimetric
 from drogo.learn.judge import cosine
+from drogo_paper.engines import Outcome
+from drogo_paper.engines.store import Record
 from tables import parse_options, write_table
 
 MAPS = ("exact", "PairMLP", "PairMLP, by action", "Quasimetric")

@@ -21,12 +21,12 @@ from matplotlib.figure import Figure
 
 from common import LAM, WORLDS, data_of, finish, job
 from drogo import Column, Drogo, GridWorld, Regression, fit, plot
-from drogo.engines import Outcome
-from drogo.engines.store import Record
 from drogo.files import write_file
 from drogo.potential import normalised
 from drogo_paper.agents import MapSettings, Training, compare, one_stage
 from drogo_paper.agents.shaping_experiment import STEP_SIZES, WEIGHTS
+from drogo_paper.engines import Outcome
+from drogo_paper.engines.store import Record
 from drogo_paper.plot.figures import OKABE_ITO
 from tables import ROOT, parse_options, write_table
 

@@ -24,12 +24,12 @@ import numpy as np
 
 from common import LAM, control_truth, finish, job
 from drogo import Column, MiniGridWorld, OnlineMap, OnlineTable, exact
-from drogo.engines import Outcome
-from drogo.engines.store import Record
 from drogo.learn.judge import cosine
 from drogo_paper.agents.deep import EVERY, as_numbers, train_agent
 from drogo_paper.agents.rivals import RND, OwnValue
 from drogo_paper.agents.trained import Evaluations
+from drogo_paper.engines import Outcome
+from drogo_paper.engines.store import Record
 from sb3_agents import DISCOUNT, median_cell
 from tables import Part, parse_options, write_parts
 

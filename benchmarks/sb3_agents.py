@@ -25,11 +25,11 @@ from matplotlib.figure import Figure
 from beyond_grids import TILES, data_of, fit_job, learned, saved
 from common import finish, job
 from drogo import ALLO, MiniGridWorld, Potential, PotentialShaping, Spectrum, fit, load, plot
-from drogo.engines import Outcome
-from drogo.engines.store import Record
 from drogo.files import write_file
 from drogo_paper.agents.deep import ENVIRONMENTS, EVERY, as_numbers, train_agent
 from drogo_paper.agents.trained import Evaluations
+from drogo_paper.engines import Outcome
+from drogo_paper.engines.store import Record
 from drogo_paper.plot.figures import OKABE_ITO, legend_below
 from tables import ROOT, parse_options, write_table
 

@@ -19,11 +19,11 @@ import numpy as np
 from common import LAM, data_of, env_of
 from drogo import Column, Drogo, GridWorld, fit, plot
 from drogo.files import write_file
-from drogo.statistics import bootstrap_mean
 from drogo_paper.agents import optimal_values
 from drogo_paper.agents.deep import train_agent
 from drogo_paper.agents.trained import Evaluations
 from drogo_paper.plot import figures
+from drogo_paper.statistics import bootstrap_mean
 from sb3_agents import DISCOUNT, maker
 from tables import ROOT, parse_options, write_table
 

@@ -32,11 +32,11 @@ from common import (
     truth_places,
 )
 from drogo import Drogo, GridWorld, MiniGridWorld, Transitions, collect, exact, plot
-from drogo.engines import Outcome
-from drogo.engines.store import Record
 from drogo.files import write_file
 from drogo.learn import MLP
 from drogo.worlds import STARTS
+from drogo_paper.engines import Outcome
+from drogo_paper.engines.store import Record
 from drogo_paper.plot.figures import LINES, OKABE_ITO, legend_below
 from tables import Part, formatted, parse_options, write_parts
 

@@ -18,9 +18,9 @@ from typing import Any
 
 from common import INPUTS, LAM, WORLDS, data_of, finish, history_of, job, learn
 from drogo import Drogo, GridWorld, Paper, Regression, exact, plot
-from drogo.engines import Outcome
-from drogo.engines.store import Record
 from drogo.files import write_file
+from drogo_paper.engines import Outcome
+from drogo_paper.engines.store import Record
 from tables import formatted, parse_options, write_table
 
 METHODS = {"Drogo": Drogo, "Regression": Regression, "Paper": Paper}

@@ -72,7 +72,7 @@ Answer = namedtuple("Answer", "out err status")
 @pytest.fixture(scope="session")
 def command():
     """Runs the `drogo` command in this process."""
-    from drogo.cli import main
+    from drogo.cli.main import main
 
     def run(*arguments):
         out, err, status = io.StringIO(), io.StringIO(), 0

@@ -38,11 +38,11 @@ from drogo import (
     fit,
     load,
 )
-from drogo.engines import Job, Outcome, Store
 from drogo.errors import DrogoError
 from drogo.learn import MLP, Optimiser
 from drogo.requests import ResultDirectory
 from drogo_paper.agents import Training, q_learning
+from drogo_paper.engines import Job, Outcome, Store
 from small_data import ROOM, world_env
 
 Attempt = tuple[str, Callable[[], Any], Callable[[Any], bool]]

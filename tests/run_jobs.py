@@ -9,7 +9,7 @@ import time
 
 import numpy as np
 
-from drogo.engines.job import Job, Outcome
+from drogo_paper.engines.job import Job, Outcome
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ import pytest
 
 import needs
 from drogo import GridWorld
-from drogo.cli import main
+from drogo.cli.main import main
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -1,5 +1,5 @@
 """`python -m drogo` is the `drogo` command."""
 
-from drogo.cli import main
+from drogo.cli.main import main
 
 main()

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from drogo.engines.job import Job
-from drogo.engines.store import Record
 from drogo_paper import fits, recipes
+from drogo_paper.engines.job import Job
+from drogo_paper.engines.store import Record
 from drogo_paper.scope import LAM, TRANSITIONS, WORLDS, Get, Scope
 
 VERSION = 1

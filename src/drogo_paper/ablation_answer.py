@@ -9,12 +9,12 @@ from functools import partial
 import numpy as np
 from matplotlib.figure import Figure
 
-from drogo.engines.store import Record
 from drogo.errors import counted
 from drogo.exact import solve
 from drogo.worlds.grid import GridWorld
 from drogo_paper import ablation
 from drogo_paper.ablation import INTENDED, SEARCHED, TRUTH, Ablation, point, search_job
+from drogo_paper.engines.store import Record
 from drogo_paper.plot.figures import LINES, OKABE_ITO, draw_seeds, legend_below, new_figure
 from drogo_paper.recipes import DELTA, UPDATES
 from drogo_paper.scope import LAM, WORLDS, Answer, Get, Missing, Question, Scope, Table, needed

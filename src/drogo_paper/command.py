@@ -16,13 +16,13 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TimeElapsedColumn
 from rich.table import Table
 
-from drogo.engines.job import Job
-from drogo.engines.local import Listener, LocalEngine
-from drogo.engines.ray_engine import RayEngine
-from drogo.engines.store import Store
 from drogo.errors import ArgumentError, DamagedFile, DrogoError, MissingFile, RunsFailed
 from drogo.files import read_file, read_json, write_file
 from drogo_paper import report, reproduce
+from drogo_paper.engines.job import Job
+from drogo_paper.engines.local import Listener, LocalEngine
+from drogo_paper.engines.ray_engine import RayEngine
+from drogo_paper.engines.store import Store
 from drogo_paper.recipes import UPDATES
 from drogo_paper.scope import Answer, Scope
 from drogo_paper.verbs import Report, Reproduce

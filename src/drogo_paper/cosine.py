@@ -7,14 +7,14 @@ from collections.abc import Mapping
 import numpy as np
 from matplotlib.figure import Figure
 
-from drogo.engines.store import Record
 from drogo.exact import log_column
 from drogo.plot import heatmap
-from drogo.statistics import bootstrap_band
 from drogo.worlds.grid import GridWorld
 from drogo_paper import fits
+from drogo_paper.engines.store import Record
 from drogo_paper.plot.figures import LINES, OKABE_ITO, legend_below, new_figure
 from drogo_paper.scope import INPUTS, LAM, WORLDS, Answer, Get, Question, Scope, Table, needed
+from drogo_paper.statistics import bootstrap_band
 
 COLOURS = dict(zip(INPUTS, (OKABE_ITO[6], OKABE_ITO[1], OKABE_ITO[3]), strict=True))
 

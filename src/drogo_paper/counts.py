@@ -13,15 +13,15 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.figure import Figure
 
-from drogo.engines.job import Job, Outcome, Report
-from drogo.statistics import Interval
 from drogo.worlds.continuing import STEP_LIMIT, WORLDS, ContinuingWorld
 from drogo_paper import published
 from drogo_paper.agents import counting
 from drogo_paper.agents.counting import AbstractCounts, Chance, PerRun
+from drogo_paper.engines.job import Job, Outcome, Report
 from drogo_paper.options import PAPER, mean_of
 from drogo_paper.plot.figures import OKABE_ITO, legend_below, new_figure
 from drogo_paper.scope import Answer, Get, Scope, needed, table_of
+from drogo_paper.statistics import Interval
 
 SARSA, SUCCESSOR, DEFAULT = "Sarsa", "Sarsa + SR", "Sarsa + DR"
 OTHER_SUCCESSOR, Q_LEARNING = "Sarsa + SR, other settings", "Q-learning + DR"

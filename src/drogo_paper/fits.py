@@ -14,7 +14,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from drogo.data import collect
-from drogo.engines.job import Job, Outcome, Report
 from drogo.errors import BadCheckpoint
 from drogo.exact import solve
 from drogo.learn.fit import fit
@@ -22,6 +21,7 @@ from drogo.learn.settings import as_json
 from drogo.learn.solution import Solution
 from drogo.problems import Column
 from drogo.worlds.grid import GridWorld
+from drogo_paper.engines.job import Job, Outcome, Report
 from drogo_paper.recipes import recipe
 from drogo_paper.scope import INPUTS, LAM, TRANSITIONS, WORLDS, Get, Scope
 

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from drogo.engines.job import Job, Outcome, Report
 from drogo.worlds.grid import GridWorld
 from drogo_paper.agents import Kind, Training, learn_with_options, representations
 from drogo_paper.agents.options import TabularOption, solve_option
+from drogo_paper.engines.job import Job, Outcome, Report
 from drogo_paper.jobs import options as runs
 from drogo_paper.options import mean_of
 from drogo_paper.plot.figures import OKABE_ITO, legend_below, new_figure

@@ -10,14 +10,14 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from drogo.engines.job import Job
-from drogo.statistics import Interval, bootstrap_mean
 from drogo_paper import published
+from drogo_paper.engines.job import Job
 from drogo_paper.jobs import options as runs
 from drogo_paper.jobs.options import CEO, ITERATIONS, METHODS, PLAIN, RACE, STEPS
 from drogo_paper.plot.figures import OKABE_ITO, legend_below, new_figure
 from drogo_paper.published import DISCOVERED
 from drogo_paper.scope import Answer, Get, Question, Scope, Table, needed
+from drogo_paper.statistics import Interval, bootstrap_mean
 
 VERSION = 1
 SECONDS = {CEO: 60.0, RACE: 15.0, runs.CEO_EXACT: 40.0, runs.RACE_EXACT: 40.0, runs.UNTRIED: 10.0,

@@ -8,15 +8,15 @@ from collections.abc import Mapping
 import numpy as np
 from matplotlib.figure import Figure
 
-from drogo.engines.job import Job
-from drogo.statistics import bootstrap_band
 from drogo_paper import options, published
+from drogo_paper.engines.job import Job
 from drogo_paper.jobs import options as runs
 from drogo_paper.jobs.options import CEO, LARGE, METHODS, Q_SETTINGS, QL, RACE, UNTRIED, steps_of
 from drogo_paper.options import Key, Numbers, Results, mean_of
 from drogo_paper.plot.figures import OKABE_ITO, legend_below, new_figure
 from drogo_paper.published import DISCOVERED, RETURNED
 from drogo_paper.scope import Answer, Get, Scope, Table, needed
+from drogo_paper.statistics import bootstrap_band
 
 VERSION = 1
 SECONDS = {QL: 30.0, CEO: 400.0, RACE: 120.0, runs.CEO_EXACT: 200.0, runs.RACE_EXACT: 200.0,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from drogo.statistics import Interval
+from drogo_paper.statistics import Interval
 
 DISCOVERED = ("visited", "visited at the end", "reward")
 """The published numbers of option discovery."""

@@ -7,10 +7,10 @@ import os
 import platform
 from collections.abc import Mapping, Sequence
 
-from drogo.engines.store import Record
 from drogo.plot import as_png
 from drogo_paper import markup
 from drogo_paper.ablation import NETWORK_PAPER, TABULAR
+from drogo_paper.engines.store import Record
 from drogo_paper.scope import Answer, Scope, Table
 from drogo_paper.shaping import EVERY
 

@@ -8,11 +8,11 @@ import importlib
 from collections.abc import Callable, Sequence
 from types import ModuleType
 
-from drogo.engines.job import Job
-from drogo.engines.local import Listener, LocalEngine
-from drogo.engines.ray_engine import RayEngine
-from drogo.engines.store import Record, Store
 from drogo.errors import ArgumentError, RunsFailed
+from drogo_paper.engines.job import Job
+from drogo_paper.engines.local import Listener, LocalEngine
+from drogo_paper.engines.ray_engine import RayEngine
+from drogo_paper.engines.store import Record, Store
 from drogo_paper.scope import Answer, Missing, Question, Scope
 
 QUESTIONS = {

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 from matplotlib.figure import Figure
 
-from drogo.engines.job import Job
-from drogo.engines.store import Record
 from drogo.errors import DrogoError
+from drogo_paper.engines.job import Job
+from drogo_paper.engines.store import Record
 
 WORLDS = ("grid-task", "four-rooms", "grid-maze", "grid-room")
 INPUTS = ("one-hot", "coordinates", "pixels")

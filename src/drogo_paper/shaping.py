@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from drogo.engines.job import Job, Outcome, Report
-from drogo.engines.store import Record
 from drogo.worlds.grid import GridWorld
 from drogo_paper import fits, published, scope as scopes
 from drogo_paper.agents import Grid, Training, compare
@@ -25,6 +23,8 @@ from drogo_paper.agents.shaping_experiment import (
     potentials,
     summarise,
 )
+from drogo_paper.engines.job import Job, Outcome, Report
+from drogo_paper.engines.store import Record
 from drogo_paper.plot.figures import legend_below, new_figure, returns
 from drogo_paper.scope import INPUTS, LAM, WORLDS, Answer, Get, Missing, Question, Scope, table_of
 

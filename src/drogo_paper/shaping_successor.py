@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from drogo.engines.job import Job, Outcome, Report
 from drogo.potential import normalised
-from drogo.statistics import Interval
 from drogo.worlds.grid import GridWorld
 from drogo_paper import published, shaping
 from drogo_paper.agents import Grid
 from drogo_paper.agents.representations import random_walk
 from drogo_paper.agents.shaping_experiment import SR, UNITS, Row, cell, summarise
+from drogo_paper.engines.job import Job, Outcome, Report
 from drogo_paper.scope import DISCOUNT, Answer, Get, Scope, Table, needed
+from drogo_paper.statistics import Interval
 
 Matrix = Float[np.ndarray, "states states"]
 Vector = Float[np.ndarray, " states"]

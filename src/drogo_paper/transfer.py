@@ -11,10 +11,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from drogo import exact
-from drogo.engines.job import Job
-from drogo.statistics import Interval, bootstrap_band, bootstrap_mean
 from drogo.worlds.grid import GridWorld
 from drogo_paper import published
+from drogo_paper.engines.job import Job
 from drogo_paper.jobs import tasks as published_tasks, transfer as runs
 from drogo_paper.jobs.tasks import STEPS, WORLD, Tasks
 from drogo_paper.jobs.transfer import (
@@ -30,6 +29,7 @@ from drogo_paper.jobs.transfer import (
 )
 from drogo_paper.plot.figures import OKABE_ITO, legend_below, new_figure
 from drogo_paper.scope import DISCOUNT, Answer, Get, Scope, needed, table_of
+from drogo_paper.statistics import Interval, bootstrap_band, bootstrap_mean
 
 VERSION = 1
 LAM = 1.3

@@ -69,7 +69,7 @@ def world(tmp_path):
     return path
 
 
-def test_pictures_distances_and_a_page(command, tmp_path, world):
+def test_pictures_and_a_page(command, tmp_path, world):
     arguments = ("goals", world, "--goal", "1,1", "5", "--terminal-rewards", "0", "-inf", "--out")
     answer = command(*arguments, tmp_path / "out")
     assert (answer.status, answer.err) == (0, "")

@@ -58,7 +58,7 @@ def test_a_map_of_ones_own(command, tmp_path):
     assert min(seed["cosine_column"] for seed in report["seeds"]) > 0.9
     assert "table" not in report
     # The result that is there is printed without JAX.
-    code = "import sys; from drogo.cli import main; main(sys.argv[1:])"
+    code = "import sys; from drogo.cli.main import main; main(sys.argv[1:])"
     code += "; assert not {'jax', 'matplotlib'} & set(sys.modules)"
     line, env = [sys.executable, "-c", code, *map(str, arguments)], {**os.environ, "COLUMNS": "80"}
     done = subprocess.run(line, capture_output=True, text=True, check=False, env=env)

@@ -15,13 +15,12 @@ import pytest
 
 import drogo
 from drogo import plot
-from drogo.cli import main
-from drogo.cli.main import verbs
+from drogo.cli.main import main, verbs
 from drogo.cli.output import BOLD, NEW, print_table, table, terminal
 
 HELP = """
 import sys
-from drogo.cli import main
+from drogo.cli.main import main
 for arguments in (["--help"], ["learn", "--help"]):
     try: main(arguments)
     except SystemExit: pass

@@ -5,16 +5,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from drogo.engines.job import Outcome
-from drogo.engines.store import Record
-from drogo.statistics import Interval
 from drogo.worlds.grid import GridWorld
 from drogo_paper import ablation, ablation_answer, counts, hindrance, published, reproduce, shaping
 from drogo_paper.ablation import INTENDED
 from drogo_paper.agents.shaping_experiment import UNITS, Row, cell
+from drogo_paper.engines.job import Outcome
+from drogo_paper.engines.store import Record
 from drogo_paper.jobs import options as runs
 from drogo_paper.plot.figures import paths, returns
 from drogo_paper.scope import WORLDS, Scope
+from drogo_paper.statistics import Interval
 
 NO_SEEDS = Interval(*(np.inf,) * 3)
 

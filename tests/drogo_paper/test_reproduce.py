@@ -8,10 +8,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from drogo.engines.job import Outcome, perform
-from drogo.engines.store import Store
 from drogo.errors import RunsFailed
 from drogo_paper import ablation, ablation_answer, reproduce, shaping, shaping_successor
+from drogo_paper.engines.job import Outcome, perform
+from drogo_paper.engines.store import Store
 from drogo_paper.scope import Scope
 from raising import raises
 

@@ -14,7 +14,8 @@ from drogo import Column, Drogo, Goals, OnlineMap, OnlineTable, Paper, Regressio
 from drogo.errors import ArgumentError, ArgumentTypeError, BadCheckpoint
 from drogo.learn import CNN, MLP, Optimiser, PairMLP, Table
 from drogo.learn.networks import DenseNetwork
-from drogo.online import OnlineLearner, OnlineSettings, StepBatch
+from drogo.online import OnlineLearner, StepBatch
+from drogo.online.learner import OnlineSettings
 from drogo.online.replay import Replay, Visits
 from raising import raises
 from small_world import BOX, FOUR, WORLD, feed, rows, steps_of

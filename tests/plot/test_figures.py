@@ -7,7 +7,7 @@ import pytest
 from matplotlib.collections import LineCollection
 
 from drogo import GridWorld, exact, plot
-from drogo.plot.maps import over_scenes
+from drogo.plot.maps import over_scenes, profile
 from drogo.plot.panels import Panel, draw_cloud, draw_image, of_fit, side_by_side
 from drogo.worlds.scenes import Mark, Scene
 
@@ -91,7 +91,7 @@ def test_what_is_not_finite_leaves_the_rest_visible():
     truth, v = np.array([-np.inf, -2.0, 0.0]), np.array([[-9.0, -3.0, 0.0]])
     figure = plot.learned(TINY, truth, v, HISTORY, title="")
     assert [figure.axes[k].images[1].get_clim() for k in (0, 2)] == [(-9, 0), (-1, 1)]
-    figure = plot.profile(np.array([-np.inf, -1.0, 0.0]), title="profile")
+    figure = profile(np.array([-np.inf, -1.0, 0.0]), title="profile")
     assert_nothing_is_cut_off(figure)
     np.testing.assert_array_equal(figure.axes[0].lines[0].get_ydata(), [np.nan, -1, 0])
 

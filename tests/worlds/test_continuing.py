@@ -7,7 +7,8 @@ from gymnasium.utils.env_checker import check_env
 
 from drogo import MDP
 from drogo.errors import ArgumentError, MDPError
-from drogo.worlds import ContinuingEnv, river_swim, six_arms
+from drogo.worlds import river_swim, six_arms
+from drogo.worlds.continuing import ContinuingEnv
 from drogo.worlds.resolve import resolve
 from drogo.worlds.shipped import CONTINUING_IDS
 from raising import raises

@@ -1,4 +1,4 @@
-"""`drogo goals ENV`: computes the map to every goal, distances between all states, and transfer."""
+"""`drogo goals ENV`: computes the map to every goal, and transfer to other terminal rewards."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOST_STATES, MOST_PANELS = 2000, 9
 
 @dataclass(frozen=True)
 class Goals:
-    """Compute the map to any goal: pictures, a page to click in, distances, and transfer."""
+    """Compute the map to any goal: a picture, a page to click in, and transfer."""
 
     env: output.Env
     goal: Annotated[tuple[str, ...], output.hint("(default: the terminal states)")] = ()
@@ -43,7 +43,7 @@ class Goals:
     def _solve(self, world: World, result: ResultDirectory) -> dict[str, Any]:
         goals = _states_of(self.goal, world)
         mdp, began = world.mdp, time.perf_counter()
-        every = mdp.n_states <= MOST_STATES  # of a larger world there are no distances
+        every = mdp.n_states <= MOST_STATES  # a larger world has no page
         columns = drogo.exact.solve_columns(mdp, self.lam, None if every else goals).checked()
         vectors = columns.log_e[goals] if every else columns.log_e
         arrays = {"log_e": vectors, "goals": goals}
@@ -82,6 +82,8 @@ class Goals:
 
 def _pictures(world: World, arrays: dict[str, np.ndarray]) -> dict[str, bytes]:
     """Returns the pictures of a result by name."""
+    from drogo.plot.maps import goal_page
+
     grid, goals, pictures = world.grid, arrays["goals"].tolist(), {}
     if grid is not None:
         places = grid.cells[goals[:MOST_PANELS]].tolist()
@@ -92,10 +94,9 @@ def _pictures(world: World, arrays: dict[str, np.ndarray]) -> dict[str, bytes]:
         pictures["picture"] = drogo.plot.as_png(drogo.plot.goal_maps(grid, maps, title=world.title))
     if "log_columns" in arrays:
         columns = arrays["log_columns"]
-        pictures["distances"] = drogo.plot.as_png(drogo.plot.distances(columns, title=world.title))
         if grid is not None:
             title = f"{world.name}: the map to any goal"
-            pictures["page"] = drogo.plot.goal_page(grid, columns, goals[0], title=title)
+            pictures["page"] = goal_page(grid, columns, goals[0], title=title)
     return pictures
 
 

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from drogo import plot
 from drogo.exact import LogVector
 from drogo.learn.solution import Solution as Learned
-from drogo.plot.maps import over_scenes
+from drogo.plot.maps import over_scenes, profile
 from drogo.plot.panels import WALL, Panel, draw_cloud, draw_image, of_fit, side_by_side
 from drogo.worlds.control import Plane
 from drogo.worlds.resolve import World
@@ -31,7 +31,7 @@ def exact(world: World, solution: LogVector) -> Figure:
         return plot.heatmap(world.grid, solution.log_e, title=title, label=label)
     if world.scenes:
         return over_scenes(world.scenes, [Panel(solution.log_e, label=label)], title=title)
-    return plot.profile(solution.log_e, title=title, label=label)
+    return profile(solution.log_e, title=title, label=label)
 
 
 def learned(world: World, result: Learned, truths: Mapping[str, np.ndarray], how: str) -> Figure:

@@ -1,10 +1,8 @@
 """Transitions to learn from, and how to collect them."""
 
-from drogo.data.collect import CollectOptions, collect
+from drogo.data.collect import collect
 from drogo.data.empirical import DefaultPolicy, under
-from drogo.data.index import ObservationIndex
 from drogo.data.step import Step
 from drogo.data.transitions import Transitions
 
-__all__ = ["CollectOptions", "DefaultPolicy", "ObservationIndex", "Step", "Transitions", "collect",
-           "under"]  # fmt: skip
+__all__ = ["DefaultPolicy", "Step", "Transitions", "collect", "under"]

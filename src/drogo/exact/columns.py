@@ -35,8 +35,8 @@ from drogo.exact.positive import (
 )
 from drogo.exact.rows import Reach, Rows, default_rows, weighted_rows
 from drogo.files import check_memory
-from drogo.mdp import MDP, Edges, check_mdp
 from drogo.mdp.arrays import as_floats, as_indices, leads_to
+from drogo.mdp.model import MDP, Edges, check_mdp
 
 FEWEST, MOST = 8, 32  # The range of the number of goals per batch.
 CACHE = 2**18  # The approximate number of floats that a processor's cache holds.

@@ -35,8 +35,8 @@ from drogo.exact.positive import (
     refined_solve,
 )
 from drogo.exact.rows import Rows, check_parameters, default_rows, successor_rows
-from drogo.mdp import MDP, check_mdp
 from drogo.mdp.arrays import as_floats
+from drogo.mdp.model import MDP, check_mdp
 
 DEFINITIONS = ("column", "transition", "representation", "right")
 MAX_STATES_DENSE = 5000

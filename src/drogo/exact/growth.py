@@ -19,7 +19,7 @@ from jaxtyping import Float
 from drogo.errors import ArgumentError, MDPError, NotConverged, check_positive, check_whole
 from drogo.exact.positive import InLogs, NoPositiveSolution, Pencil, factorise, positive_eigenvector
 from drogo.exact.rows import Mask, Values, edge_rows, strong_classes
-from drogo.mdp import MDP, Edges, check_mdp
+from drogo.mdp.model import MDP, Edges, check_mdp
 
 MOST_STEPS, MOST_POLISHED = 200, 3
 CLOSE = 1e-9  # The distance of the bounds of the log eigenvalue at which the vector is polished.

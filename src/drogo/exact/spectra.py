@@ -25,7 +25,7 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from drogo.errors import ArgumentError, NotConverged, check_choice, check_whole
 from drogo.exact.positive import NoPositiveSolution, factorise
 from drogo.exact.rows import Rows, check_discount, check_parameters, with_sums
-from drogo.mdp import MDP, Edges, check_mdp
+from drogo.mdp.model import MDP, Edges, check_mdp
 
 MATRICES = ("laplacian", "successor", "default")
 MOST_DENSE = 1500  # The largest number of states that is solved by dense matrices.

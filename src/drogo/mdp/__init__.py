@@ -1,6 +1,5 @@
 """Finite Markov decision processes: sparse, immutable, and validated."""
 
-from drogo.errors import MDPError
-from drogo.mdp.model import MDP, Edges, HasMDP, Outcomes, check_mdp
+from drogo.mdp.model import MDP, Edges, HasMDP
 
-__all__ = ["MDP", "Edges", "HasMDP", "MDPError", "Outcomes", "check_mdp"]
+__all__ = ["MDP", "Edges", "HasMDP"]

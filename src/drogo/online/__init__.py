@@ -1,10 +1,11 @@
 """Maps that learn while an agent acts."""
 
 from drogo.online.base import (
+    AbstractOnlineMap as AbstractOnlineMap,
     OnlineShaping as OnlineShaping,
     VectorOnlineShaping as VectorOnlineShaping,
 )
-from drogo.online.learner import OnlineLearner as OnlineLearner, OnlineSettings as OnlineSettings
+from drogo.online.learner import OnlineLearner as OnlineLearner
 from drogo.online.network import OnlineMap as OnlineMap
 from drogo.online.replay import OnlineState as OnlineState
 from drogo.online.table import OnlineTable as OnlineTable

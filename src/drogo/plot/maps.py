@@ -9,6 +9,7 @@ import math
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from importlib.resources import files
 from string import Template
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +32,6 @@ from drogo.plot.panels import (
     History,
     Panel,
     draw_cells,
-    draw_image,
     figure_of,
     finite_range,
     of_fit,
@@ -145,15 +145,6 @@ def goal_maps(
     return figure
 
 
-def distances(log_columns: Float[np.ndarray, "goals states"], *, title: str = "") -> Figure:
-    """Draws the distances `-v(s, g)` between all states, which are not symmetric."""
-    figure = Figure(figsize=(6.4, 5.4), layout="constrained")
-    axes = figure.add_subplot(facecolor=MINUS_INFINITY)
-    draw_image(axes, Panel(-log_columns.T, title, "distance -v(s, g)", f"{COLOURS}_r"))
-    axes.set(xlabel="goal g", ylabel="state s (grey: g is not reached)")
-    return figure
-
-
 def letter(axes: Axes, world: GridWorld, above: float = 0.0) -> None:
     """Writes G into the goals and S into the starts of a map."""
     starts = world.has_start & (world.start > 0)
@@ -192,69 +183,7 @@ def _write_values(axes: Axes, world: GridWorld, values: np.ndarray, scale: Any) 
                   fontsize=6.5, color="white" if dark else "black")  # fmt: skip
 
 
-PAGE = Template("""<!doctype html>
-<html lang="en"><meta charset="utf-8"><title>$title</title>
-<style>
-body { font: 15px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 44rem; color: #222 }
-canvas { cursor: pointer; max-width: 100%; border: 1px solid #999 }
-p { margin: .6rem 0 }
-</style>
-<h1>$title</h1>
-<p>Click a cell to make it the goal. Colours show how good it is to go there from everywhere else,
-around the costly cells (framed): yellow is best, dark is worst, and grey does not lead there.</p>
-<canvas id="map" role="img" aria-label="$title"></canvas>
-<p id="status" aria-live="polite"></p>
-<script>
-const data = $data;
-const bytes = Uint8Array.from(atob(data.columns), c => c.charCodeAt(0));
-const v = new Float32Array(bytes.buffer), n = data.cells.length, side = data.side;
-const canvas = document.getElementById("map"), pen = canvas.getContext("2d");
-canvas.width = data.width; canvas.height = data.height;
-const line = document.getElementById("status");
-const at = new Map(data.cells.map(([row, column], s) => [row + "," + column, s]));
-let goal = data.goal;
-const where = s => "row " + data.cells[s][0] + ", column " + data.cells[s][1];
-function draw() {
-  const values = v.subarray(goal * n, (goal + 1) * n);
-  const low = values.reduce((a, b) => Number.isFinite(b) ? Math.min(a, b) : a, 0);
-  pen.fillStyle = data.wall; pen.fillRect(0, 0, canvas.width, canvas.height);
-  data.cells.forEach(([row, column], s) => {
-    const share = low < 0 ? 1 - values[s] / low : 1;
-    pen.fillStyle = Number.isFinite(values[s])
-      ? data.colours[Math.round(share * (data.colours.length - 1))] : data.grey;
-    pen.fillRect(column * side, row * side, side, side);
-    if (data.low[s]) {
-      pen.strokeStyle = data.frame; pen.lineWidth = 2;
-      pen.strokeRect(column * side + 2, row * side + 2, side - 4, side - 4);
-    }
-  });
-  const [row, column] = data.cells[goal];
-  pen.font = Math.round(side * 0.8) + "px sans-serif";
-  pen.textAlign = "center"; pen.textBaseline = "middle";
-  pen.lineWidth = 3; pen.strokeStyle = "white"; pen.fillStyle = "black";
-  for (const write of [pen.strokeText, pen.fillText])
-    write.call(pen, "★", (column + .5) * side, (row + .5) * side);
-  line.textContent = "The goal is " + where(goal) + "; the lowest value is " + low.toFixed(2) + ".";
-}
-function state(event) {
-  const scale = canvas.width / canvas.clientWidth / side;
-  return at.get(Math.floor(event.offsetY * scale) + "," + Math.floor(event.offsetX * scale));
-}
-canvas.addEventListener("click", event => {
-  const s = state(event);
-  if (s !== undefined) { goal = s; draw(); }
-});
-canvas.addEventListener("mousemove", event => {
-  const s = state(event);
-  if (s === undefined) return;
-  const value = v[goal * n + s];
-  line.textContent = "From " + where(s) + " to " + where(goal) + ": " +
-    (Number.isFinite(value) ? value.toFixed(2) : "no way") + ".";
-});
-draw();
-</script>
-</html>
-""")
+PAGE = Template(files("drogo.plot").joinpath("goals.html").read_text(encoding="utf-8"))
 
 
 def goal_page(

@@ -1,11 +1,9 @@
 from . import control as control, grid as grid, minigrid as minigrid
 from .continuing import (
-    ContinuingEnv as ContinuingEnv,
-    ContinuingWorld as ContinuingWorld,
     river_swim as river_swim,
     six_arms as six_arms,
 )
-from .control import STARTS as STARTS, mountain_car_truth as mountain_car_truth
+from .control import STARTS as STARTS
 from .grid import GridWorld as GridWorld
 from .minigrid import MiniGridWorld as MiniGridWorld
 from .shipped import names as names

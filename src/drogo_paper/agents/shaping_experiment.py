@@ -14,10 +14,10 @@ from drogo.exact import log_column
 from drogo.exact.definitions import successor_eigenvector
 from drogo.mdp import MDP
 from drogo.potential import normalised
-from drogo.statistics import Interval, bootstrap_mean
 from drogo.worlds.grid import GridWorld
 from drogo_paper.agents.q_learning import Progress, Runs, q_learning
 from drogo_paper.agents.training import Training
+from drogo_paper.statistics import Interval, bootstrap_mean
 
 WEIGHTS = (0.25, 0.5, 0.75, 1.0)
 STEP_SIZES = (0.1, 0.3, 1.0)

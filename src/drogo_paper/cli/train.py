@@ -33,9 +33,9 @@ from drogo.errors import (
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from drogo.engines import Job
     from drogo.requests import ResultDirectory
     from drogo.worlds.resolve import Environment, World
+    from drogo_paper.engines import Job
 
 STEPS = {"q-learning": 20_000, "dqn": 20_000, "ppo": 100_352}
 FILES = {"curves": "curves.png", "map": "map.gif"}
@@ -109,8 +109,8 @@ class Train:
     def _train(
         self, world: World, steps: int, result: ResultDirectory, console: Console
     ) -> dict[str, Any]:
-        from drogo.engines import LocalEngine, Store
         from drogo_paper.cli import train_report, train_runs
+        from drogo_paper.engines import LocalEngine, Store
 
         with console.status(f"trying {world.name}"):
             _try_out(self, world)

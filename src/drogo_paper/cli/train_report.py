@@ -12,7 +12,6 @@ from matplotlib.figure import Figure
 
 from drogo import plot
 from drogo.cli.output import number, table
-from drogo.engines.store import Record
 from drogo.errors import counted
 from drogo.plot.maps import heatmap, over_scenes
 from drogo.plot.panels import Panel, draw_cloud, finite_range
@@ -22,6 +21,7 @@ from drogo_paper.agents.trained import IN_A_ROW
 from drogo_paper.cli.shape import limit_warning
 from drogo_paper.cli.train import Train
 from drogo_paper.cli.train_runs import METHODS, episodes_of, steps_between
+from drogo_paper.engines.store import Record
 from drogo_paper.plot.figures import as_gif, growth
 
 Records = dict[tuple[str, int], Record]

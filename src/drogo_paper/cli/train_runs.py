@@ -10,7 +10,6 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from drogo.engines import Job, Outcome
 from drogo.errors import BadCheckpoint, DataError
 from drogo.online import OnlineMap, OnlineTable
 from drogo.plot.panels import plane_of
@@ -21,6 +20,7 @@ from drogo_paper.agents.one_stage import MapSettings, one_stage
 from drogo_paper.agents.trained import IN_A_ROW, Evaluations, Trained
 from drogo_paper.agents.training import Training
 from drogo_paper.cli.train import Train
+from drogo_paper.engines import Job, Outcome
 
 METHODS = {"map": "with the map", "plain": "without"}
 MOST_OBSERVATIONS = 2000

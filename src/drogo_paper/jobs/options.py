@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from drogo.engines.job import Outcome, Report
 from drogo.worlds.grid import GridWorld
 from drogo.worlds.tabular import TabularWorld
 from drogo_paper.agents import representations
 from drogo_paper.agents.discovery import Cycle, Iteration, discover
 from drogo_paper.agents.options import best_values
+from drogo_paper.engines.job import Outcome, Report
 
 WALK, CEO, RACE = "random walk", "CEO", "RACE"
 CEO_EXACT, RACE_EXACT, UNTRIED = "CEO, exact", "RACE, exact", "RACE, untried actions"

@@ -13,12 +13,12 @@ from jaxtyping import Float, Int
 
 from drogo.data import collect
 from drogo.data.index import ObservationIndex
-from drogo.engines.job import Outcome, Report
 from drogo.learn import PairMLP
 from drogo.learn.fit import fit
 from drogo.learn.methods import Regression
 from drogo.problems import Goals, solve
 from drogo.worlds.grid import GridWorld
+from drogo_paper.engines.job import Outcome, Report
 from drogo_paper.jobs import tasks as published
 from drogo_paper.jobs.tasks import WORLD, Policy, Tasks, Values
 

@@ -16,7 +16,7 @@ from PIL import Image
 
 from drogo.plot.maps import letter
 from drogo.plot.panels import LINE, as_png, figure_of
-from drogo.statistics import bootstrap_band
+from drogo_paper.statistics import bootstrap_band
 
 if TYPE_CHECKING:
     from drogo.worlds.grid import GridWorld

@@ -12,7 +12,6 @@ import needs
 from drogo import GridWorld
 from drogo.cli.learn import Learn
 from drogo.cli.output import NEW, OLD, table
-from drogo.engines.store import Record
 from drogo.files import read_arrays
 from drogo.worlds.resolve import resolve
 from drogo_paper.agents import Cycle, LearnedDefault, discover
@@ -20,6 +19,7 @@ from drogo_paper.agents.shaping_experiment import successor_potential
 from drogo_paper.cli import shape, train as verb, train_report, train_runs
 from drogo_paper.cli.options import KIND
 from drogo_paper.cli.train import Train
+from drogo_paper.engines.store import Record
 
 MAP = "step-limit: 40\n\n#######\n#S.x.G#\n#..x..#\n#.....#\n#######\n"
 WORLD = GridWorld.parse(MAP)
@@ -240,7 +240,7 @@ WRONG = {
 @pytest.mark.parametrize(("line", "wrong"), WRONG.items())
 def test_errors_before_anything_is_trained(command, place, monkeypatch, line, wrong):
     monkeypatch.chdir(place)
-    monkeypatch.setattr("drogo.engines.LocalEngine.run", None)  # a worker is not started
+    monkeypatch.setattr("drogo_paper.engines.LocalEngine.run", None)  # a worker is not started
     monkeypatch.setattr(verb, "import_extra", lambda *arguments, **options: None)
     answer = command(*line.split(), "--json")
     error = json.loads(answer.out)

@@ -10,9 +10,9 @@ import time
 import ray
 from ray.cluster_utils import Cluster
 
-from drogo.engines import ray_engine
-from drogo.engines.store import Store
 from drogo.errors import RunsFailed
+from drogo_paper.engines import ray_engine
+from drogo_paper.engines.store import Store
 from run_jobs import LEARN, odd_jobs, ray_jobs
 
 SMALL = {"object_store_memory": 100 * 2**20}

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from drogo import files
-from drogo.engines.job import Job, Outcome
 from drogo.errors import AlreadyExists, DamagedFile, FileError
 from drogo.requests import check_same, plain
+from drogo_paper.engines.job import Job, Outcome
 
 KIND = "run"
 LOCKS = ".locks"

@@ -9,10 +9,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from drogo.engines.job import Job, Outcome, name_error, perform, raise_failures
-from drogo.engines.local import ONE_THREAD, Listener
-from drogo.engines.store import Store
 from drogo.errors import ArgumentError, DrogoError, import_extra
+from drogo_paper.engines.job import Job, Outcome, name_error, perform, raise_failures
+from drogo_paper.engines.local import ONE_THREAD, Listener
+from drogo_paper.engines.store import Store
 
 SECONDS_BETWEEN_READINGS = 1.0
 RETRIES = 5

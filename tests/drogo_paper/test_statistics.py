@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from drogo.statistics import Interval, bootstrap_band, bootstrap_mean
+from drogo_paper.statistics import Interval, bootstrap_band, bootstrap_mean
 
 
 def test_covers_the_mean_about_as_often_as_it_says():

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 import needs
-from drogo.engines.job import Job
-from drogo.engines.local import LocalEngine, Worker
-from drogo.engines.ray_engine import RayEngine
-from drogo.engines.store import Store
 from drogo.errors import ArgumentError, RunsFailed
+from drogo_paper.engines.job import Job
+from drogo_paper.engines.local import LocalEngine, Worker
+from drogo_paper.engines.ray_engine import RayEngine
+from drogo_paper.engines.store import Store
 from raising import raises
 from run_jobs import LEARN, ODD, odd_jobs, ray_jobs
 
@@ -73,9 +73,9 @@ def test_one_engine_for_several_rounds(tmp_path):
 
 DRIVER = """
 import sys
-from drogo.engines.job import Job
-from drogo.engines.local import LocalEngine
-from drogo.engines.store import Store
+from drogo_paper.engines.job import Job
+from drogo_paper.engines.local import LocalEngine
+from drogo_paper.engines.store import Store
 store = Store(sys.argv[1])
 jobs = [Job("run_jobs:square", {"x": x, "wait": 0.3, "log": sys.argv[2]}, str(x)) for x in range(6)]
 jobs = [job for job in jobs if not store.has(job)]

@@ -17,12 +17,12 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from drogo.engines.job import Job, name_error, perform, raise_failures
-from drogo.engines.store import Store
 from drogo.errors import RunsFailed, check_whole
+from drogo_paper.engines.job import Job, name_error, perform, raise_failures
+from drogo_paper.engines.store import Store
 
 STDERR = 2
-PROGRAM = "import sys; from drogo.engines.local import work; work(int(sys.argv[1]))"
+PROGRAM = "import sys; from drogo_paper.engines.local import work; work(int(sys.argv[1]))"
 MOST_ATTEMPTS = 3
 ONE_THREAD = {
     "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",

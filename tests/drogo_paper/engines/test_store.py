@@ -9,10 +9,10 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
-from drogo.engines.job import Job, Outcome, perform
-from drogo.engines.store import KIND, Store
 from drogo.errors import ArgumentError, ArgumentTypeError, FileError
 from drogo.files import read_arrays
+from drogo_paper.engines.job import Job, Outcome, perform
+from drogo_paper.engines.store import KIND, Store
 from raising import raises
 from run_jobs import python_process
 
@@ -75,7 +75,7 @@ def test_damage_is_found_named_and_put_aside(store, capsys):
 
 HOLD = """
 import sys
-from drogo.engines import Job, Store
+from drogo_paper.engines import Job, Store
 job = Job("run_jobs:square", {"x": 3}, "")
 with Store(sys.argv[1]).claim(job) as is_ours:
     print(is_ours, job.id, flush=True)
