@@ -51,6 +51,7 @@ def table_of(state, after, reward, terminated=None, copies=3, table=None, **colu
     columns = {
         name: np.tile(part, copies) if np.ndim(part) else part for name, part in columns.items()
     }
+    columns.setdefault("terminal_reward", 0.0)
     return Transitions.from_table(np.arange(n) if table is None else table, *rows, **columns)
 
 

@@ -6,13 +6,19 @@ import pytest
 
 from drogo import MDP, GridWorld, exact
 from drogo.errors import ArgumentError, ArgumentTypeError, MDPError
+from drogo.mdp import Costs
 from raising import raises
 
 
 def test_frozen_lake():
     env = gymnasium.make("FrozenLake-v1", is_slippery=True)
-    with raises(MDPError, "env"):  # Its reward depends on the next state.
-        MDP.from_gymnasium(env)
+    # Steps are free, and a hole pays nothing: as bad as the longest episode, of 100 steps.
+    expected = [-100.0 if s in (5, 7, 11, 12) else -1.0 * (s != 15) for s in range(16)]
+    for options in ({}, {"reward": -1.0}):
+        mdp = MDP.from_gymnasium(env, **options)
+        assert [mdp.reward[mdp.states.index(s)] for s in range(16)] == expected
+    mdp = MDP.from_gymnasium(env, reward=Costs(step=2.0, worth=0.0))
+    assert sorted(set(mdp.reward)) == [-2.0, 0.0]
     hole = {5, 7, 11, 12}
     mdp = MDP.from_gymnasium(env, reward=lambda s: -50.0 if s in hole else -1.0 * (s != 15))
     assert mdp.n_states == 16

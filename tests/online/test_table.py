@@ -176,7 +176,6 @@ def test_wrong_steps_and_arguments_are_named(unchecked):
     wrong = {
         "observations": (before[:, :1], action, reward, after, over),
         "action": (before, action + 4, reward, after, over),
-        "reward": (before, action, -reward, after, over),
         "terminal_reward": (before, action, reward, after, over | True, reward * np.inf),
         None: (before, action[:3], reward, after, over),
     }

@@ -31,9 +31,9 @@ MOST_SEED = 2**128 - 1  # The largest seed of NumPy's generator.
 MAX_WALKERS = 1000  # The largest number of episodes that are sampled side by side from an MDP.
 TRANSPARENT = (gymnasium.wrappers.OrderEnforcing, gymnasium.wrappers.PassiveEnvChecker)
 """Wrappers that change nothing, so the MDP of the environment inside may be sampled."""
-ROW = np.dtype("i8, i8, f8, ?, ?, f8, f8")
+ROW = np.dtype("i8, i8, f8, ?, ?, f8, f8, f8")
 ROW.names = ("state", "next_state", "reward", "terminated", "truncated", "terminal_reward",
-             "behaviour")  # fmt: skip
+             "behaviour", "outcome")  # fmt: skip
 VEC_ENV = ("num_envs", "observation_space", "action_space", "reset", "step_async", "step_wait")
 """The attributes of a `VecEnv` of Stable-Baselines3 that are used, besides `seed`."""
 TERMINAL, TIME_LIMIT = "terminal_observation", "TimeLimit.truncated"
@@ -90,7 +90,7 @@ def collect(
         terminal_reward: The value of a terminal state, in units of reward (`v` there is
             `terminal_reward / lam`): a number, or a function of the last `Step` of an episode. By
             default `info["terminal_reward"]` of that step, which is then subtracted from the step's
-            reward, or else 0.
+            reward; or else `fit` judges ends by their last rewards, as `drogo.Costs` says.
         **options: `behaviour`, `key`, `merge` and `file`; see `CollectOptions`.
     """
     names = CollectOptions.__annotations__
@@ -331,7 +331,7 @@ def _gather(
     is_uniform: bool,
 ) -> Transitions:
     """Puts n steps into a table and columns. Actions are recorded in a `Discrete` or a `Box`."""
-    actions = None
+    actions, known = None, [] if numbers.terminal_reward is None else [True]
     if isinstance(space, gymnasium.spaces.Discrete | gymnasium.spaces.Box):
         is_discrete = isinstance(space, gymnasium.spaces.Discrete)
         actions = np.empty((n, *space.shape), np.int64 if is_discrete else np.float32)
@@ -348,12 +348,15 @@ def _gather(
             if actions is not None:
                 actions[k] = np.reshape(step.action, actions.shape[1:])
             chance = 0.0 if numbers.behaviour is None else numbers.behaviour(step)
-            yield state, next_state, reward, step.terminated, step.truncated, value, chance
+            ended = step.terminated, step.truncated
+            yield state, next_state, reward, *ended, value, chance, step.reward
+            known.extend([True] * (step.terminated and "terminal_reward" in step.info))
 
     gathered = np.fromiter(rows(), ROW, n)
     columns: dict[str, Any] = {name: gathered[name] for name in ROW.names or ()}
     if numbers.behaviour is None or actions is None:
         del columns["behaviour"]
+    del columns["outcome" if known else "terminal_reward"]
     if actions is not None:
         columns |= action_columns(actions, space, checked=False)
         if is_uniform:  # in an unbounded space, densities are relative to its sampling

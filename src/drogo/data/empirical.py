@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,13 @@ from drogo.errors import ArgumentError, DataError, counted
 from drogo.exact.growth import infinite
 from drogo.mdp import Edges
 from drogo.mdp.arrays import leads_to
+from drogo.mdp.costs import Costs, Judged, judge
 
+MOST_TURNS, MOSTLY = 1000, 0.9
+"""The largest number of environments that take turns, and the share of steps that go on if so."""
+MOST_COMPARED, SHUFFLES, STANDARD_DEVIATIONS = 200_000, 20, 5.0
+"""The largest number of transitions that are compared with those before them, the number of
+permutations, and the difference from their mean that is no chance."""
 DefaultPolicy = npt.ArrayLike | Callable[[np.ndarray, np.ndarray], npt.ArrayLike]
 """The probability of each action, or a function `default_policy(observations, actions)` that
 returns the probability (of vectors: the density) of each action of a batch."""
@@ -70,6 +76,87 @@ def under(
         raise ArgumentError(problem, remedy=remedy, command_remedy=command, argument="behaviour")
     weight = default / data.behaviour
     return replace(data, weight=weight / weight.mean()), notes
+
+
+def costed(data: Transitions, costs: Costs | None, *, ends: bool) -> tuple[Transitions, Judged]:
+    """Returns transitions whose rewards are costs, and what was judged: by the rewards themselves
+    if no costs are given. Those with known values of ends stay as they are.
+
+    Args:
+        data: The transitions.
+        costs: Costs that were given, or None.
+        ends: Whether it matters which ends are good.
+    """
+    if data.outcome is None:
+        return data, Judged(None)
+    over, outcome = data.terminated, data.outcome
+    begins = previous(data) < 0
+    at = np.arange(len(data))
+    time = at - np.maximum.accumulate(np.where(begins, at, 0))
+    judged = Judged(costs) if costs else judge(data.reward, over, outcome, time, judge_ends=ends)
+    if judged.costs is None:
+        return data, judged
+    reward, values = judged.costs.of_steps(data.reward, over, outcome)
+    values = values if ends else np.zeros(len(data))
+    return replace(data, reward=reward, terminal_reward=values, outcome=None), judged
+
+
+def previous(data: Transitions) -> Int[np.ndarray, " n"]:
+    """Returns the transition before each one in its episode, or -1 where it is the first. They are
+    in order of time, of one environment or of several that take turns."""
+    n, over = len(data), data.terminated | data.truncated
+    going = np.flatnonzero(~over)[:MOST_TURNS]
+    before = np.full(n, -1)
+    for turns in range(1, min(n, MOST_TURNS)):
+        at = going[going + turns < n]
+        if at.size and (data.state[at + turns] == data.next_state[at]).mean() > MOSTLY:
+            goes_on = ~over[:-turns] & (data.state[turns:] == data.next_state[:-turns])
+            before[turns:] = np.where(goes_on, np.arange(n - turns), -1)
+            break
+    return before
+
+
+@dataclass(frozen=True)
+class Chance:
+    """The pairs of a state and an action whose outcomes differ in the data."""
+
+    several: int
+    """The number of pairs with several outcomes."""
+    pairs: int
+    """The number of all pairs that were seen."""
+    hidden: bool
+    """Whether the outcomes depend on the step before, so that the observations hide something."""
+
+
+def chance(data: Transitions) -> Chance:
+    """Looks for pairs of a state and a discrete action with several outcomes, and compares, by
+    permutations, how these go together with the observation and the action before."""
+    if data.action is None or data.n_actions is None or not data.repeats:
+        return Chance(0, 0, hidden=False)
+    n = len(data.observations)
+    pair = _pairs(data)[0]
+    ways = np.unique((pair * n + data.next_state) * 2 + data.terminated) // (2 * n)
+    pairs, outcomes = np.unique(ways, return_counts=True)
+    several = pairs[outcomes > 1]
+    if not several.size:
+        return Chance(0, pairs.size, hidden=False)
+    before = previous(data)
+    rows = np.flatnonzero((before >= 0) & np.isin(pair, several))[:MOST_COMPARED]
+    context = np.unique(pair[before[rows]], return_inverse=True)[1]
+    place = np.unique([pair[rows], context], axis=1, return_inverse=True)[1].ravel()
+    order, rng = np.argsort(pair[rows], kind="stable"), np.random.default_rng(0)
+    outcome = data.next_state[rows][order].astype(np.int64)
+
+    def together(outcome: np.ndarray) -> int:
+        return np.unique(place[order] * n + outcome).size
+
+    shuffled = []
+    for _ in range(SHUFFLES):
+        mixed = np.lexsort([rng.random(rows.size), pair[rows][order]])
+        shuffled.append(together(outcome[mixed]))
+    mean, spread = np.mean(shuffled), max(float(np.std(shuffled)), 1.0)
+    hidden = rows.size > 0 and together(outcome) < mean - STANDARD_DEVIATIONS * spread
+    return Chance(several.size, pairs.size, hidden=bool(hidden))
 
 
 def _probabilities(

@@ -14,7 +14,7 @@ from drogo.errors import ArgumentError, DamagedFile, DataError, MissingFile, is_
 from drogo.files import KINDS, Header, read_arrays, write_arrays
 
 KIND = "transitions"
-OPTIONAL = ("action", "behaviour", "default")
+OPTIONAL = ("action", "behaviour", "default", "outcome")
 ARRAYS = ("observations", "state", "next_state", "reward", "terminated", "truncated",
           "terminal_reward", *OPTIONAL)  # fmt: skip
 """The arrays of a file. Weights follow from the actions and are not saved."""
@@ -50,6 +50,7 @@ def read(path: Path, from_table: Callable[..., Any]) -> Any:
             raise MissingFile(f"the observations of {path} {problem}")
         parts["observations"] = np.memmap(file, settings["dtype"], mode="r", shape=shape)
     try:
+        parts.setdefault("outcome", None)
         return from_table(**parts, n_actions=settings.get("n_actions"))
     except DataError as error:
         raise DamagedFile(f"{path} holds transitions that cannot be used: {error}") from error

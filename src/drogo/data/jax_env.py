@@ -207,10 +207,12 @@ def _numbers(given: StepNumbers, step: Step) -> dict[str, Any]:
     reported = jnp.where(step.terminated, reported, jnp.zeros_like(reported))
     reward = jnp.asarray(step.reward).astype(jnp.float32) - reported
     value = given.terminal_reward(step) if callable(given.terminal_reward) else reported
-    numbers = {
-        "reward": given.reward(step) if callable(given.reward) else reward,
-        "terminal_reward": jnp.where(step.terminated, jnp.asarray(value, jnp.float32), 0.0),
-    }
+    numbers = {"reward": given.reward(step) if callable(given.reward) else reward}
+    if given.terminal_reward is None and "terminal_reward" not in step.info:
+        numbers["outcome"] = jnp.asarray(step.reward)
+    else:
+        over = step.terminated
+        numbers["terminal_reward"] = jnp.where(over, jnp.asarray(value, jnp.float32), 0.0)
     if given.behaviour is not None:
         numbers["behaviour"] = given.behaviour(step)
     return jax.tree.map(lambda number: jnp.asarray(number, jnp.float32).reshape(()), numbers)

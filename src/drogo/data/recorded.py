@@ -45,8 +45,14 @@ def complete(
     terminated, value = columns["terminated"], numbers.terminal_reward
     if callable(value):
         value = _each(columns, value, np.flatnonzero(terminated).tolist())
-    values = columns.get("terminal_reward", 0.0) if value is None else value
-    completed = {**columns, "terminal_reward": np.where(terminated, values, 0.0)}
+    values = columns.get("terminal_reward") if value is None else value
+    completed = dict(columns)
+    if values is not None:
+        completed |= {"terminal_reward": np.where(terminated, values, 0.0), "outcome": None}
+    elif "reward" in columns:
+        completed.setdefault("outcome", columns["reward"])
+    else:
+        completed["outcome"] = None
     for name, given in (("reward", numbers.reward), ("behaviour", numbers.behaviour)):
         if given is not None:
             completed[name] = _each(columns, given) if callable(given) else given

@@ -28,7 +28,7 @@ from drogo.mdp.model import distinct_pairs
 
 OFTEN = 2  # States repeat if each was seen at least this often on average.
 COLUMNS = ("state", "next_state", "reward", "terminated", "truncated", "terminal_reward", "action",
-           "behaviour", "default", "weight")  # fmt: skip
+           "behaviour", "default", "outcome", "weight")  # fmt: skip
 """The arrays of `Transitions` that have one row for each transition."""
 
 
@@ -72,6 +72,9 @@ class Transitions:
     """The probability (of a vector: the density) with which the action was taken, if known."""
     default: Float[np.ndarray, " n"] | None = None
     """The probability or density with which the default policy takes the action, if known."""
+    outcome: Float[np.ndarray, " n"] | None = None
+    """The environment's own rewards, by which the ends of episodes are judged; None if
+    `terminal_reward` was given."""
     n_actions: int | None = None
     """The number of actions, if they are discrete and known."""
     weight: Float[np.ndarray, " n"] = field(kw_only=True)
@@ -171,8 +174,10 @@ class Transitions:
             terminated: Whether each transition reached a terminal state.
             truncated: Whether each transition was the last of an episode that was cut off.
             terminal_reward: The value of the terminal state in units of reward (`v` there is
-                `terminal_reward / lam`): a number, or one for each transition. By default 0.
-            **actions: `action`, `behaviour`, `default` and `n_actions`; see `from_table`.
+                `terminal_reward / lam`): a number, or one for each transition. By default `fit`
+                judges ends by the last rewards of their episodes, as `drogo.Costs` says.
+            **actions: `action`, `behaviour`, `default`, `n_actions` and `outcome`; see
+                `from_table`.
         """
         if isinstance(observations, np.memmap) or isinstance(next_observations, np.memmap):
             remedy = "Use Transitions.from_table with one table and indices into it."
@@ -212,6 +217,7 @@ class Transitions:
                 with which each action was taken; of vectors the density. `default`: the probability
                 or density with which the default policy takes it, if that is not uniform.
                 `n_actions`: the number of discrete actions; by default the largest action plus 1.
+                `outcome`: the environment's own rewards, if `reward` replaces them.
         """
         table = arrays.table("observations", observations)
         left = arrays.indices("state", state, len(table))
@@ -219,6 +225,7 @@ class Transitions:
         if n == 0:
             raise DataError("there are no transitions.")
         is_terminal = arrays.flags("terminated", terminated, n)
+        outcome = actions.pop("outcome", reward if terminal_reward is None else None)
         terminal_reward = 0.0 if terminal_reward is None else terminal_reward
         return cls(
             observations=table,
@@ -229,6 +236,7 @@ class Transitions:
             truncated=arrays.flags("truncated", np.zeros(n) if truncated is None else truncated, n),
             terminal_reward=arrays.numbers("terminal_reward", terminal_reward, n, is_terminal),
             **arrays.actions(n, **actions),
+            outcome=None if outcome is None else arrays.numbers("outcome", outcome, n),
             weight=frozen(np.ones(n)),
         )
 

@@ -282,7 +282,8 @@ def make_data(
         rows = as_batch(source, weight, per_action=per_action)
         sampler = Shuffled(seeds, groups, second, source.of_transition, longest=longest)
         return Batches(DeviceData(rows, features, on_device), sampler)
-    trained = plan.trained if isinstance(source, Transitions) else slice(None)
+    # Where states repeat, transitions may have been added to those of the plan.
+    trained = slice(None) if plan.repeats or isinstance(source, CountedEdges) else plan.trained
     rows = as_batch(source, source.weight, trained, per_action=per_action)
     if not plan.repeats and method.anchored:
         rows = _with_terminals(rows, data.n_actions)

@@ -13,10 +13,12 @@ from jaxtyping import Bool, Float, Int, Shaped
 
 from drogo.data.collect import MOST_SEED
 from drogo.data.simulate import Simulator, simulator
+from drogo.data.step import Step
 from drogo.errors import ArgumentError, check_number, check_whole
 from drogo.learn.rollouts import Groups, Values, Walk, interval
 from drogo.learn.settings import at_least, check_values, optional
 from drogo.learn.solution import Solution
+from drogo.mdp.costs import Costs
 
 SHARE_OF_DEPTH = 0.05
 """The share of the map's depth that is tolerated by default."""
@@ -217,8 +219,26 @@ def certify(
         Map(problem.values_of(solution, one), problem.lam, limit, one, policy, not method.scaled)
         for one, limit in zip(solution.seeds, limits.tolist(), strict=True)
     ]
+    if problem.costs is not None:
+        collected = _costs_of(problem.costs, **collected)
     sim = simulator(env, **collected)
     return certify_maps(maps, sim, starts=starts, seed=seed, effort=effort)
+
+
+def _costs_of(
+    costs: Costs, reward: Any = None, terminal_reward: Any = None, **rest: Any
+) -> dict[str, Any]:
+    """Returns the arguments of `collect` with which an environment has these costs."""
+
+    def cost(step: Step) -> float:
+        raw = step.numbers(reward, 0.0)[0]
+        return float(costs.of_steps(raw, step.terminated, step.reward)[0])
+
+    def value(step: Step) -> float:
+        return float(costs.of_steps(step.reward, step.terminated, step.reward)[1])
+
+    ends = value if terminal_reward is None else terminal_reward
+    return {"reward": cost, "terminal_reward": ends, **rest}
 
 
 def tolerated(v: Float[np.ndarray, "seeds states"], least: float) -> Float[np.ndarray, " seeds"]:

@@ -318,8 +318,9 @@ def _continued(start: Solution, fresh: Progress, training: Training) -> Progress
     point = training.judge.points[0]
     measures = ("cosine_", "difference_")
     compared = {name.split("_", 1)[1] for name in start.history if name.startswith(measures)}
+    problems = [replace(part, costs=None) for part in (start.problem, point.problem)]
     agree = {
-        "problem": (as_json(start.problem), as_json(point.problem)),
+        "problem": (as_json(problems[0]), as_json(problems[1])),
         "seeds": (list(start.seeds), training.seeds),
         "truth": (sorted(compared), sorted(training.judge.truths)),
         "method": (start.method.name, point.method.name),

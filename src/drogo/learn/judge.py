@@ -96,13 +96,18 @@ class Judge:
             gaps = np.where(np.isfinite(self.solution), np.abs(v - self.solution), 0.0)
             row["error"] = gaps.max(axis=1)
         for name, vectors in self.truths.items():
-            anchor = int(np.searchsorted(self.plan.compared, self.data.terminal_states[0]))
+            anchor = int(np.searchsorted(self.plan.compared, self._anchor))
             truth = vectors[:, self.plan.compared]
             gaps = differences(v, truth, anchor)
             row[f"cosine_{name}"] = np.concatenate(list(map(cosine, v[:, None], truth)))
             row[f"difference_{name}"] = gaps.max(axis=1)
             row[f"mean_difference_{name}"] = gaps.mean(axis=1)
         return row
+
+    @property
+    def _anchor(self) -> int:
+        """A terminal state of the data, in which log e is compared with known vectors."""
+        return int(self.prepared.facts.get("anchor", self.data.terminal_states[0]))
 
     def converged(
         self, row: Mapping[str, np.ndarray], share: float = 1.0
@@ -133,7 +138,7 @@ class Judge:
         """Whether a run without visible errors is `converged` and not merely `unverified`: the data
         determine every value, and show every action that the default policy takes."""
         weighed = self.points[0].method.weigh_actions or self.points[0].method.needs_solution
-        if weighed and not self.prepared.complete:
+        if not self.prepared.sound or (weighed and not self.prepared.complete):
             return False
         if self.solution is None:
             return self.plan.repeats

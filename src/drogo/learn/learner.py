@@ -50,6 +50,9 @@ class Objective(eqx.Module):
     ceiling: Float[Array, "*runs"] = eqx.field(default=jnp.inf, converter=_single, kw_only=True)
     """An upper bound of every value, or infinity."""
 
+    offset: Float[Array, ...] = eqx.field(default=0.0, converter=_single, kw_only=True)
+    """A number that is added to each value of an action: `ABSENT` where it was never seen."""
+
     @property
     def needs_moment(self) -> bool:
         """Whether a second, independent batch is needed."""
@@ -57,14 +60,19 @@ class Objective(eqx.Module):
 
     def at_action(self, outputs: Array, action: Array | None) -> Array:
         """Returns the values at s, of the actions that were taken, by raw outputs."""
+        values = self.values(outputs)
         if self.method.per_action:
             assert action is not None
-            outputs = jnp.take_along_axis(outputs, action[:, None], axis=1)[:, 0]
-        return self.scale * outputs
+            values = jnp.take_along_axis(values, action[:, None], axis=1)[:, 0]
+        return values
+
+    def values(self, outputs: Any) -> Array:
+        """Returns the values of all actions, or the only one, by raw outputs."""
+        return self.scale * outputs + jnp.broadcast_to(self.offset, jnp.shape(outputs))
 
     def log_e(self, outputs: Any) -> Any:
         """Returns log |e| for some raw outputs, up to a constant."""
-        return self.method.log_e(self.scale * outputs)
+        return self.method.log_e(self.values(outputs))
 
     def entry(self, outputs: Array) -> Array:
         """Returns the entries of e for some raw outputs."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import equinox as eqx
@@ -16,13 +16,14 @@ import numpy as np
 from jaxtyping import Array
 
 from drogo.data import DefaultPolicy, Transitions, under
-from drogo.data.empirical import unseen_pairs
-from drogo.data.transitions import CountedEdges
+from drogo.data.empirical import Chance, chance, costed, unseen_pairs
+from drogo.data.transitions import CountedEdges, check_transitions
 from drogo.errors import ArgumentError, ArgumentTypeError, DamagedFile, check_positive
 from drogo.learn.architectures import AbstractArchitecture, Optimiser
 from drogo.learn.method import AbstractMethod
 from drogo.learn.networks import Outputs
 from drogo.learn.settings import Swept, check_fields
+from drogo.mdp.costs import Costs, Judged, as_costs
 
 if TYPE_CHECKING:
     from drogo.learn.batches import Batches, Plan
@@ -45,7 +46,12 @@ class Prepared:
     notes: tuple[str, ...] = ()
     """Sentences about the data: assumptions, and what they do not determine."""
     complete: bool = True
-    """Whether the data show every action of the default policy in every visited state."""
+    """Whether the data show every action of the default policy in every visited state, and which
+    ends are good."""
+    sound: bool = True
+    """Whether the observations, as far as the data tell, show all of the state."""
+    costs: Costs | None = None
+    """The costs by which rewards were judged, if these are not costs themselves."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """Whatever else a problem keeps."""
 
@@ -75,10 +81,17 @@ class AbstractProblem(eqx.Module):
     at least a thousandth and at most a twentieth of the map's depth. If no solution is known: the
     largest residual relative to exp(-r / lam)."""
 
+    costs: Costs | None = eqx.field(static=True, default=None)
+    """The costs that steps and ends have, for rewards that are not all negative. By default the
+    rewards of the data say them; a solution's problem has those that were used."""
+
     is_setting: ClassVar[bool] = True
+    judged: ClassVar[tuple[str, ...]] = ("steps",)
+    """The parts that rewards are judged for: of `steps`, whether they cost something; of `ends`,
+    which of them are good."""
     kind: ClassVar[str]
     """The name by which methods know the problem."""
-    host_only: ClassVar[tuple[str, ...]] = ("default_policy", "tolerance")
+    host_only: ClassVar[tuple[str, ...]] = ("default_policy", "tolerance", "costs")
     """Fields that compiled programs do not see, so that another value compiles nothing."""
     anchor_cap: ClassVar[float] = 20.0
     """The smallest cap of an exponent at a terminal state, far below an overflow."""
@@ -93,7 +106,7 @@ class AbstractProblem(eqx.Module):
     """The arrays that hold rows of `observations`."""
 
     def __check_init__(self) -> None:
-        check_fields(self, lam=_check_lam, tolerance=check_positive)
+        check_fields(self, lam=_check_lam, tolerance=check_positive, costs=as_costs)
         policy = self.default_policy
         if policy is not None and not callable(policy):
             try:
@@ -184,8 +197,26 @@ class AbstractProblem(eqx.Module):
     ) -> Prepared:
         """Returns transitions weighed like the default policy's, as `drogo.data.under` does: not
         with a value `by_action`, and those of the default policy itself only if `always`."""
+        said, data = Judged(None), check_transitions("data", data)
+        if self.judged:
+            data, said = costed(data, self.costs, ends="ends" in self.judged)
         weighed, notes = under(data, self.default_policy, by_action=by_action, always=always)
-        return Prepared(weighed, weighed, tuple(notes), unseen_pairs(weighed) == 0)
+        found = chance(data)
+        if found.several:
+            note = self.of_chance(found)
+            notes += [note] if note else []
+        complete = unseen_pairs(weighed) == 0 and said.sure and not found.hidden
+        notes = (*said.notes, *notes)
+        return Prepared(weighed, weighed, notes, complete, not found.hidden, said.costs)
+
+    def of_chance(self, found: Chance) -> str:
+        """Returns what to say of actions with several outcomes."""
+        if not found.hidden:
+            return ""
+        note = f"In {found.several} of {found.pairs} pairs of an observation and an action, what "
+        note += "follows depends on the step before: the observations do not show the whole state. "
+        note += "This is a map of the observations, and no check of it is one of the environment. "
+        return f"{note}Show more, for example with gymnasium.wrappers.FrameStackObservation."
 
     @abc.abstractmethod
     def prepare(self, data: Transitions, method: AbstractMethod) -> Prepared:
@@ -193,7 +224,7 @@ class AbstractProblem(eqx.Module):
 
     def adapted(self, prepared: Prepared) -> AbstractProblem:
         """Returns the problem with settings that follow from the data."""
-        return self
+        return self if prepared.costs is None else replace(self, costs=prepared.costs)
 
     @abc.abstractmethod
     def exact(self, prepared: Prepared, method: AbstractMethod) -> Any:

@@ -169,6 +169,8 @@ def _plain(value: Any) -> Any:
         return value.tolist()
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return {part.name: getattr(value, part.name) for part in fields(value)}
     if callable(value) and not isinstance(value, type):
         return {CUSTOM: _described(value)}
     return value

@@ -31,7 +31,7 @@ from drogo.potential import Potential
 KIND = "solution"
 STATUSES = {"converged", "unverified", "max_updates", "diverged"}
 INPUTS, SCALES = "inputs/", "scales/"
-SCALE_NAMES = ("scale", "extra_scale", "ceiling")
+SCALE_NAMES = ("scale", "extra_scale", "ceiling", "offset")
 PLAIN = ("seeds", "status", "diverged_at", "notes", "provenance")
 """The fields that a file holds as they are."""
 PARTS = {
@@ -292,7 +292,8 @@ def _check_file(settings: dict[str, Any], headers: dict[str, Header]) -> None:
         raise ValueError("its errors are not as many as its seeds")
     if section(headers, STATE):
         scales = section(headers, SCALES)
-        if set(scales) != set(SCALE_NAMES) or any(part.shape != () for part in scales.values()):
+        shapes = {part.shape for name, part in scales.items() if name != "offset"}
+        if set(scales) != set(SCALE_NAMES) or shapes != {()}:
             raise ValueError(f"its scales are {', '.join(scales)}")
         check_history(section(headers, HISTORY), len(seeds))
 
@@ -322,7 +323,7 @@ def _solution(
     if not learned:
         return solution
     scales, stored = section(arrays, SCALES), section(arrays, STATE)
-    if any(np.isnan(number) for number in scales.values()):
+    if any(np.isnan(number).any() for number in scales.values()):
         raise DamagedFile("a scale of its objective is not a number.")
     optimiser = parts["optimiser"]
     if optimiser is None:

@@ -127,11 +127,11 @@ def with_terminal_values(
 
 def single_log_e(objective: Objective) -> Callable[[Any], float]:
     """Returns log e as a function of the raw outputs for one observation."""
-    scale = float(objective.scale)
+    scale, offset = float(objective.scale), np.asarray(objective.offset)
     if not objective.method.anchored:  # these are not worth a second way
         return lambda output: float(objective.log_e(output))
     if objective.method.per_action:
-        return lambda outputs: float(np.logaddexp.reduce(scale * outputs))
+        return lambda outputs: float(np.logaddexp.reduce(scale * outputs + offset))
     return lambda output: scale * float(output)
 
 

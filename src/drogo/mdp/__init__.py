@@ -1,5 +1,6 @@
 """Finite Markov decision processes: sparse, immutable, and validated."""
 
+from drogo.mdp.costs import Costs
 from drogo.mdp.model import MDP, Edges, HasMDP
 
-__all__ = ["MDP", "Edges", "HasMDP"]
+__all__ = ["MDP", "Costs", "Edges", "HasMDP"]

@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from drogo.errors import ArgumentTypeError, MDPError, check_number
+from drogo.mdp.costs import Costs, judge
 
 MAX_STATES, MAX_STATES_OF_REALS = 100_000, 10_000  # Real numbers may never repeat.
 
@@ -25,7 +26,7 @@ Table = tuple[dict[Hashable, Row], np.ndarray]
 
 def tabulate(
     env: gymnasium.Env,
-    reward: float | Callable[[Any], float] | None,
+    reward: float | Callable[[Any], float] | Costs | None,
     state: Key | None,
     max_states: int | None,
     seeds: list[int],
@@ -39,23 +40,43 @@ def tabulate(
     states, terminal = list(rows), _terminal(rows, start)
     index = {key: i for i, key in enumerate(states)}
     entries = [
-        (action, i, index[key], probability)
+        (action, i, index[key], probability, outcome)
         for i, row in enumerate(rows.values())
         if not terminal[i]
         for action, outcomes in enumerate(row)
-        for probability, key, _, _ in outcomes
+        for probability, key, outcome, _ in outcomes
     ]
-    actions, before, after, weight = map(np.array, zip(*entries, strict=True))
+    actions, before, after, weight, outcome = map(np.array, zip(*entries, strict=True))
     P, shape = [], (len(states), len(states))
     for taken in (actions == action for action in range(actions.max() + 1)):
         P.append(sp.csr_array((weight[taken], (before[taken], after[taken])), shape=shape))
     if callable(reward):
-        r = [float(reward(key)) for key in states]
+        r = np.array([float(reward(key)) for key in states])
+        return {"P": P, "r": r, "terminal": terminal, "start": start, "states": states}
+    costs, given, r = None, outcome, np.zeros(len(states))
+    if isinstance(reward, Costs):
+        costs = reward
     elif reward is not None:
-        r = np.where(terminal, 0.0, check_number("reward", reward))
-    else:
-        items = zip(rows.items(), terminal, strict=True)
-        r = [0.0 if over else _reward_of(*item) for item, over in items]
+        given = np.full(outcome.size, check_number("reward", reward))
+    over = terminal[after]
+    if costs is None and over.any() and (reward is not None or _differ(before, outcome).any()):
+        limit = (env.spec and env.spec.max_episode_steps) or 0
+        costs = judge(given, over, outcome, np.zeros(after.size, dtype=np.int64), limit).costs
+    if costs is not None:
+        given, values = costs.of_steps(given, over, outcome)
+        ended = np.bincount(after, weight * over, len(states))
+        r = np.bincount(after, weight * values, len(states)) / np.where(terminal, ended, 1.0)
+    differ = _differ(before, given)
+    if differ.any():
+        other = int(differ.argmax())
+        one = int((before == before[other]).argmax())
+        problem = "the reward is not a function of the state that is left: in state "
+        problem += f"{states[before[other]]!r}, action {actions[one]} can give {given[one]:g}, and "
+        problem += f"{actions[other]} {given[other]:g}."
+        remedy = "Replace it with reward=: a step cost such as -1.0, or a function of a state."
+        command = "Replace it with a step cost, for example --reward=-1."
+        raise MDPError(problem, remedy=remedy, command_remedy=command, argument="env")
+    r[before] = given
     return {"P": P, "r": r, "terminal": terminal, "start": start, "states": states}
 
 
@@ -71,17 +92,12 @@ def _terminal(rows: dict[Hashable, Row], start: np.ndarray) -> np.ndarray:
     return np.array([key in ending for key in rows])
 
 
-def _reward_of(key: Hashable, row: Row) -> float:
-    action_of = {value: a for a, outcomes in enumerate(row) for _, _, value, _ in outcomes}
-    reward, *others = action_of
-    if others:
-        problem = "the reward is not a function of the state that is left: in state "
-        problem += f"{key!r}, action {action_of[reward]} can give {reward:g}, and "
-        problem += f"{action_of[others[0]]} {others[0]:g}."
-        remedy = "Replace it with reward=: a step cost such as -1.0, or a function of a state."
-        command = "Replace it with a step cost, for example --reward=-1."
-        raise MDPError(problem, remedy=remedy, command_remedy=command, argument="env")
-    return reward
+def _differ(before: np.ndarray, reward: np.ndarray) -> np.ndarray:
+    """Returns which rewards differ from the first one of the state that was left."""
+    first = np.unique(before, return_index=True)[1]
+    expected = np.zeros(before.max() + 1)
+    expected[before[first]] = reward[first]
+    return expected[before] != reward
 
 
 def _read(env: gymnasium.Env) -> Table:

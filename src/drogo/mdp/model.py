@@ -16,6 +16,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 
 from drogo.errors import ArgumentError, ArgumentTypeError, MDPError, check_whole
 from drogo.mdp import arrays
+from drogo.mdp.costs import Costs
 from drogo.mdp.environment import as_key, tabulate
 
 
@@ -224,7 +225,7 @@ class MDP:
         cls,
         env: gymnasium.Env,
         *,
-        reward: float | Callable[[Any], float] | None = None,
+        reward: float | Callable[[Any], float] | Costs | None = None,
         state: Callable[[gymnasium.Env], Hashable] | None = None,
         max_states: int | None = None,
         seed: int | Sequence[int] = 0,
@@ -236,9 +237,10 @@ class MDP:
 
         Args:
             env: The environment.
-            reward: Replaces a reward that is not a function of the state that is left: a step cost,
-                with terminal rewards of 0, or a function of a state (an entry of `mdp.states`),
-                which is also called for terminal states.
+            reward: Replaces the rewards: a step cost; a `drogo.Costs`, which says what steps and
+                ends are worth; or a function of a state (an entry of `mdp.states`), which is also
+                called for terminal states. By default, and with a step cost, the last rewards of
+                episodes say what their ends are worth, as `drogo.fit` judges them.
             state: A function from the environment to a hashable key of its state. By default the
                 observation is the key.
             max_states: The search fails beyond this number of states: by default 10,000 if

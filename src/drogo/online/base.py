@@ -30,6 +30,7 @@ from drogo.errors import (
 )
 from drogo.files import Header, read_arrays, write_arrays
 from drogo.learn.settings import as_json, check_not_swept
+from drogo.online.judging import Judging
 from drogo.potential import Potential
 from drogo.problems.column import Column
 from drogo.requests import check_same
@@ -80,6 +81,7 @@ class AbstractOnlineMap(AbstractShaping):
         self.lam = float(self.problem.lam)  # pyright: ignore[reportArgumentType]
         self.default_policy = probabilities(self.problem.default_policy, self.n_actions)
         self.optimism = None if optimism is None else check_number("optimism", optimism)
+        self.judging = Judging(self.problem.costs, shaping.reward)
 
     def attach(self, agent: Any) -> None:
         super().attach(agent)
@@ -132,22 +134,33 @@ class AbstractOnlineMap(AbstractShaping):
     def _add(self, steps: StepBatch) -> None:
         """Takes steps that were checked."""
 
+    def observe(
+        self,
+        observation: npt.ArrayLike,
+        action: npt.ArrayLike,
+        reward: npt.ArrayLike,
+        next_observation: npt.ArrayLike,
+        terminated: npt.ArrayLike,
+        terminal_reward: npt.ArrayLike | None = None,
+    ) -> None:
+        """Takes some steps of the agent, as `AbstractShaping.observe` does. Without
+        `terminal_reward`, the rewards that were seen say which ends are good."""
+        if terminal_reward is None:
+            columns = np.asarray(reward, dtype=np.float64), np.asarray(terminated, dtype=bool)
+            self.judging.see(*columns)
+            terminal_reward = self.judging.of_ends(*columns)
+        steps = (observation, action, reward, next_observation, terminated)
+        super().observe(*steps, terminal_reward)
+
     def take(self, steps: StepBatch) -> None:
-        """Takes steps, which must have whole numbers as actions, and cost something."""
+        """Takes steps, which must have whole numbers as actions. What they cost is judged."""
         whole = steps.action.dtype.kind in "iu"
         if not whole or not ((steps.action >= 0) & (steps.action < self.n_actions)).all():
             problem = f"an action is none of the numbers from 0 to {self.n_actions - 1}."
             raise DataError(problem, argument="action")
         _check_finite(steps.reward)
-        rewards, values = steps.reward, steps.terminal_reward
-        if self.shaping.reward is not None:
-            rewards = np.full(len(rewards), self.shaping.reward)
-        if not (rewards < 0).all():
-            problem = f"a reward is {float(rewards.max())}; the map needs a cost for every step."
-            keeps = "for the map alone: the agent keeps its rewards."
-            remedy = f"Give reward=-1.0 to the map, and terminal_reward= where they differ, {keeps}"
-            rest = {"command_remedy": f"Give --reward -1, {keeps}", "argument": "reward"}
-            raise DataError(problem, remedy=remedy, **rest)
+        rewards = self.judging.of_steps(steps.reward, steps.terminated)
+        values = steps.terminal_reward
         if not np.isfinite(values).all():
             raise DataError("a terminal_reward is not finite.", argument="terminal_reward")
         self._add(steps._replace(action=steps.action.astype(np.int32), reward=rewards))
@@ -182,7 +195,8 @@ class AbstractOnlineMap(AbstractShaping):
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Writes the map to a file, with everything that it needs to continue."""
-        write_arrays(Path(path), KIND, self.arrays(), self.request(), overwrite=overwrite)
+        arrays = {**self.arrays(), "rewards": self.judging.numbers}
+        write_arrays(Path(path), KIND, arrays, self.request(), overwrite=overwrite)
 
     def restore(self, path: str | Path) -> None:
         """Continues from a saved map, which must have been made with the same arguments."""
@@ -190,9 +204,12 @@ class AbstractOnlineMap(AbstractShaping):
         def check(stored: dict[str, Any], headers: dict[str, Header]) -> None:
             check_same(stored, self.request(), "map")
             self.check_arrays(headers)
+            if headers["rewards"].shape != self.judging.numbers.shape:
+                raise ValueError("what it says of rewards is missing")
 
         try:
             arrays, _ = read_arrays(Path(path), KIND, check)
+            self.judging.numbers = arrays["rewards"].astype(np.float64)
             self.continue_from(arrays)
         except (DamagedFile, MissingFile) as error:
             remedy = "Give the file of this map."
@@ -249,7 +266,8 @@ class OnlineShaping(_Learning, PotentialShaping):
         env: The environment.
         online: The map, which has the weight and the discount.
         terminal_reward: The reward of a terminal state itself: a number, or a function of the last
-            `Step` of an episode, as in `collect`. By default `info["terminal_reward"]`, or else 0.
+            `Step` of an episode, as in `collect`. By default `info["terminal_reward"]`, or else what
+            the last reward says beside those before.
     """
 
     def _learn(

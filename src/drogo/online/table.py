@@ -22,6 +22,7 @@ from drogo.exact.columns import solve_edges
 from drogo.files import Header
 from drogo.learn.settings import check_flag, from_keywords
 from drogo.mdp import Edges
+from drogo.mdp.arrays import leads_to
 from drogo.online.base import AbstractOnlineMap
 from drogo.problems.column import Column
 from drogo.use.options import FrozenMap
@@ -57,9 +58,17 @@ class Seen:
         return np.bincount(pair, self.count, math.prod(shape)).reshape(shape)
 
 
-def solve_seen(seen: Seen, default: Pairs, lam: float, optimism: float | None) -> States:
+def without_end(seen: Seen, states: int) -> Bool[np.ndarray, " states"]:
+    """Returns the states from which no terminal state was reached, by any way that was seen."""
+    over = seen.terminated
+    return ~leads_to(seen.state[~over], seen.next_state[~over], states, seen.state[over])
+
+
+def solve_seen(
+    seen: Seen, default: Pairs, lam: float, optimism: float | None, where: Any = True
+) -> States:
     """Computes the map `v` of the transitions of an agent under a default policy, which chooses
-    among tried actions if `optimism` is None.
+    among tried actions if `optimism` is None, or in states other than `where`.
 
     A state of which nothing is known has the lowest value of the others; all values are 0 if no
     terminal state was seen.
@@ -72,7 +81,8 @@ def solve_seen(seen: Seen, default: Pairs, lam: float, optimism: float | None) -
     terminal[seen.next_state[seen.terminated]] = True
     terminal[seen.state] = False
     if optimism is not None:
-        state, action = np.nonzero((times == 0) & (default > 0) & ~terminal[:, None])
+        hopeful = np.broadcast_to(where, states) & ~terminal
+        state, action = np.nonzero((times == 0) & (default > 0) & hopeful[:, None])
         share, zeros = default[state, action], np.zeros(state.size)
         edges = edges + Edges(states, state, state, share, zeros, zeros == 0, zeros + optimism)
     if not edges.terminated.any():
@@ -86,15 +96,16 @@ def solve_seen(seen: Seen, default: Pairs, lam: float, optimism: float | None) -
 
 
 def action_values(
-    seen: Seen, v: States, default: Pairs, lam: float, optimism: float | None
+    seen: Seen, v: States, default: Pairs, lam: float, optimism: float | None, where: Any = True
 ) -> Pairs:
     """Computes the log of the value of each action: `log d(a|s) + log E[exp(r/lam + v(s'))]`.
-    Without optimism, untried actions have minus infinity."""
+    Without optimism, and in states other than `where`, untried actions have minus infinity."""
     after = np.where(seen.terminated, seen.terminal_reward / lam, v[seen.next_state])
     times, log_total = seen.times(default.shape), np.full(default.shape, -np.inf)
     terms = np.log(seen.count) + seen.reward / lam + after
     np.logaddexp.at(log_total, (seen.state, seen.action), terms)
-    untried = -np.inf if optimism is None else optimism / lam
+    untried = np.where(where, -np.inf if optimism is None else optimism / lam, -np.inf)
+    untried = np.broadcast_to(untried, len(default))[:, None]
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.log(default) + np.where(times > 0, log_total - np.log(times), untried)
 
@@ -119,7 +130,8 @@ class OnlineTable(AbstractOnlineMap):
         problem: The problem, by default `drogo.Column()`.
         optimism: The reward of the terminal state that an action is taken to lead to until it was
             tried. With None there is no map before the first terminal state.
-        until_found: Whether optimism ends as soon as a terminal state was seen that is worth it.
+        until_found: Whether optimism ends as soon as a terminal state was seen that is worth it,
+            wherever the steps so far lead to a terminal state. A world may have several goals.
         every: The number of steps between two solutions.
         most_states: More different observations than this are an error.
         **shaping: Fields of `Shaping`.
@@ -192,11 +204,13 @@ class OnlineTable(AbstractOnlineMap):
         self._solved_at, self._is_new = self.steps, False
         seen, shape = self.seen(), (len(self._index), self.n_actions)
         default = np.broadcast_to(self.default_policy, shape)
-        optimism = None if self.found and self.until_found else self.optimism
-        self._v = solve_seen(seen, default, self.lam, optimism)
-        self._action_values = action_values(seen, self._v, default, self.lam, optimism)
+        ends = self.found and self.until_found
+        hope = (self.optimism, without_end(seen, shape[0]) if ends else True)
+        self._v = solve_seen(seen, default, self.lam, *hope)
+        self._action_values = action_values(seen, self._v, default, self.lam, *hope)
         self._mean_step = mean_step_of(self._v, seen)
-        self._elsewhere = float(self._v.min()) if optimism is None else optimism / self.lam
+        ends |= self.optimism is None
+        self._elsewhere = float(self._v.min()) if ends else (self.optimism or 0.0) / self.lam
 
     def seen(self) -> Seen:
         """Returns the distinct transitions so far, with the log-mean-exp of their rewards."""

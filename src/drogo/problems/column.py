@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 from drogo import exact as exact_solvers
 from drogo.data import Transitions
 from drogo.data.arrays import as_batch, as_type
-from drogo.data.empirical import check_anchored
+from drogo.data.empirical import Chance, check_anchored
 from drogo.data.index import ObservationIndex, merge_equal
 from drogo.data.transitions import CountedEdges
 from drogo.device import to_device
@@ -28,7 +28,7 @@ from drogo.learn.problem import AbstractProblem, Point, Prepared
 from drogo.learn.solution import Solution
 from drogo.learn.value import Policy, single_log_e, single_output, value_function
 from drogo.potential import Potential
-from drogo.problems import shared
+from drogo.problems import dead_ends, shared
 
 
 class Column(AbstractProblem):
@@ -43,6 +43,7 @@ class Column(AbstractProblem):
     """
 
     kind: ClassVar[str] = "column"
+    judged: ClassVar[tuple[str, ...]] = ("steps", "ends")
     layout: ClassVar[Mapping[str, str]] = {
         "v": "seeds distinct",
         "observations": "distinct ...",
@@ -69,8 +70,16 @@ class Column(AbstractProblem):
         self._check(prepared.data)
         shared.warn_of_mixed_states(prepared.data)
         if method.anchored:
-            return prepared
+            lams = self.lam if isinstance(self.lam, list) else [self.lam]
+            return dead_ends.closed(prepared, lams)
         return replace(prepared, shown=prepared.data.with_absorbing_terminals(method.delta))  # pyright: ignore
+
+    def of_chance(self, found: Chance) -> str:
+        if found.hidden:
+            return super().of_chance(found)
+        pairs = f"{found.several} of {found.pairs} pairs of an observation and an action"
+        note = f"{pairs} had several outcomes. A Column takes chance for a choice of the agent, so "
+        return f"{note}that its policy takes risks; drogo.Soft(lam) does not."
 
     def _check(self, data: Transitions) -> None:
         for lam in self.lam if isinstance(self.lam, list) else [self.lam]:
@@ -89,7 +98,7 @@ class Column(AbstractProblem):
         v[states] = rewards / self.lam
         return v
 
-    def scaled(self, prepared: Prepared, point: Point) -> tuple[AbstractMethod, dict[str, float]]:
+    def scaled(self, prepared: Prepared, point: Point) -> tuple[AbstractMethod, dict[str, Any]]:
         data, method, lam = prepared.data, point.method, float(self.lam)
         lowest = float(data.reward.min())
         if not method.scaled and -lowest / lam > LARGEST_EXPONENT:
@@ -97,7 +106,7 @@ class Column(AbstractProblem):
             least = f"lam of at least {-lowest / LARGEST_EXPONENT:.3g}"
             remedy = f"Use drogo.Drogo(scaled=True), or {least}."
             raise ArgumentError(problem, remedy=remedy, argument="lam")
-        scales = {}
+        scales: dict[str, Any] = {}
         if getattr(method, "cap", np.inf) != np.inf and (data.reward < 0).all():
             scales["ceiling"] = float(data.terminal_rewards.max()) / lam
         if method.needs_solution:
@@ -106,11 +115,16 @@ class Column(AbstractProblem):
             scales["scale"] = max(np.std(point.exact[np.isfinite(point.exact)]), least, shared.TINY)
         elif method.anchored and method.scaled:
             scales["scale"] = shared.scale_of_costs(data.reward, lam)
+        if method.per_action and not method.needs_solution:
+            scales |= dead_ends.offset_of_absent(data)
         return shared.with_cap(method, data, lam), scales
 
     def trained_on(
         self, prepared: Prepared, plan: Plan, point: Point
     ) -> Transitions | CountedEdges:
+        if not point.method.needs_solution and point.method.per_action:
+            shown = dead_ends.with_unseen_pairs(prepared.shown, float(point.problem.lam))
+            return shown.edges if plan.whole else shown
         if not point.method.needs_solution:
             return super().trained_on(prepared, plan, point)
         lam, per_action = point.problem.lam, point.method.per_action
@@ -130,7 +144,7 @@ class Column(AbstractProblem):
             complete = prepared.complete and bool(np.isfinite(v).all())
             arrays = exact_arrays(v, data, *data.pure_terminal_states)
             rest = {"notes": prepared.notes, "n_actions": data.n_actions}
-            return Solution.exact(self, arrays, complete=complete, **rest)
+            return Solution.exact(self.adapted(prepared), arrays, complete=complete, **rest)
         vector = exact_solvers.solve(source, self.lam, "column").checked()
         states = np.flatnonzero(source.terminal)
         arrays = exact_arrays(vector.log_e, source, states, source.reward[states])
@@ -221,7 +235,9 @@ class Column(AbstractProblem):
 
         def logits(batch: np.ndarray) -> np.ndarray:
             as_trained = as_type("this policy", batch, solution.observations.dtype)
-            return float(learner.objective.scale) * outputs(learner, params, as_trained)[0]
+            objective = learner.objective
+            offset = np.asarray(objective.offset)
+            return float(objective.scale) * outputs(learner, params, as_trained)[0] + offset
 
         return Policy(logits, solution.observations.shape[1:])
 

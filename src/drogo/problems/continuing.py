@@ -50,6 +50,7 @@ class Continuing(Column):
     repeat, every state must lead to it."""
 
     kind: ClassVar[str] = "continuing"
+    judged: ClassVar[tuple[str, ...]] = ()
     host_only: ClassVar[tuple[str, ...]] = (*Column.host_only, "reference")
     layout: ClassVar[Mapping[str, str]] = {
         **Column.layout, "log_eigenvalue": "seeds", "gain": "seeds", "reference": "...",

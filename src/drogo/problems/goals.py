@@ -159,8 +159,6 @@ class Goals(AbstractProblem):
 
     def prepare(self, data: Transitions, method: AbstractMethod) -> Prepared:
         check_terminated(data)
-        if (data.reward >= 0).any():
-            raise costs_needed(data)
         self._check_reached(data)
         size, most = (n / 2**20 for n in (data.observations.nbytes, BYTES_IN_RESULT))
         if size > most:
@@ -168,6 +166,8 @@ class Goals(AbstractProblem):
             raise ArgumentError(problem, argument="data")
         prepared = self.weighed(data, by_action=method.per_action)
         data = prepared.data
+        if (data.reward >= 0).any():
+            raise costs_needed(data)
         if data.repeats:
             return replace(prepared, facts={"goals": self._goals(data)})
         some = np.random.default_rng(0).permutation(len(data))[: max(1, self.most_goals // 2)]
@@ -270,6 +270,7 @@ class Goals(AbstractProblem):
         if isinstance(source, Transitions):
             method = Regression(action_values=False)
             prepared = self.prepare(source, method)
+            problem = self.adapted(prepared)
             columns, source = self.exact(prepared, method), prepared.data
             goals, terminal = prepared.facts["goals"], source.terminal_states
             model = ActionModel.of(source, float(self.lam))
@@ -278,10 +279,10 @@ class Goals(AbstractProblem):
         else:
             columns = exact_solvers.solve_columns(source, self.lam).checked()
             goals, terminal = np.asarray(columns.goals), np.flatnonzero(source.terminal)
-            complete, model, rest = True, None, {}
+            complete, model, rest, problem = True, None, {}, self
         arrays = {"v": columns.log_e[None], **_shared_arrays(source, goals, terminal, model)}
         error = float(np.max(columns.error))
-        return Solution.exact(self, arrays, complete=complete, error=error, **rest)
+        return Solution.exact(problem, arrays, complete=complete, error=error, **rest)
 
     def evaluate(self, solution: Solution, *arguments: Any) -> Float[np.ndarray, "seeds batch"]:
         observations, goal_observations = arguments

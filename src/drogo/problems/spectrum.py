@@ -95,10 +95,11 @@ class Spectrum(AbstractProblem):
         default_policy: Any = None,
         bounded: bool | None = None,
         tolerance: float = 0.1,
+        costs: Any = None,
     ) -> None:
         self.vectors, self.matrix, self.discount = vectors, matrix, discount
         self.lam, self.default_policy, self.bounded = lam, default_policy, bounded
-        self.tolerance = tolerance
+        self.tolerance, self.costs = tolerance, costs
 
     def __check_init__(self) -> None:
         check_whole("vectors", self.vectors, 1, MOST_VECTORS)
@@ -174,7 +175,7 @@ class Spectrum(AbstractProblem):
         return replace(prepared, data=data, shown=shown, notes=notes)
 
     def adapted(self, prepared: Prepared) -> Spectrum:
-        return replace(self, bounded=not prepared.shown.repeats)
+        return replace(super().adapted(prepared), bounded=not prepared.shown.repeats)
 
     def exact(self, prepared: Prepared, method: AbstractMethod) -> Eigenvectors | None:
         shown = prepared.shown

@@ -312,11 +312,12 @@ class AbstractShaping(abc.ABC):
         """Observes steps as an environment reported them, and makes the updates that are due."""
         before, actions, after = (np.asarray(part) for part in (before, actions, after))
         costs = np.array(rewards, dtype=np.float64)
-        values = np.zeros_like(costs)
+        values, known = np.zeros_like(costs), terminal_reward is not None
         for k in np.flatnonzero(terminated).tolist():
             reported = (before[k], actions[k], float(costs[k]), after[k], True, False, infos[k])
             costs[k], values[k] = Step._make(reported).numbers(None, terminal_reward)
-        self.observe(before, actions, costs, after, terminated, values)
+            known |= "terminal_reward" in infos[k]
+        self.observe(before, actions, costs, after, terminated, values if known else None)
         self.train()
 
     def shaped(

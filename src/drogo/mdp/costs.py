@@ -1,0 +1,208 @@
+"""`Costs`: how the rewards of an environment become the costs and the ends of a map."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from drogo.errors import ArgumentError, ArgumentTypeError, DataError, check_number
+
+Rewards = Float[np.ndarray, " n"]
+LEAST_HORIZON = 100
+"""The smallest number of steps that the best end is worth more than one that pays nothing."""
+FALLS = -0.999
+"""The correlation of the last reward with the length of the episode that time alone explains."""
+
+
+@dataclass(frozen=True)
+class Costs:
+    """How rewards of any sign become the costs of steps and the values of ends.
+
+    A step of reward r costs `step + charge * max(-r, 0)`. The end of an episode whose last reward
+    is r has the terminal reward `worth * min(r - best, 0)`, so that the best end has 0.
+
+    `drogo.fit`, `drogo.solve`, certificates and online maps judge the rewards of the data by
+    themselves where these are not all negative; give one to a problem to judge for them.
+    """
+
+    step: float = 1.0
+    """The cost of every step."""
+    charge: float = 0.0
+    """The part of a negative reward that is added to it."""
+    last: float | None = None
+    """The cost of the last step of an episode, whose reward is about the end; by default as for all
+    other steps."""
+    best: float = 0.0
+    """The last reward of the best end."""
+    worth: float = 1.0
+    """The terminal reward of an end that pays 1 less than the best."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name != "last" or value is not None:
+                value = check_number(field.name, value)
+                object.__setattr__(self, field.name, value)
+            if value is not None and value < 0 and field.name != "best":
+                problem = f"{field.name} is {value}; it must not be negative."
+                raise ArgumentError(problem, argument=field.name)
+        if self.step == self.charge == 0:
+            raise ArgumentError("a step costs nothing: give step= or charge=.", argument="step")
+
+    def of_steps(self, reward: Any, terminated: Any, outcome: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the rewards of steps, which are their costs with a minus, and the terminal
+        rewards of those that are `terminated`, by their own rewards `outcome`."""
+        charged = -self.step + self.charge * np.minimum(reward, 0.0)
+        if self.last is not None:
+            charged = np.where(terminated, -self.last, charged)
+        return charged, np.where(terminated, self.worth * np.minimum(outcome - self.best, 0.0), 0.0)
+
+
+def as_costs(name: str, value: Any) -> Costs | None:
+    """Returns the argument `name`, which is a `Costs`, None, or the fields of one in a file."""
+    if value is None or isinstance(value, Costs):
+        return value
+    if isinstance(value, Mapping) and set(value) == {field.name for field in fields(Costs)}:
+        return Costs(**value)
+    example = "give drogo.Costs(step=1.0), or leave it out."
+    raise ArgumentTypeError(f"{name} is a {type(value).__name__}; {example}", argument=name)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What the rewards of some steps say."""
+
+    costs: Costs | None
+    """The costs, or None if rewards are costs already."""
+    notes: tuple[str, ...] = ()
+    sure: bool = True
+    """Whether the rewards say which ends are good."""
+
+
+def judge(
+    reward: Rewards,
+    terminated: Bool[np.ndarray, " n"],
+    outcome: Rewards,
+    time: Int[np.ndarray, " n"],
+    horizon: int = 0,
+    *,
+    judge_ends: bool = True,
+) -> Judged:
+    """Judges the rewards of steps.
+
+    Args:
+        reward: The rewards, or what replaces them.
+        terminated: The steps that ended an episode.
+        outcome: The environment's own rewards, by which its ends are judged.
+        time: The number of steps of the episode before each.
+        horizon: The longest possible episode, if that is known.
+        judge_ends: Whether it matters which ends are good.
+    """
+    replaced = not np.array_equal(reward, outcome)
+    if not replaced and (reward < 0).all():
+        return Judged(None, _all_cost(reward, terminated))
+    steps, ordinary, ends = reward[~terminated], outcome[~terminated], outcome[terminated]
+    said, costs = _of_steps(steps)
+    if replaced and steps.size and costs["charge"] and np.ptp(steps) == 0:
+        said, costs = f"A step costs {-steps[0]:g}.", {"step": float(-steps[0]), "charge": 0.0}
+    usual = costs["step"] + costs["charge"] * float(
+        np.maximum(-steps, 0).mean() if steps.size else 1
+    )
+    if costs["charge"] and not (replaced and (reward < 0).all()):
+        each = costs["step"] + costs["charge"] * np.maximum(-steps, 0.0)
+        costs["last"] = float(np.median(each))
+    if not (ends.size and judge_ends):
+        return Judged(Costs(**costs), (said,))
+    _check_good(ordinary, ends)
+    free, best = not (ordinary < 0).any(), float(ends.max())
+    paying, at = ends > 0, time[terminated]
+    if free and _falls(ends[paying], at[paying]):  # what varies is the time, not the end
+        best = float(ends[paying].min())
+    costs["best"] = best
+    if free:
+        longest = max(horizon, int(time.max()) + 1, LEAST_HORIZON)
+        costs["worth"] = longest * usual / (best if best > 0 else np.abs(ends).max() or 1.0)
+    elif replaced:
+        costs["worth"] = usual / float(np.maximum(-ordinary, 0.0).mean())
+    made = Costs(**costs)
+    pays = np.unique(ends)[::-1]
+    values = made.of_steps(pays, np.ones(pays.size, dtype=bool), pays)[1]
+    kinds = [
+        f"one whose last reward is {pay:g} is worth {value:.4g}"
+        for pay, value in zip(pays.tolist(), values.tolist(), strict=True)
+        if value < 0
+    ]
+    kinds = kinds if len(kinds) < 4 else [kinds[0], f"{len(kinds) - 2} lie between", kinds[-1]]
+    if kinds:
+        return Judged(made, (said, f"The best end is worth 0; {', and '.join(kinds)}."))
+    unknown = free and best <= 0
+    return Judged(made, (said, *(_unknown(replaced) if unknown else ())), sure=not unknown)
+
+
+def _of_steps(steps: Rewards) -> tuple[str, dict[str, float]]:
+    """Returns what the rewards of steps that end nothing cost, with a sentence that says so."""
+    if steps.size and (steps < 0).all():
+        return "A step costs what its reward says.", {"step": 0.0, "charge": 1.0}
+    if not (steps < 0).any():
+        rest = ", and positive ones are left out" if (steps > 0).any() else ""
+        said = f"A step costs 1, because no reward of a step is negative{rest}."
+        return said, {"step": 1.0, "charge": 0.0}
+    mean = float(np.maximum(-steps, 0.0).mean())
+    said = (
+        f"A step costs {mean:.3g}, the mean charge, besides what a negative reward says. Rewards "
+    )
+    said += "that are not negative are left out."
+    return said, {"step": mean, "charge": 1.0}
+
+
+def _falls(pays: Rewards, time: Int[np.ndarray, " n"]) -> bool:
+    """Returns whether the time alone says what ends pay: the later, the less."""
+    if pays.size < 2 or not np.ptp(pays) or not np.ptp(time):
+        return False
+    return bool(np.corrcoef(time, pays)[0, 1] < FALLS)
+
+
+def _all_cost(reward: Rewards, terminated: np.ndarray) -> tuple[str, ...]:
+    """Returns what to say of ends whose rewards are costs like all others."""
+    ends, others = reward[terminated], reward[~terminated]
+    if ends.size and others.size and ends.max() < others.min():
+        return (
+            f"Every end that was seen costs more than any step ({-ends.max():g} at least): if a "
+            "better one exists, collect until it is seen.",
+        )
+    return ()
+
+
+def _check_good(ordinary: np.ndarray, ends: np.ndarray) -> None:
+    """Raises an error if an environment punishes all ends that were seen, or if going on pays."""
+    lowest = ordinary.min(initial=0.0)
+    pays = ordinary.size and ordinary.mean() > 0 and ends.max() <= ordinary.max()
+    if not (ends.max() < lowest or pays):
+        return
+    why = f"their last rewards are at most {ends.max():g}, and those of other steps at least "
+    why = f"{why}{lowest:g}"
+    if pays:
+        why = f"steps earn {ordinary.mean():g} on average, and the last ones no more"
+    problem = f"none of the {ends.size} ends that were seen is one to reach: {why}."
+    remedy = "Collect until a good one is seen. Where the task is to go on, use the problem "
+    remedy += "Continuing with NeverEnding(env, at_end=0). If these are goals after all, give "
+    remedy += "terminal_reward=0."
+    command = "Collect more transitions, for example --transitions=1000000."
+    raise DataError(problem, remedy=remedy, command_remedy=command, argument="terminated")
+
+
+def _unknown(replaced: bool) -> tuple[str, ...]:
+    """Returns the note, or raises the error, for ends of which the rewards say nothing."""
+    problem = (
+        "No reward that was seen is positive, so nothing says whether the ends that were seen "
+    )
+    problem += "are goals or failures."
+    remedy = "If they are goals, give terminal_reward=0; if not, collect until a good one is seen."
+    if not replaced:
+        command = "Use --terminal-reward=0 if they are goals, or more --transitions."
+        raise DataError(problem, remedy=remedy, command_remedy=command, argument="reward")
+    return (f"{problem} They are taken for goals. {remedy}",)

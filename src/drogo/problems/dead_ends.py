@@ -1,0 +1,100 @@
+"""What data do not show: states from which no end was reached, and actions that were never taken.
+Neither may look better than what was seen, so their values are given as lying below all others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from drogo.data import Transitions
+from drogo.errors import counted
+from drogo.exact.columns import solve_edges
+from drogo.learn.problem import Prepared
+from drogo.mdp.arrays import leads_to
+from drogo.problems.shared import NEGLIGIBLE
+
+ABSENT = -1e4
+"""What is added to the value of an action that never occurs, whose probability is then 0."""
+
+
+def closed(prepared: Prepared, lams: Sequence[float]) -> Prepared:
+    """Returns transitions whose states repeat, in which each step into a state that never leads to
+    an end is itself an end: worth `NEGLIGIBLE` less, at every lam, than the lowest of all other
+    values. So are steps to state numbers that were never left, of which a table knows nothing."""
+    data = prepared.data
+    if not data.repeats:
+        return prepared
+    edges, known, n = data.edges, data.edges.known, len(data.observations)
+    over = known.terminated
+    parts = (known.state[~over], known.next_state[~over], n, known.state[over])
+    leads = leads_to(*parts)
+    leads[data.next_state[data.terminated]] = True
+    left = np.bincount(data.state, minlength=n) > 0
+    lost = left & ~leads
+    closing = lost | (~left & ~leads if data.observations.ndim == 1 else False)
+    if not closing.any():
+        return prepared
+    floor = min(_lowest(data, lam) - lam * NEGLIGIBLE for lam in lams)
+    facts, ends = {**prepared.facts, "anchor": data.terminal_states[0]}, closing[data.next_state]
+    data = replace(
+        data,
+        terminated=data.terminated | ends,
+        terminal_reward=np.where(ends, floor, data.terminal_reward),
+    )
+    frontier = lost[edges.state] & ~edges.usable
+    notes = prepared.notes
+    if lost.any():
+        what = counted(int(lost.sum()), "observation")
+        note = f"No end was ever reached from {what}, whose values are below all others"
+        notes = (*notes, f"{note}, though the data do not show all that follows them."
+                 if frontier.any() else f"{note}.")  # fmt: skip
+    complete = prepared.complete and not frontier.any()
+    changed = {"notes": notes, "complete": complete, "facts": facts}
+    return replace(prepared, data=data, shown=data, **changed)
+
+
+def _lowest(data: Transitions, lam: float) -> float:
+    """Returns the lowest finite value of the exact solution of the data, in units of reward."""
+    v = lam * solve_edges(data.edges, lam)
+    return float(v[np.isfinite(v)].min(initial=data.terminal_rewards.min(initial=0.0)))
+
+
+def with_unseen_pairs(data: Transitions, lam: float) -> Transitions:
+    """Adds a transition for each pair of a state and an action that was never seen, into an end
+    that is worth less than every other value."""
+    if not data.repeats or data.n_actions is None or data.action is None:
+        return data
+    n, count = len(data.observations), data.n_actions
+    seen = np.zeros((n, count), dtype=bool)
+    seen[data.state, data.action] = True
+    state, action = np.nonzero(~seen & seen.any(axis=1, keepdims=True) & seen.any(axis=0))
+    if not state.size:
+        return data
+    floor = _lowest(data, lam) - lam * NEGLIGIBLE
+    size, over = state.size, np.ones(state.size, dtype=bool)
+    added: dict[str, Any] = {
+        "state": state.astype(data.state.dtype),
+        "next_state": state.astype(data.next_state.dtype),
+        "reward": np.full(size, data.reward.mean()),
+        "terminated": over,
+        "truncated": ~over,
+        "terminal_reward": np.full(size, floor),
+        "action": action.astype(data.action.dtype),
+        "behaviour": np.full(size, 1 / count),
+        "default": np.full(size, 1 / count),
+        "weight": np.ones(size),
+    }
+    columns = {name: getattr(data, name) for name in added}
+    joined = {name: np.r_[part, added[name]] for name, part in columns.items() if part is not None}
+    return replace(data, **joined, outcome=None)
+
+
+def offset_of_absent(data: Transitions) -> dict[str, np.ndarray]:
+    """Returns the offset of the values of actions that never occur, if there are any."""
+    if data.action is None or data.n_actions is None:
+        return {}
+    taken = np.bincount(data.action, minlength=data.n_actions) > 0
+    return {} if taken.all() else {"offset": np.where(taken, 0.0, ABSENT)}

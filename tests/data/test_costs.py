@@ -1,0 +1,186 @@
+"""`drogo.mdp.Costs`: rewards of any sign as costs of steps and values of ends, by hand."""
+
+import gymnasium
+import numpy as np
+import pytest
+
+from drogo import (
+    Column,
+    Continuing,
+    Drogo,
+    Goals,
+    Regression,
+    Transitions,
+    collect,
+    fit,
+    load,
+    solve,
+)
+from drogo.data.empirical import chance, previous
+from drogo.errors import ArgumentError, ArgumentTypeError, DataError
+from drogo.mdp import Costs
+from drogo.mdp.costs import judge
+from raising import raises
+from small_data import table_of
+
+
+def judged(steps, ends, given=None, times=None, **options):
+    """What is said of steps that end nothing, and of last steps, with some rewards."""
+    outcome = np.array([*steps, *ends], dtype=float)
+    over = np.arange(outcome.size) >= len(steps)
+    reward = outcome if given is None else np.full(outcome.size, float(given))
+    time = np.zeros(outcome.size, dtype=int) if times is None else np.array(times)
+    return judge(reward, over, outcome, time, **options)
+
+
+@pytest.mark.parametrize(
+    ("steps", "ends", "expected"),
+    [
+        ([-1, -1], [-1], None),  # MountainCar
+        ([-1, -100], [-1], None),  # CliffWalking
+        ([-1, -1], [0], {"charge": 1, "last": 1}),  # Acrobot
+        ([-1, -1, -10], [20], {"charge": 1, "last": 1, "best": 20}),  # Taxi
+        ([0, 0], [0, 1], {"step": 1, "best": 1, "worth": 100}),  # FrozenLake
+        ([0, 0], [1, 0, -1], {"step": 1, "best": 1, "worth": 100}),  # Blackjack
+        ([0, 0], [0.5, -1], {"step": 1, "best": 0.5, "worth": 200}),
+        ([-0.2, 0.4, -0.4, 0.0], [-100, 100],
+         {"step": 0.15, "charge": 1, "last": 0.25, "best": 100, "worth": 1}),  # LunarLander
+    ],
+)  # fmt: skip
+def test_rewards_are_judged(steps, ends, expected):
+    costs = judged(steps, ends).costs
+    if expected is None:
+        assert costs is None
+        return
+    full = {"step": 0.0, "charge": 0.0, "last": None, "best": 0.0, "worth": 1.0} | expected
+    assert {name: pytest.approx(value) for name, value in full.items()} == vars(costs)
+
+
+def test_step_costs_that_replace_rewards_leave_ends_to_the_rewards():
+    assert judged([0, 0], [0, 1], given=-2.0).costs == Costs(2.0, best=1.0, worth=200.0)
+    assert judged([-4, -4], [0, -50], given=-2.0).costs == Costs(2.0, best=0.0, worth=0.5)
+    said = judged([0, 0], [0, 0], given=-1.0)
+    assert said.costs == Costs(1.0, worth=100.0)
+    assert not said.sure
+    # The longest episode, of 300 steps, decides where it is known.
+    assert judged([0, 0], [0, 1], horizon=300).costs.worth == 300
+    # 1 - 0.9 t / T of MiniGrid: the time explains what ends pay, but for lava.
+    falling = judged([0] * 4, [0.9, 0.5, 0.7, 0.0], times=[0, 0, 0, 0, 10, 50, 30, 7]).costs
+    values = falling.of_steps(np.zeros(4), True, np.array([0.9, 0.5, 0.7, 0.0]))[1]
+    assert values == pytest.approx([0, 0, 0, -100])
+    assert judged([0] * 4, [1.0, 0.5, 0.7], times=[0] * 4 + [10, 50, 10]).costs.best == 1.0
+
+
+@pytest.mark.parametrize(
+    ("steps", "ends", "argument"),
+    [
+        ([1, 1, 1], [1], "terminated"),  # CartPole: an end is the end of what steps earn
+        ([0, 0], [-1], "terminated"),  # a collision
+        ([-0.2, 0.4, -0.4], [-100], "terminated"),  # crashes alone
+        ([0, 0], [0], "reward"),  # a sparse reward that was never seen
+    ],
+)
+def test_data_without_a_good_end_are_no_map_to_it(steps, ends, argument):
+    with raises(DataError, argument):
+        judged(steps, ends)
+    assert judged(steps, ends, judge_ends=False).costs is not None
+
+
+def test_wrong_costs():
+    for fields, argument in (
+        ({"step": -1.0}, "step"),
+        ({"step": 0.0}, "step"),
+        ({"worth": -1.0}, "worth"),
+    ):
+        with raises(ArgumentError, argument):
+            Costs(**fields)
+    with raises(ArgumentTypeError, "costs"):
+        Column(costs=1.0)
+
+
+STEPS = table_of([0, 1, 1], [1, 0, 2], [0.0, 0.0, 1.0], [False, False, True], terminal_reward=None)
+
+
+def test_a_map_of_sparse_rewards_is_that_of_steps(tmp_path):
+    """From state 1 half of the steps reach the goal: v1 = log((e^v0 + 1) / 2e), v0 = v1 - 1."""
+    v1 = np.log(1 / (2 * np.e - 1 / np.e))
+    exact = solve(STEPS, Column(1.0))
+    assert exact.v[0] == pytest.approx([v1 - 1, v1, 0.0])
+    assert exact.problem.costs == Costs(1.0, best=1.0, worth=100.0)
+    assert any("costs 1" in note for note in exact.notes)
+    again = solve(STEPS, exact.problem)
+    assert again.v == pytest.approx(exact.v)
+    result = fit(STEPS, Column(1.0), Regression(updates=300))
+    result.save(tmp_path / "map.npz")
+    assert load(tmp_path / "map.npz").problem.costs == exact.problem.costs
+    STEPS.save(tmp_path / "data.npz")
+    assert solve(Transitions.load(tmp_path / "data.npz"), Column(1.0)).v == pytest.approx(exact.v)
+    both = solve(STEPS + STEPS, Column(1.0, costs=Costs(2.0)))
+    assert both.v[0, 0] - both.v[0, 1] == pytest.approx(-2)
+    assert solve(STEPS, Goals(1.0)).v[0, -1] == pytest.approx(exact.v[0])
+    with raises(DataError):
+        fit(STEPS, Continuing())
+
+
+def test_holes_of_a_lake_are_no_goals():
+    for options in ({}, {"reward": -1.0}):
+        env = gymnasium.make("FrozenLake-v1", is_slippery=False)
+        v = solve(collect(env, 5000, seed=0, **options), Column(20.0))
+        at = {int(s): v.v[0, k] for k, s in enumerate(v.observations)}
+        assert [at[s] for s in (5, 7, 11, 12, 15)] == [-5, -5, -5, -5, 0]
+
+
+def test_states_without_an_end_and_unseen_actions_are_below_all_others(tmp_path):
+    """State 3 is a trap, 4 was reached and never left, and action 1 was never tried in 0."""
+    state, after = [0, 1, 1, 3, 3, 0], [1, 2, 3, 3, 4, 1]
+    action = [0, 0, 1, 0, 1, 0]
+    over = [False, True, False, False, False, False]
+    data = table_of(state, after, -1.0, over, copies=8, action=action, n_actions=2)
+    for method in (Drogo(updates=3000), Drogo(updates=3000, action_values=True), Regression()):
+        solution = fit(data, Column(1.0), method)
+        v = solution.v[0]
+        assert (v[[3, 4]] < v[:3].min() - 5).all()
+        assert solution.status != ("converged",)
+        assert v[2] == 0
+        if method.action_values:
+            assert solution.policy().probabilities(np.array([0]))[0, 1] < 1e-3
+    assert np.isneginf(solve(data, Column(1.0)).v[0, 3])
+    # An action that never occurs anywhere is never taken.
+    three = table_of(state, after, -1.0, over, copies=8, action=action, n_actions=3)
+    solution = fit(three, Column(1.0), Drogo(updates=500, action_values=True))
+    assert (solution.policy().probabilities(np.arange(5))[:, 2] == 0).all()
+    solution.save(tmp_path / "three.npz")
+    assert load(tmp_path / "three.npz").policy().probabilities(np.arange(5))[:, 2].max() == 0
+
+
+def walk(n, turns=1):
+    """A corridor of three cells seen as two, by several agents that take turns."""
+    rng = np.random.default_rng(0)
+    cell, rows = np.zeros(turns, dtype=int), []
+    for k in range(n):
+        who, action = k % turns, int(rng.integers(2))
+        after = cell[who] + 2 * action - 1
+        over = after == 3
+        rows.append((cell[who], max(after, 0), action, over))
+        cell[who] = 0 if over else max(after, 0)
+    return map(np.array, zip(*rows, strict=True))
+
+
+@pytest.mark.parametrize("turns", [1, 3])
+def test_observations_that_hide_something_are_told_from_chance(turns):
+    cell, after, action, over = walk(3000, turns)
+    seen = np.array([0, 1, 1, 2])  # cells 1 and 2 look the same
+    columns = {"action": action, "n_actions": 2, "terminal_reward": 0.0}
+    hidden = Transitions.from_table(np.arange(3), seen[cell], seen[after], -1.0, over, **columns)
+    found = chance(hidden)
+    assert (found.several, found.pairs, found.hidden) == (2, 4, True)
+    assert (previous(hidden) >= 0).mean() > 0.6
+    for method in (Regression(updates=500), Drogo(updates=500)):
+        assert fit(hidden, Column(), method).status != ("converged",)
+    assert solve(hidden, Column()).status == ("unverified",)
+    # With chance instead, what follows does not depend on the step before.
+    lake = collect(gymnasium.make("FrozenLake-v1"), 5000, seed=0)
+    found = chance(lake)
+    assert found.several > 30
+    assert not found.hidden
+    assert any("Soft" in note for note in solve(lake, Column()).notes)
