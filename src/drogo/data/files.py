@@ -50,8 +50,8 @@ def read(path: Path, from_table: Callable[..., Any]) -> Any:
             raise MissingFile(f"the observations of {path} {problem}")
         parts["observations"] = np.memmap(file, settings["dtype"], mode="r", shape=shape)
     try:
-        parts.setdefault("outcome", None)
-        return from_table(**parts, n_actions=settings.get("n_actions"))
+        columns: dict[str, Any] = {"outcome": None, **parts}
+        return from_table(**columns, n_actions=settings.get("n_actions"))
     except DataError as error:
         raise DamagedFile(f"{path} holds transitions that cannot be used: {error}") from error
 

@@ -266,8 +266,8 @@ class OnlineShaping(_Learning, PotentialShaping):
         env: The environment.
         online: The map, which has the weight and the discount.
         terminal_reward: The reward of a terminal state itself: a number, or a function of the last
-            `Step` of an episode, as in `collect`. By default `info["terminal_reward"]`, or else what
-            the last reward says beside those before.
+            `Step` of an episode, as in `collect`. By default `info["terminal_reward"]`, or else
+            what the last reward says beside those before.
     """
 
     def _learn(

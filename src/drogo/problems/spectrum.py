@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import equinox as eqx
 import jax
@@ -174,7 +174,7 @@ class Spectrum(AbstractProblem):
         shown = shared.evenly(shown) if shown.repeats else shown
         return replace(prepared, data=data, shown=shown, notes=notes)
 
-    def adapted(self, prepared: Prepared) -> Spectrum:
+    def adapted(self, prepared: Prepared) -> Self:
         return replace(super().adapted(prepared), bounded=not prepared.shown.repeats)
 
     def exact(self, prepared: Prepared, method: AbstractMethod) -> Eigenvectors | None:
