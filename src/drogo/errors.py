@@ -4,7 +4,7 @@ the built-in exception that it refines, so `except ValueError` keeps working."""
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from importlib import import_module
 from numbers import Integral, Real
 from typing import Any
@@ -98,12 +98,7 @@ class BadCheckpoint(DamagedFile):
 
 
 class RunsFailed(DrogoError, RuntimeError):
-    """Some jobs raised an error. The other jobs were finished and their results were kept.
-
-    Args:
-        problem: The errors as text.
-        failures: The errors by the labels of the jobs.
-    """
+    """Some jobs raised an error, by their labels in `failures`. The results of others were kept."""
 
     def __init__(self, problem: str, *, failures: Mapping[str, str] | None = None) -> None:
         super().__init__(problem)
@@ -131,6 +126,14 @@ def check_choice(name: str, value: object, choices: Collection[str]) -> None:
         raise ArgumentError(problem, argument=name)
 
 
+def check_type(name: str, value: Any, kind: Any, wanted: str) -> Any:
+    """Returns the value of an argument, which must be of a type; `wanted` describes one to give."""
+    if not isinstance(value, kind):
+        shown = value if isinstance(value, type) else type(value).__qualname__
+        raise ArgumentTypeError(f"{name} is a {shown}; give {wanted}.", argument=name)
+    return value
+
+
 def check_number(name: str, value: Any) -> float:
     """Returns the value of an argument, a finite number, as a float: integers may be too long."""
     problem = f"{name} is {value!r}; it must be a finite number."
@@ -145,20 +148,23 @@ def check_number(name: str, value: Any) -> float:
     return number
 
 
-def check_share(name: str, value: Any) -> float:
-    """Returns the value of an argument, a number from 0 to 1, as a float."""
-    share = check_number(name, value)
-    if not 0 <= share <= 1:
-        raise ArgumentError(f"{name} is {value}; give a number from 0 to 1.", argument=name)
-    return share
+def check_that(is_right: Callable[[float], bool], wanted: str) -> Callable[[str, Any], float]:
+    """Returns a check of an argument that must be a number for which `is_right` is true."""
+
+    def check(name: str, value: Any) -> float:
+        number = check_number(name, value)
+        if not is_right(number):
+            raise ArgumentError(f"{name} is {value}; it must be {wanted}.", argument=name)
+        return number
+
+    return check
 
 
-def check_positive(name: str, value: Any) -> float:
-    """Returns the value of an argument, a positive number, as a float."""
-    number = check_number(name, value)
-    if not number > 0:
-        raise ArgumentError(f"{name} is {number}; it must be a positive number.", argument=name)
-    return number
+check_share = check_that(lambda number: 0 <= number <= 1, "a number from 0 to 1")
+check_positive = check_that(lambda number: number > 0, "a positive number")
+check_below_one = check_that(lambda number: 0 <= number < 1, "at least 0 and less than 1")
+check_inside = check_that(lambda number: 0 < number < 1, "between 0 and 1")
+check_not_negative = check_that(lambda number: number >= 0, "at least 0")
 
 
 def check_whole(name: str, value: Any, least: int, most: int = 2**31 - 1) -> int:

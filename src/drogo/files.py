@@ -25,8 +25,7 @@ SETTINGS = "settings"
 FORMAT = "drogo 1"
 RESERVED = (SETTINGS, "file", "allow_pickle")
 """Names that an array cannot have: the last two are arguments of NumPy's function."""
-PART = ".part"
-"""The end of the name of a file that is still being written."""
+PART = ".part"  # The end of the name of a file that is still being written.
 MOST_BYTES_OF_SETTINGS = 2**24
 READING_FAILED = (
     zipfile.BadZipFile, zlib.error, ValueError, KeyError, TypeError, AttributeError, EOFError,
@@ -42,6 +41,7 @@ class Header(NamedTuple):
     dtype: np.dtype
 
 
+Arrays = Mapping[str, np.ndarray]
 Check = Callable[[dict[str, Any], dict[str, Header]], None]
 
 
@@ -97,12 +97,7 @@ def lock(path: Path) -> Iterator[bool]:
 
 
 def write_arrays(
-    path: Path,
-    kind: str,
-    arrays: Mapping[str, np.ndarray],
-    settings: Mapping[str, Any],
-    *,
-    overwrite: bool = False,
+    path: Path, kind: str, arrays: Arrays, settings: Mapping[str, Any], *, overwrite: bool = False
 ) -> None:
     """Writes arrays as `.npz` without Python objects, with settings that are plain JSON."""
     settings = {**settings, "format": FORMAT, "kind": kind}

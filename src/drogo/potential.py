@@ -15,8 +15,8 @@ from drogo.data.index import ObservationIndex
 from drogo.data.transitions import Transitions, check_transitions
 from drogo.errors import ArgumentError, check_choice
 
-Function = Callable[[np.ndarray], Any]
-"""Maps a batch of observations to one number for each."""
+Function = Callable[[np.ndarray], Any]  # Maps a batch of observations to one number for each.
+Vectors = Float[np.ndarray, "*seeds states"]
 Neighbours = Int[np.ndarray, "pairs 2"]
 """Indices of states that are one step apart, each pair once."""
 
@@ -94,11 +94,8 @@ class Potential:
         return cls(lookup, table.shape[1:], discount, name, lookup.single)
 
     def normalised(self, data: Transitions) -> Potential:
-        """Returns the potential divided by its mean difference between neighbours.
-
-        Args:
-            data: Transitions. Observations that are one step apart in them are neighbours.
-        """
+        """Returns the potential divided by its mean difference between neighbours, which are
+        observations that are one step apart in the transitions."""
         table = check_transitions("data", data).observations
         scale = float(mean_step(self(table), data.neighbours))
         function, at = self.function, self.single
@@ -173,23 +170,24 @@ def mix(reward: Any, shaping: Any, weight: float | None) -> Any:
     return reward + shaping if weight is None else (1 - weight) * reward + weight * shaping
 
 
-def mean_step(
-    values: Float[np.ndarray, "*seeds states"], neighbours: Neighbours
-) -> Float[np.ndarray, "*seeds"] | np.float64:
+def mean_gap(values: Vectors, pairs: Neighbours) -> Any:
+    """Returns the mean absolute difference of each vector between the states of some pairs."""
+    return np.abs(values[..., pairs[:, 0]] - values[..., pairs[:, 1]]).mean(axis=-1)
+
+
+def mean_step(values: Vectors, neighbours: Neighbours) -> Float[np.ndarray, "*seeds"] | np.float64:
     """Returns the mean absolute difference between neighbours of each vector over states. Divided
     by it, potentials have one scale, and the weights of their shaping rewards one meaning."""
     if len(neighbours) == 0:
         raise ArgumentError("no state has a neighbour, so a potential cannot be normalised.")
-    step = np.abs(values[..., neighbours[:, 0]] - values[..., neighbours[:, 1]]).mean(axis=-1)
+    step = mean_gap(values, neighbours)
     if not (np.isfinite(step) & (step > 0)).all():
         problem = f"the mean difference between neighbours is {np.min(step)}; a potential that is "
         raise ArgumentError(problem + "constant, or infinite somewhere, cannot be normalised.")
     return step
 
 
-def normalised(
-    values: Float[np.ndarray, "*seeds states"], neighbours: Neighbours
-) -> Float[np.ndarray, "*seeds states"]:
+def normalised(values: Vectors, neighbours: Neighbours) -> Vectors:
     """Returns each vector over states, divided by its mean difference between neighbours."""
     return values / np.asarray(mean_step(values, neighbours))[..., None]
 

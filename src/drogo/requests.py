@@ -24,8 +24,7 @@ from drogo.files import PART, lock, read_json, write_file
 
 Request = Mapping[str, Any]
 REQUEST, REPORT = "request.json", "report.json"
-DIGEST = "digest"
-"""The entry of a report with which a change of the file is noticed."""
+DIGEST = "digest"  # The entry of a report with which a change of the file is noticed.
 
 
 @dataclass(frozen=True)
@@ -33,8 +32,7 @@ class ResultDirectory:
     """The directory that holds the result of one request."""
 
     out: Path
-    label: str
-    """The readable part of the directory's name."""
+    label: str  # The readable part of the directory's name.
     request: Request
 
     @property

@@ -12,7 +12,7 @@ import pytest
 import drogo
 from drogo import GDO, Column, Drogo, LogGDO, NaturalGDO, Spectrum, exact, fit
 from drogo.learn import Learner, Objective, Optimiser, Sample
-from drogo.learn.batches import as_batch, make_plan
+from drogo.learn.batches import make_plan, weighed_batch
 from drogo.learn.judge import cosine, differences, in_groups, state_residuals, transition_slopes
 from drogo.learn.networks import TableNetwork
 from random_mdps import random_mdp
@@ -208,7 +208,7 @@ def learner_of(method):
 
 
 def batch_of(source):
-    return as_batch(source, source.weight / source.weight.sum(), per_action=False)
+    return weighed_batch(source, source.weight / source.weight.sum(), per_action=False)
 
 
 def residuals(method, outputs):

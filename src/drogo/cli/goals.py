@@ -81,7 +81,6 @@ class Goals:
 
 
 def _pictures(world: World, arrays: dict[str, np.ndarray]) -> dict[str, bytes]:
-    """Returns the pictures of a result by name."""
     from drogo.plot.maps import goal_page
 
     grid, goals, pictures = world.grid, arrays["goals"].tolist(), {}
@@ -101,7 +100,6 @@ def _pictures(world: World, arrays: dict[str, np.ndarray]) -> dict[str, bytes]:
 
 
 def _states_of(given: tuple[str, ...], world: World) -> np.ndarray:
-    """Returns the states that the option --goal names."""
     import numpy as np
 
     from drogo.errors import ArgumentError

@@ -27,8 +27,7 @@ from drogo.errors import DrogoError
 
 VERBS = {"envs": Envs, "exact": Exact, "goals": Goals, "learn": Learn}
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-GRACE = 1.0
-"""Seconds that a command may take to end after a signal."""
+GRACE = 1.0  # Seconds that a command may take to end after a signal.
 DESCRIPTION = """The default representation of an MDP: its principal eigenvector, exact and learned.
 `drogo --version` prints the version."""
 
@@ -122,7 +121,6 @@ def _stop(number: int) -> NoReturn:
 
 
 def _parse(arguments: list[str]) -> Any:
-    """Returns the verb that the arguments name, with its options."""
     choices = [Annotated[verb, tyro.conf.subcommand(name)] for name, verb in verbs().items()]
     return tyro.cli(
         Union[tuple(choices)],  # noqa: UP007  # pyright: ignore

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from drogo.worlds.resolve import World
 
+Make = Callable[[], dict[str, Any]]
 BOLD = "**"
 UNLIMITED = 10_000
 NEW, OLD = "Written", "Already there (--overwrite makes it again)"
@@ -110,24 +111,16 @@ def keep(
         return result.finish(report, **pictures)
 
 
-def obtain_report(
-    options: Any, result: ResultDirectory, make: Callable[[], dict[str, Any]]
-) -> tuple[dict[str, Any], str]:
+def obtain_report(options: Any, result: ResultDirectory, make: Make) -> tuple[dict[str, Any], str]:
     """Returns the report of a result, computed unless it exists, and a note on which it is."""
     report = None if options.overwrite else result.report()
     return (make(), NEW) if report is None else (report, OLD)
 
 
 def print_result(
-    options: Any,
-    console: Console,
-    result: ResultDirectory,
-    make: Callable[[], dict[str, Any]],
-    *,
-    status: str = "",
+    options: Any, console: Console, result: ResultDirectory, make: Make, *, status: str = ""
 ) -> None:
-    """Prints the report of a result, computed unless it exists, as a table or as JSON. `status` is
-    shown meanwhile."""
+    """Prints the report of a result, computed unless it exists. `status` is shown meanwhile."""
     with console.status(status) if status else nullcontext():
         report, note = obtain_report(options, result, make)
     files = {kind: result.path / name for kind, name in report["files"].items()}

@@ -61,9 +61,8 @@ def _over_plane(plane: Plane, result: Learned, title: str) -> Figure:
     rows = states.reshape(-1, 2)
     exactly, mean = plane.v(rows), result(rows.astype(np.float32)).mean(axis=0)
     visible = np.isfinite(exactly) & (exactly < 0) & ~plane.is_goal(rows)
-    exactly, mean = (
-        np.where(visible, part, np.nan).reshape(states.shape[:2]) for part in (exactly, mean)
-    )
+    both = (np.where(visible, part, np.nan) for part in (exactly, mean))
+    exactly, mean = (part.reshape(states.shape[:2]) for part in both)
 
     def draw(axes: Axes, panel: Panel) -> None:
         axes.set_facecolor(WALL)

@@ -105,8 +105,7 @@ def _space(space: Any) -> gymnasium.Space:
     if hasattr(space, "n") and shape == ():
         return gymnasium.spaces.Discrete(int(space.n))
     if low is None or high is None or hasattr(space, "n"):
-        problem = f"the actions are a {space!r}; they must be Discrete or a Box."
-        raise ArgumentTypeError(problem, argument="env")
+        raise ArgumentTypeError(f"the actions are {space!r}, no Discrete or Box.", argument="env")
     low, high = (np.broadcast_to(np.asarray(bound, np.float32), shape) for bound in (low, high))
     return gymnasium.spaces.Box(low, high, dtype=np.float32)
 
@@ -133,8 +132,7 @@ class Walker(NamedTuple):
     key: Array
     observation: Any
     state: Any
-    over: Bool[Array, " *walkers"]
-    """Whether its next step begins a new episode."""
+    over: Bool[Array, " *walkers"]  # Whether its next step begins a new episode.
 
 
 def roll_out(

@@ -6,11 +6,10 @@ Each reader returns the columns that were recorded, with actions in the numbers 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from numbers import Number
 from typing import Any
 
-import gymnasium
 import numpy as np
 import numpy.typing as npt
 from gymnasium import spaces
@@ -19,9 +18,10 @@ from jaxtyping import Bool, Shaped
 from drogo.data import arrays
 from drogo.data.arrays import wrong
 from drogo.data.index import merge_equal
-from drogo.data.step import Key, Step, StepNumbers, as_key, part_of
+from drogo.data.step import Key, Keys, Step, StepNumbers, as_key, part_of
 from drogo.errors import ArgumentError, ArgumentTypeError, MissingFile, import_extra
 
+Columns = dict[str, Any]
 ROUNDING = 1e-4  # The share of the width of a space by which a vector may lie outside.
 BUFFER = ("observations", "actions", "rewards", "dones", "timeouts", "pos", "full", "buffer_size",
           "observation_space", "action_space", "handle_timeout_termination",
@@ -31,9 +31,7 @@ PER_STEP = {"actions": "action", "rewards": "reward", "behaviour": "behaviour"}
 """The optional fields of an episode that have an entry for each step, and the columns they make."""
 
 
-def complete(
-    columns: dict[str, Any], action_space: gymnasium.Space | None, numbers: StepNumbers
-) -> dict[str, Any]:
+def complete(columns: Columns, action_space: spaces.Space | None, numbers: StepNumbers) -> Columns:
     """Returns the arguments of `Transitions.from_table` for recorded steps, with `numbers` in place
     of the recorded ones. Without an action space, whole numbers count from 0."""
     numbers = numbers.checked()
@@ -62,7 +60,7 @@ def complete(
 
 
 def _each(
-    columns: dict[str, Any], function: Callable[[Step], float], which: Iterable[int] | None = None
+    columns: Columns, function: Callable[[Step], float], which: Iterable[int] | None = None
 ) -> np.ndarray:
     """Returns the number that a function returns for each step, or for some of them and else 0."""
     n, table = len(columns["state"]), columns["observations"]
@@ -75,9 +73,7 @@ def _each(
     return numbers
 
 
-def action_columns(
-    taken: npt.ArrayLike, space: gymnasium.Space | None, *, checked: bool
-) -> dict[str, Any]:
+def action_columns(taken: npt.ArrayLike, space: spaces.Space | None, *, checked: bool) -> Columns:
     """Returns `action`, counted from 0, and where the space determines them `n_actions` and
     `default`. If `checked`, all actions must be inside of the space."""
     action = arrays.plain("action", taken)
@@ -120,11 +116,7 @@ def action_columns(
 
 
 def of_buffer(
-    buffer: Any,
-    key: str | Sequence[str] | None,
-    terminated: npt.ArrayLike | None,
-    terminal_observation: Any,
-    scaled: bool,
+    buffer: Any, key: Keys, terminated: npt.ArrayLike | None, stand_in: Any, scaled: bool
 ) -> dict[str, np.ndarray]:
     """Returns the columns of a buffer; see `Transitions.from_replay_buffer`."""
     if not all(hasattr(buffer, name) for name in BUFFER):
@@ -145,7 +137,7 @@ def of_buffer(
         newest = slots == (buffer.pos - 1) % buffer.buffer_size
         lost = done & ~np.repeat(newest, done.size // slots.size)
         if (lost & over).any():
-            after[lost & over] = _stand_in(terminal_observation, key, before)
+            after[lost & over] = _stand_in(stand_in, key, before)
     else:
         after = _observations(buffer.next_observations, buffer, key, slots)
     kept = ~lost | over
@@ -187,12 +179,11 @@ def _terminated(
 
 
 def _observations(values: Any, buffer: Any, key: Key, slots: np.ndarray) -> np.ndarray:
-    """Returns the observations of some slots, one row for each environment and slot."""
     part = part_of(_as_observed(values, buffer.observation_space, slots), key, batch=2)
     return part.reshape(-1, *part.shape[2:])
 
 
-def _as_observed(values: Any, space: gymnasium.Space, slots: np.ndarray) -> Any:
+def _as_observed(values: Any, space: spaces.Space, slots: np.ndarray) -> Any:
     """Returns the observations of some slots as the environment returned them. A buffer holds
     numbers of a `Discrete` space as vectors of length 1, and images with the channels first."""
     if isinstance(space, spaces.Dict):
@@ -219,7 +210,6 @@ def _stand_in(given: Any, key: Key, before: np.ndarray) -> np.ndarray:
 
 
 def _actions(buffer: Any, slots: np.ndarray, scaled: bool) -> np.ndarray:
-    """Returns the actions in the numbers of their space."""
     space, stored = buffer.action_space, np.asarray(buffer.actions)[slots]
     rows = stored.reshape(-1, *stored.shape[2:])
     if isinstance(space, spaces.Discrete):
@@ -240,9 +230,7 @@ def _actions(buffer: Any, slots: np.ndarray, scaled: bool) -> np.ndarray:
 # Episodes
 
 
-def of_episodes(
-    trajectories: Iterable[Any], key: str | Sequence[str] | None
-) -> dict[str, np.ndarray]:
+def of_episodes(trajectories: Iterable[Any], key: Keys) -> dict[str, np.ndarray]:
     """Returns the columns of episodes, one after the other; see `Transitions.from_trajectories`."""
     if isinstance(trajectories, Mapping | str) or not isinstance(trajectories, Iterable):
         problem = f"trajectories is a {type(trajectories).__qualname__}; give a list of episodes."
@@ -263,7 +251,6 @@ def of_episodes(
 
 
 def _episode(number: int, episode: Any, key: Key) -> dict[str, np.ndarray]:
-    """Returns the arrays of one episode, whose lengths fit together."""
     get = episode.get if isinstance(episode, Mapping) else lambda name: getattr(episode, name, None)
     values, name = get("observations"), f"observations of episode {number}"
     if values is None or isinstance(values, Number):
@@ -323,7 +310,7 @@ def _joined(name: str, episodes: list[dict[str, np.ndarray]]) -> np.ndarray:
     return np.concatenate([episode[name] for episode in episodes])
 
 
-def of_minari(dataset: Any) -> tuple[Iterator[dict[str, Any]], gymnasium.Space]:
+def of_minari(dataset: Any) -> tuple[Iterator[Columns], spaces.Space]:
     """Returns the episodes of a data set of Minari or of its id, and the space of their actions."""
     if isinstance(dataset, str):
         minari = import_extra("minari", "Minari", extra="minari")

@@ -13,11 +13,11 @@ from typing import Any, ClassVar, NamedTuple, Protocol, final, runtime_checkable
 import gymnasium
 import numpy as np
 from gymnasium.envs.registration import EnvSpec
-from jaxtyping import Bool, Float, Int, Shaped
+from jaxtyping import Bool, Float, Shaped
 
 from drogo.data.collect import Start, outcomes, without_transparent
 from drogo.data.step import Key, NumberOfStep, Step, StepNumbers, as_key, part_of
-from drogo.errors import ArgumentError, ArgumentTypeError
+from drogo.errors import ArgumentError, check_type
 from drogo.mdp import MDP, HasMDP
 
 LONGEST_WALK = 50  # The most random steps between a reset and the start of a simulation.
@@ -25,6 +25,8 @@ SHARED = (gymnasium.Space, EnvSpec, np.random.Generator, np.random.RandomState, 
 """Copies of an environment share these. Copies of a generator would all sample the same numbers."""
 
 States = Shaped[np.ndarray, "n ..."]
+Tried = tuple[np.ndarray, Float[np.ndarray, "n k"]]
+Moved = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 class Many(NamedTuple):
@@ -49,9 +51,7 @@ class StepsMany(Protocol):
         """Returns the observations of some states."""
         ...
 
-    def step_many(
-        self, states: States, actions: np.ndarray, rng: np.random.Generator
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def step_many(self, states: States, actions: np.ndarray, rng: np.random.Generator) -> Moved:
         """Returns the next states, the rewards, and which next states are terminal."""
         ...
 
@@ -62,8 +62,7 @@ class Simulator(abc.ABC):
 
     space: gymnasium.Space
     numbers: StepNumbers
-    group_size: ClassVar[int] = 16
-    """The default number of rollouts in a group."""
+    group_size: ClassVar[int] = 16  # The default number of rollouts in a group.
 
     @abc.abstractmethod
     def start(self, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -73,9 +72,7 @@ class Simulator(abc.ABC):
     def step(self, states: np.ndarray, actions: np.ndarray, rng: np.random.Generator) -> Many:
         """Takes one action in each state. The given states do not change."""
 
-    def candidates(
-        self, states: np.ndarray, most: int, rng: np.random.Generator
-    ) -> tuple[np.ndarray, Float[np.ndarray, "n k"]]:
+    def candidates(self, states: np.ndarray, most: int, rng: np.random.Generator) -> Tried:
         """Returns actions to try in each state, `most` if not discrete, and their log weights."""
         n, space = len(states), self.space
         if isinstance(space, gymnasium.spaces.Discrete):
@@ -105,18 +102,14 @@ class OfMDP(Simulator):
         states = rng.choice(live, size=n, replace=n > live.size)
         return states, self.table[states]
 
-    def step(
-        self, states: Int[np.ndarray, " n"], actions: np.ndarray, rng: np.random.Generator
-    ) -> Many:
+    def step(self, states: np.ndarray, actions: np.ndarray, rng: np.random.Generator) -> Many:
         arrived, cost = outcomes(self.mdp, states, actions, rng), self.numbers.reward
         reward = self.mdp.reward[states] if cost is None else np.full(len(states), cost)
         over = self.mdp.terminal[arrived]
         value = np.where(over, self.mdp.reward[arrived], 0.0)
         return Many(arrived, self.table[arrived], reward, over, value)
 
-    def candidates(
-        self, states: np.ndarray, most: int, rng: np.random.Generator
-    ) -> tuple[np.ndarray, Float[np.ndarray, "n k"]]:
+    def candidates(self, states: np.ndarray, most: int, rng: np.random.Generator) -> Tried:
         actions = np.tile(np.arange(self.mdp.n_actions), (len(states), 1))
         with np.errstate(divide="ignore"):
             return actions, np.log(self.mdp.default_policy[states])
@@ -212,9 +205,7 @@ def simulator(
 ) -> Simulator:
     """Returns a simulator of an environment, with the arguments of `collect`. Without `start`, it
     starts in any state of an MDP, where `StepsMany` says, or after a reset and random steps."""
-    if not isinstance(env, gymnasium.Env):
-        problem = f"env is a {type(env).__name__}; give a single Gymnasium environment."
-        raise ArgumentTypeError(problem, argument="env")
+    check_type("env", env, gymnasium.Env, "a single Gymnasium environment")
     if start is not None and not callable(start):
         problem = f"start is {start!r}; give a function start(env, rng), or leave it out."
         raise ArgumentError(problem, argument="start")

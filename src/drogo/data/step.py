@@ -72,11 +72,12 @@ def info_of(infos: Mapping[str, Any], k: int) -> dict[str, Any]:
     }
 
 
+Keys = str | Sequence[str] | None
 Key = str | tuple[str, ...] | None
 """The part of a `Dict` observation, several parts, or None for observations without parts."""
 
 
-def as_key(given: str | Sequence[str] | None) -> Key:
+def as_key(given: Keys) -> Key:
     """Returns the argument `key`, in which a single name in a sequence is just that name."""
     if given is None or isinstance(given, str):
         return given

@@ -20,7 +20,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 from drogo.data import arrays, files, recorded
 from drogo.data.index import merge_equal
 from drogo.data.step import NumberOfStep, Step, StepNumbers
-from drogo.errors import ArgumentError, ArgumentTypeError, DataError, check_positive
+from drogo.errors import ArgumentError, ArgumentTypeError, DataError, check_positive, check_type
 from drogo.exact.growth import log_radius
 from drogo.mdp import Edges
 from drogo.mdp.arrays import frozen
@@ -40,8 +40,7 @@ class CountedEdges(Edges):
     log_default: Float[np.ndarray, " edges"] | None
     """The log of the probability with which the default policy takes the action."""
     count: Int[np.ndarray, " edges"]
-    of_transition: Int[np.ndarray, " n"]
-    """The edge of each transition."""
+    of_transition: Int[np.ndarray, " n"]  # The edge of each transition.
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -132,8 +131,7 @@ class Transitions:
             for table, action in zip(tables, columns["action"], strict=True)
         }
         if len(shapes) > 1:
-            problem = f"have observations and actions of several shapes or types: {shapes}."
-            raise arrays.wrong("parts", problem)
+            raise arrays.wrong("parts", f"have several shapes or types: {shapes}.")
         table = tables[0]
         if any(other is not table for other in tables):
             if any(isinstance(other, np.memmap) for other in tables):
@@ -315,12 +313,8 @@ class Transitions:
 
     @classmethod
     def from_minari(cls, dataset: str | Any, **options: Any) -> Transitions:
-        """Makes transitions from a data set of Minari, which needs the extra `minari`.
-
-        Args:
-            dataset: A `minari.MinariDataset`, or the id of one that is on this machine.
-            **options: Those of `from_replay_buffer` from `reward` on.
-        """
+        """Makes transitions from a `minari.MinariDataset`, or the id of one on this machine, which
+        needs the extra `minari`. Options are those of `from_replay_buffer` from `reward` on."""
         episodes, space = recorded.of_minari(dataset)
         return cls.from_trajectories(episodes, action_space=space, **options)
 
@@ -414,8 +408,7 @@ class Transitions:
         return replace(Transitions.from_table(self.observations, *columns), weight=weight)
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
-        """Saves to an `.npz` file. Observations that are in a file already stay there, and the
-        `.npz` names that file."""
+        """Saves to an `.npz` file, which names the file of observations that are in one already."""
         columns = {name: getattr(self, name) for name in files.ARRAYS}
         files.write(Path(path), columns, self.n_actions, overwrite=overwrite)
 
@@ -427,8 +420,5 @@ class Transitions:
 
 def check_transitions(name: str, value: object) -> Transitions:
     """Returns the argument `name`, or raises an `ArgumentTypeError` if it is no `Transitions`."""
-    if isinstance(value, Transitions):
-        return value
-    problem = f"{name} is a {type(value).__qualname__}; it must be Transitions."
-    remedy = "drogo.collect returns them, and Transitions.from_arrays makes them from arrays."
-    raise ArgumentTypeError(problem, remedy=remedy, argument=name)
+    wanted = "Transitions, as drogo.collect and drogo.Transitions.from_arrays return"
+    return check_type(name, value, Transitions, wanted)

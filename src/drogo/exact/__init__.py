@@ -1,29 +1,21 @@
 """Exact solutions, in the log domain: the default and the successor representation."""
 
-from drogo.exact.columns import log_columns, solve_columns, transfer
-from drogo.exact.definitions import (
-    LogVector,
-    default_representation,
-    log_column,
-    log_eigenvector,
-    solve,
+from drogo.exact.columns import (
+    log_columns as log_columns,
+    solve_columns as solve_columns,
+    transfer as transfer,
 )
-from drogo.exact.growth import perron, spectral_radius
-from drogo.exact.spectra import Eigenvectors, cosines, overlap, spectrum
-
-__all__ = [
-    "Eigenvectors",
-    "LogVector",
-    "cosines",
-    "default_representation",
-    "log_column",
-    "log_columns",
-    "log_eigenvector",
-    "overlap",
-    "perron",
-    "solve",
-    "solve_columns",
-    "spectral_radius",
-    "spectrum",
-    "transfer",
-]
+from drogo.exact.definitions import (
+    LogVector as LogVector,
+    default_representation as default_representation,
+    log_column as log_column,
+    log_eigenvector as log_eigenvector,
+    solve as solve,
+)
+from drogo.exact.growth import perron as perron, spectral_radius as spectral_radius
+from drogo.exact.spectra import (
+    Eigenvectors as Eigenvectors,
+    cosines as cosines,
+    overlap as overlap,
+    spectrum as spectrum,
+)

@@ -31,10 +31,8 @@ class GridSolution:
     """A function from non-terminal states to `v`, interpolated between the nodes of a grid."""
 
     axes: tuple[Float[np.ndarray, " nodes"], ...]
-    log_e: np.ndarray
-    """`v` at the nodes, with one axis per dimension."""
-    change: float
-    """The mean difference to the solution on half as many nodes along each axis."""
+    log_e: np.ndarray  # `v` at the nodes, with one axis per dimension.
+    change: float  # The mean difference to the solution on half as many nodes along each axis.
     method: Literal["linear", "nearest"] = "linear"
     """The interpolation of `v`: "nearest" in a world with walls, which "linear" would cross."""
 
@@ -66,8 +64,7 @@ def solve_on_grid(
     if not reward < 0:
         raise ArgumentError(f"reward is {reward}; it must be negative.", argument="reward")
     if min(nodes) < 3:
-        problem = f"nodes is {tuple(nodes)}; give at least 3 along each axis."
-        raise ArgumentError(problem, argument="nodes")
+        raise ArgumentError(f"nodes is {tuple(nodes)}; give at least 3 each.", argument="nodes")
 
     def solve(size: tuple[int, ...]) -> GridSolution:
         coarse = None

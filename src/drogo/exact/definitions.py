@@ -34,12 +34,13 @@ from drogo.exact.positive import (
     positive_eigenvector,
     refined_solve,
 )
-from drogo.exact.rows import Rows, check_parameters, default_rows, successor_rows
+from drogo.exact.rows import Rows, Values, check_parameters, default_rows, successor_rows
 from drogo.mdp.arrays import as_floats
 from drogo.mdp.model import MDP, check_mdp
 
 DEFINITIONS = ("column", "transition", "representation", "right")
 MAX_STATES_DENSE = 5000
+Square = Float[np.ndarray, "states states"]
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,6 @@ def solve(
     """Computes a vector together with its eigenvalue, error estimates and status.
 
     Args:
-        mdp: The MDP.
         lam: The temperature lambda, positive.
         definition: `"column"`, `"transition"`, `"representation"` or `"right"`.
         delta: Minus the reward of an absorbing terminal state, positive.
@@ -113,19 +113,15 @@ def solve(
     return LogVector(definition, lam, delta, terminal, *vector)
 
 
-def log_column(
-    mdp: MDP, lam: float, terminal_reward: npt.ArrayLike | None = None
-) -> Float[np.ndarray, " states"]:
+def log_column(mdp: MDP, lam: float, terminal_reward: npt.ArrayLike | None = None) -> Values:
     """Computes the vector `column`, which is the exact fixed point of the DROGO loss.
 
     Args:
-        mdp: The MDP.
         lam: The temperature lambda, positive.
         terminal_reward: One value per terminal state in state order, in units of reward. By default
             `mdp.reward` of these states.
 
-    Returns:
-        `v`, one number per state. An inaccurate entry is an error.
+    An inaccurate entry is an error.
     """
     return solve(mdp, lam, "column", terminal_reward=terminal_reward).checked().log_e
 
@@ -137,14 +133,14 @@ def log_eigenvector(
     *,
     delta: float = 0.001,
     terminal: str = "absorbing",
-) -> Float[np.ndarray, " states"]:
+) -> Values:
     """Computes the vector of any definition, in logs: `v` for `"column"`, and otherwise the log of
     the eigenvector of unit norm. The arguments are those of `solve`; an inaccurate entry is an
     error."""
     return solve(mdp, lam, definition, delta=delta, terminal=terminal).checked().log_e
 
 
-def successor_eigenvector(mdp: MDP, discount: float = 0.99) -> Float[np.ndarray, " states"]:
+def successor_eigenvector(mdp: MDP, discount: float = 0.99) -> Values:
     """Computes the positive top eigenvector of `(SR + SR^T)/2`, of unit norm, where `SR` is
     `(I - discount P)^-1`, or raises `NotConverged` if some entry is not accurate."""
     rows = successor_rows(check_mdp(mdp), discount)
@@ -169,11 +165,15 @@ def _column(mdp: MDP, lam: float, terminal_reward: npt.ArrayLike | None) -> Vect
 
 
 def _eigenvector(definition: str, mdp: MDP, rows: Rows) -> Vector:
-    """Computes an eigenvector of unit norm."""
     if definition == "right":
         vector = _right(mdp, rows)
     else:
-        _check_connected(mdp)
+        parts, label = csgraph.connected_components(sp.csr_array(mdp.P), directed=False)
+        if parts > 1:
+            sizes = ", ".join(map(str, np.bincount(label)[:5]))
+            problem = f"no transition leads between {parts} parts of the states ({sizes}, ...)."
+            remedy = "Use definition='column', or one MDP for each part."
+            raise ArgumentError(problem, remedy=remedy, argument="mdp")
         symmetric = definition == "transition"
         vector = positive_eigenvector(Pencil(rows.symmetric_part())) if symmetric else _of_Z(rows)
     log_norm = np.logaddexp.reduce(2 * vector.log_e) / 2
@@ -218,18 +218,9 @@ def _right(mdp: MDP, rows: Rows) -> Vector:
     return outer._replace(eigenvalue=t, bracket=Pencil(rows).bracket(outer.log_e))
 
 
-def _check_connected(mdp: MDP) -> None:
-    parts, label = csgraph.connected_components(sp.csr_array(mdp.P), directed=False)
-    if parts > 1:
-        sizes = ", ".join(map(str, np.bincount(label)[:5]))
-        problem = f"no transition leads between {parts} parts of the states, of {sizes} ... states."
-        remedy = "Use definition='column', or one MDP for each part."
-        raise ArgumentError(problem, remedy=remedy, argument="mdp")
-
-
 def default_representation(
     mdp: MDP, lam: float, *, delta: float = 0.001, terminal: str = "absorbing"
-) -> Float[np.ndarray, "states states"]:
+) -> Square:
     """Computes the default representation `Z = (R - P)^-1` of at most 5,000 states.
 
     Every entry is accurate; those below 1e-308 are 0. The arguments are those of `exact.solve`.
@@ -239,14 +230,12 @@ def default_representation(
     return _inverse(default_rows(mdp, lam, terminal, delta))
 
 
-def successor_representation(
-    mdp: MDP, discount: float = 0.99
-) -> Float[np.ndarray, "states states"]:
+def successor_representation(mdp: MDP, discount: float = 0.99) -> Square:
     """Computes `SR = (I - discount P)^-1` of at most 5,000 states; terminal rows of P are zero."""
     return _inverse(successor_rows(check_mdp(mdp), discount))
 
 
-def _inverse(rows: Rows) -> Float[np.ndarray, "states states"]:
+def _inverse(rows: Rows) -> Square:
     if rows.n > MAX_STATES_DENSE:
         problem = f"a dense matrix over {rows.n} states is refused (more than {MAX_STATES_DENSE})."
         remedy = "Use exact.log_column or exact.log_eigenvector, which need no matrix."

@@ -15,6 +15,7 @@ from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Float
+from scipy.special import softmax
 
 from drogo.errors import ArgumentError, MDPError, NotConverged, check_positive, check_whole
 from drogo.exact.positive import InLogs, NoPositiveSolution, Pencil, factorise, positive_eigenvector
@@ -38,10 +39,8 @@ class Growth:
     log_eigenvalue: float
     bracket: tuple[float, float]
     """Collatz-Wielandt bounds of `log_eigenvalue`, valid for any positive vector."""
-    residual: float
-    """The largest `|(W e)(s) / (eigenvalue e(s)) - 1|`."""
-    error: float
-    """The estimated largest error of an entry of `log_e`."""
+    residual: float  # The largest `|(W e)(s) / (eigenvalue e(s)) - 1|`.
+    error: float  # The estimated largest error of an entry of `log_e`.
 
     @property
     def is_known(self) -> bool:
@@ -124,9 +123,7 @@ class Perron(Growth, InLogs):
             after = np.log(entries.data) + self.log_e[entries.col]
             np.logaddexp.at(logits[:, action], entries.row, after)
         with np.errstate(divide="ignore"):
-            logits += np.log(mdp.default_policy)
-        shares = np.exp(logits - logits.max(axis=1, keepdims=True))
-        return shares / shares.sum(axis=1, keepdims=True)
+            return softmax(logits + np.log(mdp.default_policy), axis=1)
 
 
 def perron(mdp: MDP, lam: float, reference: int = 0) -> Perron:
@@ -169,10 +166,6 @@ def spectral_radius(mdp: MDP, lam: float) -> float:
 
     The column is finite if and only if it is below 1, as it always is if rewards are negative. It
     is 0 if no state can be visited twice, and infinity beyond the range of a float.
-
-    Args:
-        mdp: The MDP.
-        lam: The temperature lambda, positive.
     """
     lam = check_positive("lam", lam)
     with np.errstate(over="ignore"):

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from jaxtyping import Bool, Float, Int
 from scipy.sparse import csgraph
 
-from drogo.errors import ArgumentError, check_choice, check_number, check_positive
+from drogo.errors import check_choice, check_inside, check_positive
 from drogo.mdp import MDP, Edges
 from drogo.mdp.arrays import Nodes, leads_to
 
@@ -32,10 +32,8 @@ class Rows:
     column: Int[np.ndarray, " entries"]
     log_weight: Float[np.ndarray, " entries"]
     diagonal: Values
-    total: Values
-    """Row sums."""
-    log_scale: Values
-    """The log of the factor that each row was multiplied by: r(s)/lam."""
+    total: Values  # Row sums.
+    log_scale: Values  # The log of the factor that each row was multiplied by: r(s)/lam.
 
     @property
     def n(self) -> int:
@@ -104,7 +102,7 @@ def default_rows(mdp: MDP, lam: float, terminal: str, delta: float) -> Rows:
 
 def successor_rows(mdp: MDP, discount: float) -> Rows:
     """Returns `I - discount P`, where terminal rows of `P` are zero."""
-    total = np.where(mdp.terminal, 1.0, 1.0 - check_discount(discount))
+    total = np.where(mdp.terminal, 1.0, 1.0 - check_inside("discount", discount))
     return with_sums(sp.csr_array(mdp.P * discount), total, np.zeros(mdp.n_states))
 
 
@@ -137,14 +135,6 @@ def weighted_rows(
         diagonal = np.where(leaving <= 1, total + leaving, 1 - looping)
     entries = row[off], place[column[off]], (np.log(share) + gain)[off]
     return Rows(*entries, diagonal, total, np.zeros(n))
-
-
-def check_discount(discount: float) -> float:
-    """Returns a discount in (0, 1) as a float."""
-    discount = check_number("discount", discount)
-    if not 0 < discount < 1:
-        raise ArgumentError(f"discount is {discount}; it must lie in (0, 1).", argument="discount")
-    return discount
 
 
 def check_parameters(lam: float, terminal: str, delta: float) -> tuple[float, float]:

@@ -22,11 +22,12 @@ import scipy.sparse as sp
 from jaxtyping import Float
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
-from drogo.errors import ArgumentError, NotConverged, check_choice, check_whole
+from drogo.errors import ArgumentError, NotConverged, check_choice, check_inside, check_whole
 from drogo.exact.positive import NoPositiveSolution, factorise
-from drogo.exact.rows import Rows, check_discount, check_parameters, with_sums
+from drogo.exact.rows import Rows, check_parameters, with_sums
 from drogo.mdp.model import MDP, Edges, check_mdp
 
+Vectors = Float[np.ndarray, "vectors states"]
 MATRICES = ("laplacian", "successor", "default")
 MOST_DENSE = 1500  # The largest number of states that is solved by dense matrices.
 EXTRA = 6  # The additional vectors of the first attempt of an iteration.
@@ -44,7 +45,7 @@ INDEPENDENT = 1e-6  # The least singular value of independent vectors, relative 
 class Eigenvectors:
     """The first eigenvectors of a matrix, those of the smallest eigenvalues."""
 
-    vectors: Float[np.ndarray, "vectors states"]
+    vectors: Vectors
     """Each of unit norm, with its largest entry positive."""
     eigenvalues: Float[np.ndarray, " vectors"]
     """The eigenvalues of the matrix, in increasing order. Its inverse has their reciprocals."""
@@ -77,7 +78,6 @@ def spectrum(
     the matrix whose inverse it is.
 
     Args:
-        mdp: The MDP.
         k: The number of vectors.
         matrix: "laplacian" for `D - P~`, "successor" for `I - discount P~`, or "default" for
             `R - P~`.
@@ -88,14 +88,14 @@ def spectrum(
     check_choice("matrix", matrix, MATRICES)
     k = check_whole("k", k, 1, check_mdp(mdp).n_states)
     if (matrix == "default") == (lam is None):
-        problem = f"lam is {lam} and matrix is {matrix!r}; lam is for matrix='default' alone."
-        raise ArgumentError(problem, argument="lam")
+        raise ArgumentError(f"lam is {lam}; it is for matrix='default' alone.", argument="lam")
     lam, delta = check_parameters(1.0 if lam is None else lam, "absorbing", delta)
-    end, into = np.flatnonzero(mdp.terminal), mdp.edges
+    discount, end = check_inside("discount", discount), np.flatnonzero(mdp.terminal)
+    into = mdp.edges
     ones = np.ones(end.size)
     into = replace(into, terminated=np.zeros(into.state.size, dtype=bool))
     edges = into + Edges(into.n, end, end, ones, -delta * ones, ones > 0, 0 * ones)
-    return smallest(symmetric_rows(edges, matrix, lam, check_discount(discount)), k, matrix)
+    return smallest(symmetric_rows(edges, matrix, lam, discount), k, matrix)
 
 
 def symmetric_rows(edges: Edges, matrix: str, lam: float, discount: float) -> Rows:
@@ -209,9 +209,7 @@ def count_below(rows: Rows, bound: float) -> int | None:
     return int((pivots < 0).sum()) if is_sure and (lu.perm_r == lu.perm_c).all() else None
 
 
-def cosines(
-    vectors: Float[np.ndarray, "vectors states"], truth: Eigenvectors
-) -> Float[np.ndarray, " vectors"]:
+def cosines(vectors: Vectors, truth: Eigenvectors) -> Float[np.ndarray, " vectors"]:
     """Computes the absolute cosine of each vector, of any norm, with its eigenvector in `truth`.
 
     Vectors of nearly equal eigenvalues are compared as a subspace: all of them have the cosine of
@@ -230,15 +228,13 @@ def cosines(
     return result
 
 
-def overlap(vectors: Float[np.ndarray, "vectors states"], truth: Eigenvectors) -> float:
+def overlap(vectors: Vectors, truth: Eigenvectors) -> float:
     """Computes the overlap of the subspace of any vectors with that of as many eigenvectors, from
     0 to 1: the mean of the squared cosines of the angles between the two."""
     return float((contained(vectors, truth) ** 2).mean())
 
 
-def contained(
-    vectors: Float[np.ndarray, "vectors states"], truth: Eigenvectors
-) -> Float[np.ndarray, " vectors"]:
+def contained(vectors: Vectors, truth: Eigenvectors) -> Float[np.ndarray, " vectors"]:
     """Computes the cosine of the angle between each of as many eigenvectors and the subspace that
     some vectors span; for nearly equal eigenvalues, of the angles between the two subspaces."""
     _check_shapes(vectors, truth)
@@ -253,7 +249,7 @@ def contained(
     return result
 
 
-def _basis(vectors: Float[np.ndarray, "vectors states"]) -> Float[np.ndarray, "basis states"]:
+def _basis(vectors: Vectors) -> Float[np.ndarray, "basis states"]:
     """Returns an orthonormal basis of the span of some vectors, each of which counts the same."""
     length = np.linalg.norm(vectors, axis=1, keepdims=True)
     unit = vectors / np.where(length > 0, length, 1.0)

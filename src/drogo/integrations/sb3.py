@@ -36,8 +36,7 @@ __all__ = ["Checkpoints", "ExploringDQN", "LearnMap", "ShapedReplayBuffer", "res
 
 RANDOM = 0.1
 """The share of random actions among those of a map: a wrong network would lead in circles."""
-EVERY = 1000
-"""The number of calls between two records of the map's metrics."""
+EVERY = 1000  # The number of calls between two records of the map's metrics.
 CALLBACK = "Give the callback too: agent.learn(..., callback=LearnMap(online))."
 
 
@@ -49,8 +48,7 @@ class ShapedReplayBuffer(ReplayBuffer):
     """
 
     shaping: AbstractShaping | None = None
-    _observed: int = 0
-    """The number of steps that the map had observed when the last one was added."""
+    _observed: int = 0  # The number of steps that the map had observed when the last one was added.
     _warned: bool = False
 
     def __getstate__(self) -> dict[str, Any]:
@@ -171,23 +169,19 @@ class LearnMap(BaseCallback):
         if isinstance(buffer, ShapedReplayBuffer) and buffer.shaping is None:
             buffer.shaping = self.shaping
         if not isinstance(buffer, ShapedReplayBuffer) or buffer.shaping is not self.shaping:
-            raise ArgumentError(
-                f"the {type(buffer).__name__} of the agent does not shape rewards with this map.",
-                remedy="Make the agent with a plain ReplayBuffer, or use one LearnMap.",
-                argument="shaping",
-            )
+            problem = f"the agent's {type(buffer).__name__} does not shape rewards with this map."
+            remedy = "Make the agent with a plain ReplayBuffer, or use one LearnMap."
+            raise ArgumentError(problem, remedy=remedy, argument="shaping")
 
     def _check_normalisation(self) -> None:
         normalised, env = self.model.get_vec_normalize_env(), self.model.get_env()
         if normalised is None or not normalised.norm_obs or env is None:
             return
         if self.shaping.needs_exact_observations or is_vecenv_wrapped(env, VecTransposeImage):
-            raise ArgumentError(
-                "norm_obs=True changes the axes of images and the last bits of observations, which "
-                "a table would take for new states.",
-                remedy="Use VecNormalize(..., norm_obs=False), or an OnlineMap of numbers.",
-                argument="norm_obs",
-            )
+            problem = "norm_obs=True changes the axes of images and the last bits of observations, "
+            problem += "which a table would take for new states."
+            remedy = "Use VecNormalize(..., norm_obs=False), or an OnlineMap of numbers."
+            raise ArgumentError(problem, remedy=remedy, argument="norm_obs")
         if normalised.observation_space.shape != env.observation_space.shape:
             problem = "a wrapper around a VecNormalize changes the shape of the observations."
             remedy = "Put the VecNormalize outermost: VecNormalize(VecFrameStack(env, ...))."

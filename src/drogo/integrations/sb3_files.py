@@ -29,15 +29,14 @@ from drogo.online.base import AbstractOnlineMap, check_map
 from drogo.requests import check_same
 
 KIND = "agent and map"
+Map = AbstractOnlineMap | None
 COUNTERS = ("num_timesteps", "_n_updates", "_episode_num", "_n_calls", "_total_timesteps")
 REPLAY = ("observations", "next_observations", "actions", "rewards", "dones", "timeouts")
 STATISTICS = ("mean", "var", "count")
 AGENT, BUFFER, MAP, NORM, PART = "agent/", "replay/", "map/", "normalise/", "part/"
 
 
-def save(
-    path: str | Path, agent: BaseAlgorithm, online: AbstractOnlineMap | None = None, **parts: Any
-) -> None:
+def save(path: str | Path, agent: BaseAlgorithm, online: Map = None, **parts: Any) -> None:
     """Writes an agent and its map, if it has one, to one file, in place of an earlier one.
 
     Other `parts`, such as a learning curve, are saved with them. They have the methods `arrays`,
@@ -50,9 +49,7 @@ def save(
     write_arrays(Path(path), KIND, arrays, _request(agent, online, parts), overwrite=True)
 
 
-def restore(
-    path: str | Path, agent: BaseAlgorithm, online: AbstractOnlineMap | None = None, **parts: Any
-) -> None:
+def restore(path: str | Path, agent: BaseAlgorithm, online: Map = None, **parts: Any) -> None:
     """Restores an agent and its map, which were made with the same arguments as the saved ones.
     The file of another agent or map is a `BadCheckpoint`."""
     _check_saved(agent, online)
@@ -79,8 +76,7 @@ def restore(
 
 
 class Checkpoints(BaseCallback):
-    """Saves the agent, its map and other `parts` as `save` does, in intervals of some `seconds` and
-    at the end."""
+    """Saves the agent, its map and `parts` as `save` does, every few `seconds` and at the end."""
 
     def __init__(
         self, path: str | Path, online: Any = None, seconds: float = 30.0, **parts: Any
@@ -108,19 +104,15 @@ def _check_saved(agent: BaseAlgorithm, online: Any) -> None:
     if online is not None:
         check_map(online)
     if not hasattr(agent.policy, "optimizer"):
-        raise ArgumentError(
-            f"a {type(agent).__name__} has several optimisers, and a file holds one.",
-            remedy="Use a DQN, a PPO or an A2C, or agent.save(path) and online.save(path).",
-            argument="agent",
-        )
+        problem = f"a {type(agent).__name__} has several optimisers, and a file holds one."
+        remedy = "Use a DQN, a PPO or an A2C, or agent.save(path) and online.save(path)."
+        raise ArgumentError(problem, remedy=remedy, argument="agent")
     buffers = (getattr(agent, f"{kind}_buffer", None) for kind in ("replay", "rollout"))
     maps = [getattr(buffer, "shaping", None) for buffer in buffers]
     if any(isinstance(used, AbstractOnlineMap) and used is not online for used in maps):
-        raise ArgumentError(
-            f"the rewards of this {type(agent).__name__} are shaped by another map than online.",
-            remedy="Give its map, for example Checkpoints(path, online).",
-            argument="online",
-        )
+        problem = f"another map than online shapes the rewards of this {type(agent).__name__}."
+        remedy = "Give its map, for example Checkpoints(path, online)."
+        raise ArgumentError(problem, remedy=remedy, argument="online")
 
 
 def _replay(agent: BaseAlgorithm) -> ReplayBuffer | None:
@@ -128,9 +120,7 @@ def _replay(agent: BaseAlgorithm) -> ReplayBuffer | None:
     return buffer if isinstance(buffer, ReplayBuffer) else None
 
 
-def _request(
-    agent: BaseAlgorithm, online: AbstractOnlineMap | None, parts: dict[str, Any]
-) -> dict[str, Any]:
+def _request(agent: BaseAlgorithm, online: Map, parts: dict[str, Any]) -> dict[str, Any]:
     """Returns everything that must agree for an agent to continue from a file."""
     buffer = _replay(agent)
     return {
@@ -151,9 +141,8 @@ def _arrays(agent: BaseAlgorithm) -> dict[str, np.ndarray]:
         arrays |= as_section(f"{AGENT}optimiser/{number}/", _on_host(tensors))
     env = agent.get_vec_normalize_env()
     if env is not None:
-        means = {
-            f"{k}/{p}": getattr(rms, p) for k, rms in _running(env).items() for p in STATISTICS
-        }
+        pairs = [(k, rms, p) for k, rms in _running(env).items() for p in STATISTICS]
+        means = {f"{k}/{p}": getattr(rms, p) for k, rms, p in pairs}
         arrays |= as_section(NORM, {"returns": env.returns, **means})
     arrays["counters"] = np.array([getattr(agent, name, 0) or 0 for name in COUNTERS], np.int64)
     buffer = _replay(agent)

@@ -17,23 +17,21 @@ import optax
 from jaxtyping import Float, PRNGKeyArray
 
 from drogo.device import to_device
-from drogo.errors import ArgumentError, ArgumentTypeError, DamagedFile, check_choice, check_positive
+from drogo.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DamagedFile,
+    check_below_one,
+    check_choice,
+    check_positive,
+)
 from drogo.learn import networks
 from drogo.learn.convolution import ConvolutionalNetwork
 from drogo.learn.networks import AbstractNetwork, Inputs, Outputs, dense_layers, fit_inputs
-from drogo.learn.settings import (
-    Swept,
-    at_least,
-    check_below_one,
-    check_fields,
-    check_flag,
-    optional,
-)
+from drogo.learn.settings import Swept, at_least, check_fields, check_flag, optional
 
-MOST_COORDINATES = 16
-"""Longer observations are not coordinates and get no Fourier features."""
-MOST_BYTES_BY_PIXEL = 2**28
-"""Images of a larger table are not normalised pixel by pixel."""
+MOST_COORDINATES = 16  # Longer observations are not coordinates and get no Fourier features.
+MOST_BYTES_BY_PIXEL = 2**28  # Images of a larger table are not normalised pixel by pixel.
 _units, _frequencies = at_least(1, 2**16), at_least(0, 2**16)
 
 
@@ -90,10 +88,8 @@ def as_optimiser(given: Any) -> AnyOptimiser:
         return given
     if isinstance(given, optax.GradientTransformation):
         return CustomOptimiser(given)
-    raise ArgumentTypeError(
-        f"optimiser is {given!r}; give drogo.learn.Optimiser() or one of optax.",
-        argument="optimiser",
-    )
+    wrong = f"optimiser is {given!r}; give drogo.learn.Optimiser() or one of optax."
+    raise ArgumentTypeError(wrong, argument="optimiser")
 
 
 @lru_cache
@@ -131,9 +127,8 @@ class Table(AbstractArchitecture):
 
     def inputs(self, observations: np.ndarray) -> Inputs:
         if observations.ndim != 1 or not np.issubdtype(observations.dtype, np.integer):
-            raise ArgumentError(
-                f"a table needs state numbers, not {observations.dtype}.", argument="network"
-            )
+            wrong = f"a table needs state numbers, not {observations.dtype}."
+            raise ArgumentError(wrong, argument="network")
         return Inputs(states=np.unique(observations))
 
     def build(self, example: np.ndarray, outputs: Outputs, key: PRNGKeyArray) -> AbstractNetwork:
@@ -187,9 +182,8 @@ class CNN(AbstractArchitecture):
     def build(self, example: np.ndarray, outputs: Outputs, key: PRNGKeyArray) -> AbstractNetwork:
         shape = example.shape[1:]
         if len(shape) != 3 or min(shape[:2]) < 4:
-            raise ArgumentError(
-                f"a CNN needs images of at least 4 x 4 x 1, not {shape}.", argument="network"
-            )
+            wrong = f"a CNN needs images of at least 4 x 4 x 1, not {shape}."
+            raise ArgumentError(wrong, argument="network")
         return ConvolutionalNetwork(shape, key, self.width, self.depth, outputs)
 
 
@@ -234,9 +228,8 @@ class Quasimetric(AbstractPairArchitecture):
 
     def build(self, example: np.ndarray, outputs: Outputs, key: PRNGKeyArray) -> AbstractNetwork:
         if outputs != "scalar":
-            raise ArgumentError(
-                "a quasimetric has no action values. Use drogo.learn.PairMLP().", argument="network"
-            )
+            wrong = "a quasimetric has no action values. Use drogo.learn.PairMLP()."
+            raise ArgumentError(wrong, argument="network")
         layers, frequencies = self._encoder(example, self.components * self.length, key)
         return networks.QuasimetricNetwork(frequencies, layers, jnp.zeros(()), self.components)
 
@@ -274,25 +267,20 @@ class Custom(AbstractArchitecture):
         if isinstance(module, AbstractNetwork):
             return module
         if not isinstance(module, eqx.Module) or not callable(module):
-            raise ArgumentTypeError(
-                f"network gave {module!r}; give a callable equinox.Module.", argument="network"
-            )
+            wrong = f"network gave {module!r}; give a callable equinox.Module."
+            raise ArgumentTypeError(wrong, argument="network")
         numbers = to_device(np.repeat(example, 3, axis=0))
         try:
             out = eqx.filter_eval_shape(module, numbers)
         except Exception as error:
-            raise ArgumentError(
-                f"network failed on a batch of shape {numbers.shape} ({error!r}).",
-                remedy="A module for single observations needs jax.vmap.",
-                argument="network",
-            ) from error
+            wrong = f"network failed on a batch of shape {numbers.shape} ({error!r})."
+            remedy = "A module for single observations needs jax.vmap."
+            raise ArgumentError(wrong, remedy=remedy, argument="network") from error
         expected = (3,) if outputs == "scalar" else (3, outputs)
         if getattr(out, "shape", None) != expected:
-            raise ArgumentError(
-                f"network returned {getattr(out, 'shape', type(out).__name__)} for a batch of 3 "
-                f"observations; it must return an array of shape {expected}.",
-                argument="network",
-            )
+            shape = getattr(out, "shape", type(out).__name__)
+            wrong = f"network returned {shape} for a batch of 3; it must be {expected}."
+            raise ArgumentError(wrong, argument="network")
         return networks.CustomNetwork(module)
 
 
@@ -305,9 +293,8 @@ def as_architecture(given: Any) -> AbstractArchitecture:
     takes_key = callable(given) and not isinstance(given, type)
     if isinstance(given, eqx.Module) or takes_key:
         return Custom(given)  # pyright: ignore[reportArgumentType]
-    raise ArgumentTypeError(
-        f"network is {given!r}; give an architecture, a module or a function.", argument="network"
-    )
+    wrong = f"network is {given!r}; give an architecture, a module or a function."
+    raise ArgumentTypeError(wrong, argument="network")
 
 
 def build_network(

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, Shaped
+from jaxtyping import Array, Float, Int, Shaped
 
 from drogo.data import Transitions
 from drogo.data.index import read_rows
@@ -21,14 +21,11 @@ from drogo.learn.learner import Batch, Learner
 from drogo.learn.method import BYTES_IN_RESULT, AbstractMethod
 from drogo.learn.networks import Features
 
-BYTES_ON_DEVICE = 2**30
-"""Bytes of observations that are kept on the device."""
-BYTES_PER_CHUNK = 2**28
-"""Bytes of streamed observations at a time."""
+BYTES_ON_DEVICE = 2**30  # Bytes of observations that are kept on the device.
+BYTES_PER_CHUNK = 2**28  # Bytes of streamed observations at a time.
 LONGEST_CHUNK = 100
 """The number of updates of one compiled call, after which checkpoints and Ctrl-C are possible."""
-ROWS_PER_CHUNK = 2**25
-"""The largest number of transitions that are sampled at once."""
+ROWS_PER_CHUNK = 2**25  # The largest number of transitions that are sampled at once.
 WITHOUT_A_SIZE = 2000
 """The batch size if all transitions are asked for, and the table is too large for that."""
 HELD_OUT, MOST_HELD_OUT = 0.05, 10_000
@@ -43,18 +40,13 @@ BYTES_PER_LOG = 2**23
 class Plan:
     """The split of the data between training and evaluation."""
 
-    whole: bool
-    """Whether each update evaluates the whole table of observations."""
-    streamed: bool
-    """Whether observations are read batch by batch."""
-    repeats: bool
-    """Whether states were seen often enough to check each by itself."""
-    trained: Int[np.ndarray, " rows"]
-    """The transitions to train on."""
+    whole: bool  # Whether each update evaluates the whole table of observations.
+    streamed: bool  # Whether observations are read batch by batch.
+    repeats: bool  # Whether states were seen often enough to check each by itself.
+    trained: Int[np.ndarray, " rows"]  # The transitions to train on.
     checked: Int[np.ndarray, " checked"]
     """Transitions on which equations are checked if states do not repeat, held out if possible."""
-    kept: Int[np.ndarray, " kept"]
-    """The observations that the result keeps."""
+    kept: Int[np.ndarray, " kept"]  # The observations that the result keeps.
     compared: Int[np.ndarray, " compared"]
     """The observations that are compared with a truth during training."""
 
@@ -65,11 +57,9 @@ def make_plan(data: Transitions, batch_size: int | str | None, *, second: bool) 
     n, m, size = len(data), len(data.observations), data.observations.nbytes
     streamed = size > BYTES_ON_DEVICE
     if streamed and second:
-        raise ArgumentError(
-            f"this method needs two batches at a time, and {size / 2**30:.1f} GiB are streamed.",
-            remedy="Use drogo.Drogo(), or fewer transitions.",
-            argument="method",
-        )
+        wrong = f"this method needs two batches at a time, and {size / 2**30:.1f} GiB are streamed."
+        remedy = "Use drogo.Drogo(), or fewer transitions."
+        raise ArgumentError(wrong, remedy=remedy, argument="method")
     few = batch_size == "all"
     if isinstance(batch_size, int):
         few = m <= (3 if second else 2) * min(batch_size, n)
@@ -105,8 +95,7 @@ def _sample(data: Transitions, most: int) -> Int[np.ndarray, " some"]:
 class Batches(NamedTuple):
     """The source of the batches of a fit."""
 
-    data: Any
-    """The data on the device: `batch(learner, draw)` assembles a batch."""
+    data: Any  # The data on the device: `batch(learner, draw)` assembles a batch.
     sampler: Any
     """Samples on the host: `draw(update, count)` returns arrays of shape (`longest`, seeds, ...)
     for `count` updates from `update` on, or None for all transitions."""
@@ -168,10 +157,8 @@ class Group(NamedTuple):
     """Transitions that make up a fixed part of every batch."""
 
     rows: Int[np.ndarray, " n"]
-    taken: int
-    """The number of them in a batch."""
-    weight: float
-    """Their total weight in it."""
+    taken: int  # The number of them in a batch.
+    weight: float  # Their total weight in it.
 
 
 @dataclass(frozen=True)
@@ -179,16 +166,13 @@ class Shuffled:
     """Samples shuffled mini-batches on the host."""
 
     seeds: list[int]
-    groups: list[Group]
-    """The parts of a batch. Without any, every update uses all transitions."""
-    second: bool = False
-    """Whether an independent second batch is sampled for each."""
+    groups: list[Group]  # The parts of a batch. Without any, every update uses all transitions.
+    second: bool = False  # Whether an independent second batch is sampled for each.
     edge_of_row: Int[np.ndarray, " n"] | None = None
     """In a small world, the index of each transition among the distinct ones."""
     streamed: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]] | None = None
     """Reads the observations of given transitions, if they are not kept on the device."""
-    longest: int = LONGEST_CHUNK
-    """The largest number of updates that are sampled at once."""
+    longest: int = LONGEST_CHUNK  # The largest number of updates that are sampled at once.
 
     def draw(self, update: int, count: int) -> Draw | None:
         """Returns the draws of `count` updates from `update` on, as `Batches.sampler` says."""
@@ -214,7 +198,6 @@ class Shuffled:
 
 
 def _shares(edges: Int[np.ndarray, "updates seeds batch"], number: int) -> np.ndarray:
-    """Returns the share of each edge in each batch."""
     updates, seeds, size = edges.shape
     batch = np.arange(updates * seeds).reshape(updates, seeds, 1)
     counted = np.bincount((batch * number + edges).ravel(), minlength=updates * seeds * number)
@@ -240,9 +223,7 @@ def draw_rows(
     return np.concatenate(parts, axis=-1).astype(np.int32)
 
 
-def make_groups(
-    terminated: Bool[np.ndarray, " rows"], batch_size: int, terminal_fraction: float
-) -> list[Group]:
+def make_groups(terminated: np.ndarray, batch_size: int, terminal_fraction: float) -> list[Group]:
     """Returns one group of all transitions, or two: the others and those into terminal states."""
     n = terminated.size
     size = min(batch_size, n)
@@ -279,12 +260,12 @@ def make_data(
         n = source.of_transition.size
         groups = [] if whole_batches else [Group(np.arange(n), min(batch_size, n), 1.0)]
         weight = source.weight / (source.count if groups else source.weight.sum())
-        rows = as_batch(source, weight, per_action=per_action)
+        rows = weighed_batch(source, weight, per_action=per_action)
         sampler = Shuffled(seeds, groups, second, source.of_transition, longest=longest)
         return Batches(DeviceData(rows, features, on_device), sampler)
     # Where states repeat, transitions may have been added to those of the plan.
     trained = slice(None) if plan.repeats or isinstance(source, CountedEdges) else plan.trained
-    rows = as_batch(source, source.weight, trained, per_action=per_action)
+    rows = weighed_batch(source, source.weight, trained, per_action=per_action)
     if not plan.repeats and method.anchored:
         rows = _with_terminals(rows, data.n_actions)
     fraction = 0.0 if method.needs_solution else method.terminal_fraction
@@ -305,23 +286,16 @@ def make_data(
     return Batches(DeviceData(rows, features, on_device), sampler)
 
 
-def as_batch(
-    source: Transitions | CountedEdges,
-    weight: Float[np.ndarray, " n"],
-    which: slice | np.ndarray = slice(None),
-    *,
-    per_action: bool,
+def weighed_batch(
+    source: Any, weight: Float[np.ndarray, " n"], which: Any = slice(None), *, per_action: bool
 ) -> Batch:
     """Returns some weighed transitions as a batch without features, in single precision."""
     names = ("state", "next_state", "reward", "terminated", "terminal_reward")
     names = (*names, "action", "log_default") if per_action else names
     columns = {name: getattr(source, name) for name in names} | {"weight": weight}
     single = {np.dtype(np.float64): np.float32, np.dtype(np.int64): np.int32}
-    return Batch(
-        None,
-        None,
-        **jax.tree.map(lambda part: to_device(part[which], single.get(part.dtype)), columns),
-    )
+    parts = jax.tree.map(lambda part: to_device(part[which], single.get(part.dtype)), columns)
+    return Batch(None, None, **parts)
 
 
 def _with_terminals(rows: Batch, n_actions: int | None) -> Batch:

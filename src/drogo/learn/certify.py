@@ -20,16 +20,12 @@ from drogo.learn.settings import at_least, check_values, optional
 from drogo.learn.solution import Solution
 from drogo.mdp.costs import Costs
 
-SHARE_OF_DEPTH = 0.05
-"""The share of the map's depth that is tolerated by default."""
-INNER = (5.0, 95.0)
-"""The depth is that between these percentiles, without outliers."""
+SHARE_OF_DEPTH = 0.05  # The share of the map's depth that is tolerated by default.
+INNER = (5.0, 95.0)  # The depth is that between these percentiles, without outliers.
 RISE = 4.0
 """The factor of `surprise` in bounds: over damaged maps, values were off by 2 to 5 times it."""
-LEVEL = 0.05
-"""The chance that any interval of one seed ever misses its value."""
-MOST_UNFINISHED = 0.05
-"""The largest share of the weight of rollouts that did not arrive."""
+LEVEL = 0.05  # The chance that any interval of one seed ever misses its value.
+MOST_UNFINISHED = 0.05  # The largest share of the weight of rollouts that did not arrive.
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -154,13 +150,10 @@ class Effort:
 class Map:
     """A function from observations to v, and what a certificate needs to know about it."""
 
-    values: Values
-    """The function of a batch of observations that are not terminal."""
+    values: Values  # The function of a batch of observations that are not terminal.
     lam: float
-    tolerance: float
-    """The largest error that is tolerated."""
-    name: int = 0
-    """The seed, or any number that names it."""
+    tolerance: float  # The largest error that is tolerated.
+    name: int = 0  # The seed, or any number that names it.
     default_policy: npt.ArrayLike | None = None
     """The probability of each action, if the environment does not know it."""
     same_rewards: bool = False
@@ -183,33 +176,23 @@ def certify(
         solution: A solution of `Column`, learned with `Drogo` or `Regression`.
         env: The environment. Its states must be known or copied; see `drogo.data.simulate`.
         starts: The number of states from which rollouts start.
-        seed: The seed of all random numbers.
         tolerance: The largest error that is tolerated. By default a twentieth of the map's depth,
             or the tolerance of the problem if that is more.
         effort: The number of rollouts and their length.
         **collected: `reward`, `terminal_reward` and `key` as they were given to `collect`, and
             `start`, a function `start(env, rng)` that puts the environment into a state. By default
             rollouts start in any state of a known MDP; elsewhere after a reset and random steps.
-
-    Returns:
-        The certificate of all seeds.
     """
     learned = isinstance(solution, Solution) and getattr(solution.method, "finds_column", False)
     if not learned or solution.problem.kind != "column":
-        raise ArgumentError(
-            "give a solution of Column, learned with Drogo or Regression.", argument="solution"
-        )
+        wrong = "give a solution of Column, learned with Drogo or Regression."
+        raise ArgumentError(wrong, argument="solution")
     problem, method = solution.problem, solution.method
     if problem.changes_source:
-        raise ArgumentError(
-            f"{type(problem).__name__} changes the rewards, which rollouts see.",
-            argument="solution",
-        )
+        raise ArgumentError(f"{type(problem).__name__} changes the rewards.", argument="solution")
     policy = problem.default_policy
     if callable(policy):
-        raise ArgumentError(
-            "rollouts need a default_policy of numbers, not a function.", argument="solution"
-        )
+        raise ArgumentError("rollouts need a default_policy of numbers.", argument="solution")
     if tolerance is None:
         live = np.setdiff1d(np.arange(len(solution.observations)), solution.terminal_states)
         limits = tolerated(solution.v[:, live], problem.tolerance)

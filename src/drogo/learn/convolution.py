@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -39,10 +39,8 @@ class Convolution(eqx.Module):
 
     def of_images(self, images: Float[Array, "h w n channels"]) -> Float[Array, "h w n filters"]:
         """Convolves by `lax.conv`, which is fast on accelerators."""
-        layout = ("HWNC", "HWIO", "HWNC")
-        out = jax.lax.conv_general_dilated(
-            images, self.weight, (1, 1), "SAME", dimension_numbers=layout
-        )
+        layout: dict[str, Any] = {"dimension_numbers": ("HWNC", "HWIO", "HWNC")}
+        out = jax.lax.conv_general_dilated(images, self.weight, (1, 1), "SAME", **layout)
         return out + self.bias[None, None, None, :]
 
 
@@ -50,8 +48,7 @@ class Windows(NamedTuple):
     """The distinct pieces of a table of images. A pooled cell depends on a 4 x 4 window of the
     layer below, so each distinct window is computed once, and the cells point to theirs."""
 
-    patches: Float[Array, "4 first c9"]
-    """The four 3 x 3 patches of each distinct window of pixels."""
+    patches: Float[Array, "4 first c9"]  # The four 3 x 3 patches of each distinct window of pixels.
     cells: Int[Array, "4 second 9"]
     """The four patches of each distinct window of pooled cells, as indices of windows of pixels.
     The index after the last stands for the zeros around an image."""
@@ -114,9 +111,7 @@ class ConvolutionalNetwork(AbstractNetwork):
         return dense(self.layers, x)
 
 
-def _patches(
-    images: Float[Array, "h w n channels"], even: bool = False
-) -> Float[Array, "h2 w2 n c9"]:
+def _patches(images: Float[Array, "h w n c"], even: bool = False) -> Float[Array, "a b n c9"]:
     """Returns the nine neighbours of every place side by side, in the order of a kernel's weights.
     With `even`, an odd last row or column is left out, which pooling would drop."""
     height, width = images.shape[:2]

@@ -18,7 +18,7 @@ from jaxtyping import Float
 from drogo.data import Transitions
 from drogo.data.index import read_rows
 from drogo.device import to_device
-from drogo.errors import ArgumentError, ArgumentTypeError, Diverged, counted
+from drogo.errors import ArgumentError, ArgumentTypeError, Diverged, check_type, counted
 from drogo.learn.architectures import (
     AbstractArchitecture,
     CustomOptimiser,
@@ -34,12 +34,10 @@ from drogo.learn.solution import Solution
 from drogo.learn.train import Callback, Progress, Training, diverged_at, history_rows, train
 from drogo.requests import versions
 
-Seeds = int | np.integer | Sequence[int] | np.ndarray
-"""The number of seeds, or a list of them."""
+Seeds = int | np.integer | Sequence[int] | np.ndarray  # The number of seeds, or a list of them.
 Vector = Float[np.ndarray, "..."]
 Truth = Mapping[str, Vector | Callable[[float], Vector]]
-MOST_HASHED = 20_000
-"""The number of observations that go into the digest of a data set."""
+MOST_HASHED = 20_000  # The number of observations that go into the digest of a data set.
 
 
 def fit(
@@ -58,7 +56,6 @@ def fit(
     """Learns the solution of a problem from transitions alone.
 
     Args:
-        data: The transitions.
         problem: The problem, for example `drogo.Column(lam=20.0)`. A list in a field of the
             problem, the method or the optimiser is a sweep over its values.
         method: The method, for example `drogo.Drogo()`, the paper's objective. By default
@@ -80,10 +77,7 @@ def fit(
     Returns:
         The solution, with values for each seed; a sweep returns a dictionary of solutions by the
         tuples of swept values, in the order of the fields. Seeds that diverged are reported by a
-        warning and by their status.
-
-    Raises:
-        Diverged: All seeds diverged.
+        warning and by their status; if all did, that is a `Diverged` error.
     """
     _check_types(data=data, problem=problem, method=method, continue_from=continue_from,
                  truth=truth, callbacks=callbacks)  # fmt: skip
@@ -94,10 +88,8 @@ def fit(
         method = problem.recommend(shown) if continue_from is None else continue_from.method
     assert method is not None
     if problem.kind not in method.solves:
-        raise ArgumentError(
-            f"{method.name} solves {', '.join(method.solves)}; not {problem.kind}.",
-            argument="method",
-        )
+        wrong = f"{method.name} solves {', '.join(method.solves)}; not {problem.kind}."
+        raise ArgumentError(wrong, argument="method")
     if continue_from is not None:
         network = continue_from.network if network is None else network
         optimiser = continue_from.optimiser if optimiser is None else optimiser
@@ -108,9 +100,8 @@ def fit(
         optimiser = problem.optimiser(shown, method, architecture)
     points = grid_of(problem, method, as_optimiser(optimiser))
     if len(points) > 1 and continue_from is not None:
-        raise ArgumentError(
-            "a sweep continues no single solution. Continue each alone.", argument="continue_from"
-        )
+        wrong = "a sweep continues no single solution. Continue each alone."
+        raise ArgumentError(wrong, argument="continue_from")
     job = _Job(data, architecture, seed_list(seeds), truth or {}, continue_from)
     groups: dict[Any, list[tuple[Any, ...]]] = {}
     for values, point in points.items():
@@ -133,12 +124,7 @@ def fit(
 
 
 def recommend(data: Transitions, problem: AbstractProblem) -> AbstractMethod:
-    """Returns the method that suits some transitions, with every setting resolved.
-
-    Args:
-        data: The transitions.
-        problem: The problem.
-    """
+    """Returns the method that suits some transitions, with every setting resolved."""
     _check_types(data=data, problem=problem)
     shown = _shown(problem, data)
     method = problem.recommend(shown)
@@ -161,11 +147,9 @@ def _check_types(**arguments: Any) -> None:
         "callbacks": (Sequence, "a list of functions of a drogo.learn.Report"),
     }
     for name, given in arguments.items():
-        kind, example = expected[name]
-        listed = given if name == "callbacks" and isinstance(given, kind) else ()
-        if not isinstance(given, kind) or not all(map(callable, listed)):
-            shown = given if isinstance(given, type) else type(given).__name__
-            raise ArgumentTypeError(f"{name} is {shown!r}; give {example}.", argument=name)
+        check_type(name, given, *expected[name])
+    for callback in arguments.get("callbacks", ()):
+        check_type("callbacks", callback, Callable, expected["callbacks"][1])
 
 
 def _shared(problem: AbstractProblem, method: AbstractMethod, optimiser: Any) -> tuple[Any, ...]:
@@ -199,9 +183,8 @@ class _Job:
             problem, method = point.problem.adapted(prepared), point.method
             exact = problem.exact(prepared, method)
             if exact is None and method.needs_solution:
-                raise ArgumentError(
-                    f"{method.name} needs states that repeat. Use Drogo().", argument="method"
-                )
+                wrong = f"{method.name} needs states that repeat. Use Drogo()."
+                raise ArgumentError(wrong, argument="method")
             settled = Point(problem, method, point.optimiser, exact)
             method, scales = problem.scaled(prepared, settled)
             points[k] = settled._replace(method=method)
@@ -247,23 +230,19 @@ def _truths(truth: Truth, data: Transitions, runs: list[Point]) -> dict[str, np.
     truths = {}
     for name, vector in truth.items():
         if len({point.problem.lam for point in runs}) > 1 and not callable(vector):
-            raise ArgumentError(
-                "in a sweep over lam, give each truth as a function of lam.", argument="truth"
-            )
+            wrong = "in a sweep over lam, give each truth as a function of lam."
+            raise ArgumentError(wrong, argument="truth")
         of_runs = [vector(point.problem.lam) if callable(vector) else vector for point in runs]
         try:
             rows = [np.asarray(row, np.float64) for row in of_runs]
         except (TypeError, ValueError) as error:
-            raise ArgumentTypeError(
-                f"truth {name!r} is no vector of numbers: {error}.", argument="truth"
-            ) from error
-        wrong = {np.shape(row) for row in rows} - {shape}
-        if wrong:
-            raise ArgumentError(
-                f"truth {name!r} has shape {wrong.pop()}; expected is {shape}.",
-                remedy="Of a vector over mdp.states, give vector[mdp.index_of(data.observations)].",
-                argument="truth",
-            )
+            wrong = f"truth {name!r} is no vector of numbers: {error}."
+            raise ArgumentTypeError(wrong, argument="truth") from error
+        others = {np.shape(row) for row in rows} - {shape}
+        if others:
+            wrong = f"truth {name!r} has shape {others.pop()}; expected is {shape}."
+            remedy = "Of a vector over mdp.states, give vector[mdp.index_of(data.observations)]."
+            raise ArgumentError(wrong, remedy=remedy, argument="truth")
         truths[name] = np.stack(rows)
     return truths
 
@@ -271,7 +250,6 @@ def _truths(truth: Truth, data: Transitions, runs: list[Point]) -> dict[str, np.
 def _solutions(
     training: Training, progress: Progress, network: AbstractArchitecture
 ) -> list[Solution]:
-    """Returns the solution at each point of a sweep."""
     judge, size, prepared = training.judge, len(training.seeds), training.judge.prepared
     lost = diverged_at(progress)
     good = "converged" if judge.verified else "unverified"
@@ -314,7 +292,6 @@ def _solutions(
 
 
 def _continued(start: Solution, fresh: Progress, training: Training) -> Progress:
-    """Returns the progress of a fit that continues another one."""
     point = training.judge.points[0]
     measures = ("cosine_", "difference_")
     compared = {name.split("_", 1)[1] for name in start.history if name.startswith(measures)}
@@ -327,48 +304,36 @@ def _continued(start: Solution, fresh: Progress, training: Training) -> Progress
     }
     for name, (before, now) in agree.items():
         if before != now:
-            raise ArgumentError(
-                f"the {name} of continue_from is {before}, and here {now}.", argument=name
-            )
+            raise ArgumentError(f"{name} of continue_from is {before}, here {now}.", argument=name)
     if start.updates >= training.updates:
-        raise ArgumentError(
-            f"continue_from has {start.updates} updates, and the total is {training.updates}.",
-            remedy="Give method=dataclasses.replace(solution.method, updates=...).",
-            argument="continue_from",
-        )
+        wrong = f"continue_from has {start.updates} updates, and the total is {training.updates}."
+        remedy = "Give method=dataclasses.replace(solution.method, updates=...)."
+        raise ArgumentError(wrong, remedy=remedy, argument="continue_from")
     shapes = [jax.tree.map(jnp.shape, tree) for tree in (start.state, fresh.states)]
     if not eqx.tree_equal(*shapes):
-        raise ArgumentError(
-            "continue_from has another network, optimiser or target_rate, or none of them.",
-            remedy="Load it with load(path, optimiser=...).",
-            argument="continue_from",
-        )
+        wrong = "continue_from has another network, optimiser or target_rate, or none of them."
+        remedy = "Load it with load(path, optimiser=...)."
+        raise ArgumentError(wrong, remedy=remedy, argument="continue_from")
     assert start.state is not None
     progress = Progress(start.state, history_rows(start.history))
     # Other data have another solution, which nothing has converged to yet.
     row = training.judge.row(progress.states.params, progress.last_row["loss"])
     differ = sorted(set(row) ^ (set(progress.history) - {"update"}))
     if differ:
-        raise ArgumentError(
-            f"continue_from has data of another kind: {', '.join(differ)}.",
-            argument="continue_from",
-        )
+        wrong = f"continue_from has data of another kind: {', '.join(differ)}."
+        raise ArgumentError(wrong, argument="continue_from")
     for name in (measure + name for name in training.judge.truths for measure in measures):
         before, now = (of.get(name, 0.0) for of in (progress.last_row, row))
         if not np.allclose(before, now, rtol=1e-3, atol=1e-4, equal_nan=True):
-            raise ArgumentError(
-                f"the truth is not that of continue_from: {name} was {np.max(before):.4g}, and is "
-                f"{np.max(now):.4g} with this one.",
-                argument="truth",
-            )
-    history = {
-        name: (*rows[:-1], row.get(name, rows[-1])) for name, rows in progress.history.items()
-    }
+            numbers = f"{name} was {np.max(before):.4g}, and is {np.max(now):.4g} with this one."
+            wrong = f"the truth is not that of continue_from: {numbers}"
+            raise ArgumentError(wrong, argument="truth")
+    before = progress.history
+    history = {name: (*rows[:-1], row.get(name, rows[-1])) for name, rows in before.items()}
     return Progress(progress.states, history)
 
 
 def _report_divergence(solution: Solution) -> None:
-    """Warns of seeds that diverged, and raises an error if all did."""
     pairs = zip(solution.seeds, solution.diverged_at, strict=True)
     lost = {seed: at for seed, at in pairs if at is not None}
     remedy = "Try a smaller step_size, a larger lam, or cap='auto' if the method has another one."
@@ -377,9 +342,7 @@ def _report_divergence(solution: Solution) -> None:
         first = min(lost.values())
         raise Diverged(f"all of {all_seeds} diverged, first at update {first}.", remedy=remedy)
     if lost:
-        text = (
-            f"{len(lost)} of {all_seeds} diverged ({list(lost)}) and keep their last finite values."
-        )
+        text = f"{len(lost)} of {all_seeds} diverged ({list(lost)}) and keep their last values."
         warnings.warn(f"{text} {remedy}", RuntimeWarning, stacklevel=3)
 
 

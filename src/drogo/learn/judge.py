@@ -12,19 +12,18 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, PyTree, Shaped
+from jaxtyping import Array, Bool, Float, PyTree
 
 from drogo.data import Transitions
 from drogo.data.index import read_rows
 from drogo.device import to_device
-from drogo.learn.batches import Plan, as_batch
+from drogo.learn.batches import Plan, weighed_batch
 from drogo.learn.learner import Batch, Learner, Objective
 from drogo.learn.problem import Point, Prepared
+from drogo.potential import mean_gap
 
-HUGE = 1e38
-"""The number that stands for an infinite residual, so that means are finite."""
-STANDARD_ERRORS = 3.0
-"""The number of standard errors that are subtracted from a group's residual."""
+HUGE = 1e38  # The number that stands for an infinite residual, so that means are finite.
+STANDARD_ERRORS = 3.0  # The number of standard errors that are subtracted from a group's residual.
 NUMBERS_AT_ONCE, MOST_AT_ONCE, FEW = 2**22, 4096, 64
 """The most numbers and observations of one evaluation. Up to `FEW` are padded to a power of two."""
 TOLERATED_SHARE, MOST_SHARE = 1e-3, 0.05
@@ -32,7 +31,11 @@ TOLERATED_SHARE, MOST_SHARE = 1e-3, 0.05
 STOP_AT_ERROR, STOP_AT_RESIDUAL = 0.1, 0.01
 """The share of the tolerance at which a fit stops early, by errors or by residuals."""
 
-Row = dict[str, Float[np.ndarray, " runs"]]
+Runs = Float[np.ndarray, " runs"]
+Raw = Float[np.ndarray, "runs n ..."]
+Each = Float[np.ndarray, "runs n"]
+Measures = Mapping[str, np.ndarray]
+Row = dict[str, Runs]
 """One row of the history: a number for each run, by name."""
 Measured = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 """Residuals, the worst of each run, differences of v, their counts, and v itself."""
@@ -46,14 +49,10 @@ class Judge:
     prepared: Prepared
     plan: Plan
     learner: Learner
-    objectives: Objective
-    """The objective of each run, stacked."""
-    points: list[Point]
-    """The settings of each run."""
-    truths: Truths
-    """Known vectors over the observations for each run, by name."""
-    logged: int = 40
-    """The number of logged updates of a fit."""
+    objectives: Objective  # The objective of each run, stacked.
+    points: list[Point]  # The settings of each run.
+    truths: Truths  # Known vectors over the observations for each run, by name.
+    logged: int = 40  # The number of logged updates of a fit.
 
     @property
     def data(self) -> Transitions:
@@ -67,14 +66,14 @@ class Judge:
         return np.stack([point.exact for point in self.points])
 
     @property
-    def lam(self) -> Float[np.ndarray, " runs"]:
+    def lam(self) -> Runs:
         return np.array([point.problem.lam for point in self.points])
 
     @property
-    def tolerance(self) -> Float[np.ndarray, " runs"]:
+    def tolerance(self) -> Runs:
         return np.array([point.problem.tolerance for point in self.points])
 
-    def row(self, params: Any, losses: Float[np.ndarray, " runs"]) -> Row:
+    def row(self, params: Any, losses: Runs) -> Row:
         """Returns one more row of the history."""
         compared = self.plan.compared if self.truths or self.plan.repeats else self.plan.kept[:1]
         outputs = self.outputs(params, compared)
@@ -109,9 +108,7 @@ class Judge:
         """A terminal state of the data, in which log e is compared with known vectors."""
         return int(self.prepared.facts.get("anchor", self.data.terminal_states[0]))
 
-    def converged(
-        self, row: Mapping[str, np.ndarray], share: float = 1.0
-    ) -> Bool[np.ndarray, " runs"]:
+    def converged(self, row: Measures, share: float = 1.0) -> Bool[np.ndarray, " runs"]:
         """Returns the runs in which every value is right, or else every equation holds."""
         if self.solution is not None:
             finite = np.where(np.isfinite(self.solution), self.solution, 0.0)
@@ -124,7 +121,7 @@ class Judge:
         limit = np.minimum(self.tolerance, np.array(zero) / (2 if self.plan.repeats else 10))
         return row["worst"] <= share * limit
 
-    def enough(self, row: Mapping[str, np.ndarray]) -> Bool[np.ndarray, " runs"]:
+    def enough(self, row: Measures) -> Bool[np.ndarray, " runs"]:
         """Returns the runs that need no more updates, where training may stop early."""
         share = STOP_AT_RESIDUAL if self.solution is None else STOP_AT_ERROR
         return self.converged(row, share) & self.stops_early
@@ -163,15 +160,13 @@ class Judge:
             "terminal_rewards": rewards[is_kept],
         }
 
-    def outputs(self, params: Any, which: np.ndarray) -> Float[np.ndarray, "runs n ..."]:
+    def outputs(self, params: Any, which: np.ndarray) -> Raw:
         """Returns the raw outputs of every run at some rows of the table of observations."""
         table = self.data.observations
         whole = which.size == len(table) and np.array_equal(which, np.arange(which.size))
         return outputs(self.learner, params, table if whole else read_rows(table, which))
 
-    def log_e(
-        self, outputs: Float[np.ndarray, "runs n ..."], which: np.ndarray
-    ) -> Float[np.ndarray, "runs n"]:
+    def log_e(self, outputs: Raw, which: np.ndarray) -> Float[np.ndarray, "runs n"]:
         """Returns log e for the outputs at some rows, with the given values of terminal states."""
         v = self.log_e_and_scale(outputs)[0]
         if self.points[0].method.anchored:
@@ -181,9 +176,7 @@ class Judge:
             v[:, given] = rewards[at][None] / self.lam[:, None]
         return v
 
-    def log_e_and_scale(
-        self, outputs: Float[np.ndarray, "runs n ..."]
-    ) -> tuple[Float[np.ndarray, "runs n"], Float[np.ndarray, " runs"]]:
+    def log_e_and_scale(self, outputs: Raw) -> tuple[Float[np.ndarray, "runs n"], Runs]:
         """Returns log e, and the constant that was subtracted to fix its scale."""
         log_e, log_scale = _log_e(self.objectives, to_device(outputs, jnp.float32))
         scale = np.asarray(log_scale, dtype=np.float64)
@@ -195,7 +188,7 @@ class Judge:
 
     def _batch(self, source: Any, which: Any = slice(None)) -> Batch:
         weight = source.weight / source.weight[which].sum()
-        return as_batch(source, weight, which, per_action=self.points[0].method.per_action)
+        return weighed_batch(source, weight, which, per_action=self.points[0].method.per_action)
 
     def _by_state(self, outputs: Any, v: np.ndarray, extra: Array | None) -> Measured:
         edges, single = self.data.edges, to_device(outputs, jnp.float32)
@@ -226,8 +219,7 @@ class Judge:
         together = np.abs(mean.mean(axis=1)) - np.sqrt((error**2).mean(axis=1) / error.shape[1])
         return mean, np.maximum(beyond, together), step, np.ones(rows.size), v
 
-    def _mean_step(self, params: Any, v: np.ndarray) -> Float[np.ndarray, " runs"]:
-        """Returns the mean absolute difference of v between neighbours in the data."""
+    def _mean_step(self, params: Any, v: np.ndarray) -> Runs:
         data, pairs = self.data, self.data.neighbours
         if self.plan.kept.size < len(data.observations):  # of the transitions that were checked
             some = self.plan.checked
@@ -235,7 +227,7 @@ class Judge:
             both = np.concatenate([data.state[some], data.next_state[some]])
             v = self.log_e(self.outputs(params, both), both)
             pairs = np.arange(2 * some.size).reshape(2, -1).T
-        return np.abs(v[:, pairs[:, 0]] - v[:, pairs[:, 1]]).mean(axis=1)
+        return mean_gap(v, pairs)
 
 
 def allowed(tolerance: Any, depth: Any) -> Any:
@@ -258,28 +250,21 @@ def _outputs(learner: Learner, params: PyTree[Array], prepared: Array) -> Array:
     return jax.lax.map(lambda run: learner.network(run)(numbers), params)
 
 
-def outputs(
-    learner: Learner, params: PyTree[Array], observations: Shaped[np.ndarray, "n ..."]
-) -> Float[np.ndarray, "runs n outputs"] | Float[np.ndarray, "runs n"]:
+def outputs(learner: Learner, params: PyTree[Array], observations: np.ndarray) -> Raw:
     """Returns the raw outputs of every run at some observations, in pieces of few sizes."""
     row = max(1, math.prod(observations.shape[1:]))
     size = int(np.clip(NUMBERS_AT_ONCE // row, FEW, MOST_AT_ONCE))
     parts = []
     for begin in range(0, len(observations), size):
         shown = learner.inputs.prepare(np.asarray(observations[begin : begin + size]))
-        missing = size - len(shown) if begin else 0
-        if len(observations) <= FEW:
-            missing = (1 << (len(shown) - 1).bit_length()) - len(shown)
-        if missing:
-            shown = np.concatenate([shown, np.repeat(shown[-1:], missing, axis=0)])
-        out = np.asarray(_outputs(learner, params, to_device(shown)), dtype=np.float64)
-        parts.append(out[:, : out.shape[1] - missing])
+        n = len(shown)
+        rows = 1 << (n - 1).bit_length() if len(observations) <= FEW else size if begin else n
+        filled = to_device(np.resize(shown, (rows, *shown.shape[1:])))
+        parts.append(np.asarray(_outputs(learner, params, filled), dtype=np.float64)[:, :n])
     return np.concatenate(parts, axis=1)
 
 
-def cosine(
-    v: Float[np.ndarray, "runs states"], truth: Float[np.ndarray, " states"]
-) -> Float[np.ndarray, " runs"]:
+def cosine(v: Float[np.ndarray, "runs states"], truth: Float[np.ndarray, " states"]) -> Runs:
     """Returns the cosine similarity of the logs, the paper's measure. Zeros have the cosine 0, and
     vectors are divided by their largest entry first, for finite squares."""
     with np.errstate(invalid="ignore"):
@@ -296,8 +281,7 @@ def differences(
     return np.abs((v - v[:, [anchor]]) - (truth - truth[..., [anchor]]))
 
 
-IN_A_GROUP, MOST_GROUPS = 500, 20
-"""The fewest transitions in a group, and the most groups."""
+IN_A_GROUP, MOST_GROUPS = 500, 20  # The fewest transitions in a group, and the most groups.
 
 
 def _bare(learner: Learner, objective: Objective) -> Learner:
@@ -368,9 +352,7 @@ def transition_slopes(
 
 
 def in_groups(
-    slopes: Float[np.ndarray, "runs n"],
-    units: Float[np.ndarray, "runs n"],
-    v: Float[np.ndarray, "runs n"],
+    slopes: Each, units: Each, v: Each
 ) -> tuple[Float[np.ndarray, "runs groups"], Float[np.ndarray, "runs groups"]]:
     """Returns the residuals of groups of transitions that leave states of similar value, and their
     standard errors. Each mean is zero at the solution up to its standard error."""

@@ -247,16 +247,8 @@ class Learner(eqx.Module):
     def step(
         self, state: State, batch: Batch, step_size: Float[Array, ""] | float | None = None
     ) -> tuple[State, Float[Array, ""]]:
-        """Makes one update.
-
-        Args:
-            state: The state before it.
-            batch: The transitions to learn from.
-            step_size: The step size, for an optimiser that takes it as an argument.
-
-        Returns:
-            The state after the update, and the loss before it.
-        """
+        """Makes one update, with a step size for an optimiser that takes it as an argument. Returns
+        the state after the update, and the loss before it."""
 
         def loss_of(params: PyTree[Array]) -> Array:
             target = None if state.target is None else self.network(state.target)
@@ -357,6 +349,6 @@ def make_learner(
 
 def take(tree: Any, runs: Any) -> Any:
     """Returns some runs of a tree of arrays, by NumPy, which compiles nothing."""
-    return jax.tree.map(
-        lambda leaf: to_device(np.asarray(leaf)[runs]) if eqx.is_array(leaf) else leaf, tree
-    )
+    arrays, rest = eqx.partition(tree, eqx.is_array)
+    taken = jax.tree.map(lambda leaf: to_device(np.asarray(leaf)[runs]), arrays)
+    return eqx.combine(taken, rest)

@@ -15,15 +15,14 @@ from jax.scipy.special import logsumexp
 from jaxtyping import Array, Bool, Float
 
 from drogo.data import Transitions
-from drogo.errors import ArgumentError, check_number, check_positive, check_whole
+from drogo.errors import check_not_negative, check_positive
 from drogo.learn.architectures import CNN, MLP, AbstractArchitecture, Optimiser, Table
 from drogo.learn.settings import Swept, at_least, check_fields, check_flag, optional
 
 Scalar = Float[Array, ""]
 BYTES_IN_RESULT = 2**28
 """Bytes of observations that are evaluated as a whole and that a solution keeps."""
-ROWS_AT_ONCE = 4000
-"""An update evaluates a table of at most this many observations as a whole."""
+ROWS_AT_ONCE = 4000  # An update evaluates a table of at most this many observations as a whole.
 MANY_IMAGES = 500
 """From this many images of one scene on, an MLP is as good as the CNN and thirty times faster."""
 PASSES, FEWEST_UPDATES = 200, 3000
@@ -102,7 +101,8 @@ class AbstractMethod(eqx.Module):
     ordered: ClassVar[bool] = True
 
     def __check_init__(self) -> None:
-        check_fields(self, updates=optional(at_least(1)), batch_size=_check_batch_size)
+        check_fields(self, updates=optional(at_least(1)))
+        check_fields(self, batch_size=optional(at_least(1), None, "all"))
         check_fields(self, weigh_actions=check_flag, stop_early=check_flag)
 
     @property
@@ -179,10 +179,6 @@ class AbstractMethod(eqx.Module):
         return Optimiser()
 
 
-def _check_batch_size(name: str, value: Any) -> int | str | None:
-    return value if value is None or value == "all" else check_whole(name, value, 1)
-
-
 class AbstractCapped(AbstractMethod):
     """A method whose residual has exp(v(s') - v(s)), held constant and capped."""
 
@@ -197,7 +193,8 @@ class AbstractCapped(AbstractMethod):
     solution does not change. By default 0.5 there, and 0 elsewhere."""
 
     def __check_init__(self) -> None:
-        check_fields(self, cap=_check_cap, scaled=check_flag, emphasis=optional(_check_power))
+        check_fields(self, cap=optional(check_positive, "auto", math.inf), scaled=check_flag)
+        check_fields(self, emphasis=optional(check_not_negative))
 
     def imbalance(
         self, output: Scalar, next_output: Scalar, log_cost: Scalar, cap: Any = None
@@ -211,17 +208,6 @@ class AbstractCapped(AbstractMethod):
         settings = super().recommended(data, network)
         whole = (self.batch_size or settings["batch_size"]) == "all"
         return {**settings, "emphasis": 0.5 if whole else 0.0}
-
-
-def _check_cap(name: str, value: Any) -> float | str:
-    return value if value in ("auto", math.inf) else check_positive(name, value)
-
-
-def _check_power(name: str, value: Any) -> float:
-    power = check_number(name, value)
-    if power < 0:
-        raise ArgumentError(f"{name} is {value}; it must not be negative.", argument=name)
-    return power
 
 
 def is_small(data: Transitions) -> bool:

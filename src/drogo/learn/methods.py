@@ -26,7 +26,7 @@ from jax.scipy.special import logsumexp
 from jaxtyping import Array, Float
 
 from drogo.data import Transitions
-from drogo.errors import ArgumentError, check_positive, check_share
+from drogo.errors import check_below_one, check_positive, check_that
 from drogo.learn.architectures import CNN, MLP, AbstractArchitecture, Optimiser, Table
 from drogo.learn.method import (
     ROWS_AT_ONCE,
@@ -37,7 +37,7 @@ from drogo.learn.method import (
     is_small,
     rows_at_once,
 )
-from drogo.learn.settings import Swept, check_below_one, check_fields, check_flag, optional
+from drogo.learn.settings import Swept, check_fields, check_flag, optional
 
 Vectors = Float[Array, " vectors"]
 Products = Float[Array, "vectors vectors"]
@@ -83,8 +83,9 @@ class Drogo(AbstractCapped, AbstractActionMethod):
     host_only: ClassVar[tuple[str, ...]] = (*AbstractMethod.host_only, "terminal_fraction")
 
     def __check_init__(self) -> None:
-        rate, fraction = optional(_check_rate), optional(check_below_one)
-        check_fields(self, target_rate=rate, terminal_fraction=fraction)
+        rate = check_that(lambda rate: 0 < rate <= 1, "above 0 and at most 1")
+        fraction = optional(check_below_one)
+        check_fields(self, target_rate=optional(rate), terminal_fraction=fraction)
 
     def loss(self, output: Scalar, next_output: Scalar, sample: Sample) -> Scalar:
         # A terminal value pulls with a larger cap: it alone stops a map that drifts as a whole.
@@ -301,9 +302,3 @@ class NaturalGDO(AbstractCapped, AbstractPenalised):
 
 def _has_many(data: Transitions) -> bool:
     return data.observations.ndim == 2 and len(data.observations) > ROWS_AT_ONCE
-
-
-def _check_rate(name: str, value: Any) -> float:
-    if check_share(name, value) == 0:
-        raise ArgumentError(f"{name} is 0, so that the target would never move.", argument=name)
-    return float(value)

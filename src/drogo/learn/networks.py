@@ -12,7 +12,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, Shaped
+from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 
 from drogo.device import to_device
 from drogo.errors import ArgumentError, DataError
@@ -20,8 +20,7 @@ from drogo.errors import ArgumentError, DataError
 ROWS_LOOKED_AT, NUMBERS_LOOKED_AT = 100_000, 2**24
 """The largest part of a long table from which the range of its numbers is taken."""
 IMAGES_AT_ONCE = 1000
-NARROW = 0.1
-"""A coordinate with a smaller range than this is hard for a network to tell apart."""
+NARROW = 0.1  # A coordinate with a smaller range than this is hard for a network to tell apart.
 STEPS_OF_SINGLE_PRECISION = 2**18
 """A range smaller than its distance from 0 by this factor has fewer than 64 numbers in it."""
 
@@ -76,9 +75,8 @@ class Inputs(eqx.Module):
         row = library.searchsorted(states, numbers)
         seen = states[library.minimum(row, len(states) - 1)] == numbers
         if library is np and not seen.all():
-            raise DataError(
-                f"state {numbers[~seen][0]} is not in the data. Collect transitions that visit it."
-            )
+            wrong = f"state {numbers[~seen][0]} is not in the data."
+            raise DataError(wrong, remedy="Collect transitions that visit it.")
         return library.where(seen, row, len(states)).astype(np.int32)
 
     def _scaled(self, numbers: Any) -> Any:
@@ -88,9 +86,7 @@ class Inputs(eqx.Module):
         return ((precise - shift[None]) * scale[None]).astype(np.float32)
 
 
-def fit_inputs(
-    observations: Shaped[np.ndarray, "n ..."], *, normalise: bool, by_pixel: bool = False
-) -> Inputs:
+def fit_inputs(observations: np.ndarray, *, normalise: bool, by_pixel: bool = False) -> Inputs:
     """Returns the inputs that suit a table of observations."""
     if observations.ndim == 4 and by_pixel and normalise:
         return _by_pixel(observations)
@@ -105,10 +101,8 @@ def fit_inputs(
     lost = varies & (largest > STEPS_OF_SINGLE_PRECISION * width)
     if not normalise and lost.any():
         k = int(lost.argmax())
-        raise DataError(
-            f"number {k} of observations, from {low[k]} to {high[k]}, needs double precision.",
-            remedy="Use a network with normalise=True, or shift the numbers.",
-        )
+        wrong = f"number {k} of observations, from {low[k]} to {high[k]}, needs double precision."
+        raise DataError(wrong, remedy="Use a network with normalise=True, or shift the numbers.")
     if not normalise or (largest.max() <= 1 and (width[varies] >= NARROW).all()):
         return Inputs()
     scale = np.divide(1.0, width, out=np.ones_like(width), where=varies)
@@ -249,9 +243,7 @@ def fourier(inputs: Float[Any, "n ..."], frequencies: int) -> Float[Any, "n size
     return library.concatenate([x, library.sin(angles), library.cos(angles)], axis=1)
 
 
-def dense_layers(
-    sizes: Sequence[int], outputs: Outputs, keys: Key[Array, " layers"]
-) -> tuple[eqx.nn.Linear, ...]:
+def dense_layers(sizes: Sequence[int], outputs: Outputs, keys: Array) -> tuple[eqx.nn.Linear, ...]:
     """Returns linear layers from each size to the next and to the outputs, one for each key."""
     following: list[Outputs] = [*sizes[1:], outputs]
     pairs = zip(sizes, following, keys, strict=True)
@@ -327,8 +319,7 @@ class QuasimetricNetwork(AbstractFourierNetwork):
 
     frequencies: int = eqx.field(static=True)
     layers: tuple[eqx.nn.Linear, ...]
-    mixing: Float[Array, ""]
-    """The logit of the share of the largest length."""
+    mixing: Float[Array, ""]  # The logit of the share of the largest length.
     components: int = eqx.field(static=True)
 
     def values(self, features: Pairs) -> Float[Array, " n"]:
@@ -346,9 +337,10 @@ class QuasimetricNetwork(AbstractFourierNetwork):
         return -(share * lengths.max(axis=1) + (1 - share) * lengths.mean(axis=1))
 
 
-def union_length(
-    left: Float[Array, "*batch length"], right: Float[Array, "*batch length"]
-) -> Float[Array, "*batch"]:
+Lengths = Float[Array, "*batch length"]
+
+
+def union_length(left: Lengths, right: Lengths) -> Float[Array, "*batch"]:
     """Computes the length of the union of the intervals [x, max(x, y)] over the last axis. In the
     order of their left ends, each interval adds what is beyond all right ends before it."""
     right = jnp.maximum(left, right)

@@ -18,7 +18,7 @@ from jaxtyping import Array
 from drogo.data import DefaultPolicy, Transitions, under
 from drogo.data.empirical import Chance, chance, costed, unseen_pairs
 from drogo.data.transitions import CountedEdges, check_transitions
-from drogo.errors import ArgumentError, ArgumentTypeError, DamagedFile, check_positive
+from drogo.errors import ArgumentError, ArgumentTypeError, DamagedFile, check_positive, check_that
 from drogo.learn.architectures import AbstractArchitecture, Optimiser
 from drogo.learn.method import AbstractMethod
 from drogo.learn.networks import Outputs
@@ -31,16 +31,15 @@ if TYPE_CHECKING:
     from drogo.learn.learner import Learner
     from drogo.learn.solution import Solution
 
-BEYOND_SINGLE = 1e38
-"""Networks compute in single precision, which has no larger numbers."""
+Source = Transitions | CountedEdges
+BEYOND_SINGLE = 1e38  # Networks compute in single precision, which has no larger numbers.
 
 
 @dataclass(frozen=True)
 class Prepared:
     """The transitions of a fit, weighed and checked."""
 
-    data: Transitions
-    """The transitions that describe the problem."""
+    data: Transitions  # The transitions that describe the problem.
     shown: Transitions
     """The transitions that are trained on, for example with absorbing terminal states."""
     notes: tuple[str, ...] = ()
@@ -60,11 +59,9 @@ class Point(NamedTuple):
     """One point of a sweep: the settings that some seeds share."""
 
     problem: Any
-    method: Any
-    """The method, with every setting resolved."""
+    method: Any  # The method, with every setting resolved.
     optimiser: Any
-    exact: Any = None
-    """The exact solution of the data, if it is known."""
+    exact: Any = None  # The exact solution of the data, if it is known.
 
 
 class AbstractProblem(eqx.Module):
@@ -106,16 +103,15 @@ class AbstractProblem(eqx.Module):
     """The arrays that hold rows of `observations`."""
 
     def __check_init__(self) -> None:
-        check_fields(self, lam=_check_lam, tolerance=check_positive, costs=as_costs)
+        lam = check_that(lambda lam: 0 < lam < BEYOND_SINGLE, "positive, and less than 1e38")
+        check_fields(self, lam=lam, tolerance=check_positive, costs=as_costs)
         policy = self.default_policy
         if policy is not None and not callable(policy):
             try:
                 shares = np.asarray(policy, dtype=np.float64)
             except (TypeError, ValueError):
-                raise ArgumentTypeError(
-                    f"default_policy is {policy!r}; give probabilities of actions or a function.",
-                    argument="default_policy",
-                ) from None
+                wrong = f"default_policy is {policy!r}; give probabilities or a function."
+                raise ArgumentTypeError(wrong, argument="default_policy") from None
             object.__setattr__(self, "default_policy", shares)
 
     # On the device
@@ -125,11 +121,9 @@ class AbstractProblem(eqx.Module):
         if not method.per_action:
             return "scalar"
         if n_actions is None:
-            raise ArgumentError(
-                "action_values=True needs discrete actions, and these transitions have none.",
-                remedy="Give action= and n_actions= to Transitions.from_arrays.",
-                argument="action_values",
-            )
+            wrong = "action_values=True needs discrete actions, and these transitions have none."
+            remedy = "Give action= and n_actions= to Transitions.from_arrays."
+            raise ArgumentError(wrong, remedy=remedy, argument="action_values")
         return n_actions
 
     def initial(self, method: AbstractMethod) -> float | None:
@@ -169,9 +163,7 @@ class AbstractProblem(eqx.Module):
     ) -> AbstractArchitecture:
         """Returns the network of the user, checked, with settings that follow from the method."""
         if network.pairs:
-            raise ArgumentError(
-                f"network is {network!r}, which is for drogo.Goals alone.", argument="network"
-            )
+            raise ArgumentError(f"network is {network!r}, which is for Goals.", argument="network")
         return network
 
     def optimiser(
@@ -234,9 +226,7 @@ class AbstractProblem(eqx.Module):
     def scaled(self, prepared: Prepared, point: Point) -> tuple[AbstractMethod, dict[str, float]]:
         """Returns the method with numbers that follow from the data, and those of `Objective`."""
 
-    def trained_on(
-        self, prepared: Prepared, plan: Plan, point: Point
-    ) -> Transitions | CountedEdges:
+    def trained_on(self, prepared: Prepared, plan: Plan, point: Point) -> Source:
         """Returns the transitions to sample, or the edges if updates evaluate the whole table."""
         return prepared.shown.edges if plan.whole else prepared.shown
 
@@ -306,10 +296,3 @@ class AbstractProblem(eqx.Module):
 
     def _lacks(self, view: str) -> ArgumentError:
         return ArgumentError(f"a solution of {type(self).__name__} has no {view}.")
-
-
-def _check_lam(name: str, value: Any) -> float:
-    lam = check_positive(name, value)
-    if lam >= BEYOND_SINGLE:
-        raise ArgumentError(f"{name} is {lam}; it must be less than 1e38.", argument=name)
-    return lam

@@ -19,19 +19,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
-from scipy.special import (
-    logsumexp,
-    stdtrit,  # importing scipy.stats takes a second
-)
+from scipy.special import logsumexp, stdtrit  # importing scipy.stats takes a second
 
 from drogo.data.simulate import Simulator
 from drogo.errors import ArgumentError
 
 MOST_GAIN = 50.0
 """A larger gain counts as this one, the log of a number that is far beyond every tolerance."""
-SAME = 1e-6
-"""Rewards that differ by less are the same."""
+SAME = 1e-6  # Rewards that differ by less are the same.
 
+Table = Float[np.ndarray, "n k"]
+Starts = Float[np.ndarray, " starts"]
 Values = Callable[[np.ndarray], Float[np.ndarray, " n"]]
 
 
@@ -46,7 +44,7 @@ class Groups(NamedTuple):
     """The gain of the actions that were not chosen over those that were, along the way."""
 
     @property
-    def surprise(self) -> Float[np.ndarray, " starts"]:
+    def surprise(self) -> Starts:
         """The mean of `rise`, less one standard error, as continuous actions make it noisy."""
         error = self.rise.std(axis=1, ddof=1) / np.sqrt(self.rise.shape[1])
         return self.rise.mean(axis=1) - error
@@ -63,9 +61,7 @@ class Walk:
         self.sim, self.one, self.rng = sim, one, rng
         self.candidates, self.steps = effort.candidates, effort.steps
 
-    def action_values(
-        self, states: np.ndarray
-    ) -> tuple[np.ndarray, Float[np.ndarray, "n k"], Float[np.ndarray, "n k"], np.ndarray]:
+    def action_values(self, states: np.ndarray) -> tuple[np.ndarray, Table, Table, np.ndarray]:
         """Tries actions in each state."""
         actions, log_share = self.sim.candidates(states, self.candidates, self.rng)
         if self.one.default_policy is not None:
@@ -75,9 +71,8 @@ class Walk:
         flat = actions.reshape(n * k, *actions.shape[2:])
         after = self.sim.step(np.repeat(states, k, axis=0), flat, self.rng)
         if self.one.same_rewards and np.ptp(after.reward.reshape(n, k), axis=1).max() > SAME:
-            raise ArgumentError(
-                "with scaled=False and rewards by action, a map has other values. Use scaled=True."
-            )
+            wrong = "with scaled=False and rewards by action, a map has other values."
+            raise ArgumentError(wrong, remedy="Use scaled=True.")
         live = ~after.terminated
         v = after.terminal_reward / self.one.lam
         if live.any():
@@ -86,9 +81,7 @@ class Walk:
         arrived = after.states.reshape(n, k, *after.states.shape[1:])
         return arrived, log_q, v.reshape(n, k), after.terminated.reshape(n, k)
 
-    def weights(
-        self, states: np.ndarray, claimed: Float[np.ndarray, " starts"], groups: int, size: int
-    ) -> Groups:
+    def weights(self, states: np.ndarray, claimed: Starts, groups: int, size: int) -> Groups:
         """Rolls out groups of rollouts from each of some states."""
         shape = (len(states) * groups, size)
         at = np.repeat(states, groups * size, axis=0)
@@ -120,8 +113,8 @@ class Walk:
     def surprises(
         self,
         arrived: np.ndarray,
-        log_q: Float[np.ndarray, "n k"],
-        values: Float[np.ndarray, "n k"],
+        log_q: Table,
+        values: Table,
         terminal: Bool[np.ndarray, "n k"],
         chosen: Int[np.ndarray, " n"],
     ) -> Float[np.ndarray, " n"]:
@@ -157,14 +150,11 @@ def _gain(log_ratio: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
     return np.expm1(np.minimum(log_ratio, MOST_GAIN))
 
 
-def _log_mean(logs: Float[np.ndarray, "n k"]) -> Float[np.ndarray, " n"]:
-    """Returns the log of the mean of the exponentials of each row."""
+def _log_mean(logs: Table) -> Float[np.ndarray, " n"]:
     return np.asarray(logsumexp(logs, axis=1)) - np.log(logs.shape[1])
 
 
-def _sampled(
-    log_chance: Float[np.ndarray, "n k"], rng: np.random.Generator
-) -> Int[np.ndarray, " n"]:
+def _sampled(log_chance: Table, rng: np.random.Generator) -> Int[np.ndarray, " n"]:
     """Samples an index of each row in proportion to the exponentials of its numbers."""
     chance = np.exp(log_chance - log_chance.max(axis=1, keepdims=True)).cumsum(axis=1)
     mark = rng.random((len(chance), 1)) * chance[:, -1:]
@@ -172,9 +162,7 @@ def _sampled(
 
 
 def _resampled(
-    log_weight: Float[np.ndarray, "groups size"],
-    total: Float[np.ndarray, " groups"],
-    rng: np.random.Generator,
+    log_weight: Float[np.ndarray, "groups size"], total: np.ndarray, rng: np.random.Generator
 ) -> tuple[Int[np.ndarray, " n"], Float[np.ndarray, " n"], Float[np.ndarray, " groups"]]:
     """Resamples the groups in which few rollouts have most of the weight."""
     groups, size = log_weight.shape
@@ -193,9 +181,7 @@ def _resampled(
     return (kept + offset).ravel(), log_weight.ravel(), total
 
 
-def interval(
-    measured: Groups, claimed: Float[np.ndarray, " starts"], level: float
-) -> dict[str, Any]:
+def interval(measured: Groups, claimed: Starts, level: float) -> dict[str, Any]:
     """Returns columns of a certificate. Weights have long tails, so the interval contains that of
     Student's distribution and that of numbers whose logs are normal (Cox's method)."""
     log_low, log_all, _ = measured
@@ -220,9 +206,7 @@ def interval(
     return columns | {"effective": effective, "unfinished": unfinished}
 
 
-def _of_logs(
-    logs: Float[np.ndarray, "starts groups"], width: float
-) -> tuple[Float[np.ndarray, " starts"], Float[np.ndarray, " starts"]]:
+def _of_logs(logs: Float[np.ndarray, "starts groups"], width: float) -> tuple[Starts, Starts]:
     """Returns an interval of the log of the mean if the logs are normal, or NaN."""
     variance = logs.var(axis=1, ddof=1)
     middle = logs.mean(axis=1) + variance / 2

@@ -15,14 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from drogo.errors import (
-    ArgumentError,
-    ArgumentTypeError,
-    DamagedFile,
-    check_share,
-    check_whole,
-    is_a,
-)
+from drogo.errors import ArgumentError, ArgumentTypeError, DamagedFile, check_whole, is_a
 
 T = TypeVar("T")
 if TYPE_CHECKING:
@@ -32,8 +25,7 @@ else:
     """A number, or a list of numbers to sweep over. Where it is computed with, it is a number."""
 CLASS, CUSTOM = "class", "custom"
 MOST_SEEDS = 10**6
-UNSET = (None, "auto")
-"""Values of fields that `fit` resolves."""
+UNSET = (None, "auto")  # Values of fields that `fit` resolves.
 
 
 def check_fields(settings: Any, **checks: Callable[[str, Any], Any]) -> None:
@@ -46,9 +38,7 @@ def check_fields(settings: Any, **checks: Callable[[str, Any], Any]) -> None:
         if isinstance(value, list):
             kept: Any = [check(name, entry) for entry in value]
             if not kept or len(set(kept)) < len(kept):
-                raise ArgumentError(
-                    f"{name} is {value}; a sweep needs values, each of them once.", argument=name
-                )
+                raise ArgumentError(f"{name} is {value}; give values, each once.", argument=name)
         else:
             kept = check(name, value)
         object.__setattr__(settings, name, kept)
@@ -67,20 +57,23 @@ def from_keywords(given: Mapping[str, Any], *kinds: Any) -> list[Any]:
     for name in given:
         if name not in every:
             close = difflib.get_close_matches(name, every, n=1)
-            raise ArgumentTypeError(
-                f"{name} is not an argument.",
-                remedy=f"Did you mean {close[0]}?" if close else f"Use {', '.join(every)}.",
-                argument=name,
-            )
+            remedy = f"Did you mean {close[0]}?" if close else f"Use {', '.join(every)}."
+            raise ArgumentTypeError(f"{name} is not an argument.", remedy=remedy, argument=name)
     return [
         kind(**{name: given[name] for name in some if name in given})
         for kind, some in zip(kinds, names, strict=True)
     ]
 
 
-def optional(check: Callable[[str, Any], Any]) -> Callable[[str, Any], Any]:
-    """Returns a check that lets None pass."""
-    return lambda name, value: None if value is None else check(name, value)
+def optional(check: Callable[[str, Any], Any], *words: Any) -> Callable[[str, Any], Any]:
+    """Returns a check that lets None pass, or the words that are given in its place."""
+    words = words or (None,)
+
+    def checked(name: str, value: Any) -> Any:
+        is_word = any(isinstance(value, type(word)) and value == word for word in words)
+        return value if is_word else check(name, value)
+
+    return checked
 
 
 def at_least(least: int, most: int = 2**31 - 1) -> Callable[[str, Any], int]:
@@ -95,14 +88,6 @@ def check_flag(name: str, value: Any) -> bool:
     return bool(value)
 
 
-def check_below_one(name: str, value: Any) -> float:
-    """Returns a number that is at least 0 and less than 1, checked."""
-    share = check_share(name, value)
-    if share == 1:
-        raise ArgumentError(f"{name} is {value}; it must be less than 1.", argument=name)
-    return share
-
-
 def seed_list(seeds: Any) -> list[int]:
     """Returns the seeds that an argument stands for."""
     listed: Sequence[Any] = ()
@@ -112,9 +97,8 @@ def seed_list(seeds: Any) -> list[int]:
         listed = list(seeds)
     distinct = {int(k) for k in listed if is_a(k, Integral) and 0 <= int(k) < 2**32}
     if not listed or len(distinct) < len(listed):
-        raise ArgumentError(
-            f"seeds is {seeds!r}; give a number, or distinct ones below 2**32.", argument="seeds"
-        )
+        wrong = f"seeds is {seeds!r}; give a number, or distinct ones below 2**32."
+        raise ArgumentError(wrong, argument="seeds")
     return [int(seed) for seed in listed]
 
 
@@ -140,13 +124,10 @@ def grid_of(*parts: Any) -> dict[tuple[Any, ...], tuple[Any, ...]]:
 def check_not_swept(part: Any) -> None:
     """Raises an error if a field of some settings holds a list."""
     for name, value in _lists(part):
-        raise ArgumentError(
-            f"{name} is {value}; a list is a sweep, which only drogo.fit makes.", argument=name
-        )
+        raise ArgumentError(f"{name} is {value}; only drogo.fit makes sweeps.", argument=name)
 
 
 def _lists(part: Any) -> list[tuple[str, list[Any]]]:
-    """Returns the names and the values of all fields that hold lists."""
     names = [field.name for field in fields(part)] if is_dataclass(part) else []
     named = [(name, getattr(part, name)) for name in names]
     return [(name, value) for name, value in named if isinstance(value, list)]
@@ -197,9 +178,7 @@ def from_json(base: type[T], stored: Any, given: T | None, name: str) -> Any:
         if CLASS in again and isinstance(stored, Mapping):  # the file has the resolved values
             unset = {key: stored.get(key) for key, value in again.items() if value in UNSET}
         if json.dumps(stored, sort_keys=True) != json.dumps(again | unset, sort_keys=True):
-            raise ArgumentError(
-                f"{name} is {given!r}, and that of the file is {stored}.", argument=name
-            )
+            raise ArgumentError(f"{name} is {given!r}, but {stored} in the file.", argument=name)
         return replace(given, **_numbers(unset)) if unset else given  # pyright: ignore
     if stored is None:
         return None
@@ -209,11 +188,10 @@ def from_json(base: type[T], stored: Any, given: T | None, name: str) -> Any:
     kind = kinds.get(str(stored.get(CLASS)))
     nested = [part for part in (stored, *stored.values()) if isinstance(part, Mapping)]
     if kind is None or any(CUSTOM in part for part in nested):
-        raise ArgumentError(
-            f"its {name} is or has code of the user: {stored.get(CUSTOM, stored.get(CLASS))!r}.",
-            remedy=f"Give it again: load(path, {name}=...), or import its class first.",
-            argument=name,
-        )
+        code = stored.get(CUSTOM, stored.get(CLASS))
+        remedy = f"Give it again: load(path, {name}=...), or import its class first."
+        wrong = f"its {name} is or has code of the user: {code!r}."
+        raise ArgumentError(wrong, remedy=remedy, argument=name)
     values = {key: value for key, value in stored.items() if key != CLASS}
     differ = sorted(set(values) ^ {field.name for field in fields(kind)})  # pyright: ignore[reportArgumentType]
     if differ:

@@ -29,6 +29,7 @@ from drogo.learn.value import Policy
 from drogo.potential import Potential
 
 KIND = "solution"
+Settings = dict[str, Any]
 STATUSES = {"converged", "unverified", "max_updates", "diverged"}
 INPUTS, SCALES = "inputs/", "scales/"
 SCALE_NAMES = ("scale", "extra_scale", "ceiling", "offset")
@@ -41,8 +42,7 @@ PARTS = {
     "optimiser": Optimiser,
 }
 MANY_AT_CAP = 0.02
-FALLING = 0.05
-"""The share of its depth by which v may fall over the last quarter of training."""
+FALLING = 0.05  # The share of its depth by which v may fall over the last quarter of training.
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -63,8 +63,9 @@ class Solution:
 
     - "converged": every value is within the tolerance of the exact solution of the data; if that is
       not known, every equation holds within the tolerance.
-    - "unverified": no equation is seen to be violated, but the values were not compared with
-      anything: states do not repeat, or the data do not determine every value.
+    - "unverified": nothing is seen to be wrong, but it was not all checked. `diagnosis` says what:
+      where states do not repeat, the equations of `Column` alone, and nothing of `Spectrum` and
+      `Goals`; elsewhere the values are right for data that do not show every action or value.
     - "max_updates": neither is the case (also if a callback stopped the fit).
     - "diverged": a number became infinite.
     """
@@ -154,22 +155,13 @@ class Solution:
         return self.problem.value_fn(self, seed)
 
     def potential(self, seed: int = 0, **options: Any) -> Potential:
-        """Returns the map of one seed as a potential for `PotentialShaping`.
-
-        Args:
-            seed: One of the seeds.
-            **options: `normalised=False` not to divide by the mean difference between neighbours in
-                the data; `goal=` for `Goals`, and `vector=` and `negated=` for `Spectrum`.
-        """
+        """Returns the map of one seed as a potential for `PotentialShaping`. Options are
+        `normalised=False` not to divide by the mean difference between neighbours in the data;
+        `goal=` for `Goals`, and `vector=` and `negated=` for `Spectrum`."""
         return self.problem.potential(self, seed, **options)
 
     def policy(self, seed: int = 0, **options: Any) -> Policy:
-        """Returns the optimal policy of the linearly solvable MDP, as one seed has learned it.
-
-        Args:
-            seed: One of the seeds.
-            **options: `goal=` for `Goals`.
-        """
+        """Returns the optimal policy that one seed has learned, with `goal=` for `Goals`."""
         return self.problem.policy(self, seed, **options)
 
     def index(self, seed: int, *, usable: bool = False) -> int:
@@ -178,10 +170,7 @@ class Solution:
             raise ArgumentError(f"seed {seed} is none of {list(self.seeds)}.", argument="seed")
         k = self.seeds.index(seed)
         if usable and self.status[k] == "diverged":
-            raise ArgumentError(
-                f"seed {seed} diverged (update {self.diverged_at[k]}). Use another.",
-                argument="seed",
-            )
+            raise ArgumentError(f"seed {seed} diverged. Use another.", argument="seed")
         return k
 
     def diagnosis(self) -> list[str]:
@@ -195,12 +184,8 @@ class Solution:
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Writes the solution to one `.npz` file, without Python objects: `drogo.load` is given a
-        user's network, optimiser or method again.
-
-        Args:
-            path: The file.
-            overwrite: Whether to replace a file that is there.
-        """
+        user's network, optimiser or method again. A file that is there is an error without
+        `overwrite`."""
         arrays = {"error": self.error, **self.arrays} | as_section(HISTORY, self.history)
         if self.learner is not None:
             scales = {name: getattr(self.learner.objective, name) for name in SCALE_NAMES}
@@ -218,10 +203,14 @@ def diagnose(history: Mapping[str, np.ndarray], status: str) -> str:
     if status == "diverged":
         return "diverged. Try target_rate=0.3 and cap='auto', or a smaller step_size."
     if status == "unverified":
-        return (
-            "no equation is seen to be violated, but the values were not compared with anything: "
-            "states do not repeat, or some were never left or never lead to a terminal state."
-        )
+        unknown = "the data do not show every action, or do not determine every value."
+        if "error" in history or "violation" not in history:
+            agrees = "the values agree with the exact solution of the data where that is known"
+            return f"{agrees}, but {unknown}"
+        if np.isnan(history["violation"][-1]):
+            return "nothing was checked: states do not repeat, so there is no exact solution."
+        checked = "no equation is seen to be violated, but no value was compared with anything"
+        return f"{checked}: states do not repeat, or {unknown}"
     name, key = ("error", "error") if "error" in history else ("residual", "worst")
     if key not in history:
         return "it has not converged; use more updates."
@@ -254,7 +243,6 @@ def load(
     """Returns a saved solution, of any problem.
 
     Args:
-        path: The file.
         problem: The problem again, if a function in it is the user's own.
         method: The method again, if its class was not imported yet.
         network: The network that was given to `fit`, if it was the user's own.
@@ -298,9 +286,7 @@ def _check_file(settings: dict[str, Any], headers: dict[str, Header]) -> None:
         check_history(section(headers, HISTORY), len(seeds))
 
 
-def _solution(
-    arrays: dict[str, np.ndarray], settings: dict[str, Any], given: dict[str, Any]
-) -> Solution:
+def _solution(arrays: dict[str, np.ndarray], settings: Settings, given: Settings) -> Solution:
     parts = {}
     for name, base in PARTS.items():
         is_custom = isinstance(settings[name], dict) and CUSTOM in settings[name]

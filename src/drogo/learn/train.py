@@ -27,19 +27,17 @@ from drogo.learn.settings import as_json
 from drogo.requests import check_same
 
 SECONDS_BETWEEN_CHECKPOINTS = 10.0
-PROGRAMS_KEPT = 8
-"""Compiled programs hold memory, so only the last few are kept."""
+PROGRAMS_KEPT = 8  # Compiled programs hold memory, so only the last few are kept.
 KIND = "checkpoint"
-HISTORY, STATE = "history/", "state/"
-"""The sections of a file."""
+Stepped = tuple[State, Array]
+HISTORY, STATE = "history/", "state/"  # The sections of a file.
 
 
 @dataclass(frozen=True)
 class Progress:
     """The progress of a fit, which a checkpoint holds."""
 
-    states: State
-    """The states of all runs, stacked."""
+    states: State  # The states of all runs, stacked.
     history: Mapping[str, tuple[np.ndarray, ...]] = field(default_factory=dict)
     """The logged rows, by name."""
     losses: tuple[np.ndarray, ...] = ()
@@ -75,6 +73,7 @@ class Report:
 
 Callback = Callable[[Report], Any]
 """Called at each logged update. A callback that returns False stops the fit."""
+Callbacks = Sequence[Callback]
 
 
 @dataclass(frozen=True)
@@ -94,10 +93,7 @@ class Training:
 
 
 def train(
-    training: Training,
-    progress: Progress,
-    path: Path | None = None,
-    callbacks: Sequence[Callback] = (),
+    training: Training, progress: Progress, path: Path | None = None, callbacks: Callbacks = ()
 ) -> Progress:
     """Trains until the last update, until all runs have converged, or a callback stops it."""
     if path is not None and path.exists():
@@ -123,7 +119,7 @@ def train(
 
 
 def _log_if_due(
-    training: Training, progress: Progress, every: int, callbacks: Sequence[Callback]
+    training: Training, progress: Progress, every: int, callbacks: Callbacks
 ) -> tuple[Progress, bool]:
     """Adds a row to the history if one is due, and returns also whether training should go on."""
     judge, update = training.judge, progress.update
@@ -159,7 +155,6 @@ def diverged_at(progress: Progress) -> Int[np.ndarray, " runs"]:
 
 
 def _advance(training: Training, progress: Progress, count: int) -> Progress:
-    """Makes `count` updates of all runs."""
     judge, update, sampler = training.judge, progress.update, training.batches.sampler
     factors = judge.points[0].optimiser.step_sizes(training.updates)[update : update + count]
     step_sizes = np.zeros((sampler.longest, len(judge.points)))
@@ -204,18 +199,16 @@ def _run(
     """Makes `count` updates. A run without a seed (-1) is frozen."""
     arrays, static = eqx.partition(objectives, eqx.is_array)
 
-    def update(k: Array, carry: tuple[State, Array]) -> tuple[State, Array]:
+    def update(k: Array, carry: Stepped) -> Stepped:
         states, total = carry
 
-        def of_run(
-            numbers: Any, state: State, seed: Array, step_size: Array
-        ) -> tuple[State, Array]:
-            def step() -> tuple[State, Array]:
+        def of_run(numbers: Any, state: State, seed: Array, step_size: Array) -> Stepped:
+            def step() -> Stepped:
                 of_this = learner.with_objective(eqx.combine(numbers, static))
                 draw = jax.tree.map(lambda leaf: leaf[k, seed], draws)
                 return of_this.step(state, device_data.batch(of_this, draw), step_size)
 
-            def stay() -> tuple[State, Array]:
+            def stay() -> Stepped:
                 loss = jax.eval_shape(step)[1]
                 return state, jnp.full(loss.shape, jnp.nan, loss.dtype)
 
@@ -240,7 +233,6 @@ def _save(path: Path, identity: dict[str, Any], progress: Progress) -> None:
 
 
 def _restore(path: Path, identity: dict[str, Any], fresh: Progress) -> Progress:
-    """Returns the progress that a checkpoint holds."""
 
     def check(stored: dict[str, Any], headers: dict[str, Header]) -> None:
         check_same(stored, identity, "fit")
@@ -280,11 +272,8 @@ def check_leaves(stored: Mapping[str, Any], like: PyTree) -> None:
     )
     differ = [name for name in {**expected, **given} if expected.get(name) != given.get(name)]
     if differ:
-        first = differ[0]
-        raise DamagedFile(
-            f"its array {first} is {given.get(first, 'missing')}, and the network and the "
-            f"optimiser need {expected.get(first, 'none')}."
-        )
+        first, needed = differ[0], expected.get(differ[0], "none")
+        raise DamagedFile(f"its array {first} is {given.get(first, 'missing')}, not {needed}.")
 
 
 def check_history(stored: Mapping[str, Any], runs: int) -> None:
@@ -305,11 +294,7 @@ def _scalars(report: Report) -> Iterator[tuple[str, float]]:
 
 
 class TensorBoard:
-    """Writes every row of the history to event files (extra `tensorboard`).
-
-    Args:
-        directory: The directory of the event files.
-    """
+    """Writes every row of the history to event files in a directory (extra `tensorboard`)."""
 
     def __init__(self, directory: str | Path) -> None:
         summary = import_extra("tensorboard.summary", "TensorBoard", extra="tensorboard")

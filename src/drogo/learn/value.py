@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Shaped
+from scipy.special import softmax
 
 from drogo.errors import ArgumentError
 from drogo.learn.learner import Learner, Objective
@@ -37,15 +38,13 @@ class Policy:
         """Returns the probability of each action for each of a batch of observations."""
         batch = np.asarray(observations)
         if batch.shape[1:] != self.shape:
-            raise ArgumentError(
-                f"the shape is {batch.shape}; give a batch of {self.shape}, or use predict for one."
-            )
+            wrong = f"the shape is {batch.shape}; give a batch of {self.shape}."
+            raise ArgumentError(wrong, remedy="Use predict for one.")
         logits = self._logits(batch)
         if np.isnan(logits).any():
             worst = int(np.isnan(logits).any(axis=1).argmax())
             raise ArgumentError(f"observation {worst} has an action without a value, so no policy.")
-        weights = np.exp(logits - logits.max(axis=1, keepdims=True))
-        return weights / weights.sum(axis=1, keepdims=True)
+        return softmax(logits, axis=1)
 
     def __call__(self, observations: Any) -> Int[np.ndarray, " batch"]:
         """Returns the most probable action for each of a batch of observations."""
@@ -65,9 +64,6 @@ class Policy:
             state: Passed through; this policy has no memory.
             episode_start: Not used.
             deterministic: Whether to take the most probable action instead of a sampled one.
-
-        Returns:
-            The action, or the actions of the batch, and `state`.
         """
         given = np.asarray(observation)
         batch = given[None] if given.shape == self.shape else given
@@ -97,9 +93,8 @@ def value_function(
         if shape == single:
             return value(batch[None])[0]
         if shape[1:] != single:
-            raise ArgumentError(
-                f"the shape is {shape}; give {single}, or a batch of it.", argument="observations"
-            )
+            wrong = f"the shape is {shape}; give {single}, or a batch of it."
+            raise ArgumentError(wrong, argument="observations")
         v = learner.objective.log_e(network(learner.inputs(batch))) - log_scale
         return with_terminal_values(v, batch, terminal_states, terminal_values)
 

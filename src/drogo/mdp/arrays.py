@@ -16,6 +16,7 @@ from drogo.errors import MDPError
 Matrix = npt.ArrayLike | sp.sparray | sp.spmatrix
 Mask = Bool[np.ndarray, " states"]
 Values = Float[np.ndarray, " states"]
+Policy = Float[np.ndarray, "states actions"]
 Nodes = Int[np.ndarray, " edges"]
 
 ROW_SUM_TOLERANCE = 1e-6  # The rounding error of rows in single precision.
@@ -154,9 +155,7 @@ def as_start(start: int | npt.ArrayLike | None, terminal: Mask) -> Values:
     return _distributions("start", distribution[None], no_terminal, ROW_SUM_TOLERANCE)[0]
 
 
-def as_policy(
-    policy: npt.ArrayLike | None, actions: int, terminal: Mask
-) -> Float[np.ndarray, "states actions"]:
+def as_policy(policy: npt.ArrayLike | None, actions: int, terminal: Mask) -> Policy:
     """Converts the default policy, which is uniform by default."""
     if policy is None:
         return np.full((terminal.size, actions), 1 / actions)
@@ -166,9 +165,7 @@ def as_policy(
     return _distributions("default_policy", array, terminal, tolerance)
 
 
-def _distributions(
-    name: str, rows: np.ndarray, terminal: np.ndarray, tolerance: float
-) -> np.ndarray:
+def _distributions(name: str, rows: np.ndarray, terminal: Mask, tolerance: float) -> np.ndarray:
     """Normalises rows to a sum of 1, except in terminal states."""
     sums = rows.sum(axis=1)
     signs = (np.isfinite(rows) & (rows >= 0)).all(axis=1)
@@ -203,7 +200,6 @@ def leads_to(row: Nodes, column: Nodes, n: int, targets: np.ndarray) -> Bool[np.
 
 
 def _error(place: str, problem: str, remedy: str = "") -> MDPError:
-    """Returns an error about an argument, which `place` begins with."""
     return MDPError(f"{place} {problem}", remedy=remedy, argument=place.partition("[")[0])
 
 

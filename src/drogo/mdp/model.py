@@ -42,8 +42,7 @@ class Edges:
             ("reward", np.isfinite(self.reward), "finite"),
         ):
             if not valid.all():
-                problem = f"{name} needs one number for each edge, which is {expected}."
-                raise ArgumentError(problem, argument=name)
+                raise ArgumentError(f"{name} needs a number per edge, {expected}.", argument=name)
 
     @cached_property
     def share(self) -> Float[np.ndarray, " edges"]:
@@ -185,7 +184,7 @@ class MDP:
         default_policy: npt.ArrayLike | None = None,
         states: Sequence[Hashable] | None = None,
     ) -> MDP:
-        """Makes an MDP from arrays, and checks them.
+        """Makes an MDP from arrays, which are checked and copied.
 
         Args:
             P: One (states, states) matrix under the default policy, or a sequence of one matrix per
@@ -199,9 +198,6 @@ class MDP:
             default_policy: The probability of each action in each state, of shape (states,
                 actions). By default uniform.
             states: The label of each state, for `mdp.states` and for error messages.
-
-        Returns:
-            The MDP. Its arrays are read-only copies.
         """
         matrices = arrays.as_matrices(P)
         n = matrices[0].shape[0]
@@ -236,7 +232,6 @@ class MDP:
         Otherwise it is found by search over copies of the environment, which must be deterministic.
 
         Args:
-            env: The environment.
             reward: Replaces the rewards: a step cost; a `drogo.Costs`, which says what steps and
                 ends are worth; or a function of a state (an entry of `mdp.states`), which is also
                 called for terminal states. By default, and with a step cost, the last rewards of
@@ -284,9 +279,7 @@ def check_mdp(mdp: object) -> MDP:
     raise ArgumentTypeError(problem, remedy=remedy, argument="mdp")
 
 
-def distinct_pairs(
-    first: Int[np.ndarray, " n"], second: Int[np.ndarray, " n"]
-) -> Int[np.ndarray, "pairs 2"]:
+def distinct_pairs(first: arrays.Nodes, second: arrays.Nodes) -> Int[np.ndarray, "pairs 2"]:
     """Returns the unordered pairs of two different states, each pair once."""
     pairs = np.stack([np.minimum(first, second), np.maximum(first, second)], axis=1)
     return np.unique(pairs[first != second], axis=0).astype(np.int64)

@@ -27,6 +27,7 @@ from drogo.errors import (
     DataError,
     MissingFile,
     check_number,
+    check_type,
 )
 from drogo.files import Header, read_arrays, write_arrays
 from drogo.learn.settings import as_json, check_not_swept
@@ -47,8 +48,7 @@ from drogo.use.shaping import (
 )
 
 KIND = "online map"
-EQUAL = 1e-9
-"""Logits that differ by less count as equal."""
+EQUAL = 1e-9  # Logits that differ by less count as equal.
 
 
 class AbstractOnlineMap(AbstractShaping):
@@ -229,7 +229,6 @@ def probabilities(given: Any, count: int) -> Float[np.ndarray, " actions"]:
 
 
 def _check_finite(rewards: np.ndarray) -> None:
-    """Raises an error unless the rewards of the agent are finite."""
     wrong = rewards[~np.isfinite(rewards)]
     if wrong.size:
         remedy = "Mend the environment, or the wrapper that changes its rewards."
@@ -263,7 +262,6 @@ class OnlineShaping(_Learning, PotentialShaping):
     `info["shaping"]`.
 
     Args:
-        env: The environment.
         online: The map, which has the weight and the discount.
         terminal_reward: The reward of a terminal state itself: a number, or a function of the last
             `Step` of an episode, as in `collect`. By default `info["terminal_reward"]`, or else
@@ -301,7 +299,4 @@ class VectorOnlineShaping(_Learning, VectorPotentialShaping):
 
 def check_map(online: Any) -> AbstractOnlineMap:
     """Returns an argument of the user that must be an online map."""
-    if not isinstance(online, AbstractOnlineMap):
-        problem = f"online is {online!r}; give a drogo.OnlineMap or a drogo.OnlineTable."
-        raise ArgumentTypeError(problem, argument="online")
-    return online
+    return check_type("online", online, AbstractOnlineMap, "a drogo.OnlineMap or OnlineTable")

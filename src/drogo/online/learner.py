@@ -35,12 +35,9 @@ from drogo.online.replay import OnlineState, Replay, Sampler, Visits, flat
 from drogo.problems.column import Column
 from drogo.use.shaping import StepBatch
 
-CELLS = 20
-"""The number of cells along each number of an observation, unless their sides are given."""
-TERMINAL_STEPS = 1000
-"""The number of steps into terminal states that are kept."""
-RATE = 0.01
-"""The rate of the running means of the parameters and of the map's differences."""
+CELLS = 20  # The number of cells along each number of an observation, unless their sides are given.
+TERMINAL_STEPS = 1000  # The number of steps into terminal states that are kept.
+RATE = 0.01  # The rate of the running means of the parameters and of the map's differences.
 MEASURED = 16
 """The number of steps of a batch on which differences are measured; all would cost far more."""
 DEFAULTS = {"batch_size": 32, "action_values": True, "emphasis": 0.0, "terminal_fraction": 0.1}
@@ -89,8 +86,7 @@ class Snapshot(NamedTuple):
     """
 
     latest: list[Any]
-    average: list[Any]
-    """The parameters after the last update, and their running mean."""
+    average: list[Any]  # The parameters after the last update, and their running mean.
     shift: Float[Any, " size"]
     width: Float[Any, " size"]
     scale: Float[Any, ""]
@@ -104,9 +100,7 @@ class OnlineLearner(eqx.Module):
     """A learner with a memory.
 
     Args:
-        problem: The problem.
         method: The method; its settings that are None are resolved.
-        network: The network, with an output for each action. Its parameters serve as a template.
         n_actions: The number of actions.
         optimiser: By default Adam with a constant step size of 0.002.
         settings: The other settings. Those of `OnlineMap` alone have no effect.
@@ -222,20 +216,16 @@ class OnlineLearner(eqx.Module):
         learner = eqx.tree_at(lambda part: part.objective.ceiling, self.learner, ceiling)
         training, loss = learner.step(state.training, batch, self.step_size)
         # Without an anchor, the map would fall without bounds.
-        training = jax.tree.map(
-            lambda new, old: jnp.where(is_anchored, new, old), training, state.training
-        )
+        kept = lambda new, old: jnp.where(is_anchored, new, old)  # noqa: E731
+        training = jax.tree.map(kept, training, state.training)
         rate = jnp.maximum(RATE, 1 / (1 + training.update))
-        average = jax.tree.map(
-            lambda mean, new: mean + rate * (new - mean), state.average, training.params
-        )
+        moved = lambda mean, new: mean + rate * (new - mean)  # noqa: E731
+        average = jax.tree.map(moved, state.average, training.params)
         mean_step = self._mean_step(state, average, steps, rate)
         new = {"training": training, "average": average, "mean_step": mean_step, "key": key}
         return replace(state, **new), loss
 
-    def _mean_step(
-        self, state: OnlineState, average: Any, steps: StepBatch, rate: Array
-    ) -> Float[Array, ""]:
+    def _mean_step(self, state: OnlineState, average: Any, steps: StepBatch, rate: Array) -> Array:
         """Returns the running mean of differences, with those of a few steps of a batch."""
         few = jax.tree.map(lambda part: part[:MEASURED], steps)
         both = jnp.concatenate([few.observation, few.next_observation])
@@ -246,11 +236,8 @@ class OnlineLearner(eqx.Module):
         change = jnp.mean(jnp.abs(after - before), where=measured) - state.mean_step
         return state.mean_step + jnp.where(measured.any(), rate * change, 0.0)
 
-    def _batch(
-        self, state: OnlineState, steps: StepBatch, key: Array
-    ) -> tuple[Batch, Bool[Array, ""]]:
-        """Returns the batch of an update, and whether anything in it anchors the map: a terminal
-        state, or an untried action."""
+    def _batch(self, state: OnlineState, steps: StepBatch, key: Array) -> tuple[Batch, Array]:
+        """Returns the batch of an update, and whether anything in it anchors the map."""
         n = self.sampler.batch_size
         other, untried = self.sampler.other_actions(state, steps, key)
         if self.until_found:
@@ -315,7 +302,6 @@ class OnlineLearner(eqx.Module):
         return jnp.maximum(state.best, optimism) / lam
 
     def _range(self, state: OnlineState) -> tuple[Float[Array, " size"], Float[Array, " size"]]:
-        """Returns `Snapshot.shift` and `Snapshot.width`."""
         width = state.high - state.low
         varies = (width > 0) & jnp.isfinite(width)
         middle = state.mean if self.normalise == "mean" else (state.low + state.high) / 2

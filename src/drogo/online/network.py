@@ -39,12 +39,11 @@ from drogo.online.learner import (
 )
 from drogo.online.replay import OnlineState, Visits
 from drogo.problems.column import Column
-from drogo.problems.shared import scale_of_costs
+from drogo.problems.shared import filled, scale_of_costs
 from drogo.use.options import FrozenMap
 from drogo.use.shaping import Shaping, StepBatch, range_of
 
-FEW = 4
-"""The largest number of observations that NumPy evaluates."""
+FEW = 4  # The largest number of observations that NumPy evaluates.
 CHUNKS = (8, 64)
 """Steps go to the device in chunks of one of these sizes, since each size is compiled."""
 PROGRAMS_KEPT = 8
@@ -108,15 +107,13 @@ class FrozenNetwork:
 
     @functools.cached_property
     def _layers(self) -> list[list[Layer]]:
-        """The layers of an MLP, by the latest parameters and by their running mean."""
         both = (self.host.latest, self.host.average)
         return [list(map(Layer, leaves[::2], leaves[1::2])) for leaves in both]
 
     def logits(
         self, observations: Shaped[np.ndarray, "n ..."], *, averaged: bool = False
     ) -> Float[np.ndarray, "n actions"]:
-        """Returns the logits of all actions, by the latest parameters or by their running mean: 0
-        before the first update."""
+        """Returns all logits, by the latest parameters or the mean; 0 before the first update."""
         n, program, host, learner = len(observations), self.program, self.host, self.program.learner
         network = learner.learner.skeleton
         if not host.updates:
@@ -125,10 +122,9 @@ class FrozenNetwork:
             numbers = observations.reshape(n, host.shift.size).astype(np.float32)
             x = fourier((numbers - host.shift) * host.width, network.frequencies)
             logits = host.scale * dense(self._layers[averaged], x, network.leak)
-        else:  # sizes are powers of two, since each is compiled
-            size = 1 << max(n - 1, 0).bit_length()
-            filled = np.resize(observations, (size, *observations.shape[1:]))
-            logits = np.asarray(program.logits(program.arrays, self.snapshot, filled, averaged))[:n]
+        else:
+            rows = (filled(observations), averaged)
+            logits = np.asarray(program.logits(program.arrays, self.snapshot, *rows))[:n]
         return np.asarray(logits, dtype=np.float64)
 
 
@@ -147,7 +143,6 @@ class OnlineMap(AbstractOnlineMap):
             observations as they are, and bytes as numbers in [-0.5, 0.5].
         optimiser: A `drogo.learn.Optimiser` with a constant schedule, or an optax transformation.
             By default Adam with a step size of 0.002.
-        seed: The seed.
         **settings: Fields of `Shaping` and `OnlineSettings`.
     """
 
@@ -237,8 +232,8 @@ class OnlineMap(AbstractOnlineMap):
         assert self._frozen is not None
         program, n = self._frozen.program, len(steps.reward)
         size = next(chunk for chunk in CHUNKS if n <= chunk)
-        filled = StepBatch(*(np.resize(column, (size, *column.shape[1:])) for column in steps))
-        rest = (filled, np.arange(size) < n, np.asarray(updates, np.int32))
+        longer = StepBatch(*(np.resize(column, (size, *column.shape[1:])) for column in steps))
+        rest = (longer, np.arange(size) < n, np.asarray(updates, np.int32))
         self._state, loss, snapshot = program.advance(program.arrays, self._state, *rest)
         self._frozen = FrozenNetwork(program, snapshot)
         self._due -= updates
@@ -271,7 +266,6 @@ class OnlineMap(AbstractOnlineMap):
         return self.network.build(example, self.n_actions, jax.random.key(self.seed))
 
     def _first(self, scale: float, sides: Any = 1.0) -> tuple[OnlineLearner, OnlineState]:
-        """Returns the learner and its first state."""
         network, normalise = self._built(), None
         if isinstance(self.network, MLP) and self.network.normalise:
             normalise = "mean" if self.network.centred else "middle"

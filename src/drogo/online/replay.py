@@ -23,8 +23,7 @@ class Replay(eqx.Module):
     """The last steps, as many as there is room for."""
 
     steps: StepBatch
-    added: Int[Array, ""]
-    """The number of steps that were ever added."""
+    added: Int[Array, ""]  # The number of steps that were ever added.
 
     @classmethod
     def empty(cls, capacity: int, observation: Shaped[Any, ...]) -> Replay:
@@ -78,8 +77,7 @@ class Visits(eqx.Module):
     down, are the same. A hash of the cell is its row in a bounded table."""
 
     count: Int[Array, "slots actions"]
-    sides: Float[Array, " size"]
-    """The side of a cell along each number of a flat observation."""
+    sides: Float[Array, " size"]  # The side of a cell along each number of a flat observation.
     multipliers: UInt32[Array, " size"]
 
     @classmethod
@@ -96,9 +94,7 @@ class Visits(eqx.Module):
         mixed = (mixed ^ (mixed >> 15)) * jnp.uint32(0x2C1B3C6D)
         return (mixed ^ (mixed >> 12)) % jnp.uint32(self.count.shape[0])
 
-    def add(
-        self, observations: Shaped[Array, "n ..."], actions: Int[Array, " n"], chosen: Array
-    ) -> Visits:
+    def add(self, observations: Array, actions: Int[Array, " n"], chosen: Array) -> Visits:
         """Returns the table with the chosen visits."""
         place = (self.slot(observations), actions)
         count = self.count.at[place].add(chosen.astype(jnp.int32))
@@ -121,17 +117,14 @@ class OnlineState(eqx.Module):
     average: PyTree[Array]
     """A running mean of the parameters, which gives the potential: single updates are noisy."""
     replay: Replay
-    terminal: Replay
-    """The last steps into terminal states."""
+    terminal: Replay  # The last steps into terminal states.
     visits: Visits
-    slots: UInt32[Array, " capacity"]
-    """The row of `visits` for each step in the replay."""
+    slots: UInt32[Array, " capacity"]  # The row of `visits` for each step in the replay.
     low: Float[Array, " size"]
     high: Float[Array, " size"]
     mean: Float[Array, " size"]
     """The range so far of each number of an observation, and its mean over all steps."""
-    best: Float[Array, ""]
-    """The best reward of a terminal state; minus infinity before the first."""
+    best: Float[Array, ""]  # The best reward of a terminal state; minus infinity before the first.
     mean_step: Float[Array, ""]
     """A running mean of the differences of the map between the two states of a step."""
     key: Array
@@ -189,7 +182,7 @@ class Sampler(NamedTuple):
 
     def other_actions(
         self, state: OnlineState, steps: StepBatch, key: Array
-    ) -> tuple[Int[Array, " n"], Bool[Array, " n"]]:
+    ) -> tuple[Array, Array]:
         """Returns an action for each step of a batch, and whether it was not tried where the step
         began. With `untried_share` it is an untried one, where there is one."""
         untried = state.visits.of(steps.observation) < self.known_after

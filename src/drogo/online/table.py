@@ -24,7 +24,9 @@ from drogo.learn.settings import check_flag, from_keywords
 from drogo.mdp import Edges
 from drogo.mdp.arrays import leads_to
 from drogo.online.base import AbstractOnlineMap
+from drogo.potential import mean_gap
 from drogo.problems.column import Column
+from drogo.problems.shared import ActionModel
 from drogo.use.options import FrozenMap
 from drogo.use.shaping import Shaping, StepBatch
 
@@ -101,9 +103,9 @@ def action_values(
     """Computes the log of the value of each action: `log d(a|s) + log E[exp(r/lam + v(s'))]`.
     Without optimism, and in states other than `where`, untried actions have minus infinity."""
     after = np.where(seen.terminated, seen.terminal_reward / lam, v[seen.next_state])
-    times, log_total = seen.times(default.shape), np.full(default.shape, -np.inf)
-    terms = np.log(seen.count) + seen.reward / lam + after
-    np.logaddexp.at(log_total, (seen.state, seen.action), terms)
+    log_gain, times = np.log(seen.count) + seen.reward / lam, seen.times(default.shape)
+    model = ActionModel(seen.state, seen.action, seen.next_state, log_gain)
+    log_total = model.values(after, default.shape)
     untried = np.where(where, -np.inf if optimism is None else optimism / lam, -np.inf)
     untried = np.broadcast_to(untried, len(default))[:, None]
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -112,9 +114,8 @@ def action_values(
 
 def mean_step_of(v: States, seen: Seen) -> float:
     """Returns the mean difference of a map between the two states of a step; 1 if it is flat."""
-    moved = seen.state != seen.next_state
-    steps = np.abs(v[seen.next_state[moved]] - v[seen.state[moved]])
-    mean = float(steps.mean()) if steps.size else 0.0
+    pairs = np.stack([seen.state, seen.next_state], axis=1)[seen.state != seen.next_state]
+    mean = float(mean_gap(v, pairs)) if len(pairs) else 0.0
     return mean if mean > 0 else 1.0
 
 

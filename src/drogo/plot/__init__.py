@@ -3,11 +3,4 @@
 from drogo.plot.maps import goal_maps, heatmap, learned
 from drogo.plot.panels import as_png, certificate, curves
 
-__all__ = [
-    "as_png",
-    "certificate",
-    "curves",
-    "goal_maps",
-    "heatmap",
-    "learned",
-]
+__all__ = ["as_png", "certificate", "curves", "goal_maps", "heatmap", "learned"]

@@ -7,7 +7,7 @@ import html
 import json
 import math
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from importlib.resources import files
 from string import Template
@@ -29,6 +29,7 @@ from drogo.plot.panels import (
     LOW_REWARD,
     MINUS_INFINITY,
     WALL,
+    Below,
     History,
     Panel,
     draw_cells,
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from drogo.worlds.grid import GridWorld
     from drogo.worlds.scenes import Scene
 
+Values = Float[np.ndarray, " states"]
 LARGEST_WITH_NUMBERS = 22
 CELL_INCHES = 0.46
 PANEL_INCHES = 4.4
@@ -55,7 +57,7 @@ LETTERS_PER_INCH = 15
 
 def heatmap(
     world: GridWorld,
-    values: Float[np.ndarray, " states"],
+    values: Values,
     *,
     title: str = "",
     label: str = "log e",
@@ -88,12 +90,7 @@ def heatmap(
 
 
 def learned(
-    world: GridWorld,
-    truth: Float[np.ndarray, " states"] | None,
-    v: Float[np.ndarray, "seeds states"],
-    history: History,
-    *,
-    title: str,
+    world: GridWorld, truth: Values | None, v: np.ndarray, history: History, *, title: str
 ) -> Figure:
     """Draws the truth, the mean of the learned vectors, its error and the learning curves. Without
     a truth, only the mean and the largest violations of an equation are drawn."""
@@ -106,9 +103,7 @@ def learned(
     return side_by_side(draw, of_fit(truth, v.mean(axis=0), history), title=title, size=size)
 
 
-def profile(
-    values: Float[np.ndarray, " states"], *, title: str = "", label: str = "log e"
-) -> Figure:
+def profile(values: Values, *, title: str = "", label: str = "log e") -> Figure:
     """Draws the finite values of a vector over the states of an MDP that has no map."""
     figure = Figure(figsize=(7, 3.6), layout="constrained")
     axes = figure.add_subplot()
@@ -120,11 +115,7 @@ def profile(
 
 
 def goal_maps(
-    world: GridWorld,
-    maps: Mapping[str, Float[np.ndarray, " states"]],
-    *,
-    title: str = "",
-    columns: int = 3,
+    world: GridWorld, maps: Mapping[str, Values], *, title: str = "", columns: int = 3
 ) -> Figure:
     """Draws maps beside each other. A star marks the best state of each, which is its goal."""
     if not maps:
@@ -169,7 +160,6 @@ def _frame_low_reward(axes: Axes, world: GridWorld) -> None:
 
 
 def _write_values(axes: Axes, world: GridWorld, values: np.ndarray, scale: Any) -> None:
-    """Writes the value of each cell, below its letter if it has one."""
     low, high = finite_range(values)
     largest, digits = max(abs(low), abs(high)), 1 - math.floor(math.log10(high - low))
     form = f".{max(digits, 1)}f" if largest < 100 else ".0f"
@@ -189,8 +179,7 @@ PAGE = Template(files("drogo.plot").joinpath("goals.html").read_text(encoding="u
 def goal_page(
     world: GridWorld, log_columns: Float[np.ndarray, "states states"], goal: int, *, title: str
 ) -> bytes:
-    """Returns a page, which needs nothing but a browser. It shows the map to `goal`, and that to a
-    cell that is clicked."""
+    """Returns a page that shows the map to `goal`, and then to any cell that is clicked."""
     height, width = world.shape
     side = max(4, PIXELS_OF_PAGE // max(height, width))
     colours = matplotlib.colormaps[COLOURS](np.linspace(0, 1, 256))
@@ -203,14 +192,9 @@ def goal_page(
 
 
 def over_scenes(
-    scenes: Sequence[Scene],
-    vectors: Sequence[Panel],
-    below: Callable[[Axes], None] | None = None,
-    *,
-    title: str,
+    scenes: Sequence[Scene], vectors: Sequence[Panel], below: Below = None, *, title: str
 ) -> Figure:
-    """Draws a row for each vector, with a panel for each scene, and the panel below them. One scene
-    is drawn by `side_by_side`."""
+    """Draws a row for each vector, a column for each scene, and the panel below them."""
     if len(scenes) == 1:
         (scene,) = scenes
         cells = [panel._replace(values=scene.over_cells(panel.values)) for panel in vectors]
@@ -223,16 +207,13 @@ def over_scenes(
     return figure
 
 
-def _rows(
-    scenes: Sequence[Scene], vectors: Sequence[Panel], below: Callable[[Axes], None] | None
-) -> Figure:
+def _rows(scenes: Sequence[Scene], vectors: Sequence[Panel], below: Below) -> Figure:
     rows, count = len(vectors) + (below is not None), len(scenes)
     size = (max(SCENE_INCHES[0] * count + 1.4, 7.0), SCENE_INCHES[1] * rows + 1.2)
     figure = Figure(figsize=size, layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1))
     grid = figure.add_gridspec(rows, count)
-    for k, panel in enumerate(
-        scaled(vectors, lambda v: np.stack([s.over_cells(v) for s in scenes]))
-    ):
+    over_all = lambda v: np.stack([scene.over_cells(v) for scene in scenes])  # noqa: E731
+    for k, panel in enumerate(scaled(vectors, over_all)):
         for j, scene in enumerate(scenes):
             axes, cells = figure.add_subplot(grid[k, j]), scene.over_cells(panel.values)
             _draw_scene(scene, axes, panel._replace(values=cells), has_bar=j == count - 1)
@@ -244,7 +225,6 @@ def _rows(
 
 
 def _draw_scene(scene: Scene, axes: Axes, panel: Panel, *, has_bar: bool = True) -> None:
-    """Draws values over the cells of a scene, with the letters of its things."""
     ground = np.where(scene.walls, 1, np.where(scene.lava, 2, 0))
     draw_cells(axes, panel, ground, has_bar=has_bar)
     # Some grids are much larger than the rooms in them.

@@ -39,15 +39,18 @@ class Panel(NamedTuple):
 
     values: np.ndarray
     title: str = ""
-    label: str = "log e"
-    """The name of the values."""
+    label: str = "log e"  # The name of the values.
     colours: str = COLOURS
     limits: tuple[float, float] | None = None
     """The range of the colour scale, by default that of the values."""
 
 
+Observations = Shaped[np.ndarray, "n ..."]
+Below = Callable[[Axes], None] | None
+View = Callable[[np.ndarray], np.ndarray]
+Draw = Callable[[Axes, Panel], object]
 History = Mapping[str, np.ndarray]
-Panels = tuple[Sequence[Panel], Callable[[Axes], None] | None]
+Panels = tuple[Sequence[Panel], Below]
 """The contents of a figure: vectors, and a function that draws the panel after them, if any."""
 
 
@@ -72,9 +75,7 @@ def finite_range(*arrays: np.ndarray) -> tuple[float, float]:
     return (low, high) if low < high else (low - 0.5, low + 0.5) if low == high else (0.0, 1.0)
 
 
-def scaled(
-    panels: Sequence[Panel], view: Callable[[np.ndarray], np.ndarray] = np.asarray
-) -> list[Panel]:
+def scaled(panels: Sequence[Panel], view: View = np.asarray) -> list[Panel]:
     """Returns panels with colour scales: symmetric ones for differences, and one for the values of
     all others that `view` returns."""
     shared = finite_range(*(view(panel.values) for panel in panels if panel.colours != DIVERGING))
@@ -90,9 +91,8 @@ def scaled(
 
 def draw_image(axes: Axes, panel: Panel, *, has_bar: bool = True, **options: Any) -> AxesImage:
     """Draws a panel whose values are an image, with the `options` of `imshow`."""
-    image = axes.imshow(
-        panel.values, cmap=panel.colours, clim=panel.limits, interpolation="nearest", **options
-    )
+    options |= {"cmap": panel.colours, "clim": panel.limits, "interpolation": "nearest"}
+    image = axes.imshow(panel.values, **options)
     if has_bar:
         colour_bar(axes, image, panel.label)
     axes.set_title(panel.title)
@@ -163,11 +163,7 @@ def curves(axes: Axes, history: History, *, has_truth: bool = True) -> None:
 
 
 def side_by_side(
-    draw: Callable[[Axes, Panel], object],
-    shown: Panels,
-    *,
-    title: str,
-    size: tuple[float, float] = (11.0, 9.0),
+    draw: Draw, shown: Panels, *, title: str, size: tuple[float, float] = (11.0, 9.0)
 ) -> Figure:
     """Draws one vector, or two and their difference, and the panel after them, if there is one."""
     panels, below = shown
@@ -184,10 +180,7 @@ def side_by_side(
 
 
 def draw_cloud(
-    axes: Axes,
-    panel: Panel,
-    observations: Shaped[np.ndarray, "n ..."],
-    names: tuple[str, str] | None = None,
+    axes: Axes, panel: Panel, observations: Observations, names: tuple[str, str] | None = None
 ) -> None:
     """Draws values at their observations, projected on two principal components, or at coordinates
     from `plane_of`, whose names are given."""
@@ -210,9 +203,7 @@ def draw_cloud(
     axes.set(xlabel=names[0], ylabel=names[1])
 
 
-def plane_of(
-    observations: Shaped[np.ndarray, "n ..."],
-) -> tuple[Float[np.ndarray, "n 2"], tuple[str, str]]:
+def plane_of(observations: Observations) -> tuple[Float[np.ndarray, "n 2"], tuple[str, str]]:
     """Returns two coordinates of each observation and their names."""
     rows = observations.reshape(len(observations), -1).astype(np.float64)
     if rows.shape[1] == 1:

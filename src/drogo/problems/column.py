@@ -24,10 +24,10 @@ from drogo.learn.batches import Plan
 from drogo.learn.judge import MOST_AT_ONCE, Judge, outputs
 from drogo.learn.method import BYTES_IN_RESULT, LARGEST_EXPONENT, AbstractMethod, is_small
 from drogo.learn.methods import Drogo, Regression
-from drogo.learn.problem import AbstractProblem, Point, Prepared
+from drogo.learn.problem import AbstractProblem, Point, Prepared, Source
 from drogo.learn.solution import Solution
 from drogo.learn.value import Policy, single_log_e, single_output, value_function
-from drogo.potential import Potential
+from drogo.potential import Potential, mean_gap
 from drogo.problems import dead_ends, shared
 
 
@@ -119,9 +119,7 @@ class Column(AbstractProblem):
             scales |= dead_ends.offset_of_absent(data)
         return shared.with_cap(method, data, lam), scales
 
-    def trained_on(
-        self, prepared: Prepared, plan: Plan, point: Point
-    ) -> Transitions | CountedEdges:
+    def trained_on(self, prepared: Prepared, plan: Plan, point: Point) -> Source:
         if not point.method.needs_solution and point.method.per_action:
             shown = dead_ends.with_unseen_pairs(prepared.shown, float(point.problem.lam))
             return shown.edges if plan.whole else shown
@@ -274,14 +272,13 @@ def exact_arrays(
     """Returns the arrays of an exact solution over the states of an MDP or of transitions."""
     pairs = source.neighbours
     pairs = pairs[np.isfinite(v[pairs]).all(axis=1)]
-    gaps = np.abs(v[pairs[:, 0]] - v[pairs[:, 1]])
     return {
         "v": v[None],
         "observations": shared.observations_of(source),
         "terminal_states": terminal_states,
         "terminal_rewards": terminal_rewards,
         "log_scale": np.zeros(1),
-        "mean_step": np.array([gaps.mean() if gaps.size else np.nan]),
+        "mean_step": np.array([mean_gap(v, pairs) if len(pairs) else np.nan]),
     }
 
 

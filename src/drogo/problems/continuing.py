@@ -22,8 +22,9 @@ from drogo.data.arrays import as_batch
 from drogo.data.index import ObservationIndex
 from drogo.errors import ArgumentError, DamagedFile, DataError, NotConverged
 from drogo.exact.growth import Growth, classes, growth
+from drogo.exact.rows import Mask
 from drogo.learn.architectures import AbstractArchitecture
-from drogo.learn.judge import TOLERATED_SHARE, Judge, Row, outputs
+from drogo.learn.judge import TOLERATED_SHARE, Judge, Measures, Row, outputs
 from drogo.learn.method import AbstractMethod
 from drogo.learn.methods import Drogo, Regression
 from drogo.learn.problem import Point, Prepared
@@ -32,8 +33,7 @@ from drogo.mdp.arrays import leads_to
 from drogo.problems import shared
 from drogo.problems.column import Column, exact_arrays
 
-TARGET_RATE = 0.3
-"""Without a target network, and with no terminal state to bound it, v runs away."""
+TARGET_RATE = 0.3  # Without a target network, and with no terminal state to bound it, v runs away.
 
 
 class Continuing(Column):
@@ -97,8 +97,7 @@ class Continuing(Column):
         return replace(prepared, data=data, shown=shown, facts={"place": place, "mean": mean})
 
     def _lowered(self, data: Transitions, place: np.ndarray) -> Prepared:
-        """Returns the transitions of a `Column`: their rewards are lowered by the gain, and they
-        end at the reference."""
+        """Returns a `Column`: rewards are lowered by the gain, and end at the reference."""
         if not data.repeats:
             states = f"{len(data.observations)} different ones in {len(data)} transitions"
             problem = f"the gain is computed from states that repeat, and there are {states}."
@@ -167,7 +166,6 @@ class Continuing(Column):
             raise DamagedFile("its eigenvalue is not a number.")
 
     def _reference(self, data: Transitions) -> np.ndarray:
-        """Returns the reference as one observation like those of the data."""
         table = data.observations
         if self.reference is None:
             return np.asarray(table[data.state[0]])
@@ -181,12 +179,9 @@ class Continuing(Column):
 
 
 def _row_of(table: np.ndarray, place: Any) -> int:
-    """Returns the row of an observation in a table."""
     row = ObservationIndex(table).row(np.asarray(place, table.dtype))
     if row < 0:
-        problem = (
-            f"reference is {np.asarray(place).tolist()}, none of the {len(table)} observations."
-        )
+        problem = f"reference is {np.asarray(place).tolist()}, none of {len(table)} observations."
         raise ArgumentError(problem, argument="reference")
     return row
 
@@ -232,9 +227,7 @@ class ContinuingJudge(Judge):
         # Equations that hold do not tell whose eigenvalue it is, if states fall into classes.
         return self.solution is not None and super().verified
 
-    def converged(
-        self, row: Mapping[str, np.ndarray], share: float = 1.0
-    ) -> Bool[np.ndarray, " runs"]:
+    def converged(self, row: Measures, share: float = 1.0) -> Bool[np.ndarray, " runs"]:
         right = super().converged(row, share)
         if self.learns_gain or self.solution is None:
             return right
@@ -256,9 +249,7 @@ class ContinuingJudge(Judge):
         return {**super().shared(run), "reference": self.prepared.facts["place"]}
 
 
-def growth_around(
-    data: Transitions, lam: float, row: int
-) -> tuple[Growth, Bool[np.ndarray, " distinct"]]:
+def growth_around(data: Transitions, lam: float, row: int) -> tuple[Growth, Mask]:
     """Returns the largest eigenvalue and its vector over the class of states that contains the
     reference, and the states of this class."""
     edges = data.edges.known

@@ -10,26 +10,23 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
-from scipy.spatial import KDTree
+from jaxtyping import Array, Bool, Float, Int, Shaped
 
+from drogo.data.arrays import as_type
 from drogo.device import to_device
-from drogo.errors import ArgumentError
+from drogo.errors import ArgumentError, DataError
 from drogo.learn.batches import LONGEST_CHUNK
 from drogo.learn.learner import Batch, Learner
 from drogo.learn.method import AbstractMethod
 from drogo.learn.networks import Pairs
 from drogo.learn.problem import Prepared
+from drogo.learn.solution import Solution
 from drogo.problems.shared import filled
 
 Reached = Callable[[np.ndarray, np.ndarray], Any]
 """From a batch of observations and a goal for each of them to whether it is reached there."""
-ASKED_AT_ONCE = 4096
-"""The number of observations that a user's function is called with at a time."""
-NEAREST = 16
-"""The number of goals that count as near a state."""
-PAIRS_AT_ONCE = 4**7
-"""The number of pairs that a network evaluates at a time."""
+ASKED_AT_ONCE = 4096  # The number of observations that a user's function is called with at a time.
+PAIRS_AT_ONCE = 4**7  # The number of pairs that a network evaluates at a time.
 
 
 class PairDraw(NamedTuple):
@@ -42,8 +39,7 @@ class PairDraw(NamedTuple):
     given: Bool[Any, "*updates n"]
     weight: Float[Any, "*updates n"]
     action: Int[Any, "*updates n"] | None = None
-    next_state: Int[Any, "*updates n"] | None = None
-    """None where all values are known."""
+    next_state: Int[Any, "*updates n"] | None = None  # None where all values are known.
     reward: Float[Any, "*updates n"] | None = None
     log_default: Float[Any, "*updates n"] | None = None
 
@@ -129,14 +125,6 @@ def known_pairs(
     return draws
 
 
-def nearest_goals(
-    numbers: np.ndarray, goals: Int[np.ndarray, " goals"]
-) -> Int[np.ndarray, "distinct few"]:
-    """Returns the goals that are near each observation, by their preprocessed numbers."""
-    flat, few = numbers.reshape(len(numbers), -1), min(NEAREST, goals.size)
-    return goals[KDTree(flat[goals]).query(flat, few)[1].reshape(len(flat), few)]
-
-
 def relabelled(
     prepared: Prepared,
     method: AbstractMethod,
@@ -208,8 +196,7 @@ def pair_outputs(
     state: Int[np.ndarray, " n"],
     goal: Int[np.ndarray, " n"],
 ) -> Float[np.ndarray, "runs n ..."]:
-    """Returns the scaled outputs of every run for pairs of rows of two tables: v(s, g), or
-    x(s, a, g) of every action."""
+    """Returns the scaled outputs of every run for pairs of rows: v(s, g), or those of actions."""
     both = [to_device(filled(np.asarray(learner.inputs(part)))) for part in tables]
     parts = []
     for begin in range(0, state.size, PAIRS_AT_ONCE):
@@ -235,3 +222,28 @@ def _outputs(
         return learner.objective.scale * network.values(pairs)
 
     return jax.lax.map(of_run, params)
+
+
+def check_arriving(draw: Any) -> None:
+    """Raises an error if no sampled step reaches its goal, which holds a map in place."""
+    begun = draw.weight > 0
+    if not begun.any():
+        problem = f"all of {begun.size:,} steps began in the goal that was sampled for them."
+        raise DataError(problem, remedy="Give a smaller radius, or a stricter function reached.")
+    if not (draw.given & (draw.value == 0) & begun).any():
+        problem = f"none of {int(begun.sum()):,} steps reached its goal, which anchors the map."
+        raise DataError(problem, remedy="Give a larger radius, or a less strict function reached.")
+
+
+def as_goals(solution: Solution, given: Any, n: int) -> Shaped[np.ndarray, "n ..."]:
+    """Returns goals in the type of the data, one for each of n observations."""
+    if given is None:
+        raise ArgumentError("give the goal as an observation: goal=...", argument="goal")
+    shape = solution.observations.shape[1:]
+    goals = as_type("this map", given, solution.observations.dtype)
+    if goals.shape == shape:
+        goals = np.broadcast_to(goals, (n, *shape))
+    if goals.shape != (n, *shape):
+        problem = f"the goals have shape {goals.shape}; give one of shape {shape}, or {n} of them."
+        raise ArgumentError(problem, argument="goal")
+    return goals

@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from dataclasses import replace
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import equinox as eqx
 import numpy as np
 import numpy.typing as npt
-from jaxtyping import Bool, Float, Int, Shaped
+from jaxtyping import Bool, Float, Int
+from scipy.spatial import KDTree
 
 from drogo import exact as exact_solvers
 from drogo.data import Transitions
-from drogo.data.arrays import as_batch, as_type
+from drogo.data.arrays import as_batch
 from drogo.data.empirical import check_terminated, costs_needed
 from drogo.data.index import ObservationIndex, row_bytes
 from drogo.device import to_device
 from drogo.errors import (
     ArgumentError,
-    ArgumentTypeError,
     DamagedFile,
     DataError,
     check_positive,
     check_share,
-    check_whole,
-    counted,
+    check_type,
 )
 from drogo.exact.columns import as_rewards, columns_of_edges
 from drogo.files import check_memory
@@ -39,26 +38,26 @@ from drogo.learn.architectures import (
     Quasimetric,
 )
 from drogo.learn.batches import Batches
-from drogo.learn.judge import Judge, Row, allowed
+from drogo.learn.judge import Judge
 from drogo.learn.learner import Learner
 from drogo.learn.method import BYTES_IN_RESULT, AbstractMethod
 from drogo.learn.methods import Drogo, Regression
 from drogo.learn.problem import AbstractProblem, Point, Prepared
-from drogo.learn.settings import check_fields, optional
+from drogo.learn.settings import at_least, check_fields, optional
 from drogo.learn.solution import Solution
 from drogo.learn.value import Policy
 from drogo.potential import Potential, mean_step
 from drogo.problems import goal_batches, shared
+from drogo.problems.goal_judge import GoalsJudge, coverage, shared_arrays
 from drogo.problems.shared import MODEL, ActionModel
 from drogo.problems.tasks import GoalTask
 
 MISSED = -20.0
 """The value of a goal that is missed for good, in units of the scale of outputs, in place of minus
 infinity, towards which a network would fall without end."""
-KEPT = 100
-"""The number of transitions whose states a solution keeps, where states do not repeat."""
-TRIED = 100
-"""The number of updates whose samples show whether any step reaches its goal."""
+KEPT = 100  # The number of transitions whose states a solution keeps, where states do not repeat.
+NEAREST = 16  # The number of goals that count as near a state.
+TRIED = 100  # The number of updates whose samples show whether any step reaches its goal.
 
 
 class Goals(AbstractProblem):
@@ -74,11 +73,9 @@ class Goals(AbstractProblem):
     """Where states do not repeat: a function of a batch of observations and a goal for each of
     them, which returns whether it is reached there."""
     radius: float | None = eqx.field(static=True, default=None)
-    """In place of `reached`: the largest distance between normalised observations at which a goal
-    is reached."""
+    """In place of `reached`: a goal is reached within this distance of normalised observations."""
     most_goals: int = eqx.field(static=True, default=1000)
-    """The largest number of goals that are learned from. Where states repeat, all terminal states
-    are among them."""
+    """The largest number of goals to learn from; where states repeat, with all terminal states."""
     near: float = eqx.field(static=True, default=0.5)
     """With `Drogo`, the share of pairs whose goal is one of the nearest of the state. Others are
     hardly ever reached in one step, and it is these that all other values rest on."""
@@ -102,13 +99,8 @@ class Goals(AbstractProblem):
     rows: ClassVar[tuple[str, ...]] = ("goals", "terminal_states", "neighbours", *MODEL[:3:2])
 
     def __check_init__(self) -> None:
-        check_fields(
-            self,
-            reached=optional(_check_reached),
-            radius=optional(check_positive),
-            most_goals=lambda name, value: check_whole(name, value, 1),
-            near=check_share,
-        )
+        check_fields(self, reached=optional(_function), radius=optional(check_positive))
+        check_fields(self, most_goals=at_least(1), near=check_share)
 
     # Recommendations
 
@@ -118,9 +110,7 @@ class Goals(AbstractProblem):
     def network(self, data: Transitions, method: AbstractMethod) -> AbstractArchitecture:
         table = data.observations
         if table.ndim == 1:
-            problem = (
-                "the observations are state numbers, from which no network of goals can learn."
-            )
+            problem = "observations are state numbers, from which no network of goals can learn."
             remedy = "Use drogo.solve(data, problem), or observations such as one-hot."
             raise ArgumentError(problem, remedy=remedy, argument="data")
         few = table.ndim == 2 and table.shape[1] <= MOST_COORDINATES
@@ -181,20 +171,16 @@ class Goals(AbstractProblem):
             raise ArgumentError(problem, argument="reached" if self.radius is None else "radius")
         if not data.repeats and given != 1:
             problem = "states do not repeat in these data, so no goal is ever reached exactly."
-            remedy = (
-                "Give radius=, the largest distance of normalised observations at which it counts "
-            )
-            remedy += "as reached, or reached=, a function of observations and goals."
+            remedy = "Give radius=, the largest distance of normalised observations at which it is "
+            remedy += "reached, or reached=, a function of observations and goals."
             raise ArgumentError(problem, remedy=remedy, argument="reached")
 
     def _goals(self, data: Transitions) -> Int[np.ndarray, " goals"]:
         """Returns the goals of a world whose states repeat: all terminal states, and others."""
         mixed = np.setdiff1d(data.terminal_states, data.pure_terminal_states[0])
         if mixed.size:
-            problem = (
-                f"observation {mixed[0]} of the table, and {mixed.size - 1} more, are terminal "
-            )
-            problem += "states in some transitions and ordinary states in others."
+            problem = f"observation {mixed[0]} of the table, and {mixed.size - 1} more, are "
+            problem += "terminal states in some transitions and ordinary states in others."
             raise DataError(problem, remedy="Use an observation that distinguishes the two.")
         others = np.setdiff1d(data.edges.known.state, data.terminal_states)
         room = max(0, self.most_goals - data.terminal_states.size)
@@ -234,11 +220,13 @@ class Goals(AbstractProblem):
             draws = goal_batches.known_pairs(v, goals, actions, method.batch_size)
         else:
             missed = MISSED * float(learner.objective.scale)
-            nearest = goal_batches.nearest_goals(seen, goals)[data.state]
+            flat, few = seen.reshape(len(seen), -1), min(NEAREST, goals.size)
+            closest = KDTree(flat[goals]).query(flat, few)[1].reshape(len(flat), few)
+            nearest = goals[closest][data.state]
             draws = goal_batches.relabelled(
                 prepared, method, nearest, self.near, missed, self.reached_by(learner)
             )
-            _check_arriving(draws(seeds[0], 0, TRIED))
+            goal_batches.check_arriving(draws(seeds[0], 0, TRIED))
         features = learner.skeleton.features(to_device(seen))
         return Batches(goal_batches.PairData(features), goal_batches.PairSampler(seeds, draws))
 
@@ -274,20 +262,20 @@ class Goals(AbstractProblem):
             columns, source = self.exact(prepared, method), prepared.data
             goals, terminal = prepared.facts["goals"], source.terminal_states
             model = ActionModel.of(source, float(self.lam))
-            complete, notes = _coverage(prepared, columns)
+            complete, notes = coverage(prepared, columns)
             rest: dict[str, Any] = {"notes": notes, "n_actions": source.n_actions}
         else:
             columns = exact_solvers.solve_columns(source, self.lam).checked()
             goals, terminal = np.asarray(columns.goals), np.flatnonzero(source.terminal)
             complete, model, rest, problem = True, None, {}, self
-        arrays = {"v": columns.log_e[None], **_shared_arrays(source, goals, terminal, model)}
+        arrays = {"v": columns.log_e[None], **shared_arrays(source, goals, terminal, model)}
         error = float(np.max(columns.error))
         return Solution.exact(problem, arrays, complete=complete, error=error, **rest)
 
     def evaluate(self, solution: Solution, *arguments: Any) -> Float[np.ndarray, "seeds batch"]:
         observations, goal_observations = arguments
         batch = as_batch("this map", observations, solution.observations)
-        goals = as_goals(solution, goal_observations, len(batch))
+        goals = goal_batches.as_goals(solution, goal_observations, len(batch))
         if not len(batch):
             return np.zeros((len(solution.seeds), 0))
         index, places = _index(solution)
@@ -337,21 +325,15 @@ class Goals(AbstractProblem):
         return self._task(solution, seed, goal).policy()
 
     def _task(self, solution: Solution, seed: int, goal: Any) -> GoalTask:
-        """Returns the task of reaching one goal."""
         solution.index(seed, usable=True)
-        return GoalTask(solution, as_goals(solution, goal, 1), np.zeros(1), seed)
+        return GoalTask(solution, goal_batches.as_goals(solution, goal, 1), np.zeros(1), seed)
 
     def value(
         self, solution: Solution, seed: int = 0, *, normalised: bool = True
     ) -> Callable[[Any, Any], Float[np.ndarray, " batch"]]:
         """Returns v(s, g) of one seed as a function of observations and goals, for `GoalShaping`:
-        the lowest value of all where a goal is not reached.
-
-        Args:
-            solution: The solution.
-            seed: One of its seeds.
-            normalised: Whether to divide by the mean difference between neighbours in the data.
-        """
+        the lowest value of all where a goal is not reached. If `normalised`, it is divided by the
+        mean difference between neighbours in the data."""
         k = solution.index(seed, usable=True)
         v = solution.v[k]
         lowest, scale = float(v[np.isfinite(v)].min()), 1.0
@@ -375,11 +357,9 @@ class Goals(AbstractProblem):
         """Returns the map to new rewards of the terminal states, without learning anything.
 
         Args:
-            solution: The solution.
             terminal_rewards: A reward for each of `terminal_states`, of shape (terminals,), or
                 several such tasks, of shape (tasks, terminals). Minus infinity stands for a
                 terminal state that is worth nothing.
-            seed: One of its seeds.
         """
         if not solution.provenance["repeats"]:
             problem = "where states do not repeat, goals overlap, and rewards do not add up."
@@ -397,134 +377,8 @@ class Goals(AbstractProblem):
             raise DamagedFile(f"its {MODEL[1]} are not among its {solution.n_actions} actions.")
 
 
-@dataclass(frozen=True)
-class GoalsJudge(Judge):
-    """Measures maps to every goal against the exact one of the data, where states repeat."""
-
-    @cached_property
-    def solution(self) -> Float[np.ndarray, "goals distinct"] | None:
-        exact = self.points[0].exact
-        return None if exact is None else exact.log_e
-
-    def values(self, params: Any) -> Float[np.ndarray, "runs goals distinct"]:
-        """Returns v(s, g) of every run at all goals and observations of the data."""
-        assert self.solution is not None
-        goals, table = self.prepared.facts["goals"], self.data.observations
-        goal, state = np.nonzero(~np.isneginf(self.solution))
-        v = np.full((len(self.points), *self.solution.shape), -np.inf)
-        pairs = ((table, table), state, goals[goal])
-        v[:, goal, state] = goal_batches.pair_values(self.learner, params, *pairs)
-        v[:, np.arange(goals.size), goals] = 0.0
-        return v
-
-    def row(self, params: Any, losses: Float[np.ndarray, " runs"]) -> Row:
-        runs = len(self.points)
-        row = {"loss": losses, "violation": np.full(runs, np.nan), "level": np.zeros(runs)}
-        if self.solution is None:
-            return row
-        finite = np.isfinite(self.solution)
-        v = self.values(params)[:, finite]
-        row["error"] = np.abs(v - self.solution[finite]).max(axis=1)
-        row["level"] = v.mean(axis=1)
-        for name, truth in self.truths.items():
-            gaps = np.abs(v - truth[:, finite])
-            row[f"difference_{name}"] = gaps.max(axis=1)
-            row[f"mean_difference_{name}"] = gaps.mean(axis=1)
-        return row
-
-    def converged(
-        self, row: Mapping[str, np.ndarray], share: float = 1.0
-    ) -> Bool[np.ndarray, " runs"]:
-        if self.solution is None:  # nothing is seen to be wrong
-            return np.ones(len(self.points), dtype=bool)
-        depth = -float(self.solution[np.isfinite(self.solution)].min())
-        return row["error"] <= share * allowed(self.tolerance, depth)
-
-    @property
-    def verified(self) -> bool:
-        return self.solution is not None and _coverage(self.prepared, self.points[0].exact)[0]
-
-    def finish(self, params: Any) -> dict[str, np.ndarray]:
-        if self.solution is not None:
-            return {"v": self.values(params)}
-        shown = self.shared()["observations"]
-        n = len(shown)
-        goal, state = np.divmod(np.arange(n * n), n)
-        v = goal_batches.pair_values(self.learner, params, (shown, shown), state, goal)
-        reached = self.points[0].problem.reached_by(self.learner)
-        v[:, goal_batches.ask(reached, shown[state], shown[goal]) | (state == goal)] = 0.0
-        return {"v": v.reshape(-1, n, n)}
-
-    def shared(self, run: int = 0) -> dict[str, np.ndarray]:
-        data, facts = self.data, self.prepared.facts
-        if self.solution is not None:
-            model = ActionModel.of(data, self.points[run].problem.lam)
-            return _shared_arrays(data, facts["goals"], data.terminal_states, model)
-        some = facts["some"]
-        both = np.stack([data.state[some], data.next_state[some]], axis=1)
-        kept, rows = np.unique(both, return_inverse=True)
-        rows = rows.reshape(-1, 2)
-        return {
-            "goals": np.arange(kept.size),
-            "observations": np.asarray(data.observations[kept]),
-            "terminal_states": np.flatnonzero(np.isin(kept, data.terminal_states)),
-            "neighbours": rows[rows[:, 0] != rows[:, 1]],
-        }
-
-
-def _shared_arrays(
-    source: Any, goals: np.ndarray, terminal_states: np.ndarray, model: ActionModel | None
-) -> dict[str, np.ndarray]:
-    arrays = {"goals": goals, "observations": shared.observations_of(source)}
-    arrays["terminal_states"] = terminal_states.astype(np.int64)
-    arrays["neighbours"] = source.neighbours
-    return arrays if model is None else arrays | dict(zip(MODEL, vars(model).values(), strict=True))
-
-
-def _coverage(prepared: Prepared, exact: Any) -> tuple[bool, list[str]]:
-    """Returns whether the data determine every value, and notes about what they lack."""
-    v, data = exact.log_e, prepared.data
-    live = np.setdiff1d(np.arange(v.shape[1]), data.terminal_states)
-    apart, unknown = int(np.isneginf(v[:, live]).sum()), int(np.isnan(v[0]).sum())
-    notes = list(prepared.notes)
-    if unknown:
-        notes.append(f"The data show no way on from {counted(unknown, 'state')}, left out here.")
-    if apart:
-        notes.append(f"The data do not connect {counted(apart, 'pair')} of a state and a goal.")
-    complete = not (unknown or apart) and prepared.complete and bool(exact.converged.all())
-    return complete, notes
-
-
-def _check_arriving(draw: Any) -> None:
-    """Raises an error if no sampled step reaches its goal, which holds a map in place."""
-    begun = draw.weight > 0
-    if not begun.any():
-        problem = f"all of {begun.size:,} steps began in the goal that was sampled for them."
-        raise DataError(problem, remedy="Give a smaller radius, or a stricter function reached.")
-    if not (draw.given & (draw.value == 0) & begun).any():
-        problem = f"none of {int(begun.sum()):,} steps reached its goal, which anchors the map."
-        raise DataError(problem, remedy="Give a larger radius, or a less strict function reached.")
-
-
-def _check_reached(name: str, value: Any) -> goal_batches.Reached:
-    if not callable(value):
-        problem = f"{name} is {value!r}; give a function of observations and goals."
-        raise ArgumentTypeError(problem, argument=name)
-    return value
-
-
-def as_goals(solution: Solution, given: Any, n: int) -> Shaped[np.ndarray, "n ..."]:
-    """Returns goals in the type of the data, one for each of n observations."""
-    if given is None:
-        raise ArgumentError("give the goal as an observation: goal=...", argument="goal")
-    shape = solution.observations.shape[1:]
-    goals = as_type("this map", given, solution.observations.dtype)
-    if goals.shape == shape:
-        goals = np.broadcast_to(goals, (n, *shape))
-    if goals.shape != (n, *shape):
-        problem = f"the goals have shape {goals.shape}; give one of shape {shape}, or {n} of them."
-        raise ArgumentError(problem, argument="goal")
-    return goals
+def _function(name: str, value: Any) -> goal_batches.Reached:
+    return check_type(name, value, Callable, "a function of observations and goals")
 
 
 @lru_cache(maxsize=8)

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from drogo.data import Transitions
-from drogo.errors import ArgumentError, ArgumentTypeError
+from drogo.errors import ArgumentError, check_type
 from drogo.learn.learner import Learner, take
 from drogo.learn.method import AbstractMethod
 from drogo.learn.problem import AbstractProblem
@@ -42,12 +42,8 @@ def solve(source: Any, problem: AbstractProblem) -> Solution:
     Raises:
         NotConverged: It could not be computed accurately.
     """
-    if not isinstance(problem, AbstractProblem):
-        wrong = f"problem is a {type(problem).__name__}; give one such as drogo.Column(lam=20.0)."
-        raise ArgumentTypeError(wrong, argument="problem")
-    if not isinstance(source, MDP | Transitions):
-        wrong = f"source is a {type(source).__name__}; give a drogo.MDP, or drogo.Transitions."
-        raise ArgumentTypeError(wrong, argument="source")
+    check_type("problem", problem, AbstractProblem, "one such as drogo.Column(lam=20.0)")
+    check_type("source", source, MDP | Transitions, "a drogo.MDP, or drogo.Transitions")
     check_not_swept(problem)
     if isinstance(source, MDP) and problem.default_policy is not None:
         remedy = "Give it to the MDP: dataclasses.replace(mdp, default_policy=...)."

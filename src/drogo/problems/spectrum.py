@@ -3,34 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy.linalg
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Float
 
 from drogo import exact as exact_solvers
 from drogo.data import Transitions
 from drogo.data.arrays import as_batch
-from drogo.device import to_device
-from drogo.errors import ArgumentError, DamagedFile, check_choice, check_positive, check_whole
-from drogo.exact.spectra import Eigenvectors, contained, cosines, overlap, smallest, symmetric_rows
+from drogo.errors import ArgumentError, DamagedFile, check_choice, check_inside, check_whole
+from drogo.exact.spectra import Eigenvectors, cosines, overlap, smallest, symmetric_rows
 from drogo.learn.architectures import MLP, AbstractArchitecture, Optimiser, Table
-from drogo.learn.judge import Judge, Row, cosine, outputs
-from drogo.learn.learner import take
-from drogo.learn.method import AbstractMethod, Sample
+from drogo.learn.judge import Judge, outputs
+from drogo.learn.method import AbstractMethod
 from drogo.learn.methods import ALLO
 from drogo.learn.networks import Outputs
 from drogo.learn.problem import AbstractProblem, Point, Prepared
-from drogo.learn.settings import Swept, check_below_one, check_fields
+from drogo.learn.settings import Swept, check_fields
 from drogo.learn.solution import Solution
 from drogo.potential import Potential, mean_step
 from drogo.problems import shared
+from drogo.problems.spectrum_judge import NEAR, SpectrumJudge
 
 MATRICES = ("laplacian", "successor", "default")
 MOST_VECTORS = 1000
@@ -41,8 +38,6 @@ PACE = 1e-3
 LEAST_PENALTY, TIMES_THE_EIGENVALUES = 0.3, 2.0
 """A penalty holds the vectors in place if it is above their eigenvalues and the differences between
 these (Gomez et al. 2024, Theorem 1). One that is far above takes several times as many updates."""
-NEAR = 0.01
-"""The largest distance from 1 of the cosine of every vector of a converged fit."""
 
 
 class Spectrum(AbstractProblem):
@@ -67,8 +62,7 @@ class Spectrum(AbstractProblem):
     discount: float = eqx.field(static=True, default=0.99)
     """The discount factor, for "successor" only."""
     bounded: bool | None = eqx.field(static=True, default=None)
-    """Puts the row sums of P~ on the diagonal in place of 1. `fit` sets it where states do not
-    repeat."""
+    """Puts the row sums of P~ on the diagonal, not 1, as `fit` does where states do not repeat."""
 
     kind: ClassVar[str] = "spectrum"
     views: ClassVar[tuple[str, ...]] = ("rotated", "score", "subspace")
@@ -104,7 +98,7 @@ class Spectrum(AbstractProblem):
     def __check_init__(self) -> None:
         check_whole("vectors", self.vectors, 1, MOST_VECTORS)
         check_choice("matrix", self.matrix, MATRICES)
-        check_fields(self, discount=_check_discount)
+        check_fields(self, discount=check_inside)
         if self.matrix != "default" and isinstance(self.lam, list):
             problem = f"the matrix {self.matrix!r} has no lam, so that a sweep over it is idle."
             raise ArgumentError(problem, argument="lam")
@@ -166,8 +160,12 @@ class Spectrum(AbstractProblem):
         shared.warn_of_mixed_states(data)
         shown = with_rows_of_terminals(data, delta)
         if shown.repeats:
-            data, lost = _without_unknown(data)
+            # Without those that were never left, or only to such ones, which have no row.
+            in_memory = replace(data, observations=np.asarray(data.observations))
+            fewer = in_memory[data.edges.usable[data.edges.of_transition]]
+            lost = len(data.observations) - len(fewer.observations)
             if lost:
+                data = fewer
                 notes = (*notes, f"{lost} observations were never left, and are left out.")
             check_whole("vectors", self.vectors, 1, len(data.observations))
             shown = with_rows_of_terminals(data, delta)
@@ -191,7 +189,10 @@ class Spectrum(AbstractProblem):
         if penalty is None and exact is None:
             penalty = 1.0
         elif penalty is None:
-            penalty = _penalty(exact.eigenvalues[: self.vectors] / size, method.target_norm)
+            # Three digits are the same on every machine, so checkpoints can move.
+            each = exact.eigenvalues[: self.vectors] / size
+            largest = TIMES_THE_EIGENVALUES * max(float(np.abs(each).max()), float(np.ptp(each)))
+            penalty = float(f"{max(LEAST_PENALTY, largest) / method.target_norm:.3g}")
         step_size = point.optimiser.step_size
         pace = PACE / step_size if step_size < 1 else 1.0
         return replace(method, penalty=size * penalty), {"extra_scale": pace}
@@ -232,9 +233,7 @@ class Spectrum(AbstractProblem):
         }
         return Solution.exact(self, arrays, error=float(vectors.residuals[:k].max()), **rest)
 
-    def evaluate(
-        self, solution: Solution, *arguments: Any
-    ) -> Float[np.ndarray, "seeds vectors batch"]:
+    def evaluate(self, solution: Solution, *arguments: Any) -> np.ndarray:
         (observations,) = arguments
         batch = as_batch("this solution", observations, solution.observations)
         if solution.learner is None:
@@ -247,8 +246,7 @@ class Spectrum(AbstractProblem):
         return np.stack([cosines(vectors, truth) for vectors in solution.v])
 
     def subspace(self, solution: Solution, truth: Eigenvectors) -> Float[np.ndarray, " seeds"]:
-        """Returns the share of the subspace of known eigenvectors over `observations` in that of
-        the vectors."""
+        """Returns the share of the subspace of known eigenvectors that the vectors span."""
         return np.array([overlap(vectors, truth) for vectors in solution.v])
 
     def rotated(self, solution: Solution) -> Solution:
@@ -318,108 +316,6 @@ class Spectrum(AbstractProblem):
                 raise DamagedFile(f"a number of its {name} is not finite.")
 
 
-@dataclass(frozen=True)
-class SpectrumJudge(Judge):
-    """Measures several vectors against the exact ones of the data, where states repeat."""
-
-    @cached_property
-    def solution(self) -> Any:
-        if self.points[0].exact is None or not self.plan.repeats:
-            return None
-        return [point.exact for point in self.points]
-
-    def row(self, params: Any, losses: Float[np.ndarray, " runs"]) -> Row:
-        compared = self.plan.compared if self.solution is not None else self.plan.compared[:1000]
-        vectors = self.vectors(params, compared)
-        level = (vectors**2).mean(axis=(1, 2))
-        row = {"loss": losses, "level": level, "violation": np.full(len(level), np.nan)}
-        clean = np.nan_to_num(vectors, posinf=0.0, neginf=0.0)
-        for name, truths in self.truths.items():
-            pairs = zip(clean, truths[:, :, compared], strict=True)
-            each = [np.abs(list(map(cosine, run[:, None], truth))) for run, truth in pairs]
-            row[f"cosine_{name}"] = np.mean(each, axis=(1, 2))
-        if self.solution is None:
-            return row
-        inside = np.stack(list(map(contained, clean, self.solution)))
-        each = np.stack(list(map(cosines, clean, self.solution)))
-        worst = (each if self.points[0].method.ordered else inside).min(axis=1)
-        shares = {"overlap": (inside**2).mean(axis=1), "cosine": each.mean(axis=1)}
-        return row | shares | {"violation": 1 - worst, "error": 1 - worst}
-
-    def converged(
-        self, row: Mapping[str, np.ndarray], share: float = 1.0
-    ) -> Bool[np.ndarray, " runs"]:
-        if self.solution is None:  # nothing is seen to be wrong
-            return np.ones(len(self.points), dtype=bool)
-        return row["violation"] <= share * NEAR
-
-    @property
-    def verified(self) -> bool:
-        return self.solution is not None and self.prepared.complete
-
-    def finish(self, params: Any) -> dict[str, np.ndarray]:
-        energy, products = self.products(params)
-        v = self.vectors(params, self.plan.kept)
-        mixing = np.tile(np.eye(v.shape[1]), (len(v), 1, 1))
-        return {"v": v, "mixing": mixing, "energy": energy, "products": products}
-
-    def shared(self, run: int = 0) -> dict[str, np.ndarray]:
-        kept, pairs = self.plan.kept, self.prepared.data.neighbours
-        both = np.isin(pairs, kept).all(axis=1)
-        shared = {
-            "observations": np.asarray(self.data.observations[kept]),
-            "neighbours": np.searchsorted(kept, pairs[both]),
-        }
-        if self.solution is None:
-            return shared
-        exact = self.solution[run]
-        both = {"exact_vectors": exact.vectors, "exact_eigenvalues": exact.eigenvalues}
-        return {**shared, **both, "exact_next": np.asarray(exact.next_eigenvalue)}
-
-    def vectors(self, params: Any, which: np.ndarray) -> Float[np.ndarray, "runs vectors n"]:
-        """Returns the vectors of every run at some rows of the table of observations."""
-        return np.moveaxis(self.outputs(params, which), 2, 1)
-
-    def products(self, params: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Returns u_i' M u_j and <u_i, u_j> of every run, by the transitions."""
-        data = self.data
-        if self.plan.repeats:
-            rows: Any = data.edges
-            which, weight = np.arange(rows.state.size), rows.weight
-        else:
-            rows, which = data, self.plan.checked
-            weight = data.weight[which]
-        both_ends = np.concatenate([rows.state[which], rows.next_state[which]])
-        distinct, place = np.unique(both_ends, return_inverse=True)
-        values = self.vectors(params, distinct)
-        before, after = np.split(place, 2)
-        share, terminated = weight / weight.sum(), to_device(rows.terminated[which])
-        energy, norm = [], []
-        for k, run in enumerate(values):
-            ends = (run[:, before], run[:, after])
-            log_cost = to_device(-rows.reward[which] / self.lam[k], jnp.float32)
-            rest = (take(self.objectives, k).problem, log_cost, terminated)
-            plus, minus = (_energies(*ends, sign, *rest) for sign in (1.0, -1.0))
-            energy.append(np.tensordot(share, plus - minus, axes=1) / 4)
-            norm.append((ends[0] * share) @ ends[0].T)
-        return np.stack(energy), np.stack(norm)
-
-
-def _energies(
-    before: np.ndarray, after: np.ndarray, sign: float, problem: Any, *columns: Array
-) -> Float[np.ndarray, "n vectors vectors"]:
-    """Returns the energies of u_i + u_j of each transition, or of u_i - u_j: their difference is
-    four times u_i' M u_j."""
-    one = jnp.ones(())
-
-    def energy(output: Array, next_output: Array, log_cost: Array, terminated: Array) -> Array:
-        sample = Sample(problem, log_cost, terminated, 0 * one, None, one, one)
-        return sample.energy(output, next_output)
-
-    both = (to_device(u.T[:, :, None] + sign * u.T[:, None], jnp.float32) for u in (before, after))
-    return np.asarray(jax.vmap(energy)(*both, *columns), dtype=np.float64)
-
-
 def _mixed(solution: Solution, mixing: Float[np.ndarray, "seeds vectors outputs"]) -> Solution:
     """Returns a solution with other combinations of the network's outputs, of unit norm and with
     the largest entry positive, and everything that follows from these."""
@@ -447,15 +343,6 @@ def _mixed(solution: Solution, mixing: Float[np.ndarray, "seeds vectors outputs"
     return replace(solution, arrays={**solution.arrays, **arrays})
 
 
-def _without_unknown(data: Transitions) -> tuple[Transitions, int]:
-    """Drops observations that were never left, or only to such observations, with the transitions
-    that lead there, and returns their number. They have no row in the matrix."""
-    in_memory = replace(data, observations=np.asarray(data.observations))
-    fewer = in_memory[data.edges.usable[data.edges.of_transition]]
-    lost = len(data.observations) - len(fewer.observations)
-    return (fewer, lost) if lost else (data, 0)
-
-
 def with_rows_of_terminals(data: Transitions, delta: float) -> Transitions:
     """Adds transitions of terminal states to themselves, as many as the average state has, and only
     these are marked as terminated."""
@@ -479,14 +366,3 @@ def _leading(data: Transitions, matrix: str, k: int, lam: float, discount: float
     following = float(np.append(first.eigenvalues, first.next_eigenvalue)[last])
     rest = (first.eigenvalues[:last], first.residuals[:last], following)
     return Eigenvectors(first.vectors[:last], *rest)
-
-
-def _penalty(eigenvalues: np.ndarray, target_norm: float) -> float:
-    """Returns a penalty that holds vectors in place and lets their eigenvalues distinguish them. It
-    has three digits, which are the same on every machine, and so checkpoints can move."""
-    largest = max(float(np.abs(eigenvalues).max()), float(np.ptp(eigenvalues)))
-    return float(f"{max(LEAST_PENALTY, TIMES_THE_EIGENVALUES * largest) / target_norm:.3g}")
-
-
-def _check_discount(name: str, value: Any) -> float:
-    return check_below_one(name, check_positive(name, value))

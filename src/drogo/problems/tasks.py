@@ -89,12 +89,10 @@ class GoalTask:
     def _check(self, task: int) -> None:
         tasks = len(np.atleast_2d(self.terminal_rewards))
         if not 0 <= task < tasks:
-            problem = f"task is {task}; the tasks run from 0 to {tasks - 1}."
-            raise ArgumentError(problem, argument="task")
+            raise ArgumentError(f"task is {task}; give one from 0 to {tasks - 1}.", argument="task")
 
 
 def _policy_of_data(solution: Solution, v: Float[np.ndarray, " distinct"]) -> Policy:
-    """Returns the policy that follows from the values of all observations of the data."""
     remedy = "Use drogo.Drogo(action_values=True) and network=drogo.learn.PairMLP()."
     if MODEL[0] not in solution.arrays or solution.n_actions is None:
         problem = "the outcomes of actions are not known: states do not repeat, or have no actions."

@@ -30,7 +30,6 @@ class GoalShaping(gymnasium.Wrapper, RecordConstructorArgs):
     reward.
 
     Args:
-        env: The goal environment.
         value: The potential: `solution.value(seed)` of a solution of `drogo.Goals`, or a function
             of a batch of observations and a batch of goals. That of the goal itself counts as 0.
         weight: The share of the shaping reward in the mix, or None to add it to the reward.
@@ -48,9 +47,8 @@ class GoalShaping(gymnasium.Wrapper, RecordConstructorArgs):
         *,
         part: str = "achieved_goal",
     ) -> None:
-        RecordConstructorArgs.__init__(
-            self, value=value, weight=weight, discount=discount, part=part
-        )
+        options = {"weight": weight, "discount": discount, "part": part}
+        RecordConstructorArgs.__init__(self, value=value, **options)
         gymnasium.Wrapper.__init__(self, env)
         check_choice("part", part, ("achieved_goal", "observation"))
         parts = getattr(env.observation_space, "spaces", {})
@@ -100,7 +98,6 @@ class GoalShaping(gymnasium.Wrapper, RecordConstructorArgs):
     def _shaped(
         self, rewards: Any, infos: list[dict[str, Any]], goals: np.ndarray, arrived: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the shaped rewards of some steps, and the shaping rewards in them."""
         both = np.stack([one[name] for name in (BEFORE, AFTER) for one in infos])
         phi = np.asarray(self.value(both, np.concatenate([goals, goals])), dtype=np.float64)
         if phi.shape != (len(both),) or not np.isfinite(phi).all():

@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import equinox as eqx
-import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 import optax
+from gymnasium import Space
 from jaxtyping import Array, Float, Shaped
 
 from drogo.device import to_device
@@ -31,12 +31,10 @@ from drogo.learn.networks import DenseNetwork
 from drogo.learn.settings import at_least, check_values, from_keywords
 from drogo.use.shaping import AbstractShaping, StepBatch, range_of
 
-ROUNDING = 1e-9
-"""The relative excess over the best reward that counts as rounding."""
+ROUNDING = 1e-9  # The relative excess over the best reward that counts as rounding.
 TOGETHER = 4
 """The number of updates in one call of a compiled program, which takes longer than one update."""
-FOLLOWING = 1e-2
-"""The smallest rate of the running mean of the norms."""
+FOLLOWING = 1e-2  # The smallest rate of the running mean of the norms.
 SMALLEST = 1e-2
 """Log norms are divided by at least this number: before anything is learned, all of them are 0."""
 
@@ -116,7 +114,7 @@ class Psi(eqx.Module):
 
 
 def random_features(
-    space: gymnasium.Space, count: int, *, resolution: float = 0.1, seed: int = 0
+    space: Space, count: int, *, resolution: float = 0.1, seed: int = 0
 ) -> StateFeatures:
     """Returns random Fourier features of observations, vectors of length 1.
 
@@ -138,14 +136,13 @@ def random_features(
     return features
 
 
-class _Learning(eqx.Module):
+class _Learned(eqx.Module):
     """Everything that changes during training."""
 
     psi: Psi
     optimiser: Any
     count: Float[Array, ""]
-    size: Float[Array, ""]
-    """A running mean of the absolute log norms in the batches."""
+    size: Float[Array, ""]  # A running mean of the absolute log norms in the batches.
 
 
 class LearnedCounts(AbstractShaping):
@@ -159,17 +156,11 @@ class LearnedCounts(AbstractShaping):
     Args:
         observation_space: The observations of the agent: a `Box`.
         action_space: Its actions, `Discrete`.
-        seed: The seed.
         **settings: Fields of `CountSettings`.
     """
 
     def __init__(
-        self,
-        observation_space: gymnasium.Space,
-        action_space: gymnasium.Space,
-        *,
-        seed: int = 0,
-        **settings: Any,
+        self, observation_space: Space, action_space: Space, *, seed: int = 0, **settings: Any
     ) -> None:
         self.for_spaces(observation_space, action_space)
         (chosen,) = from_keywords(settings, CountSettings)
@@ -183,7 +174,7 @@ class LearnedCounts(AbstractShaping):
         network = (chosen.width, chosen.depth, jax.random.key(seed))
         psi = Psi(phi.size, self.n_actions, *network)
         optimiser = optax.adam(chosen.step_size).init(eqx.filter(psi, eqx.is_inexact_array))
-        self._state = _Learning(psi, optimiser, jnp.zeros(()), jnp.ones(()))
+        self._state = _Learned(psi, optimiser, jnp.zeros(()), jnp.ones(()))
         row = StepBatch(phi, one.astype(np.int32), one, phi, one > 0, one)
         self._replay = StepBatch(*(np.repeat(part, chosen.capacity, axis=0) for part in row))
 
@@ -232,8 +223,7 @@ class LearnedCounts(AbstractShaping):
 
     def shape_rewards(self, steps: StepBatch) -> Float[np.ndarray, " n"]:
         if (steps.action < 0).any():
-            problem = "a bonus of pairs needs the actions: give shaped(..., action=...)."
-            raise ArgumentError(problem, argument="action")
+            raise ArgumentError("give the actions: shaped(..., action=...).", argument="action")
         return steps.reward + self.bonus(steps.observation, steps.action)
 
 
@@ -247,13 +237,13 @@ def _log_norms(psi: Psi, phi: Float[Array, "n k"]) -> Float[Array, "n actions"]:
 
 
 @eqx.filter_jit
-def _learn(step_size: float, state: _Learning, batches: StepBatch) -> _Learning:
+def _learn(step_size: float, state: _Learned, batches: StepBatch) -> _Learned:
     for k in range(TOGETHER):
         state = _updated(step_size, state, jax.tree.map(lambda part, k=k: part[k], batches))
     return state
 
 
-def _updated(step_size: float, state: _Learning, batch: StepBatch) -> _Learning:
+def _updated(step_size: float, state: _Learned, batch: StepBatch) -> _Learned:
     wanted = state.psi.targets(batch)
     rows = jnp.arange(len(wanted))
 
@@ -267,4 +257,4 @@ def _updated(step_size: float, state: _Learning, batch: StepBatch) -> _Learning:
     count = state.count + 1
     far = jnp.abs(_half_log(jnp.square(taken).sum(axis=(1, 2)))).mean()
     size = state.size + jnp.maximum(1 / count, FOLLOWING) * (far - state.size)
-    return _Learning(eqx.apply_updates(state.psi, change), optimiser, count, size)
+    return _Learned(eqx.apply_updates(state.psi, change), optimiser, count, size)

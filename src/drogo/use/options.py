@@ -17,17 +17,17 @@ from drogo.errors import (
     ArgumentError,
     ArgumentTypeError,
     NumericalError,
+    check_below_one,
     check_choice,
-    check_number,
     check_share,
+    check_type,
     check_whole,
 )
 from drogo.mdp import MDP, HasMDP
 from drogo.use.shaping import number_of_actions
 
 MOST_SWEEPS = 100_000
-TOLERANCE = 1e-4
-"""Value iteration stops when no value changes by more than this share of `GAIN`."""
+TOLERANCE = 1e-4  # Value iteration stops when no value changes by more than this share of `GAIN`.
 GAIN = 1e-6
 """An option continues only for a larger gain, relative to the range of the vector. With a smaller
 one, rounding could lead it in circles."""
@@ -54,8 +54,7 @@ class Option:
     name: str = "option"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str):
-            raise ArgumentTypeError(f"name is {self.name!r}; give a string.", argument="name")
+        check_type("name", self.name, str, "a string")
 
 
 @dataclass(frozen=True)
@@ -66,8 +65,7 @@ class FrozenMap:
     """The log of the value of each action, up to a constant, for a batch of observations."""
     untried: Callable[[npt.ArrayLike], Bool[np.ndarray, "n actions"]]
     """The actions that had not been tried often enough, for a batch of observations."""
-    is_done: bool
-    """Whether every action had been tried wherever the agent had been."""
+    is_done: bool  # Whether every action had been tried wherever the agent had been.
 
 
 def make_option(
@@ -93,9 +91,6 @@ def make_option(
         method: "solve" or "climb".
         discount: The discount of the option's own problem, for "solve".
         name: Its name in error messages.
-
-    Raises:
-        NumericalError: Value iteration did not converge.
     """
     check_choice("method", method, ("solve", "climb"))
     observations, mdp = world.all_observations(), world.mdp
@@ -120,15 +115,13 @@ def learned_option(online: Any, name: str = "option", seed: int = 0) -> Option:
     has its largest logits there. It may begin everywhere, unless everything was tried. Where it
     begins at its end, it takes one of the untried actions at random.
 
-    The option keeps a snapshot of the map, which may continue to learn.
+    The option keeps a snapshot of the map, which may continue to learn. A network may be wrong and
+    lead in circles: give `OptionWrapper` a limit.
 
     Args:
         online: A `drogo.OnlineMap` or a `drogo.OnlineTable`, with `optimism`.
         name: Its name in error messages.
         seed: The seed of the choice among untried actions.
-
-    Returns:
-        The option. A network may be wrong and lead in circles: give `OptionWrapper` a limit.
     """
     if not callable(getattr(online, "frozen", None)):
         problem = f"online is {online!r}; give a drogo.OnlineMap or a drogo.OnlineTable."
@@ -165,7 +158,6 @@ class OptionWrapper(gymnasium.Wrapper, RecordConstructorArgs):
 
     Args:
         env: The environment. Its action space is Discrete.
-        options: The options.
         discount: The discount of the agent.
         limit: The largest number of steps of an option.
     """
@@ -242,11 +234,8 @@ def _tabular(observations: np.ndarray, action: np.ndarray, ends: np.ndarray, nam
 
 
 def _solve(mdp: MDP, gain: Pairs, discount: float, least: float) -> Pairs:
-    """Returns the action values of a problem of optimal stopping: value iteration from stopping at
-    once."""
-    if not 0 <= check_number("discount", discount) < 1:
-        problem = f"discount is {discount}; it must be at least 0 and less than 1."
-        raise ArgumentError(problem, argument="discount")
+    """Returns the action values of a problem of optimal stopping, by value iteration."""
+    check_below_one("discount", discount)
     value, change = np.zeros(len(gain)), np.inf
     for _ in range(MOST_SWEEPS):
         q = np.where(mdp.terminal[:, None], 0.0, gain + discount * _mean_after(mdp, value))

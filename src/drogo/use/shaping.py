@@ -14,24 +14,24 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import gymnasium
 import numpy as np
 import numpy.typing as npt
+from gymnasium import Space
 from gymnasium.utils import RecordConstructorArgs
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 from gymnasium.vector.utils import concatenate, create_empty_array
 from jaxtyping import Bool, Float, Int, Shaped
 
 from drogo.data.step import NumberOfStep, Step
 from drogo.errors import (
     ArgumentError,
-    ArgumentTypeError,
     DataError,
     check_choice,
     check_number,
     check_share,
+    check_type,
 )
 from drogo.potential import Potential, mix, shaping_reward
 
-HUGE = 1e6
-"""Wider ranges of observations are treated as unbounded."""
+HUGE = 1e6  # Wider ranges of observations are treated as unbounded.
 View = Callable[[Any], Any]
 Wrapped = TypeVar("Wrapped", gymnasium.Env, VectorEnv)
 
@@ -65,7 +65,7 @@ class Shaping:
         return mix(np.asarray(reward, np.float64)[()], shaping, self.weight), shaping
 
 
-def spaces_of(env: gymnasium.Env | VectorEnv) -> tuple[gymnasium.Space, gymnasium.Space]:
+def spaces_of(env: gymnasium.Env | VectorEnv) -> tuple[Space, Space]:
     """Returns the spaces of one environment, also of a vector of them."""
     if isinstance(env, gymnasium.Env):
         return env.observation_space, env.action_space
@@ -73,8 +73,7 @@ def spaces_of(env: gymnasium.Env | VectorEnv) -> tuple[gymnasium.Space, gymnasiu
 
 
 def range_of(space: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Returns the least and the greatest value of each number of a `Box`, and which of them are
-    bounded."""
+    """Returns the range of each number of a `Box`, and which of them are bounded."""
     low, high = (np.asarray(bound, np.float64).ravel() for bound in (space.low, space.high))
     return low, high, np.isfinite(low) & np.isfinite(high) & (high - low < HUGE)
 
@@ -99,12 +98,10 @@ class _Shaping(RecordConstructorArgs, Generic[Wrapped]):
         self.shaping, self.view = Shaping(weight, discount, terminal), view
         self.potential = self._checked(potential, spaces_of(env)[0])
 
-    def _checked(self, potential: Any, space: gymnasium.Space) -> Potential:
+    def _checked(self, potential: Any, space: Space) -> Potential:
         """Returns the potential, checked against the observations of the environment."""
-        if not callable(potential):
-            wanted = "give solution.potential(), or a function of a batch of observations."
-            problem = f"potential is a {type(potential).__name__}; {wanted}"
-            raise ArgumentTypeError(problem, argument="potential")
+        wanted = "solution.potential(), or a function of a batch of observations"
+        check_type("potential", potential, Callable, wanted)
         if not isinstance(potential, Potential):
             potential = Potential(potential)
         if potential.discount not in (None, self.shaping.discount):
@@ -122,7 +119,6 @@ class _Shaping(RecordConstructorArgs, Generic[Wrapped]):
         return potential
 
     def _seen(self, observations: Any) -> Any:
-        """Returns the part of an observation, or of a batch, that the potential takes."""
         return observations if self.view is None else self.view(observations)
 
     def _learn(
@@ -138,7 +134,6 @@ class PotentialShaping(_Shaping[gymnasium.Env], gymnasium.Wrapper):
     episode is not over for the task, so the potential of its last observation counts in full.
 
     Args:
-        env: The environment.
         potential: `solution.potential()`, a `Potential`, or a function of a batch of observations.
         weight: The share of the shaping reward in the mix, or None to add it to the reward.
         discount: The discount of the agent (`gamma` in Stable-Baselines3).
@@ -164,7 +159,7 @@ class PotentialShaping(_Shaping[gymnasium.Env], gymnasium.Wrapper):
         return observation, float(mixed), terminated, truncated, info
 
 
-class VectorPotentialShaping(_Shaping[VectorEnv], gymnasium.vector.VectorWrapper):
+class VectorPotentialShaping(_Shaping[VectorEnv], VectorWrapper):
     """Shapes the rewards of a vector of environments.
 
     The arguments are those of `PotentialShaping`, where a `view` is a function of a batch. All
@@ -194,9 +189,7 @@ class VectorPotentialShaping(_Shaping[VectorEnv], gymnasium.vector.VectorWrapper
         return observations, mixed, terminated, truncated, {**infos, **parts, **masks}
 
 
-def last_observations(
-    env: gymnasium.vector.VectorWrapper, infos: dict[str, Any]
-) -> tuple[np.ndarray, Any]:
+def last_observations(env: VectorWrapper, infos: dict[str, Any]) -> tuple[np.ndarray, Any]:
     """Returns which environments were reset on the step itself, and their last observations."""
     over, space = np.flatnonzero(infos.get("_final_obs", ())), env.single_observation_space
     if not over.size:
@@ -205,7 +198,7 @@ def last_observations(
     return over, concatenate(space, last, create_empty_array(space, over.size))
 
 
-def is_reset(env: gymnasium.vector.VectorWrapper, over: np.ndarray) -> np.ndarray:
+def is_reset(env: VectorWrapper, over: np.ndarray) -> np.ndarray:
     """Returns in which environments a step was only the reset of an episode, given those whose
     episode was `over` after the step before."""
     mode = env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
@@ -242,10 +235,7 @@ class AbstractShaping(abc.ABC):
     """The number of actions, or 0 for any."""
 
     def for_spaces(
-        self,
-        observation_space: gymnasium.Space,
-        action_space: gymnasium.Space | None = None,
-        *kinds: type[gymnasium.Space],
+        self, observation_space: Space, action_space: Space | None = None, *kinds: type[Space]
     ) -> None:
         """Accepts only the observations and actions of these spaces from now on, of which that of
         the observations must be a `Box`, or of another of the given kinds."""
@@ -257,9 +247,7 @@ class AbstractShaping(abc.ABC):
         self.dtype = np.dtype(observation_space.dtype)
         self.n_actions = 0 if action_space is None else number_of_actions(action_space)
 
-    def check_spaces(
-        self, observation_space: gymnasium.Space, action_space: gymnasium.Space
-    ) -> None:
+    def check_spaces(self, observation_space: Space, action_space: Space) -> None:
         """Raises an error unless this was made for the spaces of an environment."""
         if self.dtype.hasobject:
             return
@@ -269,10 +257,8 @@ class AbstractShaping(abc.ABC):
         if not fits or self.n_actions not in (0, actions):
             made_for = f"{self.dtype} of shape {self.shape} and {self.n_actions} actions"
             problem = f"the agent has {observation_space} and {action_space}, not {made_for}."
-            remedy = (
-                "Make it with the spaces that the agent sees: for images in Stable-Baselines3, "
-            )
-            remedy += "wrap the environment in a VecTransposeImage, and take its spaces."
+            remedy = "Make it with the spaces that the agent sees: for images in Stable-Baselines3 "
+            remedy += "those of the environment in a VecTransposeImage."
             argument = "action_space" if fits else "observation_space"
             raise ArgumentError(problem, remedy=remedy, argument=argument)
 
@@ -389,10 +375,6 @@ class BonusWrapper(gymnasium.Wrapper):
     """Changes the rewards of an environment by shaping that learns, such as `LearnedCounts`.
 
     The original reward is in `info["reward_original"]`, and the difference in `info["bonus"]`.
-
-    Args:
-        env: The environment.
-        shaping: The shaping.
     """
 
     def __init__(self, env: gymnasium.Env, shaping: AbstractShaping) -> None:
@@ -414,7 +396,7 @@ class BonusWrapper(gymnasium.Wrapper):
         return observation, float(shaped), terminated, truncated, info
 
 
-def number_of_actions(space: gymnasium.Space, argument: str = "action_space") -> int:
+def number_of_actions(space: Space, argument: str = "action_space") -> int:
     """Returns the number of actions of a space, which must be Discrete and start at 0."""
     if not isinstance(space, gymnasium.spaces.Discrete) or space.start != 0:
         remedy = "Wrap the environment so that a number chooses one of some actions."
@@ -425,7 +407,5 @@ def number_of_actions(space: gymnasium.Space, argument: str = "action_space") ->
 
 def check_shaping(shaping: Any) -> AbstractShaping:
     """Returns an argument of the user that must shape rewards."""
-    if not isinstance(shaping, AbstractShaping):
-        problem = f"shaping is {shaping!r}; give a drogo.OnlineMap or another AbstractShaping."
-        raise ArgumentTypeError(problem, argument="shaping")
-    return shaping
+    wanted = "a drogo.OnlineMap or another AbstractShaping"
+    return check_type("shaping", shaping, AbstractShaping, wanted)

@@ -15,12 +15,11 @@ import gymnasium
 import numpy as np
 from jaxtyping import Float
 
-from drogo.errors import ArgumentError, ArgumentTypeError, check_choice, check_whole
+from drogo.errors import ArgumentError, check_choice, check_type, check_whole
 from drogo.mdp.arrays import frozen
-from drogo.worlds.tabular import check_action, check_reset
+from drogo.worlds.tabular import Options, Reset, check_action, check_reset
 
-STEP_LIMIT = 5000
-"""The number of steps of an episode, in all work on these worlds."""
+STEP_LIMIT = 5000  # The number of steps of an episode, in all work on these worlds.
 
 Table = Float[np.ndarray, "states actions states"]
 
@@ -30,12 +29,9 @@ class ContinuingWorld:
     """A finite world in which episodes are truncated, but never terminated."""
 
     name: str
-    probability: Table
-    """The probability of each next state."""
-    reward: Table
-    """The reward of each action by the state that it led to."""
-    start: Float[np.ndarray, " states"]
-    """The distribution of the first state."""
+    probability: Table  # The probability of each next state.
+    reward: Table  # The reward of each action by the state that it led to.
+    start: Float[np.ndarray, " states"]  # The distribution of the first state.
     actions: tuple[str, ...]
     step_limit: int = STEP_LIMIT
 
@@ -113,7 +109,6 @@ class ContinuingEnv(gymnasium.Env):
 
     Args:
         world: A world, or its name: "river-swim" or "six-arms".
-        render_mode: Only None.
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012
@@ -123,9 +118,7 @@ class ContinuingEnv(gymnasium.Env):
         if isinstance(world, str):
             check_choice("world", world, tuple(WORLDS))
             world = WORLDS[world]()
-        if not isinstance(world, ContinuingWorld):
-            problem = f"world is {world!r}; give a ContinuingWorld or its name."
-            raise ArgumentTypeError(problem, argument="world")
+        check_type("world", world, ContinuingWorld, "a ContinuingWorld or its name")
         if render_mode is not None:
             raise ArgumentError("This world has no pictures.", argument="render_mode")
         self.world, self.actions = world, world.actions
@@ -144,9 +137,7 @@ class ContinuingEnv(gymnasium.Env):
             outcomes.append((chance, following, reward, False))
         return table
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[int, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Options = None) -> Reset:
         super().reset(seed=seed)
         options = check_reset(options, "state")
         sampled = int(self.np_random.choice(self.world.n_states, p=self.world.start))

@@ -22,19 +22,18 @@ from drogo.exact import solve
 from drogo.exact.continuous import GridSolution, solve_on_grid
 from drogo.mdp import MDP
 from drogo.worlds.shipped import ROOM_IDS
+from drogo.worlds.tabular import Options, Reset
 
 LOW, HIGH = (-1.2, -0.07), (0.6, 0.07)
 GOAL, FORCE, GRAVITY, ACTIONS = 0.5, 0.001, 0.0025, 3
 ACROBOT_SPEEDS = np.array([4 * np.pi, 9 * np.pi])
 REACH, THICKNESS = 0.1, 0.02
 """The longest move in a walled room along each axis, and the thickness of its walls."""
-STEP, HAZARD = -1.0, -5.0
-"""The reward of an ordinary place of a walled room, and of a hazard."""
+STEP, HAZARD = -1.0, -5.0  # The reward of an ordinary place of a walled room, and of a hazard.
 
 States = Float[np.ndarray, "n 2"]
 Mask = Bool[np.ndarray, " n"]
-Rectangle = tuple[float, float, float, float]
-"""Left, bottom, right and top."""
+Rectangle = tuple[float, float, float, float]  # Left, bottom, right and top.
 
 
 def dynamics(states: States, action: int) -> tuple[States, Mask]:
@@ -144,9 +143,7 @@ class WalledRoom(gymnasium.Env):
         self.action_space = gymnasium.spaces.Box(-1.0, 1.0, (2,), np.float32)
         self.state = np.array(self.layout.start)
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[np.ndarray, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Options = None) -> Reset:
         super().reset(seed=seed)
         self.state = np.array(self.layout.start)
         return self.observe_many(self.state), {}

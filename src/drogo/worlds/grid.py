@@ -14,7 +14,7 @@ from drogo.errors import ArgumentError, check_choice, check_whole
 from drogo.mdp import MDP
 from drogo.worlds import shipped
 from drogo.worlds.tabular import MOST_PIXELS, TabularEnv, TabularWorld, check_table
-from drogo.worlds.text_map import START, WALL, Header, parse
+from drogo.worlds.text_map import START, WALL, Characters, Header, Rewards, parse
 
 KINDS = ("one-hot", "coordinates", "pixels", "state")
 COLOURS = {
@@ -37,9 +37,7 @@ class GridWorld(TabularWorld):
     `S`, or in any non-terminal cell if there is none. `states` are pairs (row, column).
     """
 
-    def __init__(
-        self, name: str, characters: UInt32[np.ndarray, "height width"], header: Header
-    ) -> None:
+    def __init__(self, name: str, characters: Characters, header: Header) -> None:
         self.name, self.characters, self.header = name, characters, header
         self.walls: Bool[np.ndarray, "height width"] = characters == ord(WALL)
         self.cells: Int[np.ndarray, "states 2"] = np.argwhere(~self.walls)
@@ -73,20 +71,13 @@ class GridWorld(TabularWorld):
         return next_state, reward, terminal, allowed / allowed.sum()
 
     @classmethod
-    def load(cls, source: str | Path, rewards: Mapping[str, float] | None = None) -> GridWorld:
-        """Loads a shipped world or a map file.
-
-        Args:
-            source: The name of a shipped world, or the path of a map file.
-            rewards: Rewards of symbols, which replace those of the map.
-        """
+    def load(cls, source: str | Path, rewards: Rewards = None) -> GridWorld:
+        """Loads a shipped world by name, or a map file. `rewards` of symbols replace its own."""
         name, text = shipped.read(source)
         return cls(name, *parse(text, str(source), rewards))
 
     @classmethod
-    def parse(
-        cls, text: str, rewards: Mapping[str, float] | None = None, name: str = "map"
-    ) -> GridWorld:
+    def parse(cls, text: str, rewards: Rewards = None, name: str = "map") -> GridWorld:
         """Makes a world from the text of a map.
 
         Args:
@@ -191,12 +182,7 @@ class GridWorld(TabularWorld):
         return image
 
     def picture(self, state: int | None = None, tile: int = 1) -> Float32[np.ndarray, "h w 3"]:
-        """Returns the map as an RGB image in [0, 1].
-
-        Args:
-            state: The state of the agent, if it is to be shown.
-            tile: Pixels per cell.
-        """
+        """Returns an RGB image in [0, 1], with the agent in `state`, and `tile` pixels per cell."""
         check_whole("tile", tile, 1, MOST_PIXELS)
         image = np.full((*self.shape, 3), COLOURS["wall"], dtype=np.float32)
         colours = np.full((self.n_states, 3), COLOURS["free"], dtype=np.float32)

@@ -179,7 +179,6 @@ class MiniGridWorld(TabularEnv, gymnasium.Wrapper, RecordConstructorArgs):
 
 
 def _planes(env: Any) -> UInt8[np.ndarray, "height width channels"]:
-    """Returns the symbolic observation of the present state of an environment."""
     from minigrid.core.constants import OBJECT_TO_IDX
 
     encoded = env.grid.encode().transpose(1, 0, 2)
@@ -269,7 +268,6 @@ def explore(env: Any, actions: Sequence[int]) -> StateGraph:
 
 
 def _step(env: Any, action: int) -> int:
-    """Takes a step and returns the kind of the state that it leads to."""
     before = env.np_random.bit_generator.state
     # The partial view that MiniGrid draws at every step takes longer than all the rest.
     env.gen_obs = lambda: None
@@ -279,9 +277,7 @@ def _step(env: Any, action: int) -> int:
         del env.gen_obs
     if env.np_random.bit_generator.state != before:
         problem = f"{_title(env)} moves at random: trying actions once does not find its states."
-        remedy = (
-            "Collect from MiniGrid's RGBImgObsWrapper: start='reset', key='image', reward=-1.0."
-        )
+        remedy = "Collect from MiniGrid's RGBImgObsWrapper: start='reset', key='image', reward=-1."
         raise ArgumentError(problem, remedy=remedy, argument="env")
     if not terminated:
         return NON_TERMINAL

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import gymnasium
 import numpy as np
 from gymnasium.envs.registration import EnvSpec
-from jaxtyping import Float
 
 from drogo.errors import ArgumentError, MDPError, check_whole
 from drogo.worlds import shipped
@@ -46,8 +45,7 @@ class World(abc.ABC):
     """A resolved name. Pictures are over its `grid`, `scenes` or `plane`, or its observations."""
 
     name: str
-    view: str
-    """The kind of observation, or the empty string if there is only one."""
+    view: str  # The kind of observation, or the empty string if there is only one.
     digest: dict[str, Any]
     """The world itself as plain JSON. Worlds that differ have different digests."""
 
@@ -69,9 +67,7 @@ class World(abc.ABC):
         """Returns the exact solution of a world of two continuous coordinates."""
         return None
 
-    def truth(
-        self, observations: np.ndarray, terminal: np.ndarray, lam: float
-    ) -> dict[str, Float[np.ndarray, " distinct"]]:
+    def truth(self, observations: np.ndarray, terminal: np.ndarray, lam: float) -> dict[str, Any]:
         """Returns the exact vectors over the observations of data with some terminal states."""
         from drogo.exact import solve
 
@@ -122,8 +118,7 @@ class MiniGrid(World):
     """A MiniGrid environment with one layout of its grid, and costs in place of its reward."""
 
     spec: EnvSpec
-    arguments: dict[str, Any]
-    """The arguments of `MiniGridWorld`."""
+    arguments: dict[str, Any]  # The arguments of `MiniGridWorld`.
 
     @property
     def title(self) -> str:
@@ -146,8 +141,7 @@ class Environment(World):
     """Any other Gymnasium environment."""
 
     spec: EnvSpec
-    reward: float | None
-    """Cost of every step in place of the environment's own reward."""
+    reward: float | None  # Cost of every step in place of the environment's own reward.
     key: str | tuple[str, ...] | None
     """The part of a `Dict` observation to use, or several, which are joined."""
 

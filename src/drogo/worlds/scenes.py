@@ -11,8 +11,7 @@ from jaxtyping import Bool, Float, Int
 from drogo.worlds.minigrid import GOAL, MiniGridWorld
 
 MOST = 4
-DOOR_STATES = ("open", "closed", "locked")
-"""In the order of MiniGrid's numbers for them."""
+DOOR_STATES = ("open", "closed", "locked")  # In the order of MiniGrid's numbers for them.
 
 
 class Mark(NamedTuple):
@@ -28,14 +27,12 @@ class Mark(NamedTuple):
 class Scene:
     """A part of the states of a world, over its grid."""
 
-    name: str
-    """The difference to the other scenes; empty if there is only one."""
+    name: str  # The difference to the other scenes; empty if there is only one.
     walls: Bool[np.ndarray, "height width"]
     lava: Bool[np.ndarray, "height width"]
     marks: tuple[Mark, ...]
     states: Int[np.ndarray, " states"]
-    cell: Int[np.ndarray, " states"]
-    """The cell of each of these states, counted row by row."""
+    cell: Int[np.ndarray, " states"]  # The cell of each of these states, counted row by row.
 
     def over_cells(self, values: Float[np.ndarray, " all"]) -> Float[np.ndarray, "height width"]:
         """Returns the mean over the agent's directions in each cell of values of all states; NaN in

@@ -9,13 +9,12 @@ from pathlib import Path
 
 import gymnasium
 
-from drogo.errors import ArgumentError, ArgumentTypeError, FileError, MissingFile, import_extra
+from drogo.errors import ArgumentError, FileError, MissingFile, check_type, import_extra
 
 PAPER = ("grid-task", "four-rooms", "grid-room", "grid-maze")
 """The worlds of the paper, in its order."""
 FURTHER = ("grid-room-large", "grid-maze-large", "four-rooms-multigoal", "ring")
-PLAIN = "-plain"
-"""The variants without low-reward cells."""
+PLAIN = "-plain"  # The variants without low-reward cells.
 GRID_WORLD = "drogo.worlds.grid:GridWorldEnv"
 OTHER_MAPS = "drogo/GridWorld-v0"
 """The id for other maps: `world=` is then a `GridWorld`, a shipped name or a path."""
@@ -34,9 +33,7 @@ def names() -> tuple[str, ...]:
 
 def read(source: str | Path) -> tuple[str, str]:
     """Returns the name and the text of a shipped map or a file."""
-    if not isinstance(source, str | Path):
-        problem = f"source is {source!r}; give the name of a world or a map file."
-        raise ArgumentTypeError(problem, argument="source")
+    check_type("source", source, str | Path, "the name of a world or a map file")
     name, path = str(source), Path(source)
     if name in names():
         file = resources.files("drogo.worlds") / "maps" / f"{name.removesuffix(PLAIN)}.txt"

@@ -17,10 +17,10 @@ from jaxtyping import Bool, Float, Int
 from drogo.errors import ArgumentError, check_choice
 from drogo.mdp import MDP
 
-MOST_PIXELS = 4096
-"""The largest `tile`: the number of pixels along the side of a cell."""
-LARGEST_TABLE = 4 * 2**30
-"""The most bytes of a table of observations."""
+Options = dict[str, Any] | None
+Reset = tuple[Any, dict[str, Any]]
+MOST_PIXELS = 4096  # The largest `tile`: the number of pixels along the side of a cell.
+LARGEST_TABLE = 4 * 2**30  # The most bytes of a table of observations.
 
 
 @dataclass(eq=False, repr=False)
@@ -32,10 +32,8 @@ class TabularWorld:
     reward: Float[np.ndarray, " states"]
     """The reward of leaving each state, or the terminal value of a terminal state."""
     terminal: Bool[np.ndarray, " states"]
-    start: Float[np.ndarray, " states"]
-    """The distribution of the first state of an episode."""
-    states: Sequence[Hashable]
-    """The label of each state, such as its cell."""
+    start: Float[np.ndarray, " states"]  # The distribution of the first state of an episode.
+    states: Sequence[Hashable]  # The label of each state, such as its cell.
 
     @property
     def n_states(self) -> int:
@@ -56,8 +54,7 @@ class TabularEnv(gymnasium.Env):
     """Episodes in a world whose moves are a table: a `drogo.mdp.HasMDP`. Entering a terminal state
     adds its value to the reward, and reports it as `info["terminal_reward"]`."""
 
-    actions: tuple[str, ...]
-    """The names of the actions, for error messages."""
+    actions: tuple[str, ...]  # The names of the actions, for error messages.
     moves: TabularWorld
     start = "map"
     """Where episodes begin: "map" as the world says, "uniform" in any non-terminal state."""
@@ -80,9 +77,7 @@ class TabularEnv(gymnasium.Env):
     def _observation(self) -> Any:
         """Returns the observation of `state`."""
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Options = None) -> Reset:
         gymnasium.Env.reset(self.unwrapped, seed=seed)
         options = {"start": self.start, **check_reset(options, "state", "start")}
         check_choice("start", options["start"], ("map", "uniform"))
@@ -113,7 +108,7 @@ class TabularEnv(gymnasium.Env):
         return self._observation(), reward, terminated, truncated, info
 
 
-def check_reset(options: dict[str, Any] | None, *allowed: str) -> dict[str, Any]:
+def check_reset(options: Options, *allowed: str) -> dict[str, Any]:
     """Returns the options of a reset, or raises an `ArgumentError` if one is unknown."""
     unknown = sorted(set(options or {}) - set(allowed))
     if unknown:

@@ -23,9 +23,11 @@ import numpy as np
 from jaxtyping import Bool, UInt32
 from scipy import ndimage
 
-from drogo.errors import ArgumentTypeError, MapError
+from drogo.errors import MapError, check_type
 
 WALL, START = "#", "S"
+Characters = UInt32[np.ndarray, "height width"]
+Rewards = Mapping[str, float] | None
 
 _HEADER_LINE = re.compile(r"(step-limit|(?P<kind>reward|goal) (?P<symbol>\S)): *(?P<value>\S+)$")
 
@@ -72,12 +74,9 @@ class Header:
         (self.goals if is_goal else self.rewards)[symbol] = reward
 
 
-def parse(
-    text: str, source: str, rewards: Mapping[str, float] | None = None
-) -> tuple[UInt32[np.ndarray, "height width"], Header]:
+def parse(text: str, source: str, rewards: Rewards = None) -> tuple[Characters, Header]:
     """Returns the code points of a map and its header, in which `rewards` replaces values."""
-    if not isinstance(text, str):
-        raise ArgumentTypeError(f"text is a {type(text).__name__}, not a map.", argument="text")
+    check_type("text", text, str, "a map as text")
     lines = [line.rstrip() for line in text.lstrip("\ufeff").rstrip().splitlines()]
     if not lines:
         raise MapError(source, 1, None, "the map is empty.")

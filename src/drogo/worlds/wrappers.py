@@ -11,7 +11,7 @@ from jaxtyping import Int
 from scipy.sparse import csgraph
 
 from drogo.errors import ArgumentError, ArgumentTypeError, check_number, check_whole
-from drogo.worlds.tabular import TabularEnv
+from drogo.worlds.tabular import Options, Reset, TabularEnv
 
 PARTS = ("observation", "achieved_goal", "desired_goal")
 
@@ -51,9 +51,7 @@ class ReachGoals(gymnasium.Wrapper, RecordConstructorArgs):
         self.observation_space = gymnasium.spaces.Dict(dict.fromkeys(PARTS, env.observation_space))
         self.failure, self.goal = check_number("failure", failure), 0
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[dict[str, Any], dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Options = None) -> Reset:
         options = dict(options or {})
         goal = options.pop("goal", None)
         observation, info = self.env.reset(seed=seed, options=options)
@@ -133,11 +131,8 @@ class NeverEnding(gymnasium.Wrapper, RecordConstructorArgs):
 
     The step that would be terminated returns the first observation of a new episode and is not
     terminated, so agents and `drogo.Continuing` see one task that goes on forever. A step limit
-    truncates it as before.
-
-    Args:
-        env: The environment.
-        at_end: The reward of a step that ends an episode; by default the environment's own.
+    truncates it as before. `at_end` is the reward of a step that ends an episode; by default the
+    environment's own.
     """
 
     def __init__(self, env: gymnasium.Env, *, at_end: float | None = None) -> None:
