@@ -26,21 +26,45 @@ import gymnasium
 import numpy as np
 
 from drogo import (
+    ALLO,
+    GDO,
+    GGDO,
     MDP,
     Column,
+    Continuing,
     Drogo,
+    Goals,
+    GoalShaping,
     GridWorld,
+    LogGDO,
+    MiniGridWorld,
+    NaturalGDO,
+    NeverEnding,
+    OnlineMap,
+    OnlineShaping,
+    OnlineTable,
+    Paper,
     Potential,
     PotentialShaping,
+    ReachGoals,
+    Regression,
+    Spectrum,
     Transitions,
+    VectorOnlineShaping,
+    VectorPotentialShaping,
+    certify,
     collect,
     exact,
     fit,
     load,
-)
+    plot,
+    recommend,
+    solve,
+)  # fmt: skip
 from drogo.errors import DrogoError
-from drogo.learn import MLP, Optimiser
+from drogo.learn import CNN, MLP, Effort, Optimiser, PairMLP, Quasimetric
 from drogo.requests import ResultDirectory
+from drogo.use import LearnedCounts, Option, OptionWrapper, learned_option, make_option
 from drogo_paper.agents import Training, q_learning
 from drogo_paper.engines import Job, Outcome, Store
 from small_data import ROOM, world_env
@@ -57,6 +81,8 @@ ARRAYS = [
     [2**70], [0.5, 10**400],
 ]  # fmt: skip
 FIELDS = [None, -1, 2**40, "x", [], {}, 0.5, True, [None], {"a": 1}]
+OBJECTS = [object(), 1j, b"x", {2.5}, [object()], float("nan")]
+"""Values that are right for no argument."""
 LONGEST = 60
 """Seconds after which an attempt is a mistake: nothing here has much to compute."""
 SMALL = {"network": MLP(width=4, depth=1), "method": Drogo(updates=4)}
@@ -174,7 +200,73 @@ def calls() -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
     lake = gymnasium.make("FrozenLake-v1", is_slippery=False)
     steps = {"reward": [-1.0, -1.0], "terminated": [False, True]}
     short = Training(step_limit=10, steps=20, every=10)
-    return {
+    spaces = {"observation_space": env.observation_space, "action_space": env.action_space}
+    table, ring = OnlineTable(*spaces.values()), np.roll(np.eye(4), 1, axis=1)
+    states, vector = np.zeros(mdp.n_states), exact.spectrum(mdp, 2)
+    rule = {"weight": 0.5, "discount": 0.9, "terminal": "zero", "reward": -1.0, "goal_reward": 1.0}
+    field = {"batch_size": 4, "updates": 3, "weigh_actions": True, "stop_early": True}
+    penalised = {**field, "penalty": 1.0, "target_norm": 1.0, "delta": 0.1}
+    net = {"width": 4, "depth": 1}
+    effort = Effort(groups=3, rollouts=1, steps=5, rounds=1)
+    goal_env = ReachGoals(world_env(world, "state"))
+    vectors = gymnasium.vector.SyncVectorEnv([partial(world_env, world, "coordinates")])
+    option = {"policy": lambda seen: 0, "begins": lambda seen: True, "ends": lambda seen: True}
+    columns = {"observation": data.observations[:2], "next_observation": data.observations[1:3],
+               "action": [0, 1], **steps}  # fmt: skip
+    more = {
+        "Continuing": (Continuing, {"lam": 20.0, "tolerance": 0.1, "reference": [0.0]}),
+        "Goals": (Goals, {"radius": 0.5, "most_goals": 9, "near": 0.5, "reached": None}),
+        "Spectrum": (Spectrum, {"vectors": 2, "matrix": "default", "discount": 0.9, "lam": 2.0}),
+        **{kind.__name__: (kind, penalised) for kind in (ALLO, GDO, GGDO, LogGDO, NaturalGDO)},
+        "Paper": (Paper, {"updates": 3, "cap": 2.0}), "Regression": (Regression, field),
+        "CNN": (CNN, net), "PairMLP": (PairMLP, net),
+        "Quasimetric": (Quasimetric, {**net, "components": 2, "length": 2}),
+        "Effort": (Effort, {"groups": 3, "rollouts": 1, "candidates": 2, "steps": 5, "rounds": 1}),
+        "fit of": (lambda **a: fit(**{**SMALL, **a}), {"data": data, "problem": Column(), "method":
+            Drogo(updates=2), "network": MLP(4, 1), "optimiser": None, "truth": None, "callbacks":
+            (), "checkpoint": None, "continue_from": None, "seeds": 1}),
+        "recommend": (recommend, {"data": data, "problem": Column()}),
+        "solve": (solve, {"source": mdp, "problem": Column()}),
+        "certify": (certify, {"solution": solution, "env": env, "starts": 2, "seed": 0, "tolerance":
+            None, "effort": effort}),
+        "NeverEnding": (NeverEnding, {"env": env, "at_end": 0.0}),
+        "ReachGoals": (ReachGoals, {"env": world_env(world, "state"), "failure": 0.0}),
+        "MiniGridWorld": (MiniGridWorld, {"env": "MiniGrid-Empty-5x5-v0", "layout": 0, "tile": 1,
+            "observation": "rgb", "actions": None, "step_limit": 9}),
+        "OnlineTable": (OnlineTable, {**spaces, "problem": Column(), "optimism": 0.0, "until_found":
+            True, "every": 10, "most_states": 99, **rule}),
+        "OnlineMap": (OnlineMap, {**spaces, "problem": Column(), "method": Drogo(), "network":
+            MLP(4, 1), "optimiser": None, "seed": 0, "capacity": 10, "sides": None, **rule}),
+        "OnlineTable.observe": (OnlineTable(*spaces.values()).observe, columns),
+        "OnlineShaping": (OnlineShaping, {"env": env, "online": table, "terminal_reward": None}),
+        "VectorOnlineShaping": (VectorOnlineShaping, {"env": vectors, "online": table}),
+        "VectorPotentialShaping": (VectorPotentialShaping, {
+            "env": vectors, "potential": phi, "weight": 0.5, "view": None}),
+        "GoalShaping": (GoalShaping, {"env": goal_env, "value": lambda a, b: np.zeros(len(a)),
+            "weight": 0.5, "discount": 0.9, "part": "achieved_goal"}),
+        "Potential": (Potential, {"function": len, "shape": (2,), "discount": 0.9, "name": "x",
+            "single": None}),
+        "potential.discounted": (phi.discounted, {"goal_reward": 1.0, "discount": 0.9, "goal": 0.0}),
+        "Transitions.concatenate": (Transitions.concatenate, {"parts": [data, data]}),
+        "data.batches": (lambda **a: list(data.batches(**a)), {"size": 100, "seed": 0}),
+        "data.save": (data.save, {"path": "nowhere.npz", "overwrite": 1}),
+        "exact.perron": (partial(exact.perron, MDP.from_arrays(ring, -np.ones(4))), {
+            "lam": 2.0, "reference": 0}),
+        "exact.spectrum": (exact.spectrum, {"mdp": mdp, "k": 2, "matrix": "default", "lam": 2.0}),
+        "exact.overlap": (exact.overlap, {"vectors": vector.vectors, "truth": vector}),
+        "exact.cosines": (exact.cosines, {"vectors": vector.vectors, "truth": vector}),
+        "Option": (Option, {**option, "name": "x"}),
+        "OptionWrapper": (OptionWrapper, {"env": env, "options": [Option(**option)], "limit": 3}),
+        "make_option": (make_option, {"world": env, "potential": states, "method": "climb",
+            "discount": 0.9, "name": "x"}),
+        "learned_option": (learned_option, {"online": table, "name": "x", "seed": 0}),
+        "LearnedCounts": (LearnedCounts, {**spaces, "seed": 0, "features": 2, "lam": 1.0, **net}),
+        "plot.heatmap": (plot.heatmap, {"world": world, "values": states}),
+        "plot.goal_maps": (plot.goal_maps, {"world": world, "maps": {"a": states}, "columns": 1}),
+        "plot.solution": (plot.solution, {"found": solution, "title": "x"}),
+        "plot.as_png": (plot.as_png, {"figure": plot.heatmap(world, states), "dpi": 10}),
+    }  # fmt: skip
+    return more | {
         "Transitions.from_arrays": (Transitions.from_arrays, {
             "observations": [[0.0], [1.0]], "next_observations": [[1.0], [2.0]], "truncated":
             [False, False], "terminal_reward": [0.0, 0.0], **steps}),
@@ -227,11 +319,14 @@ def arguments(rng: np.random.Generator) -> Iterator[Attempt]:
         function, good = functions[name]
         argument = str(rng.choice(list(good)))
         kinds = {str: TEXTS, (int, float): NUMBERS, (list, np.ndarray): ARRAYS}
-        for choices in [kinds[kind] for kind in kinds if isinstance(good[argument], kind)]:
+        same = [kinds[kind] for kind in kinds if isinstance(good[argument], kind)]
+        for choices in [*same, *[OBJECTS] * (name != "a job")]:
             value = choices[rng.integers(len(choices))]
             call = partial(function, **{**good, argument: value})
-            # An accepted value is checked by the tests of its room.
-            yield f"arguments of {name}|{argument}={value!r}"[:200], call, lambda answer: True
+            # An accepted value of the same kind is checked by the tests of its room.
+            wrong = choices is OBJECTS
+            text = f"{'wrong ' * wrong}arguments of {name}|{argument}={value!r}"
+            yield text[:200], call, lambda answer, wrong=wrong: not wrong
 
 
 def run(

@@ -3,7 +3,9 @@ the built-in exception that it refines, so `except ValueError` keeps working."""
 
 from __future__ import annotations
 
+import difflib
 import math
+import reprlib
 from collections.abc import Callable, Collection, Mapping
 from importlib import import_module
 from numbers import Integral, Real
@@ -119,19 +121,35 @@ def is_a(value: Any, kind: type) -> bool:
     return isinstance(value, kind) and not isinstance(value, bool)
 
 
+def check_type(name: str, value: Any, kind: Any, wanted: str) -> Any:
+    """Returns the value of an argument, or raises an `ArgumentTypeError` unless it is of a kind."""
+    if isinstance(value, kind):
+        return value
+    plain = isinstance(value, str | Real | type(None))
+    shown = reprlib.repr(value) if plain else f"a {type(value).__name__}"
+    shown = f"the class {value.__name__}" if isinstance(value, type) else shown
+    raise ArgumentTypeError(f"{name} is {shown}; give {wanted}.", argument=name)
+
+
+def check_flag(name: str, value: Any) -> bool:
+    """Returns a value that is True or False, checked."""
+    if type(value).__name__ not in ("bool", "bool_"):  # that of NumPy as well
+        raise ArgumentTypeError(f"{name} is {value!r}; it must be True or False.", argument=name)
+    return bool(value)
+
+
+def unknown_argument(name: str, every: Collection[str], remedy: str = "") -> ArgumentTypeError:
+    """Returns the error for an argument that there is not, with the closest one that there is."""
+    close = difflib.get_close_matches(name, every, n=1)
+    remedy = remedy or (f"Did you mean {close[0]}?" if close else f"Use {', '.join(every)}.")
+    return ArgumentTypeError(f"{name} is not an argument.", remedy=remedy, argument=name)
+
+
 def check_choice(name: str, value: object, choices: Collection[str]) -> None:
     """Raises an `ArgumentError` unless the value of an argument is one of the choices."""
-    if value not in choices:
+    if not isinstance(value, str) or value not in choices:
         problem = f"{name} is {value!r}; choose one of {', '.join(choices)}."
         raise ArgumentError(problem, argument=name)
-
-
-def check_type(name: str, value: Any, kind: Any, wanted: str) -> Any:
-    """Returns the value of an argument, which must be of a type; `wanted` describes one to give."""
-    if not isinstance(value, kind):
-        shown = value if isinstance(value, type) else type(value).__qualname__
-        raise ArgumentTypeError(f"{name} is a {shown}; give {wanted}.", argument=name)
-    return value
 
 
 def check_number(name: str, value: Any) -> float:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from drogo import errors
 from drogo.errors import AlreadyExists, ArgumentError, DamagedFile, FileError, MissingFile
 
 KINDS = "biuf"
@@ -45,8 +46,17 @@ Arrays = Mapping[str, np.ndarray]
 Check = Callable[[dict[str, Any], dict[str, Header]], None]
 
 
+def as_path(name: str, value: Any) -> Path:
+    """Returns an argument that names a file or a directory."""
+    path = Path(errors.check_type(name, value, str | Path, "the name of a file"))
+    if not path.name or "\0" in path.name:
+        raise ArgumentError(f"{name} is {value!r}; give the name of a file.", argument=name)
+    return path
+
+
 def write_file(path: Path, content: bytes, *, overwrite: bool = False) -> None:
     """Writes a file, and its directories, so that readers see all of its content or none of it."""
+    errors.check_flag("overwrite", overwrite)
     part = path.with_name(f".{path.name}.{secrets.token_hex(4)}{PART}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
+from drogo import errors
 from drogo.data import arrays
 from drogo.data.index import ObservationIndex
 from drogo.data.transitions import Transitions, check_transitions
@@ -42,6 +43,15 @@ class Potential:
     discount: float | None = None
     name: str = "the potential"
     single: Callable[[np.ndarray], float] | None = None
+
+    def __post_init__(self) -> None:
+        wanted = "a function of observations"
+        errors.check_type("function", self.function, Callable, wanted)
+        errors.check_type("single", self.single, Callable | None, wanted)
+        errors.check_type("shape", self.shape, tuple | None, "the shape of an observation")
+        errors.check_type("name", self.name, str, "a string")
+        if self.discount is not None:
+            errors.check_share("discount", self.discount)
 
     def __call__(self, observations: Any) -> Float[np.ndarray, " batch"]:
         """Returns the values of a batch of observations: one finite number for each."""
@@ -90,6 +100,7 @@ class Potential:
             at = int(conflict.argmax())
             problem = f"{name} has two values for observation {_short(table[at])}: "
             raise ArgumentError(f"{problem}{values[first[at]]}, {values[at]}.", argument="values")
+        errors.check_type("otherwise", otherwise, Potential | None, "a Potential")
         lookup = _Lookup(index, values, otherwise)
         return cls(lookup, table.shape[1:], discount, name, lookup.single)
 
@@ -101,6 +112,22 @@ class Potential:
         function, at = self.function, self.single
         single = at and (lambda observation: at(observation) / scale)
         return replace(self, function=lambda b: np.asarray(function(b)) / scale, single=single)
+
+    def discounted(self, goal_reward: float, discount: float, *, goal: float = 0.0) -> Potential:
+        """Returns a normalised potential in the units of an agent with this discount that is
+        rewarded at the goal alone, where the normalised potential is `goal`."""
+        errors.check_positive("goal_reward", goal_reward)
+        errors.check_number("goal", goal)
+        if not 0 < errors.check_share("discount", discount) < 1:
+            problem = f"discount is {discount}; it must be above 0 and below 1."
+            raise ArgumentError(problem, argument="discount")
+        function, at, rule = self.function, self.single, (goal_reward, discount, goal)
+        return replace(
+            self,
+            function=lambda batch: discounted_value(np.asarray(function(batch)), *rule),
+            single=at and (lambda observation: float(discounted_value(at(observation), *rule))),
+            discount=discount,
+        )
 
     def _values(self, batch: np.ndarray) -> np.ndarray:
         values, expected = np.asarray(self.function(batch), dtype=np.float64), (len(batch),)
@@ -163,6 +190,13 @@ def shaping_reward(
     else:
         check_choice("terminal", terminal, ("zero", "keep"))
     return discount * next_phi - phi
+
+
+def discounted_value(phi: Any, goal_reward: float, discount: float, goal: float = 0.0) -> Any:
+    """Returns `goal_reward * discount**d`, the value of a reward at the goal alone. The distance d
+    of a state is that of its normalised potential from that of the goal: a number of steps, of
+    which an expensive one counts as several."""
+    return goal_reward * discount ** np.maximum(goal - phi, 0.0)
 
 
 def mix(reward: Any, shaping: Any, weight: float | None) -> Any:

@@ -146,6 +146,17 @@ def test_whole_numbers_beyond_those_of_numpy_count_as_floats():
     assert (numbers, *map(type, numbers)) == ((2.0**70, 2.0**80), float, float)
 
 
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("seed", "mean seeds"), ("learning_rate", "step_size"), ("lam", "Column"), ("cap", "Drogo")],
+)
+@pytest.mark.usefixtures("unchecked")
+def test_an_argument_of_fit_that_belongs_elsewhere(name, hint):
+    with raises(ArgumentTypeError, name) as caught:
+        drogo.fit(None, Column(), **{name: 1})
+    assert hint in str(caught.value)
+
+
 def test_the_paper_is_exactly_the_papers():
     expected = {"updates": 40_000, "batch_size": 2000, "cap": math.inf, "target_rate": 1.0}
     off = {name: value for name, value in vars(Paper()).items() if name not in expected}

@@ -136,13 +136,17 @@ def test_frequencies_are_counted_again_and_one_outcome_does_not_stand_for_all():
     assert np.array_equal(online.logits([0]), before)
 
 
-def test_shaped_rewards_by_the_formula_and_observations_in_any_precision():
+@pytest.mark.parametrize("goal_reward", [None, 2.0])
+def test_shaped_rewards_by_the_formula_and_observations_in_any_precision(goal_reward):
     columns = steps_of(500)
-    online = table(columns, weight=0.3, discount=0.9)
+    online = table(columns, weight=0.3, discount=0.9, goal_reward=goal_reward)
     before, _, reward, after, over = columns
     v = dict(zip(map(bytes, PLACES), exact.log_column(WORLD.mdp, LAM), strict=True))
     phi, next_phi = (np.array([v[bytes(row)] for row in part]) for part in (before, after))
-    shaping = (0.9 * np.where(over, 0.0, next_phi) - phi) / online.mean_step
+    phi, next_phi = phi / online.mean_step, next_phi / online.mean_step
+    if goal_reward:  # a reward of 2 at the goal alone, and as many steps to it
+        phi, next_phi = 2.0 * 0.9**-phi, 2.0 * 0.9**-next_phi
+    shaping = 0.9 * np.where(over, 0.0, next_phi) - phi
     expected = 0.7 * reward + 0.3 * shaping
     assert online.shaped(reward, before, after, over) == pytest.approx(expected)
     column = online.shaped(reward[:, None], before, after, over[:, None])  # as replays have them

@@ -9,7 +9,7 @@ from gymnasium.utils.env_checker import check_env
 
 import drogo
 from drogo import MDP, Continuing, Drogo, Regression, Transitions, exact, fit, solve
-from drogo.errors import ArgumentError, DataError, NotConverged
+from drogo.errors import ArgumentError, DataError, Diverged, NotConverged
 from drogo.exact.growth import growth, perron_of_edges
 from drogo.learn import Optimiser, Table
 from drogo.mdp import Edges
@@ -164,7 +164,8 @@ def test_river_swim_and_an_environment_that_leads_on():
 def test_a_map_that_is_0_everywhere_has_a_policy_and_one_of_another_class_is_not_verified():
     """All states pay the same, so that the default policy is the best one."""
     problem = Continuing(2.0, default_policy=np.array([0.9, 0.1]))
-    result = fit(replace(DATA, reward=-np.ones(len(DATA))), problem, QUICK)
+    with pytest.warns(UserWarning, match="flat"):
+        result = fit(replace(DATA, reward=-np.ones(len(DATA))), problem, QUICK)
     assert result.gain == pytest.approx([-1.0])
     assert np.abs(result.v).max() < 1e-4
     assert np.abs(result.policy().probabilities(np.arange(5)) - [0.9, 0.1]).max() < 1e-3
@@ -178,6 +179,16 @@ def test_a_map_that_is_0_everywhere_has_a_policy_and_one_of_another_class_is_not
     assert result.status == ("unverified",)
 
 
+def test_a_range_of_rewards_far_above_lam_is_told_and_numbers_stay_quiet():
+    """NumPy's own warnings, of a run that diverges where states do not repeat, would be errors."""
+    noise = np.random.default_rng(0).normal(size=(201, 2)).astype(np.float32)
+    data = Transitions.from_arrays(noise[:-1], noise[1:], 1e6 * noise[:-1, 0], np.zeros(200))
+    optimiser = Optimiser(step_size=1e30, clip_norm=1e30)
+    with pytest.warns(UserWarning, match="larger lam") as told, raises(Diverged):
+        fit(data, Continuing(1.0), Drogo(updates=40), network=SMALL["network"], optimiser=optimiser)
+    assert {warning.category for warning in told} == {UserWarning}
+
+
 ENDS = table_of([0, 0], [0, 1], -1.0, [False, True])
 ONCE = Transitions.from_table(np.arange(3), [0, 1], [1, 2], [1.0, 1.0], [0, 0])
 LEFT = table_of([0, 1, 1, 1], [1, 1, 1, 1], 1.0)
@@ -189,7 +200,7 @@ WRONG_METHODS = (drogo.Paper(), Drogo(scaled=False), Drogo(weigh_actions=False))
     [
         *(
             (DATA, Continuing(reference=wrong), None, ArgumentError, "reference")
-            for wrong in (9, [1, 2], "here")
+            for wrong in (9, [1, 2])
         ),
         (DATA, Continuing(reference=3.7), None, DataError, None),
         (ENDS, Continuing(), None, DataError, "data"),

@@ -282,6 +282,7 @@ def test_wrong_uses():
         (lambda: goals.potential(goal=obs[0], vector=2), "vector"),
         (lambda: goals.policy(5, goal=obs[0]), "seed"),
         (lambda: goals.transfer([0.0]), None),
+        (lambda: solve(WORLD.mdp, Goals(lam=1e-3)).transfer([1e307, 0.0]), "terminal_rewards"),
         (lambda: goals.transfer([0.0, 1.0]).policy(1), "task"),
         (lambda: lost.potential(goal=obs[0]), "seed"),
         (lambda: lost.value(0), "seed"),

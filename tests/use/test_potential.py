@@ -12,6 +12,7 @@ from drogo.errors import ArgumentError
 from drogo.learn import MLP
 from drogo.potential import mean_step, normalised
 from raising import raises
+from random_mdps import corridor
 from small_data import data_of
 
 
@@ -30,6 +31,46 @@ def test_scale_is_the_mean_over_ordered_pairs_of_cells(name):
     by_hand = np.mean([abs(v[i] - v[j]) for i, j in ordered_pairs_of_cells(world)])
     assert mean_step(v, world.mdp.neighbours) == pytest.approx(by_hand, rel=1e-12)
     assert mean_step(normalised(v, world.mdp.neighbours), world.mdp.neighbours) == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("costs", "steps"),
+    [([3, 3, 3, 3], [4, 3, 2, 1, 0]), ([1, 1, 4], [3, 2.5, 2, 0]), ([0.5], [1, 0])],
+)
+@pytest.mark.parametrize("bonus", [0.0, 6.0])
+def test_the_value_of_a_reward_at_the_goal_by_hand(costs, steps, bonus):
+    """In a chain without choices, v is minus the cost to come over lam, whatever lam is. A step is
+    the mean one, so the distances are costs over the mean cost."""
+    chain = np.eye(len(steps), k=1)
+    mdp = drogo.MDP.from_arrays(chain, [*-np.array(costs, float), bonus], [len(costs)])
+    expected, given = 2 * 0.9 ** np.array(steps), {"goal_reward": 2.0, "discount": 0.9}
+    states = np.arange(len(steps))
+    phi = drogo.solve(mdp, Column(lam=7.0)).potential(**given)
+    np.testing.assert_allclose(phi(states), expected, rtol=1e-12)
+    assert phi.at(states[0]) == pytest.approx(expected[0])
+    assert phi.discount == 0.9
+    phi = drogo.solve(mdp, drogo.Goals(lam=7.0)).potential(goal=states[-1], **given)
+    np.testing.assert_allclose(phi(states), expected, rtol=1e-12)
+
+
+def test_the_value_of_a_reward_at_the_goal_where_there_are_choices_and_wrong_ones():
+    """At a small lam, v is minus the cost of the best way over lam, so distances are whole steps."""
+    mdp, given = corridor(9), {"goal_reward": 2.0, "discount": 0.9}
+    solution = drogo.solve(mdp, Column(lam=1e-3))
+    states = solution.observations
+    np.testing.assert_allclose(solution.potential(**given)(states), 2 * 0.9 ** np.arange(8, -1, -1))
+    ring = drogo.MDP.from_arrays(np.roll(np.eye(4), 1, axis=1), [-1.0, -2.0, -1.0, -2.0])
+    spectrum, task = drogo.solve(mdp, drogo.Spectrum(2)), drogo.solve(ring, drogo.Continuing())
+    for source, change, argument in [
+        (solution, {"goal_reward": 0.0}, "goal_reward"),
+        (solution, {"goal_reward": None}, "goal_reward"),
+        (solution, {"discount": 1.0}, "discount"),
+        (solution, {"normalised": False}, "goal_reward"),
+        (spectrum, {"vector": 1}, None),
+        (task, {}, None),
+    ]:
+        with raises(ArgumentError, argument):
+            source.potential(**{**given, **change})
 
 
 def test_a_callable_is_normalised_by_transitions():

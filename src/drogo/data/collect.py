@@ -13,11 +13,13 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space, iterate
 
+from drogo import errors
 from drogo.data.index import TableBuilder
 from drogo.data.recorded import action_columns
 from drogo.data.step import Key, NumberOfStep, Step, StepNumbers, as_key, info_of, part_of
 from drogo.data.transitions import Transitions
 from drogo.errors import AlreadyExists, ArgumentError, ArgumentTypeError, check_choice, check_whole
+from drogo.files import as_path
 from drogo.mdp import MDP, HasMDP
 
 Policy = Callable[[Any, Any], Any]
@@ -100,12 +102,16 @@ def collect(
     n, seed = check_whole("n", n, 1), check_whole("seed", seed, 0, MOST_SEED)
     if isinstance(start, str):
         check_choice("start", start, ("uniform", "reset"))
+    wanted = "a function of the environment, or of an observation, and rng"
+    errors.check_type("start", start, str | Callable | None, wanted)
+    errors.check_type("policy", policy, Callable | None, wanted)
     behaviour, file = options.get("behaviour"), options.get("file")
+    file = None if file is None else as_path("file", file)
     numbers = StepNumbers(reward, terminal_reward, behaviour).checked()
     if behaviour is not None and policy is None:
         raise ArgumentError("behaviour is of a policy; give policy= too.", argument="behaviour")
     key, rng = as_key(options.get("key")), np.random.default_rng(seed)
-    if file is not None and Path(file).exists():
+    if file is not None and file.exists():
         problem = f"{file} exists already; give a new file for the observations."
         raise AlreadyExists(problem, argument="file")
     inner = without_transparent(env)
@@ -118,7 +124,7 @@ def collect(
         problem += "behaviour, terminal_reward, key, file, or function as reward."
         remedy = "Use start='reset' for episodes, or a function start(env, rng)."
         raise ArgumentError(problem, remedy=remedy, argument="start")
-    table = TableBuilder(options.get("merge"), None if file is None else Path(file))
+    table = TableBuilder(options.get("merge"), file)
     begin = start if callable(start) else None
     if not isinstance(env, gymnasium.Env | VectorEnv) and not _is_vec_env(env) and _is_pure(env):
         from drogo.data.jax_env import roll_out  # JAX takes long to import

@@ -14,7 +14,7 @@ from drogo.data.transitions import Transitions, check_transitions
 from drogo.errors import ArgumentError, DataError, counted
 from drogo.exact.growth import infinite
 from drogo.mdp import Edges
-from drogo.mdp.arrays import leads_to
+from drogo.mdp.arrays import as_floats, leads_to
 from drogo.mdp.costs import Costs, Judged, judge
 
 MOST_TURNS, MOSTLY = 1000, 0.9
@@ -72,6 +72,13 @@ def under(
         problem = "the probabilities with which these actions were taken are unknown."
         remedy = "Give behaviour= to Transitions.from_arrays or collect. A Column with discrete "
         remedy += "actions needs none if its method has action_values=True."
+        if data.n_actions is None:
+            remedy = (
+                "Give behaviour=, as Transitions.from_arrays and collect take it; or leave the "
+            )
+            remedy += (
+                "actions out, for the map of who acted: dataclasses.replace(data, action=None)."
+            )
         command = "Use --set action_values=true."
         raise ArgumentError(problem, remedy=remedy, command_remedy=command, argument="behaviour")
     weight = default / data.behaviour
@@ -177,8 +184,8 @@ def _probabilities(
             raise wrong(f"returned {given.dtype} of shape {given.shape}")
         return given.astype(np.float64)
     if default_policy is not None:
-        each = np.asarray(default_policy, dtype=np.float64)
-        if each.shape != (count,) or (each < 0).any() or abs(each.sum() - 1) > 1e-9:
+        each = as_floats("default_policy", default_policy)
+        if each.shape != (count,) or not (each >= 0).all() or abs(each.sum() - 1) > 1e-9:
             raise wrong(f"is {default_policy!r}")
         return each[data.action]
     if data.default is not None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import abc
 import copy
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol, final, runtime_checkable
 
@@ -206,9 +206,7 @@ def simulator(
     """Returns a simulator of an environment, with the arguments of `collect`. Without `start`, it
     starts in any state of an MDP, where `StepsMany` says, or after a reset and random steps."""
     check_type("env", env, gymnasium.Env, "a single Gymnasium environment")
-    if start is not None and not callable(start):
-        problem = f"start is {start!r}; give a function start(env, rng), or leave it out."
-        raise ArgumentError(problem, argument="start")
+    check_type("start", start, Callable | None, "a function start(env, rng), or leave it out")
     numbers = StepNumbers(reward, terminal_reward).checked()
     space, inner = copy.deepcopy(env.action_space), without_transparent(env)
     is_plain = start is None and key is None and numbers.terminal_reward is None
@@ -219,7 +217,7 @@ def simulator(
             return OfMany(space, numbers, inner)
     try:
         env.reset(seed=0)
-        _copied(env)
+        _copied(env).step(space.sample())  # some copies fail when they are used
     except Exception as error:  # parts of an environment may raise anything when they are copied
         problem = f"{env} cannot be copied ({type(error).__name__}: {error}), to simulate it."
         remedy = "Give it the method __deepcopy__, or those of drogo.data.simulate.StepsMany."

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Shaped
 
-from drogo.errors import ArgumentError, DataError, check_number
+from drogo.errors import ArgumentError, DataError, check_number, check_type
 from drogo.files import KINDS
 
 
@@ -81,7 +81,9 @@ def as_key(given: Keys) -> Key:
     """Returns the argument `key`, in which a single name in a sequence is just that name."""
     if given is None or isinstance(given, str):
         return given
-    names = tuple(given)
+    names = tuple(check_type("key", given, Sequence, "the names of parts"))
+    for name in names:
+        check_type("key", name, str, "the names of parts")
     if not names:
         raise ArgumentError("key is empty; name at least one part.", argument="key")
     return names[0] if len(names) == 1 else names

@@ -6,7 +6,7 @@ continuous world, the table is as long as the data.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -17,11 +17,13 @@ import numpy as np
 import numpy.typing as npt
 from jaxtyping import Bool, Float, Int, Shaped
 
+from drogo import errors
 from drogo.data import arrays, files, recorded
 from drogo.data.index import merge_equal
 from drogo.data.step import NumberOfStep, Step, StepNumbers
-from drogo.errors import ArgumentError, ArgumentTypeError, DataError, check_positive, check_type
+from drogo.errors import ArgumentError, ArgumentTypeError, DataError, check_positive
 from drogo.exact.growth import log_radius
+from drogo.files import as_path
 from drogo.mdp import Edges
 from drogo.mdp.arrays import frozen
 from drogo.mdp.model import distinct_pairs
@@ -30,6 +32,7 @@ OFTEN = 2  # States repeat if each was seen at least this often on average.
 COLUMNS = ("state", "next_state", "reward", "terminated", "truncated", "terminal_reward", "action",
            "behaviour", "default", "outcome", "weight")  # fmt: skip
 """The arrays of `Transitions` that have one row for each transition."""
+ACTION_COLUMNS = ("action", "behaviour", "default", "n_actions")
 
 
 @dataclass(frozen=True)
@@ -114,6 +117,18 @@ class Transitions:
         taken = {name: frozen(part[which]) for name, part in columns.items() if part is not None}
         return replace(self, **taken)
 
+    def batches(self, size: int, *, seed: int | None = None) -> Iterator[tuple[Any, ...]]:
+        """Yields all transitions once, shuffled if a seed is given, in batches of at most `size`:
+        observations, actions (or None), rewards, next observations and `terminated`. The other way
+        round, `concatenate(Transitions.from_arrays(*batch) for batch in loader)` reads batches."""
+        order = np.arange(len(self))
+        if seed is not None:
+            order = np.random.default_rng(errors.check_whole("seed", seed, 0)).permutation(order)
+        for begin in range(0, len(self), errors.check_whole("size", size, 1)):
+            one = self.rows(order[begin : begin + size])
+            before, after = self.observations[one.state], self.observations[one.next_state]
+            yield before, one.action, one.reward, after, one.terminated
+
     def __add__(self, other: Transitions) -> Transitions:
         return Transitions.concatenate([self, other])
 
@@ -121,6 +136,7 @@ class Transitions:
     def concatenate(cls, parts: Iterable[Transitions]) -> Transitions:
         """Joins transitions of one environment, of which all have actions or none has. Equal
         observations (bit for bit) are merged. A column that some parts do not have is left out."""
+        errors.check_type("parts", parts, Iterable, "several Transitions")
         parts = [check_transitions("parts", part) for part in parts]
         if not parts:
             raise arrays.wrong("parts", "is empty; give at least one Transitions.")
@@ -225,6 +241,8 @@ class Transitions:
         is_terminal = arrays.flags("terminated", terminated, n)
         outcome = actions.pop("outcome", reward if terminal_reward is None else None)
         terminal_reward = 0.0 if terminal_reward is None else terminal_reward
+        for name in actions.keys() - set(ACTION_COLUMNS):
+            raise errors.unknown_argument(name, ACTION_COLUMNS)
         return cls(
             observations=table,
             state=left,
@@ -274,6 +292,7 @@ class Transitions:
                 `Step` was taken, if that is known.
             key: The part of a `Dict` observation to keep, or several, as in `collect`.
         """
+        errors.check_flag("scaled_actions", scaled_actions)
         numbers, stand_in = StepNumbers(reward, terminal_reward, behaviour), terminal_observation
         columns = recorded.of_buffer(buffer, key, terminated, stand_in, scaled_actions)
         return cls.from_table(**recorded.complete(columns, buffer.action_space, numbers))
@@ -410,15 +429,14 @@ class Transitions:
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Saves to an `.npz` file, which names the file of observations that are in one already."""
         columns = {name: getattr(self, name) for name in files.ARRAYS}
-        files.write(Path(path), columns, self.n_actions, overwrite=overwrite)
+        files.write(as_path("path", path), columns, self.n_actions, overwrite=overwrite)
 
     @classmethod
     def load(cls, path: str | Path) -> Transitions:
         """Loads transitions from the `.npz` file that `save` wrote."""
-        return files.read(Path(path), cls.from_table)
+        return files.read(as_path("path", path), cls.from_table)
 
 
 def check_transitions(name: str, value: object) -> Transitions:
     """Returns the argument `name`, or raises an `ArgumentTypeError` if it is no `Transitions`."""
-    wanted = "Transitions, as drogo.collect and drogo.Transitions.from_arrays return"
-    return check_type(name, value, Transitions, wanted)
+    return errors.check_type(name, value, Transitions, "drogo.Transitions, as drogo.collect does")

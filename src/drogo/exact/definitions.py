@@ -154,7 +154,10 @@ def _column(mdp: MDP, lam: float, terminal_reward: npt.ArrayLike | None) -> Vect
     count = int(mdp.terminal.sum())
     with np.errstate(over="ignore"):
         ratio = rewards / lam
-    if rewards.shape != (count,) or not np.isfinite(rewards).all() or np.isposinf(ratio).any():
+    usable = (
+        np.isfinite(rewards).all() and not np.isposinf(ratio).any() and np.isfinite(ratio).any()
+    )
+    if rewards.shape != (count,) or not usable:
         problem = f"terminal_reward is {rewards!r}; give one finite value for each of the {count} "
         problem += f"terminal state(s), also after division by lam = {lam:g}."
         raise ArgumentError(problem, argument="terminal_reward")

@@ -22,7 +22,14 @@ import scipy.sparse as sp
 from jaxtyping import Float
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
-from drogo.errors import ArgumentError, NotConverged, check_choice, check_inside, check_whole
+from drogo.errors import (
+    ArgumentError,
+    NotConverged,
+    check_choice,
+    check_inside,
+    check_type,
+    check_whole,
+)
 from drogo.exact.positive import NoPositiveSolution, factorise
 from drogo.exact.rows import Rows, check_parameters, with_sums
 from drogo.mdp.model import MDP, Edges, check_mdp
@@ -257,10 +264,12 @@ def _basis(vectors: Vectors) -> Float[np.ndarray, "basis states"]:
     return basis[(sizes > INDEPENDENT * sizes.max(initial=0.0)) & (sizes > 0)]
 
 
-def _check_shapes(vectors: np.ndarray, truth: Eigenvectors) -> None:
+def _check_shapes(vectors: Any, truth: Any) -> None:
+    check_type("truth", truth, Eigenvectors, "the eigenvectors of exact.spectrum")
+    check_type("vectors", vectors, np.ndarray, "an array with a vector in each row")
     count, states = truth.vectors.shape
     if vectors.ndim != 2 or vectors.shape[1] != states or len(vectors) > count:
         problem = f"vectors has shape {vectors.shape}; give at most {count}, over {states} states."
         raise ArgumentError(problem, argument="vectors")
-    if not np.isfinite(vectors).all():
+    if vectors.dtype.kind not in "iuf" or not np.isfinite(vectors).all():
         raise ArgumentError("vectors has entries that are not finite.", argument="vectors")

@@ -23,8 +23,9 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.buffers import ReplayBuffer
 from stable_baselines3.common.callbacks import BaseCallback
 
+from drogo import errors
 from drogo.errors import ArgumentError, BadCheckpoint, DamagedFile, MissingFile, check_positive
-from drogo.files import Header, as_section, read_arrays, section, write_arrays
+from drogo.files import Header, as_path, as_section, read_arrays, section, write_arrays
 from drogo.online.base import AbstractOnlineMap, check_map
 from drogo.requests import check_same
 
@@ -46,7 +47,9 @@ def save(path: str | Path, agent: BaseAlgorithm, online: Map = None, **parts: An
     arrays = _arrays(agent) | ({} if online is None else as_section(MAP, online.arrays()))
     for name, part in parts.items():
         arrays |= as_section(f"{PART}{name}/", part.arrays())
-    write_arrays(Path(path), KIND, arrays, _request(agent, online, parts), overwrite=True)
+    write_arrays(
+        as_path("path", path), KIND, arrays, _request(agent, online, parts), overwrite=True
+    )
 
 
 def restore(path: str | Path, agent: BaseAlgorithm, online: Map = None, **parts: Any) -> None:
@@ -61,7 +64,7 @@ def restore(path: str | Path, agent: BaseAlgorithm, online: Map = None, **parts:
             online.check_arrays(section(headers, MAP))
 
     try:
-        arrays, _ = read_arrays(Path(path), KIND, check)
+        arrays, _ = read_arrays(as_path("path", path), KIND, check)
         _check_replay(agent, arrays)
         for name, part in parts.items():
             part.continue_from(section(arrays, f"{PART}{name}/"))
@@ -82,7 +85,7 @@ class Checkpoints(BaseCallback):
         self, path: str | Path, online: Any = None, seconds: float = 30.0, **parts: Any
     ) -> None:
         super().__init__()
-        self.path, self.parts = Path(path), parts
+        self.path, self.parts = as_path("path", path), parts
         self.online = None if online is None else check_map(online)
         self.seconds, self._saved = check_positive("seconds", seconds), time.monotonic()
 
@@ -101,6 +104,7 @@ class Checkpoints(BaseCallback):
 
 def _check_saved(agent: BaseAlgorithm, online: Any) -> None:
     """Raises an error unless a file can hold an agent together with the map that shapes it."""
+    errors.check_type("agent", agent, BaseAlgorithm, "an agent of Stable-Baselines3")
     if online is not None:
         check_map(online)
     if not hasattr(agent.policy, "optimizer"):

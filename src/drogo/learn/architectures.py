@@ -16,6 +16,7 @@ import numpy as np
 import optax
 from jaxtyping import Float, PRNGKeyArray
 
+from drogo import errors
 from drogo.device import to_device
 from drogo.errors import (
     ArgumentError,
@@ -28,7 +29,7 @@ from drogo.errors import (
 from drogo.learn import networks
 from drogo.learn.convolution import ConvolutionalNetwork
 from drogo.learn.networks import AbstractNetwork, Inputs, Outputs, dense_layers, fit_inputs
-from drogo.learn.settings import Swept, at_least, check_fields, check_flag, optional
+from drogo.learn.settings import Swept, at_least, check_fields, optional
 
 MOST_COORDINATES = 16  # Longer observations are not coordinates and get no Fourier features.
 MOST_BYTES_BY_PIXEL = 2**28  # Images of a larger table are not normalised pixel by pixel.
@@ -88,8 +89,8 @@ def as_optimiser(given: Any) -> AnyOptimiser:
         return given
     if isinstance(given, optax.GradientTransformation):
         return CustomOptimiser(given)
-    wrong = f"optimiser is {given!r}; give drogo.learn.Optimiser() or one of optax."
-    raise ArgumentTypeError(wrong, argument="optimiser")
+    wanted = "drogo.learn.Optimiser() or one of optax"
+    return errors.check_type("optimiser", given, AnyOptimiser, wanted)
 
 
 @lru_cache
@@ -156,7 +157,9 @@ class MLP(AbstractArchitecture):
 
     def __post_init__(self) -> None:
         check_fields(self, width=_units, depth=_units, frequencies=_frequencies)
-        check_fields(self, leak=check_below_one, normalise=check_flag, centred=check_flag)
+        check_fields(
+            self, leak=check_below_one, normalise=errors.check_flag, centred=errors.check_flag
+        )
 
     def inputs(self, observations: np.ndarray) -> Inputs:
         by_pixel = observations.nbytes <= MOST_BYTES_BY_PIXEL
@@ -243,7 +246,7 @@ class PairMLP(AbstractPairArchitecture):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_fields(self, negative=optional(check_flag))
+        check_fields(self, negative=optional(errors.check_flag))
 
     def build(self, example: np.ndarray, outputs: Outputs, key: PRNGKeyArray) -> AbstractNetwork:
         first, second, third = jax.random.split(key, 3)
@@ -263,7 +266,11 @@ class Custom(AbstractArchitecture):
     is_setting: ClassVar[bool] = False
 
     def build(self, example: np.ndarray, outputs: Outputs, key: PRNGKeyArray) -> AbstractNetwork:
-        module: Any = self.given if isinstance(self.given, eqx.Module) else self.given(key)
+        try:
+            module: Any = self.given if isinstance(self.given, eqx.Module) else self.given(key)
+        except Exception as error:
+            problem = f"network failed for a JAX key ({error!r})."
+            raise ArgumentError(problem, argument="network") from error
         if isinstance(module, AbstractNetwork):
             return module
         if not isinstance(module, eqx.Module) or not callable(module):
@@ -293,8 +300,9 @@ def as_architecture(given: Any) -> AbstractArchitecture:
     takes_key = callable(given) and not isinstance(given, type)
     if isinstance(given, eqx.Module) or takes_key:
         return Custom(given)  # pyright: ignore[reportArgumentType]
-    wrong = f"network is {given!r}; give an architecture, a module or a function."
-    raise ArgumentTypeError(wrong, argument="network")
+    wanted = "an architecture such as drogo.learn.MLP(width=256), or a function from a JAX key to "
+    wanted += "a module, such as lambda key: MyModule(key)"
+    return errors.check_type("network", given, AbstractArchitecture, wanted)
 
 
 def build_network(

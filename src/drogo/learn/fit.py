@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -15,19 +16,24 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from drogo import errors
 from drogo.data import Transitions
 from drogo.data.index import read_rows
 from drogo.device import to_device
-from drogo.errors import ArgumentError, ArgumentTypeError, Diverged, check_type, counted
+from drogo.errors import ArgumentError, ArgumentTypeError, Diverged, counted
+from drogo.files import as_path
 from drogo.learn.architectures import (
+    MLP,
     AbstractArchitecture,
     CustomOptimiser,
+    Optimiser,
     as_architecture,
     as_optimiser,
 )
 from drogo.learn.batches import make_data, make_plan
 from drogo.learn.learner import Learner, Objective, State, make_learner, take
 from drogo.learn.method import AbstractMethod
+from drogo.learn.methods import Drogo
 from drogo.learn.problem import AbstractProblem, Point
 from drogo.learn.settings import as_json, bare, grid_of, seed_list
 from drogo.learn.solution import Solution
@@ -52,6 +58,7 @@ def fit(
     checkpoint: str | Path | None = None,
     callbacks: Sequence[Callback] = (),
     continue_from: Solution | None = None,
+    **unknown: Any,
 ) -> Any:
     """Learns the solution of a problem from transitions alone.
 
@@ -79,6 +86,8 @@ def fit(
         tuples of swept values, in the order of the fields. Seeds that diverged are reported by a
         warning and by their status; if all did, that is a `Diverged` error.
     """
+    if unknown:
+        raise _misplaced(next(iter(unknown)))
     _check_types(data=data, problem=problem, method=method, continue_from=continue_from,
                  truth=truth, callbacks=callbacks)  # fmt: skip
     if continue_from is not None and continue_from.learner is None:
@@ -108,7 +117,7 @@ def fit(
         groups.setdefault(_shared(*point), []).append(values)
     solutions: dict[tuple[Any, ...], Solution] = {}
     for k, members in enumerate(groups.values()):
-        path = None if checkpoint is None else Path(checkpoint)
+        path = None if checkpoint is None else as_path("checkpoint", checkpoint)
         if path is not None and len(groups) > 1:  # one program cannot train all points
             path = path.with_name(f"{path.stem}-{k}{path.suffix}")
         training, progress = job.assemble([Point(*points[member]) for member in members])
@@ -147,9 +156,24 @@ def _check_types(**arguments: Any) -> None:
         "callbacks": (Sequence, "a list of functions of a drogo.learn.Report"),
     }
     for name, given in arguments.items():
-        check_type(name, given, *expected[name])
-    for callback in arguments.get("callbacks", ()):
-        check_type("callbacks", callback, Callable, expected["callbacks"][1])
+        errors.check_type(name, given, *expected[name])
+    for listed in arguments.get("callbacks", ()):
+        errors.check_type("callbacks", listed, Callable, expected["callbacks"][1])
+
+
+def _misplaced(name: str) -> ArgumentTypeError:
+    """Returns the error for an argument that `fit` does not have: perhaps a part of it has one."""
+    field = {"learning_rate": "step_size", "lr": "step_size", "gamma": "discount"}.get(name, name)
+    for kind, argument, text in [
+        (AbstractProblem, "problem", "drogo.Column"),
+        (Drogo, "method", "drogo.Drogo"),
+        (Optimiser, "optimiser", "drogo.learn.Optimiser"),
+        (MLP, "network", "drogo.learn.MLP"),
+    ]:
+        if field in kind.__dataclass_fields__:
+            remedy = f"It belongs to the {argument}, for example {text}({field}=...)."
+            return errors.unknown_argument(name, (), remedy)
+    return errors.unknown_argument(name, list(inspect.signature(fit).parameters)[:-1])
 
 
 def _shared(problem: AbstractProblem, method: AbstractMethod, optimiser: Any) -> tuple[Any, ...]:

@@ -73,6 +73,7 @@ class Judge:
     def tolerance(self) -> Runs:
         return np.array([point.problem.tolerance for point in self.points])
 
+    @np.errstate(invalid="ignore", over="ignore")  # a run that diverges has no finite numbers
     def row(self, params: Any, losses: Runs) -> Row:
         """Returns one more row of the history."""
         compared = self.plan.compared if self.truths or self.plan.repeats else self.plan.kept[:1]

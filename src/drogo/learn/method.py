@@ -15,9 +15,9 @@ from jax.scipy.special import logsumexp
 from jaxtyping import Array, Bool, Float
 
 from drogo.data import Transitions
-from drogo.errors import check_not_negative, check_positive
+from drogo.errors import check_flag, check_not_negative, check_positive
 from drogo.learn.architectures import CNN, MLP, AbstractArchitecture, Optimiser, Table
-from drogo.learn.settings import Swept, at_least, check_fields, check_flag, optional
+from drogo.learn.settings import Swept, at_least, check_fields, optional
 
 Scalar = Float[Array, ""]
 BYTES_IN_RESULT = 2**28

@@ -26,7 +26,7 @@ from jax.scipy.special import logsumexp
 from jaxtyping import Array, Float
 
 from drogo.data import Transitions
-from drogo.errors import check_below_one, check_positive, check_that
+from drogo.errors import check_below_one, check_flag, check_positive, check_that
 from drogo.learn.architectures import CNN, MLP, AbstractArchitecture, Optimiser, Table
 from drogo.learn.method import (
     ROWS_AT_ONCE,
@@ -37,7 +37,7 @@ from drogo.learn.method import (
     is_small,
     rows_at_once,
 )
-from drogo.learn.settings import Swept, check_fields, check_flag, optional
+from drogo.learn.settings import Swept, check_fields, optional
 
 Vectors = Float[Array, " vectors"]
 Products = Float[Array, "vectors vectors"]

@@ -270,6 +270,10 @@ class AbstractProblem(eqx.Module):
         """Returns a `Potential` of one seed."""
         raise self._lacks("potential")
 
+    def goal_potential(self, solution: Solution, seed: int) -> float:
+        """Returns the normalised potential of the goal, from which distances count."""
+        raise self._lacks("distances to a goal: leave out goal_reward")
+
     def policy(self, solution: Solution, seed: int, **options: Any) -> Any:
         """Returns the `Policy` of one seed."""
         raise self._lacks("policy")

@@ -3,7 +3,6 @@ that holds a list stands for several values, which `fit` sweeps."""
 
 from __future__ import annotations
 
-import difflib
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,7 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from drogo.errors import ArgumentError, ArgumentTypeError, DamagedFile, check_whole, is_a
+from drogo import errors
+from drogo.errors import ArgumentError, DamagedFile, check_whole, is_a
 
 T = TypeVar("T")
 if TYPE_CHECKING:
@@ -56,9 +56,7 @@ def from_keywords(given: Mapping[str, Any], *kinds: Any) -> list[Any]:
     every = [name for part in names for name in part]
     for name in given:
         if name not in every:
-            close = difflib.get_close_matches(name, every, n=1)
-            remedy = f"Did you mean {close[0]}?" if close else f"Use {', '.join(every)}."
-            raise ArgumentTypeError(f"{name} is not an argument.", remedy=remedy, argument=name)
+            raise errors.unknown_argument(name, every)
     return [
         kind(**{name: given[name] for name in some if name in given})
         for kind, some in zip(kinds, names, strict=True)
@@ -81,19 +79,12 @@ def at_least(least: int, most: int = 2**31 - 1) -> Callable[[str, Any], int]:
     return lambda name, value: check_whole(name, value, least, most)
 
 
-def check_flag(name: str, value: Any) -> bool:
-    """Returns a value that is True or False, checked."""
-    if not isinstance(value, bool | np.bool_):
-        raise ArgumentTypeError(f"{name} is {value!r}; it must be True or False.", argument=name)
-    return bool(value)
-
-
 def seed_list(seeds: Any) -> list[int]:
     """Returns the seeds that an argument stands for."""
     listed: Sequence[Any] = ()
     if is_a(seeds, Integral):
         listed = range(int(seeds)) if seeds <= MOST_SEEDS else ()
-    elif isinstance(seeds, Iterable) and not isinstance(seeds, str):
+    elif isinstance(seeds, Iterable) and not isinstance(seeds, str | bytes):
         listed = list(seeds)
     distinct = {int(k) for k in listed if is_a(k, Integral) and 0 <= int(k) < 2**32}
     if not listed or len(distinct) < len(listed):

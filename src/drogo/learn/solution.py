@@ -16,8 +16,8 @@ import optax
 from jaxtyping import Array, Float
 
 from drogo.data.arrays import MOST_ACTIONS
-from drogo.errors import ArgumentError, DamagedFile, DrogoError, counted, is_a
-from drogo.files import Header, as_section, read_arrays, section, write_arrays
+from drogo.errors import ArgumentError, DamagedFile, DrogoError, check_flag, counted, is_a
+from drogo.files import Header, as_path, as_section, read_arrays, section, write_arrays
 from drogo.learn.architectures import AbstractArchitecture, Optimiser, as_architecture, as_optimiser
 from drogo.learn.learner import Learner, Objective, State, make_learner
 from drogo.learn.method import AbstractMethod
@@ -76,8 +76,9 @@ class Solution:
     """The values and everything that belongs to them, by name."""
     history: Mapping[str, np.ndarray] = field(default_factory=dict)
     """`update` (logged,) and arrays (logged, seeds): the mean `loss` since the last row, NaN where
-    a seed made no update; the mean (`violation`) and the largest (`worst`, less noise) absolute
-    residual over all states, and their `spread`; `at_cap`, the share of transitions with v(s') -
+    a seed made no update; the mean (`violation`) and the largest (`worst`) absolute
+    residual over all states, and their `spread` (where states do not repeat, `worst` is less three
+    standard errors, and may be below the mean); `at_cap`, the share of transitions with v(s') -
     v(s) at the cap; `level`, the mean of v; the `error`, if it is known; and `cosine_NAME`,
     `difference_NAME` and `mean_difference_NAME` for each truth that was given."""
     diverged_at: tuple[int | None, ...] = ()
@@ -154,11 +155,34 @@ class Solution:
         """Returns the values of one seed as a pure JAX function of one observation or a batch."""
         return self.problem.value_fn(self, seed)
 
-    def potential(self, seed: int = 0, **options: Any) -> Potential:
-        """Returns the map of one seed as a potential for `PotentialShaping`. Options are
-        `normalised=False` not to divide by the mean difference between neighbours in the data;
-        `goal=` for `Goals`, and `vector=` and `negated=` for `Spectrum`."""
-        return self.problem.potential(self, seed, **options)
+    def potential(
+        self,
+        seed: int = 0,
+        *,
+        goal_reward: float | None = None,
+        discount: float | None = None,
+        **options: Any,
+    ) -> Potential:
+        """Returns the map of one seed as a potential for `PotentialShaping`.
+
+        Args:
+            seed: One of the seeds.
+            goal_reward: The reward of an agent that is rewarded at the goal alone. The potential is
+                then its discounted value, `goal_reward * discount**d`, where d is the distance to
+                the goal: v relative to the mean difference between neighbours in the data.
+            discount: The discount of that agent.
+            **options: `normalised=False` not to divide by the mean difference between neighbours in
+                the data; `goal=` for `Goals`, and `vector=` and `negated=` for `Spectrum`.
+        """
+        check_flag("normalised", options.get("normalised", True))
+        if goal_reward is None and discount is None:
+            return self.problem.potential(self, seed, **options)
+        if goal_reward is None or discount is None or not options.get("normalised", True):
+            problem = "goal_reward and discount belong together, and to a normalised potential."
+            raise ArgumentError(problem, argument="goal_reward")
+        goal = self.problem.goal_potential(self, seed)
+        phi = self.problem.potential(self, seed, **options)
+        return phi.discounted(goal_reward, discount, goal=goal)
 
     def policy(self, seed: int = 0, **options: Any) -> Policy:
         """Returns the optimal policy that one seed has learned, with `goal=` for `Goals`."""
@@ -166,7 +190,7 @@ class Solution:
 
     def index(self, seed: int, *, usable: bool = False) -> int:
         """Returns the position of a seed in `seeds`. With `usable`, it must not have diverged."""
-        if seed not in self.seeds:
+        if not is_a(seed, Integral) or seed not in self.seeds:
             raise ArgumentError(f"seed {seed} is none of {list(self.seeds)}.", argument="seed")
         k = self.seeds.index(seed)
         if usable and self.status[k] == "diverged":
@@ -193,7 +217,7 @@ class Solution:
             arrays |= as_section(INPUTS, vars(self.learner.inputs))
         settings = {name: as_json(getattr(self, name)) for name in PARTS}
         settings |= {name: getattr(self, name) for name in PLAIN}
-        write_arrays(Path(path), KIND, arrays, settings, overwrite=overwrite)
+        write_arrays(as_path("path", path), KIND, arrays, settings, overwrite=overwrite)
 
 
 def diagnose(history: Mapping[str, np.ndarray], status: str) -> str:
@@ -249,7 +273,7 @@ def load(
         optimiser: The optax transformation that was given to `fit`. Without it the solution can be
             used but not continued.
     """
-    path = Path(path)
+    path = as_path("path", path)
     given = {"problem": problem, "method": method, "network": network, "optimiser": optimiser}
     arrays, settings = read_arrays(path, KIND, _check_file)
     try:

@@ -17,7 +17,7 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from drogo.device import to_device
 from drogo.errors import BadCheckpoint, DamagedFile, import_extra
-from drogo.files import Header, as_section, read_arrays, section, write_arrays
+from drogo.files import Header, as_path, as_section, read_arrays, section, write_arrays
 from drogo.learn.batches import Batches
 from drogo.learn.judge import Judge, Row
 from drogo.learn.learner import Learner, Objective, State
@@ -298,7 +298,7 @@ class TensorBoard:
 
     def __init__(self, directory: str | Path) -> None:
         summary = import_extra("tensorboard.summary", "TensorBoard", extra="tensorboard")
-        self._make_writer = partial(summary.Writer, str(directory))
+        self._make_writer = partial(summary.Writer, str(as_path("directory", directory)))
         self._writer: Any = None
 
     def __call__(self, report: Report) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Shaped
 from scipy.special import softmax
 
-from drogo.errors import ArgumentError
+from drogo.errors import ArgumentError, check_type, check_whole
 from drogo.learn.learner import Learner, Objective
 from drogo.learn.networks import AbstractNetwork, DenseNetwork, Inputs, Layer, dense, fourier
 
@@ -31,8 +31,9 @@ class Policy:
     """
 
     def __init__(self, logits: Logits, shape: tuple[int, ...], *, seed: int = 0) -> None:
-        self._logits, self.shape = logits, shape
-        self._rng = np.random.default_rng(seed)
+        check_type("logits", logits, Callable, "a function of a batch of observations")
+        self._logits, self.shape = logits, check_type("shape", shape, tuple, "a tuple")
+        self._rng = np.random.default_rng(check_whole("seed", seed, 0))
 
     def probabilities(self, observations: Any) -> Float[np.ndarray, "batch actions"]:
         """Returns the probability of each action for each of a batch of observations."""

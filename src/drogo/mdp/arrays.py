@@ -40,7 +40,7 @@ def canonical(matrix: Any) -> sp.csr_array:
     return matrix
 
 
-def as_floats(name: str, values: npt.ArrayLike) -> np.ndarray:
+def as_floats(name: str, values: Any) -> np.ndarray:
     """Converts an argument to an array of doubles."""
     try:
         return np.array(values, dtype=np.float64)

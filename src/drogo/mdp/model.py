@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence, Sized
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -14,7 +14,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from jaxtyping import Bool, Float, Int, Shaped
 
-from drogo.errors import ArgumentError, ArgumentTypeError, MDPError, check_whole
+from drogo.errors import ArgumentError, ArgumentTypeError, MDPError, check_type, check_whole
 from drogo.mdp import arrays
 from drogo.mdp.costs import Costs
 from drogo.mdp.environment import as_key, tabulate
@@ -163,8 +163,10 @@ class MDP:
             key: A function from an observation to its label in `states`. By default the label of
                 `from_gymnasium`: a number as it is, and an array as nested tuples.
         """
+        check_type("observations", observations, Sized, "one observation per row")
+        check_type("key", key, Callable | None, "a function of one observation")
         index = {state: k for k, state in enumerate(self.states)}
-        labels = [(key or as_key)(observation) for observation in observations]
+        labels = [(as_key if key is None else key)(observation) for observation in observations]
         for row, label in enumerate(labels):
             if label not in index:
                 problem = f"observation {row} is {reprlib.repr(label)}, which is none of the "
@@ -203,6 +205,7 @@ class MDP:
         n = matrices[0].shape[0]
         mask = np.zeros(n, dtype=bool) if terminal is None else arrays.as_mask(terminal, n)
         labels = range(n) if states is None else states
+        check_type("states", labels, Sized, "a label for each state")
         if len(labels) != n:
             raise MDPError(f"states has {len(labels)} labels for {n} states.", argument="states")
         mdp = cls(
@@ -246,6 +249,9 @@ class MDP:
             The MDP over the states that can be reached. `mdp.states` are the state numbers of the
             table, or the keys of the search (observations as nested tuples).
         """
+        check_type("state", state, Callable | None, "a function of the environment")
+        if max_states is not None:
+            check_whole("max_states", max_states, 1)
         given: Any = seed if np.iterable(seed) else [seed]
         if not (seeds := [check_whole("seed", one, 0) for one in given]):
             raise ArgumentError("seed is empty; give at least one seed.", argument="seed")

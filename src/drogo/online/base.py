@@ -29,10 +29,10 @@ from drogo.errors import (
     check_number,
     check_type,
 )
-from drogo.files import Header, read_arrays, write_arrays
+from drogo.files import Header, as_path, read_arrays, write_arrays
 from drogo.learn.settings import as_json, check_not_swept
 from drogo.online.judging import Judging
-from drogo.potential import Potential
+from drogo.potential import Potential, discounted_value
 from drogo.problems.column import Column
 from drogo.requests import check_same
 from drogo.use.options import FrozenMap
@@ -44,6 +44,7 @@ from drogo.use.shaping import (
     VectorPotentialShaping,
     is_reset,
     last_observations,
+    number_of_actions,
     spaces_of,
 )
 
@@ -71,6 +72,7 @@ class AbstractOnlineMap(AbstractShaping):
         optimism: float | None,
         shaping: Shaping,
     ) -> None:
+        number_of_actions(action_space)  # these maps need some
         self.for_spaces(observation_space, action_space, *self.kinds)
         self.shaping, self.found = shaping, False
         self.problem = Column() if problem is None else problem
@@ -82,6 +84,10 @@ class AbstractOnlineMap(AbstractShaping):
         self.default_policy = probabilities(self.problem.default_policy, self.n_actions)
         self.optimism = None if optimism is None else check_number("optimism", optimism)
         self.judging = Judging(self.problem.costs, shaping.reward)
+
+    def __repr__(self) -> str:
+        found = "a goal was found" if self.found else "no goal was found yet"
+        return f"{type(self).__name__}(lam {self.lam:g}, {self.steps:,} steps, {found})"
 
     def attach(self, agent: Any) -> None:
         super().attach(agent)
@@ -126,8 +132,12 @@ class AbstractOnlineMap(AbstractShaping):
         """The mean difference of the map between the two states of a step, or 1 if it is flat."""
 
     def potential(self, observations: npt.ArrayLike) -> Float[np.ndarray, " n"]:
-        """Returns the current potential at a batch of observations: the map over `mean_step`."""
-        phi = self.values(observations) / self.mean_step
+        """Returns the current potential at a batch of observations: the map over `mean_step`, or
+        the discounted value of a `goal_reward`."""
+        phi, rule = self.values(observations) / self.mean_step, self.shaping
+        if rule.goal_reward is not None:
+            goal = (self.optimism or 0.0) / self.lam / self.mean_step
+            phi = discounted_value(phi, rule.goal_reward, rule.discount, goal)
         return np.where(np.isfinite(phi), phi, 0.0)  # an agent must never train on NaN
 
     @abc.abstractmethod
@@ -196,7 +206,7 @@ class AbstractOnlineMap(AbstractShaping):
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Writes the map to a file, with everything that it needs to continue."""
         arrays = {**self.arrays(), "rewards": self.judging.numbers}
-        write_arrays(Path(path), KIND, arrays, self.request(), overwrite=overwrite)
+        write_arrays(as_path("path", path), KIND, arrays, self.request(), overwrite=overwrite)
 
     def restore(self, path: str | Path) -> None:
         """Continues from a saved map, which must have been made with the same arguments."""
@@ -208,7 +218,7 @@ class AbstractOnlineMap(AbstractShaping):
                 raise ValueError("what it says of rewards is missing")
 
         try:
-            arrays, _ = read_arrays(Path(path), KIND, check)
+            arrays, _ = read_arrays(as_path("path", path), KIND, check)
             self.judging.numbers = arrays["rewards"].astype(np.float64)
             self.continue_from(arrays)
         except (DamagedFile, MissingFile) as error:

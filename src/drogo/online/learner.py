@@ -24,12 +24,13 @@ import jax.numpy as jnp
 from jax.scipy.special import logsumexp
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
+from drogo import errors
 from drogo.errors import ArgumentError, check_number, check_positive, check_share, check_whole
 from drogo.learn.architectures import MOST_COORDINATES, AnyOptimiser, Optimiser, as_optimiser
 from drogo.learn.learner import Batch, Learner, Objective
 from drogo.learn.methods import Drogo
 from drogo.learn.networks import AbstractNetwork
-from drogo.learn.settings import at_least, check_flag, check_not_swept, check_values, optional
+from drogo.learn.settings import at_least, check_not_swept, check_values, optional
 from drogo.online.base import probabilities
 from drogo.online.replay import OnlineState, Replay, Sampler, Visits, flat
 from drogo.problems.column import Column
@@ -72,8 +73,11 @@ class OnlineSettings:
     `uint8`, or more than 16 numbers along two or three axes."""
 
     def __post_init__(self) -> None:
-        check_values(self, optimism=optional(check_number), until_found=check_flag)
-        check_values(self, known_after=at_least(1), untried_share=check_share, evenly=check_flag)
+        flag = errors.check_flag
+        check_values(self, optimism=optional(check_number), until_found=flag)
+        check_values(
+            self, known_after=at_least(1), untried_share=check_share, evenly=errors.check_flag
+        )
         check_values(self, capacity=at_least(2), updates_per_step=check_positive)
         check_values(self, train_every=at_least(1), learning_starts=at_least(1))
 

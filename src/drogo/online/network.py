@@ -28,6 +28,7 @@ from drogo.learn.methods import Drogo
 from drogo.learn.networks import AbstractNetwork, DenseNetwork, Inputs, Layer, dense, fourier
 from drogo.learn.settings import as_json, from_keywords
 from drogo.learn.train import by_path, check_leaves, tree_from
+from drogo.mdp.arrays import as_floats
 from drogo.online.base import AbstractOnlineMap
 from drogo.online.learner import (
     CELLS,
@@ -169,7 +170,7 @@ class OnlineMap(AbstractOnlineMap):
             raise ArgumentError(wrong, remedy=remedy, argument="network")
         if not isinstance(self.network, MLP):
             self._built()  # raises an error if it does not fit the observations
-        sides = np.asarray(1.0 if self.settings.sides is None else self.settings.sides, np.float64)
+        sides = as_floats("sides", 1.0 if self.settings.sides is None else self.settings.sides)
         if sides.shape not in ((), (size,)) or not (np.isfinite(sides) & (sides > 0)).all():
             wrong = f"sides is {sides}; give a positive number, or one for each of {size}."
             raise ArgumentError(wrong, argument="sides")

@@ -17,10 +17,10 @@ import numpy.typing as npt
 from jaxtyping import Bool, Float, Int
 
 from drogo.data.index import ObservationIndex
-from drogo.errors import ArgumentError, DamagedFile, check_whole
+from drogo.errors import ArgumentError, DamagedFile, check_flag, check_whole
 from drogo.exact.columns import solve_edges
 from drogo.files import Header
-from drogo.learn.settings import check_flag, from_keywords
+from drogo.learn.settings import from_keywords
 from drogo.mdp import Edges
 from drogo.mdp.arrays import leads_to
 from drogo.online.base import AbstractOnlineMap

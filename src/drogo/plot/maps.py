@@ -22,7 +22,8 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from drogo.errors import ArgumentError
+from drogo.errors import ArgumentError, ArgumentTypeError, check_type, check_whole
+from drogo.mdp.arrays import as_floats
 from drogo.plot.panels import (
     COLOURS,
     LINE,
@@ -32,7 +33,9 @@ from drogo.plot.panels import (
     Below,
     History,
     Panel,
+    check_history,
     draw_cells,
+    draw_cloud,
     figure_of,
     finite_range,
     of_fit,
@@ -68,6 +71,7 @@ def heatmap(
 ) -> Figure:
     """Draws a vector over a map, with start and goals lettered and low-reward cells framed. With
     `numbers`, the cells of a small map show their values. Where one is not finite, it is grey."""
+    values = _over(world, "values", values, 1)
     height, width = world.shape
     if axes is None:
         inches = min(CELL_INCHES, 9.0 / max(width, height))
@@ -95,12 +99,42 @@ def learned(
     """Draws the truth, the mean of the learned vectors, its error and the learning curves. Without
     a truth, only the mean and the largest violations of an equation are drawn."""
 
+    v = _over(world, "v", v, 2)
+    truth = None if truth is None else _over(world, "truth", truth, 1)
+    check_history(history, *["cosine_column"] * (truth is not None))
+
     def draw(axes: Axes, panel: Panel) -> None:
         heatmap(world, axes=axes, numbers=False, **panel._asdict())
 
     height, width = (max(min(0.3 * cells, 6.0), 2.6) for cells in world.shape)
     size = (2 * width + 3.4, 2 * height + 2.6)
     return side_by_side(draw, of_fit(truth, v.mean(axis=0), history), title=title, size=size)
+
+
+def solution(found: Any, *, title: str = "") -> Figure:
+    """Draws the mean map of the seeds of a solution over its observations, projected on two
+    principal components where they have more coordinates. Over a grid world, `heatmap` draws
+    `found(world.observations("coordinates")).mean(axis=0)`."""
+    v: Any = getattr(found, "v", None)
+    if np.ndim(v) != 2 or not hasattr(found, "observations"):
+        problem = "found is no solution of drogo.fit or drogo.solve with one number for each state."
+        raise ArgumentTypeError(problem, argument="found")
+    check_type("title", title, str, "a string")
+    axes = Figure(figsize=(7, 5.4), layout="constrained").add_subplot()
+    panel = Panel(v.mean(axis=0), title or textwrap.fill(repr(found), 70))
+    draw_cloud(axes, panel, found.observations)
+    return figure_of(axes)
+
+
+def _over(world: Any, name: str, values: Any, axes: int) -> np.ndarray:
+    """Returns a vector over the states of a grid world, or several, checked."""
+    if not hasattr(world, "as_image"):
+        raise ArgumentTypeError("world is no drogo.GridWorld.", argument="world")
+    array = as_floats(name, values)
+    if array.ndim != axes or array.shape[-1] != len(world.cells):
+        problem = f"{name} has shape {array.shape}; the world has {len(world.cells)} states."
+        raise ArgumentError(problem, argument=name)
+    return array
 
 
 def profile(values: Values, *, title: str = "", label: str = "log e") -> Figure:
@@ -118,9 +152,11 @@ def goal_maps(
     world: GridWorld, maps: Mapping[str, Values], *, title: str = "", columns: int = 3
 ) -> Figure:
     """Draws maps beside each other. A star marks the best state of each, which is its goal."""
-    if not maps:
+    if not check_type("maps", maps, Mapping, "vectors over the states by their titles"):
         raise ArgumentError("there are no maps to draw.", argument="maps")
-    columns = min(columns, len(maps))
+    for vector in maps.values():
+        _over(world, "maps", vector, 1)
+    columns = min(check_whole("columns", columns, 1), len(maps))
     rows = math.ceil(len(maps) / columns)
     height = PANEL_INCHES * world.shape[0] / world.shape[1]
     size = (1.2 * PANEL_INCHES * columns, (0.85 * height + 0.9) * rows + 0.2)

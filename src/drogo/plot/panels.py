@@ -17,7 +17,14 @@ from matplotlib.image import AxesImage
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import MaxNLocator
 
-from drogo.errors import counted
+from drogo.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    check_flag,
+    check_type,
+    check_whole,
+    counted,
+)
 
 if TYPE_CHECKING:
     from drogo.learn.certify import Certificate
@@ -56,6 +63,8 @@ Panels = tuple[Sequence[Panel], Below]
 
 def as_png(figure: Figure, dpi: int = 130) -> bytes:
     """Returns a figure as the content of a PNG file. The same figure gives the same bytes."""
+    check_type("figure", figure, Figure, "a figure of matplotlib")
+    check_whole("dpi", dpi, 1, 10_000)
     stream = io.BytesIO()
     figure.savefig(stream, format="png", dpi=dpi, metadata={"Software": None})
     return stream.getvalue()
@@ -140,9 +149,18 @@ def of_fit(truth: np.ndarray | None, mean: np.ndarray, history: History) -> Pane
     return [Panel(truth, "exact column"), learned, error], below
 
 
+def check_history(history: Any, *more: str) -> None:
+    """Raises an error unless an argument is the history of a fit, with some rows."""
+    check_type("history", history, Mapping, "solution.history")
+    for name in {"update", "worst", *more} - history.keys():
+        raise ArgumentError(f"history has no {name}; give solution.history.", argument="history")
+
+
 def curves(axes: Axes, history: History, *, has_truth: bool = True) -> None:
     """Plots the distance of all seeds from a perfect cosine, and its median, over a decade or more;
     without a truth, the largest violation of an equation."""
+    check_type("axes", axes, Axes, "axes of matplotlib")
+    check_history(history, *["cosine_column"] * check_flag("has_truth", has_truth))
     values, label = np.maximum(history["worst"], 1e-6), "largest violation of an equation"
     if has_truth:
         values = np.maximum(1 - history["cosine_column"], 1e-8)
@@ -221,6 +239,8 @@ def plane_of(observations: Observations) -> tuple[Float[np.ndarray, "n 2"], tupl
 
 def certificate(result: Certificate, *, title: str = "") -> Figure:
     """Draws where the values of all seeds hold, and each value beside its interval."""
+    if not hasattr(result, "refuted"):
+        raise ArgumentTypeError("result is no certificate of drogo.certify.", argument="result")
     places, names = plane_of(result.observations)
     figure = Figure(figsize=(11.0, 4.6), layout=ConstrainedLayoutEngine(w_pad=0.12))
     left, right = figure.subplots(1, 2)

@@ -220,6 +220,12 @@ class Column(AbstractProblem):
         values, name = self.values_of(solution, seed), f"the potential of seed {seed}"
         return shared.make_potential(solution, solution.v[k], values, name, scale, single)
 
+    def goal_potential(self, solution: Solution, seed: int) -> float:
+        if not solution.terminal_rewards.size:
+            return super().goal_potential(solution, seed)
+        best = float(solution.terminal_rewards.max() / self.lam)
+        return best / float(solution.mean_step[solution.index(seed)])
+
     def policy(self, solution: Solution, seed: int, **options: Any) -> Policy:
         shared.check_no_options("policy", options)
         k = solution.index(seed)

@@ -320,6 +320,9 @@ class Goals(AbstractProblem):
         shared.check_no_options("potential", options)
         return self._task(solution, seed, goal).potential(normalised=normalised)
 
+    def goal_potential(self, solution: Solution, seed: int) -> float:
+        return 0.0
+
     def policy(self, solution: Solution, seed: int, *, goal: Any = None, **options: Any) -> Policy:
         shared.check_no_options("policy", options)
         return self._task(solution, seed, goal).policy()
@@ -365,7 +368,8 @@ class Goals(AbstractProblem):
             problem = "where states do not repeat, goals overlap, and rewards do not add up."
             remedy = "Use drogo.Column with terminal_reward in the data."
             raise ArgumentError(problem, remedy=remedy)
-        rewards = as_rewards(terminal_rewards, solution.terminal_states.size)
+        count, lam = solution.terminal_states.size, float(self.lam)
+        rewards = as_rewards(terminal_rewards, count, lam)
         solution.index(seed, usable=True)
         goals = solution.observations[solution.terminal_states]
         return GoalTask(solution, goals, rewards, seed)

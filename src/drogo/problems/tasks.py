@@ -81,7 +81,8 @@ class GoalTask:
 
     def _mixed(self, columns: Float[np.ndarray, "*n goals"]) -> Float[np.ndarray, "*tasks n"]:
         """Returns the log of the sum over goals of exp(v(s, T) + r(T)/lam)."""
-        values = self.terminal_rewards / self.solution.problem.lam
+        with np.errstate(over="ignore"):
+            values = self.terminal_rewards / self.solution.problem.lam
         of_task = values.reshape(*values.shape[:-1], *[1] * (columns.ndim - 1), -1)
         with np.errstate(invalid="ignore"):  # a table has NaN where nothing is known
             return np.logaddexp.reduce(columns + of_task, axis=-1)

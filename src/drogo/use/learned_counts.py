@@ -29,7 +29,7 @@ from drogo.device import to_device
 from drogo.errors import ArgumentError, DataError, check_number, check_positive, check_whole
 from drogo.learn.networks import DenseNetwork
 from drogo.learn.settings import at_least, check_values, from_keywords
-from drogo.use.shaping import AbstractShaping, StepBatch, range_of
+from drogo.use.shaping import AbstractShaping, StepBatch, number_of_actions, range_of
 
 ROUNDING = 1e-9  # The relative excess over the best reward that counts as rounding.
 TOGETHER = 4
@@ -162,6 +162,7 @@ class LearnedCounts(AbstractShaping):
     def __init__(
         self, observation_space: Space, action_space: Space, *, seed: int = 0, **settings: Any
     ) -> None:
+        number_of_actions(action_space)
         self.for_spaces(observation_space, action_space)
         (chosen,) = from_keywords(settings, CountSettings)
         self.settings: CountSettings = chosen

@@ -19,11 +19,13 @@ from drogo.errors import (
     NumericalError,
     check_below_one,
     check_choice,
+    check_number,
     check_share,
     check_type,
     check_whole,
 )
 from drogo.mdp import MDP, HasMDP
+from drogo.mdp.arrays import as_floats
 from drogo.use.shaping import number_of_actions
 
 MOST_SWEEPS = 100_000
@@ -55,6 +57,8 @@ class Option:
 
     def __post_init__(self) -> None:
         check_type("name", self.name, str, "a string")
+        for part in ("policy", "begins", "ends"):
+            check_type(part, getattr(self, part), Callable, "a function of one observation")
 
 
 @dataclass(frozen=True)
@@ -84,8 +88,7 @@ def make_option(
     ascent, in the mean if transitions are random, and ends at the first maximum.
 
     Args:
-        world: An environment that knows its MDP, such as `gymnasium.make("drogo/FourRooms-v0")
-            .unwrapped`.
+        world: An environment that knows its MDP, such as `gymnasium.make("drogo/FourRooms-v0")`.
         potential: A vector over its states, a `Potential`, a fit, or a function of a batch of
             observations.
         method: "solve" or "climb".
@@ -93,15 +96,24 @@ def make_option(
         name: Its name in error messages.
     """
     check_choice("method", method, ("solve", "climb"))
+    if isinstance(world, gymnasium.Wrapper) and isinstance(world.unwrapped, HasMDP):
+        world = world.unwrapped
+    wanted = "an environment that knows its MDP, such as gymnasium.make('drogo/FourRooms-v0')"
+    check_type("world", world, HasMDP, wanted)
     observations, mdp = world.all_observations(), world.mdp
     if hasattr(potential, "potential"):
         potential = potential.potential()
+    wanted = "a vector over the states, a potential, or a function of a batch of observations"
+    check_type("potential", potential, np.ndarray | Callable, wanted)
     given = potential if isinstance(potential, np.ndarray) else potential(observations)
-    values = np.asarray(given, dtype=np.float64)
+    values = as_floats("potential", given)
     if values.shape != (mdp.n_states,) or not np.isfinite(values).all():
         wanted = f"give one finite number for each of {mdp.n_states} states."
         problem = f"the potential has shape {values.shape}; {wanted}"
         raise ArgumentError(problem, argument="potential")
+    if not 0 <= check_number("discount", discount) < 1:
+        problem = f"discount is {discount}; it must be at least 0 and less than 1."
+        raise ArgumentError(problem, argument="discount")
     gain, least = _mean_after(mdp, values) - values[:, None], GAIN * (float(np.ptp(values)) or 1.0)
     gain[mdp.terminal] = 0.0
     q = gain if method == "climb" else _solve(mdp, gain, discount, least)
@@ -171,7 +183,10 @@ class OptionWrapper(gymnasium.Wrapper, RecordConstructorArgs):
         limit: int = 100,
     ) -> None:
         RecordConstructorArgs.__init__(self, options=options, discount=discount, limit=limit)
-        super().__init__(env)
+        super().__init__(check_type("env", env, gymnasium.Env, "a Gymnasium environment"))
+        check_type("options", options, Sequence, "a list of options, as make_option returns them")
+        for option in options:
+            check_type("options", option, Option, "options, as make_option returns them")
         self.options, self.primitive = list(options), number_of_actions(env.action_space, "env")
         self.discount = check_share("discount", discount)
         self.limit = check_whole("limit", limit, 1)

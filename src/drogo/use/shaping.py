@@ -26,9 +26,11 @@ from drogo.errors import (
     DataError,
     check_choice,
     check_number,
+    check_positive,
     check_share,
     check_type,
 )
+from drogo.mdp.arrays import as_floats
 from drogo.potential import Potential, mix, shaping_reward
 
 HUGE = 1e6  # Wider ranges of observations are treated as unbounded.
@@ -48,15 +50,21 @@ class Shaping:
     """Either "zero" or "keep", as in `PotentialShaping`."""
     reward: float | None = None
     """A cost of every step for a map that learns online, in place of the agent's rewards."""
+    goal_reward: float | None = None
+    """The reward of an agent that gets one at the goal alone, as in `Solution.potential`."""
 
     def __post_init__(self) -> None:
-        checks = {"weight": check_share, "discount": check_share, "reward": check_number}
+        checks = {"weight": check_share, "discount": check_share, "reward": check_number,
+                  "goal_reward": check_positive}  # fmt: skip
         for name, check in checks.items():
             if name == "discount" or getattr(self, name) is not None:
                 object.__setattr__(self, name, check(name, getattr(self, name)))
         check_choice("terminal", self.terminal, ("zero", "keep"))
         if self.reward is not None and not self.reward < 0:
             raise ArgumentError(f"reward is {self.reward}; it must be negative.", argument="reward")
+        if self.goal_reward is not None and not 0 < self.discount < 1:
+            problem = f"discount is {self.discount}; goal_reward needs one above 0 and below 1."
+            raise ArgumentError(problem, argument="discount")
 
     def reward_of(self, reward: Any, phi: Any, next_phi: Any, terminated: Any) -> tuple[Any, Any]:
         """Returns the shaped rewards of some steps, and the shaping rewards in them."""
@@ -67,6 +75,7 @@ class Shaping:
 
 def spaces_of(env: gymnasium.Env | VectorEnv) -> tuple[Space, Space]:
     """Returns the spaces of one environment, also of a vector of them."""
+    check_type("env", env, gymnasium.Env | VectorEnv, "an environment, or a vector of them")
     if isinstance(env, gymnasium.Env):
         return env.observation_space, env.action_space
     return env.single_observation_space, env.single_action_space
@@ -91,12 +100,15 @@ class _Shaping(RecordConstructorArgs, Generic[Wrapped]):
         terminal: str = "zero",
         view: View | None = None,
     ) -> None:
+        kind = gymnasium.Env if isinstance(self, gymnasium.Wrapper) else VectorEnv
+        spaces = spaces_of(check_type("env", env, kind, f"a {kind.__name__} of Gymnasium"))
+        check_type("view", view, Callable | None, "a function of an observation")
         options = {"weight": weight, "discount": discount, "terminal": terminal, "view": view}
         super().__init__(potential=potential, **options)
         # The base class of Gymnasium comes after `RecordConstructorArgs`.
         super(RecordConstructorArgs, self).__init__(env)  # pyright: ignore[reportCallIssue]
         self.shaping, self.view = Shaping(weight, discount, terminal), view
-        self.potential = self._checked(potential, spaces_of(env)[0])
+        self.potential = self._checked(potential, spaces[0])
 
     def _checked(self, potential: Any, space: Space) -> Potential:
         """Returns the potential, checked against the observations of the environment."""
@@ -324,6 +336,10 @@ class AbstractShaping(abc.ABC):
         Actions that are not given are -1."""
         before, after = self.checked(before), self.checked(after)
         given = [np.full(len(before), -1) if action is None else action, *numbers]
+        for name, part in zip(
+            ("action", "reward", "terminated", "terminal_reward"), given, strict=False
+        ):
+            as_floats(name, part)
         action, reward, is_last, *rest = (np.asarray(part).reshape(-1) for part in given)
         value = rest[0] if rest else np.zeros(len(before))
         sizes = [len(before), len(after), *(part.size for part in (action, reward, is_last, value))]
@@ -378,7 +394,7 @@ class BonusWrapper(gymnasium.Wrapper):
     """
 
     def __init__(self, env: gymnasium.Env, shaping: AbstractShaping) -> None:
-        super().__init__(env)
+        super().__init__(check_type("env", env, gymnasium.Env, "a Gymnasium environment"))
         self.shaping = check_shaping(shaping)
 
     def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:

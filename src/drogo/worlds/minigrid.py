@@ -13,7 +13,7 @@ import numpy as np
 from gymnasium.utils import RecordConstructorArgs
 from jaxtyping import Bool, Int, UInt8
 
-from drogo.errors import ArgumentError, ArgumentTypeError, check_choice, check_whole
+from drogo.errors import ArgumentError, ArgumentTypeError, check_choice, check_type, check_whole
 from drogo.worlds.shipped import MINIGRID_COSTS, register_minigrid
 from drogo.worlds.tabular import MOST_PIXELS, TabularEnv, TabularWorld, check_table
 
@@ -68,6 +68,9 @@ class MiniGridWorld(TabularEnv, gymnasium.Wrapper, RecordConstructorArgs):
         RecordConstructorArgs.__init__(self, **arguments)
         gymnasium.Wrapper.__init__(self, _make(env))
         check_choice("observation", observation, OBSERVATIONS)
+        layout = check_whole("layout", layout, 0)
+        if step_limit is not None:
+            check_whole("step_limit", step_limit, 1)
         check_whole("tile", tile, 1, MOST_PIXELS)
         self._check(actions)
         self.layout, self.observation_kind, self.tile = layout, observation, tile
@@ -98,7 +101,8 @@ class MiniGridWorld(TabularEnv, gymnasium.Wrapper, RecordConstructorArgs):
             if not (value < 0 if name == "step" else value <= 0):
                 expected = "negative" if name == "step" else "at most 0"
                 raise ArgumentError(f"{name} is {value}; it must be {expected}.", argument=name)
-        unknown = sorted(set(actions or ()) - set(ACTIONS))
+        check_type("actions", actions, Sequence | None, f"names from {ACTIONS}")
+        unknown = [name for name in actions or () if name not in ACTIONS]
         if unknown or (actions is not None and not actions):
             problem = f"actions has {unknown or 'nothing'}; choose from {ACTIONS}."
             raise ArgumentError(problem, argument="actions")
@@ -196,7 +200,10 @@ def _make(env: str | gymnasium.Env) -> gymnasium.Env:
     from minigrid.minigrid_env import MiniGridEnv
 
     if isinstance(env, str):
-        env = gymnasium.make(env, disable_env_checker=True)
+        try:
+            env = gymnasium.make(env, disable_env_checker=True)
+        except gymnasium.error.Error as error:
+            raise ArgumentError(f"env cannot be made: {error}", argument="env") from error
     if not isinstance(env, gymnasium.Env) or not isinstance(env.unwrapped, MiniGridEnv):
         raise ArgumentTypeError(f"{env} is not a MiniGrid environment.", argument="env")
     return env

@@ -10,7 +10,7 @@ from gymnasium.utils import RecordConstructorArgs
 from jaxtyping import Int
 from scipy.sparse import csgraph
 
-from drogo.errors import ArgumentError, ArgumentTypeError, check_number, check_whole
+from drogo.errors import ArgumentError, ArgumentTypeError, check_number, check_type, check_whole
 from drogo.worlds.tabular import Options, Reset, TabularEnv
 
 PARTS = ("observation", "achieved_goal", "desired_goal")
@@ -131,14 +131,19 @@ class NeverEnding(gymnasium.Wrapper, RecordConstructorArgs):
 
     The step that would be terminated returns the first observation of a new episode and is not
     terminated, so agents and `drogo.Continuing` see one task that goes on forever. A step limit
-    truncates it as before. `at_end` is the reward of a step that ends an episode; by default the
-    environment's own.
+    truncates it as before.
+
+    Args:
+        env: The environment.
+        at_end: The reward of a step that ends an episode; by default the environment's own. Where
+            all steps are paid the same, as in CartPole, give 0, or nothing tells an end from none.
     """
 
     def __init__(self, env: gymnasium.Env, *, at_end: float | None = None) -> None:
         RecordConstructorArgs.__init__(self, at_end=at_end)
+        check_type("env", env, gymnasium.Env, "a Gymnasium environment")
         gymnasium.Wrapper.__init__(self, env)
-        self.at_end = at_end
+        self.at_end = None if at_end is None else check_number("at_end", at_end)
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
         observation, reward, terminated, truncated, info = self.env.step(action)
