@@ -25,7 +25,7 @@ import numpy as np
 
 COMMANDS = {
     "learn": ["learn", "four-rooms", "--seeds", "2", "--updates", "1000", "--transitions", "20000",
-              "--stop-early", "False", "--resume", "--out", "{}/learn"],
+              "--set", "stop_early=false", "--out", "{}/learn"],
     "shape": ["shape", "four-rooms", "--inputs", "coordinates", "--seeds", "2", "--steps", "20000",
               "--out", "{}/shape", "--fits", "{}/learn"],
     "reproduce": ["reproduce", "ablation-tabular", "--quick", "--workers", "2",

@@ -7,8 +7,8 @@ import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "drogo"
 ROOMS = (
-    "errors", "files", "requests", "device", "mdp", "exact", "worlds", "data", "potential",
-    "learn", "problems", "use", "online", "integrations", "plot", "cli", "__main__",
+    "errors", "files", "requests", "device", "progress", "mdp", "exact", "worlds", "data",
+    "potential", "learn", "problems", "use", "online", "integrations", "plot", "cli", "__main__",
 )  # fmt: skip
 
 

@@ -58,6 +58,10 @@ def test_gymnasium_ids(command, tmp_path):
     arguments = ("exact", "CliffWalking-v1", "--out", tmp_path, "--json")
     assert json.loads(command(*arguments).out)["kind"] == "MDPError"
     files = json.loads(command(*arguments, "--reward", "-1").out)["files"]
+    to_goal = ("goals", "CliffWalking-v1", "--reward", "-1", "--out", tmp_path / "goals", "--json")
+    for which in ((), ("--goal", "47")):  # as the environment numbers them
+        assert json.loads(command(*to_goal, *which).out)["names"] == ["state 47"]
+    assert json.loads(command(*to_goal, "--goal", "37").out)["kind"] == "ArgumentError"
     assert "CliffWalking-v1-column-lam20" in files["picture"]
     _, settings = read_arrays(next(tmp_path.glob("*/vector.npz")), exact.KIND, print)
     assert json.loads(settings["states"][0]) == 36

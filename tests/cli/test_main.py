@@ -122,6 +122,7 @@ def test_a_signal_ends_the_command_soon_and_without_a_traceback(how, number, tmp
 ERRORS = {
     "exact four-roms": "ArgumentError",
     "exact broken.txt": "MapError",
+    "exact broke.txt": "ArgumentError",
     "exact four-rooms --lam -1": "ArgumentError",
     "exact four-rooms --out broken.txt": "FileError",
     "learn four-rooms --batch-size 0": "ArgumentError",
@@ -141,7 +142,10 @@ def test_an_error_is_one_line_and_json(command, tmp_path, monkeypatch, line, kin
 
 
 def test_envs_and_version(command, capsys, monkeypatch):
-    assert command("exat", "four-rooms").status == command("exact").status == 2
+    mistyped, missing = command("exat", "four-rooms"), command("exact")
+    assert (mistyped.status, "Did you mean exact?" in mistyped.err, missing.status) == (2, True, 2)
+    assert command().status == 0
+    assert command("exact", "four-rooms", "--lamda", "3").err.count("--lam FLOAT") == 1
     assert "drogo/FourRooms-v0" in command("envs").out
     worlds = json.loads(command("envs", "--json").out)
     assert {"name": "grid-room", "states": 272}.items() <= worlds[2].items()

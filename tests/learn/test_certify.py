@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import drogo
-from drogo import Column, Drogo, GridWorld, Regression, certify, exact, fit
-from drogo.data.simulate import simulator
+from drogo import Column, Drogo, GridWorld, Regression, certify, exact, fit, progress
+from drogo.data.simulate import OfMDP, simulator
 from drogo.errors import ArgumentError
 from drogo.learn import Certificate, Effort
 from drogo.learn.certify import Map, certify_maps
@@ -145,6 +145,28 @@ def test_a_fit_is_certified_or_refuted_by_its_own_environment(data):
     live = np.setdiff1d(np.arange(TRUTH.size), early.terminal_states)
     depth = np.diff(np.percentile(early.v[:, live], [5, 95], axis=1), axis=0)[0]
     assert np.allclose(doubtful.tolerance, np.maximum(0.05 * depth, 0.1))
+
+
+def test_ctrl_c_returns_what_was_measured(monkeypatch):
+    """The first map is done, and rollouts of the second are on their way."""
+    monkeypatch.setattr(progress, "is_watched", lambda: True)
+    step, calls = OfMDP.step, []
+
+    def press(*arguments):
+        calls.append(arguments)
+        if len(calls) == 400:
+            raise KeyboardInterrupt
+        return step(*arguments)
+
+    whole = certificate_of(TRUTH, starts=5)
+    monkeypatch.setattr(OfMDP, "step", press)
+    maps = [map_of(TRUTH, name=name) for name in range(3)]
+    certificate = certify_maps(maps, simulator(ENV), starts=5)
+    assert certificate.interrupted
+    assert certificate.status == ("certified", "undecided", "undecided")
+    assert np.array_equal(certificate.estimate[0], whole.estimate[0])
+    assert (certificate.groups > 0).all(axis=1).tolist() == [True, True, False]
+    assert certificate.lines()[-1] == "Ctrl-C stopped the rollouts early."
 
 
 def test_the_default_policy_is_that_of_the_problem(data):

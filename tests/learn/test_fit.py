@@ -11,7 +11,19 @@ import pytest
 
 import drogo
 import small_data
-from drogo import Column, Drogo, Goals, Paper, Regression, Spectrum, exact, fit, recommend, solve
+from drogo import (
+    Column,
+    Drogo,
+    Goals,
+    Paper,
+    Regression,
+    Spectrum,
+    exact,
+    fit,
+    progress,
+    recommend,
+    solve,
+)
 from drogo.errors import ArgumentError, ArgumentTypeError, Diverged
 from drogo.learn import MLP, Optimiser, Quasimetric
 from raising import raises
@@ -248,6 +260,31 @@ def test_a_seed_stops_by_itself():
         alone = fit(*parts, network=network, seeds=[seed])
         assert np.array_equal(together.v[seed], alone.v[0])
         assert len(alone.history["update"]) == stopped[seed] + 1
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_ctrl_c_returns_the_solution_so_far(monkeypatch, tmp_path):
+    def press(report):
+        if report.update == 20:
+            raise KeyboardInterrupt
+
+    parts, method = (data_of(CHAIN), Column()), Drogo(updates=40)
+    with pytest.raises(KeyboardInterrupt):  # nobody waits
+        fit(*parts, method, callbacks=[press])
+    monkeypatch.setattr(progress, "is_watched", lambda: True)
+    with pytest.warns(RuntimeWarning, match="after 20 of 40 updates"):
+        solution = fit(*parts, method, callbacks=[press])
+    assert solution.history["update"].tolist() == list(range(21))
+    assert (solution.status, solution.notes[-1][:24]) == (
+        ("max_updates",),
+        "Ctrl-C stopped the fit a",
+    )
+    whole = fit(*parts, method)
+    assert np.array_equal(fit(*parts, method, continue_from=solution).v, whole.v)
+    two = replace(method, updates=[40, 20])
+    for one, path in ((method, tmp_path / "checkpoint.npz"), (two, None)):
+        with pytest.raises(KeyboardInterrupt):  # the same call continues, or parts are missing
+            fit(*parts, one, callbacks=[press], checkpoint=path)
 
 
 def test_a_row_follows_though_all_seeds_diverged_before_it():

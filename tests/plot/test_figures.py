@@ -7,7 +7,7 @@ import pytest
 from matplotlib.collections import LineCollection
 
 from drogo import GridWorld, exact, plot
-from drogo.plot.maps import over_scenes, profile
+from drogo.plot.maps import over_scenes
 from drogo.plot.panels import Panel, draw_cloud, draw_image, of_fit, side_by_side
 from drogo.worlds.scenes import Mark, Scene
 
@@ -38,6 +38,16 @@ def test_heatmap(name):
     assert (texts.count("S"), texts.count("G")) == (world.has_start, world.terminal.sum())
     shows_values = max(world.shape) <= 22
     assert len(texts) == 2 + shows_values * world.n_states
+
+
+def test_letters_of_terminal_states():
+    world = GridWorld.parse("goal L: -60\n\n######\n#S.LG#\n######")
+    v = exact.log_column(world.mdp, 20.0)
+    for figure in (plot.heatmap(world, v, numbers=False), plot.goal_maps(world, {"a": v, "b": v})):
+        assert_nothing_is_cut_off(figure)
+        letters = figure.axes[0].texts
+        assert [(text.get_text(), text.get_color()) for text in letters] == [
+            ("S", "black"), ("L", "white"), ("G", "black")]  # fmt: skip
 
 
 def test_low_reward_areas_are_framed():
@@ -91,9 +101,6 @@ def test_what_is_not_finite_leaves_the_rest_visible():
     truth, v = np.array([-np.inf, -2.0, 0.0]), np.array([[-9.0, -3.0, 0.0]])
     figure = plot.learned(TINY, truth, v, HISTORY, title="")
     assert [figure.axes[k].images[1].get_clim() for k in (0, 2)] == [(-9, 0), (-1, 1)]
-    figure = profile(np.array([-np.inf, -1.0, 0.0]), title="profile")
-    assert_nothing_is_cut_off(figure)
-    np.testing.assert_array_equal(figure.axes[0].lines[0].get_ydata(), [np.nan, -1, 0])
 
 
 def scene(name="", *, door_is_open=False):

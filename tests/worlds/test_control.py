@@ -54,6 +54,12 @@ def test_a_walk_on_nodes_is_the_exact_chain():
     assert solution.log_e == pytest.approx(truth[:n], abs=1e-8)
 
 
+def test_the_last_node_may_be_one_that_no_move_meets():
+    left = lambda states, action: (states - 2.0, states[:, 0] <= 2.0)  # noqa: E731
+    solution = solve_on_grid(left, [0.0], [4.0], [5], actions=1, lam=2.0)
+    assert solution.log_e.tolist() == [-0.5, -0.5, -0.5, -1.0, -1.0]
+
+
 def test_finer_grids_agree_more_and_a_terminal_state_out_of_reach_is_reported(monkeypatch):
     coarse, fine = mountain_car_truth(20.0, (65, 65)), mountain_car_truth(20.0, (97, 97))
     assert fine.change < coarse.change

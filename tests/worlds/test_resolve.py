@@ -1,10 +1,12 @@
 """Worlds by the names that the command line gives."""
 
 import gymnasium
+import numpy as np
 import pytest
 
 import needs
 from drogo.errors import ArgumentError, MDPError
+from drogo.exact import log_column
 from drogo.worlds.resolve import Environment, GridMap, MiniGrid, resolve
 from raising import raises
 
@@ -33,6 +35,8 @@ def test_a_tabular_environment_has_a_known_mdp():
     assert isinstance(world, Environment)
     assert world.known_mdp is not None
     assert world.known_mdp.n_states == 38
+    assert world.state_names[0] == "state 36"  # the start, which is found first
+    assert world.lattice == (4, 12)
     assert world.sampling == {"start": "reset", "reward": -1.0, "key": None}
     assert world.digest["version"] == gymnasium.__version__
     assert world.digest["spec"]["entry_point"].startswith("gymnasium.envs.toy_text")
@@ -44,6 +48,19 @@ def test_a_tabular_environment_has_a_known_mdp():
     assert car.sampling["reward"] == -1
 
 
+TRAP = "goal L: -6\n\n########\n#S.L..G#\n########"
+
+
+def test_a_map_that_leads_into_the_worse_end(tmp_path):
+    """No way leads around L. A map that is lower in L than beside it does not lead there."""
+    (path := tmp_path / "trap.txt").write_text(TRAP)
+    world = resolve(str(path))
+    (warning,) = world.misled(log_column(world.mdp, 20.0))
+    assert "the start, the map leads into row 1, column 3, whose reward of -6" in warning
+    assert world.misled(np.array([-9.0, -8, -9, -2, -1, 0])) == []
+    assert world.grid.worse_ends.tolist() == [False, False, True, False, False, False]
+
+
 def test_minigrid():
     needs.module("minigrid")
     world = resolve("MiniGrid-Empty-5x5-v0", layout=3, tile=2, reward=-2.0)
@@ -51,6 +68,8 @@ def test_minigrid():
     expected = {"layout": 3, "observation": "rgb", "tile": 2, "step": -2.0, "lava": -200.0}
     assert expected.items() <= world.digest["arguments"].items()
     assert world.make().costs["step"] == -2
+    few = resolve("MiniGrid-Empty-5x5-v0", actions=("forward", "left"))
+    assert few.make().actions == ("forward", "left")
     assert world.known_mdp is world.mdp
     with raises(ArgumentError, "name"):
         resolve("MiniGrid-Emty-5x5-v0")

@@ -35,6 +35,8 @@ class Exact:
     terminal: Literal["absorbing", "zero-row"] = "absorbing"
     """Rows of terminal states in the default representation."""
     reward: output.Reward = None
+    layout: output.Layout = None
+    actions: output.Actions = ()
     out: output.Out = Path("results/exact")
     overwrite: output.Overwrite = False
     json: output.Json = False
@@ -51,6 +53,8 @@ class Exact:
             mdp, self.lam, self.definition, delta=self.delta, terminal=self.terminal
         ).checked()
         report = _report(self.env, solution, time.perf_counter() - began)
+        if self.definition == "column":
+            report["warnings"] = world.misled(solution.log_e)
         arrays = {"log_e": solution.log_e, "reward": mdp.reward, "terminal": mdp.terminal}
         settings = {}
         if world.grid is not None:

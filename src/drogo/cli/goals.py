@@ -27,12 +27,14 @@ class Goals:
 
     env: output.Env
     goal: Annotated[tuple[str, ...], output.hint("(default: the terminal states)")] = ()
-    """The goals: numbers of states, or cells of a map as row,column."""
+    """The goals: cells of a map as row,column, or the environment's states, such as 47."""
     terminal_rewards: Annotated[tuple[float, ...], output.hint()] = ()
     """Reward of each terminal state, in state order, for one more map. -inf excludes a state."""
     lam: float = 20.0
     """Temperature lambda. A smaller value makes the maps more sensitive to rewards."""
     reward: output.Reward = None
+    layout: output.Layout = None
+    actions: output.Actions = ()
     out: output.Out = Path("results/goals")
     overwrite: output.Overwrite = False
     json: output.Json = False
@@ -54,7 +56,7 @@ class Goals:
             arrays["log_columns"] = columns.log_e
         seconds = time.perf_counter() - began
         pictures = _pictures(world, arrays)
-        report = self._report(mdp.n_states, arrays, columns, seconds)
+        report = self._report(world, arrays, columns, seconds)
         files = {kind: f"{kind}.{'html' if kind == 'page' else 'png'}" for kind in pictures}
         report["files"] = {**files, "columns": "columns.npz"}
         if "picture" in files and goals.size > MOST_PANELS:
@@ -62,12 +64,13 @@ class Goals:
         return output.keep(self, result, KIND, arrays, report, pictures)
 
     def _report(
-        self, states: int, arrays: dict[str, np.ndarray], columns: Columns, seconds: float
+        self, world: World, arrays: dict[str, np.ndarray], columns: Columns, seconds: float
     ) -> dict[str, Any]:
+        states, names = world.mdp.n_states, world.state_names
         goals, vectors = arrays["goals"].tolist(), arrays["log_e"]
         finite = [vector[abs(vector) < float("inf")] for vector in vectors]
         rows = [
-            {"goal": f"state {goal}", "reached from": f"{reached.size} of {states}"}
+            {"goal": names[goal], "reached from": f"{reached.size} of {states}"}
             | {"lowest v(s, g)": f"{reached.min():.6g}"}
             for goal, reached in zip(goals, finite, strict=True)
         ]
@@ -75,6 +78,7 @@ class Goals:
         caption = f"No v(s, g) is off by more than {bound:.1e}. {seconds * 1e3:.0f} ms."
         title = f"{self.env}, {states} states, lambda = {self.lam:g}"
         report = {"env": self.env, "states": states, "lam": self.lam, "goals": goals}
+        report["names"] = [names[goal] for goal in goals]
         report["lowest"] = [float(reached.min()) for reached in finite]
         report |= {"error": bound, "status": columns.status, "seconds": seconds, "warnings": []}
         return {**report, "table": output.table(title, caption, rows, left=("goal",))}
@@ -85,8 +89,7 @@ def _pictures(world: World, arrays: dict[str, np.ndarray]) -> dict[str, bytes]:
 
     grid, goals, pictures = world.grid, arrays["goals"].tolist(), {}
     if grid is not None:
-        places = grid.cells[goals[:MOST_PANELS]].tolist()
-        titles = [f"to row {row}, column {column}" for row, column in places]
+        titles = [f"to {world.state_names[goal]}" for goal in goals[:MOST_PANELS]]
         maps = dict(zip(titles, arrays["log_e"], strict=False))
         if "transfer" in arrays:
             maps["with the given terminal rewards"] = arrays["transfer"]
@@ -107,17 +110,20 @@ def _states_of(given: tuple[str, ...], world: World) -> np.ndarray:
     mdp = world.mdp
     if not given:
         return np.flatnonzero(mdp.terminal)
-    cells = {}
-    if world.grid is not None:
-        cells = {f"{row},{column}": k for k, (row, column) in enumerate(world.grid.cells.tolist())}
+    keys = {_plain(key): k for k, key in enumerate(mdp.states)}
+    if not all(key.isdecimal() for key in keys):  # an index would be mistaken for such a number
+        keys = {str(k): k for k in range(mdp.n_states)} | keys
     states = []
     for text in given:
-        number = cells.get(text.replace(" ", ""))
-        if number is None and text.isdecimal() and int(text) < mdp.n_states:
-            number = int(text)
+        number = keys.get(_plain(text))
         if number is None:
-            cell = f" or a free cell, such as {next(iter(cells))}" if cells else ""
-            remedy = f"give a number from 0 to {mdp.n_states - 1}{cell}."
+            kind = "a state" if world.grid is None else "a free cell"
+            remedy = f"give {kind} that can be reached, such as {next(reversed(keys))}."
             raise ArgumentError(f"the goal {text!r} is no state; {remedy}", argument="goal")
         states.append(number)
     return np.array(list(dict.fromkeys(states)))
+
+
+def _plain(key: object) -> str:
+    """Returns a state as it is written in an option: 3,4 for (3, 4)."""
+    return str(key).replace(" ", "").strip("()[]")

@@ -13,7 +13,7 @@ import tyro
 
 import drogo
 from drogo.cli import output
-from drogo.errors import AlreadyExists, ArgumentError, Diverged, check_whole, counted
+from drogo.errors import ArgumentError, Diverged, check_whole, counted
 
 if TYPE_CHECKING:
     import numpy as np
@@ -71,19 +71,15 @@ class Learn:
     data_seed: int = 0
     """Seed of the transitions."""
     reward: output.Reward = None
-    key: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME ...", help_behavior_hint="")] = ()
-    """Parts of a Dict observation to learn from. Several parts are joined, in this order."""
-    layout: Annotated[int | None, tyro.conf.arg(help_behavior_hint="(default: 0)")] = None
-    """Seed of a MiniGrid environment's grid."""
-    tile: Annotated[int | None, tyro.conf.arg(help_behavior_hint="(default: 3)")] = None
-    """Pixels per cell of a MiniGrid environment."""
+    key: output.Key = ()
+    layout: output.Layout = None
+    actions: output.Actions = ()
+    tile: output.Tile = None
     certify: Annotated[int | None, output.hint("(default: 20; 0 where states repeat)")] = None
     """Number of states from which rollouts check the learned values."""
     log: Annotated[Literal["tensorboard", "wandb"] | None, output.hint()] = None
     """Logger of the learning curves, besides the result."""
     out: output.Out = Path("results/learn")
-    resume: output.Flag = False
-    """Continue an interrupted run."""
     overwrite: output.Overwrite = False
     json: output.Json = False
 
@@ -91,11 +87,11 @@ class Learn:
         from drogo.worlds.resolve import resolve
 
         console = output.terminal(quiet=self.json)
-        names = ("observation", "reward", "key", "layout", "tile")
+        names = ("observation", "reward", "key", "layout", "actions", "tile")
         world = resolve(self.env, **{name: getattr(self, name) for name in names})
         result, train = prepare(self, world, console)
-        if self.resume and not (result.path / CHECKPOINT).exists():
-            console.print("There is no interrupted run to resume.")
+        if (result.path / CHECKPOINT).exists() and not self.overwrite:
+            console.print("An interrupted run is continued; --overwrite starts again.")
         output.print_result(self, console, result, train)
 
 
@@ -116,9 +112,6 @@ def _train(
     from drogo.files import check_memory
 
     checkpoint = result.path / CHECKPOINT
-    if checkpoint.exists() and not (options.resume or options.overwrite):
-        remedy = "Continue it with --resume, or start again with --overwrite."
-        raise AlreadyExists(f"{result.path} holds an interrupted run. {remedy}")
     if options.certify is not None:
         check_whole("--certify", options.certify, 0)
     least = options.transitions * BYTES_OF_TRANSITION
@@ -137,16 +130,25 @@ def _train(
         if options.overwrite:
             checkpoint.unlink(missing_ok=True)
         fit = partial(drogo.fit, data, problem, seeds=options.seeds, truth=truth, **parts)
-        solution = _fit(fit, checkpoint, loggers, console)
+        try:
+            solution = fit(checkpoint=checkpoint, callbacks=loggers)
+        except KeyboardInterrupt:
+            if checkpoint.exists():
+                console.print("The run is kept. The same command continues from here.")
+            raise
+        except Diverged:
+            checkpoint.unlink(missing_ok=True)  # resumed, it would diverge again
+            raise
         solution.save(result.path / FILES["solution"], overwrite=True)
         report = _report(options, solution)
         title = f"{report['method']}, {report['network']}, lambda = {options.lam:g}"
         figures = {"picture": pictures.learned(world, solution, truth, title)}
         starts = (0 if data.repeats else CERTIFIED) if options.certify is None else options.certify
         if starts:
-            with console.status(f"checking the values by rollouts from {starts} states"):
-                figures |= _certify(report, solution, world, starts)
+            figures |= _certify(report, solution, world, starts)
         column = truth.get("column") if solution.method.anchored else None
+        if column is not None and world.grid is not None:
+            report["warnings"] += world.misled(solution.v.mean(axis=0))
         report["verdict"] = _verdict(report["seeds"], problem.tolerance, column)
         report["table"] = _table(report)
         pngs = {kind: drogo.plot.as_png(figure) for kind, figure in figures.items()}
@@ -215,27 +217,6 @@ def collected(options: Learn, world: World, console: Console) -> drogo.Transitio
         return drogo.collect(world.env, n, seed=seed, **world.sampling)
 
 
-def _fit(fit: Any, checkpoint: Path, loggers: list[Any], console: Console) -> drogo.Solution:
-    """Calls `fit` and shows its progress. An interrupted fit leaves a checkpoint."""
-    try:
-        with output.progress_bar(console, "learning") as update:
-
-            def show(event: drogo.learn.Report) -> None:
-                key, name = ("error", "error") if "error" in event.row else ("worst", "residual")
-                remark = f"largest {name} {event.row[key].max():.2g}"
-                update(event.update, event.updates, remark)
-
-            return fit(checkpoint=checkpoint, callbacks=[show, *loggers])
-    except KeyboardInterrupt:
-        if checkpoint.exists():
-            remedy = "the same command with --resume continues it."
-            console.print(f"The run is kept in {checkpoint}; {remedy}", soft_wrap=True)
-        raise
-    except Diverged:
-        checkpoint.unlink(missing_ok=True)  # resumed, it would diverge again
-        raise
-
-
 def _report(options: Learn, solution: drogo.Solution) -> dict[str, Any]:
     from drogo.learn.settings import as_json
 
@@ -270,7 +251,8 @@ def _certify(
     try:
         certificate = drogo.certify(solution, world.env, starts=starts, **sampling)
     except Exception as error:  # also one of the environment: the fit must not be lost
-        report["warnings"].append(f"The values were not checked by rollouts: {error}")
+        reason = str(error) or type(error).__name__
+        report["warnings"].append(f"The values were not checked by rollouts: {reason}")
         return {}
     for seed, status in zip(report["seeds"], certificate.status, strict=True):
         seed["certificate"] = status
@@ -316,7 +298,7 @@ def _verdict(seeds: list[dict[str, Any]], tolerance: float, column: np.ndarray |
 COLUMNS = {
     "column": "cosine_column",
     "difference": "difference_column",
-    "represent.": "cosine_representation",
+    "repr.": "cosine_representation",
     "transition": "cosine_transition",
     "error": "error",
     "worst": "worst",

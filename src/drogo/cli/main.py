@@ -4,6 +4,7 @@ is imported before it runs, so that `--help` answers at once."""
 from __future__ import annotations
 
 import contextlib
+import difflib
 import io
 import json
 import os
@@ -23,7 +24,7 @@ from drogo.cli.envs import Envs
 from drogo.cli.exact import Exact
 from drogo.cli.goals import Goals
 from drogo.cli.learn import Learn
-from drogo.errors import DrogoError
+from drogo.errors import ArgumentError, DrogoError
 
 VERBS = {"envs": Envs, "exact": Exact, "goals": Goals, "learn": Learn}
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -121,11 +122,20 @@ def _stop(number: int) -> NoReturn:
 
 
 def _parse(arguments: list[str]) -> Any:
-    choices = [Annotated[verb, tyro.conf.subcommand(name)] for name, verb in verbs().items()]
+    """Returns the verb that the arguments name, with its options."""
+    by_name, name = verbs(), next(iter(arguments), "-")
+    config = (tyro.conf.FlagCreatePairsOff, tyro.conf.DisallowNone)
+    if name in by_name:  # alone, so that hints to mistyped options are those of this verb
+        return tyro.cli(by_name[name], prog=f"drogo {name}", args=arguments[1:], config=config)
+    if not name.startswith("-"):
+        close = difflib.get_close_matches(name, by_name, n=1)
+        problem = f"{name!r} is no verb{f'. Did you mean {close[0]}?' if close else '.'}"
+        raise ArgumentError(f"{problem} Verbs are {', '.join(by_name)}.")
+    choices = [Annotated[verb, tyro.conf.subcommand(name)] for name, verb in by_name.items()]
     return tyro.cli(
         Union[tuple(choices)],  # noqa: UP007  # pyright: ignore
         prog="drogo",
         description=DESCRIPTION,
-        args=arguments,
-        config=(tyro.conf.FlagCreatePairsOff, tyro.conf.DisallowNone),
+        args=arguments or ["--help"],
+        config=config,
     )

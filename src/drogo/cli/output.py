@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,7 +26,7 @@ Make = Callable[[], dict[str, Any]]
 BOLD = "**"
 UNLIMITED = 10_000
 NEW, OLD = "Written", "Already there (--overwrite makes it again)"
-NOT_REQUESTED = ("env", "observation", "key", "layout", "tile", "log", "out", "fits", "resume",
+NOT_REQUESTED = ("env", "observation", "key", "layout", "actions", "tile", "log", "out", "fits",
                  "overwrite", "json")  # fmt: skip
 """Options that do not decide a result, or that decide it through the world that they choose."""
 
@@ -58,26 +58,29 @@ Env = Annotated[
 ]
 
 
-def hint(text: str = "") -> Any:
-    """Returns the note on an option's default that stands in `--help`."""
-    return tyro.conf.arg(help_behavior_hint=text)
+def hint(text: str = "", help: str | None = None, metavar: str | None = None) -> Any:
+    """Returns the note on an option's default that stands in `--help`, and its help."""
+    return tyro.conf.arg(help_behavior_hint=text, help=help, metavar=metavar)
 
 
 Flag = Annotated[bool, hint()]
-Reward = Annotated[
-    float | None,
-    tyro.conf.arg(
-        help="Reward of every step in place of a Gymnasium environment's, for example -1. Terminal "
-        "states then have the value 0.",
-        help_behavior_hint="(default: that of the environment)",
-    ),
+REWARD = ("Reward of every step in place of a Gymnasium environment's, for example -1. Terminal "
+          "states then have the value 0.")  # fmt: skip
+Reward = Annotated[float | None, hint("(default: that of the environment)", REWARD)]
+KEY = "Parts of a Dict observation to use. Several parts are joined, in this order."
+Key = Annotated[tuple[str, ...], hint("", KEY, "NAME ...")]
+Layout = Annotated[int | None, hint("(default: 0)", "Seed of a MiniGrid environment's grid.")]
+Tile = Annotated[int | None, hint("(default: 3)", "Pixels per cell of a MiniGrid environment.")]
+ACTIONS = "Actions of a MiniGrid environment, such as left right forward pickup drop toggle."
+Actions = Annotated[
+    tuple[str, ...], hint("(default: all that change anything but drop)", ACTIONS, "NAME ...")
 ]
 Out = Annotated[
     Path, tyro.conf.arg(help="Directory of all results; each has its own directory in it.")
 ]
-Json = Annotated[bool, tyro.conf.arg(help="Print JSON instead of a table.", help_behavior_hint="")]
+Json = Annotated[bool, hint("", "Print JSON instead of a table.")]
 OVERWRITE = "Compute the result again even if it is there, or was interrupted."
-Overwrite = Annotated[bool, tyro.conf.arg(help=OVERWRITE, help_behavior_hint="")]
+Overwrite = Annotated[bool, hint("", OVERWRITE)]
 
 
 def result_directory(options: Any, world: World, label: str, **decided: Any) -> ResultDirectory:
@@ -93,7 +96,8 @@ def solve(options: Any, label: str, make: Callable[[World, ResultDirectory], Any
     """Prints the result of a verb that solves a world, which `make` computes and keeps."""
     from drogo.worlds.resolve import resolve
 
-    world = resolve(options.env, reward=options.reward)
+    names = ("reward", "layout", "actions")
+    world = resolve(options.env, **{name: getattr(options, name) for name in names})
     result = result_directory(options, world, f"{world.name}-{label}-lam{options.lam:g}")
     console, status = terminal(quiet=options.json), f"solving {options.env}"
     print_result(options, console, result, lambda: make(world, result), status=status)
@@ -146,21 +150,6 @@ def terminal(*, quiet: bool = False) -> Console:
             raise BrokenPipeError
 
     return Terminal(quiet=quiet, markup=False, emoji=False)
-
-
-@contextmanager
-def progress_bar(console: Console, label: str) -> Iterator[Callable[[int, int, str], None]]:
-    """Shows a progress bar, which the yielded function updates: done, total, and a remark."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
-
-    bar = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), "{task.description}")
-    with Progress(label, *bar, console=console, transient=True) as progress:
-        task = progress.add_task("", total=None)
-
-        def update(done: int, total: int, remark: str) -> None:
-            progress.update(task, completed=done, total=total, description=remark)
-
-        yield update
 
 
 def number(value: float | None) -> float | None:

@@ -12,10 +12,11 @@ from matplotlib.figure import Figure
 from drogo import plot
 from drogo.exact import LogVector
 from drogo.learn.solution import Solution as Learned
-from drogo.plot.maps import over_scenes, profile
-from drogo.plot.panels import WALL, Panel, draw_cloud, draw_image, of_fit, side_by_side
+from drogo.plot.maps import over_scenes
+from drogo.plot.panels import WALL, Panel, Panels, draw_cloud, draw_image, of_fit, side_by_side
 from drogo.worlds.control import Plane
 from drogo.worlds.resolve import World
+from drogo.worlds.scenes import Mark, Scene
 
 PIXELS_OF_A_PLANE = 120
 
@@ -31,7 +32,15 @@ def exact(world: World, solution: LogVector) -> Figure:
         return plot.heatmap(world.grid, solution.log_e, title=title, label=label)
     if world.scenes:
         return over_scenes(world.scenes, [Panel(solution.log_e, label=label)], title=title)
-    return profile(solution.log_e, title=title, label=label)
+    states, shown = world.mdp.states, ([Panel(solution.log_e, label=label)], None)
+    if world.lattice is not None:
+        terminal = np.flatnonzero(world.mdp.terminal)
+        return _over_lattice(world.lattice, np.array(states), terminal, shown, title)
+    numbered = all(isinstance(state, int) for state in states)  # by the environment
+    names = "number of the state" if numbered else "state, in the order of mdp.states", ""
+    numbers = np.array(states if numbered else range(len(states)))
+    draw = partial(draw_cloud, observations=numbers, names=names)
+    return side_by_side(draw, shown, title=title)
 
 
 def learned(world: World, result: Learned, truths: Mapping[str, np.ndarray], how: str) -> Figure:
@@ -50,7 +59,23 @@ def learned(world: World, result: Learned, truths: Mapping[str, np.ndarray], how
     title, plane = f"{world.title}: {how}", world.plane(result.problem.lam)
     if plane is not None:
         return _over_plane(plane, result, title)
+    if world.lattice is not None:
+        states = result.observations.ravel()
+        return _over_lattice(world.lattice, states, result.terminal_states, shown, title)
     return side_by_side(partial(draw_cloud, observations=result.observations), shown, title=title)
+
+
+def _over_lattice(
+    shape: tuple[int, int], states: np.ndarray, terminal: np.ndarray, shown: Panels, title: str
+) -> Figure:
+    """Draws values of states that are numbered row by row; some, by their indices, are terminal."""
+    marks = tuple(Mark(k % shape[1], k // shape[1], "terminal") for k in states[terminal].tolist())
+    ground = np.zeros(shape, dtype=bool)
+    scene = Scene("", ground, ground, marks, np.arange(len(states)), states)
+    figure = over_scenes([scene], *shown, title=title)
+    if shown[1] is None:
+        figure.set_size_inches(6.5, 2.0 + 4.5 * shape[0] / shape[1])
+    return figure
 
 
 def _over_plane(plane: Plane, result: Learned, title: str) -> Figure:

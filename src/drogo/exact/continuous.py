@@ -75,6 +75,10 @@ def solve_on_grid(
         moves = [dynamics(states, action) for action in range(actions)]
         knots = tuple(np.concatenate([axis[:1], axis, axis[-1:]]) for axis in axes)
         weights = [NdBSpline.design_matrix(_clip(axes, after), knots, 1) for after, _ in moves]
+        for matrix in weights:
+            matrix.resize(
+                len(states), len(states)
+            )  # SciPy leaves out the last nodes if none is met
         v = guess = np.zeros(len(states)) if coarse is None else coarse(states)
         largest_change = np.inf
         for _ in range(MAX_ITERATIONS):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import gymnasium
@@ -19,6 +19,7 @@ from drogo.learn.rollouts import Groups, Values, Walk, interval
 from drogo.learn.settings import at_least, check_values, optional
 from drogo.learn.solution import Solution
 from drogo.mdp.costs import Costs
+from drogo.progress import progress_bar
 
 SHARE_OF_DEPTH = 0.05  # The share of the map's depth that is tolerated by default.
 INNER = (5.0, 95.0)  # The depth is that between these percentiles, without outliers.
@@ -55,6 +56,8 @@ class Certificate:
     """The number of groups of rollouts from each start."""
     ascents: Bool[np.ndarray, "seeds starts"]
     """Whether the steepest ascent from each start arrived at a terminal state."""
+    interrupted: bool = False
+    """Whether Ctrl-C stopped the rollouts. Values that were not measured by then are undecided."""
 
     @property
     def error(self) -> Float[np.ndarray, " seeds"]:
@@ -120,7 +123,7 @@ class Certificate:
                 f"{self.tolerance[k]:.2g}, {refuted} are not, {starts - held - refuted} undecided"
                 f"{error}; steepest ascent arrives from {self.ascents[k].sum()} of {starts}"
             )
-        return lines
+        return lines + ["Ctrl-C stopped the rollouts early."] * self.interrupted
 
     def __repr__(self) -> str:
         return "Certificate(\n  " + "\n  ".join(self.lines()) + "\n)"
@@ -182,6 +185,10 @@ def certify(
         **collected: `reward`, `terminal_reward` and `key` as they were given to `collect`, and
             `start`, a function `start(env, rng)` that puts the environment into a state. By default
             rollouts start in any state of a known MDP; elsewhere after a reset and random steps.
+
+    Returns:
+        The certificate of all seeds. Ctrl-C at a terminal or in a notebook returns that of the
+        rollouts so far.
     """
     learned = isinstance(solution, Solution) and getattr(solution.method, "finds_column", False)
     if not learned or solution.problem.kind != "column":
@@ -248,7 +255,8 @@ def certify_maps(
     rng = np.random.default_rng(check_whole("seed", seed, 0, MOST_SEED))
     states, observations = sim.start(starts, rng)
     level, shape = LEVEL / (starts * effort.rounds), (len(maps), starts)
-    empty = {name: np.full(shape, np.nan) for name in ("estimate", "low", "high", "surprise")}
+    names = ("estimate", "low", "high", "surprise")
+    empty: dict[str, Any] = {name: np.full(shape, np.nan) for name in names}
     empty |= {"effective": np.zeros(shape), "unfinished": np.zeros(shape)}
     certificate = Certificate(
         observations,
@@ -259,20 +267,25 @@ def certify_maps(
         ascents=np.zeros(shape, bool),
         **empty,
     )
-    for k, one in enumerate(maps):
-        walk, claimed = Walk(sim, one, effort, rng), certificate.claimed[k]
-        certificate.ascents[k] = walk.ascents(states)
-        pending, measured, count = np.arange(starts), None, effort.groups
-        for _ in range(effort.rounds):
-            more = walk.weights(states[pending], claimed[pending], count, rollouts)
-            measured = more if measured is None else measured.joined(more)
-            columns = interval(measured, claimed[pending], level)
-            columns |= {"surprise": measured.surprise, "groups": measured.rise.shape[1]}
-            for name, values in columns.items():
-                getattr(certificate, name)[k, pending] = values
-            undecided = ~(certificate.held | certificate.refuted)[k, pending]
-            pending, count = pending[undecided], 2 * count
-            measured = Groups(*(part[undecided] for part in measured))
-            if not pending.size or certificate.refuted[k].any():
-                break
+    with progress_bar("certify") as show:
+        for k, one in enumerate(maps):
+            walk, claimed = Walk(sim, one, effort, rng, show), certificate.claimed[k]
+            which = f"map {k + 1} of {len(maps)}, round"
+            certificate.ascents[k] = walk.ascents(states)
+            pending, measured, count = np.arange(starts), None, effort.groups
+            for number in range(effort.rounds):
+                walk.label = f"{which} {number + 1} of at most {effort.rounds}"
+                more = walk.weights(states[pending], claimed[pending], count, rollouts)
+                measured = more if measured is None else measured.joined(more)
+                columns = interval(measured, claimed[pending], level)
+                columns |= {"surprise": measured.surprise, "groups": measured.rise.shape[1]}
+                for name, values in columns.items():
+                    getattr(certificate, name)[k, pending] = values
+                undecided = ~(certificate.held | certificate.refuted)[k, pending]
+                pending, count = pending[undecided], 2 * count
+                measured = Groups(*(part[undecided] for part in measured))
+                if not pending.size or certificate.refuted[k].any() or walk.interrupted:
+                    break
+            if walk.interrupted:
+                return replace(certificate, interrupted=True)
     return certificate

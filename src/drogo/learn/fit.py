@@ -38,6 +38,7 @@ from drogo.learn.problem import AbstractProblem, Point
 from drogo.learn.settings import as_json, bare, grid_of, seed_list
 from drogo.learn.solution import Solution
 from drogo.learn.train import Callback, Progress, Training, diverged_at, history_rows, train
+from drogo.progress import progress_bar
 from drogo.requests import versions
 
 Seeds = int | np.integer | Sequence[int] | np.ndarray  # The number of seeds, or a list of them.
@@ -78,7 +79,8 @@ def fit(
         checkpoint: A file that is written every few seconds. If it exists and belongs to this fit,
             training continues from it to the same result.
         callbacks: Functions that are called with a `drogo.learn.Report` at each logged update. A
-            callback that returns False stops the fit, which returns the solution so far.
+            callback that returns False stops the fit, which returns the solution so far. So does
+            Ctrl-C at a terminal or in a notebook, unless there is a checkpoint.
         continue_from: A solution to continue from. The number of updates includes its updates.
 
     Returns:
@@ -116,16 +118,23 @@ def fit(
     for values, point in points.items():
         groups.setdefault(_shared(*point), []).append(values)
     solutions: dict[tuple[Any, ...], Solution] = {}
-    for k, members in enumerate(groups.values()):
-        path = None if checkpoint is None else as_path("checkpoint", checkpoint)
-        if path is not None and len(groups) > 1:  # one program cannot train all points
-            path = path.with_name(f"{path.stem}-{k}{path.suffix}")
-        training, progress = job.assemble([Point(*points[member]) for member in members])
-        if continue_from is not None:
-            progress = _continued(continue_from, progress, training)
-        progress = train(training, progress, path, callbacks)
-        trained = _solutions(training, progress, architecture)
-        solutions |= dict(zip(members, trained, strict=True))
+    with progress_bar("fit") as show:
+        for k, members in enumerate(groups.values()):
+            path = None if checkpoint is None else as_path("checkpoint", checkpoint)
+            if path is not None and len(groups) > 1:  # one program cannot train all points
+                path = path.with_name(f"{path.stem}-{k}{path.suffix}")
+            training, progress = job.assemble([Point(*points[member]) for member in members])
+            if continue_from is not None:
+                progress = _continued(continue_from, progress, training)
+            progress = train(training, progress, path, callbacks, show)
+            if progress.interrupted:
+                if k + 1 < len(groups):
+                    raise KeyboardInterrupt  # there is no solution at the other points
+                text = f"Ctrl-C stopped the fit after {progress.update} of {training.updates}"
+                text += " updates; it returns the solution so far."
+                warnings.warn(text, RuntimeWarning, stacklevel=2)
+            trained = _solutions(training, progress, architecture)
+            solutions |= dict(zip(members, trained, strict=True))
     if () in points:  # nothing is swept
         _report_divergence(solutions[()])
         return solutions[()]
@@ -276,6 +285,7 @@ def _solutions(
 ) -> list[Solution]:
     judge, size, prepared = training.judge, len(training.seeds), training.judge.prepared
     lost = diverged_at(progress)
+    stopped = [f"Ctrl-C stopped the fit after {progress.update} updates."] * progress.interrupted
     good = "converged" if judge.verified else "unverified"
     status = np.where(judge.converged(progress.last_row), good, "max_updates")
     status = np.where(lost >= 0, "diverged", status)
@@ -302,7 +312,7 @@ def _solutions(
                 arrays={name: part[runs] for name, part in arrays.items()} | judge.shared(begin),
                 learner=judge.learner.with_objective(take(judge.objectives, begin)),
                 state=take(progress.states, runs),
-                notes=prepared.notes,
+                notes=(*prepared.notes, *stopped),
                 provenance={
                     "data": training.identity["data"],
                     "n_actions": prepared.data.n_actions,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import numpy as np
@@ -214,7 +214,7 @@ class AbstractProblem(eqx.Module):
     def prepare(self, data: Transitions, method: AbstractMethod) -> Prepared:
         """Returns the transitions to learn from, weighed like the default policy's."""
 
-    def adapted(self, prepared: Prepared) -> Self:
+    def adapted(self, prepared: Prepared) -> Any:
         """Returns the problem with settings that follow from the data."""
         return self if prepared.costs is None else replace(self, costs=prepared.costs)
 

@@ -15,6 +15,7 @@ higher by the difference, and the interval is not reliable.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +24,7 @@ from scipy.special import logsumexp, stdtrit  # importing scipy.stats takes a se
 
 from drogo.data.simulate import Simulator
 from drogo.errors import ArgumentError
+from drogo.progress import stops
 
 MOST_GAIN = 50.0
 """A larger gain counts as this one, the log of a number that is far beyond every tolerance."""
@@ -57,9 +59,12 @@ class Groups(NamedTuple):
 class Walk:
     """Rollouts that follow one map in an environment."""
 
-    def __init__(self, sim: Simulator, one: Any, effort: Any, rng: np.random.Generator) -> None:
+    def __init__(
+        self, sim: Simulator, one: Any, effort: Any, rng: np.random.Generator, show: Any
+    ) -> None:
         self.sim, self.one, self.rng = sim, one, rng
         self.candidates, self.steps = effort.candidates, effort.steps
+        self.show, self.label, self.interrupted = show, "steepest ascents", False
 
     def action_values(self, states: np.ndarray) -> tuple[np.ndarray, Table, Table, np.ndarray]:
         """Tries actions in each state."""
@@ -89,17 +94,19 @@ class Walk:
         over, log_weight = np.zeros(at.shape[0], dtype=bool), np.zeros(at.shape[0])
         total, surprise = np.zeros(shape[0]), np.zeros(at.shape[0])
         others = np.zeros(at.shape[0])  # the share of the actions that were not chosen
-        for _ in range(self.steps):
+        for step in range(self.steps):
             live = np.flatnonzero(~over)
             if not live.size:
                 break
-            arrived, log_q, values, terminal = self.action_values(at[live])
+            chosen = self.attempt(step, partial(self.choose, at[live]))
+            if chosen is None:
+                break
+            arrived, log_q, values, terminal, one, more = chosen
             together = np.asarray(logsumexp(log_q, axis=1))
             log_weight[live] += together - v[live]
             surprise[live] -= others[live] * _gain(together - v[live])
-            one = (np.arange(live.size), _sampled(log_q, self.rng))
+            surprise[live] += more
             others[live] = -np.expm1(log_q[one] - together)
-            surprise[live] += self.surprises(arrived, log_q, values, terminal, one[1])
             at[live], v[live], over[live] = arrived[one], values[one], terminal[one]
             kept, log_weight, total = _resampled(log_weight.reshape(shape), total, self.rng)
             at, v, over = at[kept], v[kept], over[kept]
@@ -109,6 +116,24 @@ class Walk:
         low, high = (total + _log_mean(part) for part in (arrived_only, log_weight))
         rise = surprise.reshape(len(states), groups, size).mean(axis=2)
         return Groups(low.reshape(-1, groups), high.reshape(-1, groups), rise)
+
+    def choose(self, states: np.ndarray) -> tuple[Any, ...]:
+        """Returns the values of the actions in each state, the choice, and its surprise."""
+        tried = arrived, log_q, values, terminal = self.action_values(states)
+        one = (np.arange(len(states)), _sampled(log_q, self.rng))
+        return *tried, one, self.surprises(arrived, log_q, values, terminal, one[1])
+
+    def attempt(self, step: int, take: Callable[[], Any]) -> Any:
+        """Takes a step, which changes nothing yet. Returns None if Ctrl-C stops the rollouts; those
+        on their way then count as unfinished."""
+        try:
+            self.show(step, self.steps, self.label)
+            return None if self.interrupted else take()
+        except KeyboardInterrupt as interrupt:
+            if not stops(interrupt):
+                raise
+            self.interrupted = True
+            return None
 
     def surprises(
         self,
@@ -135,11 +160,14 @@ class Walk:
     def ascents(self, states: np.ndarray) -> Bool[np.ndarray, " starts"]:
         """Returns from which states the steepest ascent of the map reaches a terminal state."""
         over, at = np.zeros(len(states), dtype=bool), states.copy()
-        for _ in range(self.steps):
+        for step in range(self.steps):
             live = np.flatnonzero(~over)
             if not live.size:
                 break
-            arrived, log_q, _, terminal = self.action_values(at[live])
+            tried = self.attempt(step, partial(self.action_values, at[live]))
+            if tried is None:
+                break
+            arrived, log_q, _, terminal = tried
             one = (np.arange(live.size), log_q.argmax(axis=1))
             at[live], over[live] = arrived[one], terminal[one]
         return over

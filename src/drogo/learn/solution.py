@@ -66,7 +66,7 @@ class Solution:
     - "unverified": nothing is seen to be wrong, but it was not all checked. `diagnosis` says what:
       where states do not repeat, the equations of `Column` alone, and nothing of `Spectrum` and
       `Goals`; elsewhere the values are right for data that do not show every action or value.
-    - "max_updates": neither is the case (also if a callback stopped the fit).
+    - "max_updates": neither is the case (also if a callback or Ctrl-C stopped the fit).
     - "diverged": a number became infinite.
     """
     error: Float[np.ndarray, " seeds"]

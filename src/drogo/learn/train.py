@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from drogo.learn.learner import Learner, Objective, State
 from drogo.learn.networks import TableNetwork
 from drogo.learn.problem import Point
 from drogo.learn.settings import as_json
+from drogo.progress import stops
 from drogo.requests import check_same
 
 SECONDS_BETWEEN_CHECKPOINTS = 10.0
@@ -42,6 +43,8 @@ class Progress:
     """The logged rows, by name."""
     losses: tuple[np.ndarray, ...] = ()
     """The summed losses of the chunks since the last logged update."""
+    interrupted: bool = False
+    """Whether Ctrl-C stopped the fit."""
 
     @property
     def update(self) -> int:
@@ -93,9 +96,15 @@ class Training:
 
 
 def train(
-    training: Training, progress: Progress, path: Path | None = None, callbacks: Callbacks = ()
+    training: Training,
+    progress: Progress,
+    path: Path | None = None,
+    callbacks: Callbacks = (),
+    show: Callable[[int, int, str], None] = lambda done, total, remark: None,
 ) -> Progress:
-    """Trains until the last update, until all runs have converged, or a callback stops it."""
+    """Trains until the last update, until all runs have converged, or a callback or Ctrl-C stops
+    it. With a checkpoint, Ctrl-C is an error, since the same call continues. `show` is called often
+    with the progress: the updates so far, all of them, and a remark."""
     if path is not None and path.exists():
         progress = _restore(path, training.identity, progress)
     longest = training.batches.sampler.longest
@@ -109,9 +118,19 @@ def train(
             left = training.updates - progress.update
             progress = _advance(training, progress, min(longest, until_logged, left))
             progress, going = _log_if_due(training, progress, every, callbacks)
+            row = progress.last_row
+            name, key = ("error", "error") if "error" in row else ("residual", "worst")
+            remark = f"largest {name} {row[key].max():.2g}" if key in row else ""
+            show(progress.update, training.updates, remark)
             if path is not None and time.monotonic() - saved > SECONDS_BETWEEN_CHECKPOINTS:
                 _save(path, training.identity, progress)
                 saved = time.monotonic()
+    except KeyboardInterrupt as interrupt:
+        if path is not None or not stops(interrupt) or not progress.update:
+            raise
+        if not progress.is_logged:
+            progress, _ = _with_row(training, progress)
+        progress = replace(progress, interrupted=True)
     finally:
         if path is not None:
             _save(path, training.identity, progress)
@@ -125,14 +144,7 @@ def _log_if_due(
     judge, update = training.judge, progress.update
     due = update % every == 0 or update == training.updates
     if due and not progress.is_logged:
-        since = update - int(progress.history["update"][-1]) if progress.history else 1
-        mean = np.full(len(judge.points), np.nan)
-        if progress.losses:
-            mean = np.sum(progress.losses, axis=0) / since
-        row = judge.row(progress.states.params, mean)
-        named, before = {"update": np.array(update), **row}, progress.history
-        history = {name: (*before.get(name, ()), value) for name, value in named.items()}
-        progress = Progress(progress.states, history)
+        progress, row = _with_row(training, progress)
         seeds = training.seeds * (len(judge.points) // len(training.seeds))
         report = Report(update, training.updates, row, seeds, judge.points)
         answers = [callback(report) for callback in callbacks]  # every one of them is called
@@ -142,6 +154,19 @@ def _log_if_due(
         return progress, True
     lost = (diverged_at(progress) >= 0) & judge.stops_early
     return progress, not (judge.enough(progress.last_row) | lost).all()
+
+
+def _with_row(training: Training, progress: Progress) -> tuple[Progress, Row]:
+    """Returns the progress with a new row in its history, and this row."""
+    judge, update, before = training.judge, progress.update, progress.history
+    mean = np.full(len(judge.points), np.nan)
+    if progress.losses:
+        since = update - int(before["update"][-1]) if before else 1
+        mean = np.sum(progress.losses, axis=0) / since
+    row = judge.row(progress.states.params, mean)
+    named = {"update": np.array(update), **row}
+    history = {name: (*before.get(name, ()), value) for name, value in named.items()}
+    return Progress(progress.states, history), row
 
 
 def diverged_at(progress: Progress) -> Int[np.ndarray, " runs"]:

@@ -21,12 +21,12 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.transforms import offset_copy
 
 from drogo.errors import ArgumentError, ArgumentTypeError, check_type, check_whole
 from drogo.mdp.arrays import as_floats
 from drogo.plot.panels import (
     COLOURS,
-    LINE,
     LOW_REWARD,
     MINUS_INFINITY,
     WALL,
@@ -53,9 +53,10 @@ LARGEST_WITH_NUMBERS = 22
 CELL_INCHES = 0.46
 PANEL_INCHES = 4.4
 PIXELS_OF_PAGE = 640
-LETTERS = {"goal": "G", "start": "S", "key": "K", "door": "D", "ball": "B", "box": "X"}
+LETTERS = {"goal": "G", "start": "S", "key": "K", "door": "D", "ball": "B", "box": "X",
+           "terminal": "T"}  # fmt: skip
 SCENE_INCHES = (2.9, 2.7)
-LETTERS_PER_INCH = 15
+LETTERS_PER_INCH, LETTERS_BELOW = 15, 48
 
 
 def heatmap(
@@ -87,9 +88,7 @@ def heatmap(
     if numbers:
         _write_values(axes, world, values, shown.norm)
     letter(axes, world, above=0.18 if numbers else 0.0)
-    legend = ["G: goal", "S: start"] if world.has_start else ["G: goal"]
-    legend += ["orange: low reward"] if world.low_reward.any() else []
-    axes.set_xlabel(f"column\n({', '.join(legend)})")
+    axes.set_xlabel(textwrap.fill(f"({legend(world)})", LETTERS_BELOW, initial_indent="column\n"))
     return figure_of(axes)
 
 
@@ -137,21 +136,10 @@ def _over(world: Any, name: str, values: Any, axes: int) -> np.ndarray:
     return array
 
 
-def profile(values: Values, *, title: str = "", label: str = "log e") -> Figure:
-    """Draws the finite values of a vector over the states of an MDP that has no map."""
-    figure = Figure(figsize=(7, 3.6), layout="constrained")
-    axes = figure.add_subplot()
-    size = 4 if values.size <= 200 else 1.5
-    axes.plot(np.where(np.isfinite(values), values, np.nan), "o", color=LINE, markersize=size)
-    axes.set(xlabel="state, in the order of mdp.states", ylabel=label, title=title)
-    axes.grid(alpha=0.3)
-    return figure
-
-
 def goal_maps(
     world: GridWorld, maps: Mapping[str, Values], *, title: str = "", columns: int = 3
 ) -> Figure:
-    """Draws maps beside each other. A star marks the best state of each, which is its goal."""
+    """Draws maps beside each other. A star beside the best state of each marks its goal."""
     if not check_type("maps", maps, Mapping, "vectors over the states by their titles"):
         raise ArgumentError("there are no maps to draw.", argument="maps")
     for vector in maps.values():
@@ -165,19 +153,41 @@ def goal_maps(
     for axes, (name, values) in zip(panels, maps.items(), strict=False):
         heatmap(world, values, title=name, label="v(s, g)", axes=axes, numbers=False)
         row, column = world.cells[np.argmax(values)]
-        axes.plot(column, row, "*", color="white", markeredgecolor="black", markersize=15, zorder=5)
+        beside = offset_copy(axes.transData, figure, x=8, y=8, units="points")
+        axes.plot(column, row, "*", color="white", markeredgecolor="black", markersize=13,
+                  transform=beside, zorder=5)  # fmt: skip
+        axes.set_xlabel("column")
     for axes in panels[len(maps) :]:
         axes.set_axis_off()
     figure.suptitle(title)
+    write_below(figure, f"{legend(world)}, star: the goal of this map")
     return figure
 
 
 def letter(axes: Axes, world: GridWorld, above: float = 0.0) -> None:
-    """Writes G into the goals and S into the starts of a map."""
-    starts = world.has_start & (world.start > 0)
-    for text, states in (("G", world.terminal), ("S", starts)):
-        for row, column in world.cells[states]:
-            write_letter(axes, (column, row - above), text)
+    """Writes S into the starts of a map, and the symbols of its terminal cells into these, white on
+    black where others are better."""
+    for state in np.flatnonzero(world.terminal | (world.has_start & (world.start > 0))):
+        row, column = world.cells[state]
+        text = _symbol(world, state) if world.terminal[state] else "S"
+        write_letter(axes, (column, row - above), text, dark=bool(world.worse_ends[state]))
+
+
+def _symbol(world: GridWorld, state: Any) -> str:
+    symbol = chr(world.characters[tuple(world.cells[state])])
+    return symbol if symbol.isascii() and symbol.isalnum() else "G"  # a font has not every one
+
+
+def legend(world: GridWorld) -> str:
+    """Returns what the letters and frames of a map mean."""
+    best = np.flatnonzero(world.terminal & ~world.worse_ends)
+    texts = [f"{symbol}: goal" for symbol in sorted({_symbol(world, state) for state in best})]
+    worse = {
+        (_symbol(world, state), world.reward[state]) for state in np.flatnonzero(world.worse_ends)
+    }
+    texts += [f"{symbol} (black): terminal reward {reward:g}" for symbol, reward in sorted(worse)]
+    texts += ["S: start"] if world.has_start else []
+    return ", ".join(texts + (["orange: low reward"] if world.low_reward.any() else []))
 
 
 def _frame_low_reward(axes: Axes, world: GridWorld) -> None:
@@ -238,9 +248,14 @@ def over_scenes(
     else:
         figure = _rows(scenes, vectors, below)
         figure.suptitle(title)
-    letters_in_a_line = int(LETTERS_PER_INCH * figure.get_size_inches()[0])
-    figure.supxlabel(textwrap.fill(_legend(scenes), letters_in_a_line), fontsize=9)
+    write_below(figure, _legend(scenes))
     return figure
+
+
+def write_below(figure: Figure, text: str) -> None:
+    """Writes a text below all panels of a figure, in lines that fit into it."""
+    letters = int(LETTERS_PER_INCH * figure.get_size_inches()[0])
+    figure.supxlabel(textwrap.fill(text, letters), fontsize=9)
 
 
 def _rows(scenes: Sequence[Scene], vectors: Sequence[Panel], below: Below) -> Figure:
@@ -264,7 +279,8 @@ def _draw_scene(scene: Scene, axes: Axes, panel: Panel, *, has_bar: bool = True)
     ground = np.where(scene.walls, 1, np.where(scene.lava, 2, 0))
     draw_cells(axes, panel, ground, has_bar=has_bar)
     # Some grids are much larger than the rooms in them.
-    rows, columns = (np.flatnonzero((ground > 0).any(axis=axis)) for axis in (1, 0))
+    shown = ground > 0 if ground.any() else ground == 0
+    rows, columns = (np.flatnonzero(shown.any(axis=axis)) for axis in (1, 0))
     size = float(np.clip(130 / max(np.ptp(rows), np.ptp(columns)), 5.0, 9.0))
     for mark in scene.marks:
         is_closed = mark.kind == "door" and not mark.is_open
@@ -282,5 +298,6 @@ def _legend(scenes: Sequence[Scene]) -> str:
     grounds = (np.flatnonzero(~(scene.walls | scene.lava)) for scene in scenes)
     reached = (np.isin(cells, s.cell).all() for cells, s in zip(grounds, scenes, strict=True))
     texts += [] if all(reached) else ["light grey: out of reach"]
-    texts += ["mean over the agent's directions"]
+    directed = any(len(scene.cell) > len(set(scene.cell.tolist())) for scene in scenes)
+    texts += ["mean over the agent's directions"] if directed else []
     return ", ".join(texts) + ("; scenes on a way to the goal" if len(scenes) > 1 else "")

@@ -161,7 +161,8 @@ def curves(axes: Axes, history: History, *, has_truth: bool = True) -> None:
     without a truth, the largest violation of an equation."""
     check_type("axes", axes, Axes, "axes of matplotlib")
     check_history(history, *["cosine_column"] * check_flag("has_truth", has_truth))
-    values, label = np.maximum(history["worst"], 1e-6), "largest violation of an equation"
+    worst, label = history["worst"], "largest violation of an equation"
+    values = np.maximum(worst, worst[worst > 0].min(initial=1.0))  # 0 where it is within noise
     if has_truth:
         values = np.maximum(1 - history["cosine_column"], 1e-8)
         label = "1 - cosine with the exact column"
@@ -210,7 +211,11 @@ def draw_cloud(
         observations = observations.reshape(len(observations), -1)[:, :1]
         axes.plot(observations[some].ravel(), values, "o", color=LINE, markersize=4)
         margin = 0.05 * (high - low)
-        axes.set(xlabel="observation", ylabel=panel.label, ylim=(low - margin, high + margin))
+        axes.set(
+            xlabel=names[0] if names else "observation",
+            ylabel=panel.label,
+            ylim=(low - margin, high + margin),
+        )
         axes.grid(alpha=0.3)
         return
     rows, names = plane_of(observations[some]) if names is None else (observations[some], names)
@@ -258,6 +263,8 @@ def certificate(result: Certificate, *, title: str = "") -> Figure:
         )  # fmt: skip
     low, high = float(result.claimed.min()), float(result.claimed.max())
     right.plot([low, high], [low, high], color="black", linewidth=1, zorder=0)
+    low, high = finite_range(result.claimed, result.estimate)  # intervals may be much longer
+    right.set_ylim(low - 0.1 * (high - low), high + 0.1 * (high - low))
     left.set(xlabel=names[0], ylabel=names[1])
     left.set_title(f"worst of {counted(len(result.seeds), 'seed')}")
     left.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=3)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -172,7 +172,7 @@ class Spectrum(AbstractProblem):
         shown = shared.evenly(shown) if shown.repeats else shown
         return replace(prepared, data=data, shown=shown, notes=notes)
 
-    def adapted(self, prepared: Prepared) -> Self:
+    def adapted(self, prepared: Prepared) -> Any:
         return replace(super().adapted(prepared), bounded=not prepared.shown.repeats)
 
     def exact(self, prepared: Prepared, method: AbstractMethod) -> Eigenvectors | None:

@@ -52,6 +52,10 @@ class GridWorld(TabularWorld):
         self.low_reward: Bool[np.ndarray, " states"]
         """Whether each state has a lower reward than the plain ones (`.`)."""
         self.low_reward = ~self.terminal & (self.reward < header.rewards.get(".", -1.0))
+        self.worse_ends: Bool[np.ndarray, " states"]
+        """Whether each state is terminal, and another terminal state has a higher reward."""
+        best = self.reward[self.terminal].max()
+        self.worse_ends = self.terminal & (self.reward < best)
         self.step_limit: int = header.step_limit or 4 * self.n_states
 
     def _table(

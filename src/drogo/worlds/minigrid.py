@@ -124,7 +124,8 @@ class MiniGridWorld(TabularEnv, gymnasium.Wrapper, RecordConstructorArgs):
             problem = f"Layout {self.layout} of {_title(self)} has no terminal state within reach "
             problem += f"of the actions {', '.join(names)}."
             remedy = "Try another layout, or more actions, such as drop (actions=ACTIONS[:6])."
-            raise ArgumentError(problem, remedy=remedy, argument="actions")
+            command = f"Give another --layout, or --actions {' '.join(ACTIONS[:6])}."
+            raise ArgumentError(problem, remedy=remedy, command_remedy=command, argument="actions")
         return graph, names
 
     @cached_property

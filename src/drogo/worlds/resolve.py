@@ -29,12 +29,13 @@ if TYPE_CHECKING:
     from drogo.worlds.grid import GridWorld
     from drogo.worlds.scenes import Scene
 
-LONGEST = 1000
+LONGEST, MOST_LETTERS = 1000, 30
 APPLIES_TO = {
     "observation": "grid worlds (one-hot, coordinates, pixels, state), MiniGrid (pixels, symbolic)",
     "reward": "environments; the header of a map sets the reward of each symbol ('reward .: -2')",
     "key": "Gymnasium environments with Dict observations",
     "layout": "MiniGrid environments, whose grid it seeds",
+    "actions": "MiniGrid environments, whose actions it chooses",
     "tile": "MiniGrid environments observed as pixels",
 }
 MINIGRID_VIEWS = {None: "rgb", "pixels": "rgb", "symbolic": "symbolic"}
@@ -88,6 +89,44 @@ class World(abc.ABC):
     def known_mdp(self) -> MDP | None:
         """The exact finite MDP, or None if it is unknown or would have to be searched for."""
         return self.mdp
+
+    @cached_property
+    def state_names(self) -> list[str]:
+        """The names of the states of the MDP: cells, or the keys of `mdp.states`, such as the
+        environment's own numbers. A key that is too long to read is replaced by its index."""
+        if self.grid is not None:
+            return [f"row {row}, column {column}" for row, column in self.grid.cells.tolist()]
+        keys = map(str, self.mdp.states)
+        return [f"state {key if len(key) <= MOST_LETTERS else k}" for k, key in enumerate(keys)]
+
+    def misled(self, log_e: np.ndarray) -> list[str]:
+        """Returns a warning if the steepest ascent leads into a terminal state that is not best."""
+        mdp, best = self.mdp, np.arange(self.mdp.n_states)
+        before, after = mdp.P.nonzero()  # no row of a terminal state has entries
+        order = np.lexsort([log_e[after], before])  # the last of each state is the best
+        best[before[order]] = after[order]
+        for _ in range(len(best).bit_length()):  # twice as many steps each time
+            best = best[best]
+        worse = mdp.terminal & (mdp.reward < mdp.reward[mdp.terminal].max())
+        led = np.flatnonzero(worse[best] & ~mdp.terminal)
+        if not led.size:
+            return []
+        first = led[np.argmax(mdp.start[led])]
+        which = "the start" if mdp.start[first] > 0 else f"{led.size} states"
+        worst = f"{self.state_names[best[first]]}, whose reward of {mdp.reward[best[first]]:g}"
+        text = f"From {which}, the map leads into {worst} is not the best of all ends."
+        return [f"{text} With a smaller --lam, rewards count for more."]
+
+    @property
+    def lattice(self) -> tuple[int, int] | None:
+        """The height and width of the grid through which the environment counts its states."""
+        env: Any = self.env.unwrapped
+        shape = getattr(env, "shape", (getattr(env, "nrow", 0), getattr(env, "ncol", 0)))
+        space = self.env.observation_space
+        if not isinstance(space, gymnasium.spaces.Discrete) or np.shape(shape) != (2,):
+            return None
+        height, width = map(int, shape)
+        return (height, width) if height * width == space.n else None
 
     @abc.abstractmethod
     def make(self, *, limited: bool = False) -> gymnasium.Env:
@@ -200,12 +239,14 @@ def resolve(
     reward: float | None = None,
     key: str | Sequence[str] | None = None,
     layout: int | None = None,
+    actions: Sequence[str] = (),
     tile: int | None = None,
 ) -> World:
     """Returns the world of a name: a shipped world, a map file, a Gymnasium or MiniGrid id, or
     "module:Id-v0", whose module is imported first. `APPLIES_TO` says what each option is for."""
     keys = (key,) if isinstance(key, str) else tuple(key or ())
-    given = dict(zip(APPLIES_TO, (observation, reward, keys, layout, tile), strict=True))
+    options = (observation, reward, keys, layout, tuple(actions), tile)
+    given = dict(zip(APPLIES_TO, options, strict=True))
     is_map = name in shipped.names() or Path(name).is_file()
     spec = None if is_map else _find_spec(name)
     kwargs = {"world": name} if spec is None else spec.kwargs
@@ -218,9 +259,11 @@ def resolve(
     digest = _describe(spec)
     if spec.id.startswith("MiniGrid-"):
         seen = "observation" if observation in MINIGRID_VIEWS else ""
-        _refuse(name, given, "reward", "layout", seen, "" if observation == "symbolic" else "tile")
+        tiles = "" if observation == "symbolic" else "tile"
+        _refuse(name, given, "reward", "layout", "actions", seen, tiles)
         layout, view = check_whole("layout", layout or 0, 0), MINIGRID_VIEWS[observation]
         arguments = {"layout": layout, "observation": view, "tile": 3 if tile is None else tile}
+        arguments |= {"actions": tuple(actions)} if actions else {}
         arguments |= shipped.MINIGRID_COSTS | ({} if reward is None else {"step": reward})
         digest |= {"arguments": arguments}
         return MiniGrid(f"{spec.id}-layout{layout}", view, digest, spec, arguments)
@@ -255,7 +298,9 @@ def _find_spec(name: str) -> EnvSpec:
         raise ArgumentError(problem, argument="name")
     if identifier in gymnasium.registry:
         return gymnasium.registry[identifier]
-    close = difflib.get_close_matches(identifier, [*shipped.names(), *gymnasium.registry], n=3)
+    maps = map(str, Path(name).parent.glob("*.txt"))
+    known = [*shipped.names(), *maps, *gymnasium.registry]
+    close = difflib.get_close_matches(identifier, known, n=3)
     hint = f" Did you mean {' or '.join(close)}?" if close else ""
     problem = f"{name!r} is not a shipped world, a map file or a Gymnasium id.{hint}"
     remedy = "'drogo envs' lists the shipped worlds."

@@ -13,6 +13,7 @@ import drogo
 from drogo.cli import output
 from drogo.cli.output import Json, Overwrite
 from drogo.errors import counted
+from drogo.progress import progress_bar
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 KIND = "options"
 FILES = {"picture": "picture.png", "visits": "visits.gif", "curves": "curves.png",
          "options": "options.npz"}  # fmt: skip
-MOST_PANELS, MOST_FRAMES, MOST_ROWS = 6, 40, 8
+MOST_PANELS, MOST_FRAMES = 6, 40
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ class Options:
         names = ("step_size", "passes", "lam", "discount")
         vectors = make_vectors(self.method, **{name: getattr(self, name) for name in names})
         cycle = Cycle(self.iterations, self.steps, self.p_option, self.keep)
-        with output.progress_bar(console, f"discovering options in {self.env}") as update:
+        with progress_bar(f"discovering options in {self.env}") as update:
             discovery = discover(
                 grid.without_goals(), vectors, cycle, seeds=range(self.seeds),
                 discount=self.discount, may_end=self.method not in ("race", "ceo"),
@@ -140,7 +141,7 @@ class Options:
                 "option begins in": f"{int((~stage.ends & (stage.visits > 0)).sum())}",
                 "ends in": f"{int((stage.ends & (stage.visits > 0)).sum())}",
             }
-            for stage in _some(stages, MOST_ROWS)
+            for stage in _some(stages, MOST_PANELS)
         ]
         count = discovery.inaccurate
         warning = f"{count} vectors were not accurate, and were used nevertheless."

@@ -14,8 +14,9 @@ import tyro
 import drogo
 from drogo.cli import output
 from drogo.cli.learn import FILES as FILES_OF_FIT, Learn, collected, prepare
-from drogo.cli.output import BOLD, Flag, Json, number, progress_bar
+from drogo.cli.output import BOLD, Flag, Json, number
 from drogo.errors import ArgumentError, check_whole
+from drogo.progress import progress_bar
 
 if TYPE_CHECKING:
     import numpy as np
@@ -110,7 +111,7 @@ class Shape:
         training = Training(
             world.step_limit, world.low_reward, self.steps, EVERY, self.discount, self.epsilon
         )
-        with progress_bar(console, "Q-learning") as update:
+        with progress_bar("Q-learning") as update:
             grids = compare(
                 world.mdp, potentials, training, seeds=self.seeds,
                 progress=lambda done: update(done, training.evaluations, "evaluations"),
@@ -141,7 +142,7 @@ class Shape:
             method = "paper" if self.preset == "paper" else "drogo"
             options = Learn(
                 self.env, observation=kind, method=method, seeds=self.seeds, lam=self.lam,
-                out=self.fits, resume=True,
+                out=self.fits,
             )  # fmt: skip
             seen = replace(named, view=kind)
             result, train = prepare(options, seen, console)
@@ -157,10 +158,8 @@ class Shape:
     def _successor(self, options: Learn, named: Any, console: Console) -> np.ndarray:
         """Returns the learned potential of the successor representation."""
         data = collected(options, named, console)
-        with progress_bar(console, "learning SR") as update:
-            problem = drogo.Spectrum(1, matrix="successor", discount=self.discount)
-            show = lambda event: update(event.update, event.updates, "updates")  # noqa: E731
-            result = drogo.fit(data, problem, seeds=self.seeds, callbacks=[show])
+        problem = drogo.Spectrum(1, matrix="successor", discount=self.discount)
+        result = drogo.fit(data, problem, seeds=self.seeds)
         late = result.status.count("max_updates")
         if late:
             console.print(f"{late} of {self.seeds} seeds of SR have not converged.", style="yellow")

@@ -11,13 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 
 from drogo.cli.output import (
+    Actions,
     Env,
     Json,
+    Key,
+    Layout,
     Out,
     Overwrite,
+    Tile,
     Whole,
     print_result,
-    progress_bar,
     result_directory,
     terminal,
 )
@@ -29,6 +32,7 @@ from drogo.errors import (
     check_whole,
     import_extra,
 )
+from drogo.progress import progress_bar
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -84,10 +88,10 @@ class Train:
     ] = None
     """Reward of every step for the map, for example -1, if a Gymnasium environment's rewards are
     not negative."""
-    layout: Annotated[int | None, tyro.conf.arg(help_behavior_hint="(default: 0)")] = None
-    """Seed of a MiniGrid environment's grid."""
-    tile: Annotated[int | None, tyro.conf.arg(help_behavior_hint="(default: 3)")] = None
-    """Pixels per cell of a MiniGrid environment."""
+    key: Key = ()
+    layout: Layout = None
+    actions: Actions = ()
+    tile: Tile = None
     workers: int = 0
     """Number of processes; 0 means one for each core."""
     out: Out = Path("results/train")
@@ -100,7 +104,8 @@ class Train:
         console = terminal(quiet=self.json)
         steps = STEPS[self.agent] if self.steps is None else self.steps
         _check_numbers(self, steps)
-        world = resolve(self.env, observation=self.observation, layout=self.layout, tile=self.tile)
+        names = ("observation", "key", "layout", "actions", "tile")
+        world = resolve(self.env, **{name: getattr(self, name) for name in names})
         _check_options(self, world)
         label = f"{world.name}-{self.agent}-lam{self.lam:g}-{self.seeds}seeds"
         result = result_directory(self, world, label, steps=steps, workers=0, view=world.view)
@@ -120,7 +125,7 @@ class Train:
             store.clean()
             missing = [job for job in jobs.values() if not store.has(job)]
             try:
-                with progress_bar(console, f"training {self.agent}") as update:
+                with progress_bar(f"training {self.agent}") as update:
                     LocalEngine(self.workers).run(missing, store, _listener(missing, update))
             except KeyboardInterrupt:
                 console.print("Finished runs are kept. The same command continues from here.")
@@ -203,7 +208,7 @@ def _try_out(options: Train, world: World) -> None:
     from drogo_paper.agents.deep import as_numbers
     from drogo_paper.cli import train_runs
 
-    env = world.make(limited=True)
+    env = train_runs.env_of(world)
     train_runs.make_map(train_runs.settings_of(options), world, as_numbers(env))
     if isinstance(world, Environment):
         _try_rewards(options, world)

@@ -10,6 +10,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from drogo.data.step import part_of
 from drogo.errors import BadCheckpoint, DataError
 from drogo.online import OnlineMap, OnlineTable
 from drogo.plot.panels import plane_of
@@ -33,7 +34,7 @@ EPISODES = 5
 MAP_EVERY = 50
 """Steps after which the map of a table is solved, and all transitions are replayed once."""
 OPTIONS = ("env", "agent", "map", "lam", "weight", "optimism", "explore", "discount",
-           "observation", "reward", "layout", "tile")  # fmt: skip
+           "observation", "reward", "key", "layout", "actions", "tile")  # fmt: skip
 
 
 def settings_of(options: Train) -> dict[str, Any]:
@@ -55,8 +56,23 @@ def jobs(options: Train, steps: int) -> dict[tuple[str, int], Job]:
 
 
 def world_of(settings: dict[str, Any]) -> World:
-    names = ("observation", "layout", "tile")
+    names = ("observation", "key", "layout", "actions", "tile")
     return resolve(settings["env"], **{name: settings[name] for name in names})
+
+
+def env_of(world: World) -> gymnasium.Env:
+    """Makes the environment of an agent, with the parts of its observations that were chosen."""
+    env = world.make(limited=True)
+    key = world.sampling.get("key")
+    if not isinstance(env.observation_space, gymnasium.spaces.Dict):
+        return env
+    part_of(env.observation_space.sample(), key)  # raises an error if the key is wrong
+    if isinstance(key, str):
+        part = env.observation_space[key]
+        return gymnasium.wrappers.TransformObservation(env, lambda seen: seen[key], part)
+    return gymnasium.wrappers.FlattenObservation(
+        gymnasium.wrappers.FilterObservation(env, list(key or ()))
+    )
 
 
 def steps_between(agent: str, steps: int) -> int:
@@ -132,7 +148,7 @@ def _train(
     settings: dict[str, Any], world: World, checkpoint: Path, report: Any
 ) -> tuple[Trained, np.ndarray]:
     """Returns the results of an agent, and the observations at which its map is recorded."""
-    raw = world.make(limited=True)
+    raw = env_of(world)
     env = as_numbers(raw)
     shaping, observations, wrapped = None, np.zeros(0), None
     if settings["method"] == "map":
@@ -147,7 +163,7 @@ def _train(
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "no terminal state")  # the report has its own warning
         trained = train_agent(
-            settings["agent"], lambda: as_numbers(world.make(limited=True)), shaping, steps=steps,
+            settings["agent"], lambda: as_numbers(env_of(world)), shaping, steps=steps,
             evaluations=how, explore=None if settings["explore"] else False, checkpoint=checkpoint,
             gamma=settings["discount"], seed=settings["seed"],
         )  # fmt: skip

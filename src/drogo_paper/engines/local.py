@@ -18,6 +18,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from drogo.errors import RunsFailed, check_whole
+from drogo.progress import SWITCH
 from drogo_paper.engines.job import Job, name_error, perform, raise_failures
 from drogo_paper.engines.store import Store
 
@@ -27,6 +28,7 @@ MOST_ATTEMPTS = 3
 ONE_THREAD = {
     "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
     **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1"),
+    SWITCH: "0",
 }
 """Environment variables of a worker. All engines use the same, so that their numbers agree."""
 

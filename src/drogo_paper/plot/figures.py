@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Float, Int
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator, SymmetricalLogLocator
 from PIL import Image
 
-from drogo.plot.maps import letter
-from drogo.plot.panels import LINE, as_png, figure_of
+from drogo.plot.maps import legend, letter, write_below
+from drogo.plot.panels import LINE, LOW_REWARD, as_png, figure_of
 from drogo_paper.statistics import bootstrap_band
 
 if TYPE_CHECKING:
@@ -98,20 +99,23 @@ def paths(
     figure = Figure(figsize=size, layout="compressed")
     panels = figure.subplots(down, across, squeeze=False).ravel()
     for axes, (name, of_seeds) in zip(panels, walked.items(), strict=False):
-        axes.imshow(world.picture(), interpolation="nearest")
+        picture = world.picture()
+        picture[tuple(world.cells[world.worse_ends].T)] = to_rgb(LOW_REWARD)
+        axes.imshow(picture, interpolation="nearest")
         for k, path in enumerate(of_seeds):
             # Lines lie side by side, so that seeds on the same path can be counted.
             aside = 0.5 * (k - (len(of_seeds) - 1) / 2) / max(len(of_seeds), 1)
             row, column = world.cells[path].T
             axes.plot(column + aside, row + aside, color=LINE, alpha=0.7, linewidth=1.0)
         letter(axes, world)
-        arrived = sum(bool(world.terminal[path[-1]]) for path in of_seeds)
+        goal = world.terminal & ~world.worse_ends
+        arrived = sum(bool(goal[path[-1]]) for path in of_seeds)
         axes.set_title(f"{name}: {arrived} of {len(of_seeds)} arrive", fontsize=9)
         axes.set(xticks=[], yticks=[])
     for axes in panels[len(walked) :]:
         axes.set_visible(False)
     figure.suptitle(title)
-    figure.supxlabel("S: start, G: goal, orange: low reward", fontsize=8)
+    write_below(figure, legend(world))
     return figure
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 INCHES = 4.4
 PANELS_A_ROW = 3
-BESIDE = "arrows: the option, dots: it ends, grey: not visited"
+BESIDE = "arrows: the option, dots: it ends, grey: not visited; goals are plain cells"
 VISITS = "visits, log10(1 + n)"
 
 
