@@ -45,7 +45,6 @@ from drogo import (
     OnlineTable,
     Paper,
     Potential,
-    PotentialShaping,
     ReachGoals,
     Regression,
     Spectrum,
@@ -133,8 +132,7 @@ def files(directory: Path, rng: np.random.Generator) -> Iterator[Attempt]:
     """One file of every kind with an accident: found damaged, or read as it was."""
     data = collect(world_env(ROOM, "coordinates"), 500, seed=0)
     data.save(directory / "data.npz")
-    solution = fit(data, Column(), checkpoint=directory / "check.npz", **SMALL)
-    solution.save(directory / "fit.npz")
+    fit(data, Column(), checkpoint=directory / "check.npz", **SMALL).save(directory / "fit.npz")
     (directory / "map.txt").write_text(MAP)
 
     def columns(path: Path) -> dict[str, np.ndarray]:
@@ -196,8 +194,7 @@ def calls() -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
     env, mdp = world_env(world, "coordinates"), world.mdp
     data = collect(env, 300, seed=0)
     solution = fit(data, Column(), **SMALL)
-    phi = solution.potential(0)
-    lake = gymnasium.make("FrozenLake-v1", is_slippery=False)
+    phi, lake = solution.potential(0), gymnasium.make("FrozenLake-v1", is_slippery=False)
     steps = {"reward": [-1.0, -1.0], "terminated": [False, True]}
     short = Training(step_limit=10, steps=20, every=10)
     spaces = {"observation_space": env.observation_space, "action_space": env.action_space}
@@ -293,9 +290,9 @@ def calls() -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
         "fit": (lambda **a: fit(data, Column(), **SMALL, **a).v, {"seeds": 1}),
         "collect": (partial(collect, env), {
             "n": 20, "seed": 0, "start": "uniform", "reward": -1.0, "terminal_reward": 0.0}),
-        "Potential.from_states": (Potential.from_states, {
+        "Potential.from_states": (drogo.Potential.from_states, {
             "observations": np.arange(3), "values": np.zeros(3)}),
-        "PotentialShaping": (lambda **a: PotentialShaping(env, phi, **a).reset(seed=0), {
+        "PotentialShaping": (lambda **a: drogo.PotentialShaping(env, phi, **a).reset(seed=0), {
             "weight": 0.5, "discount": 0.9, "terminal": "zero"}),
         "GridWorld.parse": (GridWorld.parse, {"text": MAP}),
         "GridWorld.load": (GridWorld.load, {"source": "ring"}),

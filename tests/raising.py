@@ -1,9 +1,9 @@
-"""`raises`: expects an error by its type and by the argument that it names, not by its wording."""
+"""Errors by their type and by the argument that they name, not by their wording."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -21,3 +21,17 @@ def raises(
     expected = fields if argument is None else {"argument": argument, **fields}
     actual = {name: getattr(caught.value, name) for name in expected}
     assert actual == expected, f"{actual}: {caught.value}"
+
+
+def refused(
+    kind: type[Exception],
+    name: str | None,
+    call: Callable[..., Any],
+    /,
+    *given: Any,
+    **options: Any,
+) -> Any:
+    """Fails unless a call with these arguments raises such an error, which is returned."""
+    with raises(kind, name) as caught:
+        call(*given, **options)
+    return caught.value

@@ -14,8 +14,7 @@ def corridor(cells):
 
 def random_mdp(seed, states, terminals=1, actions=2, branching=3, costs=(0.1, 20.0)):
     """Makes a chain, so that every state can reach a terminal state, and adds random jumps."""
-    rng = np.random.default_rng(seed)
-    live = states - terminals
+    rng, live = np.random.default_rng(seed), states - terminals
     P = np.zeros((actions, states, states))
     for a in range(actions):
         for s in range(live):

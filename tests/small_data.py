@@ -59,8 +59,7 @@ def corridor(n=7, terminal=True, reward=-1.0):
     """A corridor between two walls, or whose last state is terminal; and its MDP."""
     last = n - 1 if terminal else n
     state = np.repeat(np.arange(last), 2)
-    after = np.clip(state + np.tile([-1, 1], last), 0, n - 1)
-    P = np.zeros((n, n))
+    after, P = np.clip(state + np.tile([-1, 1], last), 0, n - 1), np.zeros((n, n))
     np.add.at(P, (state, after), 0.5)
     data = table_of(state, after, reward - 0.1 * state, (after == n - 1) & terminal)
     return data, MDP.from_arrays(P, reward - 0.1 * np.arange(n), [n - 1] if terminal else [])
@@ -69,8 +68,7 @@ def corridor(n=7, terminal=True, reward=-1.0):
 def ring(n=5):
     """Two steps on or one step back around a ring whose states pay 1, 0, -1 ...; and its MDP."""
     state, action = np.repeat(np.arange(n), 2), np.tile([0, 1], n)
-    after = (state + np.where(action == 0, 2, -1)) % n
-    reward = 1.0 - np.arange(n)
+    after, reward = (state + np.where(action == 0, 2, -1)) % n, 1.0 - np.arange(n)
     P = np.zeros((2, n, n))
     P[action, state, after] = 1.0
     data = table_of(state, after, reward[state], action=action, n_actions=2)
@@ -87,6 +85,14 @@ def line(n=800, scale=1.0):
     return Transitions.from_arrays(
         before, after, np.full(n, -1.0), y[:, 0] >= 0.97, action=action, behaviour=np.full(n, 0.5)
     )
+
+
+def assert_nothing_is_cut_off(figure):
+    """Lays out a figure and looks where everything ends, in inches."""
+    figure.get_layout_engine().execute(figure)
+    box = figure.get_tightbbox()
+    width, height = figure.get_size_inches()
+    assert min(box.x0, box.y0, width - box.x1, height - box.y1) >= -0.01
 
 
 class Fixed(eqx.Module):

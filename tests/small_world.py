@@ -5,15 +5,7 @@ import numpy as np
 
 from drogo import GridWorld, ReachGoals, collect
 
-SMALL = """
-step-limit: 40
-
-######
-#S..G#
-#.x..#
-######
-"""
-WORLD = GridWorld.parse(SMALL)
+WORLD = GridWorld.parse("step-limit: 40\n\n######\n#S..G#\n#.x..#\n######")
 BOX = gymnasium.spaces.Box(-0.5, 0.5, (2,), np.float32)
 FOUR = gymnasium.spaces.Discrete(4)
 CORRIDOR = GridWorld.parse("step-limit: 20\n\n######\n#S.xG#\n######")

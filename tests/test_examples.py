@@ -10,7 +10,7 @@ import jax
 import pytest
 
 import needs
-from small_lines import Line
+from small_lines import line_of
 
 ROOT = Path(__file__).parents[1]
 SHORT = {
@@ -37,10 +37,8 @@ def test_examples(path, tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().out
 
 
-class Circle(Line):
-    """An environment that never ends."""
-
-    goal = 1000
+Circle = line_of(goal=1000)
+"""An environment that never ends."""
 
 
 def test_the_evaluation_of_a_policy_that_circles_ends(capsys):

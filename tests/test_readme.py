@@ -46,8 +46,7 @@ COMMANDS = dict.fromkeys(line for page in PAGES for line in COMMAND.findall(page
 
 
 @pytest.mark.parametrize("line", COMMANDS)
-@pytest.mark.usefixtures("optimised")
-def test_commands(line, tmp_path, monkeypatch, capsys):
+def test_commands(line, tmp_path, monkeypatch, capsys, optimised):
     monkeypatch.chdir(tmp_path)
     main(shlex.split(line, comments=True)[1:])
     assert len(list(tmp_path.glob("results/*/*/picture.png"))) == 1
@@ -63,21 +62,15 @@ def test_maps(text):
         assert GridWorld.parse(text).n_states > 0
 
 
-def test_two_commands_that_set_up_the_same_way():
+def test_commands_that_set_up_links_and_tables():
     commands = re.findall(r"```console\n(.*?)\n```", PAGES[0].read_text(), re.S)
     assert all(c.startswith("python3 -m pip install uv && ") for c in commands[:2])
     ends = [c.rsplit("&& ", 1)[1] for c in commands[:2]]
     assert ends == ["python3 -m uv run drogo learn four-rooms", "python3 -m uv run pytest"]
     assert (ROOT / ".ci" / "run").read_text().rstrip().endswith(commands[1])
-
-
-def test_links_lead_somewhere():
     for page in PAGES:
         for link in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
             assert (page.parent / link).exists(), f"{page.name}: {link}"
-
-
-def test_tables_of_the_readme_are_those_of_the_docs():
     pattern = r"<!-- table: (.*?) -->\n(.*?)<!-- end -->"
     shown = re.findall(pattern, PAGES[0].read_text(), re.DOTALL)
     assert shown

@@ -6,7 +6,7 @@ import pytest
 
 from drogo.errors import AlreadyExists, DamagedFile
 from drogo.requests import ResultDirectory, differences, digest, plain
-from raising import raises
+from raising import raises, refused
 from run_jobs import python_process
 
 ASKED = {"verb": "test", "settings": {"lam": 20.0, "cap": float("inf")}, "world": {"map": "#"}}
@@ -24,16 +24,12 @@ def finished(tmp_path):
     return result
 
 
-def test_a_result_is_there_when_its_report_is(finished):
+def test_a_result_is_there_when_its_report_is_and_requests_differ(finished):
     with raises(AlreadyExists), finished.begin(overwrite=False):
         pass
-    assert finished.report() == REPORT
-    assert list(finished.report()["table"]) == ["z", "a"]
+    assert (finished.report(), list(finished.report()["table"])) == (REPORT, ["z", "a"])
     assert finished.path.name == f"name-{digest(ASKED)[:8]}"
     assert json.loads((finished.path / "request.json").read_text()) == plain(ASKED)
-
-
-def test_different_requests_have_different_digests_and_differences():
     changes = ({}, {"verb": "other"}, {"settings": {"lam": 20.0}}, {"world": {"map": "##"}})
     digests = {digest({**ASKED, **change}) for change in changes}
     assert len(digests | {digest(dict(reversed(ASKED.items())))}) == 4
@@ -45,11 +41,26 @@ def test_different_requests_have_different_digests_and_differences():
 def test_a_directory_copied_over_another_is_not_taken_for_it(finished, tmp_path):
     other = ResultDirectory(tmp_path, "name", {**ASKED, "settings": {"lam": 1.0}})
     finished.path.rename(other.path)
-    for refused in (other.report, other.begin(overwrite=False).__enter__):
-        with raises(AlreadyExists):
-            refused()
+    for call in (other.report, other.begin(overwrite=False).__enter__):
+        refused(AlreadyExists, None, call)
     with other.begin(overwrite=True):
         assert other.report() is None
+
+
+def test_what_else_is_in_the_way(finished):
+    report, request = finished.path / "report.json", finished.path / "request.json"
+    written = report.read_text()
+    report.write_text(written.replace("1.5", "1.6"))
+    refused(AlreadyExists, None, finished.report)
+    report.write_text(written)
+    (finished.path / "vector.npz").unlink()
+    error = refused(AlreadyExists, None, finished.report)
+    assert "--overwrite" in error.for_command_line
+    assert "overwrite=True" in str(error)
+    request.write_text("{")
+    refused(DamagedFile, None, finished.report)
+    request.unlink()
+    refused(AlreadyExists, None, finished.report)
 
 
 def test_a_process_that_was_killed_while_it_began_is_in_nobodys_way(tmp_path):
@@ -83,23 +94,3 @@ def test_one_process_at_a_time_has_a_directory(tmp_path):
     with result.begin(overwrite=False):
         result.finish({"files": {}})
     assert result.report() == {"files": {}}
-
-
-def test_what_else_is_in_the_way(finished):
-    report, request = finished.path / "report.json", finished.path / "request.json"
-    written = report.read_text()
-    report.write_text(written.replace("1.5", "1.6"))
-    with raises(AlreadyExists):
-        finished.report()
-    report.write_text(written)
-    (finished.path / "vector.npz").unlink()
-    with raises(AlreadyExists) as raised:
-        finished.report()
-    assert "--overwrite" in raised.value.for_command_line
-    assert "overwrite=True" in str(raised.value)
-    request.write_text("{")
-    with raises(DamagedFile):
-        finished.report()
-    request.unlink()
-    with raises(AlreadyExists):
-        finished.report()

@@ -31,7 +31,6 @@ def test_linters(command):
 def test_hostile_input_is_a_clear_error_or_a_right_answer():
     fuzz = ["tests/fuzz.py", "--seconds", "60", "--tries", "50"]
     printed = run(*fuzz, PYTHONPATH=os.pathsep.join(sys.path))  # without type checks
-    numbers = re.findall(r"\d+", printed.split("\nall:")[1])
-    tried, clear, right, others = map(int, numbers)
+    tried, clear, right, others = map(int, re.findall(r"\d+", printed.split("\nall:")[1]))
     assert tried == clear + right > 20
     assert others == 0

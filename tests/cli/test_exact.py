@@ -26,15 +26,13 @@ def test_a_picture_and_a_vector(command, tmp_path):
     assert (arrays["cells"].shape, settings["lam"]) == ((162, 2), 20.0)
     assert (directory / "picture.png").read_bytes()[:4] == b"\x89PNG"
     before = {path: path.stat().st_mtime_ns for path in directory.iterdir()}
-    again = command("exact", "grid-maze", "--out", tmp_path)
-    assert again.out == answer.out.replace(NEW, OLD)
+    assert command("exact", "grid-maze", "--out", tmp_path).out == answer.out.replace(NEW, OLD)
     assert {path: path.stat().st_mtime_ns for path in directory.iterdir()} == before
     command("exact", "grid-maze", "--out", tmp_path, "--overwrite")
     assert (directory / "vector.npz").stat().st_mtime_ns != before[directory / "vector.npz"]
 
 
-@pytest.mark.usefixtures("no_pictures")
-def test_a_map_that_was_edited_is_another_request(command, tmp_path):
+def test_a_map_that_was_edited_is_another_request(command, tmp_path, no_pictures):
     reports, arguments = [], ("exact", tmp_path / "mine.txt", "--out", tmp_path / "out", "--json")
     for text in ("#####\n#S.G#\n#####", "######\n#S..G#\n######", "#####\n#S.G#\n#####"):
         (tmp_path / "mine.txt").write_text(text)
@@ -43,9 +41,8 @@ def test_a_map_that_was_edited_is_another_request(command, tmp_path):
     assert len(list((tmp_path / "out").iterdir())) == 2
 
 
-@pytest.mark.usefixtures("no_pictures")
 @pytest.mark.parametrize("definition", ["transition", "representation", "right"])
-def test_json(command, tmp_path, definition):
+def test_json(command, tmp_path, definition, no_pictures):
     arguments = ("exact", "grid-task", "--definition", definition, "--out", tmp_path)
     report = json.loads(command(*arguments, "--json").out)
     assert report["status"] == "converged"
@@ -84,21 +81,18 @@ def test_pictures_and_a_page(command, tmp_path, world):
     np.testing.assert_array_equal(arrays["log_e"], COLUMNS[[0, 5]])
     np.testing.assert_allclose(arrays["transfer"], COLUMNS[3])
     assert {path.read_bytes()[:4] for path in directory.glob("*.png")} == {b"\x89PNG"}
-    again = command(*arguments, tmp_path / "out")
-    assert again.out == answer.out.replace(NEW, OLD)
+    assert command(*arguments, tmp_path / "out").out == answer.out.replace(NEW, OLD)
 
 
-@pytest.mark.usefixtures("no_pictures")
-def test_by_default_the_goals_are_the_terminal_states(command, tmp_path, world):
+def test_by_default_the_goals_are_the_terminal_states(command, tmp_path, world, no_pictures):
     report = json.loads(command("goals", world, "--out", tmp_path / "out", "--json").out)
     assert report["goals"] == [3, 7]
     assert report["lowest"] == [row[np.isfinite(row)].min() for row in COLUMNS[[3, 7]]]
     assert (report["status"], report["error"] < 1e-9) == ("converged", True)
 
 
-@pytest.mark.usefixtures("no_pictures")
 @pytest.mark.parametrize("goal", ["9,9", "99", "here"])
-def test_a_goal_that_is_no_state(command, tmp_path, world, goal):
+def test_a_goal_that_is_no_state(command, tmp_path, world, goal, no_pictures):
     answer = command("goals", world, "--goal", goal, "--out", tmp_path / "out", "--json")
     assert (answer.status, json.loads(answer.out)["argument"]) == (2, "goal")
     assert not list((tmp_path / "out").glob("*/report.json"))

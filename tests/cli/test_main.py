@@ -28,11 +28,18 @@ assert not {"scipy", "jax", "matplotlib", "rich"} & set(sys.modules)
 """
 
 
-def test_help_needs_nothing_heavy():
+def test_help_needs_nothing_heavy_and_envs_and_version(command, capsys, monkeypatch):
     done = subprocess.run([sys.executable, "-c", HELP], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     for text in ("exact", "reproduce", "--batch-size INT"):
         assert text in done.stdout
+    assert command("exat", "four-rooms").status == command("exact").status == 2
+    assert "drogo/FourRooms-v0" in command("envs").out
+    worlds = json.loads(command("envs", "--json").out)
+    assert {"name": "grid-room", "states": 272}.items() <= worlds[2].items()
+    monkeypatch.setattr(sys, "argv", ["drogo", "--version"])
+    runpy.run_module("drogo", run_name="__main__")
+    assert capsys.readouterr().out == f"drogo {drogo.__version__}\n"
 
 
 @pytest.mark.parametrize("verb", sorted(verbs()))
@@ -81,17 +88,15 @@ def verb_of_another_package(tmp_path, monkeypatch):
     (metadata / "entry_points.txt").write_text(entries)
 
 
-@pytest.mark.usefixtures("verb_of_another_package")
 @pytest.mark.filterwarnings("always")
-def test_other_packages_add_verbs(command):
+def test_other_packages_add_verbs(command, verb_of_another_package):
     answer = command("fail", "--how", "warn")
     assert (answer.out, answer.status) == ("fine\n", 0)
     assert "'absent' (other_package:Absent) cannot be loaded" in answer.err
     assert answer.err.splitlines()[-1] == "drogo: mind the step"
 
 
-@pytest.mark.usefixtures("verb_of_another_package")
-def test_exit_statuses(command, tmp_path):
+def test_exit_statuses(command, tmp_path, verb_of_another_package):
     reading, writing = os.pipe()
     os.close(reading)
     for place, line in ((tmp_path / "out", "fail --how pipe"), (writing, "learn --help")):
@@ -137,21 +142,14 @@ def test_an_error_is_one_line_and_json(command, tmp_path, monkeypatch, line, kin
     (tmp_path / "broken.txt").write_text("#####\n#S?G#\n#####")
     answer = command(*line.split(), "--json")
     error = json.loads(answer.out)
-    assert (answer.status, error["kind"]) == (2, kind)
-    assert answer.err == f"drogo: {error['error']}\n"
+    assert (answer.status, error["kind"], answer.err) == (2, kind, f"drogo: {error['error']}\n")
 
 
-def test_envs_and_version(command, capsys, monkeypatch):
+def test_a_typo_is_named_and_no_verb_at_all_is_a_question(command):
     mistyped, missing = command("exat", "four-rooms"), command("exact")
     assert (mistyped.status, "Did you mean exact?" in mistyped.err, missing.status) == (2, True, 2)
     assert command().status == 0
     assert command("exact", "four-rooms", "--lamda", "3").err.count("--lam FLOAT") == 1
-    assert "drogo/FourRooms-v0" in command("envs").out
-    worlds = json.loads(command("envs", "--json").out)
-    assert {"name": "grid-room", "states": 272}.items() <= worlds[2].items()
-    monkeypatch.setattr(sys, "argv", ["drogo", "--version"])
-    runpy.run_module("drogo", run_name="__main__")
-    assert capsys.readouterr().out == f"drogo {drogo.__version__}\n"
 
 
 ODD = "[red]a$\\frac{$ :smile:"
@@ -163,8 +161,8 @@ def odd_map(tmp_path):
     return path
 
 
-def test_names_are_printed_and_drawn_as_they_are(odd_map, tmp_path, command, monkeypatch):
-    """With rich's markup and emoji codes, and with what matplotlib takes for a formula."""
+def test_names_and_numbers_are_shown_as_they_are(odd_map, tmp_path, command, monkeypatch):
+    """With rich's markup and emoji codes, what matplotlib takes for a formula, and 20 columns."""
     monkeypatch.setenv("COLUMNS", "400")
     as_png, figures = plot.as_png, []
     monkeypatch.setattr(plot, "as_png", lambda f: figures.append(f) or as_png(f))
@@ -175,26 +173,19 @@ def test_names_are_printed_and_drawn_as_they_are(odd_map, tmp_path, command, mon
     shown, is_formula = title._preprocess_math(title.get_text())
     assert not is_formula
     assert shown.startswith(f"{ODD}: column")
-
-
-def test_a_narrow_terminal_shows_whole_numbers(odd_map, tmp_path, command, monkeypatch):
     monkeypatch.setenv("COLUMNS", "20")
-    answer = command("exact", odd_map, "--out", tmp_path / "out")
-    assert "\nlog e: -0.505197 to 0\n" in answer.out
-    assert "\nstatus: converged\n" in answer.out
-    (directory,) = (tmp_path / "out").iterdir()
-    assert f"{NEW}: {directory}/picture.png with vector.npz\n" in answer.out
+    lines = command("exact", odd_map, "--out", tmp_path / "narrow").out.splitlines()
+    (directory,) = (tmp_path / "narrow").iterdir()
+    whole = f"{NEW}: {directory}/picture.png with vector.npz"
+    assert {"log e: -0.505197 to 0", "status: converged", whole} <= set(lines)
     assert "\nGymnasium id: drogo/GridTask-v0\n" in command("envs").out
 
 
-def test_bold_cells(capsys, monkeypatch):
+def test_bold_cells_and_terminals_with_only_ascii(capsys, monkeypatch, odd_map, tmp_path):
     for width, expected in (("80", "[1.5]"), ("5", "number: [1.5]")):
         monkeypatch.setenv("COLUMNS", width)
         print_table(terminal(), table("title", "", [{"number": f"{BOLD}[1.5]{BOLD}"}], left=()))
         assert expected in [line.strip() for line in capsys.readouterr().out.splitlines()]
-
-
-def test_a_terminal_that_has_only_ascii(odd_map, tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     path = odd_map.rename(tmp_path / "é☃.txt")
     out = io.TextIOWrapper(io.BytesIO(), encoding="ascii")

@@ -9,17 +9,13 @@ from gymnasium.wrappers import TimeLimit
 
 import needs
 from drogo import Transitions, collect
-from drogo.data import Step, index
+from drogo.data import index
 from drogo.errors import AlreadyExists, ArgumentError, DataError, MissingFile
-from raising import raises
-from small_lines import Line
+from raising import raises, refused
+from small_lines import Line, line_of
 
-
-class Walk(Line):
-    """The right end is the goal, and the left one is a pit."""
-
-    def is_over(self):
-        return self.at in (0, 5)
+Walk = line_of(is_over=lambda env: env.at in (0, 5))
+"""The right end is the goal, and the left one is a pit."""
 
 
 class WithDict(Walk):
@@ -38,23 +34,16 @@ class WithDict(Walk):
         return {"image": image, "place": self.at, "mission": "go right", **vectors}
 
 
-def test_rewards_of_the_step():
-    seen = []
-    data = collect(Walk(), 200, seed=0, terminal_reward=-3.0,
-                   reward=lambda s: seen.append(s) or -1.0 - float(s.observation[0]))  # fmt: skip
-    assert set(data.terminal_reward[data.terminated]) == {-3.0}
-    assert np.array_equal(data.reward, -1.0 - data.observations[data.state][:, 0])
-    assert all(isinstance(step, Step) for step in seen)
-
-
-@pytest.mark.parametrize("mode", list(AutoresetMode))
-def test_vectors_of_environments(mode):
+@pytest.mark.parametrize("mode", [None, *AutoresetMode])
+def test_one_environment_and_vectors(mode):
     """In each way of starting the next episode: only real steps, and episodes that begin at 2."""
-    envs = SyncVectorEnv([Walk] * 3, autoreset_mode=mode)
+    envs = SyncVectorEnv([Walk] * 3, autoreset_mode=mode) if mode else Walk()
+    reward = lambda step: -1.0 - float(step.observation[0])  # noqa: E731
     value = lambda step: 0.0 if step.info["at"] == 5 else -50.0  # noqa: E731
-    data = collect(envs, 900, seed=0, terminal_reward=value)
+    data = collect(envs, 900, seed=0, reward=reward, terminal_reward=value)
     here, there = data.observations[data.state][:, 0], data.observations[data.next_state][:, 0]
     assert set(np.abs(here - there)) == {1.0}
+    assert np.array_equal(data.reward, -1.0 - here)
     assert np.array_equal(data.terminated, (there == 0) | (there == 5))
     assert not np.isin(here, (0, 5)).any()
     assert len(data.observations) == 6
@@ -109,10 +98,10 @@ def test_a_vec_env_gives_the_same_transitions_as_a_vector_of_gymnasium():
     before, after, reward, terminated, value = rows(theirs).T
     assert (np.abs(after - before) == (after != before)).all()  # none leads across a reset
     assert np.array_equal(after == 6, terminated)
-    assert not (before == 6).any()
     assert theirs.truncated.any()
-    assert set(reward) == {-1.0}  # the terminal value was taken out of it
-    assert set(value[theirs.terminated]) == {-3.0}
+    assert not (before == 6).any()
+    # The terminal value was taken out of the reward.
+    assert (set(reward), set(value[theirs.terminated])) == ({-1.0}, {-3.0})
     envs = vec_env.VecFrameStack(vec_env.DummyVecEnv([limited] * 2), 2)
     assert collect(envs, 300, seed=0).observations.shape[1:] == (2,)
     envs = vec_env.DummyVecEnv([lambda: limited(LimitedDict)] * 2)
@@ -128,39 +117,29 @@ def test_a_vec_env_gives_the_same_transitions_as_a_vector_of_gymnasium():
     assert (data.observations[data.next_state] > data.observations[data.state]).all()
 
 
-def test_observations_that_do_not_repeat_are_not_merged(monkeypatch):
+def test_observations_that_do_not_repeat_and_those_in_a_file(monkeypatch, tmp_path):
     monkeypatch.setattr(index, "MERGE_TRIAL", 100)
-
-    class Noisy(Walk):
-        def observe(self):
-            return np.array([self.at, self.np_random.normal()], dtype=np.float32)
-
-    data = collect(Noisy(), 1000, seed=0)
+    noise = lambda env: np.array([env.at, env.np_random.normal()], dtype=np.float32)  # noqa: E731
+    data = collect(line_of(Walk, observe=noise)(), 1000, seed=0)
     episodes = int(data.terminated.sum())
     assert abs(len(data.observations) - 1000 - episodes) <= 1  # a row for each step
     assert not data.repeats
-
-
-def test_observations_in_a_file(tmp_path):
     in_memory = collect(Walk(), 500, seed=0)
     data = collect(Walk(), 500, seed=0, file=tmp_path / "o.bin")
     assert isinstance(data.observations, np.memmap)
-    assert np.array_equal(data.observations, in_memory.observations)
-    assert np.array_equal(data.state, in_memory.state)
+    for name in ("observations", "state"):
+        assert np.array_equal(getattr(data, name), getattr(in_memory, name))
     data.save(tmp_path / "data.npz")
-    again = Transitions.load(tmp_path / "data.npz")
-    assert np.array_equal(again.observations, data.observations)
-    with raises(AlreadyExists):
-        collect(Walk(), 500, seed=0, file=tmp_path / "o.bin")
+    assert np.array_equal(Transitions.load(tmp_path / "data.npz").observations, data.observations)
+    refused(AlreadyExists, None, collect, Walk(), 500, seed=0, file=tmp_path / "o.bin")
     (tmp_path / "o.bin").unlink()
-    with raises(MissingFile):
-        Transitions.load(tmp_path / "data.npz")
+    refused(MissingFile, None, Transitions.load, tmp_path / "data.npz")
 
 
 def test_parts_are_joined_in_the_order_of_their_names():
     data = collect(WithDict(), 1000, seed=0, key="image")
-    assert (data.observations.shape, data.observations.dtype) == ((6, 8, 8, 3), np.uint8)
-    assert data.are_images
+    expected = ((6, 8, 8, 3), np.uint8, True)
+    assert (data.observations.shape, data.observations.dtype, data.are_images) == expected
     ways = {("position", "velocity"): [2, 0.5, -0.5], ("velocity", "place"): [0.5, -0.5, 2]}
     for key, first in ways.items():
         data = collect(WithDict(), 200, seed=0, key=[*key])
@@ -180,14 +159,11 @@ def test_wrong_environments_and_keys():
         ("observe", lambda self: np.zeros(2, np.float64 if self.at == 3 else np.float32)),
         ("reward", lambda self: np.nan),
     ):
-        with raises(DataError):
-            collect(type("Wrong", (Walk,), {name: wrong})(), 300, seed=0)
+        refused(DataError, None, collect, line_of(Walk, **{name: wrong})(), 300, seed=0)
     parts = (None, "sound", ("position", "mission"), ("position", "sound"))
     for env, keys in ((WithDict, parts), (Walk, ("image", ("a", "b")))):
         for key in keys:
-            with raises(DataError, "key"):
-                collect(env(), 300, seed=0, key=key)
-    with raises(ArgumentError, "key"):
-        collect(WithDict(), 10, seed=0, key=())
+            refused(DataError, "key", collect, env(), 300, seed=0, key=key)
+    refused(ArgumentError, "key", collect, WithDict(), 10, seed=0, key=())
     with raises(ArgumentError, "terminal_reward"):
         collect(Walk(), 300, seed=0, terminal_reward=float("nan"))

@@ -1,4 +1,4 @@
-"""`collect`: samples from an MDP, and steps of any environment."""
+"""`collect`: samples from an MDP, and steps of any environment; and copies of environments."""
 
 from functools import partial
 
@@ -7,8 +7,11 @@ import numpy as np
 import pytest
 
 from drogo import MDP, GridWorld, collect
+from drogo.data.simulate import OfMany, OfMDP, simulator
 from drogo.errors import ArgumentError, ArgumentTypeError
-from raising import raises
+from drogo.worlds.control import STARTS
+from raising import refused
+from small_data import world_env
 
 FOUR_ROOMS = GridWorld.load("four-rooms")
 
@@ -41,21 +44,16 @@ def test_a_seed_keeps_its_meaning(start):
     data = collect(make(), 20_000, seed=0, start=start)
     tail = data.state[-6:].tolist(), data.next_state[-6:].tolist()
     assert (*tail, int(data.terminated.sum())) == PINNED[start]
-    other = collect(make(), 500, seed=2, start=start)
-    assert not np.array_equal(data.state[:500], other.state)
+    assert not np.array_equal(data.state[:500], collect(make(), 500, seed=2, start=start).state)
 
 
 def test_episodes_start_where_the_map_says_and_are_truncated_by_the_step_limit():
     data = collect(make(observation="state"), 20_000, seed=0, start="reset")
-    start = int(FOUR_ROOMS.start.argmax())
-    assert (data.state[:100] == start).all()  # a hundred walkers side by side, 200 steps each
+    assert set(data.state[:100]) == {FOUR_ROOMS.start.argmax()}  # a hundred walkers, 200 steps each
     assert np.array_equal(data.terminated, FOUR_ROOMS.terminal[data.next_state])
     world = GridWorld.parse("step-limit: 2\n\n#####\n#S.G#\n#####")
-    env = gymnasium.make("drogo/GridWorld-v0", world=world, observation="state")
-    data = collect(env, 4000, seed=0, start="reset")
-    assert data.truncated.any()
-    assert data.terminated.any()
-    assert not (data.truncated & data.terminated).any()
+    data = collect(world_env(world), 4000, seed=0, start="reset")
+    assert set(zip(data.truncated, data.terminated, strict=True)) == {(0, 0), (0, 1), (1, 0)}
 
 
 def test_a_policy_is_followed_in_the_same_world():
@@ -73,20 +71,16 @@ def test_a_policy_is_followed_in_the_same_world():
     assert not (default.truncated | sampled.truncated).any()
 
 
+SLIPS = [[0.5, 0.2, 0.3, 0.0], [0.5, 0.5, 0.0, 0.0], [0.0, 0.9, 0.1, 0.0], [0.0] * 4]
+SHARES = [[0.2, 0.8], [1.0, 0.0], [0.5, 0.5], [0.0, 0.0]]
+
+
 class Slippery(gymnasium.Env):
     """An environment that is no more than its MDP: two first states, two actions, one slips."""
 
     step_limit = 5
-    mdp = MDP.from_arrays(
-        [
-            [[0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0], [0.0] * 4],
-            [[0.5, 0.2, 0.3, 0.0], [0.5, 0.5, 0.0, 0.0], [0.0, 0.9, 0.1, 0.0], [0.0] * 4],
-        ],
-        [-1.0, -2.0, -3.0, -7.0],
-        [3],
-        start=[0.75, 0.25, 0.0, 0.0],
-        default_policy=[[0.2, 0.8], [1.0, 0.0], [0.5, 0.5], [0.0, 0.0]],
-    )
+    mdp = MDP.from_arrays([np.eye(4, k=1), SLIPS], [-1.0, -2.0, -3.0, -7.0], [3],
+                          start=[0.75, 0.25, 0.0, 0.0], default_policy=SHARES)  # fmt: skip
 
     def all_observations(self):
         return np.arange(4) * 10.0
@@ -94,8 +88,7 @@ class Slippery(gymnasium.Env):
 
 @pytest.mark.parametrize("start", ["uniform", "reset"])
 def test_a_stochastic_mdp_is_sampled_under_its_default_policy(start):
-    data = collect(Slippery(), 40_000, seed=0, start=start)
-    mdp = Slippery.mdp
+    data, mdp = collect(Slippery(), 40_000, seed=0, start=start), Slippery.mdp
     counts = np.zeros((4, 4))
     np.add.at(counts, (data.state, data.next_state), 1)
     visits = counts.sum(axis=1, keepdims=True)[:3]
@@ -109,8 +102,7 @@ def test_a_stochastic_mdp_is_sampled_under_its_default_policy(start):
 def test_first_states_follow_the_start_and_a_step_cost_replaces_the_reward():
     data = collect(Slippery(), 5_000, seed=0, start="reset")
     first = data.state[:1000]  # of a thousand episodes side by side
-    assert set(first.tolist()) == {0, 1}
-    assert (first == 0).mean() == pytest.approx(0.75, abs=0.07)
+    assert (set(first.tolist()), (first == 0).mean()) == ({0, 1}, pytest.approx(0.75, abs=0.07))
     assert data.truncated.any()
     first = collect(make(start="uniform"), 20_000, seed=0, start="reset").state[:100]
     assert np.unique(first).size > 50
@@ -125,30 +117,43 @@ def test_first_states_follow_the_start_and_a_step_cost_replaces_the_reward():
         return np.array(env.unwrapped.state, dtype=np.float32)
 
     env = gymnasium.make("MountainCar-v0", max_episode_steps=50)
-    data = collect(env, 300, seed=0, start=near_the_top)
-    assert data.observations.shape[1:] == (2,)
-    assert data.terminated.any()
+    assert collect(env, 300, seed=0, start=near_the_top).terminated.any()
     assert not collect(env, 300, seed=0, start="reset").terminated.any()
     env = gymnasium.make("FrozenLake-v1", is_slippery=False)
-    assert set(collect(env, 200, seed=0, start="reset").reward.tolist()) <= {0.0, 1.0}
-    data = collect(env, 200, seed=0, start="reset", reward=-1.0)
-    assert (data.reward == -1.0).all()
-    assert data.observations.dtype == np.int64
+    for reward, expected in ((None, {0.0, 1.0}), (-1.0, {-1.0})):
+        data = collect(env, 200, seed=0, start="reset", reward=reward)
+        assert set(data.reward) <= expected
+        assert data.observations.dtype == np.int64
 
 
-@pytest.mark.usefixtures("unchecked")
-def test_wrong_arguments():
-    env = gymnasium.make("MountainCar-v0")
-    for kind, name, value in (
-        *((ArgumentError, "n", value) for value in (0, 2**70)),
-        *((ArgumentError, "start", value) for value in ("everywhere", "uniform")),
-        (ArgumentError, "seed", -1),
-        (ArgumentError, "terminal_reward", 10**400),
-        (ArgumentError, "reward", 1.0),
-        (ArgumentTypeError, "reward", "cheap"),
-        (ArgumentError, "behaviour", lambda step: 1.0),
-        (ArgumentTypeError, "keys", "image"),
-        (ArgumentTypeError, "env", "CartPole-v1"),
-    ):
-        with raises(kind, name):
-            collect(**{"env": env, "n": 10, "seed": 0, name: value})
+def test_wrong_arguments(unchecked):
+    given = {"env": gymnasium.make("MountainCar-v0"), "n": 10, "seed": 0}
+    wrong = {"n": [0, 2**70], "start": ["everywhere", "uniform"], "seed": [-1], "reward": [1.0],
+             "terminal_reward": [10**400], "behaviour": [lambda step: 1.0]}  # fmt: skip
+    for name, value in ((name, value) for name, values in wrong.items() for value in values):
+        refused(ArgumentError, name, collect, **given | {name: value})
+    for name, value in {"reward": "cheap", "keys": "image", "env": "CartPole-v1"}.items():
+        refused(ArgumentTypeError, name, collect, **given | {name: value})
+
+
+def test_copies_leave_the_environment_where_it_was_and_start_where_start_says():
+    assert isinstance(simulator(gymnasium.make("drogo/FourRooms-v0")), OfMDP)
+    assert isinstance(simulator(gymnasium.make("drogo/Room-Wall-v0").unwrapped), OfMany)
+
+    class Stuck(gymnasium.Wrapper):
+        def __deepcopy__(self, memo):
+            raise TypeError("a socket")
+
+    refused(ArgumentError, None, simulator, Stuck(gymnasium.make("CartPole-v1")))
+    sim = simulator(gymnasium.make("CliffWalking-v1").unwrapped, reward=-1.0)
+    states, _ = sim.start(3, np.random.default_rng(0))
+    before = [copy.s for copy, _ in states]
+    sim.step(states, np.array([0, 1, 2]), np.random.default_rng(0))
+    assert [copy.s for copy, _ in states] == before
+    car = gymnasium.make("MountainCar-v0").unwrapped
+    sim = simulator(car, start=STARTS["MountainCar-v0"], reward=-1.0)
+    states, seen = sim.start(50, np.random.default_rng(0))
+    assert np.ptp(seen[:, 0]) > 1.0
+    after = sim.step(states, np.full(50, 2), np.random.default_rng(0))
+    assert (after.reward == -1.0).all()
+    assert (after.observations[:, 1] != seen[:, 1]).all()

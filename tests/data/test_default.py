@@ -8,7 +8,7 @@ from drogo import GridWorld, Transitions, collect, exact
 from drogo.data import under
 from drogo.errors import ArgumentError, ArgumentTypeError, DataError
 from drogo.exact.columns import solve_edges
-from raising import raises
+from raising import refused
 from small_data import mostly_right
 
 
@@ -21,8 +21,7 @@ def four(action, state=(0, 0, 0, 0), **more):
 def test_table_weights_by_hand_and_notes():
     """State 0 was left four times: three times by action 0, once by action 1. Each counts twice."""
     data, notes = under(four([0, 0, 0, 1]))
-    assert data.weight == pytest.approx([2 / 3, 2 / 3, 2 / 3, 2])
-    assert notes == []
+    assert (data.weight, notes) == (pytest.approx([2 / 3, 2 / 3, 2 / 3, 2]), [])
 
     def policy(observations, actions):
         assert observations.tolist() == [0, 0, 0, 0]
@@ -33,14 +32,12 @@ def test_table_weights_by_hand_and_notes():
         assert under(*given)[0].weight == pytest.approx([1 / 3, 1 / 3, 1 / 3, 3])
     # Pairs that were never seen, and actions never taken, are noted.
     data, notes = under(four([0, 0, 0, 1], n_actions=4))
-    assert data.weight == pytest.approx([2 / 3, 2 / 3, 2 / 3, 2])
-    assert len(notes) == 1
+    assert (data.weight, len(notes)) == (pytest.approx([2 / 3, 2 / 3, 2 / 3, 2]), 1)
     assert notes[0].startswith("2 pairs")
     data, notes = under(four([0, 0, 0, 1]), [0.0, 1.0])
     assert len(data) == 1
     assert notes[0].startswith("3 transitions")
-    with raises(ArgumentError, "default_policy"):
-        under(four([0, 0, 0, 0], n_actions=2), [0.0, 1.0])
+    refused(ArgumentError, "default_policy", under, four([0, 0, 0, 0], n_actions=2), [0.0, 1.0])
 
 
 def continuous(**more):
@@ -54,14 +51,11 @@ def test_importance_weights_by_hand():
     assert under(data)[0].weight == pytest.approx(np.array([1, 2, 4, 4]) / 2.75)
     by_function, _ = under(data, lambda observations, actions: np.full(len(actions), 0.5))
     assert by_function.weight == pytest.approx(np.array([1, 2, 4, 4]) / 2.75)
-    with raises(ArgumentError, "behaviour"):
-        under(continuous(default=np.full(4, 0.25)))
-    with raises(ArgumentError, "default_policy"):
-        under(continuous())
+    refused(ArgumentError, "behaviour", under, continuous(default=np.full(4, 0.25)))
+    refused(ArgumentError, "default_policy", under, continuous())
 
 
-@pytest.mark.usefixtures("unchecked")
-def test_bad_actions_and_default_policies():
+def test_bad_actions_and_default_policies(unchecked):
     for argument, action, columns in (
         ("action", [0, 1, 2, 7], {"n_actions": 4}),
         ("action", [0.5, 1, 0, 0], {}),
@@ -73,17 +67,13 @@ def test_bad_actions_and_default_policies():
         ("n_actions", np.zeros((4, 2)), {"n_actions": 2}),
         ("n_actions", [0, 1, 0, 1], {"n_actions": 0}),
     ):
-        with raises(DataError, argument):
-            four(action, **columns)
+        refused(DataError, argument, four, action, **columns)
     functions = (lambda o, a: np.ones(3), lambda o, a: -a)
     for policy in ([0.5, 0.4], [0.5, 0.6], [1.5, -0.5], [1.0], *functions):
-        with raises(ArgumentError, "default_policy"):
-            under(four([0, 0, 0, 1]), policy)
+        refused(ArgumentError, "default_policy", under, four([0, 0, 0, 1]), policy)
     without = Transitions.from_table(np.arange(2), [0, 0], [1, 1], -1.0, [True, True])
-    with raises(ArgumentError, "default_policy"):
-        under(without, [0.5, 0.5])
-    with raises(ArgumentTypeError, "data"):
-        under("data.npz")
+    refused(ArgumentError, "default_policy", under, without, [0.5, 0.5])
+    refused(ArgumentTypeError, "data", under, "data.npz")
 
 
 def test_data_of_another_policy_describe_the_same_map():

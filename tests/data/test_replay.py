@@ -8,48 +8,34 @@ from gymnasium.wrappers import TimeLimit
 import needs
 from drogo import Transitions
 from drogo.errors import ArgumentError, ArgumentTypeError, DataError
-from raising import raises
-from small_lines import Line
+from raising import raises, refused
+from small_lines import line_of
 
 LENGTH = 5
 HALF = {"optimize_memory_usage": True, "handle_timeout_termination": False}
 
 
-class Smooth(Line):
-    """Steps of -1 to 3. Observations do not repeat."""
-
-    observation_space = spaces.Box(-100, 100, (2,), np.float32)
-    action_space = spaces.Box(-1.0, 3.0, (1,), np.float32)
-    least = -np.inf
-
-    def first(self):
-        return float(self.np_random.uniform(0, 1))
-
-    def move(self, action):
-        return float(action[0])
-
-    def reward(self):
-        return -1.0 - abs(self.at)
-
-    def observe(self):
-        return np.array([self.at, 2 * self.at], dtype=np.float32)
-
-
-class Numbered(Line):
-    """Whole numbers as observations."""
-
-    observation_space = spaces.Discrete(LENGTH + 3)
-
-    def first(self):
-        return int(self.np_random.integers(0, 2))
-
-    def observe(self):
-        return self.at
+Smooth = line_of(
+    observation_space=spaces.Box(-100, 100, (2,), np.float32),
+    action_space=spaces.Box(-1.0, 3.0, (1,), np.float32),
+    least=-np.inf,
+    first=lambda env: float(env.np_random.uniform(0, 1)),
+    move=lambda env, action: float(action[0]),
+    reward=lambda env: -1.0 - abs(env.at),
+    observe=lambda env: np.array([env.at, 2 * env.at], dtype=np.float32),
+)
+"""Steps of -1 to 3. Observations do not repeat."""
+NUMBERS = spaces.Discrete(LENGTH + 3)
+Numbered = line_of(
+    observation_space=NUMBERS,
+    first=lambda env: int(env.np_random.integers(0, 2)),
+    observe=lambda env: env.at,
+)
+"""Whole numbers as observations."""
 
 
 class Parts(Numbered):
-    images = spaces.Box(0, 255, (3, 8, 8), np.uint8)
-    observation_space = spaces.Dict(place=Numbered.observation_space, image=images)
+    observation_space = spaces.Dict(place=NUMBERS, image=spaces.Box(0, 255, (3, 8, 8), np.uint8))
 
     def observe(self):
         image = np.zeros((3, 8, 8), dtype=np.uint8)
@@ -105,8 +91,7 @@ def assert_same(data, true, part=np.asarray):
     np.testing.assert_array_equal(data.observations[data.state], [part(one) for one in before])
     np.testing.assert_array_equal(data.observations[data.next_state], [part(one) for one in after])
     np.testing.assert_allclose(data.reward, reward, rtol=1e-6)
-    assert data.terminated.tolist() == list(over)
-    assert data.truncated.tolist() == list(cut)
+    assert (data.terminated.tolist(), data.truncated.tolist()) == (list(over), list(cut))
     np.testing.assert_allclose(data.action, action, atol=1e-6)
 
 
@@ -125,7 +110,7 @@ def test_what_was_put_in_comes_out(sb3, steps, n_envs):
     assert data.behaviour is None
 
 
-def test_discrete_spaces_and_dicts(sb3):
+def test_discrete_spaces_dicts_flags_and_unscaled_actions(sb3):
     buffer, true = fill(sb3, Numbered, 60)
     data = Transitions.from_replay_buffer(buffer)
     assert_same(data, true[-80:])
@@ -134,14 +119,21 @@ def test_discrete_spaces_and_dicts(sb3):
     for key, axes in (("place", ()), ("image", (1, 2, 0))):
         data = Transitions.from_replay_buffer(buffer, key=key)
         assert_same(data, true[-80:], lambda one, k=key, to=axes: np.transpose(one[k], to))
+    buffer, true = fill(sb3, Smooth, 30, limit=1000, handle_timeout_termination=False)
+    assert_same(Transitions.from_replay_buffer(buffer, terminated=buffer.dones), true)
+    buffer, true = fill(sb3, Smooth, 40)
+    buffer.actions[:] = np.array([step[1] for step in true]).reshape(buffer.actions.shape)
+    refused(DataError, "scaled_actions", Transitions.from_replay_buffer, buffer)
+    assert_same(Transitions.from_replay_buffer(buffer, scaled_actions=False), true)
+    buffer.actions[3, 1] = 9.0
+    refused(DataError, "action", Transitions.from_replay_buffer, buffer, scaled_actions=False)
 
 
 @SIZES
 def test_half_the_memory(sb3, steps, n_envs):
     """The last observation of an episode is lost, and so is the oldest step of a full buffer."""
     buffer, true = fill(sb3, Smooth, steps, n_envs, **HALF)
-    with raises(DataError, "terminated"):
-        Transitions.from_replay_buffer(buffer)
+    refused(DataError, "terminated", Transitions.from_replay_buffer, buffer)
     over = np.zeros_like(buffer.dones)
     for at, step in enumerate(true):
         over[(at // n_envs) % 40, at % n_envs] = step[4]
@@ -190,35 +182,16 @@ def test_agents_fill_buffers_with_what_the_environment_gave(sb3):
     assert data.action.max() > 1.5  # not scaled to [-1, 1]
 
 
-def test_flags_and_actions_that_are_as_the_environment_gave_them(sb3):
-    buffer, true = fill(sb3, Smooth, 30, limit=1000, handle_timeout_termination=False)
-    assert_same(Transitions.from_replay_buffer(buffer, terminated=buffer.dones), true)
-    buffer, true = fill(sb3, Smooth, 40)
-    buffer.actions[:] = np.array([step[1] for step in true]).reshape(buffer.actions.shape)
-    with raises(DataError, "scaled_actions"):
-        Transitions.from_replay_buffer(buffer)
-    assert_same(Transitions.from_replay_buffer(buffer, scaled_actions=False), true)
-    buffer.actions[3, 1] = 9.0
-    with raises(DataError, "action"):
-        Transitions.from_replay_buffer(buffer, scaled_actions=False)
-
-
-@pytest.mark.usefixtures("unchecked")
-def test_wrong_buffers(sb3):
+def test_wrong_buffers(sb3, unchecked):
     read = Transitions.from_replay_buffer
     for steps, options in ((0, {}), (3, {**HALF, "n_envs": 1, "buffer_size": 1})):
-        with raises(DataError, "buffer"):
-            read(fill(sb3, Numbered, steps, **options)[0])
+        refused(DataError, "buffer", read, fill(sb3, Numbered, steps, **options)[0])
     rollouts = sb3.RolloutBuffer(8, Smooth.observation_space, Smooth.action_space, device="cpu")
     for buffer in ([], "buffer.pkl", rollouts):
-        with raises(ArgumentTypeError, "buffer"):
-            read(buffer)
+        refused(ArgumentTypeError, "buffer", read, buffer)
     buffer, _ = fill(sb3, Numbered, 40)
     for terminated in ([0, 0, 1], np.ones_like(buffer.dones)):
-        with raises(DataError, "terminated"):
-            read(buffer, terminated=terminated)
-    with raises(ArgumentError, "reward"):
-        read(buffer, reward=1.0)
+        refused(DataError, "terminated", read, buffer, terminated=terminated)
+    refused(ArgumentError, "reward", read, buffer, reward=1.0)
     buffer.actions[2, 0] = 4
-    with raises(DataError, "action"):
-        read(buffer)
+    refused(DataError, "action", read, buffer)

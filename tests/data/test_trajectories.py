@@ -6,15 +6,14 @@ from itertools import chain
 from types import SimpleNamespace
 
 import numpy as np
-import pytest
 from gymnasium import spaces
 from gymnasium.wrappers import TimeLimit
 
 import needs
 from drogo import Transitions
 from drogo.errors import ArgumentTypeError, DataError, MissingFile, MissingPackage
-from raising import raises
-from small_lines import Line
+from raising import raises, refused
+from small_lines import line_of
 
 GOAL = {"observations": [[0.0], [1.0], [2.0]], "actions": [1, 1]}
 GOAL |= {"rewards": [-1.0, -2.0], "terminated": True}
@@ -26,13 +25,11 @@ def without(name, *episodes):
     return [{key: part for key, part in one.items() if key != name} for one in episodes]
 
 
-def test_by_hand():
+def test_episodes_by_hand_numbers_for_rewards_and_parts():
     data = Transitions.from_trajectories([GOAL, CUT])
     assert data.observations.ravel().tolist() == [0.0, 1.0, 2.0]
-    assert data.state.tolist() == [0, 1, 0, 1, 0]
-    assert data.next_state.tolist() == [1, 2, 1, 0, 0]
-    assert data.reward.tolist() == [-1, -2, -1, -2, -1]
-    assert data.action.tolist() == [1, 1, 1, 0, 0]
+    assert (data.state.tolist(), data.next_state.tolist()) == ([0, 1, 0, 1, 0], [1, 2, 1, 0, 0])
+    assert (data.reward.tolist(), data.action.tolist()) == ([-1, -2, -1, -2, -1], [1, 1, 1, 0, 0])
     assert (data.n_actions, data.behaviour) == (2, None)
     # Flags of every step, and objects in place of dictionaries.
     goal = SimpleNamespace(**GOAL | {"terminated": [False, True], "truncated": [0, 0]})
@@ -40,14 +37,22 @@ def test_by_hand():
     for same in (data, Transitions.from_trajectories(iter([goal, cut]))):
         assert same.terminated.tolist() == [False, True, False, False, False]
         assert same.truncated.tolist() == [False, False, False, False, True]
+    unpaid = without("rewards", GOAL, CUT)
+    data = Transitions.from_trajectories(
+        unpaid, reward=-3.0, terminal_reward=lambda step: -float(step.next_observation[0])
+    )
+    assert (set(data.reward), data.terminal_reward.tolist()) == ({-3.0}, [0, -2, 0, 0, 0])
+    refused(DataError, "reward", Transitions.from_trajectories, unpaid)
+    parts = {"observations": {"at": [[0.0], [1.0], [2.0]], "side": [0, 1, 0]}}
+    data = Transitions.from_trajectories([GOAL | parts], key=("side", "at"))
+    assert data.observations.tolist() == [[0, 0], [1, 1], [0, 2]]
 
 
 def test_action_spaces():
     space = spaces.Discrete(4, start=-1)
     data = Transitions.from_trajectories([GOAL | {"behaviour": [0.5, 0.25]}], action_space=space)
     assert data.action.tolist() == [2, 2]  # counted from 0
-    assert data.n_actions == 4
-    assert data.default.tolist() == [0.25, 0.25]
+    assert (data.n_actions, data.default.tolist()) == (4, [0.25, 0.25])
     assert data.behaviour.tolist() == [0.5, 0.25]
     vectors = {"actions": np.array([[[1.0, 0.0]], [[0.5, 2.0]]])}
     box = spaces.Box(np.array([[-1, 0]]), np.array([[1, 4]]), dtype=np.float64)
@@ -57,20 +62,6 @@ def test_action_spaces():
     unbounded = spaces.Box(-np.inf, np.inf, (1, 2))
     assert Transitions.from_trajectories([GOAL | vectors], action_space=unbounded).default is None
     assert Transitions.from_trajectories(without("actions", GOAL)).action is None
-
-
-def test_numbers_replace_rewards_and_parts_are_chosen():
-    unpaid = without("rewards", GOAL, CUT)
-    data = Transitions.from_trajectories(
-        unpaid, reward=-3.0, terminal_reward=lambda step: -float(step.next_observation[0])
-    )
-    assert set(data.reward) == {-3.0}
-    assert data.terminal_reward.tolist() == [0, -2, 0, 0, 0]
-    with raises(DataError, "reward"):
-        Transitions.from_trajectories(unpaid)
-    parts = {"observations": {"at": [[0.0], [1.0], [2.0]], "side": [0, 1, 0]}}
-    data = Transitions.from_trajectories([GOAL | parts], key=("side", "at"))
-    assert data.observations.tolist() == [[0, 0], [1, 1], [0, 2]]
 
 
 RAGGED = [[0.0], [1.0, 2.0], [3.0]]
@@ -83,23 +74,14 @@ BROKEN = {
 }
 
 
-@pytest.mark.usefixtures("unchecked")
-def test_broken_episodes():
+def test_broken_episodes(unchecked):
     for name, value in ((name, value) for name, values in BROKEN.items() for value in values):
-        with raises(DataError, name):
-            Transitions.from_trajectories([CUT, GOAL | {name: value}])
-    for name, trajectories in (
-        ("trajectories", []),
-        ("key", [GOAL | {"observations": {"at": [1, 2, 3]}}]),
-    ):
-        with raises(DataError, name):
-            Transitions.from_trajectories(trajectories)
+        refused(DataError, name, Transitions.from_trajectories, [CUT, GOAL | {name: value}])
+    parts = [GOAL | {"observations": {"at": [1, 2, 3]}}]
+    for name, trajectories in (("trajectories", []), ("key", parts)):
+        refused(DataError, name, Transitions.from_trajectories, trajectories)
     for trajectories in (GOAL, "episodes.npz", 3):
-        with raises(ArgumentTypeError, "trajectories"):
-            Transitions.from_trajectories(trajectories)
-
-
-def test_actions_outside_their_space():
+        refused(ArgumentTypeError, "trajectories", Transitions.from_trajectories, trajectories)
     for space, actions in (
         *((spaces.Discrete(2), actions) for actions in ([1, 2], [0.0, 1.0])),
         (spaces.Discrete(2, start=1), [0, 1]),
@@ -111,21 +93,16 @@ def test_actions_outside_their_space():
             Transitions.from_trajectories([GOAL | {"actions": actions}], action_space=space)
 
 
-class Numbered(Line):
-    """Whole numbers from -2, as a part of a Dict; the goal is 1. Actions are 3 and 4."""
-
-    observation_space = spaces.Dict({"at": spaces.Discrete(4, start=-2)})
-    action_space = spaces.Discrete(2, start=3)
-    least, goal = -2, 1
-
-    def first(self):
-        return -2
-
-    def move(self, action):
-        return 2 * (int(action) - 3) - 1
-
-    def observe(self):
-        return {"at": self.at}
+Numbered = line_of(
+    observation_space=spaces.Dict({"at": spaces.Discrete(4, start=-2)}),
+    action_space=spaces.Discrete(2, start=3),
+    least=-2,
+    goal=1,
+    first=lambda env: -2,
+    move=lambda env, action: 2 * (int(action) - 3) - 1,
+    observe=lambda env: {"at": env.at},
+)
+"""Whole numbers from -2, as a part of a Dict; the goal is 1. Actions are 3 and 4."""
 
 
 def walk(env, episodes=30):
@@ -146,8 +123,7 @@ def test_a_data_set_of_minari(tmp_path, monkeypatch):
     buffers = needs.module("minari.data_collector.episode_buffer")
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
     env, names = Numbered(), ("actions", "rewards", "terminations", "truncations")
-    episodes = list(walk(TimeLimit(env, 12)))
-    recorded = []
+    episodes, recorded = list(walk(TimeLimit(env, 12))), []
     for k, (seen, *rest) in enumerate(episodes):
         columns = {"observations": {"at": seen}, **dict(zip(names, rest, strict=True))}
         recorded.append(buffers.EpisodeBuffer(id=k, **columns))
@@ -161,10 +137,8 @@ def test_a_data_set_of_minari(tmp_path, monkeypatch):
     data = Transitions.from_minari(dataset, key="at", terminal_reward=-1.0)
     assert data.observations[data.state].tolist() == before
     assert data.observations[data.next_state].tolist() == after
-    assert data.action.tolist() == [int(one) - 3 for one in action]
-    assert data.n_actions == 2
-    assert data.terminated.tolist() == over
-    assert data.truncated.tolist() == cut
+    assert (data.action.tolist(), data.n_actions) == ([int(one) - 3 for one in action], 2)
+    assert (data.terminated.tolist(), data.truncated.tolist()) == (over, cut)
     assert any(cut)
     assert np.array_equal(data.terminal_reward, -1.0 * np.array(over))
     numbers = {"reward": -2.0, "behaviour": lambda step: 0.5}
@@ -174,18 +148,14 @@ def test_a_data_set_of_minari(tmp_path, monkeypatch):
     assert by_name.follows_default
 
 
-@pytest.mark.usefixtures("unchecked")
-def test_data_sets_that_cannot_be_read(tmp_path, monkeypatch):
+def test_data_sets_that_cannot_be_read(tmp_path, monkeypatch, unchecked):
     monkeypatch.setitem(sys.modules, "minari", None)
-    with raises(MissingPackage):
-        Transitions.from_minari("line/none-v0")
+    refused(MissingPackage, None, Transitions.from_minari, "line/none-v0")
     monkeypatch.undo()
     needs.module("minari")
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
-    with raises(MissingFile, "dataset"):
-        Transitions.from_minari("line/none-v0")
-    with raises(ArgumentTypeError, "dataset"):
-        Transitions.from_minari([])
+    refused(MissingFile, "dataset", Transitions.from_minari, "line/none-v0")
+    refused(ArgumentTypeError, "dataset", Transitions.from_minari, [])
     pairs = spaces.Tuple((spaces.Discrete(4), spaces.Discrete(2)))
     with raises(DataError, "dataset"):
         Transitions.from_minari(SimpleNamespace(iterate_episodes=list, observation_space=pairs))

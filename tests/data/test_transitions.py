@@ -1,22 +1,18 @@
-"""`Transitions`: merging, selecting and joining, edges, checks, files."""
+"""`Transitions`: merging, selecting and joining, edges, checks, files; and the index of observations."""
+
+from functools import partial
 
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
+from hypothesis.extra import numpy as hnp
 
-from drogo import Transitions
+from drogo import Transitions, errors
 from drogo.data.empirical import check_anchored
-from drogo.data.index import merge_equal
-from drogo.errors import (
-    AlreadyExists,
-    ArgumentError,
-    ArgumentTypeError,
-    DamagedFile,
-    DataError,
-    MissingFile,
-)
+from drogo.data.index import LONGEST_KEY, ObservationIndex, merge_equal
+from drogo.errors import ArgumentError, ArgumentTypeError, DamagedFile, DataError
 from drogo.files import write_arrays
-from raising import raises
+from raising import refused
 from small_data import ROOM, data_of
 
 
@@ -31,18 +27,21 @@ def chain(**more):
     return Transitions.from_arrays(**{**columns, **more})
 
 
-def test_equal_observations_merge_in_order_of_appearance():
+def test_equal_observations_merge_and_indices_are_not_converted():
     data = chain()
     assert data.observations.ravel().tolist() == [0.0, 1.0, 2.0]
     assert data.state.tolist() == [0, 1, 0, 1, 1, 0]
-    assert data.next_state.tolist() == [1, 2, 1, 2, 0, 0]
-    assert data.terminal_states.tolist() == [2]
+    assert (data.next_state.tolist(), data.terminal_states.tolist()) == ([1, 2, 1, 2, 0, 0], [2])
     assert repr(data).startswith("Transitions(6 transitions, 3 distinct observations (1 float64)")
     data = chain(reward=-3.0, terminal_reward=-7.0)  # numbers count for every transition
     assert data.reward.tolist() == [-3] * 6
     assert data.terminal_reward.tolist() == [0, -7, 0, -7, 0, 0]
     with pytest.raises(TypeError, match="actions"):
         chain(actions=[0, 1, 0, 1, 0, 1])
+    table, rest = partial(Transitions.from_table, np.arange(3.0)), (-1.0, [False, True])
+    for state in ([0.5, 1.0], [0, 2**32], [-1, 0], [True, False], [[0], [1]]):
+        refused(DataError, "state", table, state, [1, 2], *rest)
+    refused(DataError, "next_state", table, [0, 1], [1], *rest)
 
 
 @given(st.lists(st.lists(st.integers(0, 2), min_size=2, max_size=2), min_size=1, max_size=40))
@@ -76,12 +75,9 @@ def test_a_selection_drops_the_observations_that_it_does_not_use(mask):
     assert part.n_actions == 3
     assert_same(data[np.flatnonzero(mask)], part)
     for wrong in ([0.5, 1.0], np.zeros((2, 2), bool)):
-        with raises(ArgumentTypeError):
-            data[wrong]
-    with raises(ArgumentError):
-        data[[True, False]]
-    with raises(DataError):
-        data[6:]
+        refused(ArgumentTypeError, None, data.__getitem__, wrong)
+    refused(ArgumentError, None, data.__getitem__, [True, False])
+    refused(DataError, None, data.__getitem__, slice(6, None))
     assert_same(data[1:4], data, slice(1, 4))
     assert data[1:2].observations.ravel().tolist() == [1.0, 2.0]
 
@@ -102,7 +98,7 @@ def test_batches_are_all_transitions_once_and_are_read_again():
         np.testing.assert_array_equal(read.reward, data.reward[order])
 
 
-def test_what_is_joined_must_fit_together():
+def test_what_is_joined_must_fit_together(unchecked):
     data, other = chain(**ACTION), chain(action=ACTION["action"], default=np.full(6, 0.5))
     for cut in range(1, 6):
         joined = data[:cut] + data[cut:]
@@ -114,10 +110,8 @@ def test_what_is_joined_must_fit_together():
     np.testing.assert_allclose(joined.default, [1 / 3] * 6 + [0.5] * 6 + [1 / 3] * 6)
     images = Transitions.from_table(np.zeros((2, 3)), [0], [1], -1.0, [True])
     for parts in ([], [data, chain()], [chain(), images]):
-        with raises(DataError, "parts"):
-            Transitions.concatenate(parts)
-    with raises(ArgumentTypeError, "parts"):
-        chain() + "data.npz"
+        refused(DataError, "parts", Transitions.concatenate, parts)
+    refused(ArgumentTypeError, "parts", chain().__add__, "data.npz")
 
 
 def test_edges_terminal_rewards_and_absorbing_terminal_states():
@@ -143,17 +137,26 @@ def test_edges_terminal_rewards_and_absorbing_terminal_states():
     assert not more.terminated[6:].any()
 
 
-def test_save_and_load(tmp_path):
+def test_save_and_load_also_with_observations_in_a_file(tmp_path):
     data = chain(**ACTION)
     data.save(tmp_path / "data.npz")
     again = Transitions.load(tmp_path / "data.npz")
     for name in data.__dataclass_fields__:
         assert np.array_equal(getattr(again, name), getattr(data, name))
-    with raises(AlreadyExists):
-        data.save(tmp_path / "data.npz")
+    refused(errors.AlreadyExists, None, data.save, tmp_path / "data.npz")
     write_arrays(tmp_path / "old.npz", "another kind", {}, {})
-    with raises(DamagedFile):
-        Transitions.load(tmp_path / "old.npz")
+    refused(DamagedFile, None, Transitions.load, tmp_path / "old.npz")
+    (tmp_path / "deep").mkdir()
+    file = tmp_path / "deep" / "table.bin"
+    np.arange(3.0)[:, None].tofile(file)
+    table = np.memmap(file, np.float64, mode="r", shape=(3, 1))
+    data = Transitions.from_table(table, [0, 1], [1, 2], -1.0, [False, True])
+    refused(ArgumentError, "path", data.save, tmp_path / "data.npz")
+    data.save(tmp_path / "deep" / "data.npz")
+    moved = (tmp_path / "deep").rename(tmp_path / "moved")
+    assert Transitions.load(moved / "data.npz").observations[2] == 2
+    assert (data[:1] + data[1:]).observations is table
+    refused(DataError, "parts", Transitions.concatenate, [data, chain()])
 
 
 MASKED = np.ma.array([-1.0] * 6, mask=[0, 1, 0, 0, 0, 0])
@@ -170,11 +173,9 @@ BROKEN = {
 @pytest.mark.parametrize("argument", BROKEN)
 def test_broken_columns(argument):
     for value in BROKEN[argument]:
-        with raises(DataError, argument):
-            chain(**{argument: value})
+        refused(DataError, argument, chain, **{argument: value})
     empty = np.zeros((0, 1))
-    with raises(DataError):
-        Transitions.from_arrays(empty, empty, [], [])
+    refused(DataError, None, Transitions.from_arrays, empty, empty, [], [])
 
 
 def loop(reward, ends=True):
@@ -191,26 +192,15 @@ def test_the_spectral_radius_of_data_by_hand_and_the_anchor():
     g, h = np.exp(0.5), np.exp(-1.0)
     expected = (g / 2 + np.sqrt(g**2 / 4 + g * h)) / 2  # x^2 = g/2 x + g h / 4
     assert loop(0.5).spectral_radius(1.0) == pytest.approx(expected, abs=1e-13)
-    with raises(DataError):
-        Transitions.from_table(np.arange(2), [0], [1], [0.0], [True]).spectral_radius(1.0)
-    with raises(ArgumentError, "lam"):
-        loop(0.5).spectral_radius(0.0)
-    with raises(DataError, "terminated"):
-        check_anchored(loop(-1.0, ends=False), 1.0)
-    with raises(DataError, "reward") as caught:
-        check_anchored(loop(1.0), 1.0)
-    assert caught.value.for_command_line.endswith("for example --reward=-1.")
+    once = Transitions.from_table(np.arange(2), [0], [1], [0.0], [True])
+    refused(DataError, None, once.spectral_radius, 1.0)
+    refused(ArgumentError, "lam", loop(0.5).spectral_radius, 0.0)
+    refused(DataError, "terminated", check_anchored, loop(-1.0, ends=False), 1.0)
+    error = refused(DataError, "reward", check_anchored, loop(1.0), 1.0)
+    assert error.for_command_line.endswith("for example --reward=-1.")
     with pytest.warns(UserWarning, match="4 of 8 rewards"):
         check_anchored(loop(0.0), 1.0)
     check_anchored(loop(-0.5), 1.0)
-
-
-def test_indices_are_not_converted_in_silence():
-    for state in ([0.5, 1.0], [0, 2**32], [-1, 0], [True, False], [[0], [1]]):
-        with raises(DataError, "state"):
-            Transitions.from_table(np.arange(3.0), state, [1, 2], -1.0, [False, True])
-    with raises(DataError, "next_state"):
-        Transitions.from_table(np.arange(3.0), [0, 1], [1], -1.0, [False, True])
 
 
 def test_a_later_write_cannot_circumvent_the_checks(tmp_path):
@@ -234,24 +224,7 @@ def test_a_later_write_cannot_circumvent_the_checks(tmp_path):
             assert not getattr(part, name).flags.writeable
     table.tofile(tmp_path / "table.bin")
     writeable = np.memmap(tmp_path / "table.bin", float, "r+", shape=(3, 1))
-    with raises(DataError, "observations"):
-        Transitions.from_table(writeable, *columns)
-
-
-def test_observations_in_a_file_are_read_only_from_beside_it(tmp_path):
-    (tmp_path / "deep").mkdir()
-    file = tmp_path / "deep" / "table.bin"
-    np.arange(3.0)[:, None].tofile(file)
-    table = np.memmap(file, np.float64, mode="r", shape=(3, 1))
-    data = Transitions.from_table(table, [0, 1], [1, 2], -1.0, [False, True])
-    with raises(ArgumentError, "path"):
-        data.save(tmp_path / "data.npz")
-    data.save(tmp_path / "deep" / "data.npz")
-    moved = (tmp_path / "deep").rename(tmp_path / "moved")
-    assert Transitions.load(moved / "data.npz").observations[2] == 2
-    assert (data[:1] + data[1:]).observations is table
-    with raises(DataError, "parts"):
-        Transitions.concatenate([data, chain()])
+    refused(DataError, "observations", Transitions.from_table, writeable, *columns)
 
 
 HEADERS = {
@@ -270,5 +243,63 @@ def test_headers_are_validated(name, tmp_path):
     assert len(Transitions.load(path)) == 2
     for value in HEADERS[name]:
         write_arrays(path, "transitions", columns, {**settings, name: value}, overwrite=True)
-        with raises(MissingFile if value == [2**60, 2**60] else DamagedFile):
-            Transitions.load(path)
+        kind = errors.MissingFile if value == [2**60, 2**60] else DamagedFile
+        refused(kind, None, Transitions.load, path)
+
+
+DTYPES = st.sampled_from([np.float32, np.float64, np.uint8, np.int64, np.bool_])
+SHAPES = hnp.array_shapes(min_dims=0, max_dims=3, max_side=3)
+
+
+@st.composite
+def batches(draw):
+    """Two batches of observations of one type, of which many are equal."""
+    dtype, shape = draw(DTYPES), draw(SHAPES)
+    values = st.sampled_from([0, 1] if dtype is np.bool_ else [0, 1, 2])
+    lengths = draw(st.tuples(st.integers(0, 8), st.integers(0, 8)))
+    return [draw(hnp.arrays(dtype, (n, *shape), elements=values)) for n in lengths]
+
+
+@given(batches())
+def test_rows_are_the_first_equal_ones_and_added_observations_are_found_again(both):
+    table, batch = both
+    equal = [[np.array_equal(one, other) for other in table] for one in batch]
+    expected = [found.index(True) if True in found else -1 for found in equal]
+    index = ObservationIndex(table)
+    assert (index.rows(batch).tolist(), [index.row(one) for one in batch]) == (expected, expected)
+    first, second = both
+    index = ObservationIndex(np.empty((0, *first.shape[1:]), first.dtype))
+    for batch in (first, second, first):
+        rows = index.add(batch)
+        assert np.array_equal(index.observations[rows], batch)
+        assert np.array_equal(index.rows(batch), rows)
+    assert len(index) == len(index.observations)
+    assert index.rows(index.observations).tolist() == list(range(len(index)))
+
+
+@pytest.mark.parametrize("size", [1, LONGEST_KEY])
+def test_the_sign_of_a_zero_does_not_matter_unless_the_table_has_both(size):
+    zero, one = np.zeros(size, np.float32), np.ones(size, np.float32)
+    index = ObservationIndex(np.empty((0, size), np.float32))
+    assert index.add([-zero, one, zero]).tolist() == [0, 1, 0]
+    assert not np.signbit(index.observations).any()
+    signed = ObservationIndex(np.stack([one, -zero]))
+    assert signed.rows([zero, -zero, one]).tolist() == [1, 1, 0]
+    assert signed.row(zero) == signed.row(-zero) == 1
+    assert signed.add([zero]).tolist() == [1]
+    index = ObservationIndex(np.array([[-0.0], [0.0]]))
+    assert index.rows([[0.0], [-0.0]]).tolist() == [1, 0]
+    assert (index.row([0.0]), index.row([-0.0])) == (1, 0)
+
+
+def test_observations_are_converted_to_the_type_of_the_table():
+    index = ObservationIndex(np.array([[0.1, 0.2]], np.float32))
+    assert index.rows([[0.1, 0.2]]).tolist() == [0]
+    refused(DataError, None, ObservationIndex(np.array([[1, 2]], np.uint8)).rows, [[0.5, 2.0]])
+    for search, wrong in ((index.rows, [0.1, 0.2]), (index.row, [[0.1, 0.2]])):
+        refused(ArgumentError, None, search, wrong)
+    table = np.arange(4.0)  # Adding does not write into it.
+    index = ObservationIndex(table[:2])
+    assert (index.add([7.0, 1.0]).tolist(), table.tolist()) == ([2, 1], [0.0, 1.0, 2.0, 3.0])
+    assert table.flags.writeable
+    assert index.observations.tolist() == [0.0, 1.0, 7.0]

@@ -1,4 +1,4 @@
-"""The answers to the questions: tables, sentences and figures, from records worked out by hand."""
+"""The answers to the questions: tables, sentences, figures and intervals, worked out by hand."""
 
 from pathlib import Path
 
@@ -14,7 +14,8 @@ from drogo_paper.engines.store import Record
 from drogo_paper.jobs import options as runs
 from drogo_paper.plot.figures import paths, returns
 from drogo_paper.scope import WORLDS, Scope
-from drogo_paper.statistics import Interval
+from drogo_paper.statistics import Interval, bootstrap_band, bootstrap_mean
+from small_data import assert_nothing_is_cut_off
 
 NO_SEEDS = Interval(*(np.inf,) * 3)
 
@@ -131,24 +132,15 @@ def test_objectives_no_better_than_a_constant_are_named_and_published_numbers():
     ],
 )
 def test_verdicts_and_cells(ours, theirs, words):
-    assert published.verdict(ours, theirs) == words
-    assert cell(NO_SEEDS, 1000) == "-"
+    assert (published.verdict(ours, theirs), cell(NO_SEEDS, 1000)) == (words, "-")
     assert cell(Interval(1370.0, 1330.0, 1410.0), 1000) == "1.37 [1.33, 1.41]"
-
-
-def has_room(figure):
-    """Lays out a figure, and returns whether nothing is beyond its edge, in inches."""
-    figure.get_layout_engine().execute(figure)
-    box = figure.get_tightbbox()
-    width, height = figure.get_size_inches()
-    return min(box.x0, box.y0, width - box.x1, height - box.y1) >= -0.01
 
 
 @pytest.mark.parametrize("name", ["ring", "environments", "natural-gradient", "formulations"])
 def test_figures_of_the_report(name, monkeypatch):
     monkeypatch.setattr("drogo_paper.illustrations.LAMBDAS", (20.0, 100.0))
     (figure,) = reproduce.find(name).answer(Scope(), lambda job: None).figures.values()
-    assert has_room(figure)
+    assert_nothing_is_cut_off(figure)
 
 
 @pytest.mark.parametrize("methods", [1, 5, 9])
@@ -156,11 +148,40 @@ def test_figures_of_agents(methods):
     world = GridWorld.load("grid-task")
     seeds = np.random.default_rng(0).normal(size=(3, 20)) - 20
     names = [f"method {k}" for k in range(methods)]
-    assert has_room(returns(dict.fromkeys(names[:5], seeds), 100, -17.0, title="returns"))
+    assert_nothing_is_cut_off(returns(dict.fromkeys(names[:5], seeds), 100, -17.0, title="returns"))
     goal, start = int(world.terminal.argmax()), int(world.start.argmax())
     walked = {name: [np.array([start, goal]), np.array([start])] for name in names}
     figure = paths(world, walked, title="paths")
-    assert has_room(figure)
+    assert_nothing_is_cut_off(figure)
     shown = [axes for axes in figure.axes if axes.get_visible()]
     assert [axes.get_title() for axes in shown] == [f"{name}: 1 of 2 arrive" for name in names]
     assert len(figure.axes) - len(shown) <= 2
+
+
+def test_intervals_cover_the_mean_and_bands_of_curves():
+    """Of 20 normal numbers, the percentile bootstrap covers a little less than 95 %."""
+    rng = np.random.default_rng(0)
+    intervals = [bootstrap_mean(rng.normal(size=20), rng, resamples=400) for _ in range(300)]
+    assert 0.88 <= np.mean([low <= 0 <= high for _, low, high in intervals]) <= 0.98
+    curves = np.array([[0.0, 1.0, 5.0], [0.0, 3.0, 5.0]])
+    low, high = bootstrap_band(curves, np.random.default_rng(0))
+    np.testing.assert_allclose([low, high], [[0, 1, 5], [0, 3, 5]])
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([0.0, 1.0], (0.5, 0.0, 1.0)),  # a resampled mean is 0, 1/2 or 1 with odds 1 : 2 : 1
+        ([3.0] * 10, (3.0, 3.0, 3.0)),
+        ([1.0, np.inf], (np.inf, np.inf, np.inf)),  # one seed that never arrives leaves no mean
+    ],
+)
+def test_means_by_hand(values, expected):
+    assert bootstrap_mean(np.array(values), np.random.default_rng(0)) == expected
+
+
+@pytest.mark.parametrize(("edges", "meet"), [("0213", 1), ("0123", 0), ("0312", 1), ("0112", 1)])
+def test_overlap(edges, meet):
+    low, high, other_low, other_high = map(float, edges)
+    one, other = Interval(low, low, high), Interval(other_low, other_low, other_high)
+    assert one.overlaps(other) is other.overlaps(one) is bool(meet)

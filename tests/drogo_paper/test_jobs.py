@@ -23,15 +23,23 @@ CORRIDOR = GridWorld.parse("######\n#S..G#\n######")
 RIGHT, DOWN, LEFT, UP = range(4)
 
 
-def test_the_published_walks():
+def test_the_published_walks_and_random_numbers():
     """The means of ten seeds are known to four digits: 0.7627 of four-rooms, and -12,760."""
     world = GridWorld.load("four-rooms").without_goals()
     visited, reward = runs.published_walks(world, range(1, 11), 50)
     assert visited.mean() == pytest.approx(0.7627, abs=0.0003)
     assert reward.sum(axis=1).mean() * runs.STEPS == pytest.approx(-12_760, abs=10)
+    # Our agents with them are the published script's, step by step.
+    world = river_swim()
+    chance, earned = counts.Replayed(world, 0.01, 3), []
+    for _ in range(3):
+        options = {"counts": counts.make_counts(world, counts.DEFAULT, 1), "steps": 100}
+        earned.extend(run_counting(world, chance, step_size=0.25, **options).returns)
+    assert earned == published_script(world, 3, 3, 100)
+    assert np.ptp(earned) > 0
 
 
-def test_the_best_policy_in_what_was_tried_by_hand():
+def test_returns_and_the_best_policy_in_what_was_tried_by_hand():
     """Right was tried twice from the start, and left: the rest is worth -10."""
     tried = np.zeros((2, 4, 4), dtype=bool)
     tried[:, 0, RIGHT] = tried[:, 1, RIGHT] = tried[:, 1, LEFT] = True
@@ -44,6 +52,16 @@ def test_the_best_policy_in_what_was_tried_by_hand():
     assert (q[0, 2] == -10).all()
     assert (q[:, 3] == 0).all()
     assert greedy_return(CORRIDOR, q.argmax(axis=2), 9).tolist() == [-9, -3]
+    # With bad goals, worth -10,000, it is better to wait until the episode is cut off.
+    rest = (np.array([1, 3]), np.tile(np.where(COSTLY.terminal, 0.0, COSTLY.reward), (2, 1)))
+    tasks, bad = (Tasks(np.array([values] * 2), *rest) for values in ([5.0, 40.0], [-1e4, -1e4]))
+    right, left, down = (np.full((2, 5), action) for action in (RIGHT, LEFT, DOWN))
+    limit = COSTLY.step_limit
+    assert returns(COSTLY, tasks, right).tolist() == [-1 - 20 - 1 + 40, -1 + 40]
+    expected = [[-1 + 5, -1 - 20 - 1 + 5], [-limit, -limit]]
+    assert returns(COSTLY, tasks, np.stack([left, down])).tolist() == expected
+    assert best_returns(COSTLY, tasks).tolist() == [18, 39]
+    assert best_returns(COSTLY, bad).tolist() == [-limit, -limit]
 
 
 @pytest.mark.parametrize("method", [*runs.METHODS, runs.QL])
@@ -88,17 +106,6 @@ def published_script(world, seed, episodes, steps):
     return returns
 
 
-def test_the_published_random_numbers():
-    """Our agents with them are the published script's, step by step."""
-    world = river_swim()
-    chance, earned = counts.Replayed(world, 0.01, 3), []
-    for _ in range(3):
-        options = {"counts": counts.make_counts(world, counts.DEFAULT, 1), "steps": 100}
-        earned.extend(run_counting(world, chance, step_size=0.25, **options).returns)
-    assert earned == published_script(world, 3, 3, 100)
-    assert np.ptp(earned) > 0
-
-
 @pytest.mark.parametrize("method", counts.METHODS)
 def test_a_job_of_each_kind_of_counts(tmp_path, method):
     settings = {"world": "six-arms", "method": method, "agents": 2, "seed": None, "steps": 20}
@@ -131,7 +138,7 @@ def test_one_update_of_default_features(monkeypatch, action, next_state, entry):
     np.testing.assert_array_equal(learned[0, [0, 2]], table[0, [0, 2]])
 
 
-def test_exact_default_features_and_columns():
+def test_default_features_by_hand_and_policies_that_they_improve():
     """e = (1/4 + e/2)/2 for each goal, so e = 1/6; a move is worth half of where it leads."""
     policy = np.full((1, 3, 4), 0.25)
     table = transfers.fixed_point(TINY, transfers.at_goals(TINY, 1), PROBLEM, policy)
@@ -139,15 +146,10 @@ def test_exact_default_features_and_columns():
     columns = exact.log_columns(TINY.mdp, LAM, TINY.mdp.terminal)
     np.testing.assert_allclose(columns[:, 1], np.log([1 / 6, 1 / 6]))
     assert columns[[0, 1], [0, 2]].tolist() == [0, 0]
-
-
-def test_improving_on_policies_of_a_chain():
-    """Three states: going right from the last ends in a goal, going left from the first stays.
-
-    The first policy always goes right, the second left. Features are discounted by a half: the
-    number of steps, and whether the goal is reached. In state 1, for example, the first policy's
-    right takes 1 + 1/2 steps, and the goal is reached after two, which is worth 1/4.
-    """
+    # Three states: going right from the last ends in a goal, going left from the first stays. The
+    # first policy always goes right, the second left. Features are discounted by a half: the
+    # number of steps, and whether the goal is reached. In state 1, for example, the first policy's
+    # right takes 1 + 1/2 steps, and the goal is reached after two, which is worth 1/4.
     right = [[[1.75, 0.125], [1.875, 0.0625]], [[1.5, 0.25], [1.875, 0.0625]],
              [[1.0, 0.5], [1.75, 0.125]]]  # fmt: skip
     left = [[[2.0, 0.0], [2.0, 0.0]], [[2.0, 0.0], [2.0, 0.0]], [[1.0, 0.5], [2.0, 0.0]]]
@@ -160,20 +162,7 @@ def test_improving_on_policies_of_a_chain():
     assert both.tolist() == [[[0, 0, 0], [0, 0, 1]]]
 
 
-def test_returns_by_hand():
-    """With bad goals, worth -10,000, it is better to wait until the episode is cut off."""
-    rest = (np.array([1, 3]), np.tile(np.where(COSTLY.terminal, 0.0, COSTLY.reward), (2, 1)))
-    tasks, bad = (Tasks(np.array([values] * 2), *rest) for values in ([5.0, 40.0], [-1e4, -1e4]))
-    right, left, down = (np.full((2, 5), action) for action in (RIGHT, LEFT, DOWN))
-    limit = COSTLY.step_limit
-    assert returns(COSTLY, tasks, right).tolist() == [-1 - 20 - 1 + 40, -1 + 40]
-    expected = [[-1 + 5, -1 - 20 - 1 + 5], [-limit, -limit]]
-    assert returns(COSTLY, tasks, np.stack([left, down])).tolist() == expected
-    assert best_returns(COSTLY, tasks).tolist() == [18, 39]
-    assert best_returns(COSTLY, bad).tolist() == [-limit, -limit]
-
-
-def test_the_published_tasks():
+def test_the_published_tasks_and_what_a_learned_table_earns():
     """The first numbers of NumPy's legacy generator are known: 1.76405, 0.40016, ..."""
     unchanged, erased = (published_tasks(world(), 100, erased=e) for e in (False, True))
     np.testing.assert_allclose(unchanged.value[0], [88.20262, 20.00786, 48.93690, 112.04466])
@@ -184,6 +173,12 @@ def test_the_published_tasks():
     assert erased.reward[first - 1, cell] == -20
     assert (erased.reward[first:, cell] == -1).all()
     assert (unchanged.reward == np.where(world().terminal, 0, world().reward)).all()
+    columns = exact.log_columns(world().mdp, transfer.MAP_LAM, world().terminal)
+    result = learned_maps(transfers.TABLE)
+    assert result.facts["status"] == ["converged"]
+    for where, tasks in transfers.evaluations(world(), 100).items():
+        wanted = transfer.cumulative_returns(world(), tasks, columns, transfer.MAP_LAM)
+        np.testing.assert_allclose(result.arrays[f"map, table/{where}"].cumsum(), wanted)
 
 
 @pytest.fixture(scope="module")
@@ -205,15 +200,6 @@ def record():
 def learned_maps(source, seeds=1):
     settings = {"tasks": 100, "seeds": seeds, "steps": 20_000, "lam": transfer.MAP_LAM}
     return transfers.goal_maps({**settings, "input": source}, Path(), lambda fraction: None)
-
-
-def test_a_learned_table_earns_what_exact_columns_earn():
-    columns = exact.log_columns(world().mdp, transfer.MAP_LAM, world().terminal)
-    result = learned_maps(transfers.TABLE)
-    assert result.facts["status"] == ["converged"]
-    for where, tasks in transfers.evaluations(world(), 100).items():
-        wanted = transfer.cumulative_returns(world(), tasks, columns, transfer.MAP_LAM)
-        np.testing.assert_allclose(result.arrays[f"map, table/{where}"].cumsum(), wanted)
 
 
 def test_the_answer_and_a_quick_look(record):

@@ -29,22 +29,16 @@ def summed(kind):
     return sum(P[s, t] * float(loss(u[s], u[t], sample(COST[s], 0.0))) for s, t in pairs)
 
 
-def test_loss_and_slopes_by_hand():
+def test_loss_slopes_and_mean_by_hand():
     """u = 2, u' = 1, cost 3: 4*4 - 2 + 0.5*(4-1)*(4-1) = 18.5, d/du = 16 - 1 + 0.5*4*3 = 21, and
     d/du' = -2."""
     method, point = IntendedGDO(penalty=0.5), (jnp.float32(2), jnp.float32(1))
     both = jax.value_and_grad(lambda a, b: method.loss(a, b, sample(3.0, 4.0)), (0, 1))(*point)
     assert [float(number) for number in jax.tree.leaves(both)] == pytest.approx([18.5, 21.0, -2.0])
-
-
-def test_its_mean_is_the_intended_form():
-    """u'(I + R)u = 3 + 4*4 + 2*9 = 37 and u'Pu = 2 + 2*(1+3)/2 + 9 = 15, so u'(I + R - P)u = 22.
-
-    The printed loss gives 2.5 + 12.5 + 9 = 24. The difference is that of the columns of P from 1:
-    (-0.5*1 + 0*4 + 0.5*9) / 2 = 2.
-    """
-    assert summed(IntendedGDO) == pytest.approx(22)
-    assert summed(GDO) == pytest.approx(24)
+    # u'(I + R)u = 3 + 4*4 + 2*9 = 37 and u'Pu = 2 + 2*(1+3)/2 + 9 = 15, so u'(I + R - P)u = 22.
+    # The printed loss gives 2.5 + 12.5 + 9 = 24. The difference is that of the columns of P from
+    # 1: (-0.5*1 + 0*4 + 0.5*9) / 2 = 2.
+    assert (summed(IntendedGDO), summed(GDO)) == (pytest.approx(22), pytest.approx(24))
 
 
 def test_it_learns_the_eigenvector_that_the_paper_defines():

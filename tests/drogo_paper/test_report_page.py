@@ -72,8 +72,7 @@ KINDS = {
 def shown(page):
     """The text that a reader of some HTML sees: code in backticks, bold in asterisks, all else as it is."""
     page = re.sub(r"</?strong>", "**", re.sub(r"</?code>", "`", page))
-    text = html.unescape(re.sub(r"</?[a-z][^>]*>", " ", page))
-    return " ".join(text.split())
+    return " ".join(html.unescape(re.sub(r"</?[a-z][^>]*>", " ", page)).split())
 
 
 @pytest.mark.parametrize("render", KINDS.values(), ids=KINDS)

@@ -52,16 +52,13 @@ def test_a_question_with_rounds(tiny, tmp_path):
     assert set(answer.numbers) == {"natural_gdo", "drogo"}
 
 
-def test_questions_without_their_runs_have_no_answer_and_theory_holds(tmp_path):
+def test_questions_without_their_runs_theory_and_searches(tmp_path):
     names = ["ring", "cosine", "shaping", "environments", "ablation-tabular", "theory"]
     answers = reproduce.answers(names, TINY, Store(tmp_path))
     assert set(answers) == {"ring", "environments", "theory"}
     verdicts = {row[0]: row[3] for row in answers["theory"].tables[0].rows}
     assert verdicts.pop("proposition 3.2, as printed") == "does not hold"
     assert set(verdicts.values()) == {"holds"}
-
-
-def test_the_search_takes_the_best():
     cosines = np.array([[[0.1, 0.1]], [[0.9, 0.7]], [[np.nan, 1.0]]])
     facts = {"grid": ["step_size", "penalty"], "points": [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]}
     searched = Outcome({"cosine_transition": cosines}, facts)

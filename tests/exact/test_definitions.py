@@ -8,14 +8,10 @@ import pytest
 
 from drogo import MDP, GridWorld, exact
 from drogo.errors import ArgumentError, ArgumentTypeError, NotConverged
-from drogo.exact.definitions import (
-    DEFINITIONS,
-    successor_eigenvector,
-    successor_representation,
-)
+from drogo.exact import definitions
 from drogo.exact.positive import NoPositiveSolution, log_solve
 from drogo.exact.rows import default_rows
-from raising import raises
+from raising import raises, refused
 from random_mdps import corridor, random_mdp
 
 FOUR_ROOMS = GridWorld.load("four-rooms").mdp
@@ -59,14 +55,16 @@ def test_one_state_and_its_successor_representation_by_hand():
 
     # A goal one step away, discount 1/2: SR = [[1, 1/2], [0, 1]], symmetrised top (1, 1).
     mdp = MDP.from_arrays(np.array([[0.0, 1.0], [0.0, 0.0]]), [-1.0, 0.0], [1])
-    assert np.allclose(successor_representation(mdp, 0.5), [[1.0, 0.5], [0.0, 1.0]])
-    assert np.allclose(successor_eigenvector(mdp, 0.5), np.sqrt([0.5, 0.5]), rtol=1e-14)
+    assert np.allclose(definitions.successor_representation(mdp, 0.5), [[1.0, 0.5], [0.0, 1.0]])
+    assert np.allclose(definitions.successor_eigenvector(mdp, 0.5), np.sqrt([0.5, 0.5]), rtol=1e-14)
     for name in ("grid-room", "four-rooms-multigoal"):
         mdp = GridWorld.load(name).mdp
         sr = np.linalg.inv(np.eye(mdp.n_states) - 0.99 * mdp.P.toarray())
-        assert np.allclose(successor_representation(mdp, 0.99), sr, rtol=1e-9, atol=1e-300)
+        ours = definitions.successor_representation(mdp, 0.99)
+        assert np.allclose(ours, sr, rtol=1e-9, atol=1e-300)
         _, vectors = np.linalg.eigh((sr + sr.T) / 2)
-        assert np.allclose(successor_eigenvector(mdp, 0.99), np.abs(vectors[:, -1]), atol=1e-9)
+        ours = definitions.successor_eigenvector(mdp, 0.99)
+        assert np.allclose(ours, np.abs(vectors[:, -1]), atol=1e-9)
 
 
 @pytest.mark.parametrize(("cells", "lam"), [(5000, 0.5), (24000, 20.0), (700, 0.01)])
@@ -91,7 +89,7 @@ def test_eigenvectors_of_any_range(definition, cells, lam):
     assert low - slack <= solution.eigenvalue <= high + slack
 
 
-@pytest.mark.parametrize("definition", DEFINITIONS)
+@pytest.mark.parametrize("definition", definitions.DEFINITIONS)
 def test_costs_beyond_the_largest_double(definition):
     """r/lam = -20000: exp(-r/lam) overflows, but the solution does not."""
     solution = exact.solve(GridWorld.load("grid-maze-large").mdp, 0.001, definition)
@@ -99,14 +97,24 @@ def test_costs_beyond_the_largest_double(definition):
     assert np.isfinite(solution.log_e).all()
 
 
-def test_a_matrix_without_a_positive_solution_is_refused():
+def test_a_solution_is_positive_and_knows_its_accuracy():
     rows = default_rows(FOUR_ROOMS, 20.0, "absorbing", 0.001).minus(0.5)
-    with pytest.raises(NoPositiveSolution):  # past the smallest eigenvalue
-        log_solve(rows, FOUR_ROOMS.terminal, np.zeros(FOUR_ROOMS.n_states))
+    zeros = np.zeros(FOUR_ROOMS.n_states)
+    refused(NoPositiveSolution, None, log_solve, rows, FOUR_ROOMS.terminal, zeros)
+    solution = exact.solve(FOUR_ROOMS, 20.0, "transition")
+    assert solution.status == "converged"
+    assert solution.residual < 1e-12
+    assert solution.bracket[0] <= solution.eigenvalue <= solution.bracket[1]
+    assert np.exp(2 * solution.log_e).sum() == pytest.approx(1)
+    column = exact.solve(FOUR_ROOMS, 20.0)
+    assert (column.definition, column.eigenvalue, column.bracket) == ("column", None, None)
+    worse = replace(column, residual=1e-3)
+    assert worse.status == "inaccurate"
+    refused(NotConverged, None, worse.checked)
 
 
 @pytest.mark.parametrize("cost", [600.0, 720.0, 5_000.0, 22_000.0, 1e6])
-@pytest.mark.parametrize("definition", DEFINITIONS)
+@pytest.mark.parametrize("definition", definitions.DEFINITIONS)
 def test_one_step_of_any_cost(cost, definition):
     """Two states by hand: e(0) = P e(1) / R, so log e(0) - log e(1) is about -cost + log 1/2."""
     mdp = MDP.from_arrays([[0.5, 0.5], [0.0, 0.0]], [-cost, 0.0], [1])
@@ -122,43 +130,26 @@ def test_one_step_of_any_cost(cost, definition):
 def test_vanishing_lambda_is_the_shortest_path(name, lam):
     """lam v tends to the best return: -17 and -73 from the start."""
     world = GridWorld.load(name)
-    v = exact.log_column(world.mdp, lam)
-    best = {"four-rooms": -17, "grid-maze": -73}[name]
+    v, best = exact.log_column(world.mdp, lam), {"four-rooms": -17, "grid-maze": -73}[name]
     assert lam * v[world.start.argmax()] == pytest.approx(best, abs=200 * lam)
 
 
-@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize(
     "solver", ["solve", "solve_columns", "spectrum", "perron", "spectral_radius", "transfer"]
 )
-def test_an_object_that_is_not_an_mdp(solver):
+def test_an_object_that_is_not_an_mdp(solver, unchecked):
     rest = {"spectrum": (2,), "transfer": (1.0, [0.0])}.get(solver, (1.0,))
     for value, remedy in {
         "four-rooms": "MDP.from_arrays",
         GridWorld.load("four-rooms"): "attribute mdp",
         gymnasium.make("FrozenLake-v1"): "MDP.from_gymnasium(env)",
     }.items():
-        with raises(ArgumentTypeError, "mdp") as caught:
-            getattr(exact, solver)(value, *rest)
-        assert type(value).__name__ in str(caught.value)
-        assert remedy in str(caught.value)
+        error = refused(ArgumentTypeError, "mdp", getattr(exact, solver), value, *rest)
+        assert type(value).__name__ in str(error)
+        assert remedy in str(error)
 
 
-def test_a_solution_knows_its_accuracy():
-    solution = exact.solve(FOUR_ROOMS, 20.0, "transition")
-    assert solution.status == "converged"
-    assert solution.residual < 1e-12
-    assert solution.bracket[0] <= solution.eigenvalue <= solution.bracket[1]
-    assert np.exp(2 * solution.log_e).sum() == pytest.approx(1)
-    column = exact.solve(FOUR_ROOMS, 20.0)
-    assert (column.definition, column.eigenvalue, column.bracket) == ("column", None, None)
-    worse = replace(column, residual=1e-3)
-    assert worse.status == "inaccurate"
-    with raises(NotConverged):
-        worse.checked()
-
-
-def test_formulations_differ_as_in_appendix_a():
+def test_formulations_and_terminal_rewards():
     """With a zero row and a large lambda the vector is no longer largest at the goal."""
     goal = int(np.flatnonzero(FOUR_ROOMS.terminal)[0])
     for definition in ("transition", "representation"):
@@ -168,14 +159,9 @@ def test_formulations_differ_as_in_appendix_a():
         assert absorbing.argmax() == small.argmax() == goal != zero_row.argmax()
     right = exact.log_eigenvector(FOUR_ROOMS, 20.0, "right", terminal="zero-row")
     assert np.array_equal(np.isneginf(right), FOUR_ROOMS.terminal)
-
-
-def test_terminal_rewards_are_in_units_of_reward():
-    text = "goal H: -50\n\n#####\n#G.H#\n#####"
-    mdp = GridWorld.parse(text).mdp
+    mdp = GridWorld.parse("goal H: -50\n\n#####\n#G.H#\n#####").mdp
     v = exact.log_column(mdp, 20.0)
-    assert v[0] == 0
-    assert v[2] == pytest.approx(-2.5)
+    assert (v[0], v[2]) == (0, pytest.approx(-2.5))
     # exp(0.05) e = e/2 + 1/4 + exp(-2.5)/4
     assert v[1] == pytest.approx(np.log((0.25 + np.exp(-2.5) / 4) / (np.exp(0.05) - 0.5)))
     assert np.array_equal(exact.log_column(mdp, 20.0, terminal_reward=[0.0, -50.0]), v)
@@ -183,49 +169,39 @@ def test_terminal_rewards_are_in_units_of_reward():
     assert replaced[[0, 2]].tolist() == [-0.5, 0.15]
 
 
-@pytest.mark.usefixtures("unchecked")
-def test_wrong_arguments():
-    for argument, value, options in (
-        *(("lam", value, {}) for value in (0.0, float("nan"), -(2**80))),
-        ("delta", 10**400, {}),
-        ("delta", -1.0, {"definition": "right"}),
-        ("definition", "left", {}),
-        ("terminal", "open", {}),
-        *(("terminal_reward", value, {}) for value in (np.zeros(3), [np.nan])),
-        ("terminal_reward", [1e307], {"lam": 1e-3}),
-        ("terminal_reward", [0.0], {"definition": "right"}),
-    ):
-        with raises(ArgumentError, argument):
-            exact.solve(FOUR_ROOMS, **{"lam": 1.0, argument: value, **options})
-    with raises(ArgumentError, "mdp"):  # a dense matrix
-        exact.default_representation(corridor(5001), 20.0)
-    with raises(ArgumentError, "discount"):
-        successor_eigenvector(FOUR_ROOMS, 1.0)
+def test_wrong_arguments(unchecked):
+    for argument, options in (
+        *(("lam", {"lam": wrong}) for wrong in (0.0, float("nan"), -(2**80))),
+        ("delta", {"delta": 10**400}), ("delta", {"delta": -1.0, "definition": "right"}),
+        ("definition", {"definition": "left"}), ("terminal", {"terminal": "open"}),
+        *(("terminal_reward", {"terminal_reward": wrong}) for wrong in (np.zeros(3), [np.nan])),
+        ("terminal_reward", {"terminal_reward": [1e307], "lam": 1e-3}),
+        ("terminal_reward", {"terminal_reward": [0.0], "definition": "right"}),
+    ):  # fmt: skip
+        refused(ArgumentError, argument, exact.solve, FOUR_ROOMS, **{"lam": 1.0, **options})
+    # A dense matrix would be too large.
+    refused(ArgumentError, "mdp", exact.default_representation, corridor(5001), 20.0)
+    refused(ArgumentError, "discount", definitions.successor_eigenvector, FOUR_ROOMS, 1.0)
     at_float = exact.log_column(FOUR_ROOMS, 2.0**70)
     np.testing.assert_array_equal(exact.log_column(FOUR_ROOMS, 2**70), at_float)
 
 
-def test_no_eigenvector_of_two_parts():
+def test_two_parts_and_terminal_states_that_hardly_interact():
     """The column exists in each part."""
     P = np.zeros((4, 4))
     P[0, 1] = P[2, 3] = 1.0
     mdp = MDP.from_arrays(P, [-1.0, 0.0, -1.0, 0.0], [1, 3])
     assert np.allclose(exact.log_column(mdp, 1.0), [-1, 0, -1, 0])
-    with raises(ArgumentError, "mdp"):
-        exact.log_eigenvector(mdp, 1.0, "transition")
+    refused(ArgumentError, "mdp", exact.log_eigenvector, mdp, 1.0, "transition")
     uneven = random_mdp(0, 8, terminals=2)
     uneven = replace(uneven, reward=np.where(np.arange(8) == 7, -1.0, uneven.reward))
     with raises(ArgumentError, "definition"):  # Terminal states have different rewards.
         exact.log_eigenvector(uneven, 0.05, "right", terminal="zero-row")
-
-
-def test_terminal_states_that_hardly_interact_are_reported():
-    """Three terminal states overlap by e^-70: their eigenvalues agree to all digits of a double."""
+    # Three terminal states overlap by e^-70: their eigenvalues agree to all digits of a double.
     mdp = random_mdp(0, 5, terminals=3, actions=1)
     solution = exact.solve(mdp, 0.2, "representation")
     assert solution.status == "inaccurate"
     low, high = solution.bracket
     assert low / (1 + 1e-9) <= solution.eigenvalue <= high / (1 - 1e-9)
-    with raises(NotConverged):
-        exact.log_eigenvector(mdp, 0.2, "representation")
+    refused(NotConverged, None, exact.log_eigenvector, mdp, 0.2, "representation")
     assert np.isfinite(exact.log_column(mdp, 0.2)).all()

@@ -11,7 +11,7 @@ from drogo import MDP, GridWorld, exact
 from drogo.errors import ArgumentError, MDPError, NotConverged
 from drogo.exact.growth import growth, infinite, log_radius, radius_bounds
 from drogo.mdp import Edges
-from raising import raises
+from raising import refused
 from random_mdps import random_mdp
 
 CLOSE = 1e-10
@@ -19,8 +19,7 @@ CLOSE = 1e-10
 
 def endless(seed, states=9, actions=2, spread=3.0):
     """Makes a random continuing task: a ring, and random jumps."""
-    rng = np.random.default_rng(seed)
-    P = np.zeros((actions, states, states))
+    rng, P = np.random.default_rng(seed), np.zeros((actions, states, states))
     for action in range(actions):
         for s in range(states):
             P[action, s, rng.integers(0, states, 3)] += rng.random(3)
@@ -67,7 +66,7 @@ def test_random_continuing_tasks(seed):
     assert solution.bracket[1] - solution.bracket[0] < 1e-11
 
 
-def test_a_ring_of_two_by_hand():
+def test_gains_by_hand_and_as_average_rewards_less_divergences():
     """One state has reward 2 and one 0, and each leads to the other: the gain is 1."""
     mdp = MDP.from_arrays([[0.0, 1.0], [1.0, 0.0]], [2.0, 0.0])
     solution = exact.perron(mdp, lam=0.5, reference=1)
@@ -79,10 +78,7 @@ def test_a_ring_of_two_by_hand():
     before, after = (exact.perron(one, 2.0, reference=4) for one in (mdp, shifted))
     assert after.gain == pytest.approx(before.gain + 1000, abs=1e-9)
     assert np.allclose(after.log_e, before.log_e, atol=1e-11)
-
-
-def test_the_gain_is_the_average_reward_less_the_divergence():
-    """This holds for deterministic actions."""
+    # This holds for deterministic actions.
     rng = np.random.default_rng(7)
     n, lam = 8, 1.5
     P = np.zeros((3, n, n))
@@ -102,20 +98,13 @@ def test_the_gain_is_the_average_reward_less_the_divergence():
 
 def test_errors_also_of_invalid_edges():
     two_classes = MDP.from_arrays([[0.5, 0.5], [0.0, 1.0]], [-1.0, -1.0])
-    for argument, mdp, options in (
-        ("mdp", GridWorld.load("four-rooms").mdp, {}),
-        (None, two_classes, {}),
-        ("reference", endless(0), {"reference": 9}),
-        ("lam", endless(0), {"lam": -3.0}),
-    ):
-        with raises(ArgumentError, argument):
-            exact.perron(mdp, **{"lam": 1.0, **options})
-    with raises(MDPError, "mdp"):
-        exact.log_column(endless(0), 1.0)
-    with raises(NotConverged):
-        replace(exact.perron(endless(0), 1.0), error=1.0).checked()
-    with raises(ArgumentError, "lam"):
-        exact.spectral_radius(random_mdp(0, 8), -1.0)
+    refused(ArgumentError, "mdp", exact.perron, GridWorld.load("four-rooms").mdp, 1.0)
+    refused(ArgumentError, None, exact.perron, two_classes, 1.0)
+    refused(ArgumentError, "reference", exact.perron, endless(0), 1.0, reference=9)
+    refused(ArgumentError, "lam", exact.perron, endless(0), -3.0)
+    refused(MDPError, "mdp", exact.log_column, endless(0), 1.0)
+    refused(NotConverged, None, replace(exact.perron(endless(0), 1.0), error=1.0).checked)
+    refused(ArgumentError, "lam", exact.spectral_radius, random_mdp(0, 8), -1.0)
     states, ones, zeros = np.array([0, 1]), np.ones(2), np.zeros(2)
     for name, edges in (
         ("weight", (states, states[::-1], np.array([1.0, 0.0]), zeros)),
@@ -123,8 +112,7 @@ def test_errors_also_of_invalid_edges():
         ("state", (states - 1, states, ones, zeros)),
         ("next_state", (states, states + 1, ones, zeros)),
     ):
-        with raises(ArgumentError, name):
-            edges_of(*edges, 2)
+        refused(ArgumentError, name, edges_of, *edges, 2)
 
 
 def any_sign(seed, radius, lam):
@@ -158,9 +146,8 @@ def test_rewards_of_any_sign_where_the_column_is_finite(seed):
 def test_rewards_of_any_sign_where_it_is_not(seed):
     lam, radius = (0.5, 2.0)[seed % 2], (1.0001, 1.01, 1.1, 2.0, 50.0)[seed]
     for solve in (exact.log_column, exact.log_columns, exact.default_representation):
-        with raises(MDPError, "mdp") as caught:
-            solve(any_sign(seed, radius, lam), lam)
-        assert f"{radius:.6g}" in str(caught.value)
+        error = refused(MDPError, "mdp", solve, any_sign(seed, radius, lam), lam)
+        assert f"{radius:.6g}" in str(error)
 
 
 def test_the_spectral_radius_of_parts_is_that_of_the_largest():
@@ -180,7 +167,7 @@ def edges_of(state, after, share, reward, n):
     return Edges(n, state, after, share, reward, share < 0, np.zeros(state.size))
 
 
-def test_rewards_of_a_million_times_lam_are_inaccurate():
+def test_what_double_precision_does_not_determine():
     """The gain is that of the best ring, and the others are lost to rounding."""
     statuses = set()
     for rng in map(np.random.default_rng, range(20)):
@@ -190,17 +177,13 @@ def test_rewards_of_a_million_times_lam_are_inaccurate():
         reward = rng.choice([-1e6, 0.0, 1e6], 5)
         statuses.add(exact.perron(MDP.from_arrays(P, reward), 1.0).status)
     assert statuses == {"converged", "inaccurate"}
-
-
-def test_an_eigenvalue_that_double_precision_does_not_determine():
-    """0, 1, 2 and back, with gains of 1e6, 0 and -1e6; state 1 stays with a chance of 1/2. The
-    eigenvalue solves x^3 = x^2 / 2 + 1 / 2, so it is 1."""
+    # 0, 1, 2 and back, with gains of 1e6, 0 and -1e6; state 1 stays with a chance of 1/2. The
+    # eigenvalue solves x^3 = x^2 / 2 + 1 / 2, so it is 1.
     state, after = np.array([0, 1, 1, 2]), np.array([1, 1, 2, 0])
     share, gain = np.array([1, 0.5, 0.5, 1]), np.array([1e6, 0, 0, -1e6])
     edges, everything = edges_of(state, after, share, gain, 3), np.ones(3, dtype=bool)
     low, high = radius_bounds(edges, everything, 1.0)
     assert low <= 0 <= high
     assert infinite(edges, everything, 1.0)
-    with raises(NotConverged):
-        log_radius(edges, everything, 1.0)
+    refused(NotConverged, None, log_radius, edges, everything, 1.0)
     assert not growth(edges, everything, 1.0).is_known

@@ -40,40 +40,30 @@ def test_paper_worlds(name, lam, definition, terminal):
     assert largest_difference(ours.log_e, theirs) < CLOSE
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_random_mdps(seed):
-    states = 40 if seed < 2 else int(np.random.default_rng(seed).integers(4, 25))
-    mdp = random_mdp(seed, states)
-    for lam in (1.3, 20.0):
-        assert largest_difference(exact.log_column(mdp, lam), judge.column(mdp, lam)) < CLOSE
-        for definition in EIGENVECTORS:
-            ours = exact.solve(mdp, lam, definition)
-            theirs, eigenvalue = judge.by_eigendecomposition(mdp, lam, definition)
-            assert ours.status == "converged"
-            assert ours.eigenvalue == pytest.approx(eigenvalue, rel=1e-9, abs=1e-12)
-            assert largest_difference(ours.log_e, theirs) < CLOSE
+SIZES = [40, 40, *(int(np.random.default_rng(seed).integers(4, 25)) for seed in range(2, 8))]
+RANDOM = [*((seed, size, 1) for seed, size in enumerate(SIZES)), *((k, 14, 3) for k in range(6))]
+BY_ONE = [(definition, "absorbing") for definition in EIGENVECTORS]
+BY_THREE = [*itertools.product(EIGENVECTORS[:2], TERMINAL_FORMULATIONS)]
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(("seed", "states", "terminals"), RANDOM)
 @pytest.mark.parametrize("lam", [1.3, 20.0])
-def test_several_terminal_states(seed, lam):
-    mdp = random_mdp(seed, 14, terminals=3)
-    values = np.array([0.0, -3.0, 1.5])
+def test_random_mdps_of_one_or_three_terminal_states(seed, states, terminals, lam):
+    mdp, values = random_mdp(seed, states, terminals), np.array([0.0, -3.0, 1.5][:terminals])
     ours, theirs = exact.log_column(mdp, lam, values), judge.column(mdp, lam, values)
     assert largest_difference(ours, theirs) < CLOSE
-    for definition in ("transition", "representation"):
-        for terminal in TERMINAL_FORMULATIONS:
-            ours = exact.solve(mdp, lam, definition, terminal=terminal)
-            theirs, _ = judge.by_eigendecomposition(mdp, lam, definition, terminal)
-            assert ours.status == "converged"
-            assert largest_difference(ours.log_e, theirs) < CLOSE
+    for definition, terminal in BY_ONE if terminals == 1 else BY_THREE:
+        ours = exact.solve(mdp, lam, definition, terminal=terminal)
+        theirs, eigenvalue = judge.by_eigendecomposition(mdp, lam, definition, terminal)
+        assert ours.status == "converged"
+        assert ours.eigenvalue == pytest.approx(eigenvalue, rel=1e-9, abs=1e-12)
+        assert largest_difference(ours.log_e, theirs) < CLOSE
 
 
 @pytest.mark.parametrize("lam", [1e4, 1e8])
 def test_tiny_costs_lose_no_digits(lam):
     mdp = GridWorld.load("four-rooms").mdp
-    ours = exact.log_column(mdp, lam)
-    theirs = judge.column(mdp, lam)
+    ours, theirs = exact.log_column(mdp, lam), judge.column(mdp, lam)
     inside = ~mdp.terminal
     assert np.abs(ours[inside] / theirs[inside] - 1).max() < 1e-9
     for definition in EIGENVECTORS:

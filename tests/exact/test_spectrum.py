@@ -7,7 +7,7 @@ from drogo import MDP, GridWorld, exact
 from drogo.errors import ArgumentError, NotConverged
 from drogo.exact import spectra
 from drogo.exact.spectra import contained
-from raising import raises
+from raising import refused
 from random_mdps import random_mdp
 
 KINDS = {"laplacian": {}, "successor": {"discount": 0.9}, "default": {"lam": 5.0}}
@@ -18,8 +18,7 @@ def by_numpy(mdp, matrix, lam=np.inf, discount=0.99, delta=0.001):
     P = mdp.P.toarray()
     if matrix != "successor":
         P[mdp.terminal, mdp.terminal] = 1.0
-    both = (P + P.T) / 2
-    reward = np.where(mdp.terminal, -delta, mdp.reward)
+    both, reward = (P + P.T) / 2, np.where(mdp.terminal, -delta, mdp.reward)
     if matrix == "successor":
         return np.linalg.eigh(np.eye(len(P)) - discount * both)
     diagonal = both.sum(axis=1) if matrix == "laplacian" else np.exp(-reward / lam)
@@ -39,8 +38,7 @@ def test_against_dense_matrices(matrix, sparse, monkeypatch):
         assert np.abs(np.abs((result.vectors * vectors.T[:6]).sum(axis=1)) - 1).max() < 1e-9
         assert np.allclose(np.linalg.norm(result.vectors, axis=1), 1)
         assert result.residuals.max() < 1e-12
-        largest = np.abs(result.vectors).argmax(axis=1)
-        assert (result.vectors[np.arange(6), largest] > 0).all()
+        assert (result.vectors[np.arange(6), np.abs(result.vectors).argmax(axis=1)] > 0).all()
 
 
 def test_the_first_vectors_are_known():
@@ -109,12 +107,9 @@ def test_of_equal_eigenvalues_none_is_missed(monkeypatch):
     assert np.abs(again.eigenvalues - result.eigenvalues).max() < 1e-12
     monkeypatch.setattr(spectra, "ATTEMPTS", 2)
     asked.clear()
-    with raises(NotConverged):
-        exact.spectrum(square, 12)
-
-
-def test_more_equal_eigenvalues_than_an_iteration_computes(monkeypatch):
-    """Thirty separate rings: the eigenvalue 0 thirty times, and the next sixty times."""
+    refused(NotConverged, None, exact.spectrum, square, 12)
+    # Thirty separate rings: the eigenvalue 0 thirty times, and the next sixty times.
+    monkeypatch.undo()
     monkeypatch.setattr(spectra, "MOST_DENSE", 10)
     ring = (np.roll(np.eye(7), 1, axis=0) + np.roll(np.eye(7), -1, axis=0)) / 2
     mdp = MDP.from_arrays(np.kron(np.eye(30), ring), np.full(210, -1.0))
@@ -132,23 +127,20 @@ def test_cosines_by_hand():
     assert exact.overlap(vectors, result) == pytest.approx(2 / 3)  # the plane of the first two
     assert exact.overlap(np.zeros((2, 4)), result) == 0
     for vectors in (np.zeros((3, 2)), np.full((1, 4), np.nan)):
-        with raises(ArgumentError, "vectors"):
-            exact.cosines(vectors, result)
+        refused(ArgumentError, "vectors", exact.cosines, vectors, result)
     # The subspace contains three of four unit vectors, and one is at an angle of 60 degrees.
     truth = exact.Eigenvectors(np.eye(6)[:4], np.arange(4.0), np.zeros(4), 4.0)
     tilted = np.eye(6)[3] + np.sqrt(3) * np.eye(6)[5]
     vectors = np.array([[1.0, 1, 0, 0, 0, 0], [1, -1, 0, 0, 0, 0], [0, 0, 2, 0, 0, 0], tilted])
     assert contained(vectors, truth) == pytest.approx([1, 1, 1, 0.5])
     assert exact.overlap(vectors, truth) == pytest.approx(3.25 / 4)
-    expected = [0.5**0.5, 0.5**0.5, 1, 0.5]
-    assert contained(vectors[[0, 0, 2, 3]], truth) == pytest.approx(expected)
+    assert contained(vectors[[0, 0, 2, 3]], truth) == pytest.approx([0.5**0.5, 0.5**0.5, 1, 0.5])
 
 
 def test_groups_residuals_and_bounds_of_a_walk():
     # No eigenvalue follows the last one, so that nothing cuts off its group.
     result = exact.spectrum(MDP.from_arrays(walk(6), -np.ones(6)), 6)
-    assert result.next_eigenvalue == np.inf
-    assert result.groups() == [[k] for k in range(6)]
+    assert (result.next_eigenvalue, result.groups()) == (np.inf, [[k] for k in range(6)])
     assert exact.cosines(result.vectors, result) == pytest.approx(np.ones(6))
     assert exact.spectrum(MDP.from_arrays([[1.0]], [-1.0]), 1).groups() == [[0]]
     for reward in ([30.0] * 6, [-20.0, -21, -22, -23, -24, -20.5], [20.0, *[-1.0] * 5]):
@@ -168,16 +160,11 @@ def test_groups_residuals_and_bounds_of_a_walk():
 
 def test_arguments_are_checked(monkeypatch):
     mdp = random_mdp(0, 8)
-    for argument, options in (
-        ("lam", {"matrix": "default"}),
-        ("lam", {"lam": 1.0}),
-        ("matrix", {"matrix": "graph"}),
-        ("discount", {"matrix": "successor", "discount": 1.0}),
-        ("k", {"k": 9}),
-    ):
-        with raises(ArgumentError, argument):
-            exact.spectrum(mdp, **{"k": 2, **options})
+    refused(ArgumentError, "lam", exact.spectrum, mdp, 2, matrix="default")
+    refused(ArgumentError, "lam", exact.spectrum, mdp, 2, lam=1.0)
+    refused(ArgumentError, "matrix", exact.spectrum, mdp, 2, matrix="graph")
+    refused(ArgumentError, "discount", exact.spectrum, mdp, 2, matrix="successor", discount=1.0)
+    refused(ArgumentError, "k", exact.spectrum, mdp, 9)
     assert exact.spectrum(mdp, 8).next_eigenvalue == np.inf
     monkeypatch.setattr(spectra, "TOLERANCE", 0.0)
-    with raises(NotConverged):
-        exact.spectrum(mdp, 2)
+    refused(NotConverged, None, exact.spectrum, mdp, 2)

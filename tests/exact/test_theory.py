@@ -43,8 +43,7 @@ def test_proposition_3_10_the_anchored_optimum_is_a_column(recipe, lam):
     R, P = dense(mdp, lam)
     left, scale = (R - P) @ np.exp(v), np.diag(R) * np.exp(v)
     assert np.abs(left / scale)[~mdp.terminal].max() < 1e-12
-    Z = exact.default_representation(mdp, lam)
-    total = Z[:, mdp.terminal].sum(axis=1)
+    total = exact.default_representation(mdp, lam)[:, mdp.terminal].sum(axis=1)
     assert np.allclose(np.log(total / total[mdp.terminal][0]), v, atol=1e-10)
 
 
@@ -52,8 +51,7 @@ def test_proposition_3_10_the_anchored_optimum_is_a_column(recipe, lam):
 @pytest.mark.parametrize("lam", [1.3, 20.0])
 def test_theorem_3_11_columns_span_the_principal_eigenspace(terminals, lam):
     """As delta goes to 0 the angle between the two spaces goes to 0 at the rate of delta."""
-    mdp = random_mdp(11, 14, terminals)
-    angles = []
+    mdp, angles = random_mdp(11, 14, terminals), []
     for delta in (1e-2, 1e-4, 1e-6):
         R, P = dense(mdp, lam, delta)
         Z = exact.default_representation(mdp, lam, delta=delta)
@@ -74,8 +72,7 @@ def test_theorem_3_11_columns_span_the_principal_eigenspace(terminals, lam):
 @settings(max_examples=25)
 def test_theorem_3_11_right_eigenvector_tends_to_the_column(seed, lam):
     mdp = random_mdp(seed, 10, costs=(0.5, 20.0))
-    column = exact.log_column(mdp, lam)
-    terminal = int(np.flatnonzero(mdp.terminal)[0])
+    column, terminal = exact.log_column(mdp, lam), int(np.flatnonzero(mdp.terminal)[0])
     differences = []
     for delta in (1e-2, 1e-5):
         right = exact.log_eigenvector(mdp, lam, "right", delta=delta)

@@ -1,6 +1,7 @@
 """Wrappers, and maps that learn, under agents of a real Stable-Baselines3 with torch on a CPU."""
 
 import types
+from functools import partial
 
 import gymnasium
 import numpy as np
@@ -10,14 +11,13 @@ import needs
 from drogo import Column, OnlineMap, OnlineTable, exact
 from drogo.errors import ArgumentError, ArgumentTypeError, BadCheckpoint
 from drogo.learn import MLP
-from raising import raises
+from raising import raises, refused
 from small_world import WORLD, make
 
 DQN = {"learning_starts": 50, "train_freq": 4, "buffer_size": 300, "batch_size": 16}
 SMALL_MLP = {"network": MLP(width=16, depth=1), "learning_starts": 50, "capacity": 500}
 PLACES = WORLD.observations("coordinates")
 QUIET = pytest.mark.filterwarnings("ignore:no terminal state")
-BOTH = pytest.mark.parametrize("algorithm", ["DQN", "PPO"])
 
 
 @pytest.fixture(scope="module")
@@ -78,8 +78,7 @@ def test_a_ppo_learns_from_rollouts_that_are_shaped_before_its_advantages(sb3, o
             names = ("rewards", "returns", "observations")
             seen.update({name: getattr(self.model.rollout_buffer, name).copy() for name in names})
 
-    online = table(discount=0.9)
-    envs = sb3.common.env_util.make_vec_env(make, 4, seed=0)
+    online, envs = table(discount=0.9), sb3.common.env_util.make_vec_env(make, 4, seed=0)
     agent = agent_of(sb3, "PPO", envs, gamma=0.9, gae_lambda=1.0)
     agent.learn(512, callback=[ours.LearnMap(online), Look()])
     assert online.steps == 512
@@ -100,8 +99,7 @@ def test_behind_a_vec_normalize_the_map_sees_the_environments_numbers(sb3, ours)
         agent_of(sb3, "PPO", envs).learn(256, callback=ours.LearnMap(online))
 
     online, network = table(), OnlineMap(*spaces(make()), **SMALL_MLP)
-    with raises(ArgumentError, "norm_obs"):
-        train(online)
+    refused(ArgumentError, "norm_obs", train, online)
     train(online, norm_obs=False)
     assert {bytes(row) for row in online.arrays()["observations"]} <= {bytes(p) for p in PLACES}
     assert set(online.seen().reward.round(9)) <= {-1.0, -20.0}
@@ -112,9 +110,8 @@ def test_behind_a_vec_normalize_the_map_sees_the_environments_numbers(sb3, ours)
 
 def test_until_a_goal_is_found_the_map_explores_for_an_agent(sb3, ours, tmp_path):
     """All actions are the map's, so that everything is tried soon. A saved agent acts with its own
-    network, and has no map in it."""
-    online = table(every=1)
-    agent = agent_of(sb3, ours.ExploringDQN)
+    network."""
+    online, agent = table(every=1), agent_of(sb3, ours.ExploringDQN)
     agent.learn(300, callback=ours.LearnMap(online))
     assert agent.explorer is online
     assert online.found
@@ -132,8 +129,6 @@ def test_until_a_goal_is_found_the_map_explores_for_an_agent(sb3, ours, tmp_path
     assert (actions() == agent.predict(PLACES[0], deterministic=True)[0]).all()
     agent.save(tmp_path / "agent.zip")
     again = ours.ExploringDQN.load(tmp_path / "agent.zip")
-    assert again.explorer is None
-    assert again.replay_buffer.shaping is None
     greedy = [model.predict(PLACES, deterministic=True)[0].tolist() for model in (agent, again)]
     assert greedy[0] == greedy[1]
 
@@ -150,21 +145,17 @@ def test_a_saved_agent_holds_no_map_and_continues_with_another(sb3, ours, tmp_pa
     assert stored["replay_buffer_kwargs"] == {}
     again = kind.load(tmp_path / "agent.zip", env=make())
     again.load_replay_buffer(tmp_path / "replay.pkl")
-    assert again.replay_buffer.shaping is None
+    assert again.replay_buffer.shaping is getattr(again, "explorer", None) is None
     again.learn(8, callback=ours.LearnMap(other), reset_num_timesteps=False)
     assert again.replay_buffer.shaping is other
     assert (agent.replay_buffer.shaping, other.steps) == (online, 8)
 
 
-class Pictures(gymnasium.ObservationWrapper):
+def pictures():
     """The state of a grid world as an image that SB3 takes for one."""
-
-    def __init__(self):
-        super().__init__(make())
-        self.observation_space = gymnasium.spaces.Box(0, 255, (36, 40, 3), np.uint8)
-
-    def observation(self, observation):
-        return np.broadcast_to((255 * (observation[0] + 0.5)).astype(np.uint8), (36, 40, 3)).copy()
+    shape, space = (36, 40, 3), gymnasium.spaces.Box(0, 255, (36, 40, 3), np.uint8)
+    shown = lambda seen: np.full(shape, 255 * (seen[0] + 0.5), np.uint8)  # noqa: E731
+    return gymnasium.wrappers.TransformObservation(make(), shown, space)
 
 
 @QUIET
@@ -172,33 +163,29 @@ class Pictures(gymnasium.ObservationWrapper):
 def test_images_whose_axes_are_exchanged(sb3, ours, algorithm):
     """An exploring agent predicts with its network, as a `DQN`, and acts by its exploration rate."""
     vec_env = sb3.common.vec_env
-    turned = table(vec_env.VecTransposeImage(vec_env.DummyVecEnv([Pictures])))
+    turned = table(vec_env.VecTransposeImage(vec_env.DummyVecEnv([pictures])))
 
     def learn(online):
-        env = vec_env.DummyVecEnv([Pictures])
+        env = vec_env.DummyVecEnv([pictures])
         env = vec_env.VecNormalize(env, norm_obs=False) if algorithm == "PPO" else env
         agent = agent_of(sb3, getattr(ours, algorithm, algorithm), env)
         return agent.learn(64, callback=ours.LearnMap(online))
 
-    with raises(ArgumentError, "observation_space"):
-        learn(table(Pictures()))
+    refused(ArgumentError, "observation_space", learn, table(pictures()))
     agent = learn(turned)
     assert turned.steps == 64
     if algorithm == "ExploringDQN":
-        picture, agent.exploration_rate = Pictures().reset(seed=0)[0], 0.0
+        picture, agent.exploration_rate = pictures().reset(seed=0)[0], 0.0
         greedy = int(agent.predict(picture, deterministic=True)[0])
         assert {int(agent.predict(picture)[0]) for _ in range(20)} == {greedy}
 
 
 def test_an_interrupted_rollout_and_terminal_states_of_a_users_worth(sb3, ours):
-    class Stop(sb3.common.callbacks.BaseCallback):
-        def _on_step(self):
-            return self.num_timesteps != 10
-
-    online = table()
+    stop = lambda local, _: local["self"].num_timesteps != 10  # noqa: E731
+    stop, online = sb3.common.callbacks.ConvertCallback(stop), table()
     agent, callback = agent_of(sb3, "PPO"), ours.LearnMap(online)
     with pytest.warns(UserWarning, match="in 10 steps"):
-        agent.learn(32, callback=[callback, Stop()])
+        agent.learn(32, callback=[callback, stop])
     agent.learn(64, callback=callback)
     assert online.steps == 74
     online = table(reward=-1.0)
@@ -219,15 +206,13 @@ def test_training_on_without_the_callback_is_reported_once(sb3, ours):
 
 
 def test_wrong_use_names_the_argument(sb3, ours, tmp_path, unchecked):
-    with raises(ArgumentTypeError, "shaping"):
-        ours.LearnMap("x")
-    for name, value, kind in (("online", 0, ArgumentTypeError), ("seconds", 0.0, ArgumentError)):
-        with raises(kind, name):
-            ours.Checkpoints(tmp_path / "run.npz", **{name: value})
+    refused(ArgumentTypeError, "shaping", ours.LearnMap, "x")
+    refused(ArgumentTypeError, "online", ours.Checkpoints, tmp_path / "run.npz", online=0)
+    refused(ArgumentError, "seconds", ours.Checkpoints, tmp_path / "run.npz", seconds=0.0)
 
     def learn(argument, online, **options):
-        with raises(ArgumentError, argument):
-            agent_of(sb3, "DQN", **options).learn(100, callback=ours.LearnMap(online))
+        call = partial(agent_of(sb3, "DQN", **options).learn, callback=ours.LearnMap(online))
+        refused(ArgumentError, argument, call, 100)
 
     lean = {"handle_timeout_termination": False}
     learn("optimize_memory_usage", table(), optimize_memory_usage=True, replay_buffer_kwargs=lean)
@@ -236,20 +221,13 @@ def test_wrong_use_names_the_argument(sb3, ours, tmp_path, unchecked):
     learn("observation_space", OnlineTable(box, make().action_space))
     learn("action_space", OnlineTable(make().observation_space, gymnasium.spaces.Discrete(9)))
     learn("discount", table(discount=0.9))
-    used, vec_env = (
-        agent_of(sb3, "DQN", replay_buffer_class=ours.ShapedReplayBuffer),
-        sb3.common.vec_env,
-    )
-    two = [ours.LearnMap(table()), ours.LearnMap(table())]
+    used = agent_of(sb3, "DQN", replay_buffer_class=ours.ShapedReplayBuffer)
+    two, vec_env = [ours.LearnMap(table()), ours.LearnMap(table())], sb3.common.vec_env
     envs = vec_env.VecFrameStack(vec_env.VecNormalize(vec_env.DummyVecEnv([make])), 3)
     stacked, callback = agent_of(sb3, "PPO", envs), ours.LearnMap(OnlineMap(*spaces(envs)))
-    for argument, agent, callbacks in (
-        ("callback", used, None),
-        ("shaping", used, two),
-        ("env", stacked, callback),
-    ):
-        with raises(ArgumentError, argument):
-            agent.learn(100, callback=callbacks)
+    refused(ArgumentError, "callback", used.learn, 100)
+    refused(ArgumentError, "shaping", used.learn, 100, callback=two)
+    refused(ArgumentError, "env", stacked.learn, 100, callback=callback)
 
 
 @QUIET
@@ -270,11 +248,9 @@ def test_the_map_and_the_agent_continue_together_from_a_file(sb3, ours, tmp_path
     for changed, env, other in wrong:
         another = OnlineMap(*spaces(make()), **options, **other)
         fresh = agent_of(sb3, "DQN", env, **changed)
-        with raises(BadCheckpoint, "path"):
-            ours.restore(path, fresh, another)
+        refused(BadCheckpoint, "path", ours.restore, path, fresh, another)
         assert (fresh.num_timesteps, another.steps) == (0, 0)
-    with raises(BadCheckpoint, "path"):
-        ours.restore(path, agent_of(sb3, "PPO"), online)
+    refused(BadCheckpoint, "path", ours.restore, path, agent_of(sb3, "PPO"), online)
 
 
 class Curve(types.SimpleNamespace):
@@ -305,18 +281,16 @@ def test_a_ppo_and_its_normalisation_are_restored(sb3, ours, tmp_path):
         assert (again.policy.state_dict()[name] == tensor).all()
 
 
-@BOTH
+@pytest.mark.parametrize("algorithm", ["DQN", "PPO"])
 def test_an_agent_is_not_saved_without_its_map(sb3, ours, tmp_path, algorithm):
     online, path, agent = table(), tmp_path / "run.npz", agent_of(sb3, algorithm)
     for checkpoints in (ours.Checkpoints(path), ours.Checkpoints(path, table())):
         with raises(ArgumentError, "online"):
             agent.learn(10, callback=[ours.LearnMap(online), checkpoints])
-    with raises(ArgumentError, "online"):
-        ours.restore(path, agent)
+    refused(ArgumentError, "online", ours.restore, path, agent)
     assert (agent.num_timesteps, path.exists()) == (0, False)
     sac = sb3.SAC("MlpPolicy", gymnasium.make("Pendulum-v1"), device="cpu", buffer_size=10)
-    with raises(ArgumentError, "agent"):
-        sac.learn(5, callback=ours.Checkpoints(path))
+    refused(ArgumentError, "agent", sac.learn, 5, callback=ours.Checkpoints(path))
 
 
 def test_a_checkpoint_holds_nothing_that_was_not_learned_from(sb3, ours, tmp_path, monkeypatch):
@@ -332,11 +306,9 @@ def test_a_checkpoint_holds_nothing_that_was_not_learned_from(sb3, ours, tmp_pat
 
     agent, path = agent_of(sb3, "PPO"), tmp_path / "run.npz"
     monkeypatch.setattr(sb3.PPO, "train", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        agent.learn(64, callback=ours.Checkpoints(path, seconds=1e-9))
+    refused(KeyboardInterrupt, None, agent.learn, 64, ours.Checkpoints(path, seconds=1e-9))
     resumed = agent_of(sb3, "PPO")
     first = [int(resumed.action_space.sample()) for _ in range(20)]
     ours.restore(path, resumed)
-    assert times == [32, 64]
-    assert (resumed.num_timesteps, resumed._n_updates) == (32, 1)
+    assert (times, resumed.num_timesteps, resumed._n_updates) == ([32, 64], 32, 1)
     assert [int(resumed.action_space.sample()) for _ in range(20)] != first

@@ -26,7 +26,7 @@ from drogo import (
 )
 from drogo.errors import ArgumentError, ArgumentTypeError, Diverged
 from drogo.learn import MLP, Optimiser, Quasimetric
-from raising import raises
+from raising import raises, refused
 from small_data import CHAIN, FAST, ROOM, SLOW, SMALL, WORLD, balanced, data_of, line
 
 LONG = Drogo(updates=4000, stop_early=False)
@@ -35,7 +35,7 @@ SETTINGS = {"network": SMALL, "optimiser": SLOW, "seeds": 2}
 TRUTH = exact.log_column(WORLD.mdp, 20.0)
 
 
-def test_drogo_finds_the_column_and_terminal_states_have_their_values():
+def test_drogo_finds_the_column_of_worlds_and_of_data():
     result = fit(balanced(), Column(), LONG, optimiser=FAST)
     assert (result.status, result.v[0, 4]) == (("converged",), 0)
     assert np.abs(result.v[0] - exact.log_column(CHAIN.mdp, 20.0)).max() < 1e-3
@@ -45,12 +45,8 @@ def test_drogo_finds_the_column_and_terminal_states_have_their_values():
     result = fit(data, Column(), LONG, optimiser=FAST)
     assert np.abs(result.v[0] - exact.log_column(world.mdp, 20.0)).max() < 0.05
     assert result.v[0, 4] == pytest.approx(-2.0)
-
-
-def test_the_solution_is_the_column_of_the_data():
-    """The fixed point is exact for the sampled matrix, and for the world with weighed actions."""
-    data = data_of(WORLD, "state", 3000)
-    counts = np.zeros((WORLD.n_states, WORLD.n_states))
+    # The fixed point is exact for the sampled matrix, and for the world with weighed actions.
+    data, counts = data_of(WORLD, "state", 3000), np.zeros((WORLD.n_states, WORLD.n_states))
     np.add.at(counts, (data.edges.state, data.edges.next_state), data.edges.count)
     P = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     empirical = drogo.MDP.from_arrays(P, WORLD.reward, WORLD.terminal)
@@ -135,20 +131,17 @@ def test_a_sweep_in_one_program_is_its_fits():
 def test_a_sweep_over_lam_with_the_truth_of_each():
     truth = {"column": lambda lam: exact.log_column(CHAIN.mdp, lam)}
     for method, programs in ((LONG, 1), (Regression(), 2)):
-        reports, problem = [], Column(lam=[5.0, 20.0])
-        settings = {"optimiser": FAST, "truth": truth, "callbacks": [reports.append]}
-        swept = fit(balanced(), problem, method, **settings)
-        assert [solution.problem.lam for solution in swept.values()] == [5.0, 20.0]
+        reports, settings = [], {"optimiser": FAST, "truth": truth}
+        swept = fit(balanced(), Column([5.0, 20.0]), method, callbacks=[reports.append], **settings)
         for (lam,), solution in swept.items():  # by the chain itself, not by its data
             off = np.abs(solution.v[0] - exact.log_column(CHAIN.mdp, lam)).max()
             assert off < 0.05
-            assert solution.status == ("converged",)
+            assert (solution.problem.lam, solution.status) == (lam, ("converged",))
             assert solution.history["difference_column"][-1] == pytest.approx(off, abs=1e-9)
         assert [report.update for report in reports].count(0) == programs
 
 
-@pytest.mark.usefixtures("unchecked")
-def test_a_sweep_over_any_field():
+def test_a_sweep_over_any_field(unchecked):
     """Fields that are no numbers of the program are swept in several programs."""
     for part, fields in (
         ("method", {"updates": [3, 5]}),
@@ -221,11 +214,10 @@ def test_other_problems_are_continued_with_their_truth(problem):
     more = (data, problem, replace(first.method, updates=20))
     assert fit(*more, truth=truth, continue_from=first).updates == 20
     other = {"exact": np.random.default_rng(0).normal(size=truth["exact"].shape)}
-    with raises(ArgumentError, "truth"):
-        fit(*more, truth=other, continue_from=first)
+    refused(ArgumentError, "truth", fit, *more, truth=other, continue_from=first)
 
 
-def test_a_map_that_converged_elsewhere_has_not_converged_here():
+def test_what_has_converged_stops_here_and_not_elsewhere(tmp_path):
     settings = {"optimiser": FAST, "seeds": 2}
     before = fit(balanced(), Column(5.0), Drogo(updates=2000), **settings)
     assert before.status == ("converged", "converged")
@@ -234,9 +226,6 @@ def test_a_map_that_converged_elsewhere_has_not_converged_here():
     after = fit(cheap, Column(5.0), more, continue_from=before, **settings)
     assert (after.history["error"][len(before.history["update"]) - 1] > 0.5).all()
     assert after.updates == before.updates + 100
-
-
-def test_a_fit_stops_when_it_has_converged(tmp_path):
     path, method = tmp_path / "checkpoint.npz", Drogo(updates=4000)
     result = fit(data_of(CHAIN), Column(), method, checkpoint=path)
     whole = fit(data_of(CHAIN), Column(), LONG)
@@ -245,9 +234,6 @@ def test_a_fit_stops_when_it_has_converged(tmp_path):
     assert np.abs(whole.v - result.v).max() < 0.02
     again = fit(data_of(CHAIN), Column(), method, checkpoint=path)  # nothing is left to do
     assert (again.v.tolist(), again.updates) == (result.v.tolist(), result.updates)
-
-
-def test_a_seed_stops_by_itself():
     state = np.repeat(np.arange(6), 2)
     after = np.clip(state + np.tile([-1, 1], 6), 0, 6)
     data = small_data.table_of(state, after, -1.0, after == 6, table=np.eye(7, dtype=np.float32))
@@ -287,16 +273,13 @@ def test_ctrl_c_returns_the_solution_so_far(monkeypatch, tmp_path):
             fit(*parts, one, callbacks=[press], checkpoint=path)
 
 
-def test_a_row_follows_though_all_seeds_diverged_before_it():
+def test_a_diverged_seed_does_not_poison_its_neighbours():
     reports, steps = [], Optimiser(step_size=[1e37, 1e38])
     parts = (balanced(), Column(), Drogo(updates=8000, cap=np.inf))
     swept = fit(*parts, optimiser=steps, callbacks=[reports.append])
     assert [solution.status for solution in swept.values()] == [("diverged",), ("diverged",)]
     assert [report.update for report in reports] == [0, 200]
-
-
-def test_a_diverged_seed_does_not_poison_its_neighbours():
-    """One point of a sweep overflows at once; the other is what it would be alone."""
+    # One point of a sweep overflows at once; the other is what it would be alone.
     data, method = data_of(WORLD), replace(PAPER, updates=200)
     adam = Optimiser("adam", [1e30, 1e-2], "constant")
     lost, fine = fit(data, Column(), method, seeds=2, optimiser=adam).values()
@@ -304,8 +287,7 @@ def test_a_diverged_seed_does_not_poison_its_neighbours():
     assert all(at is not None and at < 200 for at in lost.diverged_at)
     one = replace(adam, step_size=1e-2)
     assert np.array_equal(fine.v, fit(data, Column(), method, seeds=2, optimiser=one).v)
-    with raises(ArgumentError, "seed"):
-        lost.potential(1)
+    refused(ArgumentError, "seed", lost.potential, 1)
     with raises(Diverged):
         fit(data, Column(), method, seeds=2, optimiser=replace(adam, step_size=1e30))
 
@@ -325,7 +307,6 @@ def test_some_seeds_diverging_is_a_warning():
     assert "diverged" in result.diagnosis()[1]
 
 
-@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize(
     ("argument", "wrong", "kind"),
     [
@@ -342,33 +323,27 @@ def test_some_seeds_diverging_is_a_warning():
         *(("callbacks", wrong, ArgumentTypeError) for wrong in (3, [3], print)),
     ],
 )  # fmt: skip
-def test_wrong_arguments(argument, wrong, kind):
+def test_wrong_arguments(argument, wrong, kind, unchecked):
     given = {"data": balanced(), "problem": Column(), "method": Drogo(updates=1), argument: wrong}
     with raises(kind, argument), warnings.catch_warnings():
         warnings.simplefilter("error")
         fit(**given)
 
 
-@pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize(
-    ("argument", "call"),
-    [
-        ("lam", lambda: fit(balanced(), Column(0.01), Paper(updates=1))),  # exp(-r / lam) overflows
-        ("method", lambda: fit(balanced(), Spectrum(2), Drogo())),
-        ("method", lambda: fit(line(), Column(), Regression())),
-        ("action_values", lambda: fit(balanced(), Column(), Drogo(action_values=True))),
-        ("truth", lambda: fit(balanced(), Column([1.0, 2.0]), Drogo(), truth={"c": np.zeros(5)})),
-        ("continue_from", lambda: fit(balanced(), Column([5.0, 20.0]), Drogo(updates=3),
-                                      continue_from=fit(balanced(), Column(), Drogo(updates=2)))),
-        ("continue_from", lambda: fit(balanced(), Column(), continue_from=solve(balanced(), Column()))),
-        ("network", lambda: fit(balanced(), Column(), network=MLP(width=[8, 16]))),
-        ("lam", lambda: solve(balanced(), Column([1.0, 2.0]))),
-        ("problem", lambda: solve(balanced(), "column")),
-        ("source", lambda: solve("world", Column())),
-        ("data", lambda: recommend(3, Column())),
-    ],
-)  # fmt: skip
-def test_arguments_that_do_not_go_together(argument, call):
-    with pytest.raises(ArgumentError) as caught:
-        call()
-    assert caught.value.argument == argument
+def test_arguments_that_do_not_go_together(unchecked):
+    data, column, truth = balanced(), Column(), {"c": np.zeros(5)}
+    earlier, exactly = fit(data, column, Drogo(updates=2)), solve(data, column)
+    # exp(-r / lam) overflows.
+    refused(ArgumentError, "lam", fit, data, Column(0.01), Paper(updates=1))
+    refused(ArgumentError, "method", fit, data, Spectrum(2), Drogo())
+    refused(ArgumentError, "method", fit, line(), column, Regression())
+    refused(ArgumentError, "action_values", fit, data, column, Drogo(action_values=True))
+    refused(ArgumentError, "truth", fit, data, Column([1.0, 2.0]), Drogo(), truth=truth)
+    swept = (data, Column([5.0, 20.0]), Drogo(updates=3))
+    refused(ArgumentError, "continue_from", fit, *swept, continue_from=earlier)
+    refused(ArgumentError, "continue_from", fit, data, column, continue_from=exactly)
+    refused(ArgumentError, "network", fit, data, column, network=MLP(width=[8, 16]))
+    refused(ArgumentError, "lam", solve, data, Column([1.0, 2.0]))
+    refused(ArgumentTypeError, "problem", solve, data, "column")
+    refused(ArgumentTypeError, "source", solve, "world", column)
+    refused(ArgumentTypeError, "data", recommend, 3, column)

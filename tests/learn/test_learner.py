@@ -45,8 +45,7 @@ def test_inside_a_scan():
 
 def test_a_longer_fit_another_lam_and_continuing_compile_nothing():
     data, method = data_of(CHAIN), Drogo(stop_early=False, updates=50)
-    first = fit(data, Column(), method, seeds=2)
-    names = []
+    first, names = fit(data, Column(), method, seeds=2), []
 
     def listen(name, seconds, **_):
         names.append(name)
@@ -78,11 +77,13 @@ def test_emphasis_by_hand(complete):
     assert np.allclose(slopes, factors * [1.5, 0.125], rtol=1e-5)
 
 
-def test_a_target_network_follows_at_its_rate():
+def test_target_networks_and_double_precision():
     learner = learner_of(replace(PLAIN, target_rate=0.25))
     state, _ = learner.step(learner.init(ZEROS), chain_batch(learner))
     assert np.allclose(state.target.table, 0.25 * state.params.table)
     assert np.abs(state.params.table).max() > 0
+    with jax.enable_x64(True), jax.numpy_dtype_promotion("standard"):
+        assert np.isfinite(fit(balanced(), Column(), Drogo(updates=20), optimiser=FAST).v).all()
 
 
 def test_vmap_over_seeds_and_lam_equals_a_map():
@@ -100,12 +101,6 @@ def test_vmap_over_seeds_and_lam_equals_a_map():
     at_once, by_one = (jax.jit(way)((objectives, tables)) for way in ways)
     for a, b in zip(jax.tree.leaves(at_once), jax.tree.leaves(by_one), strict=True):
         assert np.allclose(a, b, atol=1e-6)
-
-
-def test_tables_in_double_precision():
-    with jax.enable_x64(True), jax.numpy_dtype_promotion("standard"):
-        solution = fit(balanced(), Column(), Drogo(updates=20), optimiser=FAST)
-        assert np.isfinite(solution.v).all()
 
 
 NETWORKS = {"state": Table(), "coordinates": MLP(normalise=False), "pixels": CNN()}
@@ -153,7 +148,7 @@ def test_table_and_rows_give_the_same_gradient(kind, target, method):
         assert np.allclose(a, b, rtol=2e-4, atol=2e-6)
 
 
-def test_an_epoch_is_one_pass_and_batches_depend_on_seed_and_update_alone():
+def test_an_epoch_is_one_pass_and_terminal_states_are_in_every_batch():
     groups = [Group(np.arange(105), 10, 1.0)]
     rows = draw_rows(groups, [0, 1], 0, 37, 0)
     for k in range(2):
@@ -162,16 +157,12 @@ def test_an_epoch_is_one_pass_and_batches_depend_on_seed_and_update_alone():
     assert not np.array_equal(rows, draw_rows(groups, [0, 1], 0, 37, 1))
     pieces = [draw_rows(groups, [1], a, b - a, 0) for a, b in ((0, 7), (7, 30), (30, 37))]
     assert np.array_equal(rows[:, 1:], np.concatenate(pieces))
-
-
-def test_terminal_states_have_their_place_in_every_batch():
-    """A tenth of each batch, with weights that undo it."""
+    # A tenth of each batch, with weights that undo it.
     terminated = np.isin(np.arange(1000), [5, 500, 999])
     arguments = ((terminated, 20, 0.0), (terminated, 200, 0.1), (np.ones(50, bool), 20, 0.1))
     taken = [[group.taken for group in make_groups(*given)] for given in arguments]
     assert taken == [[20], [197, 3], [20]]
-    groups = make_groups(terminated, 20, 0.1)
-    draw = Shuffled([0], groups, longest=300).draw(0, 300)
+    draw = Shuffled([0], make_groups(terminated, 20, 0.1), longest=300).draw(0, 300)
     weight, reaching = np.asarray(draw.weight), terminated[np.asarray(draw.rows)]
     assert (reaching.sum(axis=-1) == 2).all()
     assert weight[reaching].sum() / 300 == pytest.approx(0.003, rel=1e-5)

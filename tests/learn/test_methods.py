@@ -60,7 +60,7 @@ def test_one_vector_by_hand(method, v, v_next, expected):
     assert value_and_slopes(method, v, v_next) == pytest.approx(expected, rel=1e-5, abs=1e-6)
 
 
-def test_cap_and_ceiling():
+def test_caps_ceilings_outputs_and_action_values_by_hand():
     """A cap of ln 2 turns exp(5) into 2, a ceiling of 0 turns v(s') = 5 into 0. At a terminal state
     the cap is at least 20, or the problem's own, and there is no ceiling."""
     capped, natural = Drogo(cap=LN2, scaled=False), NaturalGDO(cap=LN2, scaled=False, penalty=0.5)
@@ -73,11 +73,8 @@ def test_cap_and_ceiling():
         ((natural, 0.0, 5.0), {}, 2.5),
     ):
         assert value_and_slopes(method, v, v_next, **sample)[1] == pytest.approx(slope, rel=1e-6)
-
-
-def test_outputs_stand_for_values():
-    """Anchored methods take terminal_reward / lam; penalised ones leave the output alone. e, log e,
-    and the constant that gives e unit norm: |(3, -4)| = 5. A scale of 3 makes v = 3 of 1."""
+    # Anchored methods take terminal_reward / lam; penalised ones leave the output alone. e, log e,
+    # and the constant that gives e unit norm: |(3, -4)| = 5. A scale of 3 makes v = 3 of 1.
     arguments = (jnp.array([9.0, 9.0]), jnp.array([True, False]), jnp.array([-6.0, -6.0]))
     assert np.allclose(Objective(Column(2.0), PLAIN).next_output(*arguments), [-3.0, 9.0])
     assert np.allclose(Objective(Column(2.0), NATURAL).next_output(*arguments), [9.0, 9.0])
@@ -91,11 +88,8 @@ def test_outputs_stand_for_values():
     assert float(Objective(Column(), PLAIN).log_scale(out)) == 0.0
     scaled = Objective(Column(), PLAIN, scale=3.0)
     assert scaled.log_e(jnp.ones(1)) == scaled.at_action(jnp.ones(1), None) == pytest.approx([3.0])
-
-
-def test_action_values_by_hand():
-    """Outputs ln 2 and ln 6 are v = ln 8. For the second action, taken half of the time by the
-    default policy, with v' = ln 3 and a cost of 2: [2 / 0.5 - exp(ln 3 - ln 6)] = 3.5."""
+    # Outputs ln 2 and ln 6 are v = ln 8. For the second action, taken half of the time by the
+    # default policy, with v' = ln 3 and a cost of 2: [2 / 0.5 - exp(ln 3 - ln 6)] = 3.5.
     method, outputs = Drogo(cap=np.inf, scaled=False, action_values=True), jnp.array([[2.0, 6.0]])
     objective, outputs = Objective(Column(), method), jnp.log(outputs)
     taken = objective.at_action(outputs, jnp.array([1]))
@@ -140,23 +134,19 @@ def test_energies_by_hand():
         assert np.allclose(sample.energy(U, NEXT), expected, atol=1e-6)
 
 
-def test_several_vectors_by_hand():
+def test_several_vectors_and_allo_by_hand():
     """<u, u> - 1 is [[0, -2], [-2, 3]] here, and [[0.5, 0.25], [0.25, -0.5]] in the other batch. In
     `GGDO` the first vector alone counts twice, and everything with the second one once, of two."""
     given, penalty = {"problem": Spectrum(2), "moment": PRODUCTS}, 2 * (-2) * 0.25 + 3 * (-0.5)
     for kind, loss in ((GDO, 5.125 + 2 * penalty), (drogo.GGDO, (2.0 + 5.125) / 2 + penalty)):
         assert value_and_slopes(kind(penalty=2.0), U, NEXT, **given)[0] == pytest.approx(loss)
-
-
-def test_allo_by_hand():
-    """2 (u - u')/2 + sum_{j <= i} (m_ij + 2 b excess_ij) u_j, with b = 2."""
+    # 2 (u - u')/2 + sum_{j <= i} (m_ij + 2 b excess_ij) u_j, with b = 2.
     objective = Objective(Spectrum(2), drogo.ALLO(penalty=2.0))
 
     def loss(u, raw):
         return objective.method.loss(u, NEXT, a_sample(objective, moment=PRODUCTS, extra=raw))
 
-    multipliers = jnp.array([[0.1, 9.0], [0.2, -0.3]])
-    slopes, climb = jax.grad(loss, argnums=(0, 1))(U, multipliers)
+    slopes, climb = jax.grad(loss, argnums=(0, 1))(U, jnp.array([[0.1, 9.0], [0.2, -0.3]]))
     pull = [[0.1 + 4 * 0.5, 0.0], [0.2 + 4 * 0.25, -0.3 - 4 * 0.5]]
     expected = [-2.0 + pull[0][0], -2.5 + pull[1][0] - 2 * pull[1][1]]
     assert slopes == pytest.approx(expected, abs=1e-6)
@@ -285,15 +275,12 @@ def test_a_vector_of_two_signs_has_not_converged(rows, mixed):
     assert solution.diverged_at == (None,)
 
 
-def test_without_residuals_nothing_has_converged_or_diverged():
+def test_without_residuals_or_with_rare_costs_nothing_has_converged():
     """GDO on states that do not repeat has none."""
     solution = fit(line(), Column(), GDO(updates=3), network=SMALL)
     assert solution.status == ("max_updates",)
     assert np.isnan(solution.history["worst"]).all()
-
-
-def test_rare_costs_do_not_make_the_zero_vector_converged():
-    """99 % of the rewards are -1: groups are compared with their mean, not with the worst reward."""
+    # 99 % of the rewards are -1: groups are compared with their mean, not with the worst one.
     rare = np.random.default_rng(0).uniform(size=4000) < 0.01
     data = replace(line(4000), reward=np.where(rare, -100.0, -1.0))
     plan = make_plan(data, 100, second=False)
@@ -311,7 +298,7 @@ def test_rare_costs_do_not_make_the_zero_vector_converged():
     assert solution.status == ("max_updates",)
 
 
-def test_transitions_of_separable_methods_only():
+def test_transitions_groups_and_measures_by_hand():
     data, batch = balanced(), batch_of(balanced())
     outputs = [jnp.float32(V_COLUMN)[part][None] for part in (batch.state, batch.next_state)]
     parts = learner_of(Drogo(cap=np.inf, scaled=False))
@@ -321,10 +308,7 @@ def test_transitions_of_separable_methods_only():
     assert np.allclose(units, np.exp(-data.reward / 20.0))
     none, _ = transition_slopes(*learner_of(GDO(penalty=1.0)), *outputs, batch)
     assert np.isnan(none).all()
-
-
-def test_groups_and_measures_by_hand():
-    """1000 transitions in two groups by value: means 0.2 and 0.6 in units of 2."""
+    # 1000 transitions in two groups by value: means 0.2 and 0.6 in units of 2.
     value = np.repeat([1.0, 0.0], 500)[None]
     slopes = 2 * (np.repeat([0.3, 0.1], 500) + np.tile([0.1, -0.1], 500))[None]
     mean, error = in_groups(slopes, np.full((1, 1000), 2.0), value)

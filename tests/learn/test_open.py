@@ -1,7 +1,7 @@
 """Networks, optimisers and callbacks of the user's own, and values inside other programs."""
 
 from functools import partial
-from typing import ClassVar
+from types import SimpleNamespace
 
 import equinox as eqx
 import jax
@@ -15,7 +15,7 @@ from drogo import GDO, Column, Continuing, Drogo, Paper, Regression, exact, fit,
 from drogo.errors import ArgumentError, ArgumentTypeError, DamagedFile
 from drogo.learn import CNN, MLP, Optimiser, Table, TensorBoard, WandB
 from drogo.learn.value import with_terminal_values
-from raising import raises
+from raising import refused
 from small_data import CHAIN, FAST, WORLD, data_of, ring
 
 TRUTH = {"column": exact.log_column(WORLD.mdp, 20.0)}
@@ -61,46 +61,37 @@ def test_a_network_and_an_optimiser_of_the_users_own(tmp_path):
     path = tmp_path / "fit.npz"
     result.save(path)
     again, usable = (load(path, network=residual, optimiser=part) for part in (optimiser, None))
-    more = fit(DATA, Column(), longer, continue_from=again, truth=TRUTH, seeds=2)
-    assert more.updates == 260
+    assert fit(DATA, Column(), longer, continue_from=again, truth=TRUTH, seeds=2).updates == 260
     for one in (again, usable):
         assert np.array_equal(one(DATA.observations), result(DATA.observations))
     assert usable.optimiser is None
-    with raises(ArgumentError, "continue_from"):
-        fit(DATA, Column(), longer, continue_from=usable, **settings)
+    again = (DATA, Column(), longer)
+    refused(ArgumentError, "continue_from", fit, *again, continue_from=usable, **settings)
     for wrong in (None, MLP()):
-        with raises(ArgumentError, "network"):
-            load(path, network=wrong)
-
-    with raises(DamagedFile):  # it has the right name, and other shapes
-        load(path, network=partial(residual, width=16), optimiser=optimiser)
+        refused(ArgumentError, "network", load, path, network=wrong)
+    narrow = partial(residual, width=16)  # it has the right name, and other shapes
+    refused(DamagedFile, None, load, path, network=narrow, optimiser=optimiser)
 
 
-def test_a_module_is_where_every_seed_begins():
-    module = Residual(jax.random.key(7))
-    frozen = Optimiser("rmsprop", 1e-30, "constant")
+def test_modules_as_networks_and_wrong_networks():
+    module, frozen = Residual(jax.random.key(7)), Optimiser("rmsprop", 1e-30, "constant")
     result = fit(DATA, Column(), Paper(updates=1), network=module, optimiser=frozen, seeds=2)
     live = np.setdiff1d(np.arange(len(DATA.observations)), DATA.terminal_states)
     expected = np.asarray(module(jnp.asarray(result.learner.inputs(DATA.observations))))[live]
     assert np.allclose(result.v[:, live], expected[None], atol=1e-6)
     assert result.network is module
-
-
-def test_wrong_networks():
     single = eqx.nn.MLP(2, 1, 8, 1, key=jax.random.key(0))  # for single observations
+    given = (fit, DATA, Column(), Drogo(updates=1))
     for network in (single, lambda key: eqx.nn.Identity(), CNN(), Table()):  # two numbers for each
-        with raises(ArgumentError, "network"):
-            fit(DATA, Column(), Drogo(updates=1), network=network)
-    with raises(ArgumentTypeError, "network"):
-        fit(DATA, Column(), Drogo(updates=1), network=lambda key: 3)
+        refused(ArgumentError, "network", *given, network=network)
+    refused(ArgumentTypeError, "network", *given, network=lambda key: 3)
 
 
 def test_callbacks_see_every_logged_update_and_may_stop():
     reports, method = [], Drogo(updates=80, stop_early=False)
     callbacks = [reports.append, lambda report: np.bool_(report.update < 30)]
     result = fit(data_of(CHAIN), Column(), method, seeds=[3, 5], callbacks=callbacks)
-    assert result.updates == 30
-    assert [report.update for report in reports] == list(range(0, 31, 2))
+    assert (result.updates, [report.update for report in reports]) == (30, list(range(0, 31, 2)))
     assert (reports[-1].updates, reports[-1].seeds) == (80, [3, 5])
     assert [point.method.updates for point in reports[-1].points] == [80, 80]
     assert np.array_equal(reports[-1].row["worst"], result.history["worst"][-1])
@@ -124,19 +115,14 @@ def test_tensorboard(tmp_path):
 
 def test_weights_and_biases(tmp_path, monkeypatch):
     """Against a stand-in for a run; and a real one, written to disk and not sent anywhere."""
-
-    class Run:
-        logged: ClassVar[list] = []
-
-        def log(self, row, step):
-            self.logged.append((step, row))
-
     needs.module("wandb")
+    logged = []
+    run = SimpleNamespace(log=lambda row, step: logged.append((step, row)))
     monkeypatch.setenv("WANDB_SILENT", "true")
     real = WandB(mode="offline", dir=str(tmp_path), project="drogo")
-    result = fit(data_of(CHAIN), Column(), Drogo(updates=20), callbacks=[WandB(Run()), real])
-    assert [step for step, _ in Run.logged] == result.history["update"].tolist()
-    assert Run.logged[-1][1]["worst/seed 0"] == pytest.approx(result.history["worst"][-1, 0])
+    result = fit(data_of(CHAIN), Column(), Drogo(updates=20), callbacks=[WandB(run), real])
+    assert [step for step, _ in logged] == result.history["update"].tolist()
+    assert logged[-1][1]["worst/seed 0"] == pytest.approx(result.history["worst"][-1, 0])
     assert dict(real.run.config)["method"]["class"] == "Drogo"
     real.run.finish()
     assert list(tmp_path.rglob("run-*.wandb"))
@@ -149,17 +135,14 @@ def learned():
     return fit(data_of(WORLD, "coordinates"), Column(), method, seeds=2, network=MLP(16, 2))
 
 
-def test_value_fn_inside_other_programs(learned):
+def test_value_fn_and_its_gradient_inside_other_programs(learned):
     value, table = learned.value_fn(1), jnp.asarray(learned.observations)
     (goal,) = learned.terminal_states
     for compiled in (jax.jit(value), jax.vmap(value), jax.jit(jax.vmap(value))):
         assert np.allclose(compiled(table), learned.v[1], atol=1e-5)
         assert float(compiled(table)[goal]) == 0.0  # the terminal state, exactly
     assert np.allclose([jax.jit(value)(row) for row in table], learned.v[1], atol=1e-5)
-
-
-def test_the_gradient_of_value_fn(learned):
-    """Against differences of the solution itself, in double steps of 0.002."""
+    # Against differences of the solution itself, in double steps of 0.002.
     value, rows = learned.value_fn(1), learned.observations[[0, 3, 5]] + np.float32(0.01)
     steps = 0.002 * np.eye(2, dtype=np.float32)
     by_differences = [(learned(rows + step)[1] - learned(rows - step)[1]) / 0.004 for step in steps]
@@ -170,7 +153,7 @@ def test_the_gradient_of_value_fn(learned):
     assert np.allclose(jax.vmap(jax.grad(value))(jnp.asarray(rows)), single, atol=1e-5)
 
 
-def test_value_fn_of_state_numbers_in_a_scan():
+def test_value_fn_of_state_numbers_in_a_scan_and_without_terminal_values():
     result = fit(data_of(CHAIN), Column(), Drogo(updates=20), seeds=2, optimiser=FAST)
     value = result.value_fn(1)
 
@@ -178,10 +161,13 @@ def test_value_fn_of_state_numbers_in_a_scan():
     total = jax.jit(lambda rows: jax.lax.scan(walk, 0.0, rows)[0])(jnp.asarray(rows))
     assert float(total) == pytest.approx(result.v[1, rows].sum(), abs=1e-4)
     assert np.allclose(jax.vmap(value)(jnp.arange(5)), result.v[1], atol=1e-5)
-    with raises(ArgumentError, "seed"):
-        result.value_fn(7)
-    with raises(ArgumentError, "observations"):
-        value(jnp.zeros((2, 3), int))
+    refused(ArgumentError, "seed", result.value_fn, 7)
+    refused(ArgumentError, "observations", value, jnp.zeros((2, 3), int))
+    endless = fit(ring()[0], Continuing(), Regression(updates=2))
+    for solution in (fit(data_of(CHAIN), Column(), GDO(updates=2)), endless):
+        values, table = solution.value_fn(), jnp.asarray(solution.observations)
+        np.testing.assert_allclose(values(table), solution.v[0], rtol=1e-5, atol=1e-6)
+        assert values(table[:0]).shape == (0,)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.uint8, np.int64, bool])
@@ -193,13 +179,3 @@ def test_terminal_values_of_any_type(dtype):
     close = jnp.asarray(np.array([[0.2, 0.7], [0.7, 0.2]], dtype=np.float16))
     values = with_terminal_values(jnp.full(2, 9.0), close, close[:1], jnp.zeros(1))
     assert values.tolist() == [0.0, 9.0]
-
-
-def test_value_fn_without_given_terminal_values():
-    for solution in (
-        fit(data_of(CHAIN), Column(), GDO(updates=2)),
-        fit(ring()[0], Continuing(), Regression(updates=2)),
-    ):
-        values, table = solution.value_fn(), jnp.asarray(solution.observations)
-        np.testing.assert_allclose(values(table), solution.v[0], rtol=1e-5, atol=1e-6)
-        assert values(table[:0]).shape == (0,)

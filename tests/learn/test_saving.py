@@ -2,14 +2,11 @@
 
 import json
 import os
-import signal
-import subprocess
 import sys
 import time
 import zipfile
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import optax
@@ -20,8 +17,8 @@ from drogo import Column, Drogo, Goals, Paper, Regression, Spectrum, exact, fit,
 from drogo.errors import AlreadyExists, ArgumentError, BadCheckpoint, DamagedFile, MissingFile
 from drogo.files import write_arrays
 from drogo.learn import Optimiser, PairMLP, Quasimetric
-from learn.killed_fit import ARGUMENTS
-from raising import raises
+from raising import refused
+from run_jobs import python_process
 from small_data import CHAIN, ROOM, SLOW, SMALL, WORLD, data_of, ring
 
 TINY = Quasimetric(16, 1, components=4, length=4)
@@ -73,12 +70,11 @@ def test_a_solution_survives_a_file(name, tmp_path):
         assert all(b"pickle" not in archive.read(entry) for entry in archive.namelist())
     with np.load(path, allow_pickle=False) as stored:
         assert {stored[entry].dtype.kind for entry in stored} <= set("biuf")
-    with raises(AlreadyExists):
-        solution.save(path)
+    refused(AlreadyExists, None, solution.save, path)
     solution.save(path, overwrite=True)
 
 
-def test_a_solution_in_double_precision_is_loaded(tmp_path):
+def test_double_precision_other_files_and_parts_that_are_given_again(tmp_path):
     solution, path = solution_of("column"), tmp_path / "fit.npz"
     solution.save(path)
     with np.load(path) as stored:
@@ -87,6 +83,17 @@ def test_a_solution_in_double_precision_is_loaded(tmp_path):
     assert params
     np.savez_compressed(path, **(arrays | params))
     assert np.array_equal(values_of(load(path)), values_of(solution))
+    refused(MissingFile, None, load, tmp_path / "none.npz")
+    data_of(CHAIN).save(tmp_path / "data.npz")
+    whole = path.read_bytes()
+    refused(DamagedFile, None, load, tmp_path / "data.npz")
+    for content in (whole[: len(whole) // 2], b"", b"text", whole[:-200]):
+        (tmp_path / "data.npz").write_bytes(content)
+        refused(DamagedFile, None, load, tmp_path / "data.npz")
+    other = {"problem": Column(3.0), "method": Drogo(), "network": replace(SMALL, width=8)}
+    for name, part in (other | {"optimiser": optax.sgd(0.1)}).items():
+        refused(ArgumentError, name, load, tmp_path / "fit.npz", **{name: part})
+    assert load(tmp_path / "fit.npz", problem=Column(), network=SMALL).seeds == (0, 1)
 
 
 DAMAGED = [
@@ -130,63 +137,35 @@ def test_parts_that_do_not_belong_together(name, changes, tmp_path):
         else:
             settings[entry] = value
     write_arrays(path, "solution", arrays, settings, overwrite=True)
-    with raises(DamagedFile) as caught:
-        load(path)
-    assert str(path) in str(caught.value)
-
-
-def test_other_files(tmp_path):
-    with raises(MissingFile):
-        load(tmp_path / "none.npz")
-    data_of(CHAIN).save(tmp_path / "data.npz")
-    solution_of("column").save(tmp_path / "fit.npz")
-    whole = (tmp_path / "fit.npz").read_bytes()
-    for content in (whole[: len(whole) // 2], b"", b"text", whole[:-200], None):
-        if content is not None:
-            (tmp_path / "data.npz").write_bytes(content)
-        with raises(DamagedFile):
-            load(tmp_path / "data.npz")
-
-
-def test_parts_that_are_given_again_must_agree(tmp_path):
-    solution_of("column").save(tmp_path / "fit.npz")
-    other = {"problem": Column(3.0), "method": Drogo(), "network": replace(SMALL, width=8)}
-    for name, part in (other | {"optimiser": optax.sgd(0.1)}).items():
-        with raises(ArgumentError, name):
-            load(tmp_path / "fit.npz", **{name: part})
-    assert load(tmp_path / "fit.npz", problem=Column(), network=SMALL).seeds == (0, 1)
+    error = refused(DamagedFile, None, load, path)
+    assert str(path) in str(error)
 
 
 @pytest.mark.parametrize("kind", [Drogo, Paper])
 def test_interrupted_and_resumed(tmp_path, kind):
-    data = data_of(WORLD, "coordinates")
-    truth = {"column": exact.log_column(WORLD.mdp, 20.0)}
-    settings = {"network": SMALL, "optimiser": SLOW, "seeds": 2, "truth": truth}
-    method = kind(updates=80, batch_size=500)
-    whole = fit(data, Column(), method, **settings)
-    path = tmp_path / "checkpoint.npz"
+    path, truth = tmp_path / "checkpoint.npz", {"column": exact.log_column(WORLD.mdp, 20.0)}
+    given = {"data": data_of(WORLD, "coordinates"), "problem": Column(), "truth": truth, "seeds": 2,
+             "method": kind(updates=80, batch_size=500), "network": SMALL, "optimiser": SLOW}  # fmt: skip
+    whole = fit(**given)
 
     def stop(report):
         if report.update >= 40:
             raise KeyboardInterrupt
 
-    given = {"data": data, "problem": Column(), "method": method, "checkpoint": path, **settings}
-    with pytest.raises(KeyboardInterrupt):
-        fit(**given, callbacks=[stop])
+    given["checkpoint"] = path
+    refused(KeyboardInterrupt, None, fit, **given, callbacks=[stop])
     resumed = fit(**given)
     assert np.array_equal(resumed.v, whole.v)
     for name, values in whole.history.items():
         assert np.array_equal(resumed.history[name], values, equal_nan=True), name
     for other in (
         {"optimiser": replace(SLOW, step_size=2e-3)}, {"problem": Column(3.0)},
-        {"method": replace(method, cap=4.0)}, {"seeds": 1}, {"truth": None},
+        {"method": replace(given["method"], cap=4.0)}, {"seeds": 1}, {"truth": None},
         {"network": replace(SMALL, width=8)}, {"data": data_of(WORLD, "coordinates", 3000)},
     ):  # fmt: skip
-        with raises(BadCheckpoint):
-            fit(**given | other)
+        refused(BadCheckpoint, None, fit, **given | other)
     path.write_bytes(path.read_bytes()[:-100])
-    with raises(BadCheckpoint):
-        fit(**given)
+    refused(BadCheckpoint, None, fit, **given)
 
 
 def test_a_checkpoint_knows_the_numbers_of_a_users_optimiser(tmp_path):
@@ -194,23 +173,30 @@ def test_a_checkpoint_knows_the_numbers_of_a_users_optimiser(tmp_path):
     for _ in range(2):
         assert fit(*given, optimiser=optax.adam(1e-3), checkpoint=path).updates == 5
     for other in (optax.adam(1e-2), Optimiser()):
-        with raises(BadCheckpoint):
-            fit(*given, optimiser=other, checkpoint=path)
+        refused(BadCheckpoint, None, fit, *given, optimiser=other, checkpoint=path)
 
 
-def test_killed_and_resumed(tmp_path):
+KILLED = {"problem": Column(), "method": Paper(updates=6000), "seeds": 2, "optimiser": SLOW}
+KILLED_FIT = """
+import sys
+from drogo import fit
+from drogo.learn import train
+from learn.test_saving import KILLED, WORLD, data_of
+train.SECONDS_BETWEEN_CHECKPOINTS = 0.0
+fit(data_of(WORLD), **KILLED, checkpoint=sys.argv[1])
+print("the end")
+"""
+
+
+def test_killed_and_resumed(tmp_path, monkeypatch):
     """SIGKILL in the middle; the next fit ends where an undisturbed one does."""
-    checkpoint, script = tmp_path / "checkpoint.npz", Path(__file__).parent / "killed_fit.py"
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, str(script), str(checkpoint)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment)
-    deadline = time.monotonic() + 120
-    while not checkpoint.exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    os.kill(process.pid, signal.SIGKILL)
-    assert process.communicate()[0] == b""
-    assert checkpoint.exists()
-    left = []
-    resumed = fit(data_of(WORLD), **ARGUMENTS, checkpoint=checkpoint, callbacks=[left.append])
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+    checkpoint, deadline, left = tmp_path / "checkpoint.npz", time.monotonic() + 120, []
+    with python_process(KILLED_FIT, checkpoint) as process:
+        while not checkpoint.exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        process.kill()
+        assert process.communicate()[0] == ""
+    resumed = fit(data_of(WORLD), **KILLED, checkpoint=checkpoint, callbacks=[left.append])
     assert left[0].update > 0
-    assert np.array_equal(resumed.v, fit(data_of(WORLD), **ARGUMENTS).v)
+    assert np.array_equal(resumed.v, fit(data_of(WORLD), **KILLED).v)

@@ -14,7 +14,7 @@ from drogo.errors import ArgumentError, ArgumentTypeError, DamagedFile
 from drogo.learn import CNN, MLP, AbstractMethod, AbstractProblem, Optimiser, PairMLP, Quasimetric
 from drogo.learn.architectures import AbstractArchitecture
 from drogo.learn.settings import as_json, from_json, grid_of
-from raising import raises
+from raising import refused
 
 POSITIVE = st.floats(1e-3, 1e6)
 SHARE, FLAG = st.floats(0.0, 0.99), st.booleans()
@@ -67,8 +67,7 @@ def test_every_field_of_every_kind_is_tried():
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data())
 def test_settings_survive_json(kind, data):
-    values = data.draw(st.fixed_dictionaries({}, optional=KINDS[kind]))
-    given_settings = kind(**values)
+    given_settings = kind(**data.draw(st.fixed_dictionaries({}, optional=KINDS[kind])))
     stored = json.loads(json.dumps(as_json(given_settings), allow_nan=False))
     base = next(base for base in BASES if issubclass(kind, base))
     again = from_json(base, stored, None, "part")
@@ -80,18 +79,14 @@ def test_settings_survive_json(kind, data):
     assert from_json(base, stored, given_settings, "part") is not None
 
 
-def test_settings_that_were_resolved_are_given_again_without_them():
+def test_stored_settings_are_completed_and_not_believed():
     """What `fit` resolved is in the file; what the user set must agree."""
     resolved = Drogo(updates=7, batch_size="all", cap=2.5, emphasis=0.5, target_rate=1.0,
                      terminal_fraction=0.0, action_values=False)  # fmt: skip
     stored = as_json(resolved)
     assert from_json(AbstractMethod, stored, Drogo(updates=7), "method") == resolved
     for other in (Drogo(updates=8), Drogo(cap=3.0), Regression()):
-        with raises(ArgumentError, "method"):
-            from_json(AbstractMethod, stored, other, "method")
-
-
-def test_stored_settings_are_not_believed():
+        refused(ArgumentError, "method", from_json, AbstractMethod, stored, other, "method")
     column, unknown = as_json(Column()), {"custom": "my.function"}
     changes = ({"class": "Unheard"}, {"class": "os.system"}, unknown, {"default_policy": unknown})
     damaged = [column | wrong for wrong in ({"surplus": 3}, {"lam": -1.0}, {"lam": "inf"})]
@@ -99,11 +94,9 @@ def test_stored_settings_are_not_believed():
              DamagedFile: [*damaged, 3, "Column", [1]]}  # fmt: skip
     for kind, stored in cases.items():
         for wrong in stored:
-            with raises(kind):
-                from_json(AbstractProblem, wrong, None, "problem")
+            refused(kind, None, from_json, AbstractProblem, wrong, None, "problem")
 
 
-@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize(
     ("kind", "name", "wrong"),
     [
@@ -126,7 +119,7 @@ def test_stored_settings_are_not_believed():
         (CNN, "width", 0), (PairMLP, "negative", 3), (Quasimetric, "components", 0),
     ],
 )  # fmt: skip
-def test_wrong_fields(kind, name, wrong):
+def test_wrong_fields(kind, name, wrong, unchecked):
     """A user has no type checker at run time, which would raise its own error here."""
     with pytest.raises(ArgumentError) as caught:
         kind(**{name: wrong})
@@ -134,16 +127,9 @@ def test_wrong_fields(kind, name, wrong):
     assert caught.value.argument == name
 
 
-def test_a_sweep_over_a_lam_that_a_matrix_does_not_have():
-    with raises(ArgumentError, "lam"):
-        Spectrum(2, lam=[1.0, 2.0])
+def test_lams_of_matrices_and_the_settings_of_the_paper():
+    refused(ArgumentError, "lam", Spectrum, 2, lam=[1.0, 2.0])
     assert len(grid_of(Spectrum(2, lam=[1.0, 2.0], matrix="default"), drogo.ALLO())) == 2
-
-
-@pytest.mark.usefixtures("unchecked")
-def test_whole_numbers_beyond_those_of_numpy_count_as_floats():
-    numbers = (Column(lam=2**70).lam, Drogo(cap=2**80).cap)
-    assert (numbers, *map(type, numbers)) == ((2.0**70, 2.0**80), float, float)
 
 
 @pytest.mark.parametrize(
@@ -162,3 +148,8 @@ def test_the_paper_is_exactly_the_papers():
     off = {name: value for name, value in vars(Paper()).items() if name not in expected}
     assert {name: getattr(Paper(), name) for name in expected} == expected
     assert not any(off.values())
+
+
+def test_whole_numbers_beyond_those_of_numpy_count_as_floats(unchecked):
+    numbers = (Column(lam=2**70).lam, Drogo(cap=2**80).cap)
+    assert (numbers, *map(type, numbers)) == ((2.0**70, 2.0**80), float, float)

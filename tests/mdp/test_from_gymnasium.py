@@ -7,10 +7,10 @@ import pytest
 from drogo import MDP, GridWorld, exact
 from drogo.errors import ArgumentError, ArgumentTypeError, MDPError
 from drogo.mdp import Costs
-from raising import raises
+from raising import raises, refused
 
 
-def test_frozen_lake():
+def test_tables_of_gymnasium():
     env = gymnasium.make("FrozenLake-v1", is_slippery=True)
     # Steps are free, and a hole pays nothing: as bad as the longest episode, of 100 steps.
     expected = [-100.0 if s in (5, 7, 11, 12) else -1.0 * (s != 15) for s in range(16)]
@@ -28,19 +28,12 @@ def test_frozen_lake():
     third = pytest.approx(1 / 3)
     assert {mdp.states[i]: p for i, p in enumerate(row) if p} == {10: third, 14: third, 15: third}
     v = exact.log_column(mdp, 5.0)
-    assert v[mdp.states.index(15)] == 0
-    assert v[mdp.states.index(5)] == -10
+    assert (v[mdp.states.index(15)], v[mdp.states.index(5)]) == (0, -10)
     assert v[mdp.states.index(14)] > v[mdp.states.index(4)]
-
-
-def test_taxi_keeps_the_states_that_can_be_reached():
     newest = max(key for key in gymnasium.registry if key.startswith("Taxi-v"))  # others warn
     mdp = MDP.from_gymnasium(gymnasium.make(newest), reward=-1.0)
-    assert mdp.n_states == 404
-    assert mdp.terminal.sum() == 4
-    assert mdp.start.sum() == pytest.approx(1)
-    assert np.count_nonzero(mdp.start) == 300
-    assert exact.solve(mdp, 20.0).status == "converged"
+    assert (mdp.n_states, mdp.terminal.sum(), mdp.start.sum()) == (404, 4, pytest.approx(1))
+    assert (np.count_nonzero(mdp.start), exact.solve(mdp, 20.0).status) == (300, "converged")
 
 
 @pytest.mark.parametrize("observation", ["state", "coordinates", "one-hot"])
@@ -59,9 +52,6 @@ def test_search_finds_the_mdp_of_a_map(observation):
     several = MDP.from_gymnasium(env, state=lambda e: e.unwrapped.state, seed=[0, 1, 2, 3])
     assert several.start.sum() == pytest.approx(1)
     assert np.count_nonzero(several.start) > 1
-    by_observation = MDP.from_gymnasium(gymnasium.make("drogo/FourRooms-v0"))
-    coordinates = world.observations("coordinates").tolist()
-    assert {tuple(row) for row in coordinates} == set(by_observation.states)
 
 
 class Line(gymnasium.Env):
@@ -87,32 +77,36 @@ class Line(gymnasium.Env):
         return {"cell": self.cell}, -1.0, self.cell == self.end, False, {}
 
 
-def test_dictionaries_become_keys_also_in_a_continuing_environment():
+def test_dictionaries_and_observations_become_keys_and_tables():
     for end in (5, 99):
         mdp = MDP.from_gymnasium(Line(end=end))
         assert set(mdp.states) == {(("cell", cell),) for cell in range(6)}
         assert mdp.terminal.sum() == (end == 5)
+    by_observation = MDP.from_gymnasium(gymnasium.make("drogo/FourRooms-v0"))
+    coordinates = GridWorld.load("four-rooms").observations("coordinates").tolist()
+    assert {tuple(row) for row in coordinates} == set(by_observation.states)
+    # A start that also ends episodes, outcomes of probability 0, and the names of states.
+    with raises(MDPError, "env"):
+        MDP.from_gymnasium(Tabled(0, *([(1.0, (s + 1) % 4, s == 3)] for s in range(4))))
+    end, loop = [(1.0, 2, True)], [(1.0, 3, False)]
+    never = Tabled(0, [(1.0, 1, False), (0.0, 3, False)], [(1.0, 2, True)], end, loop)
+    assert MDP.from_gymnasium(never).states == [0, 1, 2]
+    with raises(MDPError, "P") as caught:
+        MDP.from_gymnasium(Tabled(1, loop, [(0.5, 3, False), (0.5, 2, True)], end, loop))
+    assert "state 3" in str(caught.value)
 
 
-@pytest.mark.usefixtures("unchecked")
-def test_environments_without_a_finite_deterministic_mdp_and_wrong_types():
-    for env, options, argument in (
-        (Line(), {"max_states": 3}, "max_states"),
-        (gymnasium.make("CartPole-v1"), {"max_states": 50}, "max_states"),
-        (Line(alias=True), {}, "env"),
-        (Line(noise=True), {}, "env"),
-        (gymnasium.make("Pendulum-v1"), {}, "env"),
-    ):
-        with raises(MDPError, argument):
-            MDP.from_gymnasium(env, **options)
-    with raises(ArgumentError, "reward"):
-        MDP.from_gymnasium(Line(), reward=10**400)
+def test_environments_without_a_finite_deterministic_mdp_and_wrong_types(unchecked):
+    refused(MDPError, "max_states", MDP.from_gymnasium, Line(), max_states=3)
+    pole = gymnasium.make("CartPole-v1")
+    refused(MDPError, "max_states", MDP.from_gymnasium, pole, max_states=50)
+    for env in (Line(alias=True), Line(noise=True), gymnasium.make("Pendulum-v1")):
+        refused(MDPError, "env", MDP.from_gymnasium, env)
+    refused(ArgumentError, "reward", MDP.from_gymnasium, Line(), reward=10**400)
     for seed in (2.5, -1, [0.5], []):
-        with raises(ArgumentError, "seed"):
-            MDP.from_gymnasium(Line(), seed=seed)
+        refused(ArgumentError, "seed", MDP.from_gymnasium, Line(), seed=seed)
     for env in ("FrozenLake-v1", 3, gymnasium.vector.SyncVectorEnv([Line])):
-        with raises(ArgumentTypeError, "env"):
-            MDP.from_gymnasium(env)
+        refused(ArgumentTypeError, "env", MDP.from_gymnasium, env)
 
 
 class Tabled(gymnasium.Env):
@@ -129,29 +123,15 @@ class Tabled(gymnasium.Env):
         }
 
 
-def test_tables():
-    """A start that also ends episodes, outcomes of probability 0, and the names of states."""
-    with raises(MDPError, "env"):
-        MDP.from_gymnasium(Tabled(0, *([(1.0, (s + 1) % 4, s == 3)] for s in range(4))))
-    end, loop = [(1.0, 2, True)], [(1.0, 3, False)]
-    never = Tabled(0, [(1.0, 1, False), (0.0, 3, False)], [(1.0, 2, True)], end, loop)
-    assert MDP.from_gymnasium(never).states == [0, 1, 2]
-    with raises(MDPError, "P") as caught:
-        MDP.from_gymnasium(Tabled(1, loop, [(0.5, 3, False), (0.5, 2, True)], end, loop))
-    assert "state 3" in str(caught.value)
-
-
 def test_index_of():
     """The data have the states of the MDP in another order, and not all of them."""
-    env = gymnasium.make("FrozenLake-v1", is_slippery=False)
-    mdp = MDP.from_gymnasium(env, reward=-1.0)
+    mdp = MDP.from_gymnasium(gymnasium.make("FrozenLake-v1", is_slippery=False), reward=-1.0)
     seen = np.array([15, 4, 0])
     index = mdp.index_of(seen)
     assert [mdp.states[k] for k in index] == [15, 4, 0]
     index = mdp.index_of(seen * 2, key=lambda twice: int(twice) // 2)
     assert [mdp.states[k] for k in index] == [15, 4, 0]
-    with raises(MDPError, "observations"):
-        mdp.index_of(np.array([15, 99]))
+    refused(MDPError, "observations", mdp.index_of, np.array([15, 99]))
     states = [((0, 1),), ((2, 3),)]  # arrays as the keys of a search
     mdp = MDP.from_arrays([[0.0, 1.0], [0.0, 0.0]], [-1.0, 0.0], [1], states=states)
     assert mdp.index_of(np.array([[[2, 3]], [[0, 1]]])).tolist() == [1, 0]

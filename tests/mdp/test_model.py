@@ -7,7 +7,7 @@ from hypothesis import given, settings
 
 from drogo import MDP
 from drogo.errors import MDPError
-from raising import raises
+from raising import raises, refused
 from random_mdps import random_mdp, recipes
 
 CHAIN = np.array([[0.5, 0.5, 0.0], [0.5, 0.0, 0.5], [0.0, 0.0, 1.0]])
@@ -15,8 +15,7 @@ COSTS = [-1.0, -2.0, 0.0]
 
 
 def test_dense_sparse_and_per_action_agree_and_are_read_only_copies():
-    stacked = np.stack([CHAIN, CHAIN])
-    listed = [sp.coo_array(CHAIN), CHAIN]
+    stacked, listed = np.stack([CHAIN, CHAIN]), [sp.coo_array(CHAIN), CHAIN]
     for P in (CHAIN, sp.csc_matrix(CHAIN), CHAIN.tolist(), stacked, listed):
         for terminal in ([2], np.array([False, False, True])):
             mdp = MDP.from_arrays(P, np.array(COSTS), terminal)
@@ -107,8 +106,7 @@ def test_rounding_in_a_distribution_is_normalised():
     start = [0.5, 0.5 + 1e-7, 0.0]
     mdp = MDP.from_arrays([CHAIN, CHAIN], COSTS, [2], default_policy=policy, start=start)
     assert np.abs(mdp.default_policy[0].sum() - 1) < 1e-15
-    assert mdp.default_policy[1:].tolist() == policy[1:].tolist()
-    assert mdp.start.sum() == 1
+    assert (mdp.default_policy[1:].tolist(), mdp.start.sum()) == (policy[1:].tolist(), 1)
     single = (policy / policy.sum(axis=1, keepdims=True).clip(0.5)).astype(np.float32)
     mdp = MDP.from_arrays([CHAIN, CHAIN], COSTS, [2], default_policy=single)
     assert np.abs(mdp.default_policy[:2].sum(axis=1) - 1).max() < 1e-15
@@ -127,16 +125,13 @@ def test_an_entry_outside_of_a_sparse_matrix(kind, place):
         matrix._dict[0, place] = 0.5
     else:
         matrix.indices = np.append(place, matrix.indices[1:]).astype(matrix.indices.dtype)
-    with raises(MDPError, "P"):
-        MDP.from_arrays(matrix, COSTS, [2])
+    refused(MDPError, "P", MDP.from_arrays, matrix, COSTS, [2])
 
 
 def test_other_errors():
     matrix = sp.csr_array(CHAIN)
     matrix.indptr = np.array([0, 10**6, 4, 5], dtype=matrix.indptr.dtype)
     for invalid in (matrix, sp.csr_array(CHAIN * 1j)):
-        with raises(MDPError, "P"):
-            MDP.from_arrays(invalid, COSTS, [2])
-    with raises(MDPError, "P") as caught:
-        MDP.from_arrays(np.eye(100), -np.ones(100), [99])
-    assert "states 0, 1, 2, 3, 4 and 94 more" in str(caught.value)
+        refused(MDPError, "P", MDP.from_arrays, invalid, COSTS, [2])
+    error = refused(MDPError, "P", MDP.from_arrays, np.eye(100), -np.ones(100), [99])
+    assert "states 0, 1, 2, 3, 4 and 94 more" in str(error)

@@ -8,7 +8,7 @@ from drogo import Column, OnlineMap, OnlineTable, exact
 from drogo.errors import ArgumentError, ArgumentTypeError, DataError
 from drogo.learn import MLP
 from drogo.online.table import Seen, mean_step_of, solve_seen
-from raising import raises
+from raising import refused
 from small_world import BOX, FOUR, WORLD, feed, rows, steps_of
 
 LAM = 20.0
@@ -102,8 +102,7 @@ def test_untried_actions_and_frequencies_by_hand():
     e = 1/2 exp(-1/2) e + 1/2 exp(-3/2), with lam 2 and an optimism of -3. In the second case, three
     of four steps from 0 reach the terminal state 1, worth -2, and one stays: e = exp(-1) (3/4
     exp(-2) + 1/4 e) with one action and lam 1."""
-    halves = np.array([[0.5, 0.5]])
-    e = 0.5 * np.exp(-1.5) / (1 - 0.5 * np.exp(-0.5))
+    halves, e = np.array([[0.5, 0.5]]), 0.5 * np.exp(-1.5) / (1 - 0.5 * np.exp(-0.5))
     assert solve_seen(STAYS, halves, 2.0, -3.0) == pytest.approx([np.log(e)])
     assert solve_seen(STAYS, halves, 2.0, None) == pytest.approx([0.0])
     e = 0.75 * np.exp(-3.0) / (1 - 0.25 * np.exp(-1.0))
@@ -151,8 +150,7 @@ def test_shaped_rewards_by_the_formula_and_observations_in_any_precision(goal_re
     assert online.shaped(reward, before, after, over) == pytest.approx(expected)
     column = online.shaped(reward[:, None], before, after, over[:, None])  # as replays have them
     assert column == pytest.approx(expected)
-    with raises(ArgumentError):
-        online.shaped(reward, before, after[:3], over)
+    refused(ArgumentError, None, online.shaped, reward, before, after[:3], over)
     online = OnlineTable(gymnasium.spaces.Box(-1, 1, (1,), np.float32), FOUR, every=1)
     there = np.array([[0.1], [0.2], [0.0]], np.float32)
     online.observe(there, [0, 1, 2], [-1.0] * 3, there[::-1], [False, False, True])
@@ -168,11 +166,10 @@ def test_shaped_rewards_by_the_formula_and_observations_in_any_precision(goal_re
 def test_rewards_that_are_not_finite_are_an_error_whatever_the_map_counts(reward):
     """The agent learns from its own rewards, also where the map has a cost in their place."""
     online, seen = OnlineTable(BOX, FOUR, reward=-1.0), np.zeros((2, 2), np.float32)
-    with raises(DataError, "reward"):
-        online.observe(seen, [0, 1], [-1.0, reward], seen, [False, False])
+    wrong, over = [-1.0, reward], [False, False]
+    refused(DataError, "reward", online.observe, seen, [0, 1], wrong, seen, over)
     assert online.steps == 0
-    with raises(DataError, "reward"):
-        online.shaped([-1.0, reward], seen, seen, [False, False])
+    refused(DataError, "reward", online.shaped, wrong, seen, seen, over)
 
 
 def test_wrong_steps_and_arguments_are_named(unchecked):
@@ -181,20 +178,19 @@ def test_wrong_steps_and_arguments_are_named(unchecked):
         "observations": (before[:, :1], action, reward, after, over),
         "action": (before, action + 4, reward, after, over),
         "terminal_reward": (before, action, reward, after, over | True, reward * np.inf),
-        None: (before, action[:3], reward, after, over),
+        "most_states": (before, action, reward, after, over),
     }
     for argument, columns in wrong.items():
-        with pytest.raises(ArgumentError) as caught:
-            table().observe(*columns)
-        assert caught.value.argument == argument
-    with raises(DataError, "observations"):
-        table().observe(before + np.nan, action, reward, after, over)
-    with raises(ArgumentError, "most_states"):
-        table(most_states=2).observe(before, action, reward, after, over)
+        kind = ArgumentError if argument in ("observations", "most_states") else DataError
+        few = {"most_states": 2} if argument == "most_states" else {}
+        refused(kind, argument, table(**few).observe, *columns)
+    refused(ArgumentError, None, table().observe, before, action[:3], reward, after, over)
+    refused(
+        DataError, "observations", table().observe, before + np.nan, action, reward, after, over
+    )
     pixels = OnlineTable(gymnasium.spaces.Box(0, 255, (4,), np.uint8), FOUR)
-    with raises(ArgumentError, "observations"):
-        pixels.values(np.full((1, 4), 0.5))
-    for name, value, error in (("every", 0, ArgumentError), ("optimism", "x", ArgumentTypeError),
-                               ("lam", 20.0, ArgumentTypeError), ("terminal", "x", ArgumentError)):  # fmt: skip
-        with raises(error, name):
-            OnlineTable(BOX, FOUR, **{name: value})
+    refused(ArgumentError, "observations", pixels.values, np.full((1, 4), 0.5))
+    for name, value in (("every", 0), ("terminal", "x")):
+        refused(ArgumentError, name, OnlineTable, BOX, FOUR, **{name: value})
+    for name, value in (("optimism", "x"), ("lam", 20.0)):
+        refused(ArgumentTypeError, name, OnlineTable, BOX, FOUR, **{name: value})

@@ -7,7 +7,7 @@ from gymnasium.vector import AutoresetMode
 
 from drogo import GridWorld, OnlineShaping, OnlineTable, VectorOnlineShaping, exact
 from drogo.errors import ArgumentError, ArgumentTypeError
-from raising import raises
+from raising import raises, refused
 from small_world import BOX, FOUR, WORLD, make
 
 COLUMN = exact.log_column(WORLD.mdp, 20.0)
@@ -103,14 +103,11 @@ def test_terminal_states_are_distinguished_by_a_function_of_the_last_step(is_vec
 
 def test_wrong_arguments_are_named(unchecked):
     lake = OnlineTable(Lake.observation_space, Lake.action_space)
-    with raises(ArgumentError, "terminal_reward"):
-        OnlineShaping(Lake(), lake, terminal_reward=np.nan)
-    with raises(ArgumentTypeError, "online"):
-        OnlineShaping(Lake(), lambda observations: 0)
+    refused(ArgumentError, "terminal_reward", OnlineShaping, Lake(), lake, terminal_reward=np.nan)
+    refused(ArgumentTypeError, "online", OnlineShaping, Lake(), lambda observations: 0)
     pole, two = gymnasium.make("CartPole-v1"), gymnasium.spaces.Discrete(2)
     pixels = OnlineTable(gymnasium.spaces.Box(0, 255, (4,), np.uint8), two)
     for online in (pixels, OnlineTable(BOX, two)):
-        with raises(ArgumentError, "observation_space"):
-            OnlineShaping(pole, online)
+        refused(ArgumentError, "observation_space", OnlineShaping, pole, online)
     with raises(ArgumentError, "action_space"):
         OnlineShaping(pole, OnlineTable(pole.observation_space, FOUR))

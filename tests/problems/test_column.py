@@ -10,7 +10,7 @@ import needs
 from drogo import Column, Drogo, Regression, collect, exact, fit, load, solve
 from drogo.errors import ArgumentError, DataError
 from drogo.learn import Optimiser, Table
-from raising import raises
+from raising import raises, refused
 from small_data import CHAIN, FAST, ROOM, SMALL, data_of, line, mostly_right, table_of, world_env
 
 EVERY = data_of(ROOM, "coordinates", 2000)
@@ -30,10 +30,8 @@ def test_the_exact_solution_of_an_mdp_and_of_data():
         assert np.allclose(solution.potential()(solution.observations), truth / step)
         assert np.allclose(solution.potential(normalised=False)(rows), truth[[3, 0]])
         for view in (solution.value_fn, solution.policy, lambda: solution(rows + 7)):  # noqa: B023
-            with raises(ArgumentError):
-                view()
-    with raises(ArgumentError, "goal"):
-        of_data.potential(goal=rows[0])
+            refused(ArgumentError, None, view)
+    refused(ArgumentError, "goal", of_data.potential, goal=rows[0])
     with raises(ArgumentError, "problem"):  # the MDP has one already
         solve(ROOM.mdp, Column(default_policy=np.full(4, 0.25)))
     with pytest.raises(AttributeError):
@@ -45,8 +43,7 @@ def test_the_exact_solution_of_an_mdp_and_of_data():
 def test_regression_is_right_at_every_lam(lam, action_values):
     """Rewards of -20 at lam 0.4 make exp(-r/lam) = exp(50)."""
     truth = exact.log_column(ROOM.mdp, lam)
-    method = Regression(action_values=action_values)
-    result = fit(EVERY, Column(lam), method)
+    result = fit(EVERY, Column(lam), Regression(action_values=action_values))
     assert result.status == ("converged",)
     assert np.abs(result.v[0] - truth).max() < max(0.1, 1e-3 * np.ptp(truth))
     assert result.error == pytest.approx(np.abs(result.v - truth).max(), abs=1e-9)
@@ -77,8 +74,7 @@ def test_a_map_that_is_off_by_more_than_the_tolerance_has_not_converged(method):
 
 def test_nothing_is_claimed_where_it_cannot_be_known(tmp_path):
     """States 2 and 3 only lead to each other, and 5 was never left: no data show their values."""
-    over = [False, True, False, False, False]
-    data = table_of([0, 1, 2, 3, 3], [1, 4, 3, 2, 5], -1.0, over)
+    data = table_of([0, 1, 2, 3, 3], [1, 4, 3, 2, 5], -1.0, [False, True, False, False, False])
     result, exactly = fit(data, Column(2.0)), solve(data, Column(2.0))
     for solution in (result, exactly):
         assert solution.v[0, [0, 1, 4]] == pytest.approx([-1.0, -0.5, 0.0], abs=0.02)
@@ -93,8 +89,7 @@ def test_nothing_is_claimed_where_it_cannot_be_known(tmp_path):
     high, low = result(np.array([[0.8], [0.2]], dtype=np.float32))[0]
     assert high > low
     for problem in (Column(), drogo.Goals(), drogo.Spectrum(1), drogo.Continuing()):
-        with raises(ArgumentError, "source"):
-            solve(line(), problem)
+        refused(ArgumentError, "source", solve, line(), problem)
     for count, status in ((2, "unverified"), (1, "converged")):  # judged by its equations alone
         actions = {"action": np.zeros(2, int), "n_actions": count}
         one_way = table_of([0, 1], [1, 2], -1.0, [False, True], **actions)
@@ -131,13 +126,9 @@ def test_the_policy_of_action_values(with_actions, tmp_path):
     action, state = policy.predict(table[0], "kept", deterministic=True)
     assert (action, state) == (probabilities[0].argmax(), "kept")
     without = fit(EVERY, Column(), Regression(updates=2), network=SMALL)
-    for wrong in (
-        lambda: policy.probabilities(table[0]),
-        lambda: policy.probabilities(table * np.nan),
-        without.policy,
-    ):
-        with raises(ArgumentError):
-            wrong()
+    for wrong in (table[0], table * np.nan):
+        refused(ArgumentError, None, policy.probabilities, wrong)
+    refused(ArgumentError, None, without.policy)
     evaluation = needs.module("stable_baselines3.common.evaluation")
     env = world_env(ROOM, "coordinates")
     with pytest.warns(UserWarning, match="Monitor"):
@@ -173,8 +164,7 @@ def test_an_action_that_was_never_seen_looks_worse_than_all_others(lam):
     """The default policy chooses among the two actions that were seen, at costs 1 and 3, as in the
     value of the state: exp(v) = (exp(-1/lam) + exp(-3/lam)) / 2, and the shares of the policy are
     the two terms. Of state 2, only an action is known that leads back to it for ever."""
-    action = np.array([0, 1, 0, 1, 0])
-    over = [True, True, False, True, False]
+    action, over = np.array([0, 1, 0, 1, 0]), [True, True, False, True, False]
     data = table_of([0, 0, 3, 3, 2], [1, 1, 2, 1, 2], [-1.0, -3.0, -1.0, -1.0, -1.0], over,
                     copies=6, action=action, n_actions=3)  # fmt: skip
     method = Regression(action_values=True, stop_early=False)
@@ -194,8 +184,7 @@ def test_default_policies_and_rewards_of_any_sign():
     env.unwrapped.mdp = mdp
     truth = exact.log_column(mdp, 2.0)
     assert np.abs(truth - exact.log_column(CHAIN.mdp, 2.0)).max() > 0.1
-    solution = solve(collect(env, 500, seed=0), Column(2.0))
-    assert solution.v[0] == pytest.approx(truth, abs=1e-9)
+    assert solve(collect(env, 500, seed=0), Column(2.0)).v[0] == pytest.approx(truth, abs=1e-9)
     # By bootstrapping, on data of which 70 % go right: to the exact column of the world.
     data = data_of(ROOM, "state", 4000, mostly_right)
     result = fit(data, Column(), Drogo(updates=6000, action_values=True), optimiser=FAST)
@@ -220,6 +209,5 @@ def test_mixed_observations_are_reported_and_constant_maps_not_normalised():
         fit(data, Column(), Drogo(updates=2))
     data = table_of([0], [1], -1.0, [True], copies=4)
     result = fit(data, Column(1.0), Drogo(updates=1), optimiser=Optimiser(step_size=1e-60))
-    with raises(ArgumentError, "seed"):
-        result.potential()
+    refused(ArgumentError, "seed", result.potential)
     assert np.allclose(result.potential(normalised=False)(np.arange(2)), 0.0)

@@ -12,7 +12,7 @@ from drogo import MDP, Column, Drogo, Goals, OnlineTable, Regression, certify, f
 from drogo.errors import ArgumentError, ArgumentTypeError
 from drogo.learn import Optimiser
 from problems.outside import ColumnWithCost, SquaredLogResidual
-from raising import raises
+from raising import raises, refused
 from small_data import CHAIN, FAST, table_of, world_env
 
 CORRIDOR = table_of([0, 1, 2], [1, 2, 3], -2.0, [False, False, True], copies=50)
@@ -41,8 +41,7 @@ def test_methods_and_problems_from_outside_are_fitted_and_swept(tmp_path):
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True
     )
     assert "outside.SquaredLogResidual" in elsewhere.stderr.splitlines()[-1]
-    with raises(ArgumentError, "method"):
-        fit(CORRIDOR, Goals(4.0), method)
+    refused(ArgumentError, "method", fit, CORRIDOR, Goals(4.0), method)
     # Gradient descent from 0, where each state is a third of the data: v(s) moves by a hundredth of
     # sharpness times -0.5 / 3, and v(s') is held constant.
     method = SquaredLogResidual(updates=1, sharpness=[1.0, 6.0])
@@ -71,8 +70,7 @@ def test_a_problem_from_outside(method, tmp_path):
         assert solve(source, problem).v[0] == pytest.approx(BY_HAND, abs=1e-9)
     with raises(ArgumentError, "solution"):  # the environment has other rewards
         certify(solution, world_env(CHAIN))
-    with raises(ArgumentTypeError, "problem"):
-        OnlineTable(Discrete(4), Discrete(1), problem)
+    refused(ArgumentTypeError, "problem", OnlineTable, Discrete(4), Discrete(1), problem)
     solution.save(tmp_path / "fit.npz")
     again = load(tmp_path / "fit.npz")
     assert (type(again.problem), again.problem.cost) == (ColumnWithCost, 0.5)
@@ -80,5 +78,4 @@ def test_a_problem_from_outside(method, tmp_path):
     assert again.potential()(np.arange(4)) == pytest.approx([-3, -2, -1, 0], abs=0.05)
     with raises(ArgumentError, "problem"):
         fit(data, ColumnWithCost(lam=4.0, cost=0.25), method, continue_from=solution)
-    with raises(ArgumentError, "cost"):
-        ColumnWithCost(cost=-1.0)
+    refused(ArgumentError, "cost", ColumnWithCost, cost=-1.0)

@@ -11,7 +11,7 @@ from drogo.errors import ArgumentError, DataError
 from drogo.online import StepBatch
 from drogo.use import BonusWrapper, LearnedCounts
 from drogo.use.learned_counts import Psi, random_features
-from raising import raises
+from raising import refused
 
 HALVING = 1 / np.log(2)
 """With this lambda, a reward of -1 halves."""
@@ -28,8 +28,7 @@ def counts(**options):
 
 def all_steps():
     state, action = np.divmod(np.arange(6), 2)
-    one_hot = np.eye(3, dtype=np.float32)
-    ended = (state == 2) & (action == 1)
+    one_hot, ended = np.eye(3, dtype=np.float32), (state == 2) & (action == 1)
     return one_hot[state], action, REWARD[state], one_hot[NEXT[state, action]], ended
 
 
@@ -42,14 +41,12 @@ def test_targets_and_random_features_by_hand():
     psi = Psi(2, 2, 8, 1, jax.random.key(0))
     phi, after = jnp.eye(2)[jnp.array([0, 0])], jnp.eye(2)[jnp.array([1, 1])]
     ended, factor = jnp.array([False, True]), jnp.array([0.5, 0.5])
-    steps = StepBatch(phi, jnp.array([0, 0]), factor, after, ended, jnp.zeros(2))
-    wanted = psi.targets(steps)
+    wanted = psi.targets(StepBatch(phi, jnp.array([0, 0]), factor, after, ended, jnp.zeros(2)))
     # Blocks are actions, and in them are states: (00, 10) and (01, 11).
     assert wanted[0].tolist() == [[0.5, 0.25], [0, 0.25]]
     assert wanted[1].tolist() == [[0.5, 0], [0, 0]]
     # Inner products are about exp(-d^2 / 2), with d in units of the resolution: 1 and 5 of them.
-    space = gymnasium.spaces.Box(0, 255, (2,), np.uint8)
-    features = random_features(space, 5000, resolution=0.1)
+    features = random_features(gymnasium.spaces.Box(0, 255, (2,), np.uint8), 5000, resolution=0.1)
     phi = features(np.array([[0, 0], [25.5, 0], [0, 127.5], [0, 0]]))
     np.testing.assert_allclose(phi @ phi[0], [1, np.exp(-0.5), np.exp(-12.5), 1], atol=0.04)
 
@@ -115,21 +112,14 @@ def test_agents_of_sb3_train_on_it(algorithm):
     if algorithm == "DQN":
         assert set(np.unique(agent.replay_buffer.rewards)) <= {-1.0, -20.0, 0.0}
         assert agent.replay_buffer.sample(32).rewards.numpy().min() < -1  # with the bonus
-    with raises(ArgumentError, "observation_space"):
-        counts().attach(agent)
+    refused(ArgumentError, "observation_space", counts().attach, agent)
 
 
 def test_errors_of_learned_counts():
     one, two = np.eye(3)[:1], np.eye(3)[1:2]
-    wrong = {
-        "action": lambda: counts().shaped([0.0], one, one, [False]),
-        "observations": lambda: counts().log_norms(np.zeros((1, 2))),
-        "lam": lambda: counts(lam=0.0),
-        "observation_space": lambda: LearnedCounts(TWO, TWO),
-        "action_space": lambda: LearnedCounts(CHAIN, CHAIN),
-    }
-    for argument, call in wrong.items():
-        with raises(ArgumentError, argument):
-            call()
-    with raises(DataError, "best"):
-        counts().observe(one, [0], [1.0], two, [False])
+    refused(ArgumentError, "action", counts().shaped, [0.0], one, one, [False])
+    refused(ArgumentError, "observations", counts().log_norms, np.zeros((1, 2)))
+    refused(ArgumentError, "lam", counts, lam=0.0)
+    refused(ArgumentError, "observation_space", LearnedCounts, TWO, TWO)
+    refused(ArgumentError, "action_space", LearnedCounts, CHAIN, CHAIN)
+    refused(DataError, "best", counts().observe, one, [0], [1.0], two, [False])

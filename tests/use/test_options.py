@@ -10,7 +10,7 @@ from drogo.errors import ArgumentError, NumericalError
 from drogo.use import options
 from drogo.use.options import Option, OptionWrapper, learned_option, make_option
 from ledge import LAST, LEFT, NETWORK, RIGHT, Ledge, all_steps, policy, seen, spaces, table
-from raising import raises
+from raising import refused
 
 VALLEY = np.array([2.0, 0.0, -1.0, 0.0, 8.0])
 
@@ -89,9 +89,7 @@ def test_the_arithmetic_of_an_option():
 
 
 @pytest.mark.parametrize(("begins", "steps"), [(False, 1), (True, 4)])
-def test_an_option_that_may_not_begin_takes_one_step_and_no_option_outlives_its_episode(
-    begins, steps
-):
+def test_an_option_that_may_not_begin_takes_one_step_and_none_outlives_its_episode(begins, steps):
     env = OptionWrapper(corridor(), [go_right(until=99, begins=lambda state: begins)], 0.5)
     env.reset(seed=0)
     state, _, terminated, _, info = env.step(4)
@@ -115,20 +113,14 @@ def test_options_from_anything_with_values():
 
 
 def test_errors_of_options(monkeypatch):
-    wrong = {
-        "potential": lambda: make_option(Line(), np.zeros(4)),
-        "discount": lambda: make_option(Line(), VALLEY, discount=1.0),
-        "world": lambda: make_option(Line(observations=np.zeros(5)), VALLEY),
-        "observation": lambda: make_option(Line(), VALLEY).policy(7),
-        "action": lambda: OptionWrapper(corridor(), [go_right()]).step(5),
-        "env": lambda: OptionWrapper(gymnasium.make("Pendulum-v1"), []),
-    }
-    for argument, call in wrong.items():
-        with raises(ArgumentError, argument):
-            call()
+    refused(ArgumentError, "potential", make_option, Line(), np.zeros(4))
+    refused(ArgumentError, "discount", make_option, Line(), VALLEY, discount=1.0)
+    refused(ArgumentError, "world", make_option, Line(observations=np.zeros(5)), VALLEY)
+    refused(ArgumentError, "observation", make_option(Line(), VALLEY).policy, 7)
+    refused(ArgumentError, "action", OptionWrapper(corridor(), [go_right()]).step, 5)
+    refused(ArgumentError, "env", OptionWrapper, gymnasium.make("Pendulum-v1"), [])
     monkeypatch.setattr(options, "MOST_SWEEPS", 1)
-    with raises(NumericalError, "discount"):
-        make_option(Line(), VALLEY)
+    refused(NumericalError, "discount", make_option, Line(), VALLEY)
 
 
 def test_an_option_goes_to_what_was_not_tried_around_what_is_costly():

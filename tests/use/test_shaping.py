@@ -1,4 +1,4 @@
-"""The wrappers, under the real Gymnasium."""
+"""The wrappers, under the real Gymnasium, also of goal environments."""
 
 import gymnasium
 import hypothesis
@@ -8,11 +8,12 @@ from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode
 from hypothesis import strategies as st
 
-from drogo import GridWorld, Potential, PotentialShaping, VectorPotentialShaping, exact
+import needs
+from drogo import GoalShaping, GridWorld, Potential, PotentialShaping, VectorPotentialShaping, exact
 from drogo.errors import ArgumentError, ArgumentTypeError
 from drogo.potential import mix, shaping_reward
-from raising import raises
-from small_world import CORRIDOR, WORLD, make
+from raising import raises, refused
+from small_world import CORRIDOR, RIGHT, WORLD, make, reaching
 
 PHI = Potential.from_states(
     WORLD.observations("coordinates"), exact.log_column(WORLD.mdp, 20.0) - 1.0
@@ -54,8 +55,7 @@ def test_rewards_by_hand(weight, terminal, expected):
     shaped.reset(seed=0)
     _, reward, terminated, _, info = shaped.step(0)
     assert terminated
-    assert reward == pytest.approx(expected)
-    assert info["reward_original"] == -1
+    assert (reward, info["reward_original"]) == (pytest.approx(expected), -1)
     assert info["shaping"] == pytest.approx(0.99 * (-3.0 if terminal == "keep" else 0) + 2.0)
     assert info["state"] == 1
 
@@ -135,8 +135,7 @@ def parts(**options):
 
 def test_a_view_for_observations_with_parts():
     """Also of the last observation of an episode: a reset on the same step."""
-    with raises(ArgumentError, "view"):
-        PotentialShaping(parts(), PHI)
+    refused(ArgumentError, "view", PotentialShaping, parts(), PHI)
     shapes = []
 
     def view(both):
@@ -165,18 +164,16 @@ def test_a_view_for_observations_with_parts():
 )  # fmt: skip
 def test_wrong_use(wrapper, options, argument):
     env = make() if wrapper is PotentialShaping else gymnasium.vector.SyncVectorEnv([make])
-    with raises(ArgumentError, argument):
-        wrapper(env, **{"potential": PHI, **options})
+    refused(ArgumentError, argument, wrapper, env, **{"potential": PHI, **options})
 
 
 def test_a_vector_is_no_potential_nor_a_function_that_returns_nan(unchecked):
-    with raises(ArgumentTypeError, "potential"):
-        PotentialShaping(make(), np.zeros(104))
+    refused(ArgumentTypeError, "potential", PotentialShaping, make(), np.zeros(104))
     with raises(ArgumentError):
         PotentialShaping(make(), lambda batch: np.full(len(batch), np.nan)).reset(seed=0)
 
 
-def test_the_shaping_reward_of_a_step():
+def test_the_shaping_reward_of_a_step_and_the_mix_of_two_rewards():
     """0.9 * 5 - 3 = 1.5; in a terminal state 0.9 * 0 - 3 = -3, unless its potential is kept."""
     assert shaping_reward(3.0, 5.0, False, discount=0.9) == pytest.approx(1.5)
     assert shaping_reward(3.0, 5.0, True, discount=0.9) == -3
@@ -185,10 +182,64 @@ def test_the_shaping_reward_of_a_step():
     assert shaping_reward(*batch, discount=0.9) == pytest.approx([1.5, -3])
     with raises(ArgumentError, "terminal"):
         shaping_reward(3.0, 5.0, True, discount=0.9, terminal="last")
-
-
-def test_the_mix_of_two_rewards():
-    """0.75 * -1 + 0.25 * 2 = -0.25; without a weight -1 + 2 = 1."""
-    assert mix(-1.0, 2.0, 0.25) == -0.25
-    assert mix(-1.0, 2.0, None) == 1
+    # 0.75 * -1 + 0.25 * 2 = -0.25; without a weight -1 + 2 = 1.
+    assert (mix(-1.0, 2.0, 0.25), mix(-1.0, 2.0, None)) == (-0.25, 1)
     assert mix(np.array([-1.0, 0.0]), np.array([2.0, 4.0]), 0.5).tolist() == [0.5, 2]
+
+
+def distance(observations, goals):
+    """A potential that can be worked out by hand: minus ten for each cell between."""
+    return -10.0 * np.abs(np.asarray(observations, float) - np.asarray(goals, float))
+
+
+def test_rewards_of_the_goal_of_the_episode_and_of_others_and_their_errors():
+    env = GoalShaping(reaching(), distance, weight=0.5, discount=0.9)
+    env.reset(seed=0, options={"goal": 2})
+    _, reward, _, _, info = env.step(RIGHT)  # from 0 to 1: phi rises from -20 to -10
+    assert (info["reward_original"], info["shaping"]) == (-1.0, 0.9 * -10 + 20)
+    assert reward == 0.5 * -1 + 0.5 * 11
+    # Had the goal been 1 the step would have ended in it, and had it been 3 phi would be -20.
+    others = env.compute_reward(np.array([1, 1]), np.array([1, 3]), [info, info])
+    assert others.tolist() == [0.5 * 10, 0.5 * -1 + 0.5 * (0.9 * -20 + 30)]
+    assert env.compute_reward(np.int64(1), np.int64(2), info) == reward
+    env = GoalShaping(reaching(), distance, weight=None, discount=0.9)
+    refused(gymnasium.error.ResetNeeded, None, env.step, RIGHT)
+    env.reset(seed=0, options={"goal": 1})
+    env.step(RIGHT)
+    env.reset(seed=0, options={"goal": 2})
+    for _ in range(2):
+        _, reward, over, _, info = env.step(RIGHT)
+    assert over
+    assert env.compute_reward(np.int64(2), np.int64(2), info) == reward
+    # With the goal 0 the step from 1 to 2 cost 1 or 20, and phi rose from -10 to nothing.
+    assert env.compute_reward(np.int64(2), np.int64(0), info) == info["cost"] + 10
+    refused(ArgumentError, "env", GoalShaping, gymnasium.make("CartPole-v1"), distance)
+    env = GoalShaping(reaching(), lambda seen, goals: np.full(len(seen), np.nan))
+    env.reset(seed=0)
+    refused(ArgumentError, "value", env.step, RIGHT)
+    with raises(ArgumentError, "info"):
+        GoalShaping(reaching(), distance).compute_reward(np.array([1]), np.array([2]), [{}])
+
+
+@pytest.mark.slow
+def test_hindsight_of_stable_baselines3_samples_shaped_rewards():
+    def negative_distance(seen, goals):
+        return -np.abs(seen - goals).sum(axis=1)
+
+    sb3 = needs.module("stable_baselines3")
+    env = GoalShaping(reaching("coordinates"), negative_distance, discount=0.9)
+    hindsight = {"replay_buffer_class": sb3.HerReplayBuffer,
+                 "replay_buffer_kwargs": {"copy_info_dict": True, "n_sampled_goal": 4}}  # fmt: skip
+    agent = sb3.DQN("MultiInputPolicy", env, learning_starts=60, gamma=0.9, seed=0, **hindsight)
+    agent.learn(80)
+    sample = agent.replay_buffer.sample(64)
+    before, goal = (sample.observations[k].numpy() for k in ("achieved_goal", "desired_goal"))
+    after = sample.next_observations["achieved_goal"].numpy()
+    arrived = (after == goal).all(axis=1)
+    over = arrived | (sample.dones.numpy()[:, 0] > 0)
+    next_phi = np.where(over, 0.0, negative_distance(after, goal))
+    shaping = 0.9 * next_phi - negative_distance(before, goal)
+    cost = np.where(np.isclose(before[:, 0], 0.5 - 2 / 5), -20.0, -1.0)
+    at_goal = np.isclose(after[:, 0], CORRIDOR.observations("coordinates")[3, 0])
+    cost = np.where(arrived, 0.0, cost + np.where(at_goal, -200.0, 0.0))
+    assert sample.rewards.numpy()[:, 0] == pytest.approx(0.5 * cost + 0.5 * shaping, abs=1e-4)

@@ -11,7 +11,7 @@ from drogo.worlds import river_swim, six_arms
 from drogo.worlds.continuing import ContinuingEnv
 from drogo.worlds.resolve import resolve
 from drogo.worlds.shipped import CONTINUING_IDS
-from raising import raises
+from raising import refused
 
 RIGHT, LEFT = 0, 1
 
@@ -22,8 +22,7 @@ def test_gymnasium_accepts_them(identifier):
     env = gymnasium.make(identifier)
     check_env(env.unwrapped, skip_render_check=True)
     assert env.spec.max_episode_steps == 5000
-    with raises(MDPError):
-        MDP.from_gymnasium(env)
+    refused(MDPError, None, MDP.from_gymnasium, env)
     assert resolve(identifier).known_mdp is None
     world = env.unwrapped.world
     np.testing.assert_allclose(world.probability.sum(axis=2), 1.0)
@@ -32,7 +31,7 @@ def test_gymnasium_accepts_them(identifier):
     assert not world.reward[world.probability == 0].any()
 
 
-def test_the_stream_of_the_river():
+def test_the_stream_of_the_river_and_the_rooms_of_six_arms():
     """Moves between neighbours balance: 0.3/0.1 = 3, and 0.3/0.7 at the end. With 1, 3, 9, 27, 81
     and 243/7 as weights, the end has 243/1090 of the time, and 0.3 of it pays 10,000."""
     world = river_swim()
@@ -44,25 +43,18 @@ def test_the_stream_of_the_river():
     pay = (share[:, None] * P * world.reward[:, RIGHT]).sum()
     assert pay == pytest.approx(243 / 1090 * 0.3 * 10_000)
     assert world.probability[3, LEFT].tolist() == [0, 0, 1, 0, 0, 0]
-    assert world.reward[0, LEFT, 0] == 5
-    assert np.count_nonzero(world.reward) == 2
-    assert world.start.tolist() == [0, 0.5, 0.5, 0, 0, 0]
-    assert world.best_reward == 10_000
-
-
-def test_the_rooms_of_six_arms():
+    assert (world.reward[0, LEFT, 0], np.count_nonzero(world.reward)) == (5, 2)
+    assert (world.start.tolist(), world.best_reward) == ([0, 0.5, 0.5, 0, 0, 0], 10_000)
     world = six_arms()
     assert (world.n_states, world.n_actions, world.best_reward) == (7, 6, 6000)
     np.testing.assert_allclose(world.probability[0, 5], [0.99, 0, 0, 0, 0, 0, 0.01])
     assert world.probability[0, 0].tolist() == [0, 1, 0, 0, 0, 0, 0]
     pays = world.reward.sum(axis=2)  # each action of a room leads to one state
-    assert pays[1].tolist() == [50, 50, 50, 50, 0, 50]
-    assert pays[2].tolist() == [0, 133, 0, 0, 0, 0]
+    assert (pays[1].tolist(), pays[2].tolist()) == ([50, 50, 50, 50, 0, 50], [0, 133, 0, 0, 0, 0])
     assert pays[6].tolist() == [0, 0, 0, 0, 0, 6000]
     assert pays[[3, 4, 5], [2, 3, 4]].tolist() == [300, 800, 1666]
     assert world.probability[6, 5, 6] == world.probability[6, 0, 0] == 1
-    assert world.probability[1, 4, 0] == 1
-    assert world.start.tolist() == [1, 0, 0, 0, 0, 0, 0]
+    assert (world.probability[1, 4, 0], world.start.tolist()) == (1, [1, 0, 0, 0, 0, 0, 0])
 
 
 def test_an_environment_samples_from_its_table_and_errors_name_the_argument():
@@ -77,12 +69,8 @@ def test_an_environment_samples_from_its_table_and_errors_name_the_argument():
     assert env.P[5][RIGHT] == [(0.7, 4, 0.0, False), (0.3, 5, 10_000.0, False)]
     assert {env.reset(seed=seed)[0] for seed in range(20)} == {1, 2}
     env = ContinuingEnv("river-swim")
-    for argument, wrong in (
-        ("action", lambda: env.step(2)),
-        ("world", lambda: ContinuingEnv("river")),
-        ("reset option 'state'", lambda: env.reset(options={"state": 6})),
-        ("options", lambda: env.reset(options={"start": 1})),
-        ("render_mode", lambda: ContinuingEnv("six-arms", render_mode="ansi")),
-    ):
-        with raises(ArgumentError, argument):
-            wrong()
+    refused(ArgumentError, "action", env.step, 2)
+    refused(ArgumentError, "world", ContinuingEnv, "river")
+    refused(ArgumentError, "reset option 'state'", env.reset, options={"state": 6})
+    refused(ArgumentError, "options", env.reset, options={"start": 1})
+    refused(ArgumentError, "render_mode", ContinuingEnv, "six-arms", render_mode="ansi")

@@ -1,4 +1,4 @@
-"""Grid worlds: the shipped ones, their observations, and the Gymnasium side by its own checker."""
+"""Grid worlds: maps and errors in them, the shipped ones, observations, and the Gymnasium side."""
 
 import subprocess
 import sys
@@ -11,11 +11,11 @@ from hypothesis import given, settings, strategies as st
 from scipy.sparse import csgraph
 
 from drogo import GridWorld
-from drogo.errors import ArgumentError
+from drogo.errors import ArgumentError, ArgumentTypeError, MapError, MissingFile
 from drogo.worlds import names, tabular
 from drogo.worlds.grid import COLOURS, KINDS, GridWorldEnv
 from drogo.worlds.shipped import environment_id
-from raising import raises
+from raising import raises, refused
 
 # name: width, height, states, low-reward cells, goals, step limit, best return from the start
 FACTS = {
@@ -32,8 +32,7 @@ FACTS = {
 def best_return(world):
     """Cheapest way from the start to a goal, by Dijkstra."""
     graph = (world.mdp.P > 0).multiply(-world.reward[:, None])
-    distance = csgraph.dijkstra(graph, indices=int(world.start.argmax()))
-    return -distance[world.terminal].min()
+    return -csgraph.dijkstra(graph, indices=int(world.start.argmax()))[world.terminal].min()
 
 
 @pytest.mark.parametrize("name", FACTS)
@@ -56,13 +55,10 @@ def test_every_world_loads_and_passes_the_checker(name):
     check_env(gymnasium.make(environment_id(name), disable_env_checker=True).unwrapped)
 
 
-def test_ring_has_two_ways():
+def test_the_ring_and_changed_cells():
     """The short way leads through the costly top, the cheap one around the bottom."""
     costly, plain = (GridWorld.load("ring", rewards={"x": cost}) for cost in (-1000.0, -1.0))
     assert best_return(costly) == best_return(GridWorld.load("ring")) < best_return(plain) < 0
-
-
-def test_changed_cells_are_those_of_the_changed_map_or_walls():
     world = GridWorld.parse("#####\n#S.x#\n#..G#\n#####")
     changed = world.mdp_with({(1, 1): ".", (1, 3): "G", (2, 3): "S", (2, 1): "x"})
     redrawn = GridWorld.parse("#####\n#..G#\n#x.S#\n#####").mdp
@@ -77,8 +73,7 @@ def test_changed_cells_are_those_of_the_changed_map_or_walls():
     assert P[:, 1].max() == 0
     assert P[[0, 2]].tolist() == [[0.75, 0, 0, 0, 0.25, 0], [0, 0, 0.75, 0.25, 0, 0]]
     assert changed.start.tolist() == [1, 0, 0, 0, 0, 0]
-    with raises(ArgumentError, "cells"):
-        world.mdp_with({(0, 0): "."})
+    refused(ArgumentError, "cells", world.mdp_with, {(0, 0): "."})
 
 
 @pytest.mark.parametrize(("kind", "tile"), [*((k, 1) for k in KINDS), ("pixels", 3)])
@@ -103,11 +98,9 @@ def test_observations_by_hand_and_a_table_that_would_not_fit(monkeypatch):
     colours = [COLOURS["agent"], COLOURS["low reward"], COLOURS["goal"]]
     assert np.allclose(images[0, 1, 1:4], np.array(colours) - 0.5)
     assert np.allclose(images[:, 0], np.array(COLOURS["wall"]) - 0.5)
-    large = world.observations("pixels", tile=4)
-    assert np.array_equal(large[:, ::4, ::4], images)
+    assert np.array_equal(world.observations("pixels", tile=4)[:, ::4, ::4], images)
     monkeypatch.setattr(tabular, "LARGEST_TABLE", 104 * 100)
-    with raises(ArgumentError, "observation"):
-        GridWorld.load("four-rooms").observations("one-hot")
+    refused(ArgumentError, "observation", GridWorld.load("four-rooms").observations, "one-hot")
 
 
 def test_render():
@@ -175,20 +168,79 @@ def test_the_last_step_of_an_episode_and_truncation_is_not_termination():
 def test_starts_and_wrong_arguments():
     env = gymnasium.make("drogo/FourRooms-v0", observation="state")
     world = env.unwrapped.world
-    assert env.reset(seed=1)[0] == world.start.argmax()
-    assert env.reset(options={"state": 7})[0] == 7
+    assert (env.reset(seed=1)[0], env.reset(options={"state": 7})[0]) == (world.start.argmax(), 7)
     anywhere = {int(env.reset(options={"start": "uniform"})[0]) for _ in range(2000)}
     assert anywhere == set(np.flatnonzero(~world.terminal).tolist())
     again = [env.reset(seed=3, options={"start": "uniform"})[0] for _ in range(2)]
     assert again[0] == again[1]
     for options in ({"state": 500}, {"place": 1}):
-        with raises(ArgumentError, "options"):
-            env.reset(options=options)
-    with raises(ArgumentError, "start"):
-        env.reset(options={"start": "goal"})
+        refused(ArgumentError, "options", env.reset, options=options)
+    refused(ArgumentError, "start", env.reset, options={"start": "goal"})
     wrong = {"observation": "text", "start": "goal", "step_limit": 0, "tile": 0}
     for argument, value in {**wrong, "render_mode": "human"}.items():
-        with raises(ArgumentError, argument):
-            GridWorldEnv("four-rooms", **{argument: value})
-    with raises(ArgumentError, "action"):
-        MAZE.step(4)
+        refused(ArgumentError, argument, GridWorldEnv, "four-rooms", **{argument: value})
+    refused(ArgumentError, "action", MAZE.step, 4)
+
+
+ROOM = "#####\n#S.G#\n#####"
+HEADERS = ("goal S: 0", "speed: 3", "reward x: low", "step-limit: 0", "reward x: 2", "goal G: inf")
+
+
+def test_small_maps_headers_rewards_and_other_ways_to_write_them():
+    world = GridWorld.parse("#####\n#SxG#\n#####")
+    assert repr(world) == "GridWorld('map', 5 x 3 cells, 3 states)"
+    assert world.reward.tolist() == [-1.0, -20.0, 0.0]
+    assert world.terminal.tolist() == [False, False, True]
+    assert (world.low_reward.tolist(), world.start.tolist()) == ([False, True, False], [1, 0, 0])
+    assert world.next_state.tolist() == [[1, 0, 0, 0], [2, 1, 0, 1], [2, 2, 2, 2]]
+    assert world.step_limit == 12
+    assert [world.mdp.states[i] for i in range(3)] == [(1, 1), (1, 2), (1, 3)]
+    text = "step-limit: 7\nreward w: -5\nreward .: -0.5\ngoal H: -50\n\n######\n#S.wH#\n#G...#\n######\n"
+    world = GridWorld.parse(text)
+    assert world.step_limit == 7
+    assert world.reward.tolist() == [-0.5, -0.5, -5, -50, 0, -0.5, -0.5, -0.5]
+    assert (world.low_reward.sum(), world.terminal.sum()) == (1, 2)
+    changed = GridWorld.parse(text, rewards={"w": -9.0, "H": -3.0, "S": -0.25})
+    assert changed.reward.tolist() == [-0.25, -0.5, -9, -3, 0, -0.5, -0.5, -0.5]
+    for text in ("#####\n#SSG#\n#####", "#####\n#..G#\n#####"):
+        assert GridWorld.parse(text).start.tolist() == [0.5, 0.5, 0]
+    assert GridWorld.parse("step-limit: 9\n" + ROOM).step_limit == 9
+    assert GridWorld.parse("goal .: 0\n" + ROOM).terminal.sum() == 2
+    assert GridWorld.parse("\ufeff\r\n" + ROOM.replace("\n", "  \r\n") + "\r\n\r\n").text == ROOM
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column"),
+    [
+        ("\n  \n", 1, None),
+        ("####\n#SG#\n###", 3, 4),
+        ("#####\n#S?G#\n#####", 2, 3),
+        ("#####\n#S.G.\n#####", 2, 5),
+        ("#####\n#S..#\n#####", 1, None),
+        ("######\n#SG#.#\n######", 2, 5),
+        ("####\n#GG#\n####", 1, None),
+        ("#####\n#S.G#\n\n#####", 3, 1),
+        (".####\n#S.G#\n#####", 1, None),
+        ("reward G: -1\n\n" + ROOM, 3, None),
+        ("step-limit: 3\n\n\n", 1, None),
+        *((f"{header}\n\n{ROOM}", 1, None) for header in HEADERS),
+    ],
+)
+def test_broken_maps(text, line, column):
+    with raises(MapError, line=line, column=column) as caught:
+        GridWorld.parse(text, name="my.txt")
+    assert str(caught.value).startswith(f"my.txt, line {line}")
+
+
+def test_a_map_file(tmp_path, unchecked):
+    path = tmp_path / "mine.txt"
+    path.write_text(ROOM)
+    assert (GridWorld.load(path).name, GridWorld.load(str(path)).n_states) == ("mine", 3)
+    error = refused(MissingFile, "source", GridWorld.load, "four-room")
+    assert "Did you mean 'four-rooms'" in str(error)
+    path.write_bytes(b"#\xe9#")
+    refused(ArgumentError, "source", GridWorld.load, path)
+    refused(ArgumentTypeError, "source", GridWorld.load, 3)
+    refused(ArgumentTypeError, "text", GridWorld.parse, ["#####", "#S.G#"])
+    for rewards in ({"xx": -1.0}, {"#": -1.0}, {"x": 1.0}, {"": -1.0}):
+        refused(MapError, None, GridWorld.parse, ROOM, rewards=rewards)

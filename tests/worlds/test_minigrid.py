@@ -1,15 +1,18 @@
-"""`MiniGridWorld`: the states that the search finds are the real environment's."""
+"""`MiniGridWorld`: the states that the search finds are the real environment's; and their scenes."""
 
 import gymnasium
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
+import needs
 from drogo import collect, exact
 from drogo.errors import ArgumentError, ArgumentTypeError
 from drogo.mdp import HasMDP
+from drogo.worlds import scenes as module
 from drogo.worlds.minigrid import ACTIONS, MiniGridWorld, name_of
-from raising import raises
+from drogo.worlds.scenes import scene_names, scenes
+from raising import raises, refused
 
 IDS = ["MiniGrid-LavaCrossingS9N2-v0", "MiniGrid-DoorKey-6x6-v0", "MiniGrid-Empty-5x5-v0"]
 
@@ -60,15 +63,12 @@ def test_every_state_looks_different(observation):
 def test_an_empty_room_by_hand():
     """3 x 3 cells in 4 directions, but the goal in a corner can be entered in two only."""
     empty = MiniGridWorld("MiniGrid-Empty-5x5-v0", tile=2)
-    assert empty.n_states == 9 * 4 - 2
-    assert empty.positions.min() == 1
-    assert empty.positions.max() == 3
+    assert (empty.n_states, empty.positions.min(), empty.positions.max()) == (9 * 4 - 2, 1, 3)
     assert empty.actions == ("left", "right", "forward")
     assert int(empty.mdp.terminal.sum()) == 2
     assert isinstance(empty, HasMDP)
     # v = r/lam + log of the mean over three actions, in every non-terminal state
-    v = exact.log_column(empty.mdp, lam=5.0)
-    move = empty.moves.next_state
+    v, move = exact.log_column(empty.mdp, lam=5.0), empty.moves.next_state
     for s in np.flatnonzero(~empty.mdp.terminal):
         assert v[s] == pytest.approx(-1 / 5 + np.log(np.exp(v[move[s]]).mean()), abs=1e-9)
 
@@ -105,7 +105,50 @@ def test_wrong_settings():
     ):
         with raises(ArgumentError, argument):
             MiniGridWorld(f"MiniGrid-{name}-5x5-v0", **options).all_observations()
-    with raises(ArgumentTypeError, "lawa"):
-        MiniGridWorld("MiniGrid-Empty-5x5-v0", lawa=-1.0)
-    with raises(ArgumentTypeError, "env"):
-        MiniGridWorld("CartPole-v1")
+    refused(ArgumentTypeError, "lawa", MiniGridWorld, "MiniGrid-Empty-5x5-v0", lawa=-1.0)
+    refused(ArgumentTypeError, "env", MiniGridWorld, "CartPole-v1")
+
+
+OBJECT_TO_IDX = needs.module("minigrid.core.constants").OBJECT_TO_IDX
+
+
+def test_a_key_and_a_door(monkeypatch):
+    world = MiniGridWorld("MiniGrid-DoorKey-5x5-v0")
+    listed = scenes(world)
+    names = "nothing in hand, door locked", "key in hand, door locked", "key in hand, door open"
+    assert tuple(scene.name for scene in listed) == names
+    kinds = [sorted(mark.kind for mark in scene.marks) for scene in listed]
+    assert kinds == [["door", "goal", "key", "start"], *[["door", "goal"]] * 2]
+    doors = [mark.is_open for scene in listed for mark in scene.marks if mark.kind == "door"]
+    assert doors == [False, False, True]
+    goal = next(mark for mark in listed[2].marks if mark.kind == "goal")
+    distance = np.abs(world.positions - [goal.column, goal.row]).sum(axis=1).astype(float)
+    over = [scene.over_cells(distance)[goal.row, goal.column] for scene in listed]
+    np.testing.assert_array_equal(over, [np.nan, np.nan, 0])  # first behind the door
+    states = np.concatenate([scene.states for scene in listed])
+    assert len(states) == len(set(states))  # every state is in no more than one scene
+    monkeypatch.setattr(module, "MOST", 2)
+    assert [scene.name for scene in scenes(world)] == [names[0], names[2]]
+
+
+def test_means_over_directions_and_names_of_scenes():
+    world = MiniGridWorld("MiniGrid-Empty-5x5-v0")
+    (scene,) = scenes(world)
+    assert scene.name == ""
+    over = scene.over_cells(np.array([name[1] for name in world.moves.states], dtype=float))
+    assert over[1, 1] == 1.5
+    assert np.isnan(over[scene.walls]).all()
+    assert scene.walls.sum() == 16
+    world = MiniGridWorld("MiniGrid-LavaGapS5-v0")
+    (scene,) = scenes(world)
+    assert scene.lava.any()
+    assert np.isnan(scene.over_cells(np.zeros(world.n_states))[scene.lava]).all()
+    door, ball = OBJECT_TO_IDX["door"], OBJECT_TO_IDX["ball"]
+
+    def doors(*states):
+        return (None, tuple((k, door, 0, state, None) for k, state in enumerate(states)))
+
+    names = scene_names([doors(1, 1), doors(0, 1), doors(0, 0)])
+    assert names == [f"{k} of 2 doors open" for k in range(3)]
+    moved = [(None, ((place, ball, 0, 0, None),)) for place in (7, 8)]
+    assert (scene_names(moved), scene_names(moved[:1])) == (["scene 1", "scene 2"], [""])

@@ -8,21 +8,18 @@ import needs
 from drogo.errors import ArgumentError, MDPError
 from drogo.exact import log_column
 from drogo.worlds.resolve import Environment, GridMap, MiniGrid, resolve
-from raising import raises
+from raising import raises, refused
 
 MAP = "#####\n#S.G#\n#####"
 
 
-def test_a_shipped_world_and_its_ids():
+def test_maps_their_ids_and_digests(tmp_path):
     world = resolve("grid-task")
     assert isinstance(world, GridMap)
     assert (world.name, world.view, world.mdp.n_states) == ("grid-task", "coordinates", 104)
     assert "xxxx" in world.digest["map"]
     assert resolve("drogo/GridTask-v0").digest == world.digest
     assert resolve("grid-task", observation="state").make().observation_space.n == 104
-
-
-def test_the_digest_of_a_map_is_that_of_its_content(tmp_path):
     path, digests = tmp_path / "mine.txt", set()
     for text in (MAP, MAP.replace(".", "x"), f"reward .: -2\n\n{MAP}", f"step-limit: 9\n\n{MAP}"):
         path.write_text(text)
@@ -30,7 +27,7 @@ def test_the_digest_of_a_map_is_that_of_its_content(tmp_path):
     assert len(digests) == 4
 
 
-def test_a_tabular_environment_has_a_known_mdp():
+def test_environments_of_gymnasium_and_their_keys():
     world = resolve("CliffWalking-v1", reward=-1.0)
     assert isinstance(world, Environment)
     assert world.known_mdp is not None
@@ -46,6 +43,13 @@ def test_a_tabular_environment_has_a_known_mdp():
         _ = unclear.mdp
     assert callable(car.sampling["start"])
     assert car.sampling["reward"] == -1
+    keys = ("a+b", ["a+b"], ("a", "b"), ("b", "a"))
+    one, same, two, other = (resolve("CartPole-v1", key=key) for key in keys)
+    assert one.view == two.view == "a+b"
+    assert one.digest == same.digest != two.digest != other.digest
+    assert one.sampling["key"] == same.sampling["key"] == "a+b"
+    assert two.sampling["key"] == ("a", "b")
+    assert resolve("CartPole-v1", key=()).sampling["key"] is None
 
 
 TRAP = "goal L: -6\n\n########\n#S.L..G#\n########"
@@ -71,18 +75,21 @@ def test_minigrid():
     few = resolve("MiniGrid-Empty-5x5-v0", actions=("forward", "left"))
     assert few.make().actions == ("forward", "left")
     assert world.known_mdp is world.mdp
-    with raises(ArgumentError, "name"):
-        resolve("MiniGrid-Emty-5x5-v0")
+    refused(ArgumentError, "name", resolve, "MiniGrid-Emty-5x5-v0")
 
 
-def test_several_keys_are_another_request():
-    keys = ("a+b", ["a+b"], ("a", "b"), ("b", "a"))
-    one, same, two, other = (resolve("CartPole-v1", key=key) for key in keys)
-    assert one.view == two.view == "a+b"
-    assert one.digest == same.digest != two.digest != other.digest
-    assert one.sampling["key"] == same.sampling["key"] == "a+b"
-    assert two.sampling["key"] == ("a", "b")
-    assert resolve("CartPole-v1", key=()).sampling["key"] is None
+def test_an_environment_of_another_module(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(gymnasium.envs.registration, "registry", dict(gymnasium.registry))
+    monkeypatch.setattr(gymnasium, "registry", gymnasium.envs.registration.registry)
+    path = tmp_path / "my_chain.py"
+    path.write_text(MODULE)
+    world = resolve("my_chain:Chain-v0")
+    assert (world.name, world.digest["spec"]["entry_point"]) == ("Chain-v0", "my_chain:Chain")
+    assert world.digest["version"] is None
+    path.write_text(f"{MODULE}\n# another version\n")
+    assert resolve("my_chain:Chain-v0").digest["source"] != world.digest["source"]
+    refused(ArgumentError, None, resolve, "Broken-v0")
 
 
 MODULE = """
@@ -97,28 +104,11 @@ gymnasium.register("Broken-v0", entry_point="my_missing_module:Broken")
 """
 
 
-def test_an_environment_of_another_module(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(gymnasium.envs.registration, "registry", dict(gymnasium.registry))
-    monkeypatch.setattr(gymnasium, "registry", gymnasium.envs.registration.registry)
-    path = tmp_path / "my_chain.py"
-    path.write_text(MODULE)
-    world = resolve("my_chain:Chain-v0")
-    assert world.name == "Chain-v0"
-    assert world.digest["spec"]["entry_point"] == "my_chain:Chain"
-    assert world.digest["version"] is None
-    path.write_text(f"{MODULE}\n# another version\n")
-    assert resolve("my_chain:Chain-v0").digest["source"] != world.digest["source"]
-    with raises(ArgumentError):
-        resolve("Broken-v0")
-
-
 def test_names_that_stand_for_no_world():
     hints = {"four-roms": "four-rooms", "CliffWalking-v7": "CliffWalking-v1"}
     for name in (*hints, "drogo/GridWorld-v0", "no_such_module:Chain-v0"):
-        with raises(ArgumentError, "name") as caught:
-            resolve(name)
-        assert hints.get(name, "") in str(caught.value)
+        error = refused(ArgumentError, "name", resolve, name)
+        assert hints.get(name, "") in str(error)
 
 
 WRONG = {
@@ -133,11 +123,9 @@ WRONG = {
 def test_options_that_do_not_apply(name):
     if name.startswith("MiniGrid"):
         needs.module("minigrid")
-        with raises(ArgumentError, "tile"):
-            resolve(name, observation="symbolic", tile=3)
+        refused(ArgumentError, "tile", resolve, name, observation="symbolic", tile=3)
     for options in WRONG[name]:
-        with raises(ArgumentError, *options):
-            resolve(name, **options)
+        refused(ArgumentError, *options, resolve, name, **options)
 
 
 LIMITS = [("MountainCar-v0", 200), ("Acrobot-v1", 500), ("CliffWalking-v1", 1000)]

@@ -9,7 +9,7 @@ import pytest
 from drogo.errors import ArgumentError, NumericalError
 from drogo.worlds import river_swim
 from drogo_paper.agents import counting
-from raising import raises
+from raising import refused
 
 RIGHT, LEFT = 0, 1
 RIVER = river_swim()
@@ -42,8 +42,7 @@ def test_sarsa_by_hand():
     chance = Scripted([RIGHT, RIGHT, RIGHT, LEFT, LEFT, RIGHT], [5, 5, 4])
     runs = run_counting(chance, step_size=0.5, discount=0.9, steps=3)
     # 1: half of 10,000 + 0.9 * 0. 2: 5,000 + (10,000 + 0.9 * 0 - 5,000)/2, of the action left.
-    assert runs.q[0, 5].tolist() == [7500, 0]
-    assert runs.returns.tolist() == [20_000]
+    assert (runs.q[0, 5].tolist(), runs.returns.tolist()) == ([7500, 0], [20_000])
     assert chance.seen[1] == [0, 0]  # the action of the update is drawn before the update,
     assert chance.seen[2] == [5000, 0]  # and the next one after it
     # A bonus is learned with the value, but not earned.
@@ -77,7 +76,7 @@ def default(states=2, actions=1, **options):
     return counting.DefaultCounts(states, actions, **settings)
 
 
-def test_updates_of_the_default_representation():
+def test_updates_of_both_representations_and_the_closed_form():
     """Half of the way from (1, 0) to (1/2) ((1, 0) + (0, 1)) is (3/4, 1/4)."""
     counts = default()
     bonus = counts.update(step(0, 1))
@@ -90,12 +89,14 @@ def test_updates_of_the_default_representation():
     counts = default(2, 2, best=10.0, unit=4.0)
     counts.update(step(1, 0, reward=6.0, action=1, next_action=1))
     assert counts.table[0, 3].tolist() == [0, 0.25, 0, 0.75]
-    with raises(ArgumentError, "best"):
-        counts.update(step(1, 0, reward=11.0))
-
-
-def test_default_counts_tend_to_the_closed_form():
-    """Around a circle of three states with different costs."""
+    refused(ArgumentError, "best", counts.update, step(1, 0, reward=11.0))
+    # (0, 0) goes half of the way to (1, 0); then (0, 0) half of the way to (1/4, 1).
+    counts = counting.SuccessorCounts(2, discount=0.5, step_size=0.5, weight=3.0)
+    assert counts.update(step(0, 1)) == pytest.approx(3 / 0.5)
+    assert counts.update(step(1, 0)) == pytest.approx(3 / 0.625)
+    assert counts.table[0].tolist() == [[0.5, 0], [0.125, 0.5]]
+    assert counts.update(step(1, 0, ended=True)) == pytest.approx(3 / 0.8125)
+    # Around a circle of three states with different costs.
     counts, reward = default(3), np.array([-1.0, -0.2, -2.0])
     for k in range(300):
         counts.update(step(k % 3, (k + 1) % 3, reward[k % 3]))
@@ -103,24 +104,11 @@ def test_default_counts_tend_to_the_closed_form():
     np.testing.assert_allclose(counts.table[0], np.linalg.inv(np.diag(2**-reward) - P))
 
 
-def test_two_updates_of_the_successor_representation():
-    """(0, 0) goes half of the way to (1, 0); then (0, 0) half of the way to (1/4, 1)."""
-    counts = counting.SuccessorCounts(2, discount=0.5, step_size=0.5, weight=3.0)
-    assert counts.update(step(0, 1)) == pytest.approx(3 / 0.5)
-    assert counts.update(step(1, 0)) == pytest.approx(3 / 0.625)
-    assert counts.table[0].tolist() == [[0.5, 0], [0.125, 0.5]]
-    assert counts.update(step(1, 0, ended=True)) == pytest.approx(3 / 0.8125)
-
-
 def test_errors():
     run = partial(run_counting, counting.SampledChance(RIVER, 0.1, [np.random.default_rng(0)]))
     counts = partial(counting.SuccessorCounts, 6, discount=0.5, step_size=0.5, weight=np.inf)
-    with raises(ArgumentError, "counts"):
-        run(step_size=0.1, counts=counts(runs=2))
-    with raises(ArgumentError, "target"):
-        run(step_size=0.1, target="expected")
-    with raises(NumericalError):
-        run(step_size=0.1, counts=counts(), steps=3)
+    refused(ArgumentError, "counts", run, step_size=0.1, counts=counts(runs=2))
+    refused(ArgumentError, "target", run, step_size=0.1, target="expected")
+    refused(NumericalError, None, run, step_size=0.1, counts=counts(), steps=3)
     for name, value in {"lam": 0.0, "unit": -1.0, "step_size": 2.0}.items():
-        with raises(ArgumentError, name):
-            default(**{name: value})
+        refused(ArgumentError, name, default, **{name: value})

@@ -1,6 +1,6 @@
 """Deep agents: evaluated, killed and continued, with rivals of the map, and with options."""
 
-from dataclasses import dataclass
+from types import SimpleNamespace
 
 import gymnasium
 import numpy as np
@@ -14,7 +14,7 @@ from drogo_paper.agents.deep import as_numbers, make_agent, train_agent
 from drogo_paper.agents.rivals import RND, OwnValue
 from drogo_paper.agents.trained import Evaluations, Trained
 from ledge import FALL, LAST, NETWORK, Ledge
-from raising import raises
+from raising import raises, refused
 
 WORLD = GridWorld.parse("step-limit: 20\n\n######\n#S..G#\n#.x..#\n######")
 SEEN = WORLD.observations("coordinates")
@@ -50,14 +50,10 @@ def test_a_world_is_solved_by_three_evaluations_in_a_row_and_may_fail_later():
         assert (trained.solved_at, trained.failed_later) == expected
 
 
-@dataclass
-class Right:
+def right(steps=0):
     """An agent that always goes to the right, which is the way to the goal."""
-
-    num_timesteps: int = 0
-
-    def predict(self, observation, deterministic):
-        return np.int64(0), None
+    predict = lambda observation, deterministic: (np.int64(0), None)  # noqa: E731
+    return SimpleNamespace(num_timesteps=steps, predict=predict)
 
 
 def step_together(evaluator, model, environments, until, infos=({},)):
@@ -71,26 +67,22 @@ def step_together(evaluator, model, environments, until, infos=({},)):
     evaluator.on_training_end()
 
 
-def test_several_environments_are_evaluated_though_their_steps_skip_the_round_numbers(evaluating):
-    assert evaluating.evaluate_policy(Right(), make(), 1) == (-3.0, 1.0, 3.0)
+def test_evaluations_of_several_environments_and_continued_ones(evaluating):
+    assert evaluating.evaluate_policy(right(), make(), 1) == (-3.0, 1.0, 3.0)
     evaluator = evaluating.Evaluator(make(), Evaluations(20))
     ends = ({"terminal_reward": -200.0}, {"terminal_reward": 0.0}, {"other": 1},
             {"TimeLimit.truncated": True})  # fmt: skip
-    step_together(evaluator, Right(), 8, 90, ends)
+    step_together(evaluator, right(), 8, 90, ends)
     trained = evaluator.trained({})
-    assert trained.steps.tolist() == [24, 40, 64, 80, 96]
-    assert trained.arrived.tolist() == [1.0] * 5
+    assert (trained.steps.tolist(), trained.arrived.tolist()) == ([24, 40, 64, 80, 96], [1.0] * 5)
     assert trained.deaths.tolist() == [3, 5, 8, 10, 12]  # one in each step of all environments
     assert trained.arrivals.tolist() == [6, 10, 16, 20, 24]
-
-
-def test_evaluations_continue_where_they_were(evaluating):
     options = (Evaluations(10, observations=SEEN), table())
     first = evaluating.Evaluator(make(), *options)
-    step_together(first, Right(), 1, 25, ({"terminal_reward": -1.0},))
+    step_together(first, right(), 1, 25, ({"terminal_reward": -1.0},))
     again = evaluating.Evaluator(make(), *options)
     again.continue_from(first.arrays())
-    step_together(again, Right(25), 1, 30, ({"terminal_reward": -1.0},))
+    step_together(again, right(25), 1, 30, ({"terminal_reward": -1.0},))
     assert again.trained({}).steps.tolist() == [10, 20, 25, 30]
     assert again.trained({}).deaths.tolist() == [10, 20, 25, 30]
     assert again.trained({}).maps.shape == (4, len(SEEN))
@@ -119,8 +111,7 @@ def test_a_map_explores_for_a_dqn_if_that_is_asked_for(evaluating):
 
     for explore in (False, True):
         assert isinstance(make_agent("dqn", make, explore=explore, **FEW), ExploringDQN) == explore
-    with raises(ArgumentError, "explore"):
-        train_agent("ppo", make, table(), steps=5, explore=True)
+    refused(ArgumentError, "explore", train_agent, "ppo", make, table(), steps=5, explore=True)
 
 
 SIZES = {"DQN": {"learning_starts": 50, "buffer_size": 300}, "PPO": {"n_steps": 64}}
@@ -152,8 +143,7 @@ def test_a_bonus_falls_where_it_was_paid():
     over = np.zeros(8, bool)
     paid, unpaid = (rnd.shaped(np.zeros(8), x, x, over).mean() for x in (often, never))
     assert unpaid > 5 * paid
-    with raises(ArgumentError, "agent"):
-        OwnValue().attach(object())
+    refused(ArgumentError, "agent", OwnValue().attach, object())
 
 
 def test_an_exact_map_discovers_everything_and_has_no_terminal_state():
@@ -176,10 +166,8 @@ def test_an_exact_map_discovers_everything_and_has_no_terminal_state():
     assert (walk.online, list(walk.options), walk.begun) == (None, [], 0)
     with raises(DataError):
         discover_deep(lambda: gymnasium.make("CartPole-v1"), Cycle(1, steps=10))
-    with raises(ArgumentError):
-        discover_deep(Ledge, Cycle(1), reward=1.0)
-    with raises(ArgumentError, "iterations"):
-        Cycle(iterations=0)
+    refused(ArgumentError, None, discover_deep, Ledge, Cycle(1), reward=1.0)
+    refused(ArgumentError, "iterations", Cycle, iterations=0)
 
 
 @pytest.mark.slow
@@ -188,7 +176,6 @@ def test_a_network_discovers_and_is_the_same_again():
     options = {"seed": 3, "updates_per_step": 0.5, **NETWORK}
     runs = [discover_deep(*world, reward=reward, **options) for reward in rewards]
     assert runs[0].visited.tolist() == runs[1].visited.tolist()
-    assert runs[0].reward.tolist() == runs[1].reward.tolist()
-    assert runs[2].online.steps == 60
+    assert (runs[0].reward.tolist(), runs[2].online.steps) == (runs[1].reward.tolist(), 60)
     assert len(runs[0].options) == 1
     assert 0 < runs[0].online.updates <= 60 * 0.5

@@ -10,7 +10,7 @@ from drogo_paper.agents import Cycle, Kind, Training, discover, learn_with_optio
 from drogo_paper.agents.option_learning import Offered, Rules, advance, first_agents
 from drogo_paper.agents.options import TabularOption, best_values, solve_option, sum_along
 from drogo_paper.agents.representations import Memory, empirical_mdp, log_perron, make_vectors
-from raising import raises
+from raising import raises, refused
 
 CHAIN = np.array([[0, 1], [0, 2], [1, 3], [2, 4], [3, 4]])
 """Five states in a row; left and right, and a blocked move stays."""
@@ -39,13 +39,11 @@ def test_an_option_crosses_a_valley():
     tried[1, 3, 1] = False
     both = solve_option(CHAIN, np.stack([VALLEY, VALLEY]), discount=0.5, tried=tried)
     assert both.value.tolist() == [[0, 2, 5, 8, 0], [0, 2, 2, 0, 0]]
-    with raises(ArgumentError, "values"):
-        solve_option(CHAIN, np.array([0.0, np.nan, 0.0, 0.0, 0.0]))
-    with raises(ArgumentError, "discount"):
-        solve_option(CHAIN, VALLEY, discount=1.0)
+    refused(ArgumentError, "values", solve_option, CHAIN, np.array([0.0, np.nan, 0.0, 0.0, 0.0]))
+    refused(ArgumentError, "discount", solve_option, CHAIN, VALLEY, discount=1.0)
 
 
-def test_a_summit_that_cannot_be_stayed_on():
+def test_a_summit_that_cannot_be_stayed_on_and_sums_along_a_path():
     """A triangle whose moves never stay. As published, going on for ever from the summit loses
     1 and gains 1, later: V = -1 + 0.9 (1 + 0.9 V), so V = -0.1/0.19. With an end, it is 0."""
     world = (np.array([[1, 2], [0, 2], [0, 1]]), np.array([1.0, 0.0, 0.0]))
@@ -54,10 +52,7 @@ def test_a_summit_that_cannot_be_stayed_on():
     assert endless.value[1] == pytest.approx(1 - 0.9 * 0.1 / 0.19)
     np.testing.assert_allclose(ending.value, [0, 1, 1])
     assert endless.ends.tolist() == ending.ends.tolist() == [True, False, False]
-
-
-def test_sums_along_a_path_by_hand():
-    """0 -> 1 -> 2 -> 2 with gains 1, 2 and 3: four steps from 0, halved each time."""
+    # 0 -> 1 -> 2 -> 2 with gains 1, 2 and 3: four steps from 0, halved each time.
     total, reached = sum_along(np.array([[1, 2, 2]]), np.array([[1.0, 2.0, 3.0]]), 0.5, 2)
     assert total[0].tolist() == [1 + 2 / 2 + 3 / 4 + 3 / 8, 2 + 3 / 2 + 3 / 4 + 3 / 8, 5.625]
     assert reached.tolist() == [[2, 2, 2]]
@@ -70,8 +65,7 @@ def test_the_best_of_all_policies(may_end, discount):
     moves = rng.integers(12, size=(12, 3))
     gain, goes_on = rng.normal(size=shape), rng.random(shape) < 0.7
     options = {"discount": discount, "tolerance": 1e-11, "may_end": may_end}
-    q = best_values(moves, gain, goes_on, **options)
-    value = np.zeros(shape[1:])
+    q, value = best_values(moves, gain, goes_on, **options), np.zeros(shape[1:])
     for _ in range(4000):
         ahead = np.stack([value[:, after] for after in moves.T])
         swept = gain + np.where(goes_on, discount * ahead, 0.0)
@@ -87,7 +81,7 @@ def memory(path, actions=()):
     return Memory(HALL, tried, np.array([path[:-1]], dtype=int), np.array([path[1:]], dtype=int))
 
 
-def test_a_pass_of_the_successor_representation():
+def test_passes_of_both_representations():
     """0 -> 1 -> 0 with step size 1/2 and discount 1/2, forwards.
 
     Row 0 goes half of the way to (1, 0); row 1 to (1/4, 1), half of it: (1/8, 1/2).
@@ -97,11 +91,8 @@ def test_a_pass_of_the_successor_representation():
     assert vectors.table[0, :2, :2].tolist() == [[0.5, 0], [0.125, 0.5]]
     # The symmetric part has 1/2 on its diagonal and 1/16 beside: both states are equal.
     np.testing.assert_allclose(e, [-np.sqrt(0.5)] * 2 + [0, 0, 0], atol=1e-12)
-
-
-def test_a_pass_of_the_default_representation_goes_back():
-    """From 1 to 0 first: row 1 goes half of the way from (0, 1) to (1/2) (1, 1), to (1/4, 3/4).
-    Then row 0, from (1, 0) to (1/2) (1 + 1/4, 3/4) = (5/8, 3/8): to (13/16, 3/16)."""
+    # From 1 to 0 first: row 1 goes half of the way from (0, 1) to (1/2) (1, 1), to (1/4, 3/4).
+    # Then row 0, from (1, 0) to (1/2) (1 + 1/4, 3/4) = (5/8, 3/8): to (13/16, 3/16).
     vectors = representations.LearnedDefault(0.5, 1, lam=HALVING)
     (e,) = vectors.update(memory([0, 1, 0]))
     np.testing.assert_allclose(vectors.table[0, :2, :2], [[13 / 16, 3 / 16], [1 / 4, 3 / 4]])
@@ -112,7 +103,7 @@ def test_a_pass_of_the_default_representation_goes_back():
     assert vectors.inaccurate == 0
 
 
-def test_exact_vectors_of_what_was_seen():
+def test_exact_vectors_of_what_was_seen_and_of_a_matrix():
     """Actions that were not tried attract if the map is optimistic."""
     everything = [(0, action) for action in range(4)]
     seen = memory([0], [*everything, (1, RIGHT), (1, LEFT)])
@@ -131,10 +122,7 @@ def test_exact_vectors_of_what_was_seen():
     (e,) = representations.ExactDefault(HALVING).update(seen)
     assert np.exp(e[0] - e[1]) == pytest.approx(0.125 / (1 - 0.375))
     assert e[1] > e[0]
-
-
-def test_the_positive_eigenvector_of_a_matrix():
-    """Entry by entry the exact one, down to e^-180; or 0 in one of two equal parts."""
+    # Entry by entry the exact one, down to e^-180; or 0 in one of two equal parts.
     for name in ("grid-task", "grid-maze"):
         mdp = GridWorld.load(name).mdp
         z, log_eigenvector = exact.default_representation(mdp, 1.3), exact.log_eigenvector
@@ -142,8 +130,7 @@ def test_the_positive_eigenvector_of_a_matrix():
         np.testing.assert_allclose(log_e, log_eigenvector(mdp, 1.3, "representation"), atol=1e-6)
         assert spread < 1e-6
     assert log_perron(np.eye(2))[0].tolist() == [0, -np.inf]
-    with raises(ArgumentError):
-        log_perron(np.array([[1.0, -1.0], [0.0, 1.0]]))
+    refused(ArgumentError, None, log_perron, np.array([[1.0, -1.0], [0.0, 1.0]]))
 
 
 @pytest.mark.parametrize("kind", ["race", "ceo", "untried", "ceo-exact"])
@@ -206,8 +193,7 @@ def test_the_value_of_an_option_by_hand():
     rules, offered, agents = agents_with(to_the_right(3))
     agents = walk(rules, offered, agents, NEVER, NEVER, NEVER)
     q = np.asarray(agents.q)[0]
-    assert q[0, 4] == -1.75 / 2
-    assert q[:3, RIGHT].tolist() == [-0.5, -0.5, -0.5]
+    assert (q[0, 4], q[:3, RIGHT].tolist()) == (-1.75 / 2, [-0.5, -0.5, -0.5])
     assert q[1:3, 4].tolist() == [0, 0]
     after = walk(rules, offered, agents, 0.0)  # the goal is left with a step that teaches nothing
     np.testing.assert_array_equal(agents.q, after.q)

@@ -11,7 +11,7 @@ from drogo.potential import mean_step
 from drogo_paper.agents import Grid, MapSettings, Training, compare, one_stage, shaping_experiment
 from drogo_paper.agents.q_learning import Runs, fewest_steps, optimal_values, q_learning
 from drogo_paper.agents.training import draw_random_numbers
-from raising import raises
+from raising import raises, refused
 
 WINDY = GridWorld.parse("#######\n#S.x.G#\n#.#...#\n#..x..#\n#######")
 SMALL = GridWorld.parse("step-limit: 30\n\n######\n#S..G#\n#.x..#\n######")
@@ -21,8 +21,7 @@ draw = jax.jit(draw_random_numbers, static_argnums=2)
 def reference(world, phi, weight, alpha, seed, steps, every, discount=0.99, epsilon=0.05):
     """Tabular Q-learning as a plain loop: action values, greedy returns and visits."""
     f = np.float32
-    q = np.zeros((world.n_states, 4), f)
-    start = int(world.start.argmax())
+    q, start = np.zeros((world.n_states, 4), f), int(world.start.argmax())
     state, taken, visits, returns = start, 0, 0, []
     for evaluation in range(steps // every):
         random = np.asarray(draw(jnp.uint32(seed), jnp.uint32(2 * evaluation), every))
@@ -97,21 +96,17 @@ def test_stochastic_worlds_and_many_starts():
     np.testing.assert_allclose(np.unique(runs.best_return), [-2.5, -1.25])
 
 
-def test_steps_to_optimal_counts_from_where_it_stays():
+def test_steps_and_values_by_hand():
     returns = np.array([[-9.0, -5, -9, -5, -5], [-5, -5, -5, -5, -5], [-5, -5, -5, -5, -6]])
     arrived = np.ones((3, 5), bool)
     rest = (np.full((3, 5), -5.0), 100, np.zeros(3, int), np.zeros((3, 1, 1)))
     assert Runs(returns, arrived, *rest).steps_to_optimal.tolist() == [400, 100, np.inf]
     arrived[1, 2] = False
     assert Runs(returns, arrived, *rest).steps_to_optimal.tolist() == [400, 400, np.inf]
-
-
-def test_discounted_values_and_the_fewest_steps_by_hand():
-    """The short way costs 22 and the long one 5; two ways of 2 steps are equally good."""
+    # The short way costs 22 and the long one 5; two ways of 2 steps are equally good.
     world = GridWorld.parse("#####\n#SxG#\n#...#\n#####\n")
     assert fewest_steps(world.mdp)[world.start > 0] == 4
-    chain = [[0.5, 0.5, 0], [0, 0.5, 0.5], [0, 0, 0]]
-    mdp = MDP.from_arrays([chain], [-1, -1, 0], [2], start=0)
+    mdp = MDP.from_arrays([[[0.5, 0.5, 0], [0, 0.5, 0.5], [0, 0, 0]]], [-1, -1, 0], [2], start=0)
     np.testing.assert_array_equal(fewest_steps(mdp), [2, 1, 0])
     mdp = GridWorld.parse("######\n#S..G#\n######").mdp
     np.testing.assert_allclose(optimal_values(mdp, 0.5), [-1.75, -1.5, -1, 0])
@@ -145,8 +140,7 @@ def test_the_setting_that_is_reported(steps, before, chosen):
     assert grid.chosen == chosen
 
 
-@pytest.mark.usefixtures("unchecked")
-def test_wrong_use():
+def test_wrong_use(unchecked):
     mdp, one = WINDY.mdp, np.ones(1)
     arrays = {"weight": one, "step_size": one, "seed": np.zeros(1, int)}
     arrays["potential"] = np.zeros((1, WINDY.n_states))
@@ -156,15 +150,12 @@ def test_wrong_use():
             q_learning(mdp, Training(40), **{**arrays, name: np.full(arrays[name].shape, value)})
     wrong = {"steps": 150, "epsilon": 2.0, "discount": -1.0, "step_limit": 10**400}
     for name, value in wrong.items():
-        with raises(ArgumentError, name):
-            Training(**{"step_limit": 40, name: value})
+        refused(ArgumentError, name, Training, **{"step_limit": 40, name: value})
     with raises(ArgumentError, "low_reward"):
         q_learning(mdp, Training(40, low_reward=np.zeros(WINDY.n_states)), **arrays)
-    with raises(ArgumentError, "discount"):
-        optimal_values(mdp, 1.5)
+    refused(ArgumentError, "discount", optimal_values, mdp, 1.5)
     for name, value in {"map": "magic", "map_every": 7, "lam": 0.0, "sweeps": -1}.items():
-        with raises(ArgumentError, name):
-            run_one_stage(SMALL, steps=100, **{name: value})
+        refused(ArgumentError, name, run_one_stage, SMALL, steps=100, **{name: value})
 
 
 RUNS = {"weight": np.full(3, 0.5), "step_size": np.ones(3), "seed": np.arange(3)}
@@ -217,11 +208,21 @@ def test_potentials_of_all_methods():
     zero = shaping_experiment.potentials(world, {}, seeds=1, **options)
     assert (zero["SR"][:, world.terminal] == 0).all()
     assert (phis["SR"][:, world.terminal] != 0).all()
+    # Two states and a terminal one in a row, moves left and right: the SR in plain NumPy.
+    world = GridWorld.parse("#####\n#S.G#\n#####")
+    P = np.array([[3, 1, 0], [1, 2, 1], [0, 0, 0]]) / 4
+    sr = np.linalg.inv(np.eye(3) - 0.99 * P)
+    values, vectors = np.linalg.eigh((sr + sr.T) / 2)
+    e = np.abs(vectors[:, values.argmax()])
+    potential = shaping_experiment.successor_potential(world.mdp)
+    np.testing.assert_allclose(potential, -e, rtol=1e-9)
+    distance = shaping_experiment.successor_distance(world.mdp)
+    np.testing.assert_allclose(distance, -((e - e[2]) ** 2), rtol=1e-9)
+    assert potential.argmax() == 2
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("optimised")
-def test_shaping_helps_and_avoids_the_costly_cells():
+def test_shaping_helps_and_avoids_the_costly_cells(optimised):
     """A short run of the paper's question: exact DR against SR and nothing, in four-rooms."""
     world = GridWorld.load("four-rooms")
     phis = shaping_experiment.potentials(world, {}, seeds=4, lam=20.0, discount=0.99)
@@ -233,17 +234,3 @@ def test_shaping_helps_and_avoids_the_costly_cells():
     assert exactly.low_reward_visits.mean < successor.low_reward_visits.mean
     assert exactly.apart["steps_to_optimal"]
     assert not successor.apart["steps_to_optimal"]
-
-
-def test_successor_baselines_by_hand():
-    """Two states and a terminal one in a row, moves left and right: the SR in plain NumPy."""
-    world = GridWorld.parse("#####\n#S.G#\n#####")
-    P = np.array([[3, 1, 0], [1, 2, 1], [0, 0, 0]]) / 4
-    sr = np.linalg.inv(np.eye(3) - 0.99 * P)
-    values, vectors = np.linalg.eigh((sr + sr.T) / 2)
-    e = np.abs(vectors[:, values.argmax()])
-    potential = shaping_experiment.successor_potential(world.mdp)
-    np.testing.assert_allclose(potential, -e, rtol=1e-9)
-    distance = shaping_experiment.successor_distance(world.mdp)
-    np.testing.assert_allclose(distance, -((e - e[2]) ** 2), rtol=1e-9)
-    assert potential.argmax() == 2

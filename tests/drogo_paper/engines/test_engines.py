@@ -19,7 +19,7 @@ from drogo_paper.engines.job import Job
 from drogo_paper.engines.local import LocalEngine, Worker
 from drogo_paper.engines.ray_engine import RayEngine
 from drogo_paper.engines.store import Store
-from raising import raises
+from raising import raises, refused
 from run_jobs import LEARN, ODD, odd_jobs, ray_jobs
 
 
@@ -29,8 +29,7 @@ def job(name, x=0, **settings):
 
 @pytest.mark.slow
 def test_everything_that_can_happen_to_a_job(tmp_path):
-    store = Store(tmp_path)
-    squares = [job("square", x) for x in range(4)]
+    store, squares = Store(tmp_path), [job("square", x) for x in range(4)]
     others = [job(name) for name in ("broken", "dies_once", "always_dies")]
     events, jobs = [], [*others, *squares, *odd_jobs()]
     with raises(RunsFailed) as raised:
@@ -55,20 +54,16 @@ def test_jobs_that_exit_cost_the_others_no_attempt(tmp_path):
     assert (set(raised.value.failures), "retried" in events) == ({"odd 0", "odd 1", "odd 2"}, False)
 
 
-def test_interrupts_do_not_reach_workers():
+def test_interrupts_do_not_reach_workers_and_an_engine_has_several_rounds(tmp_path):
     worker = Worker()
     worker.process.send_signal(signal.SIGINT)
     assert worker.receive() == ("ready", 0.0)
     worker.stop()
-
-
-def test_one_engine_for_several_rounds(tmp_path):
     store, engine = Store(tmp_path), LocalEngine(1)
     for x in range(2):
         engine.run([job("square", x)], store, lambda *event: None)
         assert store.has(job("square", x))
-    with raises(ArgumentError, "workers"):
-        LocalEngine(-1).run([], store, lambda *event: None)
+    refused(ArgumentError, "workers", LocalEngine(-1).run, [], store, lambda *event: None)
 
 
 DRIVER = """
