@@ -14,14 +14,16 @@ from drogo.errors import ArgumentError, ArgumentTypeError, DamagedFile
 from drogo.learn import CNN, MLP, AbstractMethod, AbstractProblem, Optimiser, PairMLP, Quasimetric
 from drogo.learn.architectures import AbstractArchitecture
 from drogo.learn.settings import as_json, from_json, grid_of
-from raising import refused
+from drogo.mdp.costs import Costs
+from raising import raises, refused
 
 POSITIVE = st.floats(1e-3, 1e6)
 SHARE, FLAG = st.floats(0.0, 0.99), st.booleans()
 WHOLE = st.integers(1, 1000)
 POLICY = st.none() | st.lists(POSITIVE, min_size=2, max_size=4)
 CAP = st.just(math.inf) | st.just("auto") | POSITIVE
-PROBLEM = {"lam": POSITIVE, "default_policy": POLICY, "tolerance": POSITIVE}
+COSTS = st.none() | st.builds(Costs, step=POSITIVE, charge=SHARE, best=POSITIVE)
+PROBLEM = {"lam": POSITIVE, "default_policy": POLICY, "tolerance": POSITIVE, "costs": COSTS}
 METHOD = {
     "updates": st.none() | WHOLE, "batch_size": st.none() | st.just("all") | WHOLE,
     "weigh_actions": FLAG, "stop_early": FLAG,

@@ -16,7 +16,7 @@ def test_tables_of_gymnasium():
     expected = [-100.0 if s in (5, 7, 11, 12) else -1.0 * (s != 15) for s in range(16)]
     for options in ({}, {"reward": -1.0}):
         mdp = MDP.from_gymnasium(env, **options)
-        assert [mdp.reward[mdp.states.index(s)] for s in range(16)] == expected
+        assert mdp.reward[[mdp.states.index(s) for s in range(16)]] == pytest.approx(expected)
     mdp = MDP.from_gymnasium(env, reward=Costs(step=2.0, worth=0.0))
     assert sorted(set(mdp.reward)) == [-2.0, 0.0]
     hole = {5, 7, 11, 12}

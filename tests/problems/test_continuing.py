@@ -9,7 +9,7 @@ from gymnasium.utils.env_checker import check_env
 
 import drogo
 from drogo import MDP, Continuing, Drogo, Regression, Transitions, exact, fit, solve
-from drogo.errors import ArgumentError, DataError, Diverged, NotConverged
+from drogo.errors import ArgumentError, DataError, Diverged, MDPError, NotConverged
 from drogo.exact.growth import growth, perron_of_edges
 from drogo.learn import Optimiser, Table
 from drogo.mdp import Edges
@@ -179,18 +179,19 @@ def test_a_range_of_rewards_far_above_lam_is_told_and_numbers_stay_quiet():
     data = Transitions.from_arrays(noise[:-1], noise[1:], 1e6 * noise[:-1, 0], np.zeros(200))
     optimiser = Optimiser(step_size=1e30, clip_norm=1e30)
     with pytest.warns(UserWarning, match="larger lam") as told, raises(Diverged):
-        fit(data, Continuing(1.0), Drogo(updates=40), network=SMALL["network"], optimiser=optimiser)
+        fit(data, Continuing(1.0), Drogo(updates=40), network=SMALL, optimiser=optimiser)
     assert {warning.category for warning in told} == {UserWarning}
 
 
 ENDS = table_of([0, 0], [0, 1], -1.0, [False, True])
-ONCE = Transitions.from_table(np.arange(3), [0, 1], [1, 2], [1.0, 1.0], [0, 0])
-LEFT = table_of([0, 1, 1, 1], [1, 1, 1, 1], 1.0)
+ONCE = Transitions.from_table(np.arange(3), [0, 1], [1, 2], [1.0, 2.0], [0, 0])
+LEFT = table_of([0, 1, 1, 1], [1, 1, 1, 1], [1.0, 2.0, 2.0, 2.0])
 
 
 def test_what_cannot_be_learned():
-    for wrong in (9, [1, 2], "here"):
+    for wrong in (9, [1, 2]):
         refused(ArgumentError, "reference", fit, DATA, Continuing(reference=wrong))
+    refused(MDPError, "reference", Continuing, reference="here")
     refused(DataError, None, fit, DATA, Continuing(reference=3.7))
     refused(DataError, "data", fit, ENDS, Continuing())
     refused(DataError, None, fit, ONCE, Continuing(), Regression())

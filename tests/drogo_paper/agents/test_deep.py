@@ -8,7 +8,7 @@ import pytest
 
 import needs
 from drogo import Column, GridWorld, OnlineTable
-from drogo.errors import ArgumentError, DataError
+from drogo.errors import ArgumentError
 from drogo_paper.agents import Cycle, discover_deep
 from drogo_paper.agents.deep import as_numbers, make_agent, train_agent
 from drogo_paper.agents.rivals import RND, OwnValue
@@ -164,8 +164,6 @@ def test_an_exact_map_discovers_everything_and_has_no_terminal_state():
     assert result.begun > 0
     walk = discover_deep(Ledge, Cycle(2, p_option=0.0))
     assert (walk.online, list(walk.options), walk.begun) == (None, [], 0)
-    with raises(DataError):
-        discover_deep(lambda: gymnasium.make("CartPole-v1"), Cycle(1, steps=10))
     refused(ArgumentError, None, discover_deep, Ledge, Cycle(1), reward=1.0)
     refused(ArgumentError, "iterations", Cycle, iterations=0)
 
