@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,12 +15,15 @@ from drogo import errors
 from drogo.data import arrays
 from drogo.data.index import ObservationIndex
 from drogo.data.transitions import Transitions, check_transitions
-from drogo.errors import ArgumentError, check_choice
+from drogo.errors import ArgumentError, check_choice, check_share
+from drogo.graph import Graph
 
 Function = Callable[[np.ndarray], Any]  # Maps a batch of observations to one number for each.
 Vectors = Float[np.ndarray, "*seeds states"]
 Neighbours = Int[np.ndarray, "pairs 2"]
 """Indices of states that are one step apart, each pair once."""
+NEAR = 1e-6
+"""The largest difference of a table and a network that agree, relative to 1 or to the value."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,7 @@ class Potential:
         name: The name of the potential in error messages.
         single: Computes the value of one observation, if that is faster than `function` with a
             batch of one.
+        graph: Returns the function as a graph of elementary operations, for other frameworks.
     """
 
     function: Function
@@ -43,6 +48,7 @@ class Potential:
     discount: float | None = None
     name: str = "the potential"
     single: Callable[[np.ndarray], float] | None = None
+    graph: Callable[[], Graph] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         wanted = "a function of observations"
@@ -69,6 +75,47 @@ class Potential:
         if not math.isfinite(value):
             self._check_finite(np.array([value]), array[None])
         return float(value)
+
+    def shaped(
+        self, rewards: Any, observations: Any, next_observations: Any, terminated: Any, *,
+        discount: float, weight: float | None = None, terminal: str = "zero",
+    ) -> Float[np.ndarray, ...]:  # fmt: skip
+        """Returns the shaped rewards of n recorded steps, such as a sample of any replay.
+
+        Rewards have the shape (n,) or (n, 1). After the last step of an episode, its own last
+        observation is the next one. Only terminal states count as `terminated`, and not a time
+        limit. The `discount` is the agent's; `weight` and `terminal` are as in `PotentialShaping`.
+        """
+        self.check_discount(check_share("discount", discount))
+        weight = None if weight is None else check_share("weight", weight)
+        reward, phi, next_phi = np.asarray(rewards), self(observations), self(next_observations)
+        numbers = arrays.numbers("rewards", reward.ravel(), reward.size)
+        over = arrays.flags("terminated", np.asarray(terminated).ravel(), reward.size)
+        if not len(phi) == len(next_phi) == len(over):
+            sizes = f"{len(over)} rewards, {len(phi)} observations and {len(next_phi)} next ones"
+            raise ArgumentError(f"there are {sizes}.", argument="observations")
+        shaping = shaping_reward(phi, next_phi, over, discount=discount, terminal=terminal)
+        return mix(numbers, shaping, weight).reshape(reward.shape)
+
+    def to_torch(self) -> Any:
+        """Returns the potential as a module of PyTorch, which needs no JAX.
+
+        It takes one observation or a batch, of the type of the data, and gives single precision:
+        NaN where a table has no value. Potentials of `Goals`, functions of Python and networks of
+        your own cannot be translated.
+        """
+        return self._translated().to_torch()
+
+    def to_onnx(self, path: str | Path, *, overwrite: bool = False) -> None:
+        """Writes what `to_torch` returns to a file of ONNX, from a batch of `observations` to the
+        `potential` of each."""
+        self._translated().to_onnx(path, overwrite=overwrite)
+
+    def check_discount(self, discount: float) -> None:
+        """Raises an error if the potential was made for another discount than the agent's."""
+        if self.discount not in (None, discount):
+            problem = f"discount is {discount}, but {self.name} was made for {self.discount}. "
+            raise ArgumentError(f"{problem}Use the agent's for both.", argument="discount")
 
     @classmethod
     def from_states(
@@ -102,7 +149,7 @@ class Potential:
             raise ArgumentError(f"{problem}{values[first[at]]}, {values[at]}.", argument="values")
         errors.check_type("otherwise", otherwise, Potential | None, "a Potential")
         lookup = _Lookup(index, values, otherwise)
-        return cls(lookup, table.shape[1:], discount, name, lookup.single)
+        return cls(lookup, table.shape[1:], discount, name, lookup.single, lookup.graph)
 
     def normalised(self, data: Transitions) -> Potential:
         """Returns the potential divided by its mean difference between neighbours, which are
@@ -111,7 +158,9 @@ class Potential:
         scale = float(mean_step(self(table), data.neighbours))
         function, at = self.function, self.single
         single = at and (lambda observation: at(observation) / scale)
-        return replace(self, function=lambda b: np.asarray(function(b)) / scale, single=single)
+        graph = self.graph and (lambda: self._translated().then("Div", np.float64(scale)))
+        divided = {"function": lambda b: np.asarray(function(b)) / scale, "single": single}
+        return replace(self, **divided, graph=graph)
 
     def discounted(self, goal_reward: float, discount: float, *, goal: float = 0.0) -> Potential:
         """Returns a normalised potential in the units of an agent with this discount that is
@@ -135,6 +184,13 @@ class Potential:
             problem = f"{self.name} returned shape {values.shape} for a batch; expected {expected}."
             raise ArgumentError(problem, argument="potential")
         return values
+
+    def _translated(self) -> Graph:
+        if self.graph is None:
+            problem = f"{self.name} is a function of Python, which cannot be translated."
+            remedy = "Make it a table: Potential.from_states(states, potential(states))."
+            raise ArgumentError(problem, remedy=remedy, argument="potential")
+        return self.graph()
 
     def _check_shape(self, shape: tuple[int, ...]) -> None:
         if self.shape is not None and shape != self.shape:
@@ -171,6 +227,18 @@ class _Lookup:
         if row >= 0:
             return float(self.values[row])
         return self._other(observation).at(observation.astype(self.index.dtype))
+
+    def graph(self) -> Graph:
+        """Returns a graph with the values of the table, as far as the other potential differs."""
+        table, values = self.index.observations, self.values
+        shown, other = self.index.rows(table) == np.arange(len(table)), self.otherwise
+        graph = Graph(table.shape[1:], table.dtype) if other is None else other._translated()
+        if other is not None and graph.output:
+            gap = np.abs(values - other._values(table))
+            shown &= ~(gap <= NEAR * np.maximum(1.0, np.abs(values)))
+        if shown.any():
+            graph.look_up(table[shown], values[shown])
+        return graph
 
     def _other(self, observation: np.ndarray) -> Potential:
         if self.otherwise is not None:

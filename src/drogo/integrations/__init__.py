@@ -2,4 +2,5 @@
 
 import lazy_loader
 
-__getattr__, __dir__, __all__ = lazy_loader.attach(__name__, submodules=["sb3", "sb3_files"])
+SUBMODULES = ["sb3", "sb3_files", "torchrl"]
+__getattr__, __dir__, __all__ = lazy_loader.attach(__name__, submodules=SUBMODULES)

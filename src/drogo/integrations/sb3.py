@@ -7,7 +7,8 @@
 The environment, its rewards and everything that the agent logs stay as they are. An off-policy
 agent learns from rewards that are shaped with the newest map whenever they are sampled from its
 replay; an on-policy agent from a rollout whose rewards are shaped before each of its updates.
-`ExploringDQN` is a `DQN` that the map also leads. Any other agent explores as it always does.
+`ExploringDQN` is a `DQN` that the map also leads. Any other agent explores as it always does. The
+agents of SBX have the same buffers, so `LearnMap` works with them too.
 
 This module needs the extra `sb3`.
 """
@@ -18,6 +19,7 @@ import warnings
 from typing import Any
 
 import numpy as np
+import torch
 from stable_baselines3 import DQN
 from stable_baselines3.common.buffers import ReplayBuffer, RolloutBuffer
 from stable_baselines3.common.callbacks import BaseCallback
@@ -227,7 +229,8 @@ class LearnMap(BaseCallback):
         buffer: RolloutBuffer = self.model.rollout_buffer  # pyright: ignore[reportAssignmentType]
         # The agent has added the value after a time limit, which stays.
         buffer.rewards += (shaped - reward).astype(buffer.rewards.dtype)
-        buffer.compute_returns_and_advantage(self.locals["values"], self.locals["dones"])
+        values = torch.as_tensor(self.locals["values"])  # SBX has an array
+        buffer.compute_returns_and_advantage(values, self.locals["dones"])
         self._log()
 
     def _log(self) -> None:

@@ -108,7 +108,9 @@ def _check_saved(agent: BaseAlgorithm, online: Any) -> None:
     if online is not None:
         check_map(online)
     if not hasattr(agent.policy, "optimizer"):
-        problem = f"a {type(agent).__name__} has several optimisers, and a file holds one."
+        problem = (
+            f"the policy of a {type(agent).__name__} is no module of torch with one optimiser."
+        )
         remedy = "Use a DQN, a PPO or an A2C, or agent.save(path) and online.save(path)."
         raise ArgumentError(problem, remedy=remedy, argument="agent")
     buffers = (getattr(agent, f"{kind}_buffer", None) for kind in ("replay", "rollout"))

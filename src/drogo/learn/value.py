@@ -1,5 +1,5 @@
-"""Learned values and policies as functions, in JAX for programs, and in NumPy for single
-observations, where calling a compiled program takes many times as long."""
+"""Learned values and policies as functions: in JAX for programs; in NumPy for single observations,
+where calling a compiled program takes many times as long; and as graphs for other frameworks."""
 
 from __future__ import annotations
 
@@ -14,8 +14,21 @@ from jaxtyping import Array, Float, Int, Shaped
 from scipy.special import softmax
 
 from drogo.errors import ArgumentError, check_type, check_whole
+from drogo.graph import INPUT, Graph
+from drogo.learn.convolution import ConvolutionalNetwork
 from drogo.learn.learner import Learner, Objective
-from drogo.learn.networks import AbstractNetwork, DenseNetwork, Inputs, Layer, dense, fourier
+from drogo.learn.method import AbstractMethod
+from drogo.learn.methods import AbstractLinear
+from drogo.learn.networks import (
+    AbstractNetwork,
+    DenseNetwork,
+    Inputs,
+    Layer,
+    TableNetwork,
+    WithExtra,
+    dense,
+    fourier,
+)  # fmt: skip
 
 Logits = Callable[[np.ndarray], Float[np.ndarray, "batch actions"]]
 """From a batch of observations to the log-probability of each action, up to a constant."""
@@ -146,3 +159,54 @@ def single_output(network: AbstractNetwork, inputs: Inputs) -> Callable[[np.ndar
         return in_numpy
 
     return jax.jit(lambda observation: network(inputs(observation[None]))[0])
+
+
+def network_graph(learner: Learner, params: Any, table: np.ndarray, *, log_e: bool) -> Graph:
+    """Returns the raw outputs of a network for observations like those of a table, or log e that
+    follows from them. The graph of a network that is a table is empty."""
+    whole, method = learner.network(params), learner.objective.method
+    network: Any = whole.network if isinstance(whole, WithExtra) else whole
+    known = type(network) in (DenseNetwork, ConvolutionalNetwork, TableNetwork)
+    if not known or type(method).log_e not in (AbstractMethod.log_e, AbstractLinear.log_e):
+        problem = "a network or a method of your own cannot be translated."
+        remedy = "Make it a table: Potential.from_states(states, potential(states))."
+        raise ArgumentError(problem, remedy=remedy, argument="network")
+    graph, inputs = Graph(table.shape[1:], table.dtype), learner.inputs
+    if isinstance(network, TableNetwork):
+        return graph
+    graph.output = INPUT
+    if inputs.chosen is not None:
+        graph.then("Flatten", axis=1).then("Gather", np.asarray(inputs.chosen, np.int64), axis=1)
+    if inputs.shift is not None and inputs.scale is not None:  # in double precision, as there
+        graph.then("Cast", to=np.float64).then("Sub", np.float64(inputs.shift))
+        graph.then("Mul", np.float64(inputs.scale))
+    graph.then("Cast", to=np.float32)
+    if inputs.chosen is None and table.dtype == np.uint8:
+        graph.then("Div", np.float32(255)).then("Sub", np.float32(0.5))
+    if isinstance(network, ConvolutionalNetwork):
+        graph.then("Transpose", perm=[0, 3, 1, 2])
+        for number, part in enumerate(network.convolutions):
+            weight = np.asarray(part.weight).transpose(3, 2, 0, 1)
+            graph.then("Conv", weight, part.bias, pads=[1, 1, 1, 1]).then("Relu")
+            if number < 2:
+                graph.then("MaxPool", kernel_shape=[2, 2], strides=[2, 2])
+        graph.then("Transpose", perm=[0, 2, 3, 1])
+    graph.then("Flatten", axis=1)
+    if k := getattr(network, "frequencies", 0):  # the angles of `networks.fourier` are a product
+        waves = np.float32(np.pi) * np.arange(1, k + 1, dtype=np.float32)
+        size = int(np.prod(graph.shape))
+        angles = graph.add("MatMul", graph.output, np.kron(np.eye(size, dtype=np.float32), waves))
+        graph.then("Concat", graph.add("Sin", angles), graph.add("Cos", angles), axis=1)
+    for number, layer in enumerate(network.layers):
+        if number:  # a rectified unit, whose slope is `leak` below 0
+            below = np.float32(getattr(network, "leak", 0.0))
+            graph.then("Max", graph.add("Mul", graph.output, below))
+        at = 0 if layer.out_features == "scalar" else slice(None)
+        graph.then("MatMul", layer.weight[at].T).then("Add", layer.bias[at])
+    if log_e:
+        graph.then("Mul", learner.objective.scale)
+        if isinstance(method, AbstractLinear):
+            graph.then("Abs").then("Max", np.finfo(np.float32).tiny).then("Log")
+        elif method.per_action:
+            graph.then("ReduceLogSumExp", axes=[1], keepdims=False)
+    return graph.then("Cast", to=np.float64)

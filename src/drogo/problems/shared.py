@@ -12,6 +12,7 @@ from jaxtyping import Float, Int
 
 from drogo.data import Transitions
 from drogo.errors import ArgumentError, check_type
+from drogo.graph import Graph
 from drogo.learn.learner import Learner, take
 from drogo.learn.method import AbstractMethod
 from drogo.learn.problem import AbstractProblem
@@ -128,16 +129,19 @@ def make_potential(
     name: str,
     scale: float = 1.0,
     single: Callable[[np.ndarray], float] | None = None,
+    graph: Callable[[], Graph] | None = None,
 ) -> Potential:
     """Returns values over the observations of a solution as a potential, divided by a scale. Others
-    are evaluated by a network: by `values` of a batch, or `single`, which is faster. Where an exact
-    solution has no value, it is the lowest of all."""
+    are evaluated by a network: by `values` of a batch, or `single`, which is faster, and elsewhere
+    by its `graph`. Where an exact solution has no value, it is the lowest of all."""
     otherwise = None
     if solution.learner is None:
         v = finite_values(v)
     else:
         one = None if single is None else lambda observation: single(observation) / scale
-        otherwise = Potential(lambda batch: values(batch) / scale, name=name, single=one)
+        scaled = graph and (lambda: graph().then("Div", np.float64(scale)))
+        parts: dict[str, Any] = {"name": name, "single": one, "graph": scaled}
+        otherwise = Potential(lambda batch: values(batch) / scale, **parts)
     table = solution.observations
     return Potential.from_states(table, v / scale, name=name, otherwise=otherwise)
 

@@ -17,6 +17,7 @@ from drogo.data import Transitions
 from drogo.data.arrays import as_batch
 from drogo.errors import ArgumentError, DamagedFile, check_choice, check_inside, check_whole
 from drogo.exact.spectra import Eigenvectors, cosines, overlap, smallest, symmetric_rows
+from drogo.graph import Graph
 from drogo.learn.architectures import MLP, AbstractArchitecture, Optimiser, Table
 from drogo.learn.judge import Judge, outputs
 from drogo.learn.method import AbstractMethod
@@ -25,6 +26,7 @@ from drogo.learn.networks import Outputs
 from drogo.learn.problem import AbstractProblem, Point, Prepared
 from drogo.learn.settings import Swept, check_fields
 from drogo.learn.solution import Solution
+from drogo.learn.value import network_graph
 from drogo.potential import Potential, mean_step
 from drogo.problems import shared
 from drogo.problems.spectrum_judge import NEAR, SpectrumJudge
@@ -302,9 +304,13 @@ class Spectrum(AbstractProblem):
             assert learned is not None
             return outputs(*learned, batch)[0] @ mixing
 
+        def graph() -> Graph:
+            parts = (*shared.trained(solution, k), solution.observations)
+            return network_graph(*parts, log_e=False).then("MatMul", mixing)
+
         scale = float(mean_step(v, solution.neighbours)) if normalised else 1.0
         name = f"the potential of seed {seed}, vector {vector}"
-        return shared.make_potential(solution, v, values, name, scale)
+        return shared.make_potential(solution, v, values, name, scale, graph=graph)
 
     def check_solution(self, solution: Solution) -> None:
         super().check_solution(solution)

@@ -116,10 +116,7 @@ class _Shaping(RecordConstructorArgs, Generic[Wrapped]):
         check_type("potential", potential, Callable, wanted)
         if not isinstance(potential, Potential):
             potential = Potential(potential)
-        if potential.discount not in (None, self.shaping.discount):
-            other = f"{potential.name} was made for {potential.discount}"
-            problem = f"discount is {self.shaping.discount}, but {other}. Use the agent's for both."
-            raise ArgumentError(problem, argument="discount")
+        potential.check_discount(self.shaping.discount)
         if self.view is None and isinstance(space, gymnasium.spaces.Dict | gymnasium.spaces.Tuple):
             problem = f"observations are a {type(space).__name__}; select a part of them."
             remedy = "For example view=lambda observation: observation['image']."
