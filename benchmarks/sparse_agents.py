@@ -23,6 +23,7 @@ import gymnasium
 
 from common import LAM, finish, job
 from drogo import Column, MiniGridWorld, OnlineTable
+from drogo.worlds.minigrid import ACTIONS
 from drogo_paper.agents.deep import as_numbers, train_agent
 from drogo_paper.agents.trained import Evaluations
 from drogo_paper.engines import Outcome
@@ -49,7 +50,8 @@ class Sparse(gymnasium.Wrapper):
     """
 
     def __init__(self, world: str, *, reports: bool) -> None:
-        self.world = MiniGridWorld(WORLDS[world], layout=0, observation="symbolic")
+        actions = ACTIONS[:6] if world == "key-corridor" else None  # a key has to be dropped
+        self.world = MiniGridWorld(WORLDS[world], layout=0, observation="symbolic", actions=actions)
         super().__init__(self.world)
         self.reports = reports
 
