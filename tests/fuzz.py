@@ -63,8 +63,9 @@ from drogo import (
 from drogo.errors import DrogoError
 from drogo.learn import CNN, MLP, Effort, Optimiser, PairMLP, Quasimetric
 from drogo.requests import ResultDirectory
-from drogo.use import LearnedCounts, Option, OptionWrapper, learned_option, make_option
+from drogo.use import Option, OptionWrapper, learned_option, make_option
 from drogo_paper.agents import Training, q_learning
+from drogo_paper.agents.learned_counts import LearnedCounts
 from drogo_paper.engines import Job, Outcome, Store
 from small_data import ROOM, world_env
 

@@ -384,31 +384,6 @@ class AbstractShaping(abc.ABC):
         return []
 
 
-class BonusWrapper(gymnasium.Wrapper):
-    """Changes the rewards of an environment by shaping that learns, such as `LearnedCounts`.
-
-    The original reward is in `info["reward_original"]`, and the difference in `info["bonus"]`.
-    """
-
-    def __init__(self, env: gymnasium.Env, shaping: AbstractShaping) -> None:
-        super().__init__(check_type("env", env, gymnasium.Env, "a Gymnasium environment"))
-        self.shaping = check_shaping(shaping)
-
-    def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
-        observation, info = self.env.reset(**kwargs)
-        self._before = np.array(observation)[None]  # a copy: environments reuse their arrays
-        return observation, info
-
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        observation, reward, terminated, truncated, info = self.env.step(action)
-        before, self._before = self._before, np.array(observation)[None]
-        columns = ([float(reward)], self._before, [terminated])
-        self.shaping.learn_from(before, [action], *columns, [info])
-        (shaped,) = self.shaping.shaped(columns[0], before, *columns[1:], [action])
-        info = {**info, "reward_original": reward, "bonus": float(shaped) - float(reward)}
-        return observation, float(shaped), terminated, truncated, info
-
-
 def number_of_actions(space: Space, argument: str = "action_space") -> int:
     """Returns the number of actions of a space, which must be Discrete and start at 0."""
     if not isinstance(space, gymnasium.spaces.Discrete) or space.start != 0:
