@@ -23,7 +23,6 @@ from drogo.learn.networks import (
     AbstractNetwork,
     DenseNetwork,
     Inputs,
-    Layer,
     TableNetwork,
     WithExtra,
     dense,
@@ -147,10 +146,7 @@ def single_log_e(objective: Objective) -> Callable[[Any], float]:
 def single_output(network: AbstractNetwork, inputs: Inputs) -> Callable[[np.ndarray], Any]:
     """Returns the raw outputs of a network as a function of one observation."""
     if isinstance(network, DenseNetwork):
-        layers = [
-            Layer(np.asfortranarray(layer.weight), np.asarray(layer.bias), layer.out_features)
-            for layer in network.layers
-        ]
+        layers = jax.tree.map(np.asfortranarray, network.layers)
 
         def in_numpy(observation: np.ndarray) -> Any:
             x = fourier(np.asarray(inputs(observation[None]), np.float32), network.frequencies)
