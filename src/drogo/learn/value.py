@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Shaped
 from scipy.special import softmax
 
+from drogo.data.collect import sample_rows
 from drogo.errors import ArgumentError, check_type, check_whole
 from drogo.graph import INPUT, Graph
 from drogo.learn.convolution import ConvolutionalNetwork
@@ -84,9 +85,7 @@ class Policy:
         if deterministic:
             actions = probabilities.argmax(axis=1)
         else:
-            marks = self._rng.random((len(batch), 1))
-            actions = (probabilities.cumsum(axis=1) < marks).sum(axis=1)
-            actions = np.minimum(actions, probabilities.shape[1] - 1)
+            actions = sample_rows(probabilities.cumsum(axis=1), self._rng)
         return (actions if batch is given else actions.squeeze(axis=0)), state
 
 

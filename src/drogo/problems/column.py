@@ -115,8 +115,9 @@ class Column(AbstractProblem):
             scales["scale"] = max(np.std(point.exact[np.isfinite(point.exact)]), least, shared.TINY)
         elif method.anchored and method.scaled:
             scales["scale"] = shared.scale_of_costs(data.reward, lam)
-        if method.per_action and not method.needs_solution:
-            scales |= dead_ends.offset_of_absent(data)
+        if method.per_action and not method.needs_solution and data.n_actions:
+            taken = np.bincount(data.action, minlength=data.n_actions) > 0  # pyright: ignore
+            scales["offset"] = 0.0 if taken.all() else np.where(taken, 0.0, dead_ends.ABSENT)
         return shared.with_cap(method, data, lam), scales
 
     def trained_on(self, prepared: Prepared, plan: Plan, point: Point) -> Source:

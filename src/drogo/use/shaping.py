@@ -289,10 +289,16 @@ class AbstractShaping(abc.ABC):
 
         After the last step of an episode, `next_observation` is its last observation, and not the
         first one of the next. A time limit does not count as `terminated`. The `reward` is without
-        that of a terminal state itself, which is `terminal_reward`, by default 0.
+        that of a terminal state itself, which is `terminal_reward`, by default as `ends_of` says.
         """
-        numbers = (reward, terminated, *([] if terminal_reward is None else [terminal_reward]))
+        if terminal_reward is None:
+            terminal_reward = self.ends_of(np.asarray(reward, float), np.asarray(terminated, bool))
+        numbers = (reward, terminated, terminal_reward)
         self.take(self._columns(observation, next_observation, action, *numbers))
+
+    def ends_of(self, reward: np.ndarray, terminated: np.ndarray) -> np.ndarray:
+        """Returns the terminal rewards of some steps, if they are not given: here 0."""
+        return np.zeros(reward.shape)
 
     def learn_from(
         self,
