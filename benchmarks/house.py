@@ -5,7 +5,7 @@
 Prints Markdown. A walk is the set of files of `drogo` in which a function runs, in a fresh process.
 Each walk has two numbers. The first counts all files: also those that check an argument, write a
 file, show progress, draw a picture, or are the world, its data and the exact vectors to compare
-with. The *path* counts the files of the rooms in `PATH` alone, which lead from a verb to a solution,
+with. The *path* counts those of the rooms in `PATH` alone, which lead from a verb to a solution,
 or from an agent's step to its shaped reward. A step of an online map is counted when it is the
 first, in which everything is compiled, and when the map has learned from some steps before.
 
