@@ -350,11 +350,6 @@ class Transitions:
         default = 1 / self.n_actions if self.default is None and self.n_actions else self.default
         return default is not None and np.allclose(self.behaviour, default)
 
-    @property
-    def are_images(self) -> bool:
-        """Whether each observation has height, width and channels."""
-        return self.observations.ndim == 4
-
     @cached_property
     def terminal_states(self) -> Int[np.ndarray, " terminal"]:
         """The indices of the observations in which episodes terminated."""

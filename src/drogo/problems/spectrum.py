@@ -178,10 +178,20 @@ class Spectrum(AbstractProblem):
         return replace(super().adapted(prepared), bounded=not prepared.shown.repeats)
 
     def exact(self, prepared: Prepared, method: AbstractMethod) -> Eigenvectors | None:
-        shown = prepared.shown
+        """Returns the first vectors, and all others whose eigenvalues are nearly that of the last
+        of these."""
+        shown, k, asked = prepared.shown, self.vectors, self.vectors
         if not shown.repeats:
             return None
-        return _leading(shown, self.matrix, self.vectors, float(self.lam), self.discount)  # pyright: ignore
+        rows = symmetric_rows(shown.edges, self.matrix, float(self.lam), self.discount)
+        first = smallest(rows, asked, self.matrix)
+        while asked < rows.n and not any(k - 1 in group for group in first.groups()):
+            asked = min(2 * asked, rows.n)
+            first = smallest(rows, asked, self.matrix)
+        last = max(max(group) for group in first.groups() if k - 1 in group) + 1
+        following = float(np.append(first.eigenvalues, first.next_eigenvalue)[last])
+        rest = (first.eigenvalues[:last], first.residuals[:last], following)
+        return Eigenvectors(first.vectors[:last], *rest)
 
     def scaled(self, prepared: Prepared, point: Point) -> tuple[AbstractMethod, dict[str, float]]:
         shown, method, exact, size = prepared.shown, point.method, point.exact, 1.0
@@ -358,17 +368,3 @@ def with_rows_of_terminals(data: Transitions, delta: float) -> Transitions:
         flags = np.arange(len(longer)) >= len(data)
         data = longer
     return replace(data, terminated=flags, terminal_reward=np.zeros(len(data)))
-
-
-def _leading(data: Transitions, matrix: str, k: int, lam: float, discount: float) -> Eigenvectors:
-    """Returns the exact eigenvectors of the matrix that evenly weighed transitions describe: the
-    first k, and all others whose eigenvalues are nearly that of the last of these."""
-    rows, asked = symmetric_rows(data.edges, matrix, lam, discount), k
-    first = smallest(rows, asked, matrix)
-    while asked < rows.n and not any(k - 1 in group for group in first.groups()):
-        asked = min(2 * asked, rows.n)
-        first = smallest(rows, asked, matrix)
-    last = max(max(group) for group in first.groups() if k - 1 in group) + 1
-    following = float(np.append(first.eigenvalues, first.next_eigenvalue)[last])
-    rest = (first.eigenvalues[:last], first.residuals[:last], following)
-    return Eigenvectors(first.vectors[:last], *rest)
