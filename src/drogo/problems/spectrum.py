@@ -67,6 +67,8 @@ class Spectrum(AbstractProblem):
     """Puts the row sums of P~ on the diagonal, not 1, as `fit` does where states do not repeat."""
 
     kind: ClassVar[str] = "spectrum"
+    error_name: ClassVar[str] = "distance of a cosine from 1"
+    """With the exact vectors of the data; that of an exact solution is its largest residual."""
     views: ClassVar[tuple[str, ...]] = ("rotated", "score", "subspace")
     layout: ClassVar[Mapping[str, str]] = {
         "v": "seeds vectors distinct",
