@@ -59,12 +59,18 @@ class Spectrum(AbstractProblem):
 
     vectors: int = eqx.field(static=True, default=8)
     """The number of eigenvectors."""
-    matrix: str = eqx.field(static=True, default="laplacian")
+    matrix: str = eqx.field(static=True, default="laplacian", kw_only=True)
     """One of "laplacian", "successor" and "default"."""
-    discount: float = eqx.field(static=True, default=0.99)
+    discount: float = eqx.field(static=True, default=0.99, kw_only=True)
     """The discount factor, for "successor" only."""
-    bounded: bool | None = eqx.field(static=True, default=None)
+    bounded: bool | None = eqx.field(static=True, default=None, kw_only=True)
     """Puts the row sums of P~ on the diagonal, not 1, as `fit` does where states do not repeat."""
+
+    # The fields of every problem, after those above.
+    lam: Swept = eqx.field(default=20.0, kw_only=True)
+    default_policy: Any = eqx.field(default=None, kw_only=True)
+    tolerance: float = eqx.field(static=True, default=0.1, kw_only=True)
+    costs: Any = eqx.field(static=True, default=None, kw_only=True)
 
     kind: ClassVar[str] = "spectrum"
     error_name: ClassVar[str] = "distance of a cosine from 1"
@@ -82,22 +88,6 @@ class Spectrum(AbstractProblem):
         "exact_vectors": "exact distinct", "exact_eigenvalues": "exact", "exact_next": "",
     }  # fmt: skip
     rows: ClassVar[tuple[str, ...]] = ("neighbours",)
-
-    def __init__(
-        self,
-        vectors: int = 8,
-        *,
-        matrix: str = "laplacian",
-        discount: float = 0.99,
-        lam: Swept = 20.0,
-        default_policy: Any = None,
-        bounded: bool | None = None,
-        tolerance: float = 0.1,
-        costs: Any = None,
-    ) -> None:
-        self.vectors, self.matrix, self.discount = vectors, matrix, discount
-        self.lam, self.default_policy, self.bounded = lam, default_policy, bounded
-        self.tolerance, self.costs = tolerance, costs
 
     def __check_init__(self) -> None:
         check_whole("vectors", self.vectors, 1, MOST_VECTORS)
