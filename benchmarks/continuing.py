@@ -33,7 +33,7 @@ from drogo import (
 from drogo.exact.growth import Perron, perron_of_edges
 from drogo.learn import Policy
 from drogo.mdp import Edges
-from drogo.worlds import river_swim
+from drogo_paper.continuing_worlds import river_swim
 from tables import Part, parse_options, write_parts
 
 WORLDS = ("grid-task", "four-rooms", "grid-room")

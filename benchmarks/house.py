@@ -3,6 +3,12 @@
     uv run benchmarks/house.py --write
 
 Prints Markdown. A walk is the set of files of `drogo` in which a function runs, in a fresh process.
+Each walk has two numbers. The first counts all files: also those that check an argument, write a
+file, show progress, draw a picture, or are the world, its data and the exact vectors to compare
+with. The *path* counts those of the rooms in `PATH` alone, which lead from a verb to a solution,
+or from an agent's step to its shaped reward. A step of an online map is counted when it is the
+first, in which everything is compiled, and when the map has learned from some steps before.
+
 It takes about a minute.
 """
 
@@ -31,6 +37,9 @@ from tables import ROOT, Part, parse_options, write_parts
 SOURCE = Path(drogo.__file__).parent
 FOLDERS = ("src/drogo", "src/drogo_paper", "tests")
 MOST_PARAMETERS = 8
+PATH = ("cli", "learn", "online", "potential", "problems", "use")
+"""The rooms from a verb to a solution, and from a step to a shaped reward."""
+LATER = 12  # The number of steps before one that counts as a later one.
 INNER = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
 """Code that is no function of its own, and also runs when a module is imported."""
 FRESH = (
@@ -80,21 +89,26 @@ def learn() -> Callable[[], Any]:
     return run
 
 
-def online(name: str, **settings: Any) -> Callable[[], Any]:
-    """Returns the first step of an agent whose map learns from it, with all that is compiled."""
+def online(name: str, steps: int = 0, **settings: Any) -> Callable[[], Any]:
+    """Returns a step of an agent whose map learns from it, after some steps before."""
     import gymnasium
 
     env = gymnasium.make("drogo/FourRooms-v0", observation="coordinates")
     learning = getattr(drogo, name)(env.observation_space, env.action_space, **settings)
     shaped = drogo.OnlineShaping(env, learning)
     shaped.reset(seed=0)
-    return lambda: shaped.step(0)
+    for number in range(steps):
+        shaped.step(number % 4)
+    return lambda: shaped.step(steps % 4)
 
 
+UPDATES = {"learning_starts": 1, "train_every": 1, "updates_per_step": 1.0}
 WALKS: dict[str, Callable[[], Callable[[], Any]]] = {
     "`drogo learn four-rooms`": learn,
-    "a step of `OnlineMap`": lambda: online("OnlineMap", learning_starts=1),
-    "a step of `OnlineTable`": lambda: online("OnlineTable", every=1),
+    "the first step of `OnlineMap`": lambda: online("OnlineMap", **UPDATES),
+    "a later step of `OnlineMap`, with an update": lambda: online("OnlineMap", LATER, **UPDATES),
+    "the first step of `OnlineTable`": lambda: online("OnlineTable", every=1),
+    "a later step of `OnlineTable`, with nothing new": lambda: online("OnlineTable", LATER),
 }
 
 
@@ -143,13 +157,16 @@ def rows(options: Namespace) -> Iterator[list[str]]:
     for name in WALKS:
         files = json.loads(fresh(f"import house; house.print_walk({name!r})"))
         counted = Counter(Path(file).parts[0].removesuffix(".py") for file in files)
-        each = ", ".join(f"{room} {count}" for room, count in sorted(counted.items()))
-        yield [f"files of {name}", str(len(files)), each]
+        path = {room: count for room, count in counted.items() if room in PATH}
+        for label, part in ((f"files of {name}", counted), ("of these, on the path", path)):
+            each = ", ".join(f"{room} {count}" for room, count in sorted(part.items()))
+            yield [label, str(sum(part.values())), each]
 
 
 NOTE = """A name that is exported by several rooms, or also at the top, counts once. `self` is no
-parameter. A file counts if a function in it runs; a step is the first one, in which everything is
-compiled.""".replace("\n", " ")
+parameter. A file counts if a function in it runs. The path is made of the rooms cli, learn, online,
+potential, problems and use: it leaves out errors, files, progress and plots, and what makes the
+world, its data and the exact vectors. A first step compiles everything.""".replace("\n", " ")
 HEADER = ("measure", "number", "of which")
 PARTS = {"house": Part("house", rows, "The size and the shape of the library.", HEADER, NOTE)}
 

@@ -19,9 +19,10 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from drogo import Drogo, Goals, MiniGridWorld, ReachGoals, Transitions, fit
+from drogo import Drogo, Goals, MiniGridWorld, Transitions, fit
 from drogo.learn import PairMLP
 from drogo_paper.agents.deep import as_numbers
+from drogo_paper.reach_goals import ReachGoals
 from online_agents import Maze
 
 LAM = 20.0

@@ -45,7 +45,6 @@ from drogo import (
     OnlineTable,
     Paper,
     Potential,
-    ReachGoals,
     Regression,
     Spectrum,
     Transitions,
@@ -63,9 +62,11 @@ from drogo import (
 from drogo.errors import DrogoError
 from drogo.learn import CNN, MLP, Effort, Optimiser, PairMLP, Quasimetric
 from drogo.requests import ResultDirectory
-from drogo.use import LearnedCounts, Option, OptionWrapper, learned_option, make_option
+from drogo.use import Option, OptionWrapper, learned_option, make_option
 from drogo_paper.agents import Training, q_learning
+from drogo_paper.agents.learned_counts import LearnedCounts
 from drogo_paper.engines import Job, Outcome, Store
+from drogo_paper.reach_goals import ReachGoals
 from small_data import ROOM, world_env
 
 Attempt = tuple[str, Callable[[], Any], Callable[[Any], bool]]

@@ -3,7 +3,8 @@
 import gymnasium
 import numpy as np
 
-from drogo import GridWorld, ReachGoals, collect
+from drogo import GridWorld, collect
+from drogo_paper.reach_goals import ReachGoals
 
 WORLD = GridWorld.parse("step-limit: 40\n\n######\n#S..G#\n#.x..#\n######")
 BOX = gymnasium.spaces.Box(-0.5, 0.5, (2,), np.float32)

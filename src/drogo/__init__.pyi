@@ -41,7 +41,6 @@ from .worlds import (
     GridWorld as GridWorld,
     MiniGridWorld as MiniGridWorld,
     NeverEnding as NeverEnding,
-    ReachGoals as ReachGoals,
 )
 
 __version__: str

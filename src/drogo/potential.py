@@ -155,12 +155,11 @@ class Potential:
         """Returns the potential divided by its mean difference between neighbours, which are
         observations that are one step apart in the transitions."""
         table = check_transitions("data", data).observations
-        scale = float(mean_step(self(table), data.neighbours))
-        function, at = self.function, self.single
-        single = at and (lambda observation: at(observation) / scale)
-        graph = self.graph and (lambda: self._translated().then("Div", np.float64(scale)))
-        divided = {"function": lambda b: np.asarray(function(b)) / scale, "single": single}
-        return replace(self, **divided, graph=graph)
+        return self.divided(float(mean_step(self(table), data.neighbours)))
+
+    def divided(self, scale: float) -> Potential:
+        """Returns the potential divided by a number."""
+        return self._mapped(lambda values: values / scale, lambda graph: graph.then("Div", scale))
 
     def discounted(self, goal_reward: float, discount: float, *, goal: float = 0.0) -> Potential:
         """Returns a normalised potential in the units of an agent with this discount that is
@@ -170,12 +169,26 @@ class Potential:
         if not 0 < errors.check_share("discount", discount) < 1:
             problem = f"discount is {discount}; it must be above 0 and below 1."
             raise ArgumentError(problem, argument="discount")
-        function, at, rule = self.function, self.single, (goal_reward, discount, goal)
+        rule = (goal_reward, discount, goal)
+
+        def of_graph(graph: Graph) -> Graph:
+            distance = graph.add("Max", graph.add("Sub", goal, graph.output), 0.0)
+            graph.output = graph.add("Mul", graph.add("Pow", discount, distance), goal_reward)
+            return graph
+
+        phi = self._mapped(lambda values: discounted_value(values, *rule), of_graph)
+        return replace(phi, discount=discount)
+
+    def _mapped(
+        self, change: Callable[[Any], Any], of_graph: Callable[[Graph], Graph]
+    ) -> Potential:
+        """Returns the potential with changed values, in each of its three forms."""
+        function, at = self.function, self.single
         return replace(
             self,
-            function=lambda batch: discounted_value(np.asarray(function(batch)), *rule),
-            single=at and (lambda observation: float(discounted_value(at(observation), *rule))),
-            discount=discount,
+            function=lambda batch: change(np.asarray(function(batch))),
+            single=at and (lambda observation: float(change(at(observation)))),
+            graph=self.graph and (lambda: of_graph(self._translated())),
         )
 
     def _values(self, batch: np.ndarray) -> np.ndarray:

@@ -13,10 +13,10 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.figure import Figure
 
-from drogo.worlds.continuing import STEP_LIMIT, WORLDS, ContinuingWorld
 from drogo_paper import published
 from drogo_paper.agents import counting
 from drogo_paper.agents.counting import AbstractCounts, Chance, PerRun
+from drogo_paper.continuing_worlds import STEP_LIMIT, WORLDS, ContinuingWorld
 from drogo_paper.engines.job import Job, Outcome, Report
 from drogo_paper.options import PAPER, mean_of
 from drogo_paper.plot.figures import OKABE_ITO, legend_below, new_figure

@@ -138,8 +138,7 @@ def test_observations_that_do_not_repeat_and_those_in_a_file(monkeypatch, tmp_pa
 
 def test_parts_are_joined_in_the_order_of_their_names():
     data = collect(WithDict(), 1000, seed=0, key="image")
-    expected = ((6, 8, 8, 3), np.uint8, True)
-    assert (data.observations.shape, data.observations.dtype, data.are_images) == expected
+    assert (data.observations.shape, data.observations.dtype) == ((6, 8, 8, 3), np.uint8)
     ways = {("position", "velocity"): [2, 0.5, -0.5], ("velocity", "place"): [0.5, -0.5, 2]}
     for key, first in ways.items():
         data = collect(WithDict(), 200, seed=0, key=[*key])

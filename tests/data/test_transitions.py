@@ -188,13 +188,7 @@ def loop(reward, ends=True):
     return Transitions.from_table(np.arange(3), *(column * 2 for column in columns))
 
 
-def test_the_spectral_radius_of_data_by_hand_and_the_anchor():
-    g, h = np.exp(0.5), np.exp(-1.0)
-    expected = (g / 2 + np.sqrt(g**2 / 4 + g * h)) / 2  # x^2 = g/2 x + g h / 4
-    assert loop(0.5).spectral_radius(1.0) == pytest.approx(expected, abs=1e-13)
-    once = Transitions.from_table(np.arange(2), [0], [1], [0.0], [True])
-    refused(DataError, None, once.spectral_radius, 1.0)
-    refused(ArgumentError, "lam", loop(0.5).spectral_radius, 0.0)
+def test_what_anchors_the_data():
     refused(DataError, "terminated", check_anchored, loop(-1.0, ends=False), 1.0)
     error = refused(DataError, "reward", check_anchored, loop(1.0), 1.0)
     assert error.for_command_line.endswith("for example --reward=-1.")

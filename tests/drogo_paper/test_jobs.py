@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from drogo import GridWorld, exact
-from drogo.worlds import river_swim
 from drogo_paper import counts, transfer
 from drogo_paper.agents import run_counting
+from drogo_paper.continuing_worlds import river_swim
 from drogo_paper.engines.job import Outcome
 from drogo_paper.jobs import options as runs, transfer as transfers
 from drogo_paper.jobs.options import greedy_return, solve_tried

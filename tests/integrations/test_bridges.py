@@ -56,6 +56,7 @@ CASES = {
     "entries": lambda: fitted("coordinates", GDO(**FEW)),
     "pixels": lambda: fitted("bytes"),
     "images": lambda: fitted("bytes", network=CNN(width=16)),
+    "discounted": lambda: fitted("coordinates", goal_reward=2.0, discount=0.9),
     "divided": lambda: divided(*fitted("coordinates", normalised=False)),
     "spectrum": lambda: fitted("coordinates", drogo.ALLO(**FEW), problem=Spectrum(3), vector=1),
     "states of a network": lambda: fitted("state", network=Table()),

@@ -138,7 +138,6 @@ def test_a_fit_is_certified_or_refuted_by_its_own_environment(data):
     early = fit(data, Column(LAM), Regression(updates=3), seeds=2)
     doubtful = certify(early, ENV, starts=2, effort=Effort(steps=60))
     assert "certified" not in doubtful.status
-    assert doubtful.disagreement == pytest.approx(np.ptp(doubtful.claimed, axis=0).max())
     live = np.setdiff1d(np.arange(TRUTH.size), early.terminal_states)
     depth = np.diff(np.percentile(early.v[:, live], [5, 95], axis=1), axis=0)[0]
     assert np.allclose(doubtful.tolerance, np.maximum(0.05 * depth, 0.1))

@@ -14,7 +14,7 @@ from drogo.exact.growth import growth, perron_of_edges
 from drogo.learn import Optimiser, Table
 from drogo.mdp import Edges
 from drogo.problems import continuing
-from drogo.worlds.continuing import river_swim
+from drogo_paper.continuing_worlds import river_swim
 from raising import raises, refused
 from small_data import SMALL, ring, table_of
 

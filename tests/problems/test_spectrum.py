@@ -66,6 +66,8 @@ def test_allo_learns_each_vector_and_the_penalty_is_above_the_eigenvalues():
     assert penalty(1) == pytest.approx(0.3)
     assert penalty(1, target_norm=0.1) == pytest.approx(3.0)  # norms are c - eigenvalue / (2 b)
     assert penalty(3, penalty=5.0) == pytest.approx(5.0)
+    (text,) = fit(DATA, DEFAULT, GDO(updates=1)).diagnosis()
+    assert DEFAULT.error_name in text
 
 
 def test_gdo_and_ggdo_learn_subspaces_of_which_rotations_give_the_vectors(tmp_path):

@@ -7,9 +7,8 @@ from gymnasium.utils.env_checker import check_env
 
 from drogo import MDP, exact
 from drogo.errors import NumericalError
-from drogo.exact import continuous
-from drogo.exact.continuous import solve_on_grid
-from drogo.worlds.control import STARTS, WalledRoom, dynamics, mountain_car_truth
+from drogo.worlds import control
+from drogo.worlds.control import STARTS, WalledRoom, dynamics, mountain_car_truth, solve_on_grid
 from drogo.worlds.shipped import ROOM_IDS
 from raising import refused
 
@@ -48,26 +47,29 @@ def test_grids_against_the_exact_chain_and_finer_ones(monkeypatch):
         following = np.clip(states + (1 if action else -1), 0, n)
         return following, following[:, 0] >= n
 
-    solution = solve_on_grid(step, [0.0], [n - 1.0], [n], actions=2, lam=lam, tolerance=1e-12)
+    monkeypatch.setattr(control, "TOLERANCE", 1e-12)
+    solution = solve_on_grid(step, [0.0], [n - 1.0], (n,), 2, 1 / lam)
     P = np.eye(n + 1)[np.clip([np.arange(n + 1) - 1, np.arange(n + 1) + 1], 0, n)]
     truth = exact.log_column(MDP.from_arrays(P, np.r_[np.full(n, -1.0), 0.0], [n]), lam=lam)
-    assert solution.log_e == pytest.approx(truth[:n], abs=1e-8)
+    assert solution.values == pytest.approx(truth[:n], abs=1e-8)
 
 
 def test_the_last_node_may_be_one_that_no_move_meets():
     left = lambda states, action: (states - 2.0, states[:, 0] <= 2.0)  # noqa: E731
-    solution = solve_on_grid(left, [0.0], [4.0], [5], actions=1, lam=2.0)
-    assert solution.log_e.tolist() == [-0.5, -0.5, -0.5, -1.0, -1.0]
+    solution = solve_on_grid(left, [0.0], [4.0], (5,), 1, 0.5)
+    assert solution.values.tolist() == [-0.5, -0.5, -0.5, -1.0, -1.0]
 
 
 def test_finer_grids_agree_more_and_a_terminal_state_out_of_reach_is_reported(monkeypatch):
-    coarse, fine = mountain_car_truth(20.0, (65, 65)), mountain_car_truth(20.0, (97, 97))
-    assert fine.change < coarse.change
+    coarse, fine, finer = (mountain_car_truth(20.0, (n, n)) for n in (49, 65, 97))
+    nodes = np.stack([part.ravel() for part in np.meshgrid(*coarse.grid)], axis=1)
+    apart = [np.abs(part(nodes) - finer(nodes)).mean() for part in (coarse, fine)]
+    assert apart[1] < apart[0]
     at = np.array([[-0.5, 0.0], [0.3, 0.05]])
     assert fine(at)[0] < fine(at)[1] < 0
-    monkeypatch.setattr(continuous, "MAX_ITERATIONS", 50)
+    monkeypatch.setattr(control, "MOST_ITERATIONS", 50)
     still = lambda states, action: (states, np.zeros(len(states), dtype=bool))  # noqa: E731
-    refused(NumericalError, None, solve_on_grid, still, [0.0], [1.0], [5], actions=1, lam=1.0)
+    refused(NumericalError, None, solve_on_grid, still, [0.0], [1.0], (5,), 1, 1.0)
 
 
 def test_walls_stop_a_move_and_gaps_do_not():

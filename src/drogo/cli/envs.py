@@ -17,7 +17,7 @@ class Envs:
 
     def run(self) -> None:
         from drogo.worlds import GridWorld, names
-        from drogo.worlds.shipped import CONTINUING_IDS, ROOM_IDS, environment_id
+        from drogo.worlds.shipped import ROOM_IDS, environment_id
 
         worlds: list[dict[str, Any]] = [
             {
@@ -41,7 +41,6 @@ class Envs:
         sizes = ({**world, "cells": f"{world['width']}x{world['height']}"} for world in worlds)
         rows = [{titles.get(key, key): str(world[key]) for key in keys} for world in sizes]
         caption = "low: number of low-reward cells; limit: step limit of an episode. There are "
-        caption += f"also walled rooms with continuous states: {', '.join(ROOM_IDS)}; "
-        caption += f"and worlds that never end: {', '.join(CONTINUING_IDS)}."
+        caption += f"also walled rooms with continuous states: {', '.join(ROOM_IDS)}."
         left = ("name", "Gymnasium id", "cells")
         print_table(terminal(), table("Shipped worlds", caption, rows, left=left))

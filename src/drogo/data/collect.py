@@ -183,7 +183,7 @@ def _sample(
             return np.array([policy(table[one], rng) for one in state], dtype=np.int64)
         if np.ptp(mdp.default_policy[~mdp.terminal]) == 0:
             return rng.integers(0, mdp.n_actions, size=state.size)
-        return _sample_rows(mdp.default_policy[state].cumsum(axis=1), rng)
+        return sample_rows(mdp.default_policy[state].cumsum(axis=1), rng)
 
     if start == "uniform":
         state = rng.choice(np.flatnonzero(~mdp.terminal), size=n)
@@ -207,10 +207,10 @@ def outcomes(
     next_state, cumulative = mdp.outcomes
     if next_state.shape[2] == 1:
         return next_state[state, action, 0]
-    return next_state[state, action, _sample_rows(cumulative[state, action], rng)]
+    return next_state[state, action, sample_rows(cumulative[state, action], rng)]
 
 
-def _sample_rows(cumulative: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def sample_rows(cumulative: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Samples an index from each row of cumulative probabilities."""
     number = rng.random(len(cumulative)) * cumulative[:, -1]
     return (number[:, None] >= cumulative[:, :-1]).sum(axis=1)

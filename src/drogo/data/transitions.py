@@ -21,8 +21,7 @@ from drogo import errors
 from drogo.data import arrays, files, recorded
 from drogo.data.index import merge_equal
 from drogo.data.step import NumberOfStep, Step, StepNumbers
-from drogo.errors import ArgumentError, ArgumentTypeError, DataError, check_positive
-from drogo.exact.growth import log_radius
+from drogo.errors import ArgumentError, ArgumentTypeError, DataError
 from drogo.files import as_path
 from drogo.mdp import Edges
 from drogo.mdp.arrays import frozen
@@ -63,7 +62,7 @@ class Transitions:
     """The index of the observation that was reached."""
     reward: Float[np.ndarray, " n"]
     """The reward of the state that was left. It must be negative wherever terminal states anchor
-    the solution, unless `spectral_radius` is below 1."""
+    the solution, unless no cycle of states gains more than it loses."""
     terminated: Bool[np.ndarray, " n"]
     truncated: Bool[np.ndarray, " n"]
     terminal_reward: Float[np.ndarray, " n"]
@@ -350,11 +349,6 @@ class Transitions:
         default = 1 / self.n_actions if self.default is None and self.n_actions else self.default
         return default is not None and np.allclose(self.behaviour, default)
 
-    @property
-    def are_images(self) -> bool:
-        """Whether each observation has height, width and channels."""
-        return self.observations.ndim == 4
-
     @cached_property
     def terminal_states(self) -> Int[np.ndarray, " terminal"]:
         """The indices of the observations in which episodes terminated."""
@@ -404,16 +398,6 @@ class Transitions:
     def neighbours(self) -> Int[np.ndarray, "pairs 2"]:
         """Pairs of different observations that were seen one step apart, each pair once."""
         return distinct_pairs(self.state, self.next_state)
-
-    def spectral_radius(self, lam: float) -> float:
-        """Estimates the spectral radius of `diag(exp(r/lam)) P` over the non-terminal states. The
-        solution is finite if it is below 1, as it always is with negative rewards."""
-        if not self.repeats:
-            seen = f"{len(self)} transitions have {len(self.observations)} distinct observations"
-            raise DataError(f"the spectral radius needs states that repeat: the {seen}.")
-        lam, everything = check_positive("lam", lam), np.ones(len(self.observations), dtype=bool)
-        with np.errstate(over="ignore"):
-            return float(np.exp(log_radius(self.edges.known, everything, lam)))
 
     def with_absorbing_terminals(self, delta: float) -> Transitions:
         """Adds transitions of reward `-delta` from each terminal state to itself, as many as the

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,7 @@ from drogo.errors import ArgumentError, NotConverged, check_positive
 from drogo.exact.growth import check_finite, check_has_terminal
 from drogo.exact.positive import (
     SMALLEST,
+    InLogs,
     NoPositiveSolution,
     factorise,
     log_solve,
@@ -50,7 +51,7 @@ LEAST_SHARE = 0.5  # The least share of the violations that a bound z must cover
 
 
 @dataclass(frozen=True, eq=False)
-class Columns:
+class Columns(InLogs):
     """The columns of some goals, in logs, and their accuracy."""
 
     log_e: Float[np.ndarray, "goals states"]
@@ -64,16 +65,9 @@ class Columns:
     goals: Int[np.ndarray, " goals"]
 
     @property
-    def converged(self) -> Bool[np.ndarray, " goals"]:
-        """Whether every entry of each goal's column is accurate."""
-        lowest = np.min(self.log_e, axis=1, where=np.isfinite(self.log_e), initial=0.0)
-        tolerance = tolerance_at(-lowest)
-        return (self.residual <= tolerance) & (self.error <= tolerance)
-
-    @property
-    def status(self) -> Literal["converged", "inaccurate"]:
-        """Whether every entry is accurate."""
-        return "converged" if self.converged.all() else "inaccurate"
+    def tolerance(self) -> Float[np.ndarray, " goals"]:
+        """The largest residual and error of each converged column."""
+        return tolerance_at(-np.min(self.log_e, axis=1, where=np.isfinite(self.log_e), initial=0.0))
 
     def checked(self) -> Columns:
         """Returns these columns, or raises `NotConverged` if some entry is not accurate."""

@@ -15,7 +15,6 @@ from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Float
-from scipy.special import softmax
 
 from drogo.errors import ArgumentError, MDPError, NotConverged, check_positive, check_whole
 from drogo.exact.positive import InLogs, NoPositiveSolution, Pencil, factorise, positive_eigenvector
@@ -114,16 +113,6 @@ class Perron(Growth, InLogs):
         reward of the optimal policy less `lam` times its divergence from the default policy.
         Random outcomes count as if they could be chosen, at the cost of their divergence."""
         return self.lam * self.log_eigenvalue
-
-    def policy(self, mdp: MDP) -> Float[np.ndarray, "states actions"]:
-        """Computes the optimal policy of the MDP: `d(a|s) E[exp(v(s'))]`, normalised."""
-        logits = np.full((check_mdp(mdp).n_states, mdp.n_actions), -np.inf)
-        for action, matrix in enumerate(mdp.transitions):
-            entries = matrix.tocoo()
-            after = np.log(entries.data) + self.log_e[entries.col]
-            np.logaddexp.at(logits[:, action], entries.row, after)
-        with np.errstate(divide="ignore"):
-            return softmax(logits + np.log(mdp.default_policy), axis=1)
 
 
 def perron(mdp: MDP, lam: float, reference: int = 0) -> Perron:

@@ -50,23 +50,27 @@ class InLogs:
 
     log_e: np.ndarray
     lam: float
-    residual: float
-    error: float
+    residual: Any
+    error: Any
     definition: str
     causes: ClassVar[str] = ""
     remedies: ClassVar[dict[str, str]]
 
     @property
-    def tolerance(self) -> float:
+    def tolerance(self) -> Any:
         """The largest residual and error of a converged solution."""
         finite = self.log_e[np.isfinite(self.log_e)]
         return tolerance_at(float(np.abs(finite).max(initial=0.0)))
 
     @property
+    def converged(self) -> Any:
+        """Whether every entry is accurate; of several vectors, for each."""
+        return (self.residual <= self.tolerance) & (self.error <= self.tolerance)
+
+    @property
     def status(self) -> Literal["converged", "inaccurate"]:
         """Whether every entry is accurate."""
-        good = self.residual <= self.tolerance and self.error <= self.tolerance
-        return "converged" if good else "inaccurate"
+        return "converged" if np.all(self.converged) else "inaccurate"
 
     def checked(self: Same) -> Same:
         """Returns this solution, or raises `NotConverged` if some entry is not accurate."""

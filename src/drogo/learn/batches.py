@@ -249,7 +249,7 @@ def make_data(
     batch_size = WITHOUT_A_SIZE if isinstance(method.batch_size, str) else method.batch_size
     assert batch_size is not None
     table, features = data.observations, None
-    if plan.whole or (plan.repeats and data.are_images):
+    if plan.whole or (plan.repeats and data.observations.ndim == 4):
         features = learner.skeleton.of_table(learner.inputs(np.asarray(table)))
     elsewhere = features is not None or plan.streamed
     on_device = to_device(learner.inputs.prepare(np.asarray(table[:0] if elsewhere else table)))

@@ -105,11 +105,6 @@ class Certificate:
         status = np.where(self.held.all(axis=1), "certified", "undecided")
         return tuple(np.where(self.refuted.any(axis=1), "refuted", status).tolist())
 
-    @property
-    def disagreement(self) -> float:
-        """The largest difference between two seeds at a start."""
-        return float(np.ptp(self.claimed, axis=0).max())
-
     def lines(self) -> list[str]:
         """Returns a sentence for each seed."""
         starts, lines = len(self.observations), []

@@ -96,18 +96,15 @@ class Judge:
             gaps = np.where(np.isfinite(self.solution), np.abs(v - self.solution), 0.0)
             row["error"] = gaps.max(axis=1)
         for name, vectors in self.truths.items():
-            anchor = int(np.searchsorted(self.plan.compared, self._anchor))
+            # A terminal state of the data, in which both are 0.
+            anchor = self.prepared.facts.get("anchor", self.data.terminal_states[0])
+            anchor = int(np.searchsorted(self.plan.compared, anchor))
             truth = vectors[:, self.plan.compared]
             gaps = differences(v, truth, anchor)
             row[f"cosine_{name}"] = np.concatenate(list(map(cosine, v[:, None], truth)))
             row[f"difference_{name}"] = gaps.max(axis=1)
             row[f"mean_difference_{name}"] = gaps.mean(axis=1)
         return row
-
-    @property
-    def _anchor(self) -> int:
-        """A terminal state of the data, in which log e is compared with known vectors."""
-        return int(self.prepared.facts.get("anchor", self.data.terminal_states[0]))
 
     def converged(self, row: Measures, share: float = 1.0) -> Bool[np.ndarray, " runs"]:
         """Returns the runs in which every value is right, or else every equation holds."""

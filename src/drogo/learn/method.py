@@ -94,11 +94,15 @@ class AbstractMethod(eqx.Module):
     """Whether the solution of `Column` is the exact one of the data."""
 
     per_action: ClassVar[bool] = False
+    """Whether the network has an output for each action."""
+    ordered: ClassVar[bool] = True
+    """Whether each of several vectors is found by itself, and not their subspace alone."""
+
+    # Fields of some methods, and what they are in the others.
     scaled: ClassVar[bool] = False
     emphasis: ClassVar[float | None] = 0.0
     target_rate: ClassVar[float] = 1.0
     terminal_fraction: ClassVar[float] = 0.0
-    ordered: ClassVar[bool] = True
 
     def __check_init__(self) -> None:
         check_fields(self, updates=optional(at_least(1)))

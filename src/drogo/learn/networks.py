@@ -250,14 +250,6 @@ def dense_layers(sizes: Sequence[int], outputs: Outputs, keys: Array) -> tuple[e
     return tuple(eqx.nn.Linear(fan_in, fan_out, key=k) for fan_in, fan_out, k in pairs)
 
 
-class Layer(NamedTuple):
-    """A linear layer in arrays of NumPy, for observations that are evaluated without JAX."""
-
-    weight: Float[np.ndarray, "outputs inputs"]
-    bias: Float[np.ndarray, " outputs"]
-    out_features: Outputs = 0
-
-
 def dense(layers: Sequence[Any], x: Float[Any, "n size"], leak: float = 0.0) -> Float[Any, "n ..."]:
     """Applies linear layers with rectified units of this leak between them, in NumPy or in JAX."""
     for k, layer in enumerate(layers):

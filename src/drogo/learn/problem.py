@@ -90,6 +90,9 @@ class AbstractProblem(eqx.Module):
     """The name by which methods know the problem."""
     host_only: ClassVar[tuple[str, ...]] = ("default_policy", "tolerance", "costs")
     """Fields that compiled programs do not see, so that another value compiles nothing."""
+    error_name: ClassVar[str] = "error"
+    """What `Solution.error` measures, in messages: the largest difference of a value from the exact
+    solution, unless a problem says something else."""
     anchor_cap: ClassVar[float] = 20.0
     """The smallest cap of an exponent at a terminal state, far below an overflow."""
     views: ClassVar[tuple[str, ...]] = ()

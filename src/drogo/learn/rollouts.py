@@ -22,6 +22,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.special import logsumexp, stdtrit  # importing scipy.stats takes a second
 
+from drogo.data.collect import sample_rows
 from drogo.data.simulate import Simulator
 from drogo.errors import ArgumentError
 from drogo.progress import stops
@@ -120,7 +121,8 @@ class Walk:
     def choose(self, states: np.ndarray) -> tuple[Any, ...]:
         """Returns the values of the actions in each state, the choice, and its surprise."""
         tried = arrived, log_q, values, terminal = self.action_values(states)
-        one = (np.arange(len(states)), _sampled(log_q, self.rng))
+        chance = np.exp(log_q - log_q.max(axis=1, keepdims=True)).cumsum(axis=1)
+        one = (np.arange(len(states)), sample_rows(chance, self.rng))
         return *tried, one, self.surprises(arrived, log_q, values, terminal, one[1])
 
     def attempt(self, step: int, take: Callable[[], Any]) -> Any:
@@ -180,13 +182,6 @@ def _gain(log_ratio: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
 
 def _log_mean(logs: Table) -> Float[np.ndarray, " n"]:
     return np.asarray(logsumexp(logs, axis=1)) - np.log(logs.shape[1])
-
-
-def _sampled(log_chance: Table, rng: np.random.Generator) -> Int[np.ndarray, " n"]:
-    """Samples an index of each row in proportion to the exponentials of its numbers."""
-    chance = np.exp(log_chance - log_chance.max(axis=1, keepdims=True)).cumsum(axis=1)
-    mark = rng.random((len(chance), 1)) * chance[:, -1:]
-    return (mark >= chance[:, :-1]).sum(axis=1)
 
 
 def _resampled(

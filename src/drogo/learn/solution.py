@@ -71,7 +71,8 @@ class Solution:
     """
     error: Float[np.ndarray, " seeds"]
     """The largest difference of a value from the exact solution of the data, or the bound of an
-    exact solver; infinite if it is not known."""
+    exact solver; of `Spectrum`, the largest distance of a cosine from 1, or the largest residual of
+    an exact vector. Infinite if it is not known."""
     arrays: Mapping[str, np.ndarray] = field(repr=False)
     """The values and everything that belongs to them, by name."""
     history: Mapping[str, np.ndarray] = field(default_factory=dict)
@@ -202,7 +203,7 @@ class Solution:
         lines = []
         for k, seed in enumerate(self.seeds):
             rows = {name: part[:, k] for name, part in self.history.items() if name != "update"}
-            text = diagnose(rows, self.status[k])
+            text = diagnose(rows, self.status[k], self.problem.error_name)
             lines += [f"seed {seed}: {text}"] if text else []
         return lines
 
@@ -220,7 +221,7 @@ class Solution:
         write_arrays(as_path("path", path), KIND, arrays, settings, overwrite=overwrite)
 
 
-def diagnose(history: Mapping[str, np.ndarray], status: str) -> str:
+def diagnose(history: Mapping[str, np.ndarray], status: str, error: str = "error") -> str:
     """Returns the problem of one seed and a remedy, or an empty text if there is none."""
     if status == "converged":
         return ""
@@ -235,7 +236,7 @@ def diagnose(history: Mapping[str, np.ndarray], status: str) -> str:
             return "nothing was checked: states do not repeat, so there is no exact solution."
         checked = "no equation is seen to be violated, but no value was compared with anything"
         return f"{checked}: states do not repeat, or {unknown}"
-    name, key = ("error", "error") if "error" in history else ("residual", "worst")
+    name, key = (error, "error") if "error" in history else ("residual", "worst")
     if key not in history:
         return "it has not converged; use more updates."
     parts = [f"the largest {name} is {history[key][-1]:.2g}, above the tolerance"]

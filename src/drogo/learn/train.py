@@ -119,7 +119,8 @@ def train(
             progress = _advance(training, progress, min(longest, until_logged, left))
             progress, going = _log_if_due(training, progress, every, callbacks)
             row = progress.last_row
-            name, key = ("error", "error") if "error" in row else ("residual", "worst")
+            error = training.judge.points[0].problem.error_name
+            name, key = (error, "error") if "error" in row else ("residual", "worst")
             remark = f"largest {name} {row[key].max():.2g}" if key in row else ""
             show(progress.update, training.updates, remark)
             if path is not None and time.monotonic() - saved > SECONDS_BETWEEN_CHECKPOINTS:

@@ -13,17 +13,15 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Shaped
 from scipy.special import softmax
 
+from drogo.data.collect import sample_rows
 from drogo.errors import ArgumentError, check_type, check_whole
 from drogo.graph import INPUT, Graph
 from drogo.learn.convolution import ConvolutionalNetwork
-from drogo.learn.learner import Learner, Objective
+from drogo.learn.learner import Learner
 from drogo.learn.method import AbstractMethod
 from drogo.learn.methods import AbstractLinear
 from drogo.learn.networks import (
-    AbstractNetwork,
     DenseNetwork,
-    Inputs,
-    Layer,
     TableNetwork,
     WithExtra,
     dense,
@@ -85,9 +83,7 @@ class Policy:
         if deterministic:
             actions = probabilities.argmax(axis=1)
         else:
-            marks = self._rng.random((len(batch), 1))
-            actions = (probabilities.cumsum(axis=1) < marks).sum(axis=1)
-            actions = np.minimum(actions, probabilities.shape[1] - 1)
+            actions = sample_rows(probabilities.cumsum(axis=1), self._rng)
         return (actions if batch is given else actions.squeeze(axis=0)), state
 
 
@@ -134,31 +130,26 @@ def with_terminal_values(
     return jax.lax.fori_loop(0, len(given), replaced, v)
 
 
-def single_log_e(objective: Objective) -> Callable[[Any], float]:
-    """Returns log e as a function of the raw outputs for one observation."""
-    scale, offset = float(objective.scale), np.asarray(objective.offset)
-    if not objective.method.anchored:  # these are not worth a second way
-        return lambda output: float(objective.log_e(output))
-    if objective.method.per_action:
-        return lambda outputs: float(np.logaddexp.reduce(scale * outputs + offset))
-    return lambda output: scale * float(output)
-
-
-def single_output(network: AbstractNetwork, inputs: Inputs) -> Callable[[np.ndarray], Any]:
-    """Returns the raw outputs of a network as a function of one observation."""
+def single_value(
+    learner: Learner, params: Any, log_scale: Float[np.ndarray, ""] | float
+) -> Callable[[np.ndarray], float]:
+    """Returns log e of one run as a function of one observation."""
+    network, inputs, objective = learner.network(params), learner.inputs, learner.objective
+    output = jax.jit(lambda observation: network(inputs(observation[None]))[0])
     if isinstance(network, DenseNetwork):
-        layers = [
-            Layer(np.asfortranarray(layer.weight), np.asarray(layer.bias), layer.out_features)
-            for layer in network.layers
-        ]
+        layers = jax.tree.map(np.asfortranarray, network.layers)
 
-        def in_numpy(observation: np.ndarray) -> Any:
+        def output(observation: np.ndarray) -> Any:
             x = fourier(np.asarray(inputs(observation[None]), np.float32), network.frequencies)
             return dense(layers, x, network.leak)[0]
 
-        return in_numpy
-
-    return jax.jit(lambda observation: network(inputs(observation[None]))[0])
+    log_e, shift = objective.log_e, float(log_scale)
+    if objective.method.anchored:  # the others are not worth a second way
+        scale, offset = float(objective.scale), np.asarray(objective.offset)
+        log_e = lambda output: scale * float(output)  # noqa: E731
+        if objective.method.per_action:
+            log_e = lambda outputs: np.logaddexp.reduce(scale * outputs + offset)  # noqa: E731
+    return lambda observation: float(log_e(output(observation))) - shift
 
 
 def network_graph(learner: Learner, params: Any, table: np.ndarray, *, log_e: bool) -> Graph:

@@ -144,23 +144,10 @@ class AbstractOnlineMap(AbstractShaping):
     def _add(self, steps: StepBatch) -> None:
         """Takes steps that were checked."""
 
-    def observe(
-        self,
-        observation: npt.ArrayLike,
-        action: npt.ArrayLike,
-        reward: npt.ArrayLike,
-        next_observation: npt.ArrayLike,
-        terminated: npt.ArrayLike,
-        terminal_reward: npt.ArrayLike | None = None,
-    ) -> None:
-        """Takes some steps of the agent, as `AbstractShaping.observe` does. Without
-        `terminal_reward`, the rewards that were seen say which ends are good."""
-        if terminal_reward is None:
-            columns = np.asarray(reward, dtype=np.float64), np.asarray(terminated, dtype=bool)
-            self.judging.see(*columns)
-            terminal_reward = self.judging.of_ends(*columns)
-        steps = (observation, action, reward, next_observation, terminated)
-        super().observe(*steps, terminal_reward)
+    def ends_of(self, reward: np.ndarray, terminated: np.ndarray) -> np.ndarray:
+        """Returns the terminal rewards of some steps, by the rewards that were seen so far."""
+        self.judging.see(reward, terminated)
+        return self.judging.of_ends(reward, terminated)
 
     def take(self, steps: StepBatch) -> None:
         """Takes steps, which must have whole numbers as actions. What they cost is judged."""

@@ -25,7 +25,7 @@ from drogo.errors import ArgumentError, check_whole
 from drogo.files import Header, as_section, check_memory, section
 from drogo.learn.architectures import MLP, MOST_COORDINATES, Custom, Table, as_architecture
 from drogo.learn.methods import Drogo
-from drogo.learn.networks import AbstractNetwork, DenseNetwork, Inputs, Layer, dense, fourier
+from drogo.learn.networks import AbstractNetwork, DenseNetwork, Inputs, dense, fourier
 from drogo.learn.settings import as_json, from_keywords
 from drogo.learn.train import by_path, check_leaves, tree_from
 from drogo.mdp.arrays import as_floats
@@ -62,8 +62,8 @@ class Program:
         leaves, structure = jax.tree.flatten(learner)
         others = tuple(None if eqx.is_array(leaf) else leaf for leaf in leaves)
         self.learner, self.arrays = learner, [leaf for leaf in leaves if eqx.is_array(leaf)]
-        self.of_state, of_params = map(jax.tree.structure, (state, state.average))
-        self.advance, self.logits = _compiled(structure, others, self.of_state, of_params)
+        self.of_state, self.of_params = map(jax.tree.structure, (state, state.average))
+        self.advance, self.logits = _compiled(structure, others, self.of_state, self.of_params)
 
 
 @functools.lru_cache(maxsize=PROGRAMS_KEPT)
@@ -107,9 +107,10 @@ class FrozenNetwork:
         return jax.tree.map(np.asarray, self.snapshot)
 
     @functools.cached_property
-    def _layers(self) -> list[list[Layer]]:
+    def _networks(self) -> list[Any]:
+        """The networks of the latest parameters and of their mean, in arrays of NumPy."""
         both = (self.host.latest, self.host.average)
-        return [list(map(Layer, leaves[::2], leaves[1::2])) for leaves in both]
+        return [jax.tree.unflatten(self.program.of_params, leaves) for leaves in both]
 
     def logits(
         self, observations: Shaped[np.ndarray, "n ..."], *, averaged: bool = False
@@ -122,7 +123,7 @@ class FrozenNetwork:
         elif n <= FEW and isinstance(network, DenseNetwork) and learner.normalise:
             numbers = observations.reshape(n, host.shift.size).astype(np.float32)
             x = fourier((numbers - host.shift) * host.width, network.frequencies)
-            logits = host.scale * dense(self._layers[averaged], x, network.leak)
+            logits = host.scale * dense(self._networks[averaged].layers, x, network.leak)
         else:
             rows = (filled(observations), averaged)
             logits = np.asarray(program.logits(program.arrays, self.snapshot, *rows))[:n]

@@ -60,12 +60,6 @@ class Seen:
         return np.bincount(pair, self.count, math.prod(shape)).reshape(shape)
 
 
-def without_end(seen: Seen, states: int) -> Bool[np.ndarray, " states"]:
-    """Returns the states from which no terminal state was reached, by any way that was seen."""
-    over = seen.terminated
-    return ~leads_to(seen.state[~over], seen.next_state[~over], states, seen.state[over])
-
-
 def solve_seen(
     seen: Seen, default: Pairs, lam: float, optimism: float | None, where: Any = True
 ) -> States:
@@ -205,8 +199,12 @@ class OnlineTable(AbstractOnlineMap):
         self._solved_at, self._is_new = self.steps, False
         seen, shape = self.seen(), (len(self._index), self.n_actions)
         default = np.broadcast_to(self.default_policy, shape)
-        ends = self.found and self.until_found
-        hope = (self.optimism, without_end(seen, shape[0]) if ends else True)
+        ends, where = self.found and self.until_found, True
+        if ends:  # hope for the states from which no terminal state was reached
+            over = seen.terminated
+            parts = (seen.state[~over], seen.next_state[~over], shape[0], seen.state[over])
+            where = ~leads_to(*parts)
+        hope = (self.optimism, where)
         self._v = solve_seen(seen, default, self.lam, *hope)
         self._action_values = action_values(seen, self._v, default, self.lam, *hope)
         self._mean_step = mean_step_of(self._v, seen)

@@ -26,7 +26,7 @@ from drogo.learn.method import BYTES_IN_RESULT, LARGEST_EXPONENT, AbstractMethod
 from drogo.learn.methods import Drogo, Regression
 from drogo.learn.problem import AbstractProblem, Point, Prepared, Source
 from drogo.learn.solution import Solution
-from drogo.learn.value import Policy, network_graph, single_log_e, single_output, value_function
+from drogo.learn.value import Policy, network_graph, single_value, value_function
 from drogo.potential import Potential, mean_gap
 from drogo.problems import dead_ends, shared
 
@@ -115,8 +115,9 @@ class Column(AbstractProblem):
             scales["scale"] = max(np.std(point.exact[np.isfinite(point.exact)]), least, shared.TINY)
         elif method.anchored and method.scaled:
             scales["scale"] = shared.scale_of_costs(data.reward, lam)
-        if method.per_action and not method.needs_solution:
-            scales |= dead_ends.offset_of_absent(data)
+        if method.per_action and not method.needs_solution and data.n_actions:
+            taken = np.bincount(data.action, minlength=data.n_actions) > 0  # pyright: ignore
+            scales["offset"] = 0.0 if taken.all() else np.where(taken, 0.0, dead_ends.ABSENT)
         return shared.with_cap(method, data, lam), scales
 
     def trained_on(self, prepared: Prepared, plan: Plan, point: Point) -> Source:
@@ -214,11 +215,9 @@ class Column(AbstractProblem):
         graph = None
         if solution.learner is not None:
             learner, params = shared.trained(solution, k)
-            output = single_output(learner.network(params), learner.inputs)
-            log_e, log_scale = single_log_e(learner.objective), float(solution.log_scale[k])
-            single = lambda observation: log_e(output(observation)) - log_scale  # noqa: E731
+            single = single_value(learner, params, solution.log_scale[k])
             whole = partial(network_graph, learner, params, solution.observations, log_e=True)
-            graph = lambda: whole().then("Sub", np.float64(log_scale))  # noqa: E731
+            graph = lambda: whole().then("Sub", solution.log_scale[k])  # noqa: E731
 
         values, name = self.values_of(solution, seed), f"the potential of seed {seed}"
         return shared.make_potential(solution, solution.v[k], values, name, scale, single, graph)

@@ -90,11 +90,3 @@ def with_unseen_pairs(data: Transitions, lam: float) -> Transitions:
     columns = {name: getattr(data, name) for name in added}
     joined = {name: np.r_[part, added[name]] for name, part in columns.items() if part is not None}
     return replace(data, **joined, outcome=None)
-
-
-def offset_of_absent(data: Transitions) -> dict[str, np.ndarray]:
-    """Returns the offset of the values of actions that never occur, if there are any."""
-    if data.action is None or data.n_actions is None:
-        return {}
-    taken = np.bincount(data.action, minlength=data.n_actions) > 0
-    return {} if taken.all() else {"offset": np.where(taken, 0.0, ABSENT)}

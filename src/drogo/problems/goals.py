@@ -99,7 +99,9 @@ class Goals(AbstractProblem):
     rows: ClassVar[tuple[str, ...]] = ("goals", "terminal_states", "neighbours", *MODEL[:3:2])
 
     def __check_init__(self) -> None:
-        check_fields(self, reached=optional(_function), radius=optional(check_positive))
+        wanted = "a function of observations and goals, or None"
+        check_type("reached", self.reached, Callable | None, wanted)
+        check_fields(self, radius=optional(check_positive))
         check_fields(self, most_goals=at_least(1), near=check_share)
 
     # Recommendations
@@ -379,10 +381,6 @@ class Goals(AbstractProblem):
         actions = solution.arrays.get(MODEL[1], np.zeros(0, dtype=int))
         if not ((actions >= 0) & (actions < (solution.n_actions or 0))).all():
             raise DamagedFile(f"its {MODEL[1]} are not among its {solution.n_actions} actions.")
-
-
-def _function(name: str, value: Any) -> goal_batches.Reached:
-    return check_type(name, value, Callable, "a function of observations and goals")
 
 
 @lru_cache(maxsize=8)

@@ -138,10 +138,7 @@ def make_potential(
     if solution.learner is None:
         v = finite_values(v)
     else:
-        one = None if single is None else lambda observation: single(observation) / scale
-        scaled = graph and (lambda: graph().then("Div", np.float64(scale)))
-        parts: dict[str, Any] = {"name": name, "single": one, "graph": scaled}
-        otherwise = Potential(lambda batch: values(batch) / scale, **parts)
+        otherwise = Potential(values, name=name, single=single, graph=graph).divided(scale)
     table = solution.observations
     return Potential.from_states(table, v / scale, name=name, otherwise=otherwise)
 

@@ -59,14 +59,22 @@ class Spectrum(AbstractProblem):
 
     vectors: int = eqx.field(static=True, default=8)
     """The number of eigenvectors."""
-    matrix: str = eqx.field(static=True, default="laplacian")
+    matrix: str = eqx.field(static=True, default="laplacian", kw_only=True)
     """One of "laplacian", "successor" and "default"."""
-    discount: float = eqx.field(static=True, default=0.99)
+    discount: float = eqx.field(static=True, default=0.99, kw_only=True)
     """The discount factor, for "successor" only."""
-    bounded: bool | None = eqx.field(static=True, default=None)
+    bounded: bool | None = eqx.field(static=True, default=None, kw_only=True)
     """Puts the row sums of P~ on the diagonal, not 1, as `fit` does where states do not repeat."""
 
+    # The fields of every problem, after those above.
+    lam: Swept = eqx.field(default=20.0, kw_only=True)
+    default_policy: Any = eqx.field(default=None, kw_only=True)
+    tolerance: float = eqx.field(static=True, default=0.1, kw_only=True)
+    costs: Any = eqx.field(static=True, default=None, kw_only=True)
+
     kind: ClassVar[str] = "spectrum"
+    error_name: ClassVar[str] = "distance of a cosine from 1"
+    """With the exact vectors of the data; that of an exact solution is its largest residual."""
     views: ClassVar[tuple[str, ...]] = ("rotated", "score", "subspace")
     layout: ClassVar[Mapping[str, str]] = {
         "v": "seeds vectors distinct",
@@ -80,22 +88,6 @@ class Spectrum(AbstractProblem):
         "exact_vectors": "exact distinct", "exact_eigenvalues": "exact", "exact_next": "",
     }  # fmt: skip
     rows: ClassVar[tuple[str, ...]] = ("neighbours",)
-
-    def __init__(
-        self,
-        vectors: int = 8,
-        *,
-        matrix: str = "laplacian",
-        discount: float = 0.99,
-        lam: Swept = 20.0,
-        default_policy: Any = None,
-        bounded: bool | None = None,
-        tolerance: float = 0.1,
-        costs: Any = None,
-    ) -> None:
-        self.vectors, self.matrix, self.discount = vectors, matrix, discount
-        self.lam, self.default_policy, self.bounded = lam, default_policy, bounded
-        self.tolerance, self.costs = tolerance, costs
 
     def __check_init__(self) -> None:
         check_whole("vectors", self.vectors, 1, MOST_VECTORS)
@@ -178,10 +170,20 @@ class Spectrum(AbstractProblem):
         return replace(super().adapted(prepared), bounded=not prepared.shown.repeats)
 
     def exact(self, prepared: Prepared, method: AbstractMethod) -> Eigenvectors | None:
-        shown = prepared.shown
+        """Returns the first vectors, and all others whose eigenvalues are nearly that of the last
+        of these."""
+        shown, k, asked = prepared.shown, self.vectors, self.vectors
         if not shown.repeats:
             return None
-        return _leading(shown, self.matrix, self.vectors, float(self.lam), self.discount)  # pyright: ignore
+        rows = symmetric_rows(shown.edges, self.matrix, float(self.lam), self.discount)
+        first = smallest(rows, asked, self.matrix)
+        while asked < rows.n and not any(k - 1 in group for group in first.groups()):
+            asked = min(2 * asked, rows.n)
+            first = smallest(rows, asked, self.matrix)
+        last = max(max(group) for group in first.groups() if k - 1 in group) + 1
+        following = float(np.append(first.eigenvalues, first.next_eigenvalue)[last])
+        rest = (first.eigenvalues[:last], first.residuals[:last], following)
+        return Eigenvectors(first.vectors[:last], *rest)
 
     def scaled(self, prepared: Prepared, point: Point) -> tuple[AbstractMethod, dict[str, float]]:
         shown, method, exact, size = prepared.shown, point.method, point.exact, 1.0
@@ -358,17 +360,3 @@ def with_rows_of_terminals(data: Transitions, delta: float) -> Transitions:
         flags = np.arange(len(longer)) >= len(data)
         data = longer
     return replace(data, terminated=flags, terminal_reward=np.zeros(len(data)))
-
-
-def _leading(data: Transitions, matrix: str, k: int, lam: float, discount: float) -> Eigenvectors:
-    """Returns the exact eigenvectors of the matrix that evenly weighed transitions describe: the
-    first k, and all others whose eigenvalues are nearly that of the last of these."""
-    rows, asked = symmetric_rows(data.edges, matrix, lam, discount), k
-    first = smallest(rows, asked, matrix)
-    while asked < rows.n and not any(k - 1 in group for group in first.groups()):
-        asked = min(2 * asked, rows.n)
-        first = smallest(rows, asked, matrix)
-    last = max(max(group) for group in first.groups() if k - 1 in group) + 1
-    following = float(np.append(first.eigenvalues, first.next_eigenvalue)[last])
-    rest = (first.eigenvalues[:last], first.residuals[:last], following)
-    return Eigenvectors(first.vectors[:last], *rest)

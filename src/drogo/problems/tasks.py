@@ -63,7 +63,7 @@ class GoalTask:
         if solution.provenance["repeats"]:
             return make_potential(solution, v, values, name, scale)
         shape = solution.observations.shape[1:]
-        return Potential(lambda batch: values(batch) / scale, shape, name=name)
+        return Potential(values, shape, name=name).divided(scale)
 
     def policy(self, task: int = 0) -> Policy:
         """Returns the policy of a task: actions in proportion to exp(x(s, a))."""

@@ -289,10 +289,16 @@ class AbstractShaping(abc.ABC):
 
         After the last step of an episode, `next_observation` is its last observation, and not the
         first one of the next. A time limit does not count as `terminated`. The `reward` is without
-        that of a terminal state itself, which is `terminal_reward`, by default 0.
+        that of a terminal state itself, which is `terminal_reward`, by default as `ends_of` says.
         """
-        numbers = (reward, terminated, *([] if terminal_reward is None else [terminal_reward]))
+        if terminal_reward is None:
+            terminal_reward = self.ends_of(np.asarray(reward, float), np.asarray(terminated, bool))
+        numbers = (reward, terminated, terminal_reward)
         self.take(self._columns(observation, next_observation, action, *numbers))
+
+    def ends_of(self, reward: np.ndarray, terminated: np.ndarray) -> np.ndarray:
+        """Returns the terminal rewards of some steps, if they are not given: here 0."""
+        return np.zeros(reward.shape)
 
     def learn_from(
         self,
@@ -382,31 +388,6 @@ class AbstractShaping(abc.ABC):
     def warnings(self) -> list[str]:
         """Returns warnings that a user should see when training is over."""
         return []
-
-
-class BonusWrapper(gymnasium.Wrapper):
-    """Changes the rewards of an environment by shaping that learns, such as `LearnedCounts`.
-
-    The original reward is in `info["reward_original"]`, and the difference in `info["bonus"]`.
-    """
-
-    def __init__(self, env: gymnasium.Env, shaping: AbstractShaping) -> None:
-        super().__init__(check_type("env", env, gymnasium.Env, "a Gymnasium environment"))
-        self.shaping = check_shaping(shaping)
-
-    def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
-        observation, info = self.env.reset(**kwargs)
-        self._before = np.array(observation)[None]  # a copy: environments reuse their arrays
-        return observation, info
-
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        observation, reward, terminated, truncated, info = self.env.step(action)
-        before, self._before = self._before, np.array(observation)[None]
-        columns = ([float(reward)], self._before, [terminated])
-        self.shaping.learn_from(before, [action], *columns, [info])
-        (shaped,) = self.shaping.shaped(columns[0], before, *columns[1:], [action])
-        info = {**info, "reward_original": reward, "bonus": float(shaped) - float(reward)}
-        return observation, float(shaped), terminated, truncated, info
 
 
 def number_of_actions(space: Space, argument: str = "action_space") -> int:

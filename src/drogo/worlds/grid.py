@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +9,7 @@ import gymnasium
 import numpy as np
 from jaxtyping import Bool, Float, Float32, Int, Shaped, UInt32
 
-from drogo.errors import ArgumentError, check_choice, check_whole
-from drogo.mdp import MDP
+from drogo.errors import check_choice, check_whole
 from drogo.worlds import shipped
 from drogo.worlds.tabular import MOST_PIXELS, TabularEnv, TabularWorld, check_table
 from drogo.worlds.text_map import START, WALL, Characters, Header, Rewards, parse
@@ -61,17 +59,14 @@ class GridWorld(TabularWorld):
     def _table(
         self, symbols: UInt32[np.ndarray, " states"]
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Returns moves, rewards, terminal states and start. A state that is a wall is terminal."""
-        walled = symbols == ord(WALL)
+        """Returns moves, rewards, terminal states and start."""
         reward = np.zeros(symbols.size)
         for symbol, value in {**self.header.rewards, **self.header.goals}.items():
             reward[symbols == ord(symbol)] = value
-        terminal = walled | np.isin(symbols, list(map(ord, self.header.goals)))
+        terminal = np.isin(symbols, list(map(ord, self.header.goals)))
         starts = symbols == ord(START)
         allowed = starts if starts.any() else ~terminal
-        reached = self._moves()
-        blocked = walled[reached] | terminal[:, None]
-        next_state = np.where(blocked, np.arange(symbols.size)[:, None], reached)
+        next_state = np.where(terminal[:, None], np.arange(symbols.size)[:, None], self._moves())
         return next_state, reward, terminal, allowed / allowed.sum()
 
     @classmethod
@@ -90,26 +85,6 @@ class GridWorld(TabularWorld):
             name: The name of the world, also used in error messages.
         """
         return cls(name, *parse(text, name, rewards))
-
-    def mdp_with(self, cells: Mapping[Any, str]) -> MDP:
-        """Returns the MDP in which some cells are different, and the states have the same indices.
-
-        A cell that becomes a wall is still a state: a terminal one that no move leads to.
-
-        Args:
-            cells: The new symbol of each cell that changes, given by its row and column: a wall, a
-                free cell or a goal. A wall of this world is no state and cannot change.
-        """
-        characters, states = self.characters.copy(), set(self.states)
-        symbols = (WALL, *self.header.rewards, *self.header.goals)
-        for cell, symbol in cells.items():
-            if cell not in states:
-                problem = f"cell {cell} is not a free cell of {self.name}."
-                remedy = "To open a wall, start from the world in which it is open."
-                raise ArgumentError(problem, remedy=remedy, argument="cells")
-            check_choice(f"the symbol of cell {cell}", symbol, symbols)
-            characters[cell] = ord(symbol)
-        return TabularWorld(*self._table(characters[~self.walls]), self.states).mdp
 
     def _moves(self) -> Int[np.ndarray, "states actions"]:
         # Right, down, left, up. The border is closed, so this stays in the map.

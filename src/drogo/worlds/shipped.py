@@ -20,8 +20,6 @@ OTHER_MAPS = "drogo/GridWorld-v0"
 """The id for other maps: `world=` is then a `GridWorld`, a shipped name or a path."""
 ROOM_IDS = {f"drogo/Room-{name.capitalize()}-v0": name for name in ("wall", "u", "spiral", "doors")}
 """The layouts of the walled rooms, by their ids."""
-CONTINUING_IDS = {"drogo/RiverSwim-v0": "river-swim", "drogo/SixArms-v0": "six-arms"}
-"""The worlds that never end, by their ids."""
 MINIGRID_COSTS = {"step": -1.0, "lava": -200.0, "collision": 0.0}
 """Costs of a `MiniGridWorld`, in place of MiniGrid's reward, which depends on the time."""
 
@@ -64,11 +62,9 @@ def register() -> None:
     """Registers every shipped world with Gymnasium, unless it is registered already."""
     maps = {environment_id(name): {"world": name} for name in names()} | {OTHER_MAPS: {}}
     rooms = {identifier: {"layout": layout} for identifier, layout in ROOM_IDS.items()}
-    continuing = {identifier: {"world": world} for identifier, world in CONTINUING_IDS.items()}
     for entry_point, limit, ids in (
         (GRID_WORLD, None, maps),
         ("drogo.worlds.control:WalledRoom", 500, rooms),
-        ("drogo.worlds.continuing:ContinuingEnv", 5000, continuing),
     ):
         for identifier, kwargs in ids.items():
             if identifier not in gymnasium.registry:

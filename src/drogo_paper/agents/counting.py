@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float, Int
 
 from drogo import errors
 from drogo.errors import ArgumentError, NumericalError, check_share, check_whole
-from drogo.worlds.continuing import ContinuingWorld
+from drogo_paper.continuing_worlds import ContinuingWorld
 
 TARGETS = ("sarsa", "q-learning")
 BLOCK = 500

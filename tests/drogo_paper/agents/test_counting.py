@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from drogo.errors import ArgumentError, NumericalError
-from drogo.worlds import river_swim
 from drogo_paper.agents import counting
+from drogo_paper.continuing_worlds import river_swim
 from raising import refused
 
 RIGHT, LEFT = 0, 1

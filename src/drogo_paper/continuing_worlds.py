@@ -1,7 +1,9 @@
 """RiverSwim and SixArms (Strehl and Littman, 2008): worlds that never end and are hard to explore.
 
+    gymnasium.make("drogo_paper.continuing_worlds:drogo/RiverSwim-v0")
+
 Their rewards depend on the action and the next state, so they are no `MDP`, whose rewards are r(s).
-Their exact solution is computed from steps (`drogo.exact.continuing`, `drogo.Continuing`).
+Their exact solution is computed from steps (`drogo.Continuing`).
 """
 
 from __future__ import annotations
@@ -152,3 +154,10 @@ class ContinuingEnv(gymnasium.Env):
         self.state = int(np.searchsorted(cumulative, self.np_random.random(), side="right"))
         reward = float(self.world.reward[before, action, self.state])
         return self.state, reward, False, False, {"state": self.state}
+
+
+IDS = {"drogo/RiverSwim-v0": "river-swim", "drogo/SixArms-v0": "six-arms"}
+"""The worlds by their ids, under which Gymnasium knows them once this module is imported."""
+for identifier, name in IDS.items():
+    options = {"kwargs": {"world": name}, "max_episode_steps": STEP_LIMIT}
+    gymnasium.register(identifier, f"{__name__}:ContinuingEnv", **options)

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from drogo import ReachGoals
 from drogo.errors import ArgumentError, ArgumentTypeError
+from drogo_paper.reach_goals import ReachGoals
 from raising import refused
 from small_world import CORRIDOR, RIGHT, reaching
 

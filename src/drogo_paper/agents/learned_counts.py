@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import equinox as eqx
+import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -26,10 +27,23 @@ from gymnasium import Space
 from jaxtyping import Array, Float, Shaped
 
 from drogo.device import to_device
-from drogo.errors import ArgumentError, DataError, check_number, check_positive, check_whole
+from drogo.errors import (
+    ArgumentError,
+    DataError,
+    check_number,
+    check_positive,
+    check_type,
+    check_whole,
+)
 from drogo.learn.networks import DenseNetwork
 from drogo.learn.settings import at_least, check_values, from_keywords
-from drogo.use.shaping import AbstractShaping, StepBatch, number_of_actions, range_of
+from drogo.use.shaping import (
+    AbstractShaping,
+    StepBatch,
+    check_shaping,
+    number_of_actions,
+    range_of,
+)
 
 ROUNDING = 1e-9  # The relative excess over the best reward that counts as rounding.
 TOGETHER = 4
@@ -259,3 +273,28 @@ def _updated(step_size: float, state: _Learned, batch: StepBatch) -> _Learned:
     far = jnp.abs(_half_log(jnp.square(taken).sum(axis=(1, 2)))).mean()
     size = state.size + jnp.maximum(1 / count, FOLLOWING) * (far - state.size)
     return _Learned(eqx.apply_updates(state.psi, change), optimiser, count, size)
+
+
+class BonusWrapper(gymnasium.Wrapper):
+    """Changes the rewards of an environment by shaping that learns, such as `LearnedCounts`.
+
+    The original reward is in `info["reward_original"]`, and the difference in `info["bonus"]`.
+    """
+
+    def __init__(self, env: gymnasium.Env, shaping: AbstractShaping) -> None:
+        super().__init__(check_type("env", env, gymnasium.Env, "a Gymnasium environment"))
+        self.shaping = check_shaping(shaping)
+
+    def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
+        observation, info = self.env.reset(**kwargs)
+        self._before = np.array(observation)[None]  # a copy: environments reuse their arrays
+        return observation, info
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        before, self._before = self._before, np.array(observation)[None]
+        columns = ([float(reward)], self._before, [terminated])
+        self.shaping.learn_from(before, [action], *columns, [info])
+        (shaped,) = self.shaping.shaped(columns[0], before, *columns[1:], [action])
+        info = {**info, "reward_original": reward, "bonus": float(shaped) - float(reward)}
+        return observation, float(shaped), terminated, truncated, info

@@ -7,23 +7,21 @@ from gymnasium.utils.env_checker import check_env
 
 from drogo import MDP
 from drogo.errors import ArgumentError, MDPError
-from drogo.worlds import river_swim, six_arms
-from drogo.worlds.continuing import ContinuingEnv
 from drogo.worlds.resolve import resolve
-from drogo.worlds.shipped import CONTINUING_IDS
+from drogo_paper.continuing_worlds import IDS, ContinuingEnv, river_swim, six_arms
 from raising import refused
 
 RIGHT, LEFT = 0, 1
 
 
-@pytest.mark.parametrize("identifier", CONTINUING_IDS)
+@pytest.mark.parametrize("identifier", IDS)
 def test_gymnasium_accepts_them(identifier):
     """They are no MDP of the exact solvers, because their rewards depend on the action."""
     env = gymnasium.make(identifier)
     check_env(env.unwrapped, skip_render_check=True)
     assert env.spec.max_episode_steps == 5000
     refused(MDPError, None, MDP.from_gymnasium, env)
-    assert resolve(identifier).known_mdp is None
+    assert resolve(f"drogo_paper.continuing_worlds:{identifier}").known_mdp is None
     world = env.unwrapped.world
     np.testing.assert_allclose(world.probability.sum(axis=2), 1.0)
     np.testing.assert_array_equal(world.cumulative[:, :, -1], 1.0)
