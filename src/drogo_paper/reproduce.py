@@ -20,7 +20,6 @@ QUESTIONS = {
     "cosine": "cosine",
     "eigenvectors": "cosine",
     "shaping": "shaping",
-    "shaping-interval": "shaping",
     "shaping-successor": "shaping_successor",
     "shaping-curves": "shaping",
     "formulations": "illustrations",

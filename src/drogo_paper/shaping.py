@@ -1,9 +1,16 @@
-"""Reward shaping: Table 1, its dependence on the interval between evaluations, and Figure 9. Every
-method runs in each world over the whole grid of weights and step sizes, with all seeds."""
+"""Reward shaping: Table 1 and Figure 9. Every method runs in each world over the whole grid of
+weights and step sizes, with all seeds. N_OPT is measured in two ways, from the same runs:
+
+| protocol | evaluations | N_OPT |
+|---|---|---|
+| text | every 100 steps | the first evaluation from which on all are optimal |
+| code | every step | the last step whose return differs from the final one, plus 1 |
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +35,11 @@ from drogo_paper.engines.store import Record
 from drogo_paper.plot.figures import legend_below, new_figure, returns
 from drogo_paper.scope import INPUTS, LAM, WORLDS, Answer, Get, Missing, Question, Scope, table_of
 
-ARRAYS = ("weight", "step_size", "returns", "arrived", "best_return", "low_reward_visits")
+ARRAYS = ("weight", "step_size", "returns", "arrived", "best_return", "low_reward_visits",
+          "until_final")  # fmt: skip
 EVERY = 100
-"""The default number of steps between evaluations."""
+"""The number of steps between evaluations in the text."""
+PROTOCOLS = ("text", "code")
 
 
 def run(settings: dict[str, Any], scratch: Path, report: Report) -> Outcome:
@@ -49,8 +58,8 @@ def train(
 ) -> Outcome:
     """Trains agents with each potential, and returns the arrays that are kept of their runs."""
     training = Training(
-        world.step_limit, world.low_reward, settings["steps"], settings.get("every", EVERY),
-        settings["discount"],
+        world.step_limit, world.low_reward, settings["steps"], EVERY, settings["discount"],
+        every_step=True,
     )  # fmt: skip
     progress = lambda done: report(done / training.evaluations)  # noqa: E731
     grids = compare(world.mdp, phis, training, seeds=settings["seeds"], progress=progress)
@@ -61,19 +70,17 @@ def train(
     return Outcome(arrays, {"methods": list(grids)})
 
 
-VERSION = 1
+VERSION = 2
 
 
 def steps_in(scope: Scope) -> int:
     return 20_000 if scope.quick else 100_000
 
 
-def job(
-    scope: Scope, world: str, get: Get, every: int = EVERY, kinds: Sequence[str] = INPUTS
-) -> Job | None:
+def job(scope: Scope, world: str, get: Get) -> Job | None:
     """Returns the job of every method in one world; None until the fits of its vectors are done."""
     learned = {}
-    for kind in kinds:
+    for kind in INPUTS:
         record = get(fits.job(scope, world, kind))
         if record is None:
             return None
@@ -87,9 +94,6 @@ def job(
         "steps": steps_in(scope),
     }
     label = f"Q-learning in {world}"
-    if every != EVERY:
-        settings["every"] = every
-        label += f", evaluated every {every} steps"
     return Job("drogo_paper.shaping:run", settings, label, 40.0 * fits.SIZE[world], VERSION)
 
 
@@ -98,42 +102,54 @@ def jobs(scope: Scope, get: Get) -> list[Job]:
     return fits.jobs(scope) + [one for one in compared if one is not None]
 
 
-def grids_of(
-    scope: Scope, world: str, get: Get, every: int = EVERY, kinds: Sequence[str] = INPUTS
-) -> dict[str, Grid]:
-    """Returns the runs of each method in one world. The arguments are those of `job`."""
-    comparison = job(scope, world, get, every, kinds)
+def grids_of(scope: Scope, world: str, get: Get, protocol: str = "code") -> dict[str, Grid]:
+    """Returns the runs of each method in one world, whose N_OPT follows a protocol."""
+    comparison = job(scope, world, get)
     if comparison is None:
         raise Missing(f"A fit of {world} has not been run.")
-    return grids_in(scopes.needed(get, comparison), every)
+    return grids_in(scopes.needed(get, comparison), protocol)
 
 
-def grids_in(record: Record, every: int = EVERY) -> dict[str, Grid]:
+def grids_in(record: Record, protocol: str = "code") -> dict[str, Grid]:
     """Returns the runs of each method in a record of Q-learning."""
-    parts = (*ARRAYS, "q")
-    return {
-        name: Grid(**{part: record.arrays[f"{name}/{part}"] for part in parts}, every=every)
-        for name in record.facts["methods"]
-    }
+    grids = {}
+    for name in record.facts["methods"]:
+        parts = {part: record.arrays[f"{name}/{part}"] for part in (*ARRAYS, "q")}
+        grid = Grid(**parts, every=EVERY)
+        grids[name] = grid if protocol == "code" else replace(grid, until_final=None)
+    return grids
 
 
 def answer(scope: Scope, get: Get) -> Answer:
-    rows = {world: summarise(grids_of(scope, world, get)) for world in WORLDS}
-    lines = [line for world in WORLDS for line in lines_of(world, rows[world])]
-    header = ["world", "quantity", "method", "here", "paper", "verdict", "weight, step size"]
-    in_order = {world: _in_order(rows[world]) for world in WORLDS}
-    verdict = _verdict(scope, rows, lines, sum(in_order.values()))
+    rows = {
+        protocol: {world: summarise(grids_of(scope, world, get, protocol)) for world in WORLDS}
+        for protocol in PROTOCOLS
+    }
+    lines = [line for world in WORLDS for line in lines_of(world, rows)]
+    header = ["world", "quantity", "method", "paper", "code", "verdict", "text", "verdict",
+              "weight, step size"]  # fmt: skip
+    of_code = rows["code"]
+    in_order = {world: _in_order(of_code[world]) for world in WORLDS}
+    inside = {
+        protocol: sum("inside" in line[column] for line in lines)
+        for protocol, column in zip(PROTOCOLS, (7, 5), strict=True)
+    }
+    comparable = sum("-" not in (line[3], line[4]) for line in lines)
     return Answer(
         "Reward shaping",
         "Table 1",
-        verdict,
-        tables=[table_of(scope, header, lines, _caption(scope), of_paper=(4, 5))],
-        numbers={"order of methods reproduced": in_order, "steps between evaluations": EVERY},
+        _verdict(scope, of_code, inside, comparable, sum(in_order.values())),
+        tables=[table_of(scope, header, lines, _caption(scope), of_paper=(3, 5, 7))],
+        numbers={"order of methods reproduced": in_order, "inside": inside, "of": comparable},
     )
 
 
 def _verdict(
-    scope: Scope, rows: Mapping[str, Mapping[str, Row]], lines: list[list[str]], in_order: int
+    scope: Scope,
+    rows: Mapping[str, Mapping[str, Row]],
+    inside: Mapping[str, int],
+    comparable: int,
+    in_order: int,
 ) -> str:
     if scope.quick:
         return (
@@ -143,29 +159,31 @@ def _verdict(
         all(rows[world][f"DR {kind}"].apart["steps_to_optimal"] for kind in INPUTS)
         for world in WORLDS
     )
-    inside = sum("inside" in line[5] for line in lines)
-    comparable = sum("-" not in (line[3], line[4]) for line in lines)
     return (
         "Every DR method reaches the best return before the SR, and the SR before no shaping, in "
         f"{in_order} of {len(WORLDS)} worlds; all intervals are apart from the SR's in "
-        f"{apart}.{_without_sr(scope, rows)} Of {comparable} numbers that are in both, {inside} "
-        "lie inside the published intervals."
+        f"{apart}.{_without_sr(scope, rows)} Of {comparable} numbers that are in both, "
+        f"{inside['code']} lie inside the published intervals as the authors' code measures, and "
+        f"{inside['text']} as the text says."
     )
 
 
-def lines_of(world: str, rows: Mapping[str, Row]) -> list[list[str]]:
+def lines_of(world: str, rows: Mapping[str, Mapping[str, Mapping[str, Row]]]) -> list[list[str]]:
     """Returns the lines of the table about one world: of the methods that the paper has."""
     lines = []
     for quantity, (unit, label) in UNITS.items():
-        for method, row in rows.items():
+        for method, row in rows["code"][world].items():
             if method in (SR_DISTANCE, DR_EXACT):
                 continue
-            theirs, ours = published.shaping(quantity, world, method), getattr(row, quantity)
-            shown = f"**{cell(ours, unit)}**" if row.apart[quantity] else cell(ours, unit)
+            theirs, cells = published.shaping(quantity, world, method), []
+            for protocol in reversed(PROTOCOLS):
+                one = rows[protocol][world][method]
+                ours = getattr(one, quantity)
+                shown = f"**{cell(ours, unit)}**" if one.apart[quantity] else cell(ours, unit)
+                cells += [shown, published.verdict(ours, theirs)]
             printed = "-" if theirs is None else cell(theirs, unit)
             setting = f"{row.weight:g}, {row.step_size:g}"
-            verdict = published.verdict(ours, theirs)
-            lines.append([world, label, method, shown, printed, verdict, setting])
+            lines.append([world, label, method, printed, *cells, setting])
     return lines
 
 
@@ -185,9 +203,12 @@ def _without_sr(scope: Scope, rows: Mapping[str, Mapping[str, Row]]) -> str:
 
 def _caption(scope: Scope) -> str:
     return (
-        f"{steps_in(scope):,} training steps, {scope.seeds} seeds, evaluated every {EVERY} steps, "
-        "of which N_OPT is a multiple with each seed. Mean and 95 % bootstrap interval over seeds; "
-        "bold: below the SR's interval, without overlap. A dash: some seed did not converge."
+        f"{steps_in(scope):,} training steps, {scope.seeds} seeds. Code: N_OPT as the authors' "
+        "code measures it, the last step whose return differs from the final one, plus 1. Text: "
+        f"the first evaluation, every {EVERY} steps, from which on all are optimal. Each reports "
+        "the weight and step size with the lowest mean, of code in the last column. Mean and 95 % "
+        "bootstrap interval over seeds; bold: below the SR's interval, without overlap. A dash: "
+        "some seed did not converge."
     )
 
 
@@ -212,66 +233,7 @@ def answer_with_curves(scope: Scope, get: Get) -> Answer:
     )
 
 
-CLOSE_WORLD, CLOSE, CLOSE_KINDS = "four-rooms", 20, ("coordinates",)
-CLOSE_METHOD = "DR coordinates"
-"""The question about intervals: a published mean that is no multiple of 100, with an interval of
-width 0, needs evaluations that are closer together."""
-
-
-def jobs_of_intervals(scope: Scope, get: Get) -> list[Job]:
-    both = [job(scope, CLOSE_WORLD, get, every, CLOSE_KINDS) for every in (EVERY, CLOSE)]
-    fitted = [fits.job(scope, CLOSE_WORLD, kind) for kind in CLOSE_KINDS]
-    return fitted + [one for one in both if one is not None]
-
-
-def answer_about_intervals(scope: Scope, get: Get) -> Answer:
-    rows = {
-        every: summarise(grids_of(scope, CLOSE_WORLD, get, every, CLOSE_KINDS))
-        for every in (EVERY, CLOSE)
-    }
-    unit, lines, inside = UNITS["steps_to_optimal"][0], [], dict.fromkeys(rows, 0)
-    for method in rows[EVERY]:
-        theirs = published.shaping("steps_to_optimal", CLOSE_WORLD, method)
-        if theirs is None:
-            continue
-        for every, of_methods in rows.items():
-            ours = of_methods[method].steps_to_optimal
-            verdict = published.verdict(ours, theirs)
-            inside[every] += "inside" in verdict
-            lines.append([method, str(every), cell(ours, unit), cell(theirs, unit), verdict])
-    parts = [
-        f"{cell(of_methods[CLOSE_METHOD].steps_to_optimal, unit)} if evaluated every {every} steps"
-        for every, of_methods in rows.items()
-    ]
-    here = f"N_OPT of {CLOSE_METHOD} is {' and '.join(parts)}, in thousands."
-    paper = scope.against_paper(_about_published(inside, len(lines) // 2))
-    header = ["method", "evaluated every", "N_OPT (×10³) here", "paper", "verdict"]
-    caption = (
-        f"{steps_in(scope):,} training steps, {scope.seeds} seeds. With each interval, the weight "
-        "and step size with the lowest mean are reported."
-    )
-    return Answer(
-        f"The interval between evaluations, in {CLOSE_WORLD}",
-        "Table 1",
-        f"{here} {paper}".strip(),
-        tables=[table_of(scope, header, lines, caption, of_paper=(3, 4))],
-        numbers={f"inside, every {every}": count for every, count in inside.items()},
-    )
-
-
-def _about_published(inside: Mapping[int, int], total: int) -> str:
-    theirs = published.shaping("steps_to_optimal", CLOSE_WORLD, CLOSE_METHOD)
-    assert theirs is not None
-    counts = " and ".join(f"{count} of {total} every {every}" for every, count in inside.items())
-    return (
-        f"The paper prints {cell(theirs, UNITS['steps_to_optimal'][0])}: an interval of width 0 "
-        f"around a number that is no multiple of {EVERY} steps cannot come from evaluations every "
-        f"{EVERY} steps. Numbers inside the published intervals: {counts} steps."
-    )
-
-
 QUESTIONS = {
     "shaping": Question(answer, jobs),
-    "shaping-interval": Question(answer_about_intervals, jobs_of_intervals),
     "shaping-curves": Question(answer_with_curves, jobs),
 }

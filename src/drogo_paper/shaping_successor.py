@@ -94,7 +94,7 @@ def _second(world: GridWorld, discount: float) -> Vector:
     return second * np.sign(second[world.terminal][0])
 
 
-VERSION = 1
+VERSION = 2
 WORLD = "grid-room"
 STEPS, VISITS = (UNITS[name][0] for name in ("steps_to_optimal", "low_reward_visits"))
 

@@ -16,9 +16,9 @@ class Reproduce:
     """Run the paper's figures and tables again, beside its published numbers."""
 
     names: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="NAME")] = ()
-    """Questions: by default ring, cosine, eigenvectors, shaping, shaping-interval,
-    shaping-successor, shaping-curves, formulations, environments, natural-gradient,
-    ablation-tabular, ablation-network, ablation-network-paper, theory, transfer, counts and
+    """Questions: by default ring, cosine, eigenvectors, shaping, shaping-successor,
+    shaping-curves, formulations, environments, natural-gradient, ablation-tabular,
+    ablation-network, ablation-network-paper, theory, transfer, counts and
     options. Only if named, since they take long: options-plain, options-returns, hindrance."""
     preset: Literal["fast", "paper"] = "fast"
     """fast: about two hours on two cores. paper: exactly the paper's settings, about a day."""

@@ -117,7 +117,8 @@ def test_objectives_no_better_than_a_constant_are_named_and_published_numbers():
     assert published.shaping("low_reward_visits", "mine", "SR") is None
     row = Row(0.5, 1.0, *[Interval(1.0, 1.0, 1.0)] * 2, 0, dict.fromkeys(UNITS, False))
     rows = dict.fromkeys(["none", "SR", "SR distance", "DR exact"], row)
-    assert [line[2] for line in shaping.lines_of("four-rooms", rows)] == ["none", "SR"] * 2
+    both = {name: {"four-rooms": rows} for name in shaping.PROTOCOLS}
+    assert [line[2] for line in shaping.lines_of("four-rooms", both)] == ["none", "SR"] * 2
 
 
 @pytest.mark.parametrize(

@@ -118,6 +118,7 @@ def successor_outcome():
         "returns": np.array([converges, does_not], dtype=float),
         "arrived": np.ones((2, 2, 3), dtype=bool), "best_return": np.full((2, 2, 3), -74.0),
         "low_reward_visits": np.array([[50, 60], [165, 175]]), "q": np.zeros((1, 2, 1, 4)),
+        "until_final": np.array([[150.0, 160.0], [299.0, 300.0]]),
     }  # fmt: skip
     usual = shaping_successor.USUAL
     return Outcome({f"{usual}/{name}": part for name, part in arrays.items()}, {"methods": [usual]})

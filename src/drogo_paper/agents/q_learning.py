@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property, partial
 
 import jax
@@ -20,6 +20,7 @@ from drogo.device import to_device
 from drogo.errors import ArgumentError, NumericalError, check_share
 from drogo.files import check_memory
 from drogo.mdp import MDP
+from drogo_paper.agents.every_step import Walk, last_different
 from drogo_paper.agents.training import (
     Agent,
     Batch,
@@ -61,13 +62,19 @@ class Runs:
     every: int
     low_reward_visits: Int[np.ndarray, "*runs"]
     q: Float[np.ndarray, "*shape states actions"]
+    _: KW_ONLY
+    until_final: Float[np.ndarray, "*runs"] | None = None
+    """The last step whose return differs from the final one, plus 1, if every step is evaluated."""
 
     @cached_property
     def steps_to_optimal(self) -> Float[np.ndarray, "*runs"]:
         """Training steps until this and all later evaluations are optimal, or inf. A truncated
-        episode is not optimal, whatever its return."""
+        episode is not optimal, whatever its return. If every step is evaluated: `until_final`, or
+        inf if the last evaluation is not optimal."""
         tolerance = RETURN_TOLERANCE * np.maximum(1, np.abs(self.best_return))
         optimal = self.arrived & (self.returns >= self.best_return - tolerance)
+        if self.until_final is not None:
+            return np.where(optimal[..., -1], self.until_final, np.inf)
         stays = np.logical_and.accumulate(optimal[..., ::-1], axis=-1)[..., ::-1]
         return np.where(stays.any(axis=-1), (stays.argmax(axis=-1) + 1.0) * self.every, np.inf)
 
@@ -97,8 +104,13 @@ def q_learning(
         rewards = shaped_rewards(task, mdp, potential[k], weight[k])
         groups.append(first_batch(task, rewards, step_size[k], seed[k]))
     groups, curves = _train(task, groups, training, progress)
-    returns, arrived, starts = (part[:runs] for part in curves)
+    returns, arrived, starts, *log = (part[:runs] for part in curves)
+    final = None
+    if training.every_step:
+        walk, rngs = Walk.of(mdp, training.step_limit), map(np.random.default_rng, range(runs))
+        final = np.array(list(map(partial(last_different, walk), *log, rngs)), dtype=np.float64)
     return Runs(
+        until_final=final,
         returns=returns.astype(np.float64),
         arrived=arrived,
         best_return=optimal_values(mdp)[starts],
@@ -117,7 +129,8 @@ def _train(
 
     def work(done: int, group: Batch) -> tuple[Batch, tuple[jax.Array, ...]]:
         evaluations = jnp.arange(done, done + at_once, dtype=jnp.uint32)
-        results = advance(task, group, evaluations, training.every, training.step_limit)
+        sizes = (training.every, training.step_limit)
+        results = advance(task, group, evaluations, *sizes, logged=training.every_step)
         return jax.block_until_ready(results)
 
     curves = []
@@ -125,10 +138,11 @@ def _train(
         for done in range(0, rounds, at_once):
             groups, evaluated = zip(*pool.map(partial(work, done), groups), strict=True)
             parts = zip(*evaluated, strict=True)
-            curves.append([np.concatenate(part, axis=1) for part in parts])
+            curves.append([np.concatenate(part, axis=-1) for part in parts])
             if progress is not None:
                 progress(done + at_once)
-    return groups, [np.concatenate(part).T for part in zip(*curves, strict=True)]
+    whole = [np.concatenate(part) for part in zip(*curves, strict=True)]
+    return groups, [np.moveaxis(part, -1, 0).reshape(part.shape[-1], -1) for part in whole]
 
 
 def first_batch(task: Task, rewards: np.ndarray, step_size: np.ndarray, seed: np.ndarray) -> Batch:

@@ -72,7 +72,8 @@ def compare(
         progress=progress,
     )
     arrays = {"weight": weight, "step_size": step_size}
-    for quantity in ("returns", "arrived", "best_return", "low_reward_visits", "q"):
+    quantities = ["returns", "arrived", "best_return", "low_reward_visits", "q"]
+    for quantity in [*quantities, *(["until_final"] if training.every_step else [])]:
         values = getattr(runs, quantity)
         arrays[quantity] = values.reshape(len(settings), seeds, *values.shape[1:])
     return {

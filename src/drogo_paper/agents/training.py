@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -26,6 +27,9 @@ class Training:
     """The number of training steps between evaluations, a divisor of all steps."""
     discount: float = 0.99
     epsilon: float = 0.05
+    every_step: bool = False
+    """Whether it is found out from when on the return is the final one, by evaluations after every
+    step, which needs a deterministic world with one start."""
 
     def __post_init__(self) -> None:
         for name in ("steps", "every", "step_limit"):
@@ -195,14 +199,20 @@ def q_step(
 
 
 def train_batch(
-    task: Task, step_limit: int, batch: Batch, by_step: RandomNumbers
-) -> tuple[Agent, Taken]:
-    """Trains all runs for some steps, whose random numbers have a column for each seed."""
+    task: Task,
+    step_limit: int,
+    batch: Batch,
+    by_step: RandomNumbers,
+    record: Callable[[Agent, Taken], Any] = lambda agents, taken: taken,
+) -> tuple[Agent, Any]:
+    """Trains all runs for some steps, whose random numbers have a column for each seed. Returns the
+    agents, and the `record` of each step and the agents after it."""
     train = jax.vmap(partial(q_step, task, step_limit))
 
-    def step(agents: Agent, random: RandomNumbers) -> tuple[Agent, Taken]:
+    def step(agents: Agent, random: RandomNumbers) -> tuple[Agent, Any]:
         of_runs = RandomNumbers(*(part[batch.seed_of_run] for part in random))
-        return train(agents, batch.reward, batch.step_size, of_runs)
+        agents, taken = train(agents, batch.reward, batch.step_size, of_runs)
+        return agents, record(agents, taken)
 
     return jax.lax.scan(step, batch.agents, by_step)
 
@@ -252,22 +262,38 @@ def evaluate(
     return earned, arrived, starts
 
 
-@partial(jax.jit, static_argnames=("every", "step_limit"))
+def nothing(agents: Agent, taken: Taken) -> tuple[()]:
+    return ()
+
+
+def best_actions(agents: Agent, taken: Taken) -> tuple[Array, Array]:
+    """Returns the states that a step left, and their best actions as the bits of a number."""
+    values = agents.q[jnp.arange(agents.q.shape[0]), taken.state]
+    best = values == values.max(axis=1, keepdims=True)
+    bits = jnp.where(best, 1 << jnp.arange(best.shape[1]), 0).sum(axis=1)
+    return taken.state.astype(jnp.uint16), bits.astype(jnp.uint8)
+
+
+@partial(jax.jit, static_argnames=("every", "step_limit", "logged"))
 def advance(
     task: Task,
     batch: Batch,
     evaluations: Integer[Array, " evaluations"],
     every: int,
     step_limit: int,
-) -> tuple[Batch, tuple[Array, Array, Array]]:
-    """Trains for `every` steps before each of some evaluations, and evaluates."""
+    *,
+    logged: bool = False,
+) -> tuple[Batch, tuple[Array, ...]]:
+    """Trains for `every` steps before each of some evaluations, and evaluates. If `logged`, also
+    returns the state that each step left, and its best actions after the step."""
 
     def train_and_evaluate(agents: Agent, evaluation: Array) -> tuple[Agent, tuple]:
         of_training = numbers_of_seeds(batch, 2 * evaluation, every)
         by_step = RandomNumbers(*(part.T for part in of_training))
-        agents, _ = train_batch(task, step_limit, batch._replace(agents=agents), by_step)
+        now, record = batch._replace(agents=agents), best_actions if logged else nothing
+        agents, log = train_batch(task, step_limit, now, by_step, record)
         random = numbers_of_seeds(batch, 2 * evaluation + 1, step_limit)
-        return agents, evaluate(task, agents.q, random, batch.seed_of_run)
+        return agents, (*evaluate(task, agents.q, random, batch.seed_of_run), *log)
 
     agents, evaluated = jax.lax.scan(train_and_evaluate, batch.agents, evaluations)
     return batch._replace(agents=agents), evaluated
