@@ -10,7 +10,9 @@ program does. An argument is replaced by a value of its own kind.
 import argparse
 import collections
 import contextlib
+import inspect
 import io
+import itertools
 import json
 import signal
 import tempfile
@@ -22,8 +24,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx
 import gymnasium
+import jax
 import numpy as np
+import optax
+from gymnasium.spaces import Discrete
+from stable_baselines3 import DQN
 
 from drogo import (
     ALLO,
@@ -45,6 +52,7 @@ from drogo import (
     OnlineTable,
     Paper,
     Potential,
+    PotentialShaping,
     ReachGoals,
     Regression,
     Spectrum,
@@ -58,12 +66,37 @@ from drogo import (
     load,
     plot,
     recommend,
+    sb3,
     solve,
 )  # fmt: skip
+from drogo.data import under
 from drogo.errors import DrogoError
-from drogo.learn import CNN, MLP, Effort, Optimiser, PairMLP, Quasimetric
+from drogo.integrations.torchrl import PotentialTransform
+from drogo.learn import (
+    CNN,
+    MLP,
+    Effort,
+    Learner,
+    Objective,
+    Optimiser,
+    PairMLP,
+    Policy,
+    Quasimetric,
+    Table,
+    TensorBoard,
+    WandB,
+)  # fmt: skip
+from drogo.mdp import Costs
+from drogo.online import OnlineLearner
 from drogo.requests import ResultDirectory
-from drogo.use import LearnedCounts, Option, OptionWrapper, learned_option, make_option
+from drogo.use import (
+    BonusWrapper,
+    LearnedCounts,
+    Option,
+    OptionWrapper,
+    learned_option,
+    make_option,
+)
 from drogo_paper.agents import Training, q_learning
 from drogo_paper.engines import Job, Outcome, Store
 from small_data import ROOM, world_env
@@ -82,6 +115,15 @@ ARRAYS = [
 FIELDS = [None, -1, 2**40, "x", [], {}, 0.5, True, [None], {"a": 1}]
 OBJECTS = [object(), 1j, b"x", {2.5}, [object()], float("nan")]
 """Values that are right for no argument."""
+ELSEWHERE = [("data.under", "data"), ("exact.solve", "mdp"), ("exact.overlap", "truth"),
+             ("learn.certify", "env"), ("use.learned_option", "online"), ("learn.fit", "problem"),
+             ("learn.fit", "network")]  # fmt: skip
+"""Objects that are right for some arguments."""
+PASSED_ON = [("learn.Policy.predict", "state"), ("learn.Policy.predict", "episode_start"),
+             ("data.a trajectory", "behaviourx"), ("data.a trajectory", "truncatedx"),
+             ("learn.Solution", "observationsx"), ("use.Potential.call", "observationsx"),
+             ("learn.WandB", "runx"), ("sb3.Checkpoints", "onlinex")]  # fmt: skip
+"""Arguments that take anything."""
 LONGEST = 60
 """Seconds after which an attempt is a mistake: nothing here has much to compute."""
 SMALL = {"network": MLP(width=4, depth=1), "method": Drogo(updates=4)}
@@ -189,141 +231,202 @@ def stores(directory: Path, rng: np.random.Generator) -> Iterator[Attempt]:
 
 
 def calls() -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
-    """Returns public functions with good arguments."""
+    """Returns public functions with good arguments, by their rooms and names. A default need not
+    be repeated here."""
     world = GridWorld.parse(MAP)
     env, mdp = world_env(world, "coordinates"), world.mdp
-    data = collect(env, 300, seed=0)
-    solution = fit(data, Column(), **SMALL)
-    phi, lake = solution.potential(0), gymnasium.make("FrozenLake-v1", is_slippery=False)
+    data, lake = collect(env, 300, seed=0), gymnasium.make("FrozenLake-v1", is_slippery=False)
+    solution, goals = fit(data, Column(), **SMALL), solve(mdp, Goals())
+    acting = fit(collect(world_env(world), 300, seed=0), Column(), network=MLP(4, 1),
+                 method=Drogo(updates=4, action_values=True))  # fmt: skip
+    phi, policy = solution.potential(0), acting.policy(0)
     steps = {"reward": [-1.0, -1.0], "terminated": [False, True]}
-    short = Training(step_limit=10, steps=20, every=10)
     spaces = {"observation_space": env.observation_space, "action_space": env.action_space}
     table, ring = OnlineTable(*spaces.values()), np.roll(np.eye(4), 1, axis=1)
+    cycle = {"mdp": MDP.from_arrays(ring, -np.ones(4)), "lam": 2.0}
     states, vector = np.zeros(mdp.n_states), exact.spectrum(mdp, 2)
     rule = {"weight": 0.5, "discount": 0.9, "terminal": "zero", "reward": -1.0, "goal_reward": 1.0}
-    field = {"batch_size": 4, "updates": 3, "weigh_actions": True, "stop_early": True}
-    penalised = {**field, "penalty": 1.0, "target_norm": 1.0, "delta": 0.1}
-    net = {"width": 4, "depth": 1}
+    field = {"updates": 3, "batch_size": 4}
+    swept = {**field, "penalty": 1.0}
+    net, of = {"width": 4, "depth": 1}, {"mdp": mdp, "lam": 20.0}
+    problem = {"lam": 20.0, "default_policy": [0.25] * 4, "costs": None}
     effort = Effort(groups=3, rollouts=1, steps=5, rounds=1)
     goal_env = ReachGoals(world_env(world, "state"))
     vectors = gymnasium.vector.SyncVectorEnv([partial(world_env, world, "coordinates")])
     option = {"policy": lambda seen: 0, "begins": lambda seen: True, "ends": lambda seen: True}
     columns = {"observation": data.observations[:2], "next_observation": data.observations[1:3],
                "action": [0, 1], **steps}  # fmt: skip
-    more = {
-        "Continuing": (Continuing, {"lam": 20.0, "tolerance": 0.1, "reference": [0.0]}),
-        "Goals": (Goals, {"radius": 0.5, "most_goals": 9, "near": 0.5, "reached": None}),
-        "Spectrum": (Spectrum, {"vectors": 2, "matrix": "default", "discount": 0.9, "lam": 2.0}),
-        **{kind.__name__: (kind, penalised) for kind in (ALLO, GDO, GGDO, LogGDO, NaturalGDO)},
-        "Paper": (Paper, {"updates": 3, "cap": 2.0}), "Regression": (Regression, field),
-        "CNN": (CNN, net), "PairMLP": (PairMLP, net),
-        "Quasimetric": (Quasimetric, {**net, "components": 2, "length": 2}),
-        "Effort": (Effort, {"groups": 3, "rollouts": 1, "candidates": 2, "steps": 5, "rounds": 1}),
-        "fit of": (lambda **a: fit(**{**SMALL, **a}), {"data": data, "problem": Column(), "method":
-            Drogo(updates=2), "network": MLP(4, 1), "optimiser": None, "truth": None, "callbacks":
-            (), "checkpoint": None, "continue_from": None, "seeds": 1}),
-        "recommend": (recommend, {"data": data, "problem": Column()}),
-        "solve": (solve, {"source": mdp, "problem": Column()}),
-        "certify": (certify, {"solution": solution, "env": env, "starts": 2, "seed": 0, "tolerance":
-            None, "effort": effort}),
-        "NeverEnding": (NeverEnding, {"env": env, "at_end": 0.0}),
-        "ReachGoals": (ReachGoals, {"env": world_env(world, "state"), "failure": 0.0}),
-        "MiniGridWorld": (MiniGridWorld, {"env": "MiniGrid-Empty-5x5-v0", "layout": 0, "tile": 1,
-            "observation": "rgb", "actions": None, "step_limit": 9}),
-        "OnlineTable": (OnlineTable, {**spaces, "problem": Column(), "optimism": 0.0, "until_found":
-            True, "every": 10, "most_states": 99, **rule}),
-        "OnlineMap": (OnlineMap, {**spaces, "problem": Column(), "method": Drogo(), "network":
-            MLP(4, 1), "optimiser": None, "seed": 0, "capacity": 10, "sides": None, **rule}),
-        "OnlineTable.observe": (OnlineTable(*spaces.values()).observe, columns),
-        "OnlineShaping": (OnlineShaping, {"env": env, "online": table, "terminal_reward": None}),
-        "VectorOnlineShaping": (VectorOnlineShaping, {"env": vectors, "online": table}),
-        "VectorPotentialShaping": (VectorPotentialShaping, {
-            "env": vectors, "potential": phi, "weight": 0.5, "view": None}),
-        "GoalShaping": (GoalShaping, {"env": goal_env, "value": lambda a, b: np.zeros(len(a)),
-            "weight": 0.5, "discount": 0.9, "part": "achieved_goal"}),
-        "Potential": (Potential, {"function": len, "shape": (2,), "discount": 0.9, "name": "x",
-            "single": None}),
-        "potential.discounted": (phi.discounted, {"goal_reward": 1.0, "discount": 0.9, "goal": 0.0}),
-        "Transitions.concatenate": (Transitions.concatenate, {"parts": [data, data]}),
-        "data.batches": (lambda **a: list(data.batches(**a)), {"size": 100, "seed": 0}),
-        "data.save": (data.save, {"path": "nowhere.npz", "overwrite": 1}),
-        "exact.perron": (partial(exact.perron, MDP.from_arrays(ring, -np.ones(4))), {
-            "lam": 2.0, "reference": 0}),
-        "exact.spectrum": (exact.spectrum, {"mdp": mdp, "k": 2, "matrix": "default", "lam": 2.0}),
+    agent = DQN("MlpPolicy", env, buffer_size=99)
+    agent.learn(9, callback=sb3.LearnMap(OnlineTable(*spaces.values())))
+    shaped = {"potential": phi, "weight": 0.5}
+    recorded = {"action": [0, 1], "behaviour": [0.5, 0.5], "default": [0.5, 0.5], "n_actions": 2}
+    figure = plot.heatmap(world, states)
+    learner = Learner(Objective(Column(), Drogo(cap=2.0)), eqx.nn.Identity(), optax.sgd(0.1))
+    at = {"observations": data.observations[:2]}
+    every = {
+        "mdp.MDP.from_arrays": (MDP.from_arrays, {"P": [[0.5, 0.5], [0.0, 1.0]], "r": [-1.0, 0.0],
+            "terminal": [False, True], "start": [1.0, 0.0]}),
+        "mdp.MDP.from_gymnasium": (MDP.from_gymnasium, {"env": lake, "max_states": 20}),
+        "mdp.MDP.index_of": (solve(lake_mdp := MDP.from_gymnasium(lake), Column()) and
+            lake_mdp.index_of, {"observations": np.arange(3)}),
+        "mdp.Costs": (Costs, {}),
+        "exact.solve": (exact.solve, {**of, "terminal_reward": [0.0]}),
+        "exact.log_column": (exact.log_column, of),
+        "exact.log_eigenvector": (exact.log_eigenvector, of),
+        "exact.default_representation": (exact.default_representation, of),
+        "exact.log_columns": (exact.log_columns, {**of, "goals": [0, 2]}),
+        "exact.solve_columns": (exact.solve_columns, {**of, "goals": [0, 2]}),
+        "exact.transfer": (exact.transfer, {**of, "terminal_rewards": [0.0]}),
+        "exact.perron": (exact.perron, cycle),
+        "exact.spectral_radius": (exact.spectral_radius, of),
+        "exact.spectrum": (exact.spectrum, {**of, "k": 2, "matrix": "default"}),
         "exact.overlap": (exact.overlap, {"vectors": vector.vectors, "truth": vector}),
         "exact.cosines": (exact.cosines, {"vectors": vector.vectors, "truth": vector}),
-        "Option": (Option, {**option, "name": "x"}),
-        "OptionWrapper": (OptionWrapper, {"env": env, "options": [Option(**option)], "limit": 3}),
-        "make_option": (make_option, {"world": env, "potential": states, "method": "climb",
-            "discount": 0.9, "name": "x"}),
-        "learned_option": (learned_option, {"online": table, "name": "x", "seed": 0}),
-        "LearnedCounts": (LearnedCounts, {**spaces, "seed": 0, "features": 2, "lam": 1.0, **net}),
-        "plot.heatmap": (plot.heatmap, {"world": world, "values": states}),
-        "plot.goal_maps": (plot.goal_maps, {"world": world, "maps": {"a": states}, "columns": 1}),
-        "plot.solution": (plot.solution, {"found": solution, "title": "x"}),
-        "plot.as_png": (plot.as_png, {"figure": plot.heatmap(world, states), "dpi": 10}),
-    }  # fmt: skip
-    return more | {
-        "Transitions.from_arrays": (Transitions.from_arrays, {
+        "worlds.GridWorld.parse": (GridWorld.parse, {"text": MAP}),
+        "worlds.GridWorld.load": (GridWorld.load, {"source": "ring"}),
+        "worlds.GridWorld.observations": (world.observations, {"kind": "pixels"}),
+        "worlds.MiniGridWorld": (MiniGridWorld, {"env": "MiniGrid-Empty-5x5-v0", "step_limit": 9}),
+        "worlds.NeverEnding": (NeverEnding, {"env": env, "at_end": 0.0}),
+        "worlds.ReachGoals": (ReachGoals, {"env": world_env(world, "state")}),
+        "data.collect": (collect, {"env": env, "n": 20, "seed": 0, "start": "uniform", "reward":
+            -1.0, "terminal_reward": 0.0, "policy": None, "key": None, "file": None}),
+        "data.under": (under, {"data": data, "default_policy": [0.25] * 4}),
+        "data.Transitions.from_arrays": (Transitions.from_arrays, {
             "observations": [[0.0], [1.0]], "next_observations": [[1.0], [2.0]], "truncated":
-            [False, False], "terminal_reward": [0.0, 0.0], **steps}),
-        "Transitions.from_table": (Transitions.from_table, {
-            "observations": [[0.0], [1.0], [2.0]], "state": [0, 1], "next_state": [1, 2], **steps}),
-        "Transitions.from_trajectories": (lambda **a: Transitions.from_trajectories([a]), {
+            [False, False], "terminal_reward": [0.0, 0.0], **steps, **recorded}),
+        "data.Transitions.from_table": (Transitions.from_table, {"observations": [[0.0], [1.0],
+            [2.0]], "state": [0, 1], "next_state": [1, 2], **steps, **recorded}),
+        "data.Transitions.from_trajectories": (Transitions.from_trajectories, {"trajectories": [{
+            "observations": [0, 1, 2], "actions": [0, 1], "rewards": [-1.0, -1.0], "terminated":
+            True}], "action_space": Discrete(2), "reward": -1.0}),
+        "data.a trajectory": (lambda **a: Transitions.from_trajectories([a]), {
             "observations": [[0.0], [1.0], [2.0]], "actions": [0, 1], "rewards": [-1.0, -1.0],
             "behaviour": [0.5, 0.5], "terminated": [False, True], "truncated": False}),
-        "MDP.from_arrays": (MDP.from_arrays, {
-            "P": [[0.5, 0.5], [0.0, 1.0]], "r": [-1.0, 0.0], "terminal": [False, True]}),
-        "MDP.from_gymnasium": (partial(MDP.from_gymnasium, lake), {
-            "reward": -1.0, "max_states": 20, "seed": 0}),
-        "exact.solve": (partial(exact.solve, mdp), {
-            "lam": 20.0, "definition": "column", "delta": 0.01, "terminal": "absorbing",
-            "terminal_reward": [0.0]}),
-        "exact.log_columns": (partial(exact.log_columns, mdp), {"lam": 20.0, "goals": [0, 2]}),
-        "exact.transfer": (partial(exact.transfer, mdp), {"lam": 20.0, "terminal_rewards": [0.0]}),
-        "Column": (Column, {"lam": 20.0, "tolerance": 0.1}),
-        "Drogo": (Drogo, {"updates": 2, "batch_size": 20, "terminal_fraction": 0.1, "cap": 2.0,
-            "target_rate": 0.5, "emphasis": 0.0}),
-        "Optimiser": (Optimiser, {
-            "name": "adam", "step_size": 1e-3, "schedule": "constant", "clip_norm": 0.5}),
-        "MLP": (MLP, {"width": 4, "depth": 1, "frequencies": 2}),
-        "fit": (lambda **a: fit(data, Column(), **SMALL, **a).v, {"seeds": 1}),
-        "collect": (partial(collect, env), {
-            "n": 20, "seed": 0, "start": "uniform", "reward": -1.0, "terminal_reward": 0.0}),
-        "Potential.from_states": (drogo.Potential.from_states, {
-            "observations": np.arange(3), "values": np.zeros(3)}),
-        "PotentialShaping": (lambda **a: drogo.PotentialShaping(env, phi, **a).reset(seed=0), {
-            "weight": 0.5, "discount": 0.9, "terminal": "zero"}),
-        "GridWorld.parse": (GridWorld.parse, {"text": MAP}),
-        "GridWorld.load": (GridWorld.load, {"source": "ring"}),
-        "GridWorld.observations": (world.observations, {"kind": "pixels", "tile": 1}),
-        "Training": (Training, {"step_limit": 10, "discount": 0.9, "epsilon": 0.1}),
-        "q_learning": (partial(q_learning, mdp, short), {"step_size": np.ones(2), "seed":
-            np.arange(2), "potential": np.zeros((2, mdp.n_states)), "weight": np.zeros(2)}),
-        "a fit": (lambda **a: solution(*a.values()), {"observations": data.observations[:2]}),
-        "a fit's potential": (solution.potential, {"seed": 0}),
-        "load": (load, {"path": "nowhere.npz"}),
-        "a job": (lambda **a: Job(**a).id, {
+        "data.Transitions.from_replay_buffer": (Transitions.from_replay_buffer, {
+            "buffer": agent.replay_buffer, "reward": -1.0, "terminal_reward": 0.0}),
+        "data.Transitions.concatenate": (Transitions.concatenate, {"parts": [data, data]}),
+        "data.Transitions.batches": (lambda **a: list(data.batches(**a)), {"size": 9, "seed": 0}),
+        "data.Transitions.rows": (data.rows, {"which": [0, 1]}),
+        "data.Transitions.spectral_radius": (data.spectral_radius, {"lam": 2.0}),
+        "data.Transitions.save": (data.save, {"path": "/nowhere/x.npz"}),
+        "data.Transitions.load": (Transitions.load, {"path": "nowhere.npz"}),
+        "learn.fit": (lambda **a: fit(**{**SMALL, **a}), {"data": data, "problem": Column(), "method":
+            Drogo(updates=2), "network": MLP(4, 1), "optimiser": None, "truth": None, "callbacks":
+            (), "checkpoint": None, "continue_from": None, "seeds": 1}),
+        "learn.recommend": (recommend, {"data": data, "problem": Column()}),
+        "learn.certify": (certify, {"solution": solution, "env": env, "starts": 2, "effort": effort,
+            "reward": None, "terminal_reward": None, "start": None, "key": None}),
+        "learn.Effort": (Effort, {}), "learn.Table": (Table, {}), "learn.MLP": (MLP, net),
+        "learn.CNN": (CNN, net), "learn.PairMLP": (PairMLP, net), "learn.Optimiser": (Optimiser, {}),
+        "learn.Quasimetric": (Quasimetric, {**net, "components": 2, "length": 2}),
+        **{f"learn.{kind.__name__}": (kind, swept) for kind in (ALLO, GDO, GGDO, LogGDO, NaturalGDO)},
+        **{f"learn.{kind.__name__}": (kind, field) for kind in (Drogo, Paper, Regression)},
+        "learn.Solution": (lambda **a: solution(*a.values()), at), "learn.Solution.index": (solution.index, {"seed": 0}),
+        "learn.Solution.potential": (solution.potential, {"goal_reward": 1.0, "discount": 0.9,
+            "normalised": True}),
+        "learn.Solution.policy": (acting.policy, {}), "learn.Solution.value_fn": (
+            solution.value_fn, {}),
+        "learn.Solution.transfer": (goals.transfer, {"terminal_rewards": [0.0]}),
+        "learn.Solution.save": (solution.save, {"path": "/nowhere/x.npz"}),
+        "learn.Policy": (Policy, {"logits": len, "shape": (2,)}),
+        "learn.Policy.predict": (policy.predict, {"observation": 0}),
+        "learn.Policy.probabilities": (policy.probabilities, {"observations": [0, 1]}),
+        "learn.Learner": (Learner, {"objective": learner.objective, "network": eqx.nn.Identity(),
+            "optimiser": optax.sgd(0.1)}),
+        "learn.Objective": (Objective, {"problem": Column(), "method": Drogo(cap=2.0)}),
+        "learn.TensorBoard": (TensorBoard, {"directory": "nowhere"}),
+        "learn.WandB": (WandB, {}),
+        **{f"problems.{kind.__name__}": (kind, problem) for kind in (Column, Continuing)},
+        "problems.Goals": (Goals, {**problem, "radius": 0.5, "most_goals": 9}),
+        "problems.Spectrum": (Spectrum, {**problem, "vectors": 2, "matrix": "default"}),
+        "problems.solve": (solve, {"source": mdp, "problem": Column()}),
+        "problems.load": (load, {"path": "nowhere.npz"}),
+        "use.Potential": (Potential, {"function": len, "shape": (2,), "discount": 0.9}),
+        "use.Potential.call": (lambda **a: phi(*a.values()), at), "use.Potential.at": (phi.at, {"observation": [0.5, 0.5]}),
+        "use.Potential.from_states": (Potential.from_states, {
+            "observations": np.arange(3), "values": np.zeros(3), "discount": 0.9}),
+        "use.Potential.shaped": (phi.shaped, {"rewards": [1.0, 1.0], **at, "next_observations":
+            data.observations[:2], "terminated": [False, True], "discount": 0.9, "weight": 0.5}),
+        "use.Potential.normalised": (phi.normalised, {"data": data}),
+        "use.Potential.discounted": (phi.discounted, {"goal_reward": 1.0, "discount": 0.9}),
+        "use.Potential.to_onnx": (phi.to_onnx, {"path": "/nowhere/x.onnx"}),
+        "use.PotentialShaping": (PotentialShaping, {"env": env, **shaped}),
+        "use.VectorPotentialShaping": (VectorPotentialShaping, {"env": vectors, **shaped}),
+        "use.GoalShaping": (GoalShaping, {"env": goal_env, "value": goals.value(0)}),
+        "use.BonusWrapper": (BonusWrapper, {"env": env, "shaping": table}),
+        "use.Option": (Option, option),
+        "use.OptionWrapper": (OptionWrapper, {"env": env, "options": [Option(**option)]}),
+        "use.make_option": (make_option, {"world": env, "potential": states, "method": "climb"}),
+        "use.learned_option": (learned_option, {"online": table}),
+        "use.LearnedCounts": (LearnedCounts, {**spaces, "features": 2, "lam": 1.0, **net}),
+        "online.OnlineTable": (OnlineTable, {**spaces, "problem": Column(), **rule}),
+        "online.OnlineMap": (OnlineMap, {**spaces, "problem": Column(), "method": Drogo(), "network":
+            MLP(4, 1), "capacity": 10, "sides": None, **rule}),
+        "online.OnlineTable.observe": (OnlineTable(*spaces.values()).observe, columns),
+        "online.OnlineTable.shaped": (table.shaped, columns),
+        "online.OnlineTable.potential": (table.potential, at),
+        "online.OnlineTable.act": (table.act, {**at, "rng": np.random.default_rng(0)}),
+        "online.OnlineTable.save": (table.save, {"path": "/nowhere/x.npz"}),
+        "online.OnlineTable.restore": (table.restore, {"path": "nowhere.npz"}),
+        "online.OnlineShaping": (OnlineShaping, {"env": env, "online": table}),
+        "online.VectorOnlineShaping": (VectorOnlineShaping, {"env": vectors, "online": table}),
+        "online.OnlineLearner": (OnlineLearner, {"problem": Column(), "method": None, "network":
+            eqx.nn.MLP(2, 4, 4, 1, key=jax.random.key(0)), "n_actions": 4}),
+        "sb3.LearnMap": (sb3.LearnMap, {"shaping": table}),
+        "sb3.Checkpoints": (sb3.Checkpoints, {"path": "nowhere.npz", "online": table}),
+        "sb3.save": (sb3.save, {"path": "/nowhere/x.npz", "agent": agent, "online": table}),
+        "sb3.restore": (sb3.restore, {"path": "nowhere.npz", "agent": agent, "online": table}),
+        "torchrl.PotentialTransform": (PotentialTransform, shaped),
+        "plot.heatmap": (plot.heatmap, {"world": world, "values": states}),
+        "plot.goal_maps": (plot.goal_maps, {"world": world, "maps": {"a": states}}),
+        "plot.learned": (plot.learned, {"world": world, "truth": states, "v": solution.v, "history":
+            solution.history, "title": "x"}),
+        "plot.solution": (plot.solution, {"found": solution}),
+        "plot.certificate": (plot.certificate, {"result": certify(solution, env, starts=2, effort=
+            effort)}),
+        "plot.curves": (plot.curves, {"axes": figure.axes[0], "history": solution.history}),
+        "plot.as_png": (plot.as_png, {"figure": figure, "dpi": 10}),
+        "paper.Training": (Training, {"step_limit": 10, "discount": 0.9, "epsilon": 0.1}),
+        "paper.q_learning": (q_learning, {"mdp": mdp, "training": Training(10, steps=20, every=10),
+            "step_size": np.ones(2), "seed": np.arange(2), "potential": np.zeros((2, mdp.n_states)),
+            "weight": np.zeros(2)}),
+        "paper.Job": (lambda **a: Job(**a).id, {
             "function": "run_jobs:square", "settings": {"x": 1}, "label": "", "seconds": 1.0}),
     }  # fmt: skip
+    for name, (function, good) in every.items():
+        parts = inspect.signature(function).parameters.values()
+        defaults = {part.name: part.default for part in parts if part.default is not part.empty}
+        every[name] = function, {**defaults, **good}
+    return every
 
 
 def arguments(rng: np.random.Generator) -> Iterator[Attempt]:
-    """Good calls of public functions in which one argument is another value of its kind."""
+    """Good calls of public functions, in each of which one argument is another value of its kind, a
+    value or an object that belongs elsewhere, or misspelt."""
     functions = calls()
-    while True:
-        name = str(rng.choice(list(functions)))
+    objects = [functions[name][1][part] for name, part in ELSEWHERE]
+    kinds = {bool: NUMBERS, str: TEXTS, (int, float): NUMBERS, (list, np.ndarray): ARRAYS}
+    cases = []
+    for name, (_, good) in functions.items():
+        for argument, value in good.items():
+            same = [kinds[kind] for kind in kinds if isinstance(value, kind)][:1]
+            cases += [(name, argument, argument, part, False) for part in itertools.chain(*same)]
+            others = [] if argument == "env" else [eqx.nn.MLP] if argument == "network" else objects
+            others = [*OBJECTS, *(part for part in others if not isinstance(value, type(part)))]
+            wrong = [*((argument, part) for part in others), (argument + "x", value)]
+            wrong = [] if name.startswith("paper") else wrong
+            wrong = [part for part in wrong if (name, part[0]) not in PASSED_ON]
+            cases += [(name, argument, *part, True) for part in wrong]
+    for k in itertools.chain.from_iterable(rng.permutation(len(cases)) for _ in itertools.count()):
+        name, replaced, argument, value, wrong = cases[k]
         function, good = functions[name]
-        argument = str(rng.choice(list(good)))
-        kinds = {str: TEXTS, (int, float): NUMBERS, (list, np.ndarray): ARRAYS}
-        same = [kinds[kind] for kind in kinds if isinstance(good[argument], kind)]
-        for choices in [*same, *[OBJECTS] * (name != "a job")]:
-            value = choices[rng.integers(len(choices))]
-            call = partial(function, **{**good, argument: value})
-            # An accepted value of the same kind is checked by the tests of its room.
-            wrong = choices is OBJECTS
-            text = f"{'wrong ' * wrong}arguments of {name}|{argument}={value!r}"
-            yield text[:200], call, lambda answer, wrong=wrong: not wrong
+        kept = {key: part for key, part in good.items() if key != replaced}
+        # An accepted value of the same kind is checked by the tests of its room.
+        text = (
+            f"{'wrong ' * wrong}arguments of {name.partition('.')[0]}|{name} {argument}={value!r}"
+        )
+        call = partial(function, **kept, **{argument: value})
+        yield text[:200], call, lambda answer, wrong=wrong: not wrong
 
 
 def run(

@@ -13,7 +13,6 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space, iterate
 
-from drogo import errors
 from drogo.data.index import TableBuilder
 from drogo.data.recorded import action_columns
 from drogo.data.step import Key, NumberOfStep, Step, StepNumbers, as_key, info_of, part_of
@@ -102,9 +101,6 @@ def collect(
     n, seed = check_whole("n", n, 1), check_whole("seed", seed, 0, MOST_SEED)
     if isinstance(start, str):
         check_choice("start", start, ("uniform", "reset"))
-    wanted = "a function of the environment, or of an observation, and rng"
-    errors.check_type("start", start, str | Callable | None, wanted)
-    errors.check_type("policy", policy, Callable | None, wanted)
     behaviour, file = options.get("behaviour"), options.get("file")
     file = None if file is None else as_path("file", file)
     numbers = StepNumbers(reward, terminal_reward, behaviour).checked()

@@ -94,13 +94,6 @@ class Transitions:
     def __getitem__(self, which: slice | npt.ArrayLike) -> Transitions:
         """Selects transitions by a slice, a mask or an array of indices, and drops the observations
         that they do not use. A table in a file is kept as a whole."""
-        if not isinstance(which, slice):
-            which = np.asarray(which)
-            if which.ndim != 1 or which.dtype.kind not in "biu":
-                problem = "transitions are selected by a slice, a mask or an array of indices."
-                raise ArgumentTypeError(problem, remedy="A single one is data[k : k + 1].")
-            if which.dtype == bool and which.size != len(self):
-                raise ArgumentError(f"a mask of {which.size} does not fit {len(self)} transitions.")
         taken = self.rows(which)
         if len(taken) == 0:
             raise DataError("the selection has no transitions.")
@@ -113,6 +106,16 @@ class Transitions:
 
     def rows(self, which: Any) -> Transitions:
         """Returns some of the transitions, with the same table of observations."""
+        if not isinstance(which, slice):
+            which = arrays.real("which", which)
+            if which.ndim != 1 or which.dtype.kind not in "biu":
+                problem = "transitions are selected by a slice, a mask or an array of indices."
+                remedy = "A single one is data[k : k + 1]."
+                raise ArgumentTypeError(problem, remedy=remedy, argument="which")
+            beyond = which.size and max(which.max(), -1 - which.min()) >= len(self)
+            if which.size != len(self) if which.dtype == bool else beyond:
+                problem = f"{which} does not fit {len(self)} transitions."
+                raise ArgumentError(problem, argument="which")
         columns = {name: getattr(self, name) for name in COLUMNS}
         taken = {name: frozen(part[which]) for name, part in columns.items() if part is not None}
         return replace(self, **taken)
@@ -136,8 +139,10 @@ class Transitions:
     def concatenate(cls, parts: Iterable[Transitions]) -> Transitions:
         """Joins transitions of one environment, of which all have actions or none has. Equal
         observations (bit for bit) are merged. A column that some parts do not have is left out."""
-        errors.check_type("parts", parts, Iterable, "several Transitions")
-        parts = [check_transitions("parts", part) for part in parts]
+        wanted = "several drogo.Transitions"
+        parts = list(errors.check_type("parts", parts, Iterable, wanted))
+        for part in parts:
+            errors.check_type("parts", part, Transitions, wanted)
         if not parts:
             raise arrays.wrong("parts", "is empty; give at least one Transitions.")
         columns = {name: [getattr(part, name) for part in parts] for name in COLUMNS}
@@ -292,7 +297,6 @@ class Transitions:
                 `Step` was taken, if that is known.
             key: The part of a `Dict` observation to keep, or several, as in `collect`.
         """
-        errors.check_flag("scaled_actions", scaled_actions)
         numbers, stand_in = StepNumbers(reward, terminal_reward, behaviour), terminal_observation
         columns = recorded.of_buffer(buffer, key, terminated, stand_in, scaled_actions)
         return cls.from_table(**recorded.complete(columns, buffer.action_space, numbers))
@@ -435,8 +439,3 @@ class Transitions:
     def load(cls, path: str | Path) -> Transitions:
         """Loads transitions from the `.npz` file that `save` wrote."""
         return files.read(as_path("path", path), cls.from_table)
-
-
-def check_transitions(name: str, value: object) -> Transitions:
-    """Returns the argument `name`, or raises an `ArgumentTypeError` if it is no `Transitions`."""
-    return errors.check_type(name, value, Transitions, "drogo.Transitions, as drogo.collect does")

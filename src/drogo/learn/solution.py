@@ -16,7 +16,15 @@ import optax
 from jaxtyping import Array, Float
 
 from drogo.data.arrays import MOST_ACTIONS
-from drogo.errors import ArgumentError, DamagedFile, DrogoError, check_flag, counted, is_a
+from drogo.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DamagedFile,
+    DrogoError,
+    check_flag,
+    counted,
+    is_a,
+)
 from drogo.files import Header, as_path, as_section, read_arrays, section, write_arrays
 from drogo.learn.architectures import AbstractArchitecture, Optimiser, as_architecture, as_optimiser
 from drogo.learn.learner import Learner, Objective, State, make_learner
@@ -27,6 +35,7 @@ from drogo.learn.settings import CUSTOM, as_json, from_json
 from drogo.learn.train import HISTORY, STATE, by_path, check_history, tree_from
 from drogo.learn.value import Policy
 from drogo.potential import Potential
+from drogo.public import checked
 
 KIND = "solution"
 Settings = dict[str, Any]
@@ -45,6 +54,7 @@ MANY_AT_CAP = 0.02
 FALLING = 0.05  # The share of its depth by which v may fall over the last quarter of training.
 
 
+@checked
 @dataclass(frozen=True, eq=False, repr=False)
 class Solution:
     """The answer to a problem, for each seed: computed by `drogo.solve`, or learned by `drogo.fit`.
@@ -149,6 +159,10 @@ class Solution:
 
     def __call__(self, *observations: Any) -> Float[np.ndarray, "seeds ..."]:
         """Returns the values at any observations, also unseen ones."""
+        n = 2 if self.problem.kind == "goals" else 1
+        if len(observations) != n:
+            problem = f"give {counted(n, 'batch')} of observations, not {len(observations)}."
+            raise ArgumentTypeError(problem, argument="observations")
         return self.problem.evaluate(self, *observations)
 
     def value_fn(self, seed: int = 0) -> Callable[[Array], Array]:

@@ -27,7 +27,6 @@ from drogo.errors import (
     DataError,
     MissingFile,
     check_number,
-    check_type,
 )
 from drogo.files import Header, as_path, read_arrays, write_arrays
 from drogo.learn.settings import as_json, check_not_swept
@@ -155,12 +154,14 @@ class AbstractOnlineMap(AbstractShaping):
     ) -> None:
         """Takes some steps of the agent, as `AbstractShaping.observe` does. Without
         `terminal_reward`, the rewards that were seen say which ends are good."""
-        if terminal_reward is None:
-            columns = np.asarray(reward, dtype=np.float64), np.asarray(terminated, dtype=bool)
-            self.judging.see(*columns)
-            terminal_reward = self.judging.of_ends(*columns)
-        steps = (observation, action, reward, next_observation, terminated)
-        super().observe(*steps, terminal_reward)
+        if terminal_reward is not None:
+            return super().observe(
+                observation, action, reward, next_observation, terminated, terminal_reward
+            )
+        steps = self._columns(observation, next_observation, action, reward, terminated)
+        columns = steps.reward, steps.terminated
+        self.judging.see(*columns)
+        return self.take(steps._replace(terminal_reward=self.judging.of_ends(*columns)))
 
     def take(self, steps: StepBatch) -> None:
         """Takes steps, which must have whole numbers as actions. What they cost is judged."""
@@ -251,7 +252,7 @@ class _Learning:
     def __init__(
         self, env: Any, online: AbstractOnlineMap, *, terminal_reward: NumberOfStep = None
     ):
-        arguments = {"online": check_map(online), "terminal_reward": terminal_reward}
+        arguments = {"online": online, "terminal_reward": terminal_reward}
         RecordConstructorArgs.__init__(self, _disable_deepcopy=True, **arguments)  # pyright: ignore
         online.check_spaces(*spaces_of(env))
         self.online = online
@@ -305,8 +306,3 @@ class VectorOnlineShaping(_Learning, VectorPotentialShaping):
         columns: list[Any] = [part[real] for part in parts]
         columns += [[info_of(infos, k) for k in real.tolist()], self.terminal_reward]
         self.online.learn_from(*columns)
-
-
-def check_map(online: Any) -> AbstractOnlineMap:
-    """Returns an argument of the user that must be an online map."""
-    return check_type("online", online, AbstractOnlineMap, "a drogo.OnlineMap or OnlineTable")

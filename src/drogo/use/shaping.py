@@ -20,6 +20,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 from gymnasium.vector.utils import concatenate, create_empty_array
 from jaxtyping import Bool, Float, Int, Shaped
 
+from drogo.data import arrays
 from drogo.data.step import NumberOfStep, Step
 from drogo.errors import (
     ArgumentError,
@@ -102,7 +103,6 @@ class _Shaping(RecordConstructorArgs, Generic[Wrapped]):
     ) -> None:
         kind = gymnasium.Env if isinstance(self, gymnasium.Wrapper) else VectorEnv
         spaces = spaces_of(check_type("env", env, kind, f"a {kind.__name__} of Gymnasium"))
-        check_type("view", view, Callable | None, "a function of an observation")
         options = {"weight": weight, "discount": discount, "terminal": terminal, "view": view}
         super().__init__(potential=potential, **options)
         # The base class of Gymnasium comes after `RecordConstructorArgs`.
@@ -348,9 +348,9 @@ class AbstractShaping(abc.ABC):
 
     def checked(self, observations: npt.ArrayLike) -> Shaped[np.ndarray, "n ..."]:
         """Returns a batch of observations as an array of the right type, checked."""
-        given = np.asarray(observations)
         if self.dtype.hasobject:
-            return given
+            return np.asarray(observations)
+        given = arrays.real("observations", observations)
         fits = given.ndim and given.shape[1:] == self.shape
         if not fits or (given.dtype.kind == "f" and self.dtype.kind in "iub"):
             wanted = f"give batches of {self.dtype} of shape (n, *{self.shape})."
@@ -391,8 +391,8 @@ class BonusWrapper(gymnasium.Wrapper):
     """
 
     def __init__(self, env: gymnasium.Env, shaping: AbstractShaping) -> None:
-        super().__init__(check_type("env", env, gymnasium.Env, "a Gymnasium environment"))
-        self.shaping = check_shaping(shaping)
+        super().__init__(env)
+        self.shaping = shaping
 
     def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
         observation, info = self.env.reset(**kwargs)
@@ -416,9 +416,3 @@ def number_of_actions(space: Space, argument: str = "action_space") -> int:
         problem = f"the actions are {space}; they must be Discrete and start at 0."
         raise ArgumentError(problem, remedy=remedy, argument=argument)
     return int(space.n)
-
-
-def check_shaping(shaping: Any) -> AbstractShaping:
-    """Returns an argument of the user that must shape rewards."""
-    wanted = "a drogo.OnlineMap or another AbstractShaping"
-    return check_type("shaping", shaping, AbstractShaping, wanted)

@@ -10,7 +10,7 @@ from gymnasium.utils import RecordConstructorArgs
 from jaxtyping import Int
 from scipy.sparse import csgraph
 
-from drogo.errors import ArgumentError, ArgumentTypeError, check_number, check_type, check_whole
+from drogo.errors import ArgumentError, ArgumentTypeError, check_number, check_whole
 from drogo.worlds.tabular import Options, Reset, TabularEnv
 
 PARTS = ("observation", "achieved_goal", "desired_goal")
@@ -141,7 +141,6 @@ class NeverEnding(gymnasium.Wrapper, RecordConstructorArgs):
 
     def __init__(self, env: gymnasium.Env, *, at_end: float | None = None) -> None:
         RecordConstructorArgs.__init__(self, at_end=at_end)
-        check_type("env", env, gymnasium.Env, "a Gymnasium environment")
         gymnasium.Wrapper.__init__(self, env)
         self.at_end = None if at_end is None else check_number("at_end", at_end)
 
