@@ -18,6 +18,7 @@ from drogo.data.transitions import Transitions
 from drogo.errors import ArgumentError, check_choice, check_share
 from drogo.files import as_path
 from drogo.graph import Graph
+from drogo.public import checked
 
 Function = Callable[[np.ndarray], Any]  # Maps a batch of observations to one number for each.
 Vectors = Float[np.ndarray, "*seeds states"]
@@ -27,6 +28,7 @@ NEAR = 1e-6
 """The largest difference of a table and a network that agree, relative to 1 or to the value."""
 
 
+@checked
 @dataclass(frozen=True)
 class Potential:
     """A function of observations whose inputs and outputs are checked.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
@@ -113,8 +114,12 @@ def collect(
     inner = without_transparent(env)
     unsampled = (behaviour, numbers.terminal_reward, key, file)
     is_plain = all(option is None for option in unsampled) and not callable(numbers.reward)
+    named = getattr(reward, "__name__", reward)
+    name = getattr(getattr(env, "spec", None), "id", None) or type(env).__name__
+    origin = {"env": name, "key": key, "reward": named if isinstance(named, str) else reward}
     if is_plain and not callable(start) and isinstance(inner, HasMDP):
-        return _sample(inner, n, rng, start or "uniform", policy, numbers.reward)
+        data = _sample(inner, n, rng, start or "uniform", policy, numbers.reward)
+        return replace(data, origin=origin)
     if start == "uniform":
         problem = f"start='uniform' needs an environment that knows its MDP (not {env}), and no "
         problem += "behaviour, terminal_reward, key, file, or function as reward."
@@ -127,9 +132,10 @@ def collect(
 
         seed = int(rng.integers(2**31))
         columns = roll_out(env, n, seed, begin, policy, numbers, key, table)
-        return Transitions.from_table(**columns)
+        return replace(Transitions.from_table(**columns), origin=origin)
     steps, space = _steps(env, rng, begin, policy, key)
-    return _gather(islice(steps, n), n, space, numbers, table, is_uniform=policy is None)
+    data = _gather(islice(steps, n), n, space, numbers, table, is_uniform=policy is None)
+    return replace(data, origin=origin)
 
 
 def _is_vec_env(env: Any) -> bool:

@@ -261,7 +261,8 @@ def check_terminated(data: Transitions) -> None:
         problem = f"none of the {len(data)} transitions reaches a terminal state, to anchor v."
         remedy = "Collect more transitions, or begin nearer to a terminal state (start=). For a "
         remedy += "task that never ends, use the problem Continuing."
-        command = "Collect more transitions, for example --transitions=1000000."
+        command = "If the task never ends, use the problem drogo.Continuing in Python; otherwise "
+        command += "collect more, for example --transitions=1000000."
         raise DataError(problem, remedy=remedy, command_remedy=command, argument="terminated")
 
 

@@ -79,6 +79,8 @@ class Transitions:
     `terminal_reward` was given."""
     n_actions: int | None = None
     """The number of actions, if they are discrete and known."""
+    origin: Mapping[str, Any] = field(default_factory=dict)
+    """The environment's id, and the `key` and the `reward`, as far as `collect` knows them."""
     weight: Float[np.ndarray, " n"] = field(kw_only=True)
     """The weight of each transition: 1 until `drogo.data.under` weights the actions."""
 
@@ -433,7 +435,8 @@ class Transitions:
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Saves to an `.npz` file, which names the file of observations that are in one already."""
         columns = {name: getattr(self, name) for name in files.ARRAYS}
-        files.write(as_path("path", path), columns, self.n_actions, overwrite=overwrite)
+        settings = {"n_actions": self.n_actions, "origin": dict(self.origin)}
+        files.write(as_path("path", path), columns, settings, overwrite=overwrite)
 
     @classmethod
     def load(cls, path: str | Path) -> Transitions:

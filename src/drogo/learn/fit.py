@@ -303,6 +303,7 @@ def _solutions(
                     "n_actions": prepared.data.n_actions,
                     "repeats": prepared.data.repeats,
                     "complete": prepared.complete,
+                    "origin": dict(prepared.data.origin),
                     "versions": versions(),
                 },
             )

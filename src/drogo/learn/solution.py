@@ -16,6 +16,7 @@ import optax
 from jaxtyping import Array, Float
 
 from drogo.data.arrays import MOST_ACTIONS
+from drogo.data.step import as_key
 from drogo.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -100,7 +101,8 @@ class Solution:
     notes: tuple[str, ...] = ()
     """Sentences about the data: assumptions, and what they do not determine."""
     provenance: Mapping[str, Any] = field(default_factory=dict)
-    """A digest of the data, the number of actions, and the versions of the packages."""
+    """A digest of the data and their `origin` (the environment, `key` and `reward` of `collect`),
+    the number of actions, and the versions of the packages."""
     learner: Learner | None = field(default=None, repr=False)
     """The learner; None for an exact solution."""
     state: State | None = field(default=None, repr=False)
@@ -142,8 +144,10 @@ class Solution:
         counts = ", ".join(f"{self.status.count(s)} {s}" for s in sorted(set(self.status)))
         how = "exact" if self.method is None else f"{self.method.name}, {self.updates} updates"
         shape = " x ".join(map(str, self.v.shape[1:]))
+        origin = self.provenance.get("origin", {})
+        where = f", of {origin['env']}" if "env" in origin else ""
         return (
-            f"Solution({type(self.problem).__name__}, lam {self.problem.lam:g}, {how}, "
+            f"Solution({type(self.problem).__name__}{where}, lam {self.problem.lam:g}, {how}, "
             f"{counted(len(self.seeds), 'seed')} x {shape} values, status: {counts})"
         )
 
@@ -200,7 +204,9 @@ class Solution:
 
     def policy(self, seed: int = 0, **options: Any) -> Policy:
         """Returns the optimal policy that one seed has learned, with `goal=` for `Goals`."""
-        return self.problem.policy(self, seed, **options)
+        policy = self.problem.policy(self, seed, **options)
+        policy.key = as_key(self.provenance.get("origin", {}).get("key"))
+        return policy
 
     def index(self, seed: int, *, usable: bool = False) -> int:
         """Returns the position of a seed in `seeds`. With `usable`, it must not have diverged."""

@@ -4,7 +4,7 @@ where calling a compiled program takes many times as long; and as graphs for oth
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -14,6 +14,7 @@ from jaxtyping import Array, Float, Int, Shaped
 from scipy.special import softmax
 
 from drogo.data import arrays
+from drogo.data.step import part_of
 from drogo.errors import ArgumentError, check_type, check_whole
 from drogo.graph import INPUT, Graph
 from drogo.learn.convolution import ConvolutionalNetwork
@@ -46,6 +47,7 @@ class Policy:
 
     def __init__(self, logits: Logits, shape: tuple[int, ...], *, seed: int = 0) -> None:
         self._logits, self.shape = logits, check_type("shape", shape, tuple, "a tuple")
+        self.key: str | Sequence[str] | None = None  # the part of a `Dict` that was learned from
         self._rng = np.random.default_rng(check_whole("seed", seed, 0))
 
     def probabilities(self, observations: Any) -> Float[np.ndarray, "batch actions"]:
@@ -79,7 +81,11 @@ class Policy:
             episode_start: Not used.
             deterministic: Whether to take the most probable action instead of a sampled one.
         """
-        given = arrays.real("observation", observation)
+        if isinstance(observation, dict):
+            given = part_of(observation, self.key)
+            given = given if given.shape == self.shape else part_of(observation, self.key, batch=1)
+        else:
+            given = arrays.real("observation", observation)
         batch = given[None] if given.shape == self.shape else given
         probabilities = self.probabilities(batch)
         if deterministic:
